@@ -1,4 +1,4 @@
-//! Who may operate the gateway: users, roles, certificates, web pages, and what the audit log says of it.
+//! Access control of the admin API: users, roles, certificates, web pages, and the audit log.
 
 use serde_json::Value;
 
@@ -283,7 +283,7 @@ fn certificates_are_users_by_their_subject() {
     assert!(refused(&gateway, &expired), "it has expired");
     drop(gateway);
 
-    // Without users every certificate of the authority may do everything, and one has to be shown.
+    // Without users, a certificate of the authority is required, and each one has all rights.
     let gateway = start("users: {}");
     assert_eq!(get(&gateway, &cases[1].0, "/plan", ""), 200);
     assert!(refused(&gateway, &ours.trust()));

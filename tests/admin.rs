@@ -113,7 +113,7 @@ fn the_openapi_document_names_every_path_and_nothing_else() {
     assert_eq!(operations.len(), 68);
 }
 
-/// More connections than the listener takes, all of them in the middle of something.
+/// More connections than the listener allows, all in the middle of a request.
 #[test]
 fn health_is_answered_whatever_other_connections_do() {
     let gateway = start();
@@ -144,7 +144,7 @@ fn health_is_answered_whatever_other_connections_do() {
         let _held: Vec<Wire> = (0..300)
             .map(|_| {
                 let mut wire = Wire::connect(admin);
-                // The listener may have sent it away already.
+                // The listener may have closed it already.
                 let _taken = wire.try_send(&sent);
                 wire
             })
@@ -153,7 +153,7 @@ fn health_is_answered_whatever_other_connections_do() {
             let asked = Instant::now();
             let reply = gateway.admin_get(path);
             assert_eq!(reply.status(), 200, "{what}: {path}: {reply:?}");
-            // Each takes a place from one of the others; before, all of them waited for 20 to 30 seconds.
+            // Each takes the place of another one. Before the fix, all of them waited for 20 to 30 seconds.
             assert!(asked.elapsed() < Duration::from_secs(15), "{what}: {path}");
         }
     }
@@ -270,7 +270,7 @@ fn web_pages_of_other_sites_are_kept_out() {
         ("PUT /config", format!("{own}Origin: https://evil.example\r\n"), 403),
         ("PUT /config", format!("{own}Origin: null\r\n"), 403),
         ("POST /config/check", format!("{own}Sec-Fetch-Site: cross-site\r\n"), 403),
-        // Probes by whatever name, and operators.
+        // Probes with any host name, and operators.
         ("GET /healthz", "Host: gate.prod.svc\r\n".to_owned(), 200),
         ("GET /metrics", "Host: gate.prod.svc\r\n".to_owned(), 200),
         (
@@ -323,7 +323,7 @@ fn it_is_not_ready_while_it_drains() {
         (503, Some("application/problem+json"))
     );
     assert!(json(&ready)["detail"].as_str().unwrap().contains("draining"));
-    // It is alive all the same, so that nobody kills it.
+    // It still reports that it is alive, so that it is not killed.
     assert_eq!(gateway.admin_get("/healthz").status(), 200);
     assert_eq!(gateway.admin_get("/metrics").status(), 200);
     gate.open();

@@ -1,4 +1,4 @@
-//! A failed exchange leaves nothing behind: no connection, no place under a limit, no count.
+//! A failed exchange leaves no trace: no connection, no place under a limit, no count.
 
 use std::collections::BTreeMap;
 

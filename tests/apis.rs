@@ -72,7 +72,7 @@ fn an_upstream_of_ones_own_gets_the_path_without_the_base() {
     let gateway = start(document, "base_path: /petstore/v1, upstream: mine", &more);
     assert_eq!(ask(&gateway, "GET", "/petstore/v1/pets", "").status(), 200);
     assert_eq!(origin.request().target(), "/pets");
-    // Without a base path the document's paths are as they stand.
+    // Without a base path, the document's paths are used unchanged.
     let gateway = start(document, "upstream: mine", &more);
     assert_eq!(ask(&gateway, "GET", "/pets", "").status(), 200);
     assert_eq!(ask(&gateway, "POST", "/pets", "").status(), 405);
@@ -159,7 +159,7 @@ paths:
         [("GET", "/v1/a", "api"), ("GET", "/v1/b", "path"), ("POST", "/v1/b", "operation")]
     {
         let got = ask(&gateway, method, target, "");
-        // The reply's side is the API's for all of them.
+        // The response policies are those of the API for all of them.
         assert_eq!((got.status(), got.get("x-by")), (200, Some("reply")), "{got:?}");
         assert_eq!(origin.requests().pop().unwrap().get("x-by"), Some(by));
     }
@@ -298,7 +298,7 @@ paths:
             "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nissuers: {{ main: {{ issuer: \"https://idp.test\", keys: [jwks.json] }} }}\napis: {{ pets: {{ openapi: api.yaml, {policies} }} }}\n"
         )
     };
-    // By the document alone, and with a policy of the API's own.
+    // With the document only, and with a policy of the API.
     for policies in ["", "policies: [{ jwt: { issuers: [main] } }]"] {
         let gateway =
             Gateway::start_beside(yaml(policies), &[("api.yaml", &document), ("jwks.json", &jwks)]);
@@ -508,7 +508,7 @@ fn tokens_for_the_sandbox_go_to_the_sandbox() {
     }
 }
 
-/// The path is the one that was matched, also where another stands in the place of its base.
+/// The path is the matched one, even if another one is at its base.
 #[test]
 fn nothing_leads_out_of_the_sandboxs_path() {
     let origin = Origin::saying("ok");
@@ -563,7 +563,7 @@ fn a_base_may_be_written_with_escapes() {
     }
 }
 
-/// `security` as OpenAPI means it, whatever else the API's policies are.
+/// `security` has the meaning of OpenAPI, whatever the other policies of the API are.
 #[test]
 fn what_a_document_asks_is_asked_beside_a_rule_of_the_operators() {
     let folder = tempfile::tempdir().unwrap();
@@ -741,7 +741,7 @@ fn import_gives_limits_to_tiers_that_are_not_known() {
     assert_eq!(tidegate(&["check", made.to_str().unwrap()]).code, Some(0));
 }
 
-/// An issuer that nobody named answers every request with 401 or 503, which says nothing of the reason.
+/// With an issuer that is not configured, every request gets 401 or 503, without a reason.
 #[test]
 fn import_says_that_the_issuer_is_to_be_filled_in() {
     let folder = tempfile::tempdir().unwrap();
@@ -865,7 +865,7 @@ fn issue_19_what_is_not_in_the_document_asks_nobody_and_is_not_warned_of() {
     );
 }
 
-/// A request that the document does not describe is told so, and not that it holds no message.
+/// A request that the document does not describe is reported as such, and not as one without a message.
 #[test]
 fn policies_over_xml_are_those_of_described_requests() {
     let [origin, other] = [Origin::echo(), Origin::saying("other")];
@@ -944,7 +944,7 @@ paths:
     }
 }
 
-/// Whatever is not done has a row with its place, in a document of several files too, and the exit code says so.
+/// Each unsupported part has a row with its place, even in a document of several files, and affects the exit code.
 #[test]
 fn rows_of_an_import_have_their_places() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `authenticate`: which of several kinds of credential decides, and what the groups of its owner allow.
+//! `authenticate`: which of several kinds of credentials is used, and what the groups of its owner allow.
 
 use serde_json::json;
 
@@ -63,7 +63,7 @@ fn the_first_kind_that_is_there_decides() {
         assert_eq!(ask(&gateway, "/", &lines).status(), 200, "{lines}");
         let seen = origin.request();
         assert_eq!(seen.get("x-who"), Some(who), "{lines}");
-        // No credential goes further, whichever of them decided; nor does what a client says of itself.
+        // No credential is forwarded, whichever was used, and neither are the client's own claims.
         for hidden in ["authorization", "x-api-key"] {
             assert_eq!(seen.get(hidden), None, "{lines}");
         }
@@ -153,7 +153,7 @@ fn rules_look_at_groups_and_attributes() {
     assert_eq!(ask(&gateway, "/", "X-Api-Key: key-of-bob\r\n").status(), 403);
 }
 
-/// Which values were there and which are needed stands in the log, and not in the reply.
+/// The log has the present and the required values; the reply does not.
 #[test]
 fn reasons_have_their_values() {
     let origin = Origin::saying("ok");

@@ -20,7 +20,7 @@ fn a_rule_says_who_may_do_what() {
         ("GET", "/", "K: b1\r\n", 403),
         ("GET", "/free/x", "K: b1\r\n", 200),
         ("DELETE", "/", "K: b1\r\nX-A: 1\r\n", 200),
-        // The header the rule asks for is not there: the rule cannot be worked out, which is no.
+        // The header that the rule reads is missing: a rule that cannot be evaluated refuses.
         ("DELETE", "/", "K: b1\r\n", 403),
         ("GET", "/", "", 401),
     ] {
@@ -31,7 +31,7 @@ fn a_rule_says_who_may_do_what() {
     }
 }
 
-/// A server behind CGI reads `X_Bad` as `X-Bad`.
+/// A CGI server cannot distinguish `X_Bad` and `X-Bad`.
 #[test]
 fn a_rule_sees_all_spellings_of_a_header() {
     let origin = Origin::saying("ok");

@@ -72,7 +72,7 @@ fn slow_hashes_are_checked_beside_the_worker() {
         let before = origin.requests().len();
         let right = format!("erin:{password}");
         assert_eq!(ask(&gateway, &right).status(), 200, "{hash}");
-        // The second time it is known; a wrong one stays wrong, and a name nobody has takes as long.
+        // The second time the password is cached. A wrong one stays wrong, and an unknown name takes as long.
         assert_eq!(ask(&gateway, &right).status(), 200, "{hash}");
         for wrong in ["erin:U*V", "erin:U*V", &format!("nobody:{password}")] {
             until("the password was checked", || ask(&gateway, wrong).status() == 401);
@@ -144,11 +144,11 @@ fn one_client_with_wrong_passwords_keeps_nobody_else_out() {
     assert_eq!(origin.requests().len(), 4);
 }
 
-/// The waiting requests of one client are bounded, and it is told to come later.
+/// The waiting requests of one client are limited, and further ones are told to retry later.
 #[test]
 fn a_client_with_too_many_passwords_under_way_is_429() {
     let origin = Origin::saying("ok");
-    // A cost of 11: no machine checks half of them before the others have come.
+    // With a cost of 11, no machine checks half of them before the others have arrived.
     let gateway = gateway(&origin, "$2a$11$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW");
     let mut wires: Vec<_> = (0..40).map(|_| gateway.wire()).collect();
     for (n, wire) in wires.iter_mut().enumerate() {

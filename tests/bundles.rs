@@ -204,7 +204,7 @@ fn a_bad_bundle_leaves_the_last_good_state() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     assert_eq!(names.len(), 2, "{names:?}");
-    // What is on disk is what serves.
+    // The configuration on disk is the one in service.
     let check = tidegate(&["check", &gateway.path("tidegate.yaml").display().to_string()]);
     assert_eq!(check.code, Some(0), "{}{}", check.stdout, check.stderr);
 }

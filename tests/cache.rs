@@ -53,7 +53,7 @@ fn what_may_be_kept_is_given_again_and_nothing_else() {
         ("Cache-Control: no-cache, max-age=600\r\n", "", "", false),
         ("Cache-Control: max-age=600\r\nSet-Cookie: a=b\r\n", "", "", false),
         ("Cache-Control: max-age=600\r\nVary: *\r\n", "", "", false),
-        // Lines that the gateway itself writes for each client are not in the request that is looked at.
+        // Headers that the gateway adds for each client are not part of the examined request.
         ("Cache-Control: max-age=600\r\nVary: X-Forwarded-For\r\n", "", "", false),
         ("Cache-Control: max-age=600\r\nVary: Accept, via\r\n", "", "", false),
         ("Cache-Control: max-age=600\r\nVary: X-Forwarded-Proto\r\n", "", "", true),
@@ -87,7 +87,7 @@ fn what_may_be_kept_is_given_again_and_nothing_else() {
     }
 }
 
-/// Issue 18, 6: a request that goes past the cache is not answered from it, and its reply is given to nobody else.
+/// Issue 18, 6: a request that bypasses the cache is not answered from it, and its reply is not shared.
 #[test]
 fn requests_that_say_more_than_the_key_holds_go_past_the_cache() {
     const BODY: &str = "Content-Length: 4\r\n\r\nevil";
@@ -126,7 +126,7 @@ fn requests_that_say_more_than_the_key_holds_go_past_the_cache() {
     }
 }
 
-/// Issue 3.7: who wonders why nothing is kept is told.
+/// Issue 3.7: operators can see why nothing is cached.
 #[test]
 fn a_reply_that_is_not_kept_says_why() {
     const LONG: &str = "Cache-Control: max-age=600\r\n";
@@ -162,7 +162,7 @@ fn a_reply_that_is_not_kept_says_why() {
     assert_eq!(told.get("cache-status"), Some(&*miss("status")));
 }
 
-/// HTTP/2 tells of a body by a flag alone.
+/// HTTP/2 indicates a body only by a flag.
 #[test]
 fn a_body_over_http2_goes_past_the_cache() {
     let origin = counting("Cache-Control: max-age=600\r\n");
@@ -219,7 +219,7 @@ fn what_trusted_proxies_say_of_the_url_is_part_of_it() {
         ("X-Forwarded-Prefix: /p", true, true),
         ("X-Original-URL: /p", true, true),
         ("Forwarded: for=192.0.2.1;host=b.test", true, true),
-        // Of each client, and no part of a URL.
+        // Different for each client, but not part of a URL.
         ("X-Forwarded-For: 192.0.2.1", true, false),
         ("Forwarded: for=192.0.2.1", true, false),
         // The upstream does not get to see them.
@@ -259,7 +259,7 @@ fn writing_forgets_what_is_kept_under_the_same_name_of_the_url() {
     assert_eq!([text("GET /a"), text("GET /other")], ["3", "4"]);
 }
 
-/// The upstream sees the host as it was written, and may answer another spelling with something else.
+/// The upstream gets the host unchanged, and may answer another spelling differently.
 #[test]
 fn a_host_of_another_spelling_is_another_url() {
     let origin = Origin::start(|peer| {
@@ -433,7 +433,7 @@ fn an_answer_without_a_date_makes_fresh_what_is_old() {
     }
 }
 
-/// RFC 9111, 4.3.4 and 3: a 304 is about the reply it names, and may say that it is somebody's own.
+/// RFC 9111, 4.3.4 and 3: a 304 applies to the reply that it names, and may make that reply private.
 #[test]
 fn an_answer_for_one_client_or_about_another_reply_is_not_given_to_others() {
     for (says, etag) in [
@@ -507,7 +507,7 @@ fn replies_of_one_place_are_not_given_for_another() {
     assert_eq!((text(&above, ""), text(&above, "")), ("1".into(), "2".into()));
 }
 
-/// A cached reply of one upstream is never given for another, whatever a reload changes about the way to it.
+/// A cached reply of one upstream is never used for another, whatever a reload changes in between.
 #[test]
 fn a_reload_gives_no_upstream_what_another_replied() {
     const KEPT: &str = "Cache-Control: max-age=600\r\n";
@@ -569,7 +569,7 @@ routes:
     assert_eq!(one.requests().last().unwrap().target(), "/other");
 }
 
-/// Validators of a cached reply are for the place it came from: elsewhere they would get an answer nobody asked for.
+/// Validators of a cached reply are only for the upstream that it came from. Another one would answer them wrongly.
 #[test]
 fn a_request_that_goes_elsewhere_asks_what_its_client_asked() {
     const KEPT: &str = "Cache-Control: max-age=0\r\nETag: \"v1\"\r\n";
@@ -908,7 +908,7 @@ fn what_varies_by_the_word_of_a_304_is_kept_for_its_variant_alone() {
     }
 }
 
-/// One request with a credential was not kept, and for a minute nobody waited for a reply that may be.
+/// One request with a credential was not cached, and for a minute no request waited for a reply that could be cached.
 #[test]
 fn a_credential_of_one_client_does_not_send_all_others_to_the_upstream() {
     let gate = Gate::default();
@@ -939,7 +939,8 @@ fn a_credential_of_one_client_does_not_send_all_others_to_the_upstream() {
     assert_eq!(origin.requests().len(), 2);
 }
 
-/// They go on at the head that says so, not at the end of its body; after that nobody waits for the like.
+/// They continue at the head of a reply that cannot be cached, not at the end of its body. Later requests of this
+/// kind do not wait.
 #[test]
 fn who_waited_for_a_reply_that_is_not_kept_asks() {
     for (lines, keys) in [
@@ -1071,7 +1072,7 @@ fn nobody_waits_for_a_client_that_is_gone_or_for_too_long() {
     }
 }
 
-/// Readers behind CGI take `X_A` for `X-A`: such a request's reply is nobody else's.
+/// CGI programs cannot distinguish `X_A` and `X-A`, so the reply to such a request is not shared.
 #[test]
 fn a_line_in_another_spelling_poisons_no_variant() {
     let origin = counting("Cache-Control: public, max-age=600\r\nVary: X-A\r\n");

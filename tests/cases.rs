@@ -73,7 +73,7 @@ const FLOW: &str = r#"
 struct Folder(tempfile::TempDir, TcpListener);
 
 impl Folder {
-    /// A configuration with these cases, and a socket that nobody may connect to.
+    /// A configuration with these cases, and a socket to which no connection may be made.
     fn new(cases: &str) -> Folder {
         let watched = TcpListener::bind("127.0.0.1:0").unwrap();
         watched.set_nonblocking(true).unwrap();
@@ -215,7 +215,7 @@ fn a_failure_is_in_the_junit_file() {
     assert!(whole.stderr.contains("/none/j cannot be written"), "{whole:?}");
 }
 
-/// A build server reads the file whatever comes of the run: it must not take an older one for this run's.
+/// A build server reads the file in any case, so an older file must be replaced.
 #[test]
 fn an_older_report_is_gone_where_cases_cannot_be_run() {
     let folder = Folder::new("  a: { request: { path: /limited }, reply: {} }");
@@ -336,7 +336,7 @@ fn explain_runs_a_request_and_shows_each_step() {
     fs::write(&request, "GET /plain/x HTTP/1.1\n\n").unwrap();
     let run = folder.run("explain", &["--run", request.to_str().unwrap()]);
     assert_eq!(run.code, Some(0), "{run:?}");
-    for line in ["no step ran", "  GET /x to `stock`: no case answers it", "reply: 501"] {
+    for line in ["no step ran", "  GET /x to `stock`: no case has an answer for it", "reply: 501"] {
         assert!(run.stdout.contains(line), "{line} in {run:?}");
     }
     fs::write(&request, "no request").unwrap();
@@ -352,11 +352,14 @@ fn explain_runs_a_request_whose_target_is_a_url() {
     for (head, told) in [
         ("POST http://a.test:8080/orders/7?x HTTP/1.1\n", "POST /o/7 to `orders`: 200 by a case"),
         ("GET HTTPS://a.test HTTP/1.1\nHost: a.test\n", "reply: 404"),
-        ("GET http://a.test/plain/x HTTP/1.1\n", "  GET /x to `stock`: no case answers it"),
-        // As the gateway takes it: the target's host counts.
+        (
+            "GET http://a.test/plain/x HTTP/1.1\n",
+            "  GET /x to `stock`: no case has an answer for it",
+        ),
+        // As in the gateway, the target's host is used.
         (
             "GET http://a.test/plain/x HTTP/1.1\nHost: b.test\n",
-            "  GET /x to `stock`: no case answers it",
+            "  GET /x to `stock`: no case has an answer for it",
         ),
     ] {
         let body = "<order xmlns=\"urn:o\"><password>geheim</password></order>";
@@ -376,7 +379,7 @@ fn no_file_takes_all_memory() {
     assert!(explained.stderr.contains("/dev/zero: it is larger than"), "{explained:?}");
 }
 
-/// What came over a wire could take the terminal for its own.
+/// Text from the network could contain terminal control characters.
 #[test]
 fn no_control_character_reaches_the_terminal() {
     let folder = Folder::new(
@@ -470,7 +473,7 @@ flows:
     assert_eq!(names, ["filter", "fault"]);
     assert_eq!((&steps[1]["depth"], &steps[1]["after"]), (&json!(1), &Value::Null));
     assert!(steps[1]["fault"].as_str().unwrap().ends_with("no password: ***"), "{trace}");
-    // Of one whose client goes there is what ran until then.
+    // If the client leaves, the trace has the steps until then.
     Wire::connect(gateway.admin()).ask(ask);
     let mut gone = gateway.wire();
     gone.send("POST /d HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n{\"waits\":true}");
@@ -537,7 +540,7 @@ const ACCEPTED: &str = r#"
 fn cases_say_what_queues_get() {
     let (run, _) = beside(ACCEPTED);
     assert_eq!(run.code, Some(0), "{run:?}");
-    // Without the key nothing is said of queues.
+    // Without the key, queues are not checked.
     let silent = ACCEPTED.split("    queues:").next().unwrap();
     let (run, _) = beside(&format!("{silent}    reply: {{ status: 202 }}\n"));
     assert_eq!(run.code, Some(0), "{run:?}");
@@ -620,7 +623,7 @@ fn cases_run_flows_of_queues_and_schedules() {
     }
 }
 
-/// Policies that change, guard and check; the response policies change what comes back.
+/// Policies that change, protect and check. The response policies change the reply.
 const POLICIES: &str = r#"
 listen: { public: { address: "127.0.0.1:0" } }
 upstreams: { orders: { targets: ["http://orders.invalid:80"] } }
@@ -750,7 +753,7 @@ fn explain_runs_a_request_and_shows_what_each_policy_made_of_it() {
     for secret in ["geheim", "the-key"] {
         assert!(!run.stdout.contains(secret), "{}", run.stdout);
     }
-    // A refusal has the reason that is logged, and the policies behind it are named.
+    // A refusal has the logged reason, and the policies after it are listed.
     for (key, body, refused) in [
         ("other", r#"{"n":1}"#, "  api_key: refuses with 401: "),
         ("the-key", r#"{"n":"x"}"#, "  openapi: refuses with 400: "),
@@ -761,7 +764,7 @@ fn explain_runs_a_request_and_shows_what_each_policy_made_of_it() {
         }
     }
     let run = explained(&["--run", "BODY"], "GET /nowhere HTTP/1.1\n\n");
-    for part in ["no route took it", "fault: 404 no_route: ", "reply: 404"] {
+    for part in ["no route matched", "fault: 404 no_route: ", "reply: 404"] {
         assert!(run.stdout.contains(part), "{part} in {}", run.stdout);
     }
 }

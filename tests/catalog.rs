@@ -24,7 +24,7 @@ catalog:
   gateway: public
 "#;
 
-/// The same configuration with its store in a database.
+/// The same configuration with a store in a database.
 pub(crate) fn in_database(yaml: &str, server: &Postgres) -> String {
     yaml.replace("store: { path: store }", &format!("store: {{ postgres: {:?} }}", server.url()))
 }
@@ -233,7 +233,7 @@ fn the_references_performance_setup_runs_and_its_api_is_called() {
         404,
         "another listener"
     );
-    // What the publisher and the developer change counts at once.
+    // Changes by the publisher and the developer take effect at once.
     let block = |action: &str, state: &str| {
         client.done(
             "POST",
@@ -492,7 +492,7 @@ fn requests_are_what_the_interface_describes() {
         let reply = client.ask(method, target, &Value::Null);
         assert_eq!((reply.status(), reply.get("allow")), (405, Some(allowed)), "{method} {target}");
     }
-    // What the reference has and the catalog has not.
+    // Resources of the reference system that the catalog does not have.
     for (method, target) in [
         ("POST", "/api/am/publisher/v4/apis/validate-openapi"),
         ("POST", "/api/am/devportal/v3/applications/import"),
@@ -508,7 +508,7 @@ fn requests_are_what_the_interface_describes() {
         let is_of = |one: &Value| one["message"].as_str().unwrap().starts_with(place);
         assert!(told.iter().any(is_of), "{place}: {told:?}");
     }
-    // Clients of the reference write null for what they leave out, and more than is read here.
+    // Clients of the reference system send null for absent members, and additional members.
     let wish = json!({ "name": "app", "throttlingPolicy": null, "description": null, "attributes": null, "groups": [], "tokenType": "JWT" });
     client.done("POST", applications, &wish, 201);
     let mut wish = definition("echo", &origin);
@@ -517,7 +517,7 @@ fn requests_are_what_the_interface_describes() {
     let api = publish(&client, &wish);
     let at = format!("/api/am/publisher/v4/apis/{api}/deploy-revision?revisionId={api}");
     assert_eq!(client.ask("POST", &at, &json!({})).status(), 400, "it is not a list");
-    // A stranger's body is not looked at.
+    // The body of an unauthenticated request is not read.
     let stranger = Client { gateway: &gateway, authorization: "Bearer a.b.c".to_owned() };
     for target in [applications, "/api/am/publisher/v4/apis"] {
         assert_eq!(stranger.ask("POST", target, &json!({ "name": 5 })).status(), 401, "{target}");

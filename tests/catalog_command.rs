@@ -38,7 +38,7 @@ fn apis_and_applications_are_listed_subscribed_and_get_tokens() {
     client.done("POST", "/api/am/publisher/v4/apis", &hidden, 201);
     let (mobile, ..) = application(&client, "mobile", "50PerMin");
 
-    // What is published needs no user.
+    // Published APIs are visible without a user.
     let shown = table(&catalog(&gateway, &["apis"]));
     assert_eq!(shown[0], ["NAME", "VERSION", "CONTEXT", "TYPE", "STATE", "PLANS"]);
     assert_eq!(

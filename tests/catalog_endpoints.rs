@@ -1,4 +1,4 @@
-//! Endpoints of the catalog's APIs: failover, the gateway's credentials there, and what the policies of operations change.
+//! Endpoints of the catalog's APIs: failover, the gateway's credentials, and the effects of operation policies.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -52,7 +52,7 @@ fn the_next_endpoint_takes_over_and_each_environment_has_its_own_credentials() {
     let gateway = start();
     let client = log_in(&gateway, "admin", "admin");
     let mut ids = Vec::new();
-    // A password means nothing to the gateway, whatever it looks like.
+    // The gateway does not interpret passwords.
     for (name, kind) in [("rest", "HTTP"), ("soap", "SOAP")] {
         let mut wish = definition(name, &second);
         wish["type"] = json!(kind);
@@ -149,7 +149,7 @@ fn secrets_of_endpoints_are_never_shown_and_stay_where_a_change_leaves_them_empt
             assert!(!shown.text().contains(hidden), "{target}: {}", shown.text());
         }
     }
-    // As the reference's pages do: what was read is written with a change.
+    // As in the pages of the reference system: the object is sent back with a change.
     let mut shown = client.done("GET", &at, &Value::Null, 200);
     assert_eq!(shown["endpointConfig"]["endpoint_security"]["production"]["username"], "ann");
     shown["description"] = json!("another");
@@ -294,7 +294,7 @@ fn what_endpoints_and_policies_cannot_be_is_refused_with_its_place() {
     }
 }
 
-/// A document says nothing of what the definition says, which is checked.
+/// A document cannot override the definition, which is checked.
 #[test]
 fn extensions_of_an_imported_document_lead_nowhere() {
     let (origin, elsewhere) = (Origin::saying("ok"), Origin::saying("elsewhere"));
@@ -338,7 +338,7 @@ fn extensions_of_an_imported_document_lead_nowhere() {
     assert_eq!(made.status(), 201, "{}", made.text());
     let mut wish = crate::catalog::read(&made);
     let id = wish["id"].as_str().unwrap().to_owned();
-    // Of the document's own only what operations have in the reference is taken over; the publisher takes it back.
+    // Only parts that operations have in the reference system are taken from the document. The publisher then changes them back.
     wish["operations"] = json!([{ "target": "/pets", "verb": "GET", "authType": "Application & Application User", "scopes": [] }]);
     client.done("PUT", &format!("/api/am/publisher/v4/apis/{id}"), &wish, 200);
     crate::catalog_imports::serve(&client, &id);

@@ -1,4 +1,4 @@
-//! What the catalog gets from strangers, from clocks and from stores that fail.
+//! The catalog with hostile requests, wrong clocks and failing stores.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -184,7 +184,7 @@ fn a_document_with_ten_mistakes_is_refused_with_all_of_them() {
             "{name}: {told:?}"
         );
     }
-    // What no path has is refused at once.
+    // Characters that are invalid in a path are refused at once.
     let mut wish = definition("braces", &origin);
     wish["operations"] =
         (0..10).map(|at| json!({ "target": format!("/{{x{at}"), "verb": "GET" })).collect();
@@ -350,7 +350,7 @@ fn a_request_that_says_two_things_is_refused() {
 /// Wrong secrets in the short form; `TIDEGATE_SOAK_GUESSES=1000000` makes it the long one.
 const GUESSES: u32 = 6_000;
 
-/// Wrong secrets from each address: more than the 100 that are looked at.
+/// Wrong secrets from each address: more than the 100 that are checked.
 const OF_ADDRESS: u32 = 120;
 
 #[test]
@@ -418,10 +418,10 @@ fn wrong_secrets_from_everywhere_cost_little_memory_and_others_get_tokens() {
         grown >> 10
     );
     assert!(tokens > 0);
-    // Of each address the first 100 are looked at, however many names the others invent. The last address may have had fewer.
+    // The first 100 of each address are checked, however many names the others invent. The last address may have had fewer.
     let last = (number % OF_ADDRESS).saturating_sub(100);
     assert_eq!(slowed, number / OF_ADDRESS * (OF_ADDRESS - 100) + last);
-    // The table of those that guess, and what the allocator keeps.
+    // The table of guesses, and the memory that the allocator keeps.
     assert!(grown <= 48 << 20, "{grown} bytes more");
 }
 

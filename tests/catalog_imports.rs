@@ -386,5 +386,5 @@ fn an_api_whose_guard_is_refused_serves_nobody() {
         write(&[("Pets-1.0.0/api.yaml".to_owned(), "data: { name: '<b>', type: X }\n".to_owned())]);
     let run = import(&wrong, &[], &[]);
     assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{run:?}");
-    assert!(run.stderr.contains("name has") && run.stderr.contains("context"), "{run:?}");
+    assert!(run.stderr.contains("name must have") && run.stderr.contains("context"), "{run:?}");
 }

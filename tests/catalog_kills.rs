@@ -19,7 +19,7 @@ use crate::harness::{Gateway, Message, Origin, PATIENCE, Postgres, until};
 /// The kills of the short form; `TIDEGATE_SOAK_KILLS=50` makes it the long one.
 const KILLS: usize = 3;
 
-/// Those that create at once.
+/// The number of concurrent creators.
 const CREATORS: usize = 3;
 
 const APPLICATIONS: &str = "/api/am/devportal/v3/applications";
@@ -30,7 +30,7 @@ fn kills() -> usize {
     std::env::var("TIDEGATE_SOAK_KILLS").ok().map_or(KILLS, |text| text.parse().unwrap())
 }
 
-/// What was asked for, by its number, and what of it was acknowledged.
+/// The requested objects by number, and which of them were acknowledged.
 #[derive(Debug, Clone, Default)]
 struct Series {
     application: Option<String>,
@@ -41,7 +41,7 @@ struct Series {
     is_deployed: bool,
 }
 
-/// What creators share with the one that kills.
+/// State shared by the creators and the task that kills.
 struct Scene<'a> {
     origin: &'a Origin,
     /// The API to which all applications subscribe.
@@ -50,7 +50,7 @@ struct Scene<'a> {
     known: Mutex<BTreeMap<usize, Series>>,
 }
 
-/// Where a gateway answers.
+/// The addresses of a gateway.
 #[derive(Debug, Clone, Copy)]
 struct Site {
     catalog: SocketAddr,
@@ -74,7 +74,7 @@ impl Site {
         answered(self.catalog, &request)
     }
 
-    /// What a request that has this status says.
+    /// The body of a request that has this status.
     fn done(self, method: &str, target: &str, body: &Value, status: u16) -> Option<Value> {
         self.ask(method, target, body).filter(|reply| reply.status() == status).map(|r| read(&r))
     }
@@ -101,7 +101,7 @@ impl Site {
     }
 }
 
-/// The whole reply to a request to a gateway that may go away meanwhile.
+/// The whole reply of a gateway that may end meanwhile.
 fn answered(address: SocketAddr, request: &str) -> Option<Message> {
     let mut socket = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
     socket.set_read_timeout(Some(PATIENCE)).ok()?;
@@ -111,7 +111,7 @@ fn answered(address: SocketAddr, request: &str) -> Option<Message> {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let mut message = Message::parse(&bytes[..end]);
     message.body = bytes[end..].to_vec();
-    // A reply that was cut is none.
+    // An incomplete reply does not count.
     (message.length() == Some(message.body.len())).then_some(message)
 }
 
@@ -179,7 +179,7 @@ impl Scene<'_> {
         json!({ "apiId": self.api, "applicationId": application, "throttlingPolicy": "Gold" })
     }
 
-    /// Creates while `kill` does its work, and until it has come to its end.
+    /// Creates objects while `kill` runs, and until it has finished.
     fn create_during(&self, sites: &[Site], kill: impl FnOnce()) {
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -187,7 +187,7 @@ impl Scene<'_> {
                 scope.spawn(|| {
                     while !is_over.load(Ordering::SeqCst) {
                         let number = self.next.fetch_add(1, Ordering::SeqCst);
-                        // Harmless: what was not acknowledged is looked at afterwards.
+                        // Harmless: unacknowledged objects are checked afterwards.
                         let _ = self.create(sites[number % sites.len()], number);
                     }
                 });
@@ -198,7 +198,7 @@ impl Scene<'_> {
         });
     }
 
-    /// What a gateway has lost of what was acknowledged, and what is not whole.
+    /// Acknowledged objects that a gateway has lost, and incomplete ones.
     fn missing(&self, site: Site) -> Result<(), String> {
         let list = |path: &str| site.all(path).ok_or(format!("{path} does not answer"));
         let by = |all: Vec<Value>, key: &str| -> HashMap<String, Value> {
@@ -249,7 +249,7 @@ impl Scene<'_> {
         }
     }
 
-    /// What was asked for and not acknowledged is there, whole, or it is not there and can be created.
+    /// An object that was requested but not acknowledged either exists completely, or can be created.
     #[track_caller]
     fn resolve(&self, number: usize, sites: &[Site]) {
         let site = sites[number % sites.len()];
@@ -313,7 +313,7 @@ impl Scene<'_> {
             true
         });
         let at = format!("{APIS}/{}", self.series(number).api.unwrap());
-        // All gateways serve it, or none does and the store says so.
+        // Either all gateways serve it, or none does and the store is consistent with that.
         until("an API is deployed everywhere or nowhere", || {
             sites.iter().all(|site| {
                 let deployed = format!("{at}/revisions?query=deployed:true");

@@ -1,4 +1,4 @@
-//! Two gateways with one catalog: what is changed at one has effect on both within a second, and no other request notices.
+//! Two gateways with one catalog: changes at one take effect at both within a second, without affecting other requests.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use crate::catalog::{
 };
 use crate::harness::{Gateway, Origin, PATIENCE, Postgres, until};
 
-/// How often each change is made, to and fro.
+/// How often each change is made and undone.
 const ROUNDS: usize = 5;
 
 /// The time after which a change has effect on all gateways.
@@ -94,7 +94,7 @@ fn what_is_changed_at_one_has_effect_on_both_within_a_second_and_no_other_reques
         let told = token(&one, key, secret, "grant_type=client_credentials");
         told["access_token"].as_str().unwrap().to_owned()
     };
-    // One application is changed, and another one is not, whatever it calls.
+    // One application is changed. Another one is not affected, whatever it calls.
     let (id, key, secret) = application(&client, "changed", "Unlimited");
     let subscription = subscribe(&client, &limited, &id, "Some");
     let changed = access(&key, &secret);
@@ -161,7 +161,7 @@ fn what_is_changed_at_one_has_effect_on_both_within_a_second_and_no_other_reques
     for (what, times) in &mut times {
         times.sort();
         println!("{what}: {times:?}");
-        // The machine may be busy for a moment, so the one in the middle counts.
+        // The machine may be busy for a moment, so the median counts.
         assert!(times[times.len() / 2] < EFFECT_MAX, "{what}: {times:?}");
     }
     println!("{} requests of others passed", bystander.passed.load(Ordering::SeqCst));

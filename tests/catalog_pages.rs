@@ -51,7 +51,7 @@ impl Browser {
         command
             .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
             .args(["--no-first-run", "--no-proxy-server", "--disable-background-networking"])
-            // Narrow windows have the dashboard's links behind a button.
+            // In narrow windows, a button hides the dashboard's links.
             .arg("--window-size=1280,800")
             .args(["--remote-debugging-port=0", "--remote-allow-origins=*"])
             .arg(format!("--user-data-dir={}", profile.path().display()))

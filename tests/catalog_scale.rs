@@ -21,10 +21,10 @@ const EACH: usize = 10;
 /// The most memory for each subscription, with its share of an application, where there are many.
 const BYTES_MAX: usize = 250;
 
-/// From this number on what a gateway takes anyway does not count.
+/// From this number on, the gateway's own memory is negligible.
 const MANY: usize = 500_000;
 
-/// Memory stands still if it changes by less than this in some seconds.
+/// Memory counts as stable if it changes by less than this within some seconds.
 const STILL_BYTES: usize = 256 << 10;
 
 /// The resident memory of a gateway that has read everything, which the call shows, once what reading took was given back.
@@ -40,7 +40,7 @@ fn settled(gateway: &Gateway, keys: &(String, String), still: Duration) -> usize
         thread::sleep(Duration::from_millis(100));
     }
     until("its call passes", || call(gateway, "/api0/1.0.0/x", &token).status() == 200);
-    // The first look at the news reads everything again.
+    // The first check of other gateways' changes reads all rows again.
     let (mut known, mut since) = (gateway.resident_bytes(), Instant::now());
     until("its memory stands still", || {
         thread::sleep(Duration::from_millis(100));
@@ -103,7 +103,7 @@ fn subscriptions_take_little_memory() {
         200,
     );
     assert_eq!(found["pagination"]["total"], json!(number / EACH));
-    // What was written by hand is what the catalog writes: one more subscription of the same is a conflict.
+    // Rows written by the test equal those of the catalog: a repeated subscription is a conflict.
     let one = &found["list"][0]["applicationInfo"]["applicationId"];
     let wish = json!({ "apiId": apis[3], "applicationId": one, "throttlingPolicy": "Gold" });
     let again = client.ask("POST", "/api/am/devportal/v3/subscriptions", &wish);
@@ -114,10 +114,10 @@ fn subscriptions_take_little_memory() {
 /// The tokens of the short form; `TIDEGATE_SOAK_TOKENS=20000` makes it the long one, which needs a program that is optimized.
 const TOKENS: u32 = 300;
 
-/// From this number on the time that tokens take counts.
+/// From this number on, the time for tokens is measured.
 const MANY_TOKENS: u32 = 10_000;
 
-/// Tokens are asked for at this rate, over so many connections.
+/// Tokens are requested at this rate, over this many connections.
 const PER_SECOND: u32 = 1000;
 const CONNECTIONS: u32 = 4;
 
@@ -193,7 +193,7 @@ fn a_thousand_tokens_a_second_take_one_core_and_calls_do_not_wait_for_them() {
     if number >= MANY_TOKENS {
         assert!(cpu <= took.min(Duration::from_millis(1) * number), "{cpu:?} of CPU in {took:?}");
         assert!(took <= Duration::from_secs(1) * number / PER_SECOND * 11 / 10, "{took:?}");
-        // What a shared machine does by itself is more than the tokens do.
+        // The variation on a shared machine is larger than the effect of the tokens.
         assert!(beside_p99 <= alone_p99 * 2 + Duration::from_millis(1), "{beside_p99:?}");
     }
 }

@@ -152,7 +152,7 @@ fn websockets_have_topics_with_directions_scopes_and_the_quota_of_the_subscripti
     is_refused(&open(&gateway, "/chat/1.0.0/news?access_token=a.b.c").0, 401, "900901");
     let at = |topic: &str, token: &str| format!("/chat/1.0.0{topic}?access_token={token}");
     assert_eq!(open(&gateway, &at("/none", &plain)).0.status(), 404);
-    // Nobody may send to a topic of news, and whoever lacks the scope may not send to a room.
+    // Clients must not send to a topic of news, and need the scope to send to a room.
     for topic in ["/news", "/room/7"] {
         let (head, mut wire) = open(&gateway, &at(topic, &plain));
         assert_eq!(head.status(), 101, "{topic}");
@@ -273,8 +273,8 @@ fn topics_of_a_hub_have_scopes_of_their_own() {
     is_refused(&get(&gateway, events, &stranger), 403, "900910");
     let found = read(&get(&gateway, events, &reader));
     assert_eq!(found["events"].as_array().map(Vec::len), Some(1), "{found}");
-    until("it is delivered to whoever may have it", || texts(&callback) == ["sun"]);
-    // Whoever lost the scope may leave.
+    until("it is delivered to permitted subscribers", || texts(&callback) == ["sun"]);
+    // A client that lost the scope may still unsubscribe.
     let leave = subscribe_at("weather/today", &callback).replace("=subscribe", "=unsubscribe");
     assert_eq!(ask(&gateway, "/news/1.0.0", &stranger, &leave).status(), 202);
 }
@@ -333,7 +333,7 @@ fn documents_that_cannot_be_served_are_refused() {
     refuse("{", good.clone(), "document");
     refuse("openapi: 3.0.0\npaths: {}\n", good.clone(), "AsyncAPI");
     refuse("asyncapi: 2.6.0\nchannels: { a: {} }\n", good.clone(), "type is missing");
-    refuse(NEWS, json!({ "context": "/x", "type": "HTTP" }), "type is");
+    refuse(NEWS, json!({ "context": "/x", "type": "HTTP" }), "type must be");
     refuse(NEWS, json!({}), "context");
     refuse(&NEWS.replace("subscribe: {}", "subscribe: { x-auth-type: None }"), good, "credential");
     let differ = json!({

@@ -60,7 +60,8 @@ fn numbers_of_a_message_mix_and_are_exact() {
     }
 }
 
-/// Whoever sent the value is told of it: 400 for the client's, with the reason in `$error.detail` and in the log.
+/// The fault belongs to the sender of the value: 400 for the client's, with the reason in `$error.detail` and in the
+/// log.
 #[test]
 fn a_computation_that_fails_says_why() {
     for (rule, parts) in [
@@ -100,7 +101,7 @@ fn a_text_that_is_compared_with_a_number_is_a_complaint() {
     assert_eq!(ask("double(query.n) == 5 && (500 + size(body)) / 100 == 5", "[1]").1, "true");
 }
 
-/// A rule that cannot be worked out refuses, whatever it asks for.
+/// A rule that cannot be evaluated refuses the request.
 #[test]
 fn a_rule_that_fails_refuses() {
     let origin = Origin::saying("in");
@@ -175,7 +176,7 @@ fn imported(expression: &str, is_condition: bool) -> (String, Gateway) {
     (yaml, gateway)
 }
 
-/// Issue 42: `${...}` of Micro Integrator gives here what it gives there.
+/// Issue 42: `${...}` of Micro Integrator has the same value here.
 #[test]
 fn expressions_of_micro_integrator_give_the_same() {
     for (expression, is_condition, expected) in [

@@ -18,7 +18,7 @@ fn now() -> u64 {
     std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs()
 }
 
-/// A certificate that ends so many days from now.
+/// A certificate that ends after this many days.
 fn ending(host: &str, days: u64) -> Identity {
     OURS.issue_for(host, now() - DAY, now() + days * DAY + DAY / 2)
 }
@@ -107,7 +107,7 @@ fn the_log_names_what_is_wrong_with_a_clients_certificate() {
     let gateway = Gateway::start_beside(yaml, &files);
     let late = clients.issue_for("client.test", now() - 9 * DAY, now() - 3 * DAY - DAY / 2);
     let trust = OURS.trust().showing(late);
-    // With TLS 1.3 the client believes that it is connected until it reads.
+    // With TLS 1.3, the client notices the refusal only when it reads.
     let _refused = Wire::try_tls(gateway.address("public"), "a.test", &trust);
     gateway.wait_for_log("client certificate: the certificate expired 3 days ago");
 }

@@ -260,7 +260,7 @@ fn a_folder_goes_as_an_archive() {
     let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["a.yaml", "b.yaml", "x/a.xsl"]);
     assert!(!files[0].1.contains("-secret"));
-    // The same again is not a change.
+    // The same content again is not a change.
     assert_eq!(
         json(&ask(&gateway, "PUT /config", &format!("{ANN}{AS_ZIP}"), &got.body))["changed"],
         true
@@ -269,7 +269,7 @@ fn a_folder_goes_as_an_archive() {
         json(&ask(&gateway, "PUT /config", &format!("{ANN}{AS_ZIP}"), &got.body))["changed"],
         false
     );
-    // A change of a file that is named, and one that is refused and leaves everything as it was.
+    // A change of a referenced file, and a refused change that has no effect.
     assert_eq!(
         put(&[both[0], both[1], ("x/a.xsl", &STYLESHEET.replace("old", "new"))]).status(),
         200
@@ -280,7 +280,7 @@ fn a_folder_goes_as_an_archive() {
     assert_eq!(json(&refused)["complaints"][0]["file"], "b.yaml", "{refused:?}");
     assert_eq!(fs::read_to_string(gateway.path("b.yaml")).unwrap(), OTHER);
     assert!(gateway.path("x/a.xsl").exists());
-    // A file that the archive lacks is removed, but a file that no archive has stays.
+    // A file missing in the archive is removed, but a file that is never in archives stays.
     assert_eq!(put(&[both[0]]).status(), 200);
     assert!(!gateway.path("b.yaml").exists() && !gateway.path("x/a.xsl").exists());
     assert_eq!(fs::read_to_string(gateway.path("notes.txt")).unwrap(), "kept");

@@ -7,7 +7,7 @@ use crate::harness::{Backend, Gateway, Message, tidegate};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/choreo-connect");
 
-/// The example as it is served, and a token its key signed.
+/// The running example, and a token signed with its key.
 struct Example {
     gateway: Gateway,
     key: tempfile::TempDir,

@@ -1,4 +1,4 @@
-//! A wall clock that somebody sets while gateways run, forward and back: nothing that was acknowledged is lost or waits for it.
+//! A wall clock that is set forward and back while gateways run: no acknowledged data is lost or delayed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -117,7 +117,7 @@ fn what_waits_is_delivered_whatever_the_clock_is_set_to() {
         });
 
         gateway.set(&clock, by);
-        // Lags are measured and old events dropped at one time: a turn of that ends before the second of these is seen.
+        // Lags are measured and old events dropped in one turn, which has ended when the second value is seen.
         for waiting in [2.0, 3.0] {
             publish_next();
             until("they are counted", || lag(&gateway) == Some(waiting));
@@ -134,7 +134,7 @@ fn what_waits_is_delivered_whatever_the_clock_is_set_to() {
         for path in ["/long", "/short", "/work"] {
             until("all has come", || came(&origin, path).last() == Some(last));
             let order = &all[all.iter().position(|text| *text == first).unwrap()..];
-            // What failed for the last time when it was well again is there twice.
+            // An event that failed just before the recovery is there twice.
             repeats(&came(&origin, path), order, false);
         }
         until("nothing is left", || lag(&gateway) == Some(0.0));
@@ -143,7 +143,7 @@ fn what_waits_is_delivered_whatever_the_clock_is_set_to() {
     }
 }
 
-/// A lease ends when its time is over, and a window of a limit too, although the clock says that there is a day left.
+/// Leases and windows of limits end on time, although the clock shows that a day is left.
 #[test]
 fn what_ends_after_a_time_ends_although_the_clock_is_set_back() {
     let (is_well, clock) = (Arc::new(AtomicBool::new(true)), Clock::new());
@@ -163,7 +163,7 @@ fn what_ends_after_a_time_ends_although_the_clock_is_set_back() {
     until("the lease is over", || callbacks(&gateway).len() == 1);
 }
 
-/// Two gateways, whose clocks are set to different days, and then one of them only.
+/// Two gateways whose clocks are set to different days, and then only one of them.
 #[test]
 fn gateways_that_share_a_store_need_not_agree_about_the_time() {
     let (is_well, clocks) = (Arc::new(AtomicBool::new(true)), [Clock::new(), Clock::new()]);
@@ -198,7 +198,7 @@ fn gateways_that_share_a_store_need_not_agree_about_the_time() {
         });
         left.set(&clocks[0], first);
         right.set(&clocks[1], second);
-        // Each renews the lease of whatever the other one delivers.
+        // Each renews leases of subscriptions that the other one delivers.
         for (n, path) in paths.iter().enumerate() {
             let callback = format!("{}{path}", origin.url());
             let form = form("subscribe", "sports", &callback, "&hub.lease_seconds=1800");
@@ -213,7 +213,7 @@ fn gateways_that_share_a_store_need_not_agree_about_the_time() {
         }
         assert_eq!(callbacks(left).len(), paths.len(), "by {first} and {second} seconds");
     }
-    // The one that is right goes, and the one whose clock is a day ahead does its work.
+    // The gateway with the right clock ends, and the one whose clock is a day ahead takes over its work.
     let [left, right] = gateways;
     origin.forget();
     drop(left);
@@ -223,7 +223,7 @@ fn gateways_that_share_a_store_need_not_agree_about_the_time() {
     assert_eq!(callbacks(&right).len(), paths.len());
 }
 
-/// A clock that was a day ahead is set right while a run is under way: the next run is not a day later.
+/// A clock that was a day ahead is corrected during a run: the next run is not a day late.
 #[test]
 fn a_clock_that_is_set_back_during_a_run_is_followed() {
     let (gate, clock) = (Gate::default(), Clock::new());
@@ -242,8 +242,8 @@ fn a_clock_that_is_set_back_during_a_run_is_followed() {
     origin.wait_for_requests(3);
 }
 
-/// The gateway whose work it was dies just before the time of a daily run: the one that takes its work over does the run, and one that
-/// was done already is not done again.
+/// The gateway that owns a schedule dies just before a daily run: the one that takes over does the run, and does not repeat an earlier
+/// run.
 #[test]
 fn a_run_that_was_due_while_its_gateway_was_gone_is_made_up_for() {
     let (origin, server) = (Origin::saying("ok"), Postgres::start());
@@ -269,7 +269,7 @@ fn a_run_that_was_due_while_its_gateway_was_gone_is_made_up_for() {
     let runs = |gateway: &Gateway| {
         metric(gateway, "tidegate_schedule_runs_total{schedule=\"daily\",result=\"success\"}")
     };
-    // A day's run is done by the first gateway, beside a second one.
+    // The first of two gateways does the daily run.
     let yaml = yaml(&daily(20));
     let first = Gateway::start(&yaml);
     until("the first has all", || has(&first, 16.0));
@@ -286,7 +286,7 @@ fn a_run_that_was_due_while_its_gateway_was_gone_is_made_up_for() {
     until("the other has all", || has(&other, 16.0));
     std::thread::sleep(std::time::Duration::from_secs(3));
     assert_eq!(origin.requests().len(), 1, "it was done");
-    // The same with a run that nobody has done: its gateway is killed just before.
+    // The same with a missed run: its gateway is killed just before.
     let yaml = yaml.replace(&cron_of(&yaml), &daily(45));
     crate::reload::put_ok(&other, &yaml);
     let third = Gateway::start(&yaml);
@@ -298,7 +298,7 @@ fn a_run_that_was_due_while_its_gateway_was_gone_is_made_up_for() {
         );
         crate::harness::Wire::connect(admin).ask(request).status() == 202
     };
-    // It is asked for a run that no time is about.
+    // A run is requested outside of the schedule's times.
     let (mine, left) = if owner(&third) {
         (third, other)
     } else {
@@ -311,8 +311,8 @@ fn a_run_that_was_due_while_its_gateway_was_gone_is_made_up_for() {
     until("the one that is left has done it", || runs(&left) == Some(1.0));
 }
 
-/// A real gateway over the changes of a real zone: what is skipped in spring is due later by as much, what comes twice in autumn is due
-/// once, and what is due every hour is due in both.
+/// A gateway over the clock changes of a real time zone: a time skipped in spring is due later by the same amount, a time repeated in
+/// autumn is due once, and an hourly schedule is due in both.
 #[test]
 fn a_schedule_follows_daylight_saving_time() {
     for (what, zone, begin, moves, cron, due) in [

@@ -1,4 +1,4 @@
-//! `concurrency`: so many exchanges at once, and a place comes back however an exchange ends.
+//! `concurrency`: limits concurrent exchanges, and releases a place however an exchange ends.
 
 use crate::harness::{Gate, Gateway, Origin, Plain, until};
 

@@ -33,7 +33,7 @@ impl Files {
     }
 }
 
-/// A complaint as it is printed, without the folder: its place and its text.
+/// A complaint as printed, without the folder: its place and its text.
 fn complaints(said: &Run, folder: &Path) -> Vec<(String, String)> {
     let prefix = format!("{}/", folder.display());
     let lines = said.stderr.lines().filter_map(|line| line.strip_prefix(&prefix));
@@ -249,7 +249,7 @@ fn explain_prints_every_default() {
             said.stdout
         );
     }
-    // It is a configuration itself, and says the same of itself.
+    // The output is itself a configuration, with the same output.
     fs::write(files.path("again.yaml"), &said.stdout).unwrap();
     let again = tidegate(&["explain", files.path("again.yaml").to_str().unwrap()]);
     assert_eq!(again.stdout, said.stdout);
@@ -268,7 +268,7 @@ routes:
   hello: { match: { path: /hello, query: { lang: en } }, respond: { body: hi } }
 "#;
 
-/// Each request, as arguments, is explained with all of these parts.
+/// Each request, given as arguments, has an explanation with all of these parts.
 fn explained(file: &Path, cases: &[(&[&str], &[&str])]) {
     for (request, expected) in cases {
         let said = tidegate(&[&["explain", file.to_str().unwrap()], *request].concat());
@@ -471,7 +471,7 @@ fn the_examples_are_good() {
     }
 }
 
-/// An example whose keys nobody should commit makes them first.
+/// An example with keys that must not be committed generates them first.
 #[test]
 fn an_example_with_keys_makes_its_own() {
     let folder = tempfile::tempdir().unwrap();
@@ -547,7 +547,7 @@ fn an_upstream_that_only_policies_send_to_is_used() {
             "interceptor: { request: { url: \"http://127.0.0.1:3\" }, endpoints: { x: { upstream: b } } }",
             true,
         ),
-        // Without `endpoints`, an answer may name any.
+        // Without `endpoints`, an answer may name any endpoint.
         ("interceptor: { request: { url: \"http://127.0.0.1:3\" } }", true),
         ("key_type: { sandbox: b }", true),
         ("interceptor: { response: { url: \"http://127.0.0.1:3\" } }", false),
@@ -563,7 +563,7 @@ fn an_upstream_that_only_policies_send_to_is_used() {
     }
 }
 
-/// For any mistake, anywhere on the line: in the YAML, in a name, in a value beside the secret.
+/// This holds for every mistake anywhere on the line: in the YAML, in a name, in a value beside the secret.
 #[test]
 fn a_complaint_shows_the_line_without_the_secrets_in_it() {
     for section in [
@@ -651,7 +651,7 @@ fn issue_19_the_key_on_may_have_been_taken_for_a_truth() {
             assert!(told.contains(line), "{line:?} should be in {told}");
         }
     }
-    // If `on` is not a key, `true` is none either; and one key is written once.
+    // If `on` is not a key, `true` is not one either, and each key is listed once.
     complains(
         "listen: { public: { address: \"127.0.0.1:0\", true: 1 } }\nupstreams:\n  \
          a: { targets: [\"http://127.0.0.1:1\"], retry: { on: [reset], when: [reset], true: [reset] } }\n",
@@ -779,7 +779,7 @@ fn issue_19_warnings_fail_a_strict_check_and_complaints_are_told_as_json() {
     assert_eq!(run(&["--format", "yaml"], "good.yaml").code, Some(2));
 }
 
-/// What people write who come from elsewhere, or by slips: the complaint says what to write.
+/// Typical mistakes of users of other products, and typing errors: the complaint names the right key.
 #[test]
 fn complaints_say_what_to_write_instead() {
     let folder = tempfile::tempdir().unwrap();

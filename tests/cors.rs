@@ -1,4 +1,4 @@
-//! `cors`: preflights are answered, and every reply a page may read says so, errors included.
+//! `cors`: preflights are answered, and every reply that a page may read is marked, including errors.
 
 use crate::harness::{Gateway, Message, Origin, Plain, tidegate};
 
@@ -44,7 +44,7 @@ fn preflights_are_answered_without_the_upstream() {
     for word in ["origin", "access-control-request-method", "access-control-request-headers"] {
         assert!(reply.lists("vary", word), "{reply:?}");
     }
-    // To another page nothing is allowed, and it learns no more than anybody.
+    // Another page gets no permissions and no additional information.
     let reply = preflight(&gateway, "/a", "https://evil.example", "PUT");
     assert_eq!(reply.status(), 204);
     assert!(!format!("{reply:?}").to_lowercase().contains("access-control-allow"), "{reply:?}");
@@ -97,11 +97,11 @@ fn replies_name_the_page_and_caches_are_told() {
         assert_eq!(exposed, allowed.then_some("x-b, x-c"));
         assert!(reply.lists("vary", "origin") && reply.lists("vary", "accept"), "{reply:?}");
     }
-    // Without an origin nothing is named, but a cache has to know.
+    // Without an origin there is no permission, but `Vary` for caches.
     let reply = ask(&gateway, "GET", "/", &[]);
     assert_eq!(reply.get("access-control-allow-origin"), None);
     assert!(reply.lists("vary", "origin"));
-    // Two origins are none, and so is a huge one.
+    // Two origins, or a huge one, count as none.
     let twice = ask(&gateway, "GET", "/", &[("Origin", PAGE), ("Origin", PAGE)]);
     assert_eq!(twice.get("access-control-allow-origin"), None);
     let huge = format!("https://{}.example.com", "a".repeat(5000));
@@ -161,7 +161,7 @@ routes:
     assert_eq!(preflight(&gateway, "/other", PAGE, "GET").status(), 418);
     // A service that answers its preflights itself.
     assert_eq!(preflight(&gateway, "/own", PAGE, "GET").text(), "ok");
-    // No preflight: no method is asked about, or no page asks.
+    // Not preflights: no requested method, or no origin.
     assert_eq!(ask(&gateway, "OPTIONS", "/x", &[("Origin", PAGE)]).status(), 418);
     let reply = ask(&gateway, "OPTIONS", "/x", &[("Access-Control-Request-Method", "GET")]);
     assert_eq!(reply.status(), 418);

@@ -1,5 +1,5 @@
-//! docs/coverage.md has each row of the load-test documents once, and what it names exists. SECURITY.md and the guide's page of
-//! failures name tests that are there.
+//! docs/coverage.md has each row of the load-test documents once, and everything it names exists. The tests named in
+//! SECURITY.md and on the guide's page of failures exist.
 
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn has_unit_test(folder: &Path, name: &str) -> bool {
     })
 }
 
-/// True if an attribute that makes tests stands in the lines above the function.
+/// True if a test attribute precedes the function.
 fn is_a_test(text: &str, function: &str) -> bool {
     let Some((before, _)) = text.split_once(function) else { return false };
     let before = before.trim_end().trim_end_matches("async").trim_end();
@@ -66,7 +66,7 @@ fn scenarios_are_there(names: &str) -> bool {
     names.peek().is_some() && names.all(known)
 }
 
-/// The complaint about what a row names in backquotes, if it is not there.
+/// The complaint about a name in backquotes, if it does not exist.
 fn missing(named: &str) -> Option<String> {
     let is_here = if let Some(names) = named.strip_prefix("bench run ") {
         scenarios_are_there(names)

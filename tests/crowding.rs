@@ -56,7 +56,7 @@ fn a_client_has_no_more_connections_than_it_may() {
     }
     until("all are counted", || refused(&gateway, "connections_per_client") == 4);
     assert!(is_served(&mut wire_from(2, address)), "another client");
-    // Its open connections go on, and it may open as many again as it closes.
+    // Its open connections continue, and it may open a new one for each that it closes.
     assert!(held.iter_mut().all(is_served));
     drop(held.pop());
     until("a place is free again", || is_served(&mut wire_from(1, address)));
@@ -115,7 +115,7 @@ fn where_there_is_no_room_the_longest_idle_goes_first() {
     let metrics = gateway.admin_get("/metrics").text();
     assert!(metrics.contains("tidegate_connections_displaced_total{listener=\"public\"} 2"));
     gate.open();
-    assert_eq!(busy.read_reply().status(), 200, "what is under way is never given up");
+    assert_eq!(busy.read_reply().status(), 200, "a request in progress is never aborted");
 }
 
 /// An origin that answers when the gate is open.
@@ -131,7 +131,7 @@ fn gated() -> (Origin, Gate) {
     (origin, gate)
 }
 
-/// An origin that takes bodies and says nothing, of which there is room for one.
+/// An origin that reads bodies without answering, with room for one request.
 fn taking() -> Origin {
     Origin::start(|peer| {
         while let Some(head) = peer.request_head() {
@@ -191,7 +191,7 @@ fn over_http2_as_well() {
     until("the request upstream is cut", || origin.open() == 0);
 }
 
-/// An exchange whose reply has begun may go on as slowly as its peers like, but not pause.
+/// An exchange whose reply has begun may be slow, but must not pause.
 #[test]
 fn a_body_whose_reply_has_begun_has_no_rate_to_keep() {
     let origin = Origin::start(|peer| {

@@ -56,7 +56,7 @@ fn start(origin: &Origin, more: &str) -> Gateway {
     )
 }
 
-/// Runs a case of `cases.js` and returns what it prints.
+/// Runs a case of `cases.js` and returns its output.
 #[track_caller]
 fn run(gateway: &Gateway, case: &str) -> String {
     let installed = installed();

@@ -1,7 +1,6 @@
 //! deploy/grafana: the series that its dashboards query are there, by name and label.
 //!
-//! For the gateway the series are those that a running one prints after some traffic; for k6 and for pods those that they print,
-//! kept in `dashboards/`.
+//! For the gateway, the series are those of a running one after some traffic. For k6 and pods, they are stored in `dashboards/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,7 +19,7 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../deploy");
 const WSDL: &str = include_str!("../examples/soap/calculator/calculator.wsdl");
 const ADD: &str = include_str!("../examples/soap/add.xml");
 
-/// Labels that Prometheus adds to whatever it reads.
+/// Labels that Prometheus adds to all series.
 const OF_PROMETHEUS: [&str; 2] = ["job", "instance"];
 
 /// The samples there are: by name, the labels of each.
@@ -180,7 +179,7 @@ routes:
     for (path, status) in [("/echo", 200), ("/nowhere", 404), ("/away", 502)] {
         assert_eq!(wire.get(path).status(), status, "{path}");
     }
-    // One more than may be is turned away.
+    // One above the limit is refused.
     drop(Wire::connect(gateway.address("public")));
     let told = || gateway.admin_get("/metrics").text();
     until("a connection was refused", || {

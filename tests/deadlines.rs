@@ -24,7 +24,7 @@ fn a_call_as_a_whole_has_a_limit() {
     });
     let gateway = Plain { upstream: TOTAL, ..Plain::default() }.start(&silent);
     assert_eq!(asked(&gateway).status(), 504);
-    gateway.wait_for_log("no reply in the time of the call");
+    gateway.wait_for_log("no reply within the time limit of the call");
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn retries_are_within_the_limit_and_in_the_log() {
     let more = "telemetry: { access_log: { format: '{status} {fault} {retries}', path: stdout } }";
     let gateway = Plain { upstream, more, ..Plain::default() }.start(&slow);
     assert_eq!(asked(&gateway).status(), 504);
-    // As many as there is time for: no more than three, and on a busy machine fewer.
+    // As many as the time allows: at most three, and fewer on a busy machine.
     gateway.wait_for_output("504 upstream_timeout ");
     let told = |retries| gateway.output().contains(&format!("504 upstream_timeout {retries}\n"));
     assert!([1, 2, 3].into_iter().any(told), "{}", gateway.output());

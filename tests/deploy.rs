@@ -129,8 +129,8 @@ fn figures_are_parameters_and_none_is_forgotten() {
     assert!(said.stderr.contains("the environment has no variable `LISTEN`"), "{}", said.stderr);
 }
 
-/// The rules by which the SOAP gateway's load tests are spread over nodes: gateway, services and load each on their own, but for
-/// scenario 0 and the endurance runs, which have more services and put them and the load on any.
+/// The rules that spread the SOAP gateway's load tests over nodes: gateway, services and load each have their own nodes, except
+/// in scenario 0 and the endurance runs. These have more services, and may use any node for services and load.
 #[test]
 fn parts_keep_apart_and_replicas_are_those_of_the_runs() {
     for (name, apart, replicas, parallel) in
@@ -154,7 +154,7 @@ fn parts_keep_apart_and_replicas_are_those_of_the_runs() {
                 "{manifest}"
             );
             assert!(manifest.contains(count), "{name}: {count} in {manifest}");
-            // Keeps away from nodes with a pod of another part, wherever these are to be kept apart.
+            // Avoids nodes with a pod of another part, if the parts are to be separated.
             let rule = part(manifest, "podAntiAffinity:\n", "containers:");
             let rule: Vec<&str> = rule.lines().map(str::trim).collect();
             let expected = format!(
@@ -229,7 +229,7 @@ impl Local {
         Local { process, said, keys }
     }
 
-    /// The address that its log tells behind this text.
+    /// The address after this text in its log.
     fn address(&mut self, text: &str) -> SocketAddr {
         loop {
             let mut line = String::new();

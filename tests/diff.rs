@@ -1,4 +1,4 @@
-//! `tidegate diff`: the effects of a change, told before it is made; nothing is told of a change without effect.
+//! `tidegate diff`: shows the effects of a change beforehand, and nothing for a change without effects.
 
 use std::fs;
 use std::path::Path;
@@ -69,7 +69,7 @@ impl Two {
         tidegate(&["diff", &self.path("old/tidegate.yaml"), &self.path("new/tidegate.yaml")])
     }
 
-    /// The lines of a difference, without the text behind the path of whole sections.
+    /// The lines of a difference. For whole sections only the path is kept.
     #[track_caller]
     fn lines(&self) -> Vec<String> {
         let said = self.diff();
@@ -103,7 +103,7 @@ fn what_is_added_removed_and_changed_is_told_by_its_path() {
 
 #[test]
 fn what_means_the_same_is_no_difference() {
-    // In another order, with a default spelt out, in another style and with a comment; below another folder.
+    // In another order, with an explicit default, in another style, with a comment, and in another folder.
     let same = r#"
 # the same
 routes:
@@ -128,7 +128,7 @@ listen: { public: { address: "127.0.0.1:0" } }
     let folders = tidegate(&["diff", &two.path("old"), &two.path("new/tidegate.yaml")]);
     assert_eq!((folders.code, folders.stdout.as_str()), (Some(0), ""), "{folders:?}");
 
-    // A file of the same name with another content is a difference all the same.
+    // A file of the same name with other content is a difference.
     fs::write(two.path("new/main.json"), tidegate(&["token", "--jwks"]).stdout).unwrap();
     assert_eq!(
         two.lines(),
@@ -275,7 +275,7 @@ fn syncing_the_same_file_twice_changes_nothing() {
     assert_eq!(against(&gateway, &next).code, Some(0));
     assert_eq!(diff_of(&gateway, &gateway.path("tidegate.yaml")).code, Some(0));
     assert_eq!(generation(&put(&gateway, &next)), (2, false));
-    // Other words for the same: nothing is told, and parts that are made anew take all over.
+    // Equivalent notation: no difference is shown, and rebuilt parts take over all state.
     let words = format!("# the same\n{next}");
     assert_eq!(against(&gateway, &words).code, Some(0));
     assert_eq!(generation(&put(&gateway, &words)), (3, true));

@@ -15,7 +15,7 @@ const SERVICE: &str = "_orders._tcp.a.test";
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// A service that says who it is, and its port.
+/// A service that returns its name, and its port.
 fn origin(name: &'static str) -> (Origin, u16) {
     let origin = Origin::start(move |peer| answer(peer, name));
     let port = origin.address().port();
@@ -65,7 +65,7 @@ fn gateway(server: &NameServer, upstream: &str) -> Gateway {
     Gateway::start(text(server, &format!("\"srv+http://{SERVICE}\""), upstream))
 }
 
-/// Who answers so many requests, over one connection.
+/// The services that answer this many requests over one connection.
 fn shares(gateway: &Gateway, requests: usize) -> BTreeMap<String, usize> {
     let mut wire = gateway.wire();
     let mut shares = BTreeMap::new();
@@ -94,7 +94,7 @@ fn failed_look_ups(gateway: &Gateway) -> u64 {
     metric(gateway, "tidegate_upstream_lookups_failed_total{upstream=\"orders\"}")
 }
 
-/// The URLs of the targets, and why there are none.
+/// The URLs of the targets, and the reason if there are none.
 fn targets(gateway: &Gateway) -> (Vec<String>, Option<String>) {
     let reply = gateway.admin_get("/upstreams").text();
     let upstreams: serde_json::Value = serde_json::from_str(&reply).unwrap();
@@ -154,8 +154,8 @@ fn a_lower_priority_is_for_when_no_better_one_is_healthy() {
     until("the better priority is used again", || shares(&gateway, 10) == of([("back", 10)]));
 }
 
-/// Clients ask all the time, by GET and by POST, while the only target is another one each time. A request that is on its way to a
-/// target that leaves goes on.
+/// Clients send GET and POST requests continuously, while the only target is repeatedly replaced. A request in progress at a
+/// removed target is completed.
 #[test]
 fn records_change_under_load_and_no_request_fails() {
     let ((first, a), (second, b)) = (origin("a"), origin("b"));
@@ -220,7 +220,7 @@ fn a_request_to_a_target_that_leaves_goes_on_to_its_end() {
     assert_eq!(wire.get("/").status(), 200);
 }
 
-/// Whatever goes wrong with DNS, what was found last stays; and only `.` says that there is nothing.
+/// If DNS fails, the last result stays in use. Only `.` means that there are no targets.
 #[test]
 fn an_outage_of_dns_changes_nothing() {
     let ((_a, a), (_b, b)) = (origin("a"), origin("b"));
@@ -321,7 +321,7 @@ fn each_address_of_a_name_is_a_target() {
     until("nothing is connected any more", || two.open() == 0);
 }
 
-/// The system's resolver says no TTL, and has names that DNS has not.
+/// The system's resolver reports no TTL, and has names that are not in DNS.
 #[test]
 fn each_address_is_looked_up_by_the_system_too() {
     let (_a, a) = origin("a");
@@ -370,7 +370,7 @@ fn targets_that_stay_keep_their_state() {
     sick.forget();
     serve(&server, &[(0, 1, a), (0, 1, b), (0, 100, c)]);
     until("the third is there", || shares(&gateway, 10).contains_key("c"));
-    // The next check of the sick one is an hour away, and it got none of all these requests.
+    // The next check of the unhealthy one is in an hour, and it got none of these requests.
     assert_eq!(shares(&gateway, 50).get("sick"), None);
     assert!(sick.requests().is_empty(), "{:?}", sick.requests());
     let mut wire = gateway.wire();
@@ -383,7 +383,7 @@ fn targets_that_stay_keep_their_state() {
     assert_eq!(gateway.log().matches("healthy=false").count(), 1, "{}", gateway.log());
 }
 
-/// The same key goes to the same target, as far as that stays.
+/// A key keeps its target as long as the target stays.
 #[test]
 fn a_hash_moves_only_the_keys_of_a_target_that_has_left() {
     let origins = ["a", "b", "c"].map(origin);
@@ -404,7 +404,7 @@ fn a_hash_moves_only_the_keys_of_a_target_that_has_left() {
     assert!(before.iter().any(|who| who == "c"));
 }
 
-/// A reload to other timeouts while DNS is away keeps what was found.
+/// A reload with other timeouts while DNS is unavailable keeps the results.
 #[test]
 fn a_reload_keeps_the_targets_that_dns_no_longer_names() {
     let (_a, a) = origin("a");
@@ -510,7 +510,7 @@ fn echoes(wire: &mut Wire) {
     assert_eq!(wire.read_exact(1), Some(b"x".to_vec()), "a tunnel outlives its target in DNS");
 }
 
-/// Cases need no DNS: services stand in for upstreams.
+/// Cases need no DNS, since stand-ins replace the services.
 #[test]
 fn cases_need_no_dns() {
     let folder = tempfile::tempdir().unwrap();

@@ -109,7 +109,7 @@ fn clients_show_a_certificate_where_one_is_asked_for() {
         let good = trust().showing(OTHERS.issue("client.test"));
         assert_eq!(Wire::connect_tls(address, "a.test", &good).get("/").status(), 200);
         for bad in [trust(), trust().showing(OURS.issue("client.test"))] {
-            // With TLS 1.3 a client learns of it with its first read.
+            // With TLS 1.3, a client notices it with its first read.
             let served = Wire::try_tls(address, "a.test", &bad).is_ok_and(|mut wire| {
                 wire.try_send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")
                     && wire.next_head().is_some()
@@ -214,7 +214,7 @@ fn an_upstreams_certificate_is_checked() {
 
 #[test]
 fn a_handshake_with_an_upstream_has_a_time() {
-    // It takes the connection and says nothing.
+    // It accepts the connection and sends nothing.
     let origin = Origin::start(|peer| drop(peer.read_to_end()));
     let targets = [format!("https://{}", origin.address())];
     let upstream = "timeout: { connect: 100ms }";

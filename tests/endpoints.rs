@@ -18,7 +18,7 @@ fn yaml(targets: &[&str], upstream: &str) -> String {
     )
 }
 
-/// Says its name, or that it is busy while it is sick.
+/// Returns its name, or 503 while it is unhealthy.
 fn target(name: &'static str) -> (Origin, Arc<AtomicBool>) {
     let sick = Arc::new(AtomicBool::new(false));
     let seen = sick.clone();

@@ -1,4 +1,4 @@
-//! Two targets, one of them dead: by default nothing is lost.
+//! Two targets, one of them unavailable: by default no request is lost.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -6,7 +6,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::harness::{Backend, Gateway, Origin, Wire, tidegate, until};
 
-/// As many requests as the finding had.
+/// The number of requests in the original report.
 const REQUESTS: usize = 267;
 
 const BALANCES: [&str; 5] =
@@ -95,7 +95,7 @@ fn a_target_that_never_answers_a_connection_costs_no_request() {
     socket.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
     socket.listen(0).unwrap();
     let address = socket.local_addr().unwrap().as_socket().unwrap();
-    // Nobody accepts, and once its queue is full the system drops new connections.
+    // Connections are never accepted, and once the queue is full the system drops new ones.
     let limit = std::time::Duration::from_millis(200);
     let mut queued = Vec::new();
     while let Ok(connection) = std::net::TcpStream::connect_timeout(&address, limit) {

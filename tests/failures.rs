@@ -27,7 +27,7 @@ fn a_full_disk_costs_lines_of_the_log_and_no_request() {
     assert_eq!(wire.get("/hello").text(), "ok");
 }
 
-/// A gateway that may have so many descriptors, which is a hard limit that it cannot raise.
+/// A gateway with this hard limit of descriptors, which it cannot raise.
 struct Limited {
     _ended: Ended,
     log: std::path::PathBuf,
@@ -82,14 +82,14 @@ impl Limited {
 #[test]
 fn silent_connections_do_not_take_the_last_descriptors() {
     let gateway = Limited::start(64, "");
-    // More than there are descriptors for, and none of them says anything.
+    // More connections than descriptors, and none of them sends anything.
     let crowd: Vec<Wire> = (0..100).map(|_| Wire::connect(gateway.address)).collect();
     (0..3).for_each(|_| gateway.serves());
     drop(crowd);
     assert!(!gateway.log().contains("accept: "), "{}", gateway.log());
 }
 
-/// The default is a bound that nobody asked for.
+/// The default limit causes no warning, since no operator asked for it.
 #[test]
 fn too_few_descriptors_are_a_warning_where_somebody_asked_for_more() {
     const WARNING: &str = "leaves room for 16 client connections";

@@ -1,4 +1,5 @@
-//! What flows let nobody do: send along what no step asked for, get another client's reply, pass a check by two readings.
+//! Attacks that flows prevent: forwarding data that no step requested, getting another client's reply, passing a check by
+//! an ambiguous message.
 
 use crate::harness::{Gateway, Message, Origin, tidegate};
 
@@ -32,7 +33,7 @@ fn post(gateway: &Gateway, lines: &str, body: &str) -> Message {
     send(gateway, "POST /", lines, body)
 }
 
-/// What `check` says of a flow, and its exit code.
+/// The output of `check` for a flow, and its exit code.
 fn check(flow: &str) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tidegate.yaml");
@@ -135,7 +136,7 @@ fn conditions_of_the_client_stay_with_its_own_request() {
     }
 }
 
-/// Requests in turn, and which of them the upstream gets.
+/// Sends requests in turn. Only some of them reach the upstream.
 #[track_caller]
 fn cached(origin: &Origin, keys: &str, requests: &[(&str, &str, &str)], asked: &[bool]) {
     let flow = format!("[{{ cache: {{ {keys}, ttl: 1h, steps: [{{ call: echo }}] }} }}]");
@@ -147,7 +148,7 @@ fn cached(origin: &Origin, keys: &str, requests: &[(&str, &str, &str)], asked: &
     }
 }
 
-/// The rules of the policy `cache`: what a reply may depend on beside the key goes past the cache.
+/// The rules of the policy `cache`: a reply that may depend on more than the key is not cached.
 #[test]
 fn a_cache_of_a_flow_gives_nothing_that_was_for_one_client() {
     let plain = Origin::saying("all");
@@ -165,10 +166,10 @@ fn a_cache_of_a_flow_gives_nothing_that_was_for_one_client() {
     for request in ["HEAD /?k=1", "POST /?k=1", "PUT /?k=1", "DELETE /?k=1"] {
         cached(&plain, KEY, &[(request, "", ""), GET, GET], &[true, true, false]);
     }
-    // A HEAD is answered by what a GET has brought.
+    // A HEAD is answered from the reply to a GET.
     cached(&plain, KEY, &[GET, ("HEAD /?k=1", "", "")], &[true, false]);
     cached(&plain, KEY, &[("GET /?k=1", "", "body"), GET], &[true, true]);
-    // What else is shared is said.
+    // Sharing more requires a setting.
     let basic = "Authorization: Basic YTpi\r\n";
     cached(
         &plain,
@@ -202,7 +203,7 @@ fn a_cache_of_a_flow_gives_nothing_that_was_for_one_client() {
     );
 }
 
-/// What the replies say that the message was made of.
+/// The headers of the replies from which the message was made are considered.
 #[test]
 fn a_cache_of_a_flow_keeps_what_its_replies_allow() {
     for (lines, kept) in [
@@ -232,7 +233,7 @@ fn a_cache_of_a_flow_keeps_what_its_replies_allow() {
             assert_eq!(status.contains("; hit"), kept, "{lines} {steps}: {status}");
         }
     }
-    // With credentials only what says that it is for all, of each reply.
+    // With credentials, only if each reply is marked as public.
     for (lines, kept) in [("", false), ("Cache-Control: public, max-age=60\r\n", true)] {
         let origin =
             Origin::answering(format!("HTTP/1.1 200 OK\r\n{lines}Content-Length: 2\r\n\r\nok"));
@@ -254,7 +255,7 @@ fn a_cache_of_a_flow_keeps_what_its_replies_allow() {
     }
 }
 
-/// One small request makes no number of calls that nobody has allowed.
+/// One small request cannot cause more calls than configured.
 #[test]
 fn parts_are_bounded() {
     let origin = Origin::echo();
@@ -275,7 +276,7 @@ fn parts_are_bounded() {
     }
 }
 
-/// Null, nothing and an empty text have no parts; another text is not a list of them.
+/// Null, nothing and an empty text have no parts. Any other text is not a list.
 #[test]
 fn what_is_no_list_has_no_parts() {
     let origin = Origin::echo();
@@ -297,7 +298,7 @@ fn what_is_no_list_has_no_parts() {
     }
 }
 
-/// Of two members of one name a step would check the one, and a service use the other.
+/// If a member is repeated, a step could check one and a service use the other.
 #[test]
 fn json_with_a_member_twice_passes_no_step() {
     let doubled = r#"{"role":"admin","\u0072ole":"user"}"#;
@@ -347,7 +348,7 @@ fn a_conversion_makes_nothing_that_two_read_differently() {
     assert_eq!(text, "<r a_x0020_b=\"1\" a_b=\"2\"></r>");
 }
 
-/// JSON that says to be plain text is seen by what asks for its members.
+/// JSON with the content type of plain text is visible to steps that read its members.
 #[test]
 fn a_content_type_hides_nothing_from_a_filter() {
     let origin = Origin::echo();
@@ -388,7 +389,7 @@ fn a_form_is_encoded() {
     assert!(code == Some(0) && said.contains("write `form`"), "{said}");
 }
 
-/// Parts of a form that two readers tell apart differently.
+/// Parts of a form that two parsers separate differently.
 #[test]
 fn parts_of_a_form_have_one_reading() {
     let origin = Origin::echo();
@@ -413,7 +414,7 @@ fn parts_of_a_form_have_one_reading() {
     assert_eq!(post(&gateway, twice, &part(PLAIN, "")).status(), 400);
 }
 
-/// A value that a step cannot use is the mistake of whoever sent it.
+/// A value that a step cannot use is a fault of its sender.
 #[test]
 fn mistakes_of_clients_are_theirs() {
     let origin = Origin::answering(

@@ -1,4 +1,4 @@
-//! What flows do beside their answer: messages that are stored on the way, and copies for other steps.
+//! Work of flows apart from their answer: storing messages, and copies for other steps.
 
 use rustix::process::Signal;
 
@@ -131,7 +131,7 @@ fn what_is_over_the_bound_of_a_tap_is_dropped_counted_and_logged() {
     for _ in 0..5 {
         assert_eq!(post(&gateway, "/", "x").text(), "ok");
     }
-    gateway.wait_for_log("not copied: 2 copies are under way");
+    gateway.wait_for_log("not copied: 2 copies are in progress");
     let dropped = "tidegate_flow_taps_dropped_total{flow=\"main\",step=\"wire_tap\"}";
     until("three are dropped", || metric(&gateway, dropped) == Some(3.0));
     tap.wait_for_requests(2);

@@ -107,7 +107,7 @@ fn labels(gateway: &Gateway) -> Vec<String> {
     lines.filter_map(label).collect()
 }
 
-/// Without it the replies of branches have no headers in common.
+/// Without it, the replies of branches share no headers.
 #[test]
 fn the_head_of_what_is_gathered_is_new_or_that_of_the_first_result() {
     let origin = Origin::echo();
@@ -211,7 +211,7 @@ fn names_that_cannot_be_are_complained_about() {
         assert_eq!(code, Some(1), "{main}: {stderr}");
         assert!(stderr.contains(said), "{main}: {stderr}");
     }
-    // What nobody wrote contradicts nothing.
+    // A default does not contradict anything.
     for max in ["max: 4", "max: 4, parallel: 4"] {
         let split = format!(
             "split: {{ over: $body.a, steps: [call: good], {max}, gather: {{ complete: 4 }} }}"

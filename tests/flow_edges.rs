@@ -1,4 +1,4 @@
-//! What flows do where their rules end: names that two flows share, places that are not part of a message, lines in the log.
+//! Edge cases of flows: names that two flows share, places that are not part of a message, log lines.
 
 use crate::harness::{Gateway, Message, Origin, tidegate, until};
 
@@ -18,7 +18,7 @@ fn start(origin: &Origin, flows: &str) -> Gateway {
     Gateway::start(yaml(&origin.url(), flows))
 }
 
-/// What `check` says of flows, and true if it refuses them.
+/// The output of `check` for flows, and whether it refuses them.
 fn check(flows: &str) -> (bool, String) {
     check_whole(&yaml("http://127.0.0.1:1", flows))
 }
@@ -55,11 +55,11 @@ fn flows_that_never_meet_share_no_variables() {
     assert_eq!(post(&gateway, &of_type(XML), "<a/>").text(), "<o><a/></o>");
     let reply = gateway.wire().ask("GET /other HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(reply.text(), "200");
-    // What only another flow sets is not known.
+    // A variable that only another flow sets is unknown.
     let (refused, said) =
         check("main: [{ set: { seen: $body } }]\nother: [{ respond: { text: '{{ $seen }}' } }]");
     assert!(refused && said.contains("there is no `$seen`"), "{said}");
-    // Those of flows that one run passes are, in whatever order.
+    // Variables of all flows in one run are known, in any order.
     let flows = "main: [{ sequence: sets }, { sequence: says }]\n\
                  sets: [{ set: { v: '1' } }]\nsays: [{ respond: { text: 'said {{ $v }}' } }]\n\
                  other: [{ sequence: says }]";
@@ -97,7 +97,7 @@ fn a_variable_is_enriched_and_the_message_left_alone() {
     assert_eq!(reply.text(), r#"[{"list":[1.0,"POST"]}, {"a":{"list":[1.0]}}]"#);
 }
 
-/// A variable that was enriched is what it was before: a document, a Body, or nothing.
+/// An enriched variable keeps its type: a document, a Body, or nothing.
 #[test]
 fn a_variable_that_was_enriched_keeps_its_kind() {
     let origin = Origin::echo();
@@ -118,7 +118,7 @@ fn a_variable_that_was_enriched_keeps_its_kind() {
         (remove("$envelope", "$o//a/b"), soap("<a><b/><c/></a>"), soap("<a><c/></a>")),
         (remove("$body", "$o/b"), soap("<b/><c/>"), soap("<c/>")),
     ] {
-        // Twice, since the second finds what the first has left.
+        // Twice, since the second one finds the result of the first.
         let twice = flow.replacen(
             "{ payload",
             "{ enrich: { target: $o/none, action: remove } }, { payload",
@@ -133,7 +133,7 @@ fn a_variable_that_was_enriched_keeps_its_kind() {
     assert_eq!((reply.status(), reply.text()), (200, soap("")));
 }
 
-/// A target that is neither in the body nor in a variable would have replaced the whole message.
+/// A target outside of the body and of variables would have replaced the whole message.
 #[test]
 fn a_target_outside_the_body_is_a_complaint() {
     for (keys, said) in [
@@ -188,7 +188,7 @@ fn digests_go_with_the_body_that_they_are_of() {
     let seen = origin.request();
     assert_eq!(seen.text(), "<b>1</b>");
     NAMES.iter().for_each(|name| assert_eq!(seen.get(name), None, "{name}"));
-    // Those that the flow sets are sent.
+    // The headers set by the flow are sent.
     let origin = Origin::echo();
     let flow = format!(
         "main: [{{ payload: {{ text: made }} }}, {{ header: {{ set: {{ digest: mine }} }} }}, {{ call: echo }}]\n{OTHER}"
@@ -197,7 +197,7 @@ fn digests_go_with_the_body_that_they_are_of() {
     assert_eq!(origin.request().all("digest"), ["mine"]);
 }
 
-/// What a message says never becomes another line of the log.
+/// The content of a message never becomes a separate log line.
 #[test]
 fn a_log_line_is_one_line() {
     let flow = format!(
@@ -211,7 +211,7 @@ fn a_log_line_is_one_line() {
     assert!(line.contains("said 1 2026-01-01T00:00:00Z  INFO forged  a  b end"), "{log}");
 }
 
-/// A file goes out as what its name says; a whole SOAP message as one of its version.
+/// A file is sent with the type of its name; a whole SOAP message with the type of its version.
 #[test]
 fn a_payload_of_a_file_has_the_type_of_the_file() {
     let soap =
@@ -249,7 +249,7 @@ fn a_payload_of_a_file_has_the_type_of_the_file() {
     assert!(refused && said.contains("`no type` is not a content type"), "{said}");
 }
 
-/// Where there is nothing to split, a SOAP message stays one.
+/// If there is nothing to split, a SOAP message is kept whole.
 #[test]
 fn nothing_to_split_leaves_the_envelope() {
     let soap = r#"<s:Envelope xmlns:s="http://schemas.xmlsoap.org/soap/envelope/"><s:Header><h/></s:Header><s:Body><a/></s:Body></s:Envelope>"#;
@@ -263,7 +263,7 @@ fn nothing_to_split_leaves_the_envelope() {
     }
 }
 
-/// Steps for an invalid message know what is wrong with it.
+/// Steps for an invalid message can read the reason.
 #[test]
 fn the_steps_for_an_invalid_message_have_its_error() {
     let schema = r#"<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="a" type="xs:int"/></xs:schema>"#;
@@ -276,7 +276,7 @@ fn the_steps_for_an_invalid_message_have_its_error() {
     assert_eq!((reply.status(), reply.text().as_str()), (422, said));
 }
 
-/// CEL sees what the other names give.
+/// CEL sees the same values as the other languages.
 #[test]
 fn cel_has_the_request_and_headers_of_replies() {
     let flow = format!(
@@ -307,7 +307,7 @@ fn a_stylesheet_transforms_parts_of_the_message_only() {
     }
 }
 
-/// Bytes are their sender's fault where a text is wanted, and go on as they are where none is.
+/// If a text is needed, invalid bytes are a fault of their sender. Otherwise they are forwarded unchanged.
 #[test]
 fn bytes_are_no_text() {
     let origin = Origin::echo();
@@ -338,7 +338,7 @@ fn bytes_are_no_text() {
     }
 }
 
-/// What steps make of a reply without a body does not show how long the reply to a GET would be (RFC 9110, 8.6).
+/// The result of steps on a reply without a body does not reveal the length of the reply to a GET (RFC 9110, 8.6).
 #[test]
 fn the_reply_to_a_head_promises_no_length_that_a_get_would_not_have() {
     let origin = Origin::start(|peer| {

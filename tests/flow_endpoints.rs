@@ -60,7 +60,7 @@ fn what_is_not_allowed_is_not_called() {
     let in_host = format!("http://{{{{ $query.u }}}}.example.com:{port}/a");
     let below = format!("\"http://*.example.com:{port}\", \"http://*.localhost:{port}\"");
     for (allow, url, values) in [
-        // Public addresses of these names alone, and no address that is not public.
+        // Only public addresses of these names.
         (
             below.as_str(),
             whole,

@@ -1,5 +1,5 @@
-//! Flows on hostile input and among services that fail: each gives one typed fault or the configured partial answer, in time, and
-//! leaves nothing behind.
+//! Flows with hostile input and failing services: each gives one typed fault or the configured partial answer, in time, and
+//! leaves no trace.
 
 use std::time::{Duration, Instant};
 
@@ -159,7 +159,7 @@ fn results_of_parts_are_bounded_together() {
     }
 }
 
-/// A reply in a variable is its service's fault if it is malformed, whatever the message is by then.
+/// A malformed reply in a variable is a fault of its service, whatever the message is by then.
 #[test]
 fn a_malformed_body_in_a_variable_is_its_senders_fault() {
     let (xml, json) = ("text/xml", "application/json");
@@ -243,12 +243,12 @@ fn branches_that_fail_or_hang_give_one_answer() {
             ),
             Err((status, label)) => is_fault(&reply, status, label),
         }
-        // A branch that nobody waits for has no connection any more.
+        // The connection of an abandoned branch is closed.
         until("the silent connection is closed", || silent.open() == 0);
     }
 }
 
-/// What a gather does not look at is read as strictly as what it takes.
+/// The parts that a gather ignores are parsed as strictly as the others.
 #[test]
 fn a_hostile_result_is_a_fault_or_missing_among_those_that_are_gathered() {
     let below = |inside: &str| format!("<r><a><b><c>{inside}</c></b></a></r>");
@@ -291,7 +291,7 @@ fn a_hostile_result_is_a_fault_or_missing_among_those_that_are_gathered() {
     }
 }
 
-/// Four results of ten megabytes, of which a few bytes are taken. Nothing is made of what is left.
+/// Four results of ten megabytes, of which a few bytes are used. The rest is not converted.
 #[test]
 fn large_results_are_gathered_in_bounded_memory() {
     let order = "<order><symbol>IBM</symbol><price>140.34</price></order>";
@@ -309,7 +309,7 @@ fn large_results_are_gathered_in_bounded_memory() {
         assert_eq!((reply.status(), reply.text()), (200, all));
     }
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
-    // The four as they came, one of them once more beside its tree, and the program.
+    // The four results, a copy of one of them with its tree, and the program.
     let peak = gateway.peak_bytes();
     assert!(peak < 250 << 20, "{peak}");
     let gateway = start(
@@ -364,7 +364,7 @@ fn a_flow_that_is_run_by_sequence_keeps_its_timeout() {
             "{ timeout: 300ms, steps: [{ call: a }] }",
             Ok("flow_timeout"),
         ),
-        // In branches each has its own.
+        // In branches, each has its own.
         (
             "{ timeout: 20s, steps: [{ scatter: { branches: [{ sequence: inner }, { call: b }], gather: { into: '<all/>', timeout: 20s, partial: keep } } }] }",
             "{ timeout: 300ms, steps: [{ call: a }] }",
@@ -419,7 +419,7 @@ fn a_client_that_goes_takes_its_branches_with_it() {
     }
 }
 
-/// A split of 1,000 parts has at most as many calls under way as `parallel` says.
+/// A split into 1,000 parts has at most `parallel` concurrent calls.
 #[test]
 fn parts_that_run_at_once_are_bounded() {
     let latch = Gate::default();
@@ -452,7 +452,7 @@ fn parts_that_run_at_once_are_bounded() {
     assert!(origin.accepted() <= 3, "{}", origin.accepted());
 }
 
-/// Values go in as texts wherever they stand, and a value that cannot be written is a fault.
+/// Values are always inserted as text, and a value that cannot be written is a fault.
 #[test]
 fn no_value_breaks_out_of_its_place() {
     let origin = Origin::saying("ok");
@@ -494,7 +494,7 @@ fn a_flow_that_calls_its_own_gateway_ends() {
     is_fault(&post(&gateway, "text/plain", b"x"), 508, "loop");
 }
 
-/// Ten megabytes that an expression takes apart, and fifty that nobody holds.
+/// Ten megabytes that an expression splits, and fifty that are not kept.
 #[test]
 fn large_messages_pass_or_are_refused_in_time() {
     let origin = Origin::echo();
@@ -502,7 +502,7 @@ fn large_messages_pass_or_are_refused_in_time() {
     let large = format!("<orders>{}</orders>", order.repeat(10_000_000 / order.len()));
     let gateway = start(&[("a", &origin)], "[{ payload: { xml: '<p>{{ $body//* }}</p>' } }]");
     let began = Instant::now();
-    // Each part comes again with what is around it: over 16 MiB in all.
+    // Each part is sent with its envelope: over 16 MiB in total.
     is_fault(&post(&gateway, "text/xml", large.as_bytes()), 500, "flow_failed");
     let gateway = start(&[("a", &origin)], "[{ respond: { text: '{{ count($body//*) }}' } }]");
     let counted = post(&gateway, "text/xml", large.as_bytes());

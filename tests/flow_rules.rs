@@ -1,4 +1,4 @@
-//! The rules of flows, sentence by sentence, as somebody meets them who has read the guide and nothing else.
+//! The rules of flows, sentence by sentence, for a reader who knows only the guide.
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ fn soap(body: &str) -> String {
     )
 }
 
-/// Answers with a status and a header of its own, and the body that came.
+/// Answers with this status and an own header, and with the received body.
 fn answering(status: &'static str) -> Origin {
     Origin::start(move |peer| {
         while let Some(request) = peer.request() {
@@ -57,7 +57,7 @@ const TEXT: &str = "text/plain";
 const JSON: &str = "application/json";
 const XML: &str = "application/xml";
 
-/// Flows that answer with one text: content type, body, flow, what is said.
+/// Flows that answer with a text: content type, body, flow, expected answer.
 #[track_caller]
 fn say(cases: &[(&str, &str, &str, &str)]) {
     let origin = answering("203");
@@ -333,7 +333,7 @@ fn payloads_of_soap_messages_replace_the_body_or_everything() {
     }
 }
 
-/// The Body of a message that was kept stands for what is in it, so that the client gets its own message back.
+/// The Body of a kept message means its content, so that the client gets its own message back.
 #[test]
 fn the_body_of_one_soap_message_goes_into_another() {
     let origin = answering("200");
@@ -367,8 +367,8 @@ fn the_body_of_one_soap_message_goes_into_another() {
     }
 }
 
-/// Issue 21: steps that copy elements as they stand look at the first levels of a message, which is then parsed no further. What
-/// they make is what they make of a whole tree, as the step that looks for `never` asks for.
+/// Issue 21: steps that copy elements unchanged read only the first levels of a message, which is then not parsed further. Their
+/// result equals that for a whole tree, which the step that searches for `never` requires.
 #[test]
 fn what_is_copied_is_the_same_of_a_message_parsed_in_part() {
     let origin = answering("200");
@@ -573,7 +573,7 @@ fn messages_are_checked_against_schemas() {
         ("json_schema: a.json", JSON, "{\"a\":1}".to_owned(), 200, "valid"),
         ("json_schema: a.json", JSON, "{}".to_owned(), 400, "request_invalid"),
         ("json_schema: a.json, of: $body.b", JSON, "{\"b\":{\"a\":1}}".to_owned(), 200, "valid"),
-        // A pattern of ECMAScript, where a dash beside a class is a dash.
+        // An ECMAScript pattern, where a dash beside a class is literal.
         ("json_schema: word.json", JSON, "{\"a\":\"x-y.z\"}".to_owned(), 200, "valid"),
         ("json_schema: word.json", JSON, "{\"a\":\"x y\"}".to_owned(), 400, "request_invalid"),
     ] {
@@ -585,7 +585,7 @@ fn messages_are_checked_against_schemas() {
     }
 }
 
-/// Of two members one reader could take the first and another the last.
+/// If a member is repeated, one parser could use the first and another the last.
 #[test]
 fn a_schema_in_which_a_member_is_twice_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -650,7 +650,7 @@ fn branches_have_copies_of_variables_and_sequences_share_them() {
     assert_eq!(reply.text(), r#"["caught 101503","b"]"#);
 }
 
-/// In `catch` the message is the one of the moment of the fault, and `$status` that of the last call.
+/// In `catch` the message is the one at the time of the fault, and `$status` that of the last call.
 #[test]
 fn a_catch_has_the_message_of_that_moment() {
     let origin = answering("503");
@@ -783,7 +783,7 @@ fn faults_speak_the_callers_language() {
     }
 }
 
-/// A policy over XML around a flow has a form of its own for what it refuses, and none for what the flow says.
+/// An XML policy around a flow has its own format for its faults, which does not apply to the flow's.
 #[test]
 fn a_fault_of_a_flow_is_told_behind_a_soap_policy_too() {
     let origin = answering("200");
@@ -903,7 +903,7 @@ fn policies_run_around_a_flow() {
     assert_eq!(gateway.wire().get("/api/x").status(), 429);
 }
 
-/// Waits of branches go on at once: the log tells the time that went by, and not their sum.
+/// Concurrent waits of branches: the log has the elapsed time, and not their sum.
 #[test]
 fn calls_at_once_count_as_the_time_that_goes_by() {
     let origin = Origin::start(|peer| {
@@ -936,7 +936,7 @@ fn calls_at_once_count_as_the_time_that_goes_by() {
     assert!(waited >= 190.0 && waited <= whole, "{line}");
 }
 
-/// No two members become one element, and no array is lost: what JSON was is JSON again.
+/// Members are not merged into one element, and arrays are kept: JSON converted to XML and back is the same.
 #[test]
 fn json_is_the_same_after_a_way_through_xml() {
     let origin = Origin::echo();

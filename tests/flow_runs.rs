@@ -1,4 +1,4 @@
-//! Runs of flows beside one another and over what fails: whose answer is whose, the codes of faults, and how often a message is read.
+//! Concurrent and failing runs of flows: which client gets which answer, the codes of faults, and how often a message is parsed.
 
 use std::thread;
 
@@ -42,8 +42,8 @@ fn mirror() -> Origin {
     })
 }
 
-/// Many clients at once, each of whose messages has a number of its own: every answer has that number, once for each branch.
-/// `make soak` lets 50 clients send 10,000 each.
+/// Many concurrent clients with numbered messages: every answer has the client's number, once for each branch. `make soak`
+/// lets 50 clients send 10,000 messages each.
 #[test]
 fn answers_of_clients_at_once_are_never_mixed() {
     let clients = asked("TIDEGATE_SOAK_CLIENTS", 16);
@@ -77,7 +77,7 @@ fn answers_of_clients_at_once_are_never_mixed() {
     assert_eq!(origin.requests().len(), clients * requests * 4);
 }
 
-/// In `catch`, `$error.code` is the number that users of Synapse know.
+/// In `catch`, `$error.code` is the number known from Synapse.
 #[test]
 fn the_end_of_a_call_has_its_code() {
     let (silent, garbage) = (Origin::silent(), Origin::answering("garbage\r\n\r\n"));
@@ -104,7 +104,7 @@ fn the_end_of_a_call_has_its_code() {
     }
 }
 
-/// A message is read at most once, whatever number of steps looks inside, and never where none does.
+/// A message is parsed at most once, however many steps use it, and never if none does.
 #[test]
 fn each_message_is_read_at_most_once() {
     let origin = mirror();
@@ -130,7 +130,7 @@ fn each_message_is_read_at_most_once() {
     }
 }
 
-/// What a branch or a part made is written as its place needs it, whatever format it is in.
+/// The result of a branch or a part is written as its place requires, whatever its format.
 #[test]
 fn results_of_any_format_are_gathered_into_any() {
     let origin = mirror();
@@ -155,7 +155,7 @@ fn results_of_any_format_are_gathered_into_any() {
         (foreach("$body.n", "text: ''"), "application/json", r#"{"n":[1]}"#.to_owned(), r#"{"n":[""]}"#.to_owned()),
         (foreach("$body.n", "xml: '<a>1</a>'"), "application/json", r#"{"n":[1]}"#.to_owned(), r#"{"n":["1"]}"#.to_owned()),
         (foreach("/a/b", "json: '{\"c\":\"<d>\"}'"), "application/xml", "<a><b/></a>".to_owned(), r#"<a>{"c":"&lt;d&gt;"}</a>"#.to_owned()),
-        // Where a default namespace is in force, elements without one take it back.
+        // If a default namespace applies, elements without one undeclare it.
         (foreach("/*/*", "xml: '<n/>'"), "application/xml", "<a xmlns='urn:a'><b/></a>".to_owned(), r#"<a xmlns="urn:a"><n xmlns=""/></a>"#.to_owned()),
         ("[{ payload: { xml: '<n>{{ $method }}</n>' } }]".to_owned(), soap_type, soap("<a/>"), soap(r#"<n xmlns="">POST</n>"#)),
         ("[{ payload: { xml: '<n xmlns=\"urn:n\"/>' } }]".to_owned(), soap_type, soap("<a/>"), soap(r#"<n xmlns="urn:n"/>"#)),
@@ -173,7 +173,7 @@ fn results_of_any_format_are_gathered_into_any() {
     }
 }
 
-/// A text that begins neither with `$` or `/` nor with a function is a text: `check` says so where something is to be found.
+/// A text that begins neither with `$` or `/` nor with a function is a literal: `check` reports it if a path is expected.
 #[test]
 fn a_text_where_something_is_looked_for_is_warned_of() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Faults of flows, again and again: each request gets one reply, and nothing of it stays behind.
+//! Faults of flows, many times: each request gets one reply and leaves no trace.
 //!
 //! `make soak` does it with ten thousand of each.
 
@@ -14,7 +14,7 @@ use crate::telemetry::metric;
 const REQUESTS: usize = 48;
 const CLIENTS: usize = 16;
 
-/// Memory after all requests, relative to that after a tenth of them.
+/// The limit of memory after all requests, relative to that after a tenth of them.
 const GROWTH_MAX: f64 = 1.05;
 
 /// Bytes that memory grows by while it settles: few requests do not fill it, and pages of the system are large.
@@ -89,7 +89,7 @@ fn kinds() -> [Kind; 12] {
     ]
 }
 
-/// Services by their names, which fail as these say.
+/// Services by name, which fail in the way of their names.
 fn origins() -> Vec<(&'static str, Origin)> {
     let chunk = format!("1000\r\n{}\r\n", "x".repeat(4096));
     let endless = Origin::start(move |peer| {
@@ -136,7 +136,7 @@ fn yaml(origins: &[(&str, Origin)], kinds: &[Kind]) -> String {
     yaml
 }
 
-/// Sends so many requests of each kind, and as many from which the client goes away while a branch hangs.
+/// Sends this many requests of each kind, and as many whose client leaves while a branch hangs.
 fn send(gateway: &Gateway, kinds: &[Kind], requests: usize) {
     thread::scope(|clients| {
         for client in 0..CLIENTS {

@@ -64,7 +64,7 @@ fn a_throttle_counts_by_whom_it_is_told() {
     }
 }
 
-/// Issue 42: the step has the keys of the policy, and its replies say how much is left.
+/// Issue 42: the step has the keys of the policy, and its replies have the remaining quota.
 #[test]
 fn a_throttle_is_a_rate_limit() {
     let origin = Origin::saying("unused");
@@ -107,7 +107,7 @@ fn a_throttle_is_a_rate_limit() {
 fn a_throttle_has_the_complaints_of_a_rate_limit() {
     let origin = Origin::saying("unused");
     for (keys, part) in [
-        ("requests: 1", "so many requests, but in how long?"),
+        ("requests: 1", "`requests` without a time"),
         ("{}", "a rate limit without a limit"),
         ("requests: 1, per: 1s, default: Gold", "a default plan without `plans`"),
         ("plans: true, default: Nosuch", "Nosuch"),
@@ -193,7 +193,7 @@ fn a_key_of_a_cache_has_the_markup_of_elements() {
     }
 }
 
-/// A reply that ends the flow does so when it is given again; failures, replies for one client and faults are not kept.
+/// A reply that ends the flow also does so from the cache. Failures, private replies and faults are not cached.
 #[test]
 fn a_cache_keeps_what_may_be_given_to_others() {
     let origin = Origin::saying("ok");
@@ -301,7 +301,7 @@ fn messages_that_hog_a_script_leave_the_others_their_turn() {
     }
 }
 
-/// The workers of the gateway are not kept by a program that runs, and nothing of it stays behind.
+/// A running program does not block the workers, and leaves no trace.
 #[test]
 fn a_script_keeps_no_worker_and_no_process() {
     let origin = Origin::saying("unused");

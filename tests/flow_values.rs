@@ -1,4 +1,4 @@
-//! Values in flows: what is an expression, what is not found, and the texts of other encodings.
+//! Values in flows: expressions, missing values, and texts in other encodings.
 
 use crate::harness::{Gateway, Message, Origin, tidegate};
 
@@ -227,7 +227,7 @@ fn texts_of_encodings_that_are_not_known_are_refused() {
     }
 }
 
-/// What no step looks into passes as it is, whatever its charset; and so does what is not text at all.
+/// A body that no step uses passes unchanged, whatever its charset, even if it is not text.
 #[test]
 fn bytes_that_nobody_reads_pass() {
     let origin = Origin::echo();
@@ -249,7 +249,7 @@ fn bytes_that_nobody_reads_pass() {
     }
 }
 
-/// Plain XML, JSON and text stand in an envelope, and paths find the same in all of them.
+/// Plain XML, JSON and text are put into an envelope, and paths find the same nodes in all of them.
 #[test]
 fn every_message_is_seen_as_an_envelope() {
     const SOAP: &[u8] = b"<s:Envelope xmlns:s='http://schemas.xmlsoap.org/soap/envelope/'><s:Header><h/></s:Header><s:Body><order><id>7</id></order></s:Body></s:Envelope>";

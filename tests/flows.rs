@@ -177,7 +177,7 @@ fn steps_make_the_reply() {
     assert!(origin.requests().is_empty());
 }
 
-/// In a SOAP message a payload goes into the Body, and the header is kept or changed.
+/// In a SOAP message, a payload becomes the content of the Body, and the header is kept or changed.
 #[test]
 fn the_envelope_of_a_soap_message_stays_around_what_is_made() {
     let origin = Origin::saying("unused");
@@ -207,7 +207,7 @@ fn the_envelope_of_a_soap_message_stays_around_what_is_made() {
     }
 }
 
-/// A stylesheet for a part sees that alone, and its result stands in the part's place.
+/// A stylesheet for a part gets only that part, and its result replaces the part.
 #[test]
 fn a_stylesheet_may_be_for_a_part_of_the_message() {
     let sheet = r#"<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
@@ -345,7 +345,7 @@ fn faults_go_to_the_nearest_catch_or_to_the_client() {
     }
 }
 
-/// A coded body is decoded where a step looks inside, and passes as it is where none does.
+/// A compressed body is decoded if a step reads it, and passes unchanged otherwise.
 #[test]
 fn coded_bodies_are_decoded_only_for_steps_that_look_inside() {
     use std::io::Write as _;

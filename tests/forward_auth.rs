@@ -1,8 +1,8 @@
-//! `forward_auth`: what the service is told, what its reply changes, and what happens without one.
+//! `forward_auth`: the data for the service, the effects of its reply, and failures of the service.
 
 use crate::harness::{ClosedPort, Gateway, Message, Origin, Plain, tidegate};
 
-/// A service that refuses whoever has no `X-Pass`.
+/// A service that refuses clients without `X-Pass`.
 fn service() -> Origin {
     Origin::start(|peer| {
         while let Some(request) = peer.request() {
@@ -138,7 +138,7 @@ fn what_cannot_work_is_a_complaint() {
     }
 }
 
-/// What a client compares with or asks a part of is the upstream's reply. A service that heeds it would answer with 304, 412 or 416.
+/// Conditional and range headers of the client are for the upstream. A service that honoured them would answer 304, 412 or 416.
 #[test]
 fn the_service_gets_no_conditions_about_the_upstreams_reply() {
     let origin = Origin::echo();

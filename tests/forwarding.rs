@@ -68,7 +68,7 @@ fn lines_of_one_connection_stay_behind() {
     assert_eq!(own(&reply.headers), [("X-Kept", "a"), ("Content-Length", "0")]);
 }
 
-/// The name of a gateway in the `Via` of requests: no other process has it.
+/// The name of a gateway in the `Via` of requests, which is unique to the process.
 #[track_caller]
 fn pseudonym<'v>(via: &'v str, version: &str) -> &'v str {
     let (received, name) = via.split_once(' ').unwrap();
@@ -78,7 +78,8 @@ fn pseudonym<'v>(via: &'v str, version: &str) -> &'v str {
     name
 }
 
-/// RFC 9110, 8.6: a method that is expected to have a body says that there is none; some servers answer with 411 otherwise.
+/// RFC 9110, 8.6: a request without a body has a length of 0 if its method usually has a body. Some servers answer 411
+/// otherwise.
 #[test]
 fn a_body_that_is_not_there_has_the_length_zero() {
     let origin = Origin::echo();
@@ -114,7 +115,7 @@ fn connection_cannot_name_what_the_gateway_needs() {
     assert!(pseudonym(request.get("via").unwrap(), "1.1").starts_with("tidegate-"));
 }
 
-/// Policies own the lines they add, and the lines they see are the lines that go on.
+/// Policies control the headers that they add, and see the headers that are forwarded.
 #[test]
 fn connection_cannot_name_what_policies_add() {
     let origin = Origin::echo();
@@ -307,7 +308,7 @@ fn a_request_goes_no_further_than_it_says() {
     }
 }
 
-/// RFC 9110, 7.6.3: a request that a gateway has sent on and gets back would go round for ever.
+/// RFC 9110, 7.6.3: a request that returns to a gateway would loop without end.
 #[test]
 fn a_request_that_comes_back_is_stopped_at_the_second_pass() {
     let yaml = |to: &str| {
@@ -321,7 +322,7 @@ fn a_request_that_comes_back_is_stopped_at_the_second_pass() {
         gateway.rewrite(yaml(&to.address("public").to_string()));
         gateway.wait_for_log("the configuration is in service generation=2");
     };
-    // By itself, and by way of another gateway.
+    // Directly, and through another gateway.
     let [alone, one, other] = [(); 3].map(|()| Gateway::start(yaml("127.0.0.1:1")));
     leads_to(&alone, &alone);
     leads_to(&one, &other);
@@ -404,7 +405,7 @@ fn check_warns_of_a_case_that_is_a_listener() {
     assert!(said.contains("is the listener `public` of this gateway"), "{said}");
 }
 
-/// Empty members of a list mean nothing (RFC 9110, 5.6.1); a proxy may leave one behind.
+/// Empty list members are ignored (RFC 9110, 5.6.1). A proxy may leave one.
 #[test]
 fn the_client_is_the_last_member_that_is_none_of_the_trusted() {
     let origin = Origin::saying("ok");

@@ -10,14 +10,14 @@ use crate::hubs::{json_of, publish, start_in};
 use crate::telemetry::metric;
 use crate::websub::{LOOPBACK, confirming, delivered, subscribe};
 
-/// What the file system has room for, and what fills it beside the store.
+/// The size of the file system, and of the file that fills it.
 const DISK_MIB: usize = 32;
 const BALLAST_MIB: usize = 14;
 
 /// Bytes of an event.
 const EVENT_BYTES: usize = 60_000;
 
-/// A folder that is a file system of its own. None: the test was run in one, and has passed.
+/// A folder that is a separate file system. None if this test was run in one and has passed.
 pub(crate) fn small_disk(test: &str) -> Option<PathBuf> {
     const WITHIN: &str = "TIDEGATE_SMALL_DISK";
     if let Some(folder) = std::env::var_os(WITHIN) {
@@ -73,7 +73,7 @@ fn kept(gateway: &Gateway) -> Vec<usize> {
     }
 }
 
-/// Publishes until three in a row are refused, and gives the numbers of those that were taken.
+/// Publishes until three in a row are refused. Returns the numbers of the accepted ones.
 fn fill(gateway: &Gateway, from: usize) -> Vec<usize> {
     let mut taken = Vec::new();
     let mut refused = 0;
@@ -143,7 +143,7 @@ fn a_full_disk_refuses_publishers_loses_nothing_and_is_over_once_there_is_room()
     assert_eq!(kept(&gateway), expected, "what was acknowledged last is there as well");
     drop(gateway);
 
-    // Events that nobody keeps make room.
+    // The removal of old events frees space.
     let gateway = start_in(&folder, &format!("{keys}, retention: {{ bytes: 1MiB }}"));
     until("old events have made room", || try_publish(&gateway, 30_000).status() == 200);
     publish(&gateway, "weather", "rain");

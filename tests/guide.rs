@@ -1,8 +1,8 @@
 //! README and guide are true: the program checks every block of configuration, every block of JSON is JSON, and the text that
 //! the program writes into the guide is fresh. Commands are read by the program's own parser, in `crates/operations/tidegate/src/guide.rs`.
 //!
-//! A block of YAML is a whole configuration if it has `listen` and `routes`. Otherwise it is a part, by its keys: of the
-//! file, of a route, of an upstream, or a list of policies. Things that a part names and does not define are put beside it.
+//! A block of YAML is a whole configuration if it has `listen` and `routes`. Otherwise its keys tell what it is a part of:
+//! the file, a route, an upstream, or a list of policies. Objects that a part refers to but does not define are added.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -128,7 +128,7 @@ fn named<'c>(complaint: &'c str, what: &str) -> Option<&'c str> {
     complaint.split_once(what)?.1.strip_prefix('`')?.split('`').next()
 }
 
-/// The faults of a block, with the files that it names beside it.
+/// The faults of a block, given its additional files.
 fn wrong_with(block: &Block, schema: &Value) -> Vec<String> {
     let (text, whole) = configuration(block, schema);
     let folder = tempfile::tempdir().unwrap();
@@ -220,7 +220,7 @@ fn every_other_block_is_json_or_commands_or_counted() {
                 let is_json = |line: &str| serde_json::from_str::<Value>(line).is_ok();
                 assert!(whole || block.text.lines().all(is_json), "{}", block.place);
             }
-            // `guide_steps` runs its commands and compares what they print.
+            // `guide_steps` runs its commands and compares their output.
             "text" if block.place.starts_with(STEPS) => {}
             "text" if COMPARED.iter().any(|begin| block.text.starts_with(begin)) => {}
             "text" | "console" => printed += 1,

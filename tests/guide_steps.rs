@@ -1,7 +1,7 @@
-//! The guide's page for new operators is true step by step: each command is run in its order, and prints what the page says.
+//! The guide's page for new operators is correct step by step: each command is run in order, and prints what the page shows.
 //!
-//! A block of YAML is the configuration, or lines of it that replace those with the same keys. A block of text is the output of the
-//! commands before it, where `...` stands for anything. A command that only looks is run until its output is right, as a reader would do.
+//! A block of YAML is the configuration, or lines that replace those with the same keys. A block of text is the output of the commands
+//! before it, where `...` matches anything. A command that only reads is repeated until its output matches, as a reader would do.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -23,9 +23,9 @@ const ACTS: [&str; 5] = ["--data", "rollback", "retry", "sed", ">"];
 struct Reader {
     folder: tempfile::TempDir,
     ports: HashMap<u16, ClosedPort>,
-    /// Lines of shell that hold for what comes after them.
+    /// Shell variables that apply to all later commands.
     exports: String,
-    /// What runs until Ctrl-C.
+    /// Programs that run until Ctrl-C.
     running: Vec<Child>,
 }
 
@@ -69,7 +69,7 @@ impl Reader {
         std::fs::write(&file, text).unwrap();
     }
 
-    /// Starts a command that goes on, and waits until something listens at its port.
+    /// Starts a command that keeps running, and waits until its port is open.
     fn begin(&mut self, command: &str) {
         let port = if command.contains("backend") { 9001 } else { 8080 };
         let address = self.ports[&port].address;
@@ -87,7 +87,7 @@ impl Reader {
         shell
     }
 
-    /// Runs commands, and compares what they print. Those that only look are run until it is right.
+    /// Runs commands and compares their output. Those that only read are repeated until it matches.
     fn run(&mut self, commands: &str, expected: Option<&str>) {
         let (exports, rest): (Vec<&str>, Vec<&str>) =
             commands.lines().partition(|line| line.starts_with("export "));
@@ -123,7 +123,7 @@ impl Drop for Reader {
     }
 }
 
-/// True if a text is another in which `...` stands for anything, a line of `...` for lines.
+/// True if a text matches another in which `...` means anything, and a line `...` any lines.
 fn is_like(text: &str, expected: &str) -> bool {
     let mut parts = expected.trim_end().split("...").map(str::trim_end);
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else {

@@ -1,5 +1,5 @@
-//! Files that change under a gateway, or between two of its runs: cut, with flipped bits, read-only, gone, or replaced by something else.
-//! Events that can be read are right and in order, damage is reported, and no id is given twice.
+//! Files that change while a gateway runs, or between two runs: truncated, with flipped bits, read-only, removed, or replaced. Events
+//! that can be read are correct and in order, damage is reported, and ids are never reused.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

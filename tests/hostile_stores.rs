@@ -16,7 +16,7 @@ fn hold(peer: &mut Peer) {
     peer.read_to_end();
 }
 
-/// A server that says this to whoever connects, and then nothing.
+/// A server that sends this to each client, and then nothing.
 fn saying(bytes: Vec<u8>) -> Origin {
     Origin::start(move |peer: &mut Peer| {
         peer.try_send(&bytes);
@@ -24,7 +24,7 @@ fn saying(bytes: Vec<u8>) -> Origin {
     })
 }
 
-/// A server that goes on with this for ever.
+/// A server that sends this repeatedly without end.
 fn endless(first: &'static [u8], then: &'static [u8]) -> Origin {
     Origin::start(move |peer: &mut Peer| {
         peer.try_send(first);
@@ -89,7 +89,7 @@ fn a_database_that_lies_or_stalls_is_away() {
     });
 }
 
-/// Answers each request of Kafka's protocol, by its kind, with what comes behind the length and its number.
+/// Answers each request of Kafka's protocol by its kind. The answer follows the length and the request's number.
 fn broker(answer: impl Fn(i16, &[u8], u16) -> Vec<u8> + Send + Sync + 'static) -> Origin {
     let own = Arc::<OnceLock<u16>>::default();
     let known = own.clone();
@@ -320,7 +320,7 @@ fn groups(mut number: usize) -> Vec<u8> {
     bytes
 }
 
-/// The same of a number with a sign.
+/// A signed number.
 fn signed(number: usize) -> Vec<u8> {
     groups(number * 2)
 }
@@ -362,7 +362,7 @@ fn with_batch(batch: Vec<u8>) -> Origin {
     })
 }
 
-/// Anybody who may write to a topic says what the headers of its messages are.
+/// Any producer of a topic can choose the headers of its messages.
 #[test]
 fn headers_of_messages_in_kafka_cannot_become_other_lines() {
     let header = |name: &str, value: &str| {
@@ -393,7 +393,7 @@ fn headers_of_messages_in_kafka_cannot_become_other_lines() {
     let page = gateway.wire().get("/news/topics/sports?after=0");
     assert!(page.status() == 200 && page.text().contains("\"events\":[]"), "{page:?}");
     assert!(gateway.peak_bytes() < 256 << 20, "{}", gateway.peak_bytes());
-    gateway.wait_for_log("a batch in Kafka that cannot be read is passed over");
+    gateway.wait_for_log("a batch in Kafka cannot be read and is skipped");
 }
 
 fn in_kafka(server: &Origin) -> Gateway {
@@ -405,7 +405,7 @@ fn page_of(server: &Origin) -> String {
     in_kafka(server).wire().get("/news/topics/sports?after=0").text()
 }
 
-/// A way to a database, which falls silent when it is told to.
+/// A proxy to a database, which can be made silent.
 struct Way {
     entry: Origin,
     is_silent: Arc<AtomicBool>,
@@ -422,7 +422,7 @@ impl Way {
             let quiet = silent.clone();
             let answering = std::thread::spawn(move || {
                 while let Some(bytes) = answers.read_some() {
-                    // What was said before is still heard.
+                    // Earlier data is still forwarded.
                     if quiet.load(Ordering::SeqCst) || !back.try_send(bytes) {
                         return;
                     }
@@ -471,7 +471,7 @@ fn a_statement_at_a_database_that_falls_silent_takes_no_longer_than_it_may() {
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
 }
 
-/// Those who look share a few connections. When the database falls silent, none of them waits for all the others.
+/// Reads share a few connections. When the database becomes silent, none of them waits for all the others.
 #[test]
 fn those_who_look_into_a_store_that_falls_silent_wait_together() {
     let postgres = Postgres::start();
@@ -503,7 +503,7 @@ fn timed(gateway: &Gateway) -> (crate::harness::Message, Duration) {
 const WRITE_MAX: Duration = Duration::from_secs(22);
 const UNKNOWN: &str = "It is not known whether this was stored.";
 
-/// A commit that the server does not answer may have happened, and the publisher is told so. What comes meanwhile is refused at once.
+/// A commit without an answer may have happened, and the publisher is told so. Later writes are refused at once.
 #[test]
 fn a_commit_that_stalls_is_answered_in_time_with_what_is_known() {
     let postgres = Postgres::start();
@@ -511,7 +511,7 @@ fn a_commit_that_stalls_is_answered_in_time_with_what_is_known() {
     let gateway = Gateway::start(format!("{}{store}", hub("")));
     until("it is there", || gateway.wire().ask(PUBLISH).status() == 200);
     let before = events(&gateway);
-    // No replica has this name, so that every commit waits for one.
+    // No replica has this name, so every commit waits.
     postgres.sql("alter system set synchronous_standby_names = 'nobody'");
     postgres.sql("select pg_reload_conf()");
     let reload = postgres.sql("select pg_sleep(1), current_setting('synchronous_standby_names')");
@@ -538,7 +538,8 @@ fn a_commit_that_stalls_is_answered_in_time_with_what_is_known() {
     assert!((before + 1..=before + 2).contains(&after), "{before} {after}");
 }
 
-/// Nothing is written while another session keeps the writers out, and whoever waits is told before long.
+/// While another session blocks the writers, nothing is written, and waiting clients are answered within a bounded
+/// time.
 #[test]
 fn a_store_that_is_locked_is_answered_in_time() {
     let postgres = Postgres::start();
@@ -555,7 +556,7 @@ fn a_store_that_is_locked_is_answered_in_time() {
     assert_eq!(events(&gateway), before + 1);
 }
 
-/// The server takes what it is sent, and its answers are lost.
+/// The server accepts the data, and its answers are lost.
 #[test]
 fn a_publisher_at_a_database_that_falls_silent_is_answered_in_time() {
     let postgres = Postgres::start();

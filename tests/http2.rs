@@ -1,4 +1,4 @@
-//! HTTP/2 towards clients; the upstream speaks HTTP/1.1.
+//! HTTP/2 for clients; the upstream uses HTTP/1.1.
 
 use std::sync::LazyLock;
 
@@ -294,7 +294,7 @@ fn an_upload_reaches_the_origin_before_it_ends() {
     assert_eq!(client.block_on(reply).unwrap(), 200);
 }
 
-/// The body stops behind its beginning or before it.
+/// The body stops after its beginning or before it.
 #[test]
 fn a_body_that_pauses_too_long_is_408() {
     let origin = Origin::start(|peer| {
@@ -375,7 +375,7 @@ fn an_event_reaches_the_client_before_the_next_is_made() {
         let frame = client.block_on(reply.body_mut().frame()).unwrap().unwrap();
         assert_eq!(frame.into_data().unwrap(), "data: a\n\n");
     }
-    // A stream that is left ends the upstream's side; the connection lives on.
+    // An abandoned stream ends the request to the upstream; the connection stays open.
     drop(reply);
     until("the origin's connection has ended", || origin.open() == 0);
 }

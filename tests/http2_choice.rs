@@ -27,7 +27,7 @@ fn refused(gateway: &Gateway, count: f64) {
     assert_eq!(refused, Some(count));
 }
 
-/// Answers at once, and at `/held` once the gate opens, on connections with so many streams.
+/// Answers at once, or for `/held` once the gate opens, on connections with this limit of streams.
 fn held(gate: &Gate, streams: u32) -> Origin {
     let gate = gate.clone();
     Origin::start(move |peer| {
@@ -75,7 +75,7 @@ fn the_breaker_bounds_connections_that_have_a_stream() {
 
 #[test]
 fn the_breaker_bounds_those_that_wait_for_a_connection() {
-    // It takes connections, and never says hello.
+    // It accepts connections, and never sends SETTINGS.
     let origin = Origin::start(|peer| {
         peer.read_to_end();
     });
@@ -140,7 +140,7 @@ fn the_time_of_a_whole_call_ends_it_before_and_in_its_reply() {
     until("the next one is answered", || gateway.wire().get("/").status() == 200);
 }
 
-/// An event stream may be silent for ever; whether its target is still there is asked.
+/// An event stream may be silent without end, but its target is checked.
 #[test]
 fn a_target_that_has_gone_without_a_word_is_found_out() {
     let origin = Origin::start(|peer| {
@@ -149,7 +149,7 @@ fn a_target_that_has_gone_without_a_word_is_found_out() {
         let lines = [(":status", "200"), ("content-type", "text/event-stream")];
         peer.send([head(stream, 0, &lines), data(stream, 0, "data: 1\n\n")].concat());
         if request.target() == "/gone" {
-            // It takes what comes, and says nothing.
+            // It reads everything and sends nothing.
             while peer.any_frame().is_some() {}
             return;
         }
@@ -176,13 +176,13 @@ fn a_target_that_has_gone_without_a_word_is_found_out() {
     gateway.wait_for_output("it is silent, and does not answer a PING");
     until("the connection is closed", || origin.open() == 0);
 
-    // Whoever answers may take longer.
+    // A target that answers may take longer.
     gateway = with("timeout: { idle: 300ms }", &origin);
     let reply = gateway.wire().get("/there");
     assert!(reply.whole && reply.text() == "data: 1\n\ndata: 2\n\n", "{reply:?}");
 }
 
-/// A TLS service whose protocols a test changes, as a restart does. It says what it was asked in.
+/// A TLS service whose protocols a test changes, as after a restart. It returns the protocol of the request.
 struct Choosy {
     origin: Origin,
     offers: Arc<Mutex<Vec<&'static str>>>,
@@ -242,7 +242,7 @@ fn a_target_that_is_restarted_chooses_anew() {
         (&["h2", "http/1.1"], "HTTP/2"),
     ] {
         *service.offers.lock().unwrap() = offers.to_vec();
-        // Whatever the method, and with many at once.
+        // For every method, and with many concurrent requests.
         let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello";
         assert_eq!(gateway.wire().ask(post).text(), expected, "{offers:?}");
         let mut wires: Vec<_> = (0..8).map(|_| gateway.wire()).collect();

@@ -28,7 +28,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     out
 }
 
-/// A connection that has said how it speaks.
+/// A connection after its preface.
 pub(crate) fn greet(gateway: &Gateway) -> Wire {
     let mut wire = gateway.wire();
     wire.send([&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, &[])].concat());
@@ -54,7 +54,7 @@ fn code(goaway: &[u8]) -> u32 {
 
 const CALM: u32 = 0xb;
 
-/// CVE-2023-44487. The origin gives no reply, so none of the streams comes to its end on its own.
+/// CVE-2023-44487. The origin never replies, so no stream ends on its own.
 #[test]
 fn a_client_that_only_resets_is_sent_away() {
     let origin = Origin::start(|peer| {
@@ -134,7 +134,7 @@ fn a_head_that_does_not_end_in_time_is_not_waited_for() {
         wire.send(begun);
         std::thread::sleep(Duration::from_millis(500));
         wire.send([0]);
-        // It is told to go, of no mistake.
+        // It gets a GOAWAY without an error.
         assert_eq!(code(&next(&mut wire, GOAWAY).unwrap()), 0);
     }
     assert_eq!(origin.accepted(), 0);
@@ -180,7 +180,7 @@ fn nothing_is_smuggled_into_http_1() {
         let block = [&[0x82, 0x86][..], &literal(4, target), &literal(1, b"a.test")].concat();
         wire.send(frame(HEADERS, ALL, 1, &block));
         let head = next(&mut wire, HEADERS).unwrap();
-        // The status 400, by the fixed table, behind the size of the other one.
+        // The status 400 from the static table, after the size of the dynamic one.
         assert_eq!(head[..2], [0x20, 0x8c], "{n}: {}", head.escape_ascii());
     }
     for host in [&b"a b"[..], b"a\r\nX: y", b"a/b"] {

@@ -1,5 +1,5 @@
-//! Servers that people use, as targets: Node's and Go's own, and nginx, over TLS in HTTP/2 alone, in HTTP/1 alone or in both, and in
-//! HTTP/2 without TLS. `protocol: http2` and `auto` ask each of them in what it speaks.
+//! Widely used servers as targets: Node's and Go's own, and nginx, with TLS and HTTP/2, HTTP/1 or both, and with HTTP/2 without TLS.
+//! `protocol: http2` and `auto` use what each supports.
 //!
 //! `scripts/setup.sh tests` installs them: the first below `clients` in the target folder, the second below `grpc-peers`.
 
@@ -37,7 +37,7 @@ impl Keys {
         self.folder.path().join(name)
     }
 
-    /// A server that says its port.
+    /// A server that prints its port.
     #[track_caller]
     fn serve(&self, command: &mut Command) -> (Program, String) {
         let command = command.env("CERTIFICATE", self.path("own.pem"));
@@ -72,7 +72,7 @@ routes: {{ all: {{ match: {{ path: "/**" }}, upstream: service }} }}
     }
 }
 
-/// What a server says of the protocol, and that bodies pass both ways, many at once, with trailers where HTTP/2 has them.
+/// The protocol that a server reports, and bodies in both directions, many at once, with trailers over HTTP/2.
 #[track_caller]
 fn check(gateway: &Gateway, name: &str, version: &str) {
     assert_eq!(gateway.wire().get("/").text(), format!("{name} {version}"));
@@ -101,7 +101,7 @@ fn check(gateway: &Gateway, name: &str, version: &str) {
     }
 }
 
-/// By protocol of the upstream and what the server speaks: the version that is used, or none.
+/// For the upstream's protocol and the server's: the version that is used, or none.
 const PAIRS: [(&str, &str, Option<&str>); 7] = [
     ("http2", "h2", Some("HTTP/2.0")),
     ("http2", "both", Some("HTTP/2.0")),
@@ -140,8 +140,7 @@ fn gos_servers() {
 struct Nginx(Child);
 
 impl Nginx {
-    /// What a listener of it says behind the address; it inherits the socket, as one that is upgraded does, so that nobody else gets
-    /// its port.
+    /// Starts a server with this `listen` line. It inherits the socket, as in an upgrade, so that its port cannot be taken.
     fn start(keys: &Keys, listen: &str) -> (Nginx, String) {
         let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = socket.local_addr().unwrap();

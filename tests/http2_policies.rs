@@ -1,4 +1,4 @@
-//! Policies towards HTTP/2 clients: the same as over HTTP/1, whatever the streams are doing.
+//! Policies for HTTP/2 clients: the same as over HTTP/1, in all states of streams.
 
 use std::io::Read;
 
@@ -107,7 +107,7 @@ fn what_was_kept_for_one_protocol_serves_the_other() {
     assert_eq!(origin.requests().len(), 1);
 }
 
-/// An interceptor that puts every request's body in capitals, and says which trailers it was told of.
+/// An interceptor that converts every request's body to capitals, and returns the trailers that it received.
 fn interceptor() -> Origin {
     Origin::start(|peer| {
         while let Some(request) = peer.request() {

@@ -34,10 +34,10 @@ const CONNECT: [(&str, &str); 7] = [
     ("sec-websocket-protocol", "chat"),
 ];
 
-/// A connection with streams of which each may be a tunnel.
+/// A connection whose streams may be tunnels.
 struct Client(Wire);
 
-/// A frame of a stream: its kind, its flags, and what it says.
+/// A frame of a stream: its type, its flags, and its payload.
 type Came = (u8, u8, Vec<u8>);
 
 impl Client {
@@ -78,7 +78,7 @@ impl Client {
         assert!(block.contains(&0x88), "200: {block:?}");
     }
 
-    /// Exactly so many bytes of the tunnel.
+    /// Exactly this many bytes from the tunnel.
     #[track_caller]
     fn read(&mut self, stream: u32, len: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -111,7 +111,7 @@ impl Client {
     }
 }
 
-/// Switches, and echoes until the end, where it says goodbye.
+/// Switches protocols, and echoes until the end, with a Close frame.
 fn echo(peer: &mut Peer) {
     peer.request_head();
     peer.send(SWITCH);
@@ -160,7 +160,7 @@ fn streams_become_tunnels_and_both_sides_end() {
         client.send(stream, message);
         assert_eq!(client.read(stream, message.len()), message);
     }
-    // The client is done; the origin still has something to say.
+    // The client has ended its side; the origin still sends.
     client.0.send(frame(DATA, END_STREAM, 1, b""));
     assert_eq!(client.read(1, 3), b"bye");
     assert_eq!(client.came(1), (DATA, END_STREAM, Vec::new()));
@@ -181,7 +181,7 @@ fn an_upstream_that_ends_first_ends_its_side() {
         peer.send("last words");
         if abort {
             peer.reset_on_close();
-            // What a reset overtakes is lost.
+            // Data that a reset overtakes is lost.
             peer.read_exact(1);
         }
     });
@@ -226,12 +226,12 @@ fn windows_hold_back_both_sides() {
     client.open(1, &CONNECT);
     client.read(1, 65_535);
     assert!(client.0.is_silent_for(Duration::from_millis(50)), "the window is used up");
-    // Another stream has room of its own once the connection has.
+    // Another stream has its own window once the connection has one.
     client.0.send(frame(WINDOW_UPDATE, 0, 0, &0x4000_0000_u32.to_be_bytes()));
     let take = CONNECT.map(|line| if line.0 == ":path" { (":path", "/take") } else { line });
     client.open(3, &take);
 
-    // Nobody reads what the client sends: it is bounded by its window and what sockets hold.
+    // The client's data is not read: its window and the sockets limit it.
     let mut sent = 0;
     while sent < 256_000 {
         client.send(3, &[b'y'; 16_000]);
@@ -289,7 +289,7 @@ fn what_opens_no_tunnel_is_an_ordinary_reply() {
     let plain = [(":method", "CONNECT"), (":authority", "a.test:1")];
     assert!(status(&mut client, 7, &plain) >= 400);
 
-    // What is malformed is reset: PROTOCOL_ERROR.
+    // Malformed requests are reset: PROTOCOL_ERROR.
     for (stream, asked) in [
         (9, [&CONNECT[..], &[("content-length", "1")]].concat()),
         (11, with(":method", "GET")),

@@ -244,7 +244,7 @@ fn a_target_of_http_1_is_told_as_that() {
     let gateway = Plain { upstream: "protocol: http2", more, ..Plain::default() }.start(&origin);
     let mut wire = gateway.wire();
     assert_eq!(wire.get("/").status(), 502);
-    gateway.wait_for_output("it answers in HTTP/1.1");
+    gateway.wait_for_output("it answers with HTTP/1.1");
 }
 
 #[test]
@@ -337,7 +337,7 @@ fn the_targets_limit_of_streams_is_kept() {
     wires.iter_mut().for_each(|wire| assert_eq!(wire.read_reply().text(), "ok"));
 }
 
-/// Servers should say so for a short time only (RFC 9113, 6.5.2).
+/// Servers should do this only for a short time (RFC 9113, 6.5.2).
 #[test]
 fn a_target_that_allows_no_streams_is_waited_for() {
     let gate = Gate::default();
@@ -372,7 +372,7 @@ fn a_target_that_allows_no_streams_is_waited_for() {
     assert_eq!(gateway.wire().get("/").status(), 504);
 }
 
-/// What a server must not do, with the code that it gets for it, and the fault of the request.
+/// Protocol violations of a server, with the code that it gets, and the fault of the request.
 #[test]
 fn hostile_targets_are_told_why_and_left() {
     let bytes = |n: usize| vec![b'x'; n];
@@ -420,7 +420,7 @@ fn hostile_targets_are_told_why_and_left() {
         let reply = gateway.wire().ask("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx");
         assert_eq!(reply.status(), 502, "{what}");
         until("nothing is open", || origin.open() == 0);
-        // The last words may be lost in a reset, where what it sent was not all read.
+        // The last frames may be lost in a reset, if not all its data was read.
         match tells.try_recv() {
             Ok(told) => assert_eq!(told, code, "{what}"),
             Err(_) => assert!(is_long, "{what}: nothing was told"),
@@ -457,7 +457,7 @@ fn a_client_that_does_not_read_holds_up_nobody_else() {
     let origin = Origin::start(|peer| {
         peer.greet(&[]);
         let (slow, _) = peer.whole_stream().unwrap();
-        // As much as there is window; the rest would be a mistake.
+        // As much as the window allows; more would be an error.
         let lines = [(":status", "200"), ("content-length", "10000000")];
         peer.send([head(slow, 0, &lines), data(slow, 0, [b'x'; 16_384]).repeat(4)].concat());
         while let Some((stream, _)) = peer.whole_stream() {
@@ -480,7 +480,7 @@ fn a_silent_target_is_504_and_the_next_request_gets_a_new_connection() {
         if peer.number == 0 {
             peer.greet(&[]);
             peer.stream().unwrap();
-            // It reads no more, and so answers no PING.
+            // It reads no more, so it does not answer a PING.
             peer.is_silent_for(std::time::Duration::from_secs(1));
             while peer.any_frame().is_some() {}
             return;

@@ -1,4 +1,4 @@
-//! `hubs`: what subscribers, publishers and readers may write and how long, what goes with an event, and which links the hub gives.
+//! `hubs`: the limits of subscribers', publishers' and readers' input, the headers of an event, and the links of the hub.
 
 use std::time::{Duration, Instant};
 
@@ -216,7 +216,7 @@ fn links_have_the_origin_that_the_client_asked() {
     let gateway = Gateway::start(&trusting);
     assert_eq!(ask(&gateway, told), links("https://hub.example/news"));
     assert_eq!(ask(&gateway, "X-Forwarded-Host: evil/>\r\n"), links("http://inner:8080/news"));
-    // The same with the subscriber's events.
+    // The same for the subscriber's events.
     let origin = confirming();
     let body = form("subscribe", "sports", &origin.url(), "");
     let reply = gateway.wire().ask(format!(
@@ -229,7 +229,7 @@ fn links_have_the_origin_that_the_client_asked() {
     publish(&gateway, "sports", "goal");
     until("it comes", || delivered(&origin).len() == 1);
     assert_eq!(delivered(&origin)[0].get("link"), Some(&*links("https://hub.example/news")));
-    // Nobody else is believed, and what is configured is nobody's to say.
+    // Other clients are not trusted, and cannot override the configured URL.
     assert_eq!(ask(&start(""), told), links("http://inner:8080/news"));
     let configured = trusting.replace("topics: [", "url: \"https://public.example/x/\", topics: [");
     assert_eq!(ask(&Gateway::start(configured), told), links("https://public.example/x"));
@@ -280,7 +280,7 @@ fn a_url_or_a_topic_that_cannot_be_is_a_complaint() {
     }
 }
 
-/// A URL at another server is not the hub's, whatever its path looks like. The hub's own is what its links say.
+/// A URL at another server is not the hub's, whatever its path. The hub's own URLs are those in its links.
 #[test]
 fn a_topic_at_another_server_is_refused() {
     let (other, own) = ("https://out.example/feed", "http://hub.example/news");

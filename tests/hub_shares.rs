@@ -89,12 +89,11 @@ fn callbacks_that_hang_leave_room_for_those_of_others() {
     until("bob has it", || texts(&bob) == ["goal"]);
     assert_eq!(subscribe(&gateway, "c", &cid.url()), 202);
     until("cid is asked", || asked(&cid).len() == 1);
-    // Those that hang have their places for ten seconds.
+    // Hanging callbacks keep their permits for ten seconds.
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
 }
 
-/// The same where the callbacks are subscribed and hang with events. Each has an origin of its own, so that only the subject is
-/// the same.
+/// The same with subscribed callbacks that hang during deliveries. Each has its own origin, so that only the subject is shared.
 #[test]
 fn deliveries_that_hang_leave_room_for_those_of_others() {
     let gateway = start(", verify: false");

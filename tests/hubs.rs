@@ -211,7 +211,7 @@ fn a_place_that_is_gone_is_410_with_the_oldest_that_is_kept() {
     let kept = poll(&gateway, "?after=0");
     assert_eq!(kept["events"][0]["id"], json!(oldest));
     assert!(kept["events"].as_array().unwrap().len() <= 5, "{kept}");
-    // An EventSource that is refused never comes again: its stream goes on at the oldest, and says what is gone.
+    // An EventSource that is refused never reconnects, so its stream continues at the oldest event and reports the gap.
     let last: u64 = oldest.parse().unwrap();
     for (query, line) in [
         (String::new(), format!("Last-Event-ID: {}\r\n", ids[0])),
@@ -227,7 +227,7 @@ fn a_place_that_is_gone_is_410_with_the_oldest_that_is_kept() {
         let text = events(&mut wire, 2);
         assert!(text.starts_with(&format!("{gap}id: {oldest}\n")), "{text}");
     }
-    // The last event that was had may be gone; the one behind it may not.
+    // The last event that was read may be gone; the one after it may not.
     assert_eq!(ask("", &format!("?after={}", last - 1)).status(), 200);
     assert_eq!(poll(&gateway, "?after=99999")["next"], json!(ids[19]));
 }
@@ -303,7 +303,7 @@ fn events_survive_a_reload_and_streams_go_on() {
     assert_eq!(bodies(&poll(&gateway, "?after=0")), ["before", "after", "after", "after"]);
 }
 
-/// A gateway with one hub at `/news`, whose store lies in a folder.
+/// A gateway with one hub at `/news`, and its store in a folder.
 pub(crate) fn start_in(folder: &std::path::Path, keys: &str) -> Gateway {
     let store = json!({ "path": folder.join("store") });
     Gateway::start(format!("{}store: {store}\n", hub(keys)))
@@ -422,7 +422,7 @@ fn a_web_socket_gives_each_event_as_a_message() {
     assert_eq!((first, &reason[..2]), (0x88, &[0x03, 0xea][..]));
 }
 
-/// Whoever reads nothing has what it was given last, however much there is to read.
+/// A client that does not read holds only the memory of its last read, however many events there are.
 #[test]
 fn slow_readers_hold_little() {
     const CLIENTS: usize = 60;
@@ -437,7 +437,7 @@ fn slow_readers_hold_little() {
     let (mut reads, _) = stream(&gateway, "?after=0", "");
     let last = format!("id: {}\n", ids.last().unwrap());
     assert!(events(&mut reads, ids.len()).contains(&last));
-    // Threads that read the log for all of them at once end later, and with them their memory.
+    // Threads that read the log for all of them end later, and free their memory then.
     let max = before + 2 * CLIENTS * 512 * 1024 + (8 << 20);
     until("slow readers hold little", || gateway.resident_bytes() < max);
 }
@@ -445,7 +445,7 @@ fn slow_readers_hold_little() {
 #[test]
 fn a_poll_has_what_was_published_before_it() {
     let gateway = start("");
-    // Readers on the workers, which hear of each event beside the publisher.
+    // Readers on the workers, which are woken for each event.
     let _open: Vec<Wire> = (0..8).map(|_| stream(&gateway, "", "").0).collect();
     let mut after = "0".to_owned();
     for number in 0..300 {
@@ -518,7 +518,7 @@ fn handshakes_that_are_none_are_refused() {
     assert_eq!(gateway.wire().get("/news/topics/sports?format=xml").status(), 400);
 }
 
-/// A request that RFC 6455 does not take for a handshake changes no protocol: what comes behind it would be read differently by a proxy.
+/// A request that is not a valid handshake of RFC 6455 changes no protocol. A proxy would interpret the following data differently.
 #[test]
 fn only_a_whole_handshake_changes_the_protocol() {
     let gateway = start("");

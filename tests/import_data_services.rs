@@ -51,7 +51,7 @@ const TABLES: &str = r#"create table Employees (EmployeeNumber int primary key, 
 
 const SERVICE: &str = "/services/Shop";
 
-/// A gateway with what the import makes of the service.
+/// A gateway with the imported service.
 fn start(driver: &str, jdbc: &str, url: &str) -> Gateway {
     let folder = tempfile::tempdir().unwrap();
     let (file, into) = (folder.path().join("shop.dbs"), folder.path().join("made"));

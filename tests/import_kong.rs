@@ -525,7 +525,7 @@ fn a_result_that_no_gateway_could_read_is_refused() {
     );
 }
 
-/// The steps of the SOAP/XML plugins, whose definitions stand in the file.
+/// The plugins for SOAP/XML, whose definitions are in the file.
 #[test]
 fn soap_plugins_become_policies() {
     let origin = Origin::echo();

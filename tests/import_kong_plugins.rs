@@ -1,4 +1,4 @@
-//! Every plugin that `tidegate import kong` converts: what it lets pass and what it refuses, behind the result of the import.
+//! Every plugin that `tidegate import kong` converts: the requests that it allows and refuses after the import.
 
 use std::io::Read as _;
 use std::net::{TcpListener, UdpSocket};
@@ -12,7 +12,7 @@ use crate::harness::collector::{Collector, attribute};
 use crate::harness::{Gateway, Message, Origin, PATIENCE, Run, tidegate, until};
 use crate::tokens::{EC, issuer_by_discovery};
 
-/// Imports a file into a folder of its own.
+/// Imports a file into a new folder.
 fn imported(text: &str) -> (Run, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("kong.yaml");
@@ -32,7 +32,7 @@ fn imported(text: &str) -> (Run, tempfile::TempDir) {
     (run, folder)
 }
 
-/// Starts a gateway with the imported configuration. The files that it names are beside it.
+/// Starts a gateway with the imported configuration and its files.
 #[track_caller]
 fn serving(text: &str, code: i32) -> (Gateway, Run) {
     let (run, folder) = imported(text);
@@ -40,9 +40,9 @@ fn serving(text: &str, code: i32) -> (Gateway, Run) {
     (Gateway::start_of(folder, "made/tidegate.yaml"), run)
 }
 
-/// A request to a route, with what has to come of it.
+/// A request to a route, with the expected result.
 struct Ask {
-    /// The method and what follows the route's path.
+    /// The method, and the part of the path after the route's.
     start: &'static str,
     lines: String,
     body: &'static str,
@@ -478,7 +478,7 @@ fn tokens_of_an_issuer_pass_and_others_do_not() {
     assert_eq!((seen.get("x-sub"), seen.get("x-org")), (Some("ann"), Some("7")));
     assert_eq!(asked(&EC.token(&json!({ "iss": issuer, "aud": "other" }))), 401);
     assert_eq!(asked(TOKEN), 401);
-    // Without its guard a route serves nothing.
+    // Without its protecting plugin, a route does not serve requests.
     let (gateway, run) = serving(&text("bearer, authorization_code"), 3);
     assert!(run.stderr.contains("its guard `openid-connect` is refused"), "{}", run.stderr);
     assert_eq!(gateway.wire().get("/r").status(), 503);

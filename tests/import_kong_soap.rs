@@ -1,4 +1,5 @@
-//! The load tests of Kong's SOAP/XML plugins: their configuration as a file of Kong, imported, and their requests behind the result.
+//! The load tests of Kong's SOAP/XML plugins: their configuration is imported from a file of Kong, and their requests are sent to
+//! the result.
 
 use std::path::Path;
 
@@ -66,7 +67,7 @@ fn plugin(name: &str, verbose: &str, mut config: Json) -> Json {
     json!({ "name": name, "config": config })
 }
 
-/// Imports a file, and starts a gateway with the result beside the files that it names.
+/// Imports a file, and starts a gateway with the result and its files.
 #[track_caller]
 fn serving(text: &str, code: i32) -> Gateway {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `tidegate import synapse`: the configuration, the files beside it, the table, and the exit code.
+//! `tidegate import synapse`: the configuration, its files, the table, and the exit code.
 
 use crate::harness::{Gateway, Run, tidegate};
 
@@ -64,7 +64,7 @@ fn files_are_written_into_a_folder_and_nothing_is_overwritten() {
     let again =
         tidegate(&["import", "synapse", file.to_str().unwrap(), "--into", made.to_str().unwrap()]);
     assert_eq!(again.code, Some(1), "{}", again.stderr);
-    assert!(again.stderr.contains("is there already"), "{}", again.stderr);
+    assert!(again.stderr.contains("already exists"), "{}", again.stderr);
     assert_eq!(read("gold.xsl"), "mine");
 }
 
@@ -127,7 +127,7 @@ fn targets_and_sources_are_converted() {
     assert!(run.stdout.contains("of: \"$infoset_body//part\""), "{}", run.stdout);
 }
 
-/// With `clone="false"` Synapse moves nodes; the reason of a fault is the text of what is found.
+/// With `clone="false"`, Synapse moves nodes. The reason of a fault is the text of the selected nodes.
 #[test]
 fn nodes_move_and_reasons_are_texts() {
     let enrich = r#"<enrich><source type="custom" xpath="//a"/><target type="custom" action="child" xpath="//b"/></enrich>"#;
@@ -209,7 +209,7 @@ fn a_store_without_a_processor_is_a_queue_that_keeps_its_messages() {
     assert_eq!(checked.code, Some(0), "{}", checked.stderr);
 }
 
-/// A sequence has no time of its own there, so a flow has the time of its calls.
+/// In Synapse a sequence has no time limit, so a flow gets the sum of its calls' limits.
 #[test]
 fn flows_have_the_time_of_long_calls() {
     let folder = tempfile::tempdir().unwrap();
@@ -245,7 +245,7 @@ fn flows_have_the_time_of_long_calls() {
     assert_eq!(timeouts, ["    timeout: \"130s\"", "    timeout: \"160s\""], "{}", run.stdout);
 }
 
-/// Imports an artifact, and runs cases over what it became.
+/// Imports an artifact, and runs cases with the result.
 fn tested(artifact: &str, code: i32, cases: &str) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("all.xml");
@@ -308,7 +308,8 @@ fn an_iterate_keeps_what_is_around_its_parts() {
     }
 }
 
-/// What a refused mediator would have set is empty, so that the output can be checked, and a database that only it asks is left out.
+/// Variables of a refused mediator are set to empty values, so that the output can be checked. A database that only it uses is left
+/// out.
 #[test]
 fn what_a_refused_mediator_sets_is_empty() {
     let pool = "<connection><pool><driver>org.postgresql.Driver</driver><url>jdbc:postgresql://db.test/x</url><user>u</user><password>p</password></pool></connection>";
@@ -325,7 +326,7 @@ fn what_a_refused_mediator_sets_is_empty() {
     tested(&artifact, 3, cases);
 }
 
-/// Synapse sends an address as it is where the request has nothing behind the resource's path.
+/// Synapse sends to an address unchanged if the request has no path after the resource's.
 #[test]
 fn an_address_has_a_slash_behind_it_only_for_a_rest() {
     let artifact = r#"<api xmlns="http://ws.apache.org/ns/synapse" name="direct" context="/directApi"><resource methods="POST"><inSequence>
@@ -378,7 +379,7 @@ fn what_check_would_refuse_is_refused_with_its_place() {
     assert_eq!(checked.code, Some(0), "{}", checked.stderr);
 }
 
-/// The whole output stays away where what is wrong is in no part, and a stylesheet that does not compile is refused as its mediator.
+/// There is no output if a mistake belongs to no part. A stylesheet that does not compile is refused with its mediator.
 #[test]
 fn a_stylesheet_that_the_gateway_does_not_take_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -393,7 +394,7 @@ fn a_stylesheet_that_the_gateway_does_not_take_is_refused() {
     assert!(run.stderr.contains("refused       all.xml:4:17  xslt gold.xsl"), "{}", run.stderr);
 }
 
-/// What is not read is told: a folder without one of its files would lead to a configuration without its routes.
+/// Unread files are reported: a folder with an unread file would give a configuration without its routes.
 #[test]
 fn links_in_a_folder_are_refused_and_told() {
     let folder = tempfile::tempdir().unwrap();
@@ -412,7 +413,7 @@ fn links_in_a_folder_are_refused_and_told() {
     }
 }
 
-/// A part that no row of the table names is refused with its place: what it does would be lost.
+/// A part that is not in the table is refused with its place, since its effect would be lost.
 #[test]
 fn what_the_table_does_not_name_is_refused() {
     for (mediator, why) in [
@@ -485,7 +486,7 @@ fn properties_take_effect_where_they_run() {
     tested(artifact, 3, cases);
 }
 
-/// Plain XML and JSON stand in a Body for expressions, and endpoints get the form that they ask for.
+/// Expressions see plain XML and JSON within a Body, and endpoints get the format that they require.
 #[test]
 fn plain_xml_and_json_are_seen_in_a_body() {
     let artifact = r#"<proxy xmlns="http://ws.apache.org/ns/synapse" name="P"><target><inSequence>
@@ -520,7 +521,7 @@ fn plain_xml_and_json_are_seen_in_a_body() {
     tested(artifact, 0, &cases);
 }
 
-/// Programs run as they are written, with what they ask of `mc`.
+/// Programs run unchanged, with the members of `mc` that they use.
 #[test]
 fn scripts_see_and_set_the_message_and_its_properties() {
     let folder = tempfile::tempdir().unwrap();

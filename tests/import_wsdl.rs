@@ -4,7 +4,7 @@ use crate::harness::{Backend, Gateway, Run, tidegate};
 
 const CALCULATOR: &str = include_str!("../examples/soap/calculator/calculator.wsdl");
 
-/// Imports a description that stands beside others.
+/// Imports a description with other files beside it.
 fn imported(files: &[(&str, &str)], more: &[&str]) -> Run {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {

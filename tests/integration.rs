@@ -70,7 +70,7 @@ fn direct_flows_pass_every_byte_and_publish_the_description() {
         assert_eq!((seen.target(), seen.text()), (path, body), "{path}");
     }
     let count = origin.requests().len();
-    // With the address by which the client came.
+    // With the address that the client used.
     let published = read("stocks.wsdl").replace("http://127.0.0.1:8080/", "http://a.test/");
     for query in ["wsdl", "WSDL"] {
         let description = gateway.wire().get(&format!("/services/DirectProxy?{query}"));

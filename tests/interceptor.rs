@@ -126,7 +126,7 @@ fn the_invocation_context_says_who_asks_for_what() {
     assert_eq!(told, &expected);
 }
 
-/// The reference contract has the token in the authentication context, whatever the upstream sees of it.
+/// In the reference contract, the authentication context has the token, whether or not the upstream gets it.
 #[test]
 fn the_authentication_context_has_the_token() {
     use crate::tokens::{EC, jwks, now};
@@ -552,7 +552,7 @@ routes:
     };
     assert_eq!((by("one"), by("two")), (20, 20));
     one.kill();
-    // None was under way, so none is lost.
+    // None was in progress, so none is lost.
     (0..25).for_each(|_| round());
     assert_eq!((by("one"), by("two")), (20, 120));
 }
@@ -565,7 +565,7 @@ fn a_body_that_is_too_large_is_refused() {
     let keys =
         format!("request: {{ url: \"{url}\", includes: [request_body], body_bytes_max: 1KiB }}");
     assert_eq!(post(&intercepted(&origin, &keys), "", &"x".repeat(2000)).status(), 413);
-    // Nor is one that the service makes larger than that.
+    // A body that the service enlarges beyond the limit is refused too.
     let larger = saying(&json!({ "body": encoded(&"x".repeat(2000)) }));
     let keys = keys.replace(&url, &larger.url());
     assert_failed(&post(&intercepted(&origin, &keys), "", "x"), "103500");

@@ -9,7 +9,7 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const UPLOAD: &str =
     "PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
 
-/// Says hints, and the rest when the client has read them.
+/// Sends hints, and the rest after the client has read them.
 fn hinting() -> (Origin, std::sync::mpsc::Sender<()>) {
     let (go, gone_on) = std::sync::mpsc::channel();
     let gone_on = std::sync::Mutex::new(gone_on);
@@ -73,7 +73,7 @@ fn an_upstream_refuses_a_body_before_it_is_sent() {
     let origin = Origin::start(|peer| {
         if peer.request_head().is_some() {
             peer.send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno");
-            // Behind a body that was not sent nothing may come: the gateway closes.
+            // Nothing can follow a body that was not sent, so the gateway closes.
             assert_eq!(peer.read_to_end(), b"");
         }
     });

@@ -84,7 +84,7 @@ fn every_algorithm_is_believed_and_the_upstream_sees_no_token() {
     for algorithm in ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"] {
         tokens.push(RSA.sign(&json!({ "alg": algorithm, "kid": "rsa" }).to_string(), &payload));
     }
-    // Without a name any key of the kind may be meant.
+    // Without a key id, any key of this type may match.
     tokens.push(RSA.sign(r#"{"alg":"RS256"}"#, &payload));
     for token in &tokens {
         // The second time it is one this worker knows.
@@ -180,7 +180,7 @@ fn a_bad_token_is_refused_without_a_reason_that_helps() {
     assert_eq!(ask(&gateway, &EC.token(&good)).status(), 200);
 }
 
-/// RFC 8725, 3.11: a token of the same issuer for another purpose identifies nobody.
+/// RFC 8725, 3.11: a token of the same issuer for another purpose is not accepted.
 #[test]
 fn tokens_of_another_kind_are_refused() {
     let origin = Origin::saying("ok");
@@ -686,7 +686,7 @@ fn a_revoked_token_is_refused_at_once_and_after_a_reload() {
     for over in [0, 3600, now() - 1] {
         let over = admin("POST", "/revoked", &json!({ "jti": "a", "until": over }).to_string());
         assert_eq!(over.status(), 422);
-        assert!(over.text().contains("`until` is over"), "{}", over.text());
+        assert!(over.text().contains("`until` is in the past"), "{}", over.text());
     }
     let doubled = admin("POST", "/revoked", r#"{"jti":"a","jti":"t/1"}"#);
     assert_eq!(doubled.status(), 422, "{doubled:?}");

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::harness::{Authority, Gateway, Message, Origin, Plain, until};
 use crate::tokens::{EC, Key, P256, P384, P521, jwks, now};
 
-/// A gateway that asks for tokens of an issuer whose keys are as it says.
+/// A gateway that requires tokens of an issuer with these keys.
 fn start(origin: &Origin, keys: &str, files: &[(&str, &str)]) -> Gateway {
     let issuers = format!("issuers: {{ main: {{ issuer: \"https://idp.test\", {keys} }} }}");
     let route = "policies: [{ jwt: { issuers: [main] } }]";
@@ -47,7 +47,7 @@ fn every_curve_signs_with_its_own_algorithm_only() {
     }
 }
 
-/// An issuer's TLS, its keys behind it.
+/// An issuer with TLS and these keys.
 fn issuer_over_tls(authority: &Authority, clients: Option<&Authority>) -> Origin {
     let body = jwks(&[&EC]);
     Origin::start_tls(authority.server("localhost", clients), move |peer| {
@@ -90,7 +90,7 @@ fn keys_are_read_over_tls_from_whom_the_authority_vouches_for() {
 #[test]
 fn an_issuer_that_never_answers_holds_nobody_up_for_longer_than_its_deadline() {
     let origin = Origin::saying("ok");
-    // It takes the request and says nothing.
+    // It reads the request and does not answer.
     let idp = Origin::start(|peer| while peer.request().is_some() {});
     let keys = format!("jwks: \"{}/jwks.json\", timeout: 2s", idp.url());
     let gateway = Arc::new(start(&origin, &keys, &[]));
@@ -116,8 +116,8 @@ fn an_issuer_that_never_answers_holds_nobody_up_for_longer_than_its_deadline() {
     until("nobody waits any more", || ask(&gateway, &token).status() == 503);
 }
 
-/// The reply of the reference system's router when its enforcer does not answer.
-/// The token may be that of the issuer which is down, wherever it stands in the list.
+/// The reply of the reference system's router when its enforcer does not answer. The token may be one of the failed
+/// issuer, whatever its position in the list.
 #[test]
 fn a_token_that_one_of_two_issuers_could_not_be_asked_about_is_not_refused() {
     let origin = Origin::saying("ok");

@@ -82,7 +82,7 @@ fn a_gateway_that_is_started_again_goes_on_where_it_was() {
     publish(&gateway, "sports", "four");
     until("all are delivered", || texts(&origin).last().is_some_and(|text| text == "four"));
     let mut texts = texts(&origin);
-    // What was in flight when it was killed may come twice, with the same id.
+    // Events in flight at the kill may be repeated, with the same id.
     texts.dedup();
     assert_eq!(texts, ["one", "two", "three", "four"]);
 }

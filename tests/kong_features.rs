@@ -255,7 +255,7 @@ routes:
     }
     assert_eq!((one.requests().len(), other.requests().len()), (0, 6));
     assert_eq!(get(&gateway, "/none", "").status(), 503);
-    // The same key goes to the same target, and many keys go to both.
+    // A key always selects the same target, and many keys are spread over both.
     for (target, lines) in [("/hashed?q=7&x=", "X-H: "), ("/hashed?x=", "X-H: same")] {
         one.forget();
         other.forget();

@@ -25,7 +25,7 @@ fn post(gateway: &Gateway, target: &str, kind: &str, body: &str) -> Message {
     ))
 }
 
-/// What `check` says of one route's keys, which it refuses. They have a match if they begin with it.
+/// The complaints of `check` about one route's keys. The keys may begin with `match`.
 fn complaints(keys: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("t.yaml");
@@ -114,7 +114,7 @@ routes:
     }
     one.forget();
     other.forget();
-    // Without a value the path decides.
+    // Without a value, the path is used.
     (0..40).for_each(|number| drop(get(&gateway, &format!("/r/x{number}"), "")));
     assert!(one.requests().len() > 4 && other.requests().len() > 4);
 }
@@ -140,7 +140,7 @@ routes: {{ r: {{ match: {{ path: / }}, upstream: u }} }}
     assert_eq!(wire.read_head().status(), 504);
     drop(wire);
     let _sent = sending.join();
-    gateway.wait_for_log("nothing more of the request was taken within 200ms");
+    gateway.wait_for_log("the target accepted no more of the request within 200ms");
 }
 
 #[test]

@@ -15,9 +15,9 @@ const ANSWER: [u8; 8] = [0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe9];
 const EVENTS: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// Sends an event at `/sse`, and another once the gate opens; at `/half` an event and a half, and the rest with more then; at `/late`
-/// all of that only then. Upgrades `/ws`, sends back what comes there, and answers a Close frame; at `/deaf` it answers nothing, and at
-/// `/parts` it sends the beginning of a message, and the rest with another one once the gate opens. `/raw` is another protocol.
+/// At `/sse`, sends an event, and another one once the gate opens. At `/half`, sends an event and a half, and later the rest and more.
+/// At `/late`, sends all of that only later. Upgrades `/ws`, echoes data, and answers a Close frame. At `/deaf`, does not answer. At
+/// `/parts`, sends the beginning of a message, and the rest with another message once the gate opens. `/raw` uses another protocol.
 struct Service {
     origin: Origin,
     gate: Gate,
@@ -131,7 +131,7 @@ fn is_alive(websocket: &mut Wire) -> bool {
     websocket.read_exact(4).as_deref() == Some(&[0x81, 2, b'h', b'i'])
 }
 
-/// The client is told to go, answers, and the connection ends.
+/// The client gets a Close frame, answers, and the connection ends.
 #[track_caller]
 fn goes_away(websocket: &mut Wire) {
     assert_eq!(websocket.read_exact(4).as_deref(), Some(&GOING_AWAY[..]));
@@ -219,7 +219,7 @@ fn an_event_and_a_message_that_have_begun_end_first() {
     parts.send(ANSWER);
     until("the service is told behind the message", || service.closed() == [1001]);
     assert!(parts.is_closed());
-    // A stream that began with the changed route, and was answered after, has no event under way.
+    // A stream that began before the change, and was answered after it, has no event in progress.
     assert_eq!(late.read_head().status(), 200);
     assert_eq!(late.read_chunk(), None);
 }
@@ -250,7 +250,7 @@ fn a_message_that_has_begun_ends_first_under_a_policy_too() {
     assert_eq!(websocket.read_exact(4), Some(begun_back));
     put_ok(&gateway, &with_policy(&service, "{ reload: close, drain: 10m }", "2"));
     assert!(websocket.is_silent_for(Duration::from_millis(20)));
-    // Nothing comes behind the end of the message: it is all that says that there is a place for a Close frame now.
+    // No data follows the end of the message, which alone shows that a Close frame can be sent.
     websocket.send(rest);
     assert_eq!(websocket.read_exact(4), Some(rest_back));
     let (goodbye, reason) = (websocket.read_exact(2).unwrap(), websocket.read_exact(2).unwrap());
@@ -288,7 +288,7 @@ fn streams_end_at_their_age() {
     goes_away(&mut websocket);
     assert!(raw.is_closed());
     assert!(start.elapsed() >= age + Duration::from_millis(100));
-    // Its connection goes on.
+    // Its connection stays open.
     assert_eq!(events.read_until(b"\n").as_deref(), Some(&b"\r\n"[..]));
     assert_eq!(events.get("/nothing").status(), 404);
 }
@@ -342,7 +342,7 @@ fn what_does_not_end_is_cut_after_the_drain() {
     let reply = events_by_h2(&h2, "/a/half");
     let start = Instant::now();
     put_ok(&gateway, &yaml(&service, streams, "2"));
-    // A tunnel of which nothing is known goes on until then.
+    // A tunnel with an unknown protocol continues until then.
     raw.send("still here");
     assert_eq!(deaf.read_exact(4).as_deref(), Some(&GOING_AWAY[..]));
     assert!(deaf.is_closed() && raw.is_closed());

@@ -261,7 +261,7 @@ fn a_receiver_that_never_answers_costs_lines_and_no_request() {
     let gateway = logging(&origin, &format!("{{ http: \"{}/\" }}", receiver.url()));
     let mut wire = gateway.wire();
     let long = format!("/{}", "x".repeat(4_000));
-    // A batch is under way, and a ring of a megabyte is behind it.
+    // A batch is being sent, and a ring of a megabyte fills up meanwhile.
     until("lines are dropped and counted", || {
         (0..100).for_each(|_| assert_eq!(wire.get(&long).status(), 200));
         dropped(&gateway) > 0.0

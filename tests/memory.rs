@@ -1,4 +1,4 @@
-//! `limits.memory`: however many messages come, and whatever is made of them, the process stays within its bound.
+//! `limits.memory`: the process stays within its limit, whatever the number of messages and their use.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ fn small_requests_that_become_large_trees_stay_within_the_bound() {
     assert!((held * TREE_BYTES..=limit).contains(&used), "{used} bytes for {held} trees");
     assert_eq!(metric(&gateway, "tidegate_memory_limit_bytes"), Some(limit as f64));
     assert!(metric(&gateway, "tidegate_memory_refused_total").unwrap() >= (20 - held) as f64);
-    // What the allocator keeps to itself comes on top, and what two workers ask for at the same moment.
+    // The allocator's own memory and concurrent allocations of two workers are added.
     let peak = gateway.peak_bytes() - before;
     assert!(peak < limit + limit / 2, "{peak} bytes");
     slow.gate.open();
@@ -150,10 +150,10 @@ fn a_tree_that_no_later_step_needs_is_gone_before_the_call() {
     wires.iter_mut().for_each(|wire| assert_eq!(wire.read_reply().text(), "ok"));
 }
 
-/// Every place where a message is gathered or parsed has the same bound, and what only passes has none.
+/// Every place that buffers or parses a message has the same limit. Messages that only pass have none.
 #[test]
 fn whoever_keeps_a_message_in_memory_asks_for_room() {
-    // It says of its replies what they are, so that the policies look into them.
+    // Its replies have a content type, so that the policies read them.
     let origin = Origin::start(|peer| {
         while let Some(request) = peer.request() {
             let kind = request.get("content-type").unwrap_or("text/plain");

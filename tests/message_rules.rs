@@ -1,5 +1,5 @@
-//! Requests obey one set of rules, whatever wire they come by; and the upstream's request is written from those that passed them.
-//! Each case is put in bytes, over HTTP/1 and over HTTP/2.
+//! All requests obey the same rules, whatever protocol they use, and the request for the upstream is written from the checked
+//! parts. Each case is sent as bytes, over HTTP/1 and over HTTP/2.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -37,7 +37,7 @@ fn status(wire: &mut Wire) -> Option<u16> {
     }
 }
 
-/// The first line of a reply's block, behind the size updates of the table.
+/// The first header in a reply's block, after size updates of the table.
 fn status_of(block: &[u8]) -> u16 {
     let at = block.iter().position(|byte| byte & 0xe0 != 0x20).unwrap();
     match block[at] {
@@ -50,7 +50,7 @@ fn status_of(block: &[u8]) -> u16 {
     }
 }
 
-/// The status of a request over HTTP/2 with these lines behind the pseudo-headers, and a body of five bytes.
+/// The status of a request over HTTP/2 with these headers after the pseudo-headers, and a body of five bytes.
 fn asked_over_2(gateway: &Gateway, authority: bool, lines: &[(&str, &str)]) -> Option<u16> {
     let mut wire = greet(gateway);
     let all = [&POST[..], if authority { &[TO] } else { &[] }, lines].concat();
@@ -94,7 +94,7 @@ fn a_body_with_a_length_and_trailers_leaves_framed_once() {
             let (last, before) = way.split_last().unwrap();
             for piece in before {
                 wire.send(piece);
-                // In pieces, so that the gateway sees one before the next: it answers a ping when it has.
+                // In pieces: the gateway answers a ping once it has read a piece.
                 wire.send(frame(6, 0, 0, b"arrived?"));
                 assert!(next(&mut wire, 6).is_some());
             }
@@ -131,7 +131,7 @@ fn lines_that_http_1_refuses_are_refused_over_http_2() {
         assert_eq!(asked_over_2(&gateway, !named, case), Some(expected), "{case:?} over HTTP/2");
     }
     assert!(origin.requests().is_empty());
-    // Without any host, as HTTP/1 has it; with one that is another than the authority, too.
+    // Without any host, as in HTTP/1, and with one that differs from the authority.
     assert_eq!(asked_over_2(&gateway, false, &[]), Some(400));
     for other in ["b.test", "a.test:8080", "a.test:443"] {
         assert_eq!(asked_over_2(&gateway, true, &[("host", other)]), Some(400), "{other}");
@@ -180,7 +180,7 @@ fn trailers_over_http_2_are_held_to_the_rules_of_http_1() {
     for (name, _) in refused {
         assert!(!body.contains(&format!("{name}:")), "{name} in {body:?}");
     }
-    // As many as may be, and one more.
+    // The largest number, and one more.
     let names: Vec<String> = (0..33).map(|n| format!("x-{n}")).collect();
     let many: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "v")).collect();
     assert_eq!(ask(&many[..32]), Some(200));
@@ -190,7 +190,8 @@ fn trailers_over_http_2_are_held_to_the_rules_of_http_1() {
     assert_eq!(ask(&large), None);
 }
 
-/// A line that a policy sets or removes in a head does not come back as a trailer, which some servers read as a header.
+/// A header that a policy sets or removes in a head does not reappear as a trailer, which some servers treat as a
+/// header.
 #[test]
 fn trailers_do_not_say_again_what_policies_have_decided() {
     let origin = Origin::start(|peer| {
@@ -229,7 +230,7 @@ fn trailers_do_not_say_again_what_policies_have_decided() {
     assert_eq!(bodies, ["5\r\nhello\r\n0\r\nx-sum: 1\r\n\r\n"; 2]);
 }
 
-/// Issue 18.8: a line that a gateway drops or sets comes back under the same name with underscores, which CGI cannot tell apart.
+/// Issue 18.8: a header that a gateway drops or sets reappears with underscores in its name, which CGI cannot distinguish.
 #[test]
 fn names_with_underscores_are_dropped_with_their_twins() {
     let origin = Origin::saying("ok");
@@ -296,7 +297,7 @@ fn what_only_a_proxy_may_say_is_dropped_from_others() {
     }
 }
 
-/// What a client says of itself is gone before a policy reads it, and what a policy says passes.
+/// Headers that only proxies may send are removed before policies run, and policies may set them.
 #[test]
 fn policies_may_say_what_only_a_proxy_may() {
     let origin = Origin::saying("ok");
@@ -328,7 +329,8 @@ fn policies_may_say_what_only_a_proxy_may() {
     }
 }
 
-/// Issue 18.11: a request byte by byte is read like one at once. `http1::Partial` shows that it costs no more than its length.
+/// Issue 18.11: a request that arrives byte by byte is parsed like one that arrives at once. `http1::Partial` shows that the
+/// cost is proportional to its length.
 #[test]
 fn a_head_in_single_bytes_is_a_head() {
     let origin = Origin::saying("ok");
@@ -370,8 +372,8 @@ fn what_is_no_version_is_a_bad_request() {
     }
 }
 
-/// Issue 18.2: the written part of a connection's output was kept until all of it was written. A client that reads slowly, and
-/// gives its streams new room all the time, never let it come to that.
+/// Issue 18.2: the written part of a connection's output was kept until all of it was written, which never happened for a
+/// client that reads slowly and keeps enlarging the windows of its streams.
 #[test]
 fn a_slow_reader_of_http_2_is_not_kept_for() {
     if !small_send_buffers("message_rules::a_slow_reader_of_http_2_is_not_kept_for") {
@@ -418,8 +420,8 @@ fn a_slow_reader_of_http_2_is_not_kept_for() {
     assert!(after < before + (16 << 20), "{before} bytes, then {after}");
 }
 
-/// True if this process is in a network of its own, with small send buffers. If not, the test is run in one, and has passed when
-/// this returns.
+/// True if this process is in its own network namespace with small send buffers. Otherwise the test is run in one, and has
+/// passed when this returns.
 fn small_send_buffers(test: &str) -> bool {
     const WITHIN: &str = "TIDEGATE_SMALL_SEND_BUFFERS";
     if std::env::var_os(WITHIN).is_some() {

@@ -147,7 +147,7 @@ fn the_body_of_a_message_with_attachments_is_that_of_its_root_part() {
     }
 }
 
-/// Whatever changes the root part leaves all bytes around it as they were.
+/// A change of the root part keeps all surrounding bytes.
 #[test]
 fn a_changed_root_part_keeps_the_attachments() {
     let origin = mirror();
@@ -174,7 +174,7 @@ fn a_changed_root_part_keeps_the_attachments() {
     let gateway = start(&origin, "[{ soap_header: { set: ['<h>1</h>'] } }, { respond: {} }]");
     let reply = post(&gateway, MTOM, &mtom(INCLUDE));
     assert!(reply.text().contains("<s:Header><h>1</h></s:Header>"), "{}", reply.text());
-    // The header lines of the part say what is true of the new text.
+    // The part's headers describe the new text.
     let gateway = start(&origin, "[{ payload: { xml: '<p>\u{e9}</p>' } }, { respond: {} }]");
     let reply = post(&gateway, SWA, &swa(&envelope("<a>1</a>"), ""));
     let part =
@@ -233,7 +233,7 @@ fn a_message_that_cannot_be_taken_apart_is_its_senders_fault() {
         let reply = post(&looks, content_type, body.as_bytes());
         assert_eq!(reply.status(), 400, "{body:?}: {}", reply.text());
         assert!(reply.text().contains(r#""fault":"request_invalid""#), "{}", reply.text());
-        // Nobody looks, nobody minds.
+        // If no step reads it, it is not refused.
         let reply = post(&passes, content_type, body.as_bytes());
         assert_eq!((reply.status(), reply.text().as_str()), (200, body));
     }

@@ -5,7 +5,7 @@ use rustix::process::Signal;
 
 use crate::harness::{Gate, Gateway, H2, Message, Origin, Peer, full, tidegate, until};
 
-/// A route with a mirror, on one worker. `mirror` are the keys beside its upstream.
+/// A route with a mirror, on one worker. `mirror` are the keys besides its upstream.
 fn start(origin: &Origin, mirror_at: &str, mirror: &str, route: &str) -> Gateway {
     Gateway::start(format!(
         r#"
@@ -100,7 +100,7 @@ fn a_mirror_that_is_away_or_fails_is_not_noticed() {
         (Some(Origin::answering("no reply of HTTP\r\n\r\n")), "failure"),
         (Some(Origin::start(|peer| drop(peer.request()))), "failure"),
     ] {
-        // Nobody listens at port 1.
+        // Port 1 is closed.
         let at = mirror.as_ref().map_or("http://127.0.0.1:1".to_owned(), Origin::url);
         let gateway = start(&origin, &at, "", "");
         let mut wire = gateway.wire();
@@ -122,7 +122,7 @@ fn nobody_waits_for_a_mirror_and_there_are_never_too_many() {
     mirror.wait_for_requests(256);
     assert_eq!(count(&gateway, "dropped"), 300 - 256);
     assert_eq!((mirror.requests().len(), origin.requests().len()), (256, 300));
-    // Copies under way do not hold up the end.
+    // Copies in progress do not delay the end.
     gateway.signal(Signal::TERM);
     assert!(gateway.wait_for_exit().success());
 }

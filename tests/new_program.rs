@@ -1,4 +1,4 @@
-//! A new program takes the place of the one that serves (SIGUSR2), and nobody notices.
+//! A new process replaces the one in service (SIGUSR2), without affecting clients.
 
 use std::os::fd::{AsRawFd as _, IntoRawFd as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -18,10 +18,10 @@ use crate::websub::{LOOPBACK, confirming, form, send_form, texts as delivered_te
 pub(crate) struct Successors<'g>(pub(crate) &'g Gateway);
 
 impl Successors<'_> {
-    /// The ids of those that serve or served.
+    /// The ids of all processes that have served.
     pub(crate) fn pids(&self) -> Vec<i32> {
         let log = self.0.log();
-        let serving = log.lines().filter(|line| line.contains("this process serves in place"));
+        let serving = log.lines().filter(|line| line.contains("this process has replaced"));
         let pid = |line: &str| line.split("pid=").nth(1)?.split_whitespace().next()?.parse().ok();
         serving.filter_map(pid).collect()
     }
@@ -57,7 +57,7 @@ fn yaml(origin: &Origin, more: &str) -> String {
     )
 }
 
-/// Answers at once; below `/stream` it goes on with what the test sends by the counter.
+/// Answers at once. Below `/stream`, it continues to send as many events as the test's counter allows.
 fn origin(events: &Arc<AtomicUsize>) -> Origin {
     let events = events.clone();
     Origin::start(move |peer| {
@@ -134,7 +134,7 @@ fn a_new_program_takes_the_sockets_and_streams_stay() {
     until("the last one has ended", || !is_alive(pid) || successors_are_gone(public));
 }
 
-/// The parent of a successor has ended, so that nobody of the test can wait for it.
+/// The parent of a successor has ended, so the test cannot wait for it as a child.
 fn successors_are_gone(address: std::net::SocketAddr) -> bool {
     std::net::TcpStream::connect(address).is_err()
 }
@@ -155,7 +155,8 @@ fn a_new_program_that_fails_leaves_the_old_one_serving() {
     let successors = Successors(&gateway);
     let pid = gateway.pid().as_raw_nonzero().get();
     let serves = || assert_eq!(gateway.wire().get("/a").text(), "ok");
-    let failures = || gateway.log().matches("not replaced, this process goes on").count();
+    let failures =
+        || gateway.log().matches("the new process failed, this process continues").count();
     for (text, why) in [
         ("#!/bin/sh\nexit 3\n", "it has ended: exit status: 3"),
         ("#!/bin/sh\nexec sleep 1000\n", "it did not serve in time"),
@@ -189,7 +190,7 @@ fn a_new_program_that_fails_leaves_the_old_one_serving() {
     assert_eq!(missing.code, Some(1), "{missing:?}");
 }
 
-/// A gateway with a hub and a queue in a store of its own.
+/// A gateway with a hub and a queue in its own store.
 fn with_store(origin: &Origin, more: &str) -> String {
     yaml(origin, &format!("store: {{ path: data }}\nhubs: {{ news: {{ topics: [sports], verify: false{LOOPBACK} }} }}\nflows:\n  keep: [{{ store: {{ queue: work }} }}]\n  send: [{{ call: o }}]\nqueues: {{ work: {{ flow: send }} }}\n{more}")).replace(
         "routes: { all:",
@@ -252,7 +253,7 @@ fn a_store_goes_over_and_streams_of_the_old_process_go_on() {
     let _ended = pid;
 }
 
-/// A program that takes the work over, and then does as it is told instead of serving.
+/// A program that takes over the work, and then follows a script instead of serving.
 fn taker(path: &Path, then: &str) {
     let _gone = std::fs::remove_file(path);
     let text = format!(
@@ -287,7 +288,8 @@ fn a_new_program_that_fails_gives_the_store_back() {
     let successors = Successors(&gateway);
     subscribe(&gateway, &callback);
     let mut published = Vec::new();
-    let failures = || gateway.log().matches("not replaced, this process goes on").count();
+    let failures =
+        || gateway.log().matches("the new process failed, this process continues").count();
     for (then, why) in [
         ("sys.exit(3)", "it has ended: exit status: 3"),
         ("os.abort()", "it has ended: signal: 6"),
@@ -299,7 +301,7 @@ fn a_new_program_that_fails_gives_the_store_back() {
         taker(&link, then);
         gateway.signal(Signal::USR2);
         until("it has the store", || gateway.log().matches("TAKEN Y").count() > published.len());
-        // It waits for the store, which comes back.
+        // It waits for the store, which is returned.
         let body = format!("event {}", published.len());
         publish(&gateway, "sports", &body);
         published.push(body);
@@ -315,7 +317,7 @@ fn a_new_program_that_fails_gives_the_store_back() {
         origin.requests().iter().filter(|request| request.method() == "PUT").count()
             >= published.len()
     });
-    // A program that opens the store and cannot go on.
+    // A program that opens the store and then fails.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let admin = format!("admin: {{ address: \"{}\" }}", taken.local_addr().unwrap());
     let unusable = with_store(&origin, "upgrade: { timeout: 20s }\n")
@@ -327,7 +329,7 @@ fn a_new_program_that_fails_gives_the_store_back() {
     gateway.signal(Signal::USR2);
     until("it is told", || failures() > before);
     publish(&gateway, "sports", "still here");
-    // And one that can.
+    // Then one that succeeds.
     gateway.put("tidegate.yaml", &with_store(&origin, "upgrade: { timeout: 20s }\n"));
     successors.replace(gateway.pid().as_raw_nonzero().get());
     publish(&gateway, "sports", "at last");
@@ -410,7 +412,7 @@ fn sockets_of_a_service_manager_are_taken_by_address_or_name() {
     let gateway = Gateway::start_by_path(&start, yaml);
     assert_eq!((gateway.address("public"), gateway.address("other")), (by_name, by_address));
     drop((named, addressed));
-    gateway.wait_for_log("a socket of the service manager is in no place of this configuration");
+    gateway.wait_for_log("a socket of the service manager is not used by this configuration");
     for address in [by_name, by_address] {
         for _ in 0..10 {
             assert_eq!(Wire::connect(address).get("/a").text(), "ok");

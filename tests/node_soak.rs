@@ -1,5 +1,5 @@
-//! Two gateways over one database, of which one is killed, again and again, while events are published and delivered, and messages
-//! stored and processed. Nothing that was acknowledged is lost, all comes in its order, and only what was in flight comes again.
+//! Two gateways with one database. One of them is repeatedly killed, while events are published and delivered, and messages stored
+//! and processed. No acknowledged data is lost, everything is delivered in order, and only deliveries in flight are repeated.
 //!
 //! `scripts/soak.sh nodes` does it with fifty kills.
 
@@ -23,15 +23,15 @@ const CALLBACKS: usize = 12;
 const QUEUES: usize = 4;
 const PUBLISHERS: usize = 2;
 
-/// What comes between two kills, at least: deliveries and runs of both gateways.
+/// The least number of deliveries and runs of both gateways between two kills.
 const BETWEEN_KILLS: usize = 100;
-/// Publishers wait while a callback has so many events still to get.
+/// Publishers wait while a callback lags by this many events.
 const LAG_MAX: usize = 50;
 
-/// What came at each path, in its order: ids of events, texts of messages.
+/// The received data of each path in order: ids of events, texts of messages.
 type Came = Arc<Mutex<BTreeMap<String, Vec<String>>>>;
 
-/// What publishers share with the one that kills.
+/// State shared by the publishers and the task that kills.
 struct Scene {
     addresses: Mutex<[SocketAddr; 2]>,
     is_over: AtomicBool,
@@ -76,7 +76,7 @@ fn yaml(database: &str, origin: &Origin) -> String {
     yaml
 }
 
-/// A service that confirms subscriptions and notes what it gets.
+/// A service that confirms subscriptions and records requests.
 fn service(came: Came) -> Origin {
     Origin::start(move |peer| {
         while let Some(request) = peer.request() {
@@ -96,7 +96,7 @@ fn service(came: Came) -> Origin {
     })
 }
 
-/// Posts a text to a gateway that may go away meanwhile. None if there was no whole answer.
+/// Posts a text to a gateway that may end meanwhile. None if there was no complete answer.
 fn post(address: SocketAddr, target: &str, text: &str) -> Option<(u16, String)> {
     let mut socket = TcpStream::connect(address).ok()?;
     socket.set_read_timeout(Some(PATIENCE)).ok()?;
@@ -153,7 +153,7 @@ impl Scene {
         true
     }
 
-    /// How many events the slowest callback has still to get.
+    /// The number of events that the slowest callback has not received yet.
     fn lag(&self, came: &Came) -> usize {
         let came = came.lock().unwrap();
         let of = (0..CALLBACKS).map(|n| came.get(&format!("/{n}")).map_or(0, Vec::len));
@@ -196,7 +196,7 @@ fn whatever_is_killed_nothing_is_lost_and_only_what_was_in_flight_comes_again() 
     let count = || came.lock().unwrap().values().map(Vec::len).sum::<usize>();
     // A gateway that stood still for ten seconds, as on a machine that is too busy, has lost its work as if it had been killed.
     let mut losses = 0;
-    let lost = |gateway: &Gateway| gateway.log().matches("which joins again").count();
+    let lost = |gateway: &Gateway| gateway.log().matches("this node joins again").count();
     thread::scope(|scope| {
         let over = Over(&scene.is_over);
         for publisher in 0..PUBLISHERS {

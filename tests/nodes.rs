@@ -1,4 +1,4 @@
-//! Several gateways over one database: what they share, who does what, and what happens when one stands still or the database goes.
+//! Several gateways with one database: shared data, the division of work, and failures of a gateway or the database.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -51,7 +51,7 @@ fn callbacks(came: &Came, gate: impl Fn(&str) -> Option<Gate> + Send + Sync + 's
     })
 }
 
-/// How often others took over the work of a gateway. A machine that stands still for ten seconds may bring that about, too.
+/// How often others took over the work of a gateway. A machine that is suspended for ten seconds may cause that too.
 fn losses(gateway: &Gateway) -> f64 {
     metric(gateway, "tidegate_store_lease_losses_total").unwrap()
 }
@@ -88,8 +88,8 @@ fn subscribe_both(gateway: &Gateway, other: &Gateway, origin: &Origin) -> BTreeM
     unreachable!("there are 16 partitions")
 }
 
-/// A gateway that stands still for longer than its lease, with an event in flight to each callback: the other goes on with these, and
-/// the one that wakes up delivers nothing any more and moves no place.
+/// A gateway is suspended for longer than its lease, with an event in flight to each callback. The other one continues with these,
+/// and the suspended one delivers no more and changes no position after it resumes.
 #[test]
 fn a_gateway_that_stands_still_is_replaced_and_fenced_when_it_wakes_up() {
     let server = Postgres::start();
@@ -113,15 +113,15 @@ fn a_gateway_that_stands_still_is_replaced_and_fenced_when_it_wakes_up() {
     };
     let count = || came.lock().unwrap().values().map(Vec::len).sum();
     until_at_last("the other delivers all", count, || has_all(&published));
-    // Behind the last event, without a failure, and with nothing open.
+    // After the last event, without a failure, and with nothing open.
     let place = format!("{:016x}{:010x}", published.last().unwrap().parse::<u64>().unwrap(), 0);
     let are_written = |text: &str| text.matches(&place).count() == is_firsts.len();
     until("all is written down", || are_written(&server.sql(CURSORS)));
     let before = server.sql(CURSORS);
 
-    // It finds the answers to what it had in flight, and may write none of that down.
+    // It gets the answers to its deliveries in flight, but must not store them.
     first.signal(Signal::CONT);
-    first.wait_for_log("another node has taken over the work of this one");
+    first.wait_for_log("another node has taken over the work of this node");
     assert_eq!(losses(&first), 1.0);
     until("it has its half again", || metric(&first, PARTITIONS) == Some(8.0));
     assert_eq!(server.sql(CURSORS), before, "it has moved a place");
@@ -134,7 +134,7 @@ fn a_gateway_that_stands_still_is_replaced_and_fenced_when_it_wakes_up() {
     }
 }
 
-/// Where each subscription stands.
+/// The position of each subscription.
 const CURSORS: &str = "select encode(key, 'escape'), encode(value, 'hex') from tidegate.rows \
      where name = 'hub/news/cursors'::bytea order by key";
 
@@ -205,8 +205,8 @@ fn a_schedule_runs_on_one_gateway_at_a_time_and_goes_on_after_a_kill() {
     until("the other runs it", || runs(&other) >= had + 2.0 && origin.requests().len() >= seen + 2);
 }
 
-/// Publishers are refused while the database is away, and everything else is served; what was acknowledged before is delivered, once
-/// and in its order, and so is what comes behind it.
+/// While the database is unavailable, publishers are refused and all other requests are served. Acknowledged events are delivered
+/// once and in order, and so are later ones.
 #[test]
 fn while_the_database_is_away_all_waits_and_nothing_is_lost() {
     let mut server = Postgres::start();
@@ -232,7 +232,7 @@ fn while_the_database_is_away_all_waits_and_nothing_is_lost() {
         assert_eq!((&ready["status"], &ready["store"]), (&"ready".into(), &"away".into()));
     }
     gate.open();
-    // Longer than leases last: nobody may begin anything then.
+    // Longer than leases last, so no gateway may start work.
     until("nobody has any work", || {
         [&first, &second].iter().all(|gateway| metric(gateway, PARTITIONS) == Some(0.0))
     });

@@ -1,5 +1,4 @@
-//! npm `oidc-provider`, an OpenID provider as others write them: discovery, its keys and their rotation, its tokens, and what it
-//! says of tokens that only it can read.
+//! npm `oidc-provider`, a third-party OpenID provider: discovery, key rotation, its tokens, and introspection of opaque tokens.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -9,7 +8,7 @@ use serde_json::Value;
 
 use crate::harness::{Gateway, Message, Origin, Plain, Wire, until};
 
-/// The provider, as a process of its own. It ends with the test.
+/// The provider in a separate process, which ends with the test.
 struct Provider {
     process: Child,
     input: ChildStdin,

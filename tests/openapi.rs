@@ -361,7 +361,7 @@ fn numbers_are_judged_by_their_digits() {
     }
 }
 
-/// A parameter in another form than the document's is refused: nobody behind may read it in another way.
+/// A parameter in another form than the document's is refused, since the upstream could interpret it differently.
 #[test]
 fn parameters_are_in_their_style_or_refused() {
     let origin = Origin::echo();
@@ -442,7 +442,7 @@ fn other_content_types_are_415() {
     }
 }
 
-/// Two sides of one document: a text is held to its schema whatever its bytes are.
+/// Two sides of one document: a text is validated against its schema in any encoding.
 #[test]
 fn texts_are_read_in_their_encoding_and_refused_in_others() {
     const TEXTS: &str = r#"
@@ -541,7 +541,7 @@ fn replies_that_break_the_document_are_502() {
             "/: the content type `text/plain`",
         ),
         ("404 No\r\nContent-Type: application/json", 404, ""),
-        // No schema is for it.
+        // It has no schema.
         ("500 Broken\r\nContent-Type: text/plain", 500, ""),
     ] {
         let body = r#"{"sum": 3}"#;
@@ -630,13 +630,13 @@ routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, policies: [{{ ope
         assert_eq!(table.request().body.len(), large.len(), "{kind}");
         table.forget();
     }
-    // Whether there is a body, and of a described type, is seen all the same.
+    // The presence of a body and its type are still checked.
     let lines = "Content-Type: image/png\r\nTransfer-Encoding: chunked\r\n";
     let none = format!("POST /files HTTP/1.1\r\nHost: a\r\n{lines}\r\n0\r\n\r\n");
     assert_eq!(to_table.wire().ask(none).status(), 400);
     assert_eq!(send(&to_table, "POST /files", "Content-Type: image/png\r\n", "").status(), 400);
     assert_eq!(send(&to_table, "POST /files", "Content-Type: text/csv\r\n", "x").status(), 415);
-    // A path and a method that the document does not have are told of whatever the body is.
+    // An unknown path or method is reported whatever the body is.
     assert_eq!(send(&to_table, "POST /other", "", &large).status(), 404);
     assert_eq!(send(&to_table, "PUT /files", "", &large).status(), 405);
     assert_eq!(table.requests().len(), 0);
@@ -848,7 +848,7 @@ routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, policies: [{{ ope
         let reply = send(&gateway, &format!("POST {target}"), &lines, good);
         assert_eq!(reply.status(), status, "{target} {line}: {reply:?}");
     }
-    // A service's own are its to answer for, and none of it is told.
+    // Errors of the service are its own fault, and are not shown.
     for (body, status) in [(r#"{"a":1}"#, 200), (r#"{"s3cret":1,"s3cret":2}"#, 502)] {
         let length = body.len();
         let origin = Origin::answering(format!(
@@ -862,7 +862,7 @@ routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, policies: [{{ ope
     }
 }
 
-/// From OpenAPI 3.1 on, what stands beside a reference holds as well.
+/// From OpenAPI 3.1 on, members beside a reference also apply.
 #[test]
 fn both_a_reference_and_what_stands_beside_it_hold() {
     const BESIDE: &str = r##"

@@ -2,7 +2,7 @@
 
 use crate::harness::{Gateway, Message, Origin, Run, tidegate};
 
-/// A gateway with an API of this document and of files beside it.
+/// A gateway with an API of this document and other files.
 fn start(origin: &Origin, document: &str, files: &[(&str, &str)], keys: &str) -> Gateway {
     let yaml = format!(
         "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nissuers: {{ main: {{ issuer: \"https://idp.test\", jwks: \"http://127.0.0.1:1/jwks\" }} }}\nupstreams: {{ up: {{ targets: [\"{}\"] }} }}\napis: {{ a: {{ openapi: api.yaml, base_path: /v1, upstream: up, {keys} }} }}\n",
@@ -35,7 +35,7 @@ fn ask(gateway: &Gateway, start: &str, lines: &str, body: &str) -> Message {
 
 const JSON: &str = "Content-Type: application/json\r\n";
 
-/// An operation with everything in it that a request is held to, and the same by references at each place where one may stand.
+/// An operation with all kinds of constraints, directly and by references in every possible place.
 #[test]
 fn an_operation_is_held_to_what_stands_behind_its_references() {
     const OPERATION: &str = r#"
@@ -193,7 +193,7 @@ post: { security: [{ o: [] }], responses: {} }
     assert_eq!(ask(&gateway, "POST /v1/b", "", "").status(), 401);
 }
 
-/// What has no effect is not looked for.
+/// References without effect are not resolved.
 #[test]
 fn only_references_that_are_used_are_followed() {
     let document = r##"

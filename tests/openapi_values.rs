@@ -29,7 +29,8 @@ fn verdicts(document: &str, cases: &[(&str, &str, &str, u16)]) {
     }
 }
 
-/// A value that a schema would see otherwise than the upstream does is refused, and so is what would not be looked at.
+/// A value that a schema and the upstream would interpret differently is refused, and so is one that would not be
+/// checked.
 #[test]
 fn values_that_cannot_be_seen_as_they_are_are_refused() {
     let document = r#"
@@ -343,7 +344,7 @@ fn what_import_writes_passes_check() {
         let checked = tidegate(&["check", written.to_str().unwrap()]);
         assert_eq!(checked.code, Some(0), "{checked:?}\n{}", run.stdout);
     }
-    // What cannot be served is not written either.
+    // A configuration that cannot be served is not written.
     std::fs::write(&path, "openapi: 3.0.3\nservers: [{ url: \"http://127.0.0.1:1\" }]\npaths: { \"/a/**/b\": { get: { responses: {} } } }").unwrap();
     let run = tidegate(&["import", "openapi", path.to_str().unwrap()]);
     assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{run:?}");

@@ -1,4 +1,4 @@
-//! To look at a running gateway and to act on it: targets, flows, traces, refusals, certificates, the level of the log.
+//! Inspecting and operating a running gateway: targets, flows, traces, refusals, certificates, the log level.
 
 use serde_json::{Value, json};
 
@@ -174,7 +174,7 @@ fn messages_are_traced_by_conditions() {
     assert_eq!((&one["route"], &one["flow"]), (&json!("good"), &json!("good")));
     assert_eq!(one["steps"][1]["after"]["body"], "hello", "{one}");
     assert!(one["time"].as_str().unwrap().ends_with('Z') && one["request_id"].is_string());
-    // Bodies are for those who may change.
+    // Only operators with the role `write` see bodies.
     let seen = traces("rob");
     assert!(seen["traces"][0]["steps"][1]["after"].get("body").is_none(), "{seen}");
     assert_eq!(seen["traces"][0]["steps"][1]["after"]["bytes"], 5);
@@ -452,7 +452,7 @@ fn what_passes_is_counted_and_tailed() {
         json!({ "name": null, "role": "write", "catalog": false })
     );
 
-    // Nothing is kept before somebody looks, and no value of a query.
+    // Nothing is kept before the first request, and values of queries are never kept.
     let first = json(&ask(&gateway, "GET /tail", ""));
     assert_eq!(first["exchanges"], json!([]));
     gateway.wire().get("/pair?token=geheim");

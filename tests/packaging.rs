@@ -121,7 +121,7 @@ fn a_managers_socket_may_be_abstract_or_gone() {
     crate::harness::until("it serves and says that nobody listens", || {
         let log = fs::read_to_string(&log).unwrap();
         log.contains("the configuration is in service")
-            && log.contains("the service manager cannot be told")
+            && log.contains("the service manager cannot be notified")
     });
 }
 
@@ -216,7 +216,7 @@ fn commands() -> Vec<String> {
     let help = tidegate(&["help"]).stdout;
     let (_, rest) = help.split_once("Commands:\n").unwrap();
     let (list, _) = rest.split_once("\n\n").unwrap();
-    // The description of a command may go on in the next line, further in.
+    // The description of a command may continue in the next line, with more indentation.
     let lines = list.lines().filter_map(|line| line.strip_prefix("  "));
     let names =
         lines.filter(|line| !line.starts_with(' ')).filter_map(|line| line.split(' ').next());
@@ -290,7 +290,7 @@ fn instructions(text: &str) -> Vec<(String, String)> {
     split.map(|(name, rest)| (name.to_owned(), rest.trim().to_owned())).collect()
 }
 
-/// The faults of a Dockerfile of three stages, of which the second is a file with symbols, after the rules of hadolint that apply.
+/// The faults of a Dockerfile with three stages, of which the second has the symbols, by the applicable rules of hadolint.
 fn faults_of(dockerfile: &str) -> Vec<String> {
     let known = "FROM WORKDIR COPY RUN USER EXPOSE HEALTHCHECK STOPSIGNAL ENTRYPOINT CMD";
     let instructions = instructions(dockerfile);

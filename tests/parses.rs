@@ -42,7 +42,7 @@ const TRANSFORMS: &str = "{ xslt: { on: request, stylesheet: tree.xsl } }";
 const STREAMS: &str = "{ xslt: { on: request, stylesheet: stream.xsl } }";
 const TRANSLATES: &str = "{ soap_rest: { wsdl: service.wsdl } }";
 
-/// A gateway with one route, and whatever else its configuration has.
+/// A gateway with one route, and additional configuration.
 fn serving(origin: &Origin, route: &str, more: &str) -> Gateway {
     let yaml = format!(
         r#"
@@ -80,7 +80,7 @@ fn xml_request(body: &str) -> String {
     )
 }
 
-/// Messages parsed so far, as JSON and as XML, after so many requests.
+/// The number of messages parsed as JSON and as XML, after this many requests.
 fn parses(gateway: &Gateway, requests: f64) -> (f64, f64) {
     until("the requests are recorded", || {
         metric(gateway, r#"tidegate_worker_requests_total{worker="0"}"#) == Some(requests)
@@ -110,7 +110,7 @@ fn policies_that_read_the_same_bytes_share_what_was_read() {
         (&[READS, TRANSLATES], json, (1.0, 0.0)),
         (&[EDITS_NOTHING, READS, TRANSLATES], json, (1.0, 0.0)),
         (&[READS_REPLIES, EDITS_NO_REPLY], json, (1.0, 0.0)),
-        // A body that is not JSON for one policy is none for the other.
+        // A body that is not JSON for one policy is not for the other either.
         (&[READS, EDITS], xml, (0.0, 0.0)),
         (&[FINDS], xml, (0.0, 1.0)),
         (&[FINDS, FINDS], xml, (0.0, 1.0)),
@@ -148,7 +148,7 @@ fn policies_that_read_the_same_bytes_share_what_was_read() {
     }
 }
 
-/// The text that a later policy reads has to be that of the bytes, in whatever encoding the head says they are.
+/// The text for a later policy has to match the bytes, in the encoding that the head specifies.
 #[test]
 fn a_tree_of_another_encoding_is_not_shared() {
     let origin = Origin::echo();
@@ -175,7 +175,7 @@ fn a_stylesheet_of_a_flow_has_a_tree_only_where_it_needs_one() {
         (&[streams, calls, streams][..], 0.0),
         (&[transforms, calls], 1.0),
         (&[transforms, calls, transforms], 2.0),
-        // What another step has read is not read again.
+        // A message that another step has parsed is not parsed again.
         (&[looks, transforms, calls], 1.0),
         (&[looks, streams, calls], 1.0),
         (&[streams, looks, calls, streams], 1.0),
@@ -188,7 +188,7 @@ fn a_stylesheet_of_a_flow_has_a_tree_only_where_it_needs_one() {
     }
 }
 
-/// A gather reads each result once, and neither the message that its branches send nor the one that it makes.
+/// A gather parses each result once, and neither the message for its branches nor its own result.
 #[test]
 fn a_gather_reads_each_result_once() {
     let soap = |content: &str| {
@@ -228,7 +228,7 @@ fn a_gather_reads_each_result_once() {
     }
 }
 
-/// A policy that goes less deep than the one before it still says so.
+/// A policy with a smaller depth limit than the one before it still applies the limit.
 #[test]
 fn what_was_read_deeper_is_read_again() {
     let origin = Origin::echo();

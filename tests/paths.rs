@@ -1,4 +1,5 @@
-//! Spellings of a path that servers read differently: no spelling reaches another route than the path it stands for (issue 18, 7).
+//! Spellings of a path that servers interpret differently: no spelling reaches another route than the path it represents (issue
+//! 18, 7).
 
 use hyper::Request;
 
@@ -99,7 +100,7 @@ fn overlong_escapes_are_refused_on_every_listener() {
                 assert_eq!(reply.status, 400, "{listener} {target} over HTTP/2");
             }
         }
-        // In a query they are the service's to read, and a sequence that is not overlong is a name.
+        // In a query, the service interprets them. A sequence that is not overlong is part of a name.
         for target in ["/raw/x?a=%c0%af", "/raw/%e0%a0%80", "/raw/%f0%90%80%80"] {
             let reply =
                 gateway.wire().ask(format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
@@ -108,7 +109,7 @@ fn overlong_escapes_are_refused_on_every_listener() {
     }
 }
 
-/// A listener that must let them pass says how they are read, and they are sent on as they were matched.
+/// A listener that has to allow them specifies how they are read, and they are forwarded as matched.
 #[test]
 fn a_listener_says_how_spellings_are_read() {
     const ALL: &str = "escaped_slash: decode, empty_segments: merge, parameters: strip";

@@ -1,4 +1,4 @@
-//! deploy/: alert and recording rules by Prometheus's own tool, and what the chart says of itself.
+//! deploy/: alert and recording rules checked with Prometheus's own tool, and the chart's metadata.
 //!
 //! `make chart` renders the chart by Helm's own code; `scripts/setup.sh tests` installs promtool.
 

@@ -125,7 +125,7 @@ fn a_backend_speaks_tls_with_files_or_by_itself() {
     let beside = beside.each_ref().map(|(name, text)| (*name, text.as_str()));
     let shows = ", tls: { ca: ca.pem, certificate: client.pem, key: client.key }";
     assert_eq!(gateway_before(&backend, shows, &beside).wire().get("/").status(), 200);
-    // Without a certificate of its own, the gateway is not let in.
+    // Without its own certificate, the gateway is refused.
     assert_eq!(
         gateway_before(&backend, ", tls: { ca: ca.pem }", &beside).wire().get("/").status(),
         502
@@ -214,7 +214,7 @@ fn sse_events_come_one_by_one() {
     let backend = Backend::start("sse", &[]);
     let gateway = gateway_before(&backend, "", &[]);
     let mut wire = gateway.wire();
-    // The second event is an hour away, so the first did not wait for it.
+    // The second event is sent in an hour, so the first did not wait for it.
     wire.send("GET /?interval=1h HTTP/1.1\r\nHost: a\r\n\r\n");
     let head = wire.read_head();
     assert_eq!((head.status(), head.get("content-type")), (200, Some("text/event-stream")));
@@ -262,7 +262,7 @@ fn reverse_turns_each_message_round() {
     wire.send(frame(CLOSE, &1000u16.to_be_bytes()));
     assert_eq!(read_frame(&mut wire).0, CLOSE);
     assert!(wire.is_closed());
-    // A client that does not speak the protocol is told.
+    // A client without the protocol gets an error.
     let reply = gateway.wire().get("/chat");
     assert_eq!((reply.status(), reply.get("sec-websocket-version")), (426, Some("13")));
 }
@@ -383,7 +383,7 @@ fn decoded(text: &str) -> Vec<u8> {
     URL_SAFE_NO_PAD.decode(text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 
-/// With nothing but the published key set.
+/// With only the published key set.
 #[track_caller]
 fn verifies(token: &str, key: &Value) -> bool {
     let (signed, signature) = token.rsplit_once('.').unwrap();
@@ -408,8 +408,12 @@ fn verifies(token: &str, key: &Value) -> bool {
 fn the_demo_shows_itself_and_ends() {
     let demo = tidegate(&["demo", "--once", "--port", "0", "--admin-port", "0"]);
     assert_eq!(demo.code, Some(0), "{}\n{}", demo.stdout, demo.stderr);
-    for part in ["gateway  http://127.0.0.1:", "Everything went as it should", "/hello", "/metrics"]
-    {
+    for part in [
+        "gateway  http://127.0.0.1:",
+        "All requests had the expected results",
+        "/hello",
+        "/metrics",
+    ] {
         assert!(demo.stdout.contains(part), "{part} in {}", demo.stdout);
     }
 }
@@ -452,7 +456,7 @@ fn issue_19_a_reader_that_goes_away_is_no_mistake() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // Larger than a pipe holds, so that it is written when nobody reads any more.
+    // Larger than a pipe's buffer, so that it is written after the reader has closed.
     drop(child.stdout.take());
     let said = child.wait_with_output().unwrap();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The PROXY protocol: who the client is, as the balancer in front says.
+//! The PROXY protocol: the client's address as reported by the load balancer.
 
 use crate::harness::{Gateway, Origin, Plain};
 
@@ -70,7 +70,7 @@ fn a_connection_without_a_right_header_is_closed() {
         wire.try_send([&header[..], REQUEST].concat());
         assert!(wire.is_closed(), "{}", header.escape_ascii());
     }
-    // Nor does one that takes its time hold a place.
+    // A slow one does not keep a place either.
     let mut slow = gateway.wire();
     slow.send("PROXY TCP4");
     assert!(slow.is_closed());

@@ -13,7 +13,7 @@ use crate::telemetry::metric;
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 const FAILED: &str = "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n";
 
-/// A gateway that stores what comes, and sends it on from the queue.
+/// A gateway that stores messages in a queue, and forwards them from there.
 pub(crate) fn yaml(origin: &Origin, keys: &str) -> String {
     format!(
         "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nadmin: {{ address: \"127.0.0.1:0\" }}\nworkers: 2\n\
@@ -36,7 +36,7 @@ pub(crate) fn put(gateway: &Gateway, path: &str, body: &str) {
     assert_eq!((reply.status(), reply.text().as_str()), (202, ""), "{reply:?}");
 }
 
-/// An origin that answers each request as `reply` says.
+/// An origin that answers each request with `reply`.
 pub(crate) fn origin(
     reply: impl Fn(usize, &Message) -> &'static str + Send + Sync + 'static,
 ) -> Origin {
@@ -268,7 +268,7 @@ fn several_at_once_in_strict_order_are_warned_of() {
     assert!(said.contains("messages in strict order are processed one at a time"), "{said}");
 }
 
-/// A flow that refuses some messages for what they are.
+/// A flow that refuses some messages because of their content.
 fn picky(origin: &Origin, keys: &str) -> String {
     yaml(origin, keys).replace(
         "send: [{ call: origin }]",
@@ -291,7 +291,7 @@ fn put_json(gateway: &Gateway, body: &str) {
 #[test]
 fn a_message_that_cannot_pass_is_dead_at_once_and_holds_back_nothing() {
     let origin = origin(|_, _| OK);
-    // With retries a good message would wait for hours.
+    // With retries, a valid message would wait for hours.
     let gateway = Gateway::start(picky(&origin, ", retry: { attempts: 9, initial: 1h, max: 1h }"));
     for body in [BAD, BAD, GOOD] {
         put_json(&gateway, body);
@@ -327,7 +327,7 @@ fn the_dead_have_bounds_that_are_told_before_they_are_met() {
     until("it is counted", || count("tidegate_queue_dead_removed_total") == Some(3.0));
     gateway.wait_for_log("a dead message was removed");
 
-    // By their bytes, and by their age.
+    // Limited by size and by age.
     for (bound, most) in [("bytes_max: 600B", 3), ("age_max: 1s", 0)] {
         let gateway = Gateway::start(picky(&origin, &format!(", dead: {{ {bound} }}")));
         (0..6).for_each(|_| put_json(&gateway, BAD));
@@ -342,7 +342,7 @@ fn the_dead_have_bounds_that_are_told_before_they_are_met() {
 #[test]
 fn a_dead_message_is_shown_with_its_failures_and_without_its_secrets() {
     let origin = origin(|_, _| FAILED);
-    // The first one waits for two seconds, in which it is looked at.
+    // The first one waits for two seconds, during which it is inspected.
     let retry = ", retry: { attempts: 3, initial: 1s, factor: 1 }";
     let gateway = Gateway::start(yaml(&origin, retry));
     put_json(&gateway, r#"{"password":"geheim","a":1}"#);
@@ -376,7 +376,7 @@ fn a_dead_message_is_shown_with_its_failures_and_without_its_secrets() {
     assert!(!shown.to_string().contains("geheim"), "{shown}");
     assert_eq!(gateway.admin_get("/queues/work/dead/999").status(), 404);
 
-    // What is not text is Base64, and no more than 64 KiB of it.
+    // A body that is not text is shown in Base64, up to 64 KiB.
     let large = "\u{fffd}".repeat(30_000).replace('\u{fffd}', "x\0");
     put(&gateway, "/c", &large);
     until("it is dead", || dead(&gateway).len() == 3);

@@ -1,4 +1,5 @@
-//! `rate_limit`: exactly so many pass, over all workers, and whoever is refused learns when to come again.
+//! `rate_limit`: allows exactly the configured number of requests over all workers, and tells refused clients when to
+//! retry.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -100,7 +101,7 @@ fn whoever_shares_a_count() {
     let gateway = start(&origin, &format!("{limit}route"));
     assert_eq!(passed(&mut gateway.wire(), &get("X-Key: a\r\n"), 2), 2);
     assert_eq!(passed(&mut gateway.wire(), &get("X-Key: b\r\n"), 5), 1);
-    // A client is the peer, whatever it says about itself.
+    // The client is the peer, whatever its headers claim.
     let gateway = start(&origin, &format!("{limit}client"));
     assert_eq!(passed(&mut gateway.wire(), &get("X-Forwarded-For: 192.0.2.1\r\n"), 2), 2);
     assert_eq!(passed(&mut gateway.wire(), &get("X-Forwarded-For: 192.0.2.2\r\n"), 5), 1);

@@ -72,7 +72,7 @@ fn malformed_heads_are_400_and_never_forwarded() {
     ];
     for (head, status) in heads {
         let mut wire = gateway.wire();
-        // The bytes behind must not be taken for a request.
+        // The following bytes must not be treated as a request.
         wire.send(format!("{head}GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"));
         refused(&mut wire, *status, head);
     }
@@ -383,7 +383,7 @@ routes:
 "#,
         origin.url()
     ));
-    // Those that have a request stay.
+    // Connections with a request stay.
     let mut held = [gateway.wire(), gateway.wire()];
     held.iter_mut().for_each(|wire| wire.send("GET /held HTTP/1.1\r\nHost: a\r\n\r\n"));
     origin.wait_for_requests(2);

@@ -114,7 +114,7 @@ routes:
     assert_eq!(origin.requests()[0].get("x-id"), Some("7"));
     let before = origin.requests().len();
     for target in ["/files-..", "/files-.", "/files-%2e%2e", "/files-..%2f", "/files-..;a"]
-        // Escapes of parts of two, which no rule has seen.
+        // Escapes that consist of parts of two others, which no rule has matched.
         .into_iter()
         .chain(["/parts/%20/2fetc", "/parts/%20/00x", "/parts/%2520/0d", "/parts/%20/zz"])
     {

@@ -1,4 +1,4 @@
-//! One configuration after another: some parts change at once, some stay, and some changes nobody may notice.
+//! Changes of the configuration: some parts change at once, some stay, and some changes must not be noticeable.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -19,14 +19,14 @@ use crate::telemetry::metric;
 
 const LISTEN: &str = "listen: { public: { address: \"127.0.0.1:0\" } }\nadmin: { address: \"127.0.0.1:0\" }\nworkers: 2\n";
 
-/// A configuration whose route `/version` says a text.
+/// A configuration whose route `/version` returns a text.
 fn version(version: &str) -> String {
     format!(
         "{LISTEN}routes: {{ version: {{ match: {{ path: /version }}, respond: {{ body: \"{version}\" }} }} }}\n"
     )
 }
 
-/// The same with other routes beside it, to one origin.
+/// The same with additional routes to one origin.
 fn with_routes(version: &str, origin: &Origin, upstream: &str, routes: &str) -> String {
     format!(
         "{LISTEN}upstreams: {{ origin: {{ targets: [\"http://{}\"]{upstream} }} }}\n\
@@ -55,7 +55,7 @@ pub(crate) fn put(gateway: &Gateway, yaml: &str) -> Message {
     Wire::connect(gateway.admin()).ask(head + yaml)
 }
 
-/// The same where it has to succeed.
+/// The same, and it has to succeed.
 #[track_caller]
 pub(crate) fn put_ok(gateway: &Gateway, yaml: &str) -> Value {
     let reply = put(gateway, yaml);
@@ -79,7 +79,7 @@ fn a_changed_file_serves_within_two_seconds() {
         fs::create_dir(folder).unwrap();
         fs::write(folder.join("tidegate.yaml"), version(text)).unwrap();
     }
-    // As Kubernetes hands out a ConfigMap: the file is a link through a link that is turned.
+    // As with a ConfigMap of Kubernetes: the file is a link through another link, which is changed.
     let turn = |folder: &str| {
         symlink(folder, gateway.path("..new")).unwrap();
         fs::rename(gateway.path("..new"), &data).unwrap();
@@ -135,7 +135,7 @@ fn whatever_a_configuration_is_made_of_is_watched() {
 #[test]
 fn sighup_reloads() {
     let gateway = Gateway::start(version("one"));
-    // Nothing changed, so nobody but the signal made it look.
+    // Nothing changed, so only the signal caused the check.
     gateway.signal(Signal::HUP);
     gateway.wait_for_log("the configuration is unchanged");
     gateway.rewrite(version("two"));
@@ -235,8 +235,8 @@ fn an_unchanged_upstream_keeps_its_connections() {
     }
 }
 
-/// The result of one configuration's health checks does not outlive it: neither without checks, nor beside those of the next one
-/// while a stream still holds on to the old upstream.
+/// Results of health checks do not outlast their configuration: neither without checks, nor with new ones while a stream still
+/// uses the old upstream.
 #[test]
 fn health_is_what_the_checks_that_serve_say() {
     let origin = Origin::start(|peer| {
@@ -276,7 +276,7 @@ fn health_is_what_the_checks_that_serve_say() {
 fn nothing_fails_under_load_while_reloading() {
     const RELOADS: usize = 30;
     let origin = Origin::saying("hello");
-    // Every other one changes the upstream too, so that pools are left behind.
+    // Every second one also changes the upstream, so that old pools remain.
     let configuration = |n: usize| {
         let upstream = if n.is_multiple_of(2) { "" } else { ", timeout: { response: 7s }" };
         let extra: String =
@@ -388,7 +388,7 @@ fn tunnels_and_streams_live_on_also_without_their_route() {
     }
     // New ones go by the new plan.
     assert_eq!(gateway.wire().get("/sse").status(), 404);
-    // The stream comes to its own end, and its connection serves on.
+    // The stream ends normally, and its connection can be reused.
     drop(event);
     assert_eq!(stream.read_chunk(), None);
     stream.read_until(b"\r\n").unwrap();
@@ -416,7 +416,7 @@ fn a_request_under_way_ends_on_its_old_route() {
     let stream = h2.sender.clone().send_request(request);
     origin.wait_for_requests(2);
     put_ok(&gateway, &version("two"));
-    // The same HTTP/2 connection has both plans at once.
+    // The same HTTP/2 connection uses both plans at the same time.
     assert_eq!(h2.get("http://a.test/version").body, "two");
     gate.open();
     let reply = wire.read_reply();
@@ -439,7 +439,7 @@ fn listeners_come_go_and_move() {
     let (mut on_first, mut on_second) = (Wire::connect(first), Wire::connect(second));
     assert_eq!((on_first.get("/version").status(), on_second.get("/version").status()), (200, 200));
 
-    // Moved: the new address is there, the old one is not, and who is connected to it is served and then asked to leave.
+    // Moved: the new address is open and the old one closed. Its clients are served and then asked to close.
     let gate = begin_request(&mut on_first);
     put_ok(
         &gateway,
@@ -454,7 +454,7 @@ fn listeners_come_go_and_move() {
     let reply = on_first.read_reply();
     assert_eq!((reply.status(), reply.get("connection")), (200, Some("close")));
     assert!(on_first.is_closed());
-    // The one that stayed has not noticed.
+    // The unchanged one is not affected.
     assert_eq!(gateway.address("second"), second);
     assert_eq!(on_second.get("/version").status(), 200);
 
@@ -471,7 +471,7 @@ fn begin_request(wire: &mut Wire) -> &'static str {
     "st\r\n\r\n"
 }
 
-/// What a listener that stays says of requests holds from the next request on, also for a client that was there before.
+/// Settings of an unchanged listener apply from the next request on, also on existing connections.
 #[test]
 fn the_next_request_of_an_open_connection_has_the_new_limits() {
     let gateway = Gateway::start(version("1"));
@@ -510,7 +510,7 @@ fn a_certificate_is_swapped_without_a_restart() {
     let mut open = Wire::connect_tls(address, "a.test", &old.trust());
     assert_eq!(open.get("/version").status(), 200);
 
-    // One file after the other: in between they do not fit, and the old pair goes on.
+    // One file after the other: in between they do not match, and the old pair stays in use.
     gateway.put("cert.pem", &second.certificate);
     gateway.put("key.pem", &second.key);
     until("the new certificate is shown", || {
@@ -547,7 +547,7 @@ fn a_renewed_certificate_waits_for_its_key() {
     gateway.wait_for_log("certificate and key do not fit");
 }
 
-/// As for any other program, though its sockets could be shared.
+/// The same as for any other program, although its sockets could be shared.
 #[test]
 fn what_another_gateway_listens_on_is_taken() {
     let other = Gateway::start(version("other"));
@@ -557,7 +557,7 @@ fn what_another_gateway_listens_on_is_taken() {
     let reply =
         put(&gateway, &version("two").replace("{ public: { address: \"127.0.0.1:0\" } }", &more));
     assert_eq!(reply.status(), 409);
-    assert!(reply.text().contains("or take another port"), "{reply:?}");
+    assert!(reply.text().contains("or use another port"), "{reply:?}");
     assert_eq!(served(&gateway), "one");
 
     let public = "public: { address: \"127.0.0.1:0\" }";
@@ -568,7 +568,7 @@ fn what_another_gateway_listens_on_is_taken() {
     assert!(run.stderr.contains("listen.public"), "{run:?}");
     assert_eq!(served(&other), "other");
 
-    // Its end frees the address at once, whatever is left of its connections.
+    // Its end frees the address at once, whatever the state of its connections.
     let mut wire = other.wire();
     wire.ask("GET /version HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert!(wire.is_closed());
@@ -576,7 +576,7 @@ fn what_another_gateway_listens_on_is_taken() {
     assert_eq!(served(&Gateway::start(same)), "two");
 }
 
-/// Neither when this one has a socket of the same number, on an address beside it.
+/// This also holds if this gateway has a socket with the same port on an overlapping address.
 #[test]
 fn a_port_of_ours_is_not_an_address_of_ours() {
     let gateway = Gateway::start(version("one"));
@@ -694,7 +694,7 @@ fn memory_does_not_grow_with_reloads() {
     let before = resident();
     (RELOADS / 2 + 1..=RELOADS).for_each(&mut reload);
     let grown = (resident() - before) / f64::from(1 << 20);
-    // A plan of this size is a quarter of a megabyte, so keeping each of them would be 37. Pages come and go by a few.
+    // A plan of this size takes a quarter of a megabyte, so keeping all of them would take 37. The rest is variation.
     assert!(
         grown < 16.0,
         "{grown} MiB more after the last {RELOADS}/2 reloads, from {before} bytes"

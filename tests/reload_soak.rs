@@ -19,14 +19,15 @@ use crate::under_load::{Behind, Clients, Generation};
 const RELOADS: usize = 30;
 const ROUTES: usize = 200;
 
-/// Reloads before memory is first looked at: then one-time allocations are made, and late ones freed.
+/// The number of reloads before memory is first measured. By then one-time allocations were made, and late ones
+/// freed.
 const SETTLED: usize = 50;
 
-/// The bound of the memory in the end, relative to then, beside the streams' own.
+/// The limit of memory at the end, relative to that value, without the memory of streams.
 const GROWTH_MAX: f64 = 1.25;
 
-/// Pairs of streams to measure the memory of a pair, and those before them. Tables grow by doubling, and blocks come in pages: the
-/// next five hundred pairs may take a third of what the five hundred before took.
+/// The number of stream pairs for measuring the memory of a pair, and the number opened before. Tables grow by doubling and blocks
+/// come in pages, so the next five hundred pairs may take a third of what the previous five hundred took.
 const WEIGHED: usize = 1000;
 const WEIGHED_AFTER: usize = 250;
 
@@ -43,11 +44,11 @@ const EVENT: &[u8] = b"9\r\ndata: 1\n\n\r\n";
 const MESSAGE: &[u8] = &[0x81, 2, b'h', b'i'];
 const MASKED: &[u8] = &[0x81, 0x82, 0, 0, 0, 0, b'h', b'i'];
 
-/// Begins an event stream, or a WebSocket at `/ws`, on each connection, and keeps it for the test to speak. It has one thread, whatever the
-/// number of streams.
+/// Starts an event stream, or a WebSocket at `/ws`, on each connection, and keeps it for the test. It uses one thread for any number of
+/// streams.
 struct Service {
     address: SocketAddr,
-    /// In the order in which they came.
+    /// The sockets in the order of their arrival.
     sockets: Arc<Mutex<Vec<TcpStream>>>,
 }
 
@@ -83,7 +84,7 @@ impl Service {
         Service { address, sockets }
     }
 
-    /// Checks that all of these streams still pass data, in the order in which they were opened, both ways.
+    /// Checks that all of these streams still pass data in both directions, in the order in which they were opened.
     #[track_caller]
     fn check_alive(&self, pairs: &mut [Pair]) {
         let mut sockets = self.sockets.lock().unwrap();
@@ -102,7 +103,7 @@ impl Service {
 }
 
 impl Pair {
-    /// Begins both on a route, as this generation has it.
+    /// Starts both kinds of streams on a route with the text of this generation.
     #[track_caller]
     fn open(gateway: &Gateway, route: usize, generation: usize) -> Pair {
         let begin = |request: String, status: u16| {
@@ -120,7 +121,7 @@ impl Pair {
     }
 }
 
-/// So many routes, each of which differs from that of any other generation.
+/// This many routes, each of which differs between generations.
 fn yaml(service: &Service, routes: usize, generation: usize) -> String {
     let mut yaml = format!(
         "listen: {{ public: {{ address: \"127.0.0.1:0\", timeout: {{ tunnel: 24h }} }} }}\nadmin: {{ address: \"127.0.0.1:0\" }}\nworkers: 2\n\
@@ -144,8 +145,8 @@ pub(crate) fn asked(variable: &str, usual: usize) -> usize {
     std::env::var(variable).map_or(usual, |number| number.parse().expect("a number"))
 }
 
-/// The memory of a pair of streams, measured at a gateway with a single route. One with many has garbage of its start, which the
-/// allocator gives back when streams are opened: a pair would weigh less than nothing.
+/// The memory of a pair of streams, measured with a gateway with a single route. A gateway with many routes frees garbage of its
+/// start while streams are opened, so that a pair would seem to have negative size.
 #[track_caller]
 fn pair_bytes() -> f64 {
     let service = Service::start();
@@ -159,7 +160,7 @@ fn pair_bytes() -> f64 {
     (after - before) / WEIGHED as f64
 }
 
-/// Waits until the plans before are gone, and what was theirs is back with the system: the gateway gives that back each second.
+/// Waits until earlier plans are dropped and their memory is returned to the system, which happens every second.
 #[track_caller]
 fn settle(gateway: &Gateway) {
     let alive = || metric(gateway, "tidegate_plans_alive").unwrap();
@@ -183,7 +184,7 @@ fn streams_of_any_age_last_and_keep_their_route_alone() {
     let gateway = Gateway::start(yaml(&service, routes, 0));
     assert!(!gateway.may_have_huge_pages());
     let mut pairs = Vec::new();
-    // The memory beside the streams.
+    // The memory without the streams.
     let apart = |open: usize| gateway.resident_bytes() as f64 - pair_bytes * open as f64;
     let mut settled = None;
     for generation in 1..=reloads {
@@ -208,17 +209,17 @@ fn streams_of_any_age_last_and_keep_their_route_alone() {
 /// Descriptors that stay when all clients have gone: idle connections to the services, a few for each worker.
 const DESCRIPTORS_SPARE: usize = 16;
 
-/// Reloads under load, and those whose streams stay open besides the first ones.
+/// The number of reloads under load, and of reloads whose streams stay open besides the first ones.
 const LOADED_RELOADS: usize = 20;
 const KEPT: usize = 3;
 
-/// Reloads after which memory and descriptors are looked at, if there are more. What a gateway has after a tenth of them is no less than
-/// what it needs.
+/// True for reloads after which memory and descriptors are measured, if there are many. After a tenth of the reloads, a gateway has
+/// everything it needs.
 fn is_looked_at(reload: usize, reloads: usize) -> bool {
     reload == reloads.div_ceil(10).max(LOADED_RELOADS / 2)
 }
 
-/// Requests, streams of every kind, a hub and a queue go on while each route changes again and again.
+/// Requests, streams of every kind, a hub and a queue continue while each route changes repeatedly.
 #[test]
 fn nobody_notices_that_the_configuration_changes() {
     let reloads = asked("TIDEGATE_SOAK_LOADED_RELOADS", LOADED_RELOADS);

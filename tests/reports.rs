@@ -131,7 +131,7 @@ fn the_body_of_a_request_for_an_upgrade_is_never_read_as_something_else() {
     assert!(gateway.resident_bytes() < 256 << 20);
 }
 
-/// boostorg/beast 692, fastly/pushpin 47663: a 101 that says a length.
+/// boostorg/beast 692, fastly/pushpin 47663: a 101 with a length.
 #[test]
 fn the_length_of_a_101_means_nothing() {
     let origin = Origin::start(|peer| {
@@ -150,7 +150,7 @@ fn the_length_of_a_101_means_nothing() {
     assert_eq!(wire.read_exact(5).as_deref(), Some(&b"hello"[..]));
 }
 
-/// dunglas/mercure 704: a reader with an id that the hub had never given got nothing and waited for ever.
+/// dunglas/mercure 704: a reader with an id that the hub had never assigned got nothing and waited without end.
 #[test]
 fn a_reader_with_an_id_that_was_never_given_gets_what_is_new() {
     let gateway = hub("");

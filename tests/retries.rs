@@ -9,7 +9,7 @@ use crate::harness::{Gate, Origin, PATIENCE, Plain, tidegate};
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const BUSY: &str = "HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy";
 
-/// Answers 503 so many times, then 200.
+/// Answers 503 this many times, then 200.
 fn busy(times: usize) -> Origin {
     let left = Arc::new(AtomicUsize::new(times));
     Origin::start(move |peer| {
@@ -67,7 +67,7 @@ fn an_attempt_has_a_time_of_its_own() {
     gateway.wait_for_log("no reply within 50ms (`try_timeout`)");
 }
 
-/// Three retries may be under way whatever the budget; the others of the requests that wait here get the first reply.
+/// Three retries may always be in progress. The other waiting requests get the first reply.
 #[test]
 fn retries_are_bounded_by_a_budget() {
     let (first, second) = (Gate::default(), Gate::default());

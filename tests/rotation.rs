@@ -1,4 +1,5 @@
-//! Keys that change while a gateway runs: whatever an issuer or a file says meanwhile, clients with good credentials are served.
+//! Keys that change while a gateway runs: clients with valid credentials are served, whatever an issuer or a file contains
+//! meanwhile.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -155,7 +156,7 @@ fn keys_that_cannot_be_read_leave_the_last_good_ones() {
     }
 }
 
-/// A key that is left out refuses tokens, so the log says which one and why.
+/// A key that is left out causes tokens to be refused, so the log names it with the reason.
 #[test]
 fn each_key_that_cannot_be_used_is_told() {
     let origin = Origin::saying("ok");
@@ -189,7 +190,7 @@ fn each_key_that_cannot_be_used_is_told() {
     assert!(!gateway.log().contains("encrypts"));
 }
 
-/// A change of a timeout need not come while the issuer is well.
+/// A change of a timeout also works while the issuer is unavailable.
 #[test]
 fn a_reload_keeps_the_keys_of_an_issuer_that_is_away() {
     let (origin, issuer) = (Origin::saying("ok"), Issuer::new(&[&EC]));
@@ -206,7 +207,7 @@ fn a_reload_keeps_the_keys_of_an_issuer_that_is_away() {
     assert_eq!(status(&gateway, &EC), 503);
 }
 
-/// Two issuers whose keys have one name: each speaks for itself alone.
+/// Two issuers whose keys have the same id: each key is only used for its own issuer.
 #[test]
 fn issuers_that_share_a_name_of_a_key_do_not_share_the_key() {
     let (one, two) = (Key::on(&P256, "shared"), Key::on(&P256, "shared"));
@@ -238,8 +239,8 @@ fn issuers_that_share_a_name_of_a_key_do_not_share_the_key() {
     assert_eq!(found, [401, 200, 401, 401]);
 }
 
-/// An issuer that rotates and then hangs: known keys are taken as fast as ever, a token of the new key waits no longer than `timeout`, and
-/// one of nobody's key makes nobody else wait. Once the issuer answers, the new key is taken.
+/// An issuer that rotates its key and then hangs: known keys are accepted without delay, a token of the new key waits at most for
+/// `timeout`, and one of an unknown key delays no other request. Once the issuer answers, the new key is accepted.
 #[test]
 fn an_issuer_that_stalls_during_a_rotation_stalls_nobody_else() {
     let (old, new) = (Key::on(&P256, "old"), Key::on(&P256, "new"));

@@ -325,7 +325,7 @@ fn a_path_that_takes_other_methods_is_405_and_says_which() {
     assert_eq!((head.status(), head.get("allow")), (405, Some("PROPFIND, FETCH, OPTIONS")));
 }
 
-/// The route that takes other methods says in which form the client reads of it.
+/// The route for other methods determines the format of the error.
 #[test]
 fn a_405_has_the_form_of_the_route() {
     let gateway = Gateway::start(METHODS);
@@ -475,7 +475,7 @@ routes:
         ("third", "GET", "/ops", 200, "two"),
         ("public", "GET", "/ops", 404, ""),
         ("inner", "OPTIONS", "/put", 204, ""),
-        // Not even that something is there is told.
+        // Its existence is not revealed.
         ("public", "OPTIONS", "/put", 404, ""),
         ("public", "PUT", "/put", 404, ""),
     ] {
@@ -584,7 +584,7 @@ routes:
     }
 }
 
-/// A host in an absolute target counts as the line does, and one with an empty label is none.
+/// A host in an absolute target counts like the header, and one with an empty label is invalid.
 #[test]
 fn an_absolute_target_names_the_host_where_no_line_does() {
     let yaml = r#"
@@ -600,7 +600,7 @@ routes:
         ("GET /z HTTP/1.0", "", "any"),
         ("GET http://adm.test/z HTTP/1.1", "Host: adm.test\r\n", "admin"),
         ("GET /z HTTP/1.1", "Host: adm.test.\r\n", "admin"),
-        // Of two hosts the target's counts (RFC 9112, 3.2.2).
+        // If there are two hosts, the target's is used (RFC 9112, 3.2.2).
         ("GET http://adm.test/z HTTP/1.1", "Host: other.test\r\n", "admin"),
         ("GET http://other.test/z HTTP/1.1", "Host: adm.test\r\n", "any"),
         ("GET http://adm.test:80/z HTTP/1.0", "Host: other.test\r\n", "admin"),

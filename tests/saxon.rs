@@ -27,7 +27,8 @@ fn value(expression: &str) -> String {
     ))
 }
 
-/// A gateway with a route for each stylesheet, at the path of its name, which transforms requests. `more` are keys beside.
+/// A gateway with a route for each stylesheet, whose path is its name, that transforms requests. `more` are additional
+/// keys.
 #[track_caller]
 fn transforming(origin: &Origin, more: &str, sheets: &[(&str, &str)]) -> Gateway {
     let route = |(name, _): &(&str, &str)| {

@@ -1,4 +1,4 @@
-//! Large configurations: they serve, and bringing one into service hurts nobody.
+//! Large configurations: they serve, and bringing one into service does not affect clients.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

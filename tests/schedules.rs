@@ -63,7 +63,7 @@ fn cron_runs_at_the_seconds_of_the_clock() {
     origin.wait_for_requests(1);
     let request = origin.requests()[0].clone();
     assert_eq!((&*request.text(), request.get("content-type")), ("<a/>", Some("application/xml")));
-    // On a busy machine some of them come late.
+    // On a busy machine some of them are late.
     until("one comes with the second", || {
         let before = origin.requests().len();
         origin.wait_for_requests(before + 1);
@@ -98,7 +98,8 @@ fn a_run_that_takes_long_is_never_there_twice() {
     until("what was skipped is counted", || count(&gateway, skipped) >= 3.0);
 }
 
-/// A reload that changes the times of a schedule, or takes it away and back, does not end a run under way, and begins none beside it.
+/// A reload that changes the times of a schedule, or removes and restores it, does not end a run in progress, and starts no second
+/// one.
 #[test]
 fn a_reload_begins_no_second_run_either() {
     let (gate, origin) = held();

@@ -64,7 +64,7 @@ fn a_change_is_tried_where_it_was_made_and_goes_to_all() {
             serde_json::from_slice(&second.admin_get("/config/history").body).unwrap();
         history[0]["by"].as_str().is_some_and(|by| by.starts_with("store"))
     });
-    // Going back is a change as any other, and a gateway that comes later has it from the start.
+    // A rollback is an ordinary change, and a gateway that joins later starts with it.
     assert_eq!(send(&second, "POST /config/history/1/rollback", "").status(), 200);
     until("all have the old one", || status(&first) == 200);
     put(&first, &yaml(&server, ", canary: 0", 202));

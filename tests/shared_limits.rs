@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::{Authority, Gateway, Origin, Plain, until};
 
-/// A server on a socket in a folder of its own. It is killed with the test.
+/// A server on a socket in its own folder. It is killed with the test.
 pub(crate) struct Redis {
     process: Child,
     folder: tempfile::TempDir,
@@ -40,7 +40,7 @@ impl Redis {
         let _gone = std::fs::remove_file(self.folder.path().join("redis"));
     }
 
-    /// A gateway whose limit is told to this server, which may take its time on a busy machine.
+    /// A gateway whose limit is shared through this server, which may be slow on a busy machine.
     fn gateway(&self, origin: &Origin, limit: &str) -> Gateway {
         let route = format!("policies: [{{ rate_limit: {{ {limit}, by: route, shared: ours }} }}]");
         Plain { route: &route, more: &self.stores(), ..Plain::default() }.start(origin)
@@ -82,7 +82,7 @@ fn passed(gateways: [&Gateway; 2], clients: usize, requests: usize) -> usize {
     })
 }
 
-/// Of 4 a minute 7 passed, 4 at one gateway and 3 at the other.
+/// Of 4 allowed requests per minute 7 passed, 4 at one gateway and 3 at the other.
 #[test]
 fn a_small_limit_is_exact_over_two_gateways() {
     let origin = Origin::saying("ok");
@@ -160,7 +160,7 @@ fn what_replies_cost_at_one_gateway_counts_at_the_other() {
     }
 }
 
-/// Of a large one, a hundredth of the burst may pass untold at each gateway.
+/// With a large limit, a hundredth of the burst may pass unreported at each gateway.
 #[test]
 fn a_large_limit_is_over_by_a_hundredth_at_the_most() {
     let redis = Redis::start();
@@ -189,7 +189,7 @@ fn what_one_gateway_let_through_counts_at_the_other() {
     }
 }
 
-/// A server that is there and says nothing is seen as soon as one that is gone, with requests and without.
+/// A server that does not answer is detected as soon as one that is gone, with and without requests.
 #[test]
 fn a_server_that_does_not_answer_is_seen_and_nobody_waits_for_it() {
     let redis = Redis::start();
@@ -207,7 +207,7 @@ fn a_server_that_does_not_answer_is_seen_and_nobody_waits_for_it() {
     }
     let pid = Pid::from_child(&redis.process);
     kill_process(pid, Signal::STOP).unwrap();
-    // Alone, and every one of them gets through.
+    // Alone, and all of them pass.
     assert!((0..4).all(|_| passes(&asked)) && !passes(&asked));
     for gateway in [&idle, &asked] {
         until("it is away", || metric(gateway, answers) == Some(0));
@@ -237,7 +237,8 @@ fn while_the_server_is_away_each_gateway_limits_alone_and_tells_later() {
     assert!(!one.log().contains("geheim") && !other.log().contains("geheim"));
 }
 
-/// A server that stops and goes on hears all that it was sent meanwhile, of which nobody had an answer.
+/// A server that is suspended and resumed processes all data that it was sent meanwhile, although no answer arrived
+/// in time.
 #[test]
 fn what_passed_while_the_server_stood_still_is_told_once() {
     let origin = Origin::saying("ok");
@@ -280,7 +281,7 @@ fn what_passed_while_the_server_stood_still_is_told_once() {
     }
 }
 
-/// A server that speaks nothing but TLS, with certificates of an authority.
+/// A server that only supports TLS, with certificates of an authority.
 struct Secure {
     redis: Redis,
     port: u16,

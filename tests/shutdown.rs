@@ -1,4 +1,4 @@
-//! The shutdown: exchanges come to their end, new clients are refused, and streams without an end are cut in time.
+//! The shutdown: exchanges are completed, new clients are refused, and endless streams are cut in time.
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use crate::harness::{Gate, Gateway, H2, Origin, Peer, Wire, full, until};
 
-/// An origin that holds its reply to `/slow` back, upgrades `/ws` for as long as the client wants, and streams at `/sse` for ever.
+/// An origin that delays its reply to `/slow`, upgrades `/ws` for as long as the client wants, and streams at `/sse` without end.
 fn origin(gate: &Gate) -> Origin {
     let gate = gate.clone();
     Origin::start(move |peer: &mut Peer| {
@@ -106,13 +106,13 @@ fn listeners_stay_open_while_the_end_is_told() {
             );
         }
         assert!(!gateway.log().contains("draining"), "{}", gateway.log());
-        // It does not wait for whoever asks again.
+        // It does not wait for clients that send another request.
         gateway.signal(signal);
         assert!(wire.is_closed());
         assert_eq!(gateway.wait_for_exit().code(), Some(0));
         gateway.wait_for_log("told to stop again");
     }
-    // And then they close.
+    // Then they close.
     let gate = Gate::default();
     let origin = origin(&gate);
     let gateway = delayed(&origin, "50ms", "");
@@ -214,7 +214,7 @@ fn what_has_no_end_is_cut_at_the_limit() {
 
     let start = Instant::now();
     gateway.signal(Signal::TERM);
-    // It is told, and does not answer.
+    // It gets a Close frame, and does not answer.
     assert_eq!(tunnel.read_to_end(), [0x88, 2, 0x03, 0xe9]);
     assert!(start.elapsed() >= Duration::from_millis(300), "a tunnel may use the time there is");
     // A stream that was cut does not look complete.
@@ -236,7 +236,7 @@ fn http2_says_goodbye_and_ends_its_streams() {
     let slow = hyper::Request::get("http://a.test/slow").body(full("")).unwrap();
     let slow = h2.sender.clone().send_request(slow);
     origin.wait_for_requests(2);
-    // A second connection has nothing under way.
+    // A second connection is idle.
     let idle = H2::connect(gateway.address("public"));
     assert_eq!(idle.get("http://a.test/").status, 200);
 

@@ -30,7 +30,7 @@ const TEN: &str = include_str!("../examples/soap/ten.xsl");
 const KONG_RESULT: &str = include_str!("../examples/soap/kong-result.xsl");
 const STRIP: &str = include_str!("../examples/soap/strip.xsl");
 
-/// The files of the examples, beside the configuration.
+/// The files of the examples.
 const FILES: &[(&str, &str)] = &[
     ("calculator.wsdl", WSDL),
     ("calculator.xsd", XSD),
@@ -69,7 +69,7 @@ fn gateway(origin: &Origin, route: &str) -> Gateway {
     gateway_to(&origin.url(), route, &[])
 }
 
-/// An envelope in which the operation stands on line 4.
+/// An envelope with the operation on line 4.
 fn envelope(namespace: &str, content: &str) -> String {
     format!(
         "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<soap:Envelope xmlns:soap=\"{namespace}\">\n  <soap:Body>\n    {content}\n  </soap:Body>\n</soap:Envelope>"

@@ -9,7 +9,7 @@ const TYPE: &str = "multipart/related; boundary=b; type=\"application/xop+xml\";
 
 const XOP_ROOT: &str = "application/xop+xml; charset=UTF-8; type=\"text/xml\"";
 
-/// Bytes that no text has, with line ends of all kinds.
+/// Bytes that are not text, with all kinds of line ends.
 const PICTURE: &[u8] = b"\x00\xff\r\n-b\n--c\r\r\n";
 
 const SCHEMA: &str = "<xs:schema xmlns:xs=\"http://www.w3.org/2001/XMLSchema\" targetNamespace=\"urn:t\" elementFormDefault=\"qualified\"><xs:element name=\"Put\"><xs:complexType><xs:sequence><xs:element name=\"name\" type=\"xs:NCName\"/><xs:element name=\"picture\"><xs:simpleType><xs:restriction base=\"xs:base64Binary\"><xs:minLength value=\"4\"/></xs:restriction></xs:simpleType></xs:element></xs:sequence></xs:complexType></xs:element></xs:schema>";

@@ -9,8 +9,8 @@ use crate::harness::{Backend, Gateway};
 
 const WSDL: &str = include_str!("../examples/soap/calculator/calculator.wsdl");
 
-/// The gateway holds both sides to the description, and requests of SOAP 1.1 to their actions: in SOAP 1.2 zeep and gSOAP say
-/// the action twice, as a parameter and as the header of SOAP 1.1, which `action` refuses.
+/// The gateway validates both sides against the description, and actions of SOAP 1.1 requests. In SOAP 1.2, zeep and gSOAP
+/// send the action twice, as a parameter and as the header of SOAP 1.1, which `action` refuses.
 fn gateway(calculator: &Backend) -> Gateway {
     let yaml = format!(
         r#"

@@ -1,4 +1,5 @@
-//! What SOAP services have and JSON does not: forms of numbers, headers, texts in details, operations that only read.
+//! Features of SOAP services without a JSON counterpart: forms of numbers, headers, texts in details, read-only
+//! operations.
 
 use crate::harness::{Gateway, Origin, tidegate};
 use crate::soap_services::{SOAP, answering, checked, envelope, yaml};
@@ -44,7 +45,7 @@ pub(crate) fn rest(
     (reply.status(), read.unwrap_or(serde_json::Value::Null))
 }
 
-/// Where a pattern asks for a form, the JSON has a string, which comes back unchanged.
+/// If a pattern requires a form, JSON has a string, which is returned unchanged.
 #[test]
 fn forms_that_a_pattern_asks_for_are_strings() {
     let schema = r#"<xs:simpleType name="Number"><xs:restriction base="xs:integer"><xs:pattern value="[0-9]{5}"/></xs:restriction></xs:simpleType>
@@ -81,7 +82,7 @@ fn forms_that_a_pattern_asks_for_are_strings() {
     assert!(!text.contains("$nil") && !text.contains("$headers"), "{text}");
 }
 
-/// A header that is named twice is sent once, and a header beside a plain value passes in both directions.
+/// A header that is declared twice is sent once, and a header with a plain value passes in both directions.
 #[test]
 fn headers_beside_plain_values_and_twice() {
     let schema = r#"<xs:element name="Get" type="xs:int"/><xs:element name="GetResponse" type="xs:int"/><xs:element name="Token" type="xs:string"/>"#;

@@ -10,7 +10,7 @@ use crate::harness::{Gateway, Message, Origin};
 pub(crate) const TYPES: &str = include_str!("soap_rest/types.wsdl");
 const CALCULATOR: &str = include_str!("../examples/soap/calculator/calculator.wsdl");
 
-/// A gateway that offers a service below `/api`, with these keys of the policy beside `wsdl`.
+/// A gateway that offers a service below `/api`, with these additional keys of the policy.
 fn offering_at(url: &str, wsdl: &str, keys: &str, more: &str) -> Gateway {
     let yaml = format!(
         r#"
@@ -253,7 +253,7 @@ fn what_is_no_json_is_refused_with_its_place() {
     assert!(origin.requests().is_empty());
 }
 
-/// As the content type says it: above the declaration.
+/// The content type takes precedence over the declaration.
 #[test]
 fn a_reply_in_another_charset_is_read() {
     let latin = |text: &str| text.chars().map(|c| c as u8).collect::<Vec<u8>>();

@@ -33,7 +33,7 @@ pub(crate) fn post(gateway: &Gateway, lines: &str, body: &str) -> Message {
     ))
 }
 
-/// What `check` says of a configuration beside some files.
+/// The output of `check` for a configuration with some files.
 pub(crate) fn checked(yaml: &str, files: &[(&str, &str)]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -92,7 +92,7 @@ fn messages_in_the_style_rpc_are_held_to_the_parts_of_their_operation() {
     let gateway = Gateway::start_beside(yaml(&wrong, soap), &[("rpc.wsdl", RPC)]);
     let reply = post(&gateway, "", &moved(good));
     assert!(reply.status() >= 500 && reply.text().contains("Fault"), "{reply:?}");
-    // Kong refuses all of them, and so does its mode; `check` says so.
+    // Kong refuses all of them, and so does the mode for Kong; `check` reports that.
     let kong = yaml(&origin, &format!("errors: kong, {soap}"));
     let (code, said) = checked(&kong, &[("rpc.wsdl", RPC)]);
     assert!(code == Some(0) && said.contains("rpc/literal are refused"), "{said}");
@@ -157,7 +157,7 @@ fn each_operation_that_takes_an_element_has_its_action() {
     }
 }
 
-/// A description in several documents: another description, a schema beside it, and one that names a third in a folder.
+/// A description in several documents: another description, a schema, and one that refers to a third in a folder.
 pub(crate) const PUBLISHED: [(&str, &str); 4] = [
     (
         "main.wsdl",

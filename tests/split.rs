@@ -39,7 +39,7 @@ fn requests_are_shared_by_weight() {
             "{metrics}"
         );
     }
-    // The log names the one that was asked.
+    // The log names the one that was called.
     crate::harness::until("all lines are out", || gateway.output().lines().count() >= 1000);
     let lines = gateway.output();
     for (name, origin, count) in [("a", &a, 1000 - to_b), ("b", &b, to_b)] {
@@ -74,7 +74,7 @@ fn what_one_of_them_replied_is_not_given_for_the_other() {
     let gateway = Gateway::start(yaml(&a, &b, route));
     let mut wire = gateway.wire();
     let bodies: Vec<String> = (0..200).map(|_| wire.get("/").text()).collect();
-    // Each is asked once, and stands for itself from then on.
+    // Each is called once, and its reply is cached separately.
     assert_eq!((a.requests().len(), b.requests().len()), (1, 1));
     let of_a = bodies.iter().filter(|body| *body == "a").count();
     assert!((20..=180).contains(&of_a), "{of_a} of 200");

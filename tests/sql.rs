@@ -82,7 +82,7 @@ fn rows_of_postgresql_are_json() {
     }
 }
 
-/// Arguments of every kind come back as they were, and none is ever read as a part of the statement.
+/// Arguments of every kind are returned unchanged, and are never interpreted as part of the statement.
 #[test]
 fn arguments_are_values_and_never_text() {
     let postgres = Postgres::start();
@@ -209,7 +209,7 @@ fn statements_end_in_time_and_with_their_clients() {
     assert_eq!(json_of(&gateway.wire().get("/quick/1")), json!([{ "n": 1 }]));
 }
 
-/// A server that ends in the middle, is away, and comes back.
+/// A server that stops in the middle, is unavailable, and restarts.
 #[test]
 fn a_server_that_is_away_is_a_fault_until_it_is_back() {
     let mut postgres = Postgres::start();
@@ -281,7 +281,7 @@ fn fifty_users_share_two_connections_and_get_their_own_answers() {
     });
 }
 
-/// Who waits too long for a connection gets one fault, and the others their answers.
+/// A request that waits too long for a connection gets a fault, and the others get their answers.
 #[test]
 fn a_pool_in_use_is_a_fault_of_its_own() {
     let postgres = Postgres::start();
@@ -389,7 +389,7 @@ fn files_of_sqlite_are_asked_beside_the_workers() {
         bad.contains("no such column: nme") && bad.contains("at 2:3 of the statement"),
         "{bad}"
     );
-    // What nobody waits for is stopped, or the program would compute for ten minutes before it ends.
+    // An abandoned statement is stopped. Otherwise the program would compute for ten minutes before it ends.
     assert_eq!(gateway.wire().get("/endless/1").status(), 200);
     gateway.signal(rustix::process::Signal::TERM);
     assert!(gateway.wait_for_exit().success());
@@ -479,7 +479,7 @@ fn check_says_what_is_wrong_and_no_secret() {
     assert!(!folder.path().join("a.db").exists());
 }
 
-/// Cases answer statements by what they list. No database is asked, and no file is opened.
+/// Cases answer statements as listed. No database is used, and no file is opened.
 #[test]
 fn cases_answer_for_databases() {
     let folder = tempfile::tempdir().unwrap();

@@ -101,7 +101,7 @@ fn rows_are_json() {
     }
 }
 
-/// Arguments of every kind come back as they were, and none is ever read as a part of the statement.
+/// Arguments of every kind are returned unchanged, and are never interpreted as part of the statement.
 #[test]
 fn arguments_are_values_and_never_text() {
     let server = MariaDb::start();
@@ -273,7 +273,7 @@ fn what_cannot_work_is_a_complaint() {
     }
 }
 
-/// What a procedure returns, what counts as changed, and how long texts may be.
+/// The results of procedures, the number of changed rows, and the lengths of texts.
 #[test]
 fn statements_of_every_kind_have_their_results() {
     let server = MariaDb::start();
@@ -362,7 +362,7 @@ fn fifty_users_share_two_connections_and_get_their_own_answers() {
     assert!(connections.clone().is_ok_and(|count| count <= 2), "{connections:?}");
 }
 
-/// A server that answers each packet of a client with the next of its replies, and then says nothing more.
+/// A server that answers each packet of a client with the next of its replies, and then does not answer any more.
 struct Liar {
     port: u16,
     /// All that clients have sent.
@@ -447,7 +447,7 @@ fn packets(packets: &[&[u8]]) -> Packets {
     packets.iter().map(|packet| packet.to_vec()).collect()
 }
 
-/// What a server that lies about a statement makes of it.
+/// Invalid answers to a statement.
 #[test]
 fn a_server_that_lies_or_stalls_is_a_fault() {
     let many = vec![ROW.to_vec(); 600_000];
@@ -504,7 +504,7 @@ fn type_of(kind: u8) -> Vec<u8> {
     column
 }
 
-/// Nobody gets a password that it could use, and a greeting may be anything.
+/// A fake server cannot get a usable password, and may send any greeting.
 #[test]
 fn a_server_that_lies_at_login_gets_no_password() {
     let greet = |method: &str| vec![Liar::greeting(method)];

@@ -1,4 +1,4 @@
-//! `sse`: events are counted whole, and a stream that may not go on ends behind one.
+//! `sse`: complete events are counted, and a stream that must end does so after an event.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -25,7 +25,7 @@ fn start(origin: &Origin, keys: &str) -> Gateway {
     Plain { route: &policy(keys), more: LOG, ..Plain::default() }.start(origin)
 }
 
-/// Sends these parts of a stream, each as a chunk of its own, and then waits for the end of its client.
+/// Sends these parts of a stream, each as a separate chunk, and then waits for its client to close.
 fn sending(lines: &str, parts: Vec<Vec<u8>>) -> Origin {
     let lines = lines.to_owned();
     Origin::start(move |peer: &mut Peer| {
@@ -102,7 +102,7 @@ fn events_pass_as_they_come_and_whole() {
     assert_eq!(wire.read_chunk().as_deref(), Some(&b"data: 1\n\n"[..]));
     assert!(wire.is_silent_for(Duration::from_secs(1)), "half an event is held");
     gate.open();
-    // The upstream's own end does not concern the policy, and neither is what stands before it.
+    // An end by the upstream is not one by the policy, and the data before it is not counted.
     assert_eq!(wire.read_chunk().as_deref(), Some(&b"data: 2\n\nrest"[..]));
     assert_eq!(wire.read_exact(5).as_deref(), Some(&b"0\r\n\r\n"[..]));
     let line = access_line(&gateway, 1);
@@ -126,7 +126,7 @@ fn an_event_that_is_too_large_cuts_the_stream_before_it() {
         wire.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(wire.read_head().status(), 200);
         let mut came = 0;
-        // A reconnect would come to the same event, so the end must not look like one: there is no last chunk.
+        // A reconnect would get the same event, so the end must not look regular: there is no last chunk.
         while let Some(chunk) = wire.read_chunk() {
             assert!(!chunk.is_empty(), "a clean end");
             came += chunk.len();
@@ -237,7 +237,7 @@ fn a_stream_that_is_old_is_counted_among_those_that_leave() {
     let origin = sending("", vec![b"data: 1\n\n".to_vec()]);
     let route = format!("{}, streams: {{ max_age: 500ms }}", policy(""));
     let gateway = Plain { route: &route, more: LOG, ..Plain::default() }.start(&origin);
-    // How much of it comes before is not the question.
+    // The amount of data before that does not matter.
     let _ended = stream(&gateway);
     assert_eq!(access_line(&gateway, 1)["stream_end"], "leaving");
     let ends = "tidegate_stream_ends_total{route=\"all\",reason=\"leaving\"}";
@@ -259,7 +259,7 @@ fn a_coded_stream_is_counted_without_its_coding() {
     let reply = gateway.wire().ask(GET);
     assert_eq!((reply.get("content-encoding"), &*reply.text()), (None, "data: 0\n\ndata: 1\n\n"));
 
-    // What stands before the place where a coding is broken passes, also where both come at once.
+    // Data before the invalid part of a coding passes, even if both arrive together.
     let origin = sending("Content-Encoding: gzip\r\n", vec![piece]);
     let gateway = start(&origin, "events: 9, per: 1h");
     let mut wire = gateway.wire();
@@ -283,7 +283,7 @@ fn a_coded_stream_is_counted_without_its_coding() {
     until("the upstream is left", || origin.open() == 0);
 }
 
-/// All events pass. What the coding says of them behind them decides whether the stream ends well.
+/// All events pass. The end of the coding after them decides whether the stream ends regularly.
 #[test]
 fn a_coding_is_checked_to_its_end() {
     let events = "data: 0\n\ndata: 1\n\n";
@@ -296,7 +296,7 @@ fn a_coding_is_checked_to_its_end() {
     let gzip = coded(&mut flate2::read::GzEncoder::new(plain, level));
     let deflate = coded(&mut flate2::read::ZlibEncoder::new(plain, level));
     let bare = coded(&mut flate2::read::DeflateEncoder::new(plain, level));
-    // All of the events, and behind them the end.
+    // All events, and then the end.
     let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), level);
     encoder.write_all(plain).unwrap();
     encoder.flush().unwrap();

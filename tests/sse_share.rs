@@ -81,7 +81,7 @@ impl Service {
     }
 }
 
-/// Sends events up to the end. False if the connection is of no more use.
+/// Sends events up to the end. False if the connection cannot be used any more.
 fn serve(peer: &mut Peer, events: &Receiver<Option<String>>) -> bool {
     while let Ok(event) = events.recv() {
         match event {
@@ -116,7 +116,7 @@ fn expect(wire: &mut Wire, ids: impl IntoIterator<Item = usize>) {
     assert_eq!(text(wire, expected.len()), expected);
 }
 
-/// Reads so much of a stream, in any chunks.
+/// Reads this much of a stream, in any chunks.
 #[track_caller]
 fn text(wire: &mut Wire, len: usize) -> String {
     let mut came = Vec::new();
@@ -147,7 +147,7 @@ fn clients_of_one_path_share_a_stream() {
     expect(&mut other, [1]);
     assert!(clients[0].is_silent_for(Duration::from_millis(50)));
 
-    // Comments go on to all, and what comes in parts goes on whole.
+    // Comments are forwarded to all, and an event that arrives in parts is forwarded complete.
     service.send(0, ": ping\n\n");
     service.send(0, "data: in ");
     service.send(0, "parts\n\n");
@@ -280,7 +280,7 @@ fn a_stream_without_clients_lingers_and_ends() {
     assert_eq!(service.origin.requests().len(), 2);
 }
 
-/// Nobody waits for the answer any more, so the upstream is not asked on.
+/// No client waits for the answer any more, so the upstream's request is cancelled.
 #[test]
 fn a_stream_that_was_never_answered_ends_without_clients_too() {
     let origin = Origin::start(|peer: &mut Peer| {
@@ -361,7 +361,7 @@ fn quotas_are_of_each_client() {
     }
     let refused = gateway.wire().ask("GET /api/a HTTP/1.1\r\nHost: a\r\nX-Who: a\r\n\r\n");
     assert_eq!(refused.status(), 429);
-    // The third event may still be on its way to the gateway. Behind this client's reading of it, what opens is given only the fourth.
+    // The third event may still be in transit. After this client has read it, a new stream gets only the fourth.
     let mut late = open(&gateway, "/api/a", "X-Who: late\r\nLast-Event-ID: 2\r\n");
     expect(&mut late, [3]);
     let mut c = open(&gateway, "/api/a", "X-Who: c\r\n");
@@ -399,7 +399,7 @@ fn a_broken_upstream_ends_all_its_clients() {
         both.iter_mut().for_each(|client| expect(client, [1]));
         both
     };
-    // An event without end: behind the last whole one.
+    // An endless event: after the last complete one.
     let mut both = clients(0);
     service.send(0, &format!("data: {}", "x".repeat(2000)));
     for client in &mut both {
@@ -431,7 +431,7 @@ fn a_broken_upstream_ends_all_its_clients() {
     expect(&mut again, [5]);
 }
 
-/// The ring is held once, and beside it each client that reads nothing holds at most what it was given last.
+/// The ring exists once, and each client that does not read additionally holds at most its last batch.
 #[test]
 fn slow_clients_hold_little() {
     const CLIENTS: usize = 100;
@@ -560,7 +560,7 @@ fn what_cannot_be_shared_is_refused() {
     }
 }
 
-/// A service whose streams end after this many events, and which begins behind the id that it is told.
+/// A service whose streams end after this many events, and which continues after the id in the request.
 fn replaying(events: usize, each: usize) -> Origin {
     Origin::start(move |peer: &mut Peer| {
         while let Some(request) = peer.request() {
@@ -595,7 +595,7 @@ fn nothing_is_lost_where_the_upstream_ends_its_streams() {
     let origin = replaying(88, 20);
     let service = Service { origin, open: Arc::default() };
     let gateway = service.gateway("share: {}");
-    // The first of them is always ahead of the second.
+    // The first one is always ahead of the second.
     let (mut fast, mut slow) = (Vec::new(), Vec::new());
     while fast.len() < 88 {
         let came = ids(&mut again(&gateway, "/api/a", fast.last().copied().unwrap_or(0)));
@@ -668,7 +668,7 @@ fn a_stream_that_is_opened_again_goes_on_where_it_was() {
     assert!(asked(2).is_some_and(|id| id == "4" || id == "0"));
 }
 
-/// What does not know the id of others is asked for what this client wants.
+/// An upstream that does not know the ids of other streams gets a separate request for this client.
 #[test]
 fn an_answer_to_the_id_of_others_is_not_for_a_new_client() {
     let origin = Origin::start(|peer: &mut Peer| {
@@ -719,7 +719,7 @@ fn streams_that_linger_count_for_the_client_that_opened_them() {
     }
 }
 
-/// The upstream has no place left but those of streams that nobody reads.
+/// All places of the upstream are used by streams without readers.
 #[test]
 fn a_stream_that_lingers_makes_room_for_a_client() {
     let service = Service::start();

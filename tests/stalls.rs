@@ -1,9 +1,9 @@
 //! No request stalls a worker: while one message takes seconds of work, a fixed reply on another connection of the same worker is
 //! answered between (issue 42, finding 4 of the attacks).
 //!
-//! The table has each step of flows and each policy by the lists of `config`, with the worst input that we know for it. What looks
-//! at no body is named with the reason. This build is not optimised, and works for ten to fifty times as long as the one that is
-//! shipped. So a wait is compared with the time of the whole attack: where work does not pause, they are the same.
+//! The table has each step of flows and each policy in the lists of `config`, with the worst known input. Those that do not read a
+//! body are listed with the reason. This build is not optimised, and is ten to fifty times slower than the shipped one. So a wait
+//! is compared with the duration of the whole attack: if the work does not pause, both are equal.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ const JSON: &str = "application/json";
 const XML: &str = "application/xml";
 const SOAP: &str = "text/xml";
 
-/// A wait that says nothing: this machine may do other work, too.
+/// A wait below this is ignored, since the machine may do other work.
 const WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// The longest wait is at most this part of an attack that takes longer.
@@ -69,7 +69,7 @@ struct Attack {
     keys: &'static str,
     content_type: &'static str,
     body: String,
-    /// Where the request goes, below the route.
+    /// The target of the request, below the route.
     target: &'static str,
 }
 
@@ -385,7 +385,7 @@ fn files() -> [(&'static str, String); 5] {
     ]
 }
 
-/// One gateway for all attacks of a kind, with one worker. Each attack has a route of its own.
+/// One gateway with one worker for all attacks of a kind. Each attack has its own route.
 fn start(origin: &Origin, attacks: &[Attack], as_flow: bool) -> Gateway {
     let mut yaml = format!(
         "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nworkers: 1\n\
@@ -418,7 +418,7 @@ fn start(origin: &Origin, attacks: &[Attack], as_flow: bool) -> Gateway {
     Gateway::start_beside(yaml, &files)
 }
 
-/// Sends an attack, and asks for the fixed reply meanwhile. Says how long the attack took, and the longest wait.
+/// Sends an attack, and requests the fixed reply meanwhile. Returns the duration of the attack and the longest wait.
 fn run(gateway: &Gateway, at: usize, attack: &Attack) -> (Duration, Duration, Message) {
     let request = format!(
         "POST /a{at}{} HTTP/1.1\r\nHost: a\r\nContent-Type: {}\r\nContent-Length: {}\r\n\r\n{}",
@@ -483,7 +483,7 @@ fn every_policy_lets_others_run() {
     no_attack_stalls(&policies(), false);
 }
 
-/// A new policy or step has to say here what it does to a worker.
+/// A new policy or step has to be added here with its effect on a worker.
 #[test]
 fn the_tables_have_every_policy_and_every_step() {
     for (names, attacks, light) in [

@@ -66,7 +66,7 @@ fn damage_and_a_folder_without_a_store_are_told() {
     assert!(!folder.path().join("none").exists(), "looking makes nothing");
 
     drop(Gateway::start(yaml(folder.path().to_str().unwrap())));
-    // A segment of which not even the head is what was written.
+    // A segment with a damaged head.
     let segment = folder.path().join("log-0000000001.seg");
     std::fs::write(&segment, vec![7; 4096]).unwrap();
     let (code, said, _) = run(&["store", "check"], folder.path());

@@ -1,4 +1,4 @@
-//! `store: { postgres }`: what hubs keep is in a database, which may go and come back.
+//! `store: { postgres }`: hubs store their data in a database, which may become unavailable and return.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,13 +66,14 @@ fn two_gateways_share_a_database() {
     }
 }
 
-/// Callbacks of both gateways: each event comes once and in order. Behind the kill it goes on with the event that was in flight.
+/// Callbacks of both gateways: each event arrives once and in order. After the kill, delivery continues with the event in
+/// flight.
 #[test]
 fn the_deliveries_of_a_killed_gateway_go_on_at_another() {
     let server = Postgres::start();
     let yaml = format!("{}store: {{ postgres: \"{}\" }}\n", hub(LOOPBACK), server.url());
     let (first, second) = (Gateway::start(&yaml), Gateway::start(&yaml));
-    // More than one gateway has, whatever partitions they fall into.
+    // Enough that both gateways have some, whatever their partitions.
     let callbacks: Vec<Origin> = (0..8).map(|_| confirming()).collect();
     for (number, callback) in callbacks.iter().enumerate() {
         subscribe(if number % 2 == 0 { &first } else { &second }, &callback.url(), "");
@@ -163,7 +164,8 @@ fn wrong_urls_and_folders_that_are_urls_are_told_without_the_password() {
     assert!(run.stderr.contains("pg_dump") && !run.stderr.contains("geheim"), "{}", run.stderr);
 }
 
-/// A server with default settings compiles whatever it takes for costly, for 50 ms at each execution.
+/// With default settings, a server compiles statements that it considers expensive, which takes 50 ms at each
+/// execution.
 #[test]
 fn no_statement_of_the_store_is_compiled_by_the_server() {
     let server = Postgres::start_with(&[

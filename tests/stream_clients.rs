@@ -1,5 +1,5 @@
-//! Clients that people use, on event streams and WebSockets: npm `ws` and `undici`, Python's `websockets` and `httpx-sse`, and Chromium,
-//! over HTTP/1 and HTTP/2. All do the same, and see the same: `clients/streams/cases.js` is what they do.
+//! Widely used clients of event streams and WebSockets: npm `ws` and `undici`, Python's `websockets` and `httpx-sse`, and Chromium, over
+//! HTTP/1 and HTTP/2. All of them do what `clients/streams/cases.js` does, with the same results.
 //!
 //! `scripts/setup.sh tests` installs them below `clients` in the target folder, and Chromium on the machine.
 
@@ -19,12 +19,12 @@ use crate::harness::{Authority, Gateway, PATIENCE, Program, Wire, until};
 use crate::reload::put_ok;
 use crate::telemetry::metric;
 
-/// Where the clients are installed, and where scripts find their modules.
+/// The folder in which the clients are installed, and in which scripts find their modules.
 pub(crate) fn installed() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("clients")
 }
 
-/// A way to a listener that a test can break. While it is broken nothing passes, and who comes waits.
+/// A proxy to a listener that a test can interrupt. Meanwhile nothing passes, and new connections wait.
 struct ClientKind {
     address: SocketAddr,
     open: Arc<Open>,
@@ -78,7 +78,7 @@ impl ClientKind {
     }
 }
 
-/// Passes on what comes, up to the end.
+/// Forwards data up to the end.
 fn pass([mut from, mut to]: [TcpStream; 2]) {
     let mut piece = [0; 16_384];
     while let Ok(read @ 1..) = from.read(&mut piece) {
@@ -92,15 +92,15 @@ fn pass([mut from, mut to]: [TcpStream; 2]) {
 /// A service, a gateway before it, and a way there.
 struct Scene {
     service: Program,
-    /// What the service sees of requests, in their order.
+    /// The requests that the service got, in order.
     seen: Receiver<String>,
-    /// What it was told with POST.
+    /// The data that it got by POST.
     told: Receiver<String>,
     url: String,
     gateway: Gateway,
     authority: Authority,
     way: ClientKind,
-    /// The client's connection is cut under its stream, and it comes back by itself.
+    /// True if the client reconnects by itself after its connection was cut.
     comes_back: bool,
     scripts: TempDir,
 }
@@ -140,7 +140,7 @@ routes:
 }
 
 impl Scene {
-    /// With a way to this listener.
+    /// With a proxy to this listener.
     fn set(listener: &str) -> Scene {
         let installed = installed();
         let scripts = tempfile::tempdir_in(&installed).unwrap_or_else(|error| {
@@ -177,7 +177,7 @@ impl Scene {
         port.split('"').next().unwrap().to_owned()
     }
 
-    /// Waits until the service sees this; gives what it saw before.
+    /// Waits until the service gets this. Returns what it got before.
     #[track_caller]
     fn sees(&self, line: &str) -> Vec<String> {
         let mut before = Vec::new();
@@ -191,11 +191,11 @@ impl Scene {
         }
     }
 
-    /// Plays along with a client that says these lines, and goes on where it waits if `go` is called.
+    /// Runs a scene with a client that prints these lines, and continues where it waits if `go` is called.
     #[track_caller]
     fn play(&mut self, said: impl Fn(&mut Scene) -> String, go: impl FnOnce(&mut Scene)) {
         let expect = |scene: &mut Scene, line: &str| assert_eq!(said(scene), line);
-        // `ws` offers its extension, and so does everybody else; the service takes it where nothing looks inside.
+        // All clients offer an extension; the service accepts it if no policy reads the messages.
         expect(self, "/ws/bare grüße true chat.v2 permessage-deflate 1000");
         self.sees("socket /ws/bare permessage-deflate");
         expect(self, "/ws/policy grüße true chat.v2 - 1000");
@@ -217,7 +217,7 @@ impl Scene {
             self.way.cut();
         }
         (4..=5).for_each(|id| self.service.tell(&format!("event {id}")));
-        // They have come to the gateway when another client has them.
+        // The gateway has them once another client gets them.
         other.read_until(b"data: event 5\n\n").unwrap();
         if self.comes_back {
             self.way.mend();
@@ -242,7 +242,7 @@ impl Scene {
         }
     }
 
-    /// What the access log has of exchanges at a path.
+    /// The fields of the access log for exchanges at a path.
     fn logged(&self, path: &str) -> Vec<Value> {
         let log = std::fs::read_to_string(self.gateway.path("access.log")).unwrap_or_default();
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -261,7 +261,7 @@ impl Scene {
         ["request_bytes", "reply_bytes"].map(|key| self.logged(path)[0][key].as_u64().unwrap())
     }
 
-    /// Runs a program with these arguments behind the URL.
+    /// Runs a program with these arguments after the URL.
     #[track_caller]
     fn run(&mut self, program: &Path, script: &str, kind: &[&str], own: &[&str]) {
         let mut command = Command::new(program);
@@ -281,7 +281,7 @@ impl Scene {
     }
 }
 
-/// undici 6.29 does not notice that the body of an event stream broke off, and waits for ever.
+/// undici 6.29 does not notice that the body of an event stream is incomplete, and waits without end.
 const UNDICI_COMES_BACK: bool = false;
 
 #[test]
@@ -316,7 +316,7 @@ fn pythons_websockets_and_httpx_sse() {
     }
 }
 
-/// The name under which the system has it.
+/// The name of the program on this system.
 pub(crate) fn chromium() -> Command {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let found = names.into_iter().find(|name| {
@@ -350,7 +350,7 @@ fn chromium_over_both_versions() {
                 let line = scene.told.recv_timeout(PATIENCE);
                 let line =
                     line.unwrap_or_else(|_| panic!("it says no more\n{}", scene.gateway.log()));
-                // The page says again what was cut off before its answer came, and so does the browser.
+                // The page, and the browser, repeat a request that was cut before its answer arrived.
                 if line != last.replace(line.clone()) {
                     return line;
                 }

@@ -1,4 +1,4 @@
-//! What ends an open stream and what does not: silence (`streams.idle`) and the end of the client's token.
+//! The ends of open streams: silence (`streams.idle`) and the expiry of the client's token.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ fn a_stream_in_which_nothing_passes_ends() {
     until("the service is left", || origin.open() == 0);
 }
 
-/// Whatever passes counts, in either direction.
+/// Data in either direction counts.
 #[test]
 fn a_stream_in_which_something_passes_stays() {
     const PIECES: usize = 12;
@@ -134,7 +134,7 @@ fn a_stream_in_which_something_passes_stays() {
     assert_eq!(reply.text(), "data: 1\n\n".repeat(PIECES));
 }
 
-/// The token ends in four seconds, and with it each stream that it opened, though all of them are busy or may be silent for an hour.
+/// The token expires in four seconds, and all streams opened with it end then, although they are busy or may be silent for an hour.
 #[test]
 fn a_stream_ends_with_the_token_that_opened_it() {
     let origin = Origin::start(|peer: &mut Peer| {

@@ -9,7 +9,7 @@ use crate::telemetry::metric;
 const HEAD: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// Sends so many events of nine bytes, and ends.
+/// Sends this many events of nine bytes, and ends.
 fn events(count: usize) -> Origin {
     let body = "data: x\n\n".repeat(count);
     Origin::start(move |peer: &mut Peer| {
@@ -107,7 +107,7 @@ fn gateways_with_a_store_share_the_quota_of_a_client() {
     let origin = events(4);
     let policies = "{ sse: { events: 10, per: 1h, windows: [{ bytes: 1MiB, per: 1m }], by: route, shared: ours } }";
     let [one, other] = [(); 2].map(|()| start(&origin, policies, &redis.stores()));
-    // Who connects waits until it is known what others have told, which they do a moment after it passed.
+    // A new stream waits for the counts of others, which are reported a moment after the events.
     assert_eq!(count(&one, ""), 4);
     assert_eq!(count(&one, ""), 4);
     assert_eq!(count(&one, ""), 2, "ten in all");

@@ -1,4 +1,4 @@
-//! Streams of every kind, again and again and over reloads: nothing of those that have ended stays behind, and those that are open stay.
+//! Streams of every kind, repeatedly and over reloads: ended streams leave no trace, and open ones stay.
 //!
 //! `make soak` does it with 100,000 of each kind, and with a thousand reloads under a thousand of each.
 
@@ -27,7 +27,7 @@ use crate::telemetry::metric;
 const CONNECTS: usize = 40;
 const CLIENTS: usize = 4;
 
-/// Streams of each kind that are open over so many reloads.
+/// The number of open streams of each kind over all reloads.
 const STREAMS: usize = 4;
 const RELOADS: usize = 12;
 
@@ -41,7 +41,7 @@ const GROWTH_MAX: f64 = 1.05;
 const SETTLING_BYTES: f64 = 16_777_216.0;
 const PAGE_BYTES: f64 = 2_097_152.0;
 
-/// The time after which what has ended has to have given its memory back, where that is measured in earnest.
+/// The time after which ended streams must have freed their memory, if that is measured strictly.
 const SETTLING: Duration = Duration::from_secs(30);
 
 const EVENTS: &str =
@@ -65,7 +65,7 @@ pub(crate) const KINDS: [(&str, &str); 5] = [
     ("grpc", "grpc"),
 ];
 
-/// Event streams that get an event whenever the test says so, and WebSockets that send a message for each they get.
+/// Sends events on event streams whenever the test requests one, and echoes messages of WebSockets.
 pub(crate) struct Service {
     address: SocketAddr,
     streams: Arc<Mutex<Vec<TcpStream>>>,
@@ -274,7 +274,7 @@ impl Stream {
     }
 }
 
-/// Opens and leaves so many streams of each kind. A client says goodbye on no more than every other WebSocket.
+/// Opens and leaves this many streams of each kind. A client sends a Close frame only on every second WebSocket.
 fn connect(gateway: &Gateway, connects: usize) {
     thread::scope(|clients| {
         for client in 0..CLIENTS {
@@ -326,7 +326,7 @@ fn settle(gateway: &Gateway) {
     });
 }
 
-/// What memory may grow by, beside the part that is allowed of it.
+/// The constant part of the allowed growth of memory.
 fn spare(work: usize) -> f64 {
     if work < 1000 { SETTLING_BYTES } else { PAGE_BYTES }
 }
@@ -344,7 +344,7 @@ fn streams_that_come_and_go_leave_nothing_behind() {
     let warm = gateway.resident_bytes() as f64;
     connect(&gateway, connects);
     settle(&gateway);
-    // Those that serve the metrics come and go.
+    // The number of connections for metrics varies.
     until("the descriptors are as before", || descriptors(&gateway) <= before + 1);
     if connects >= 1000 {
         thread::sleep(SETTLING);

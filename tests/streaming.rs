@@ -35,7 +35,7 @@ fn an_early_refusal_reaches_a_client_that_is_still_sending() {
             peer.request_head();
             peer.send(format!("HTTP/1.1 403 Forbidden\r\n{connection}Content-Length: 2\r\n\r\nno"));
             if connection.is_empty() {
-                // Reads on, to learn that the gateway does not send for ever.
+                // Reads on, to check that the gateway stops sending.
                 peer.read_to_end();
             }
         });
@@ -182,7 +182,7 @@ fn held_reply(gate: &Gate) -> Origin {
     })
 }
 
-/// One that still waits is asked for a while, and gets its reply behind that.
+/// A client that still waits gets interim replies for a while, and then its reply.
 #[test]
 fn a_half_closed_client_that_waits_for_long_gets_its_reply() {
     let gate = Gate::default();
@@ -191,7 +191,7 @@ fn a_half_closed_client_that_waits_for_long_gets_its_reply() {
     let mut wire = gateway.wire();
     wire.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     wire.shut();
-    // Two of them: the first one was not a reset.
+    // Two of them: the first one did not cause a reset.
     for _ in 0..2 {
         assert_eq!(wire.read_reply().status(), 100);
     }
@@ -267,7 +267,7 @@ fn a_reply_that_breaks_off_looks_broken() {
     }
 }
 
-/// The part of a reply that came goes on even if it and the break arrive together.
+/// The received part of a reply is forwarded even if it arrives together with the error.
 #[test]
 fn the_part_of_a_broken_reply_that_came_is_passed_on() {
     for reply in [

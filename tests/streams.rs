@@ -36,7 +36,7 @@ fn origin(gate: &Gate) -> Origin {
     })
 }
 
-/// With so many listeners, of which the first is `public`, and this time to drain.
+/// With this many listeners, the first of which is `public`, and this time limit for draining.
 fn configuration(origin: &Origin, listeners: &[&str], drain: &str, more: &str) -> String {
     let listeners = listeners.join(": { address: \"127.0.0.1:0\" }, ");
     format!(
@@ -142,7 +142,7 @@ fn a_shutdown_ends_streams_between_two_events() {
     assert_eq!(between.read_to_end(), b"0\r\n\r\n");
     let reply = h2.block_on(whole(reply)).expect("an end, and no reset");
     assert_eq!(&reply.body[..], b"data: 1\n\n");
-    // One that is within an event goes on to its end, and no further.
+    // A stream within an event continues up to the end of that event.
     gate.open();
     assert_eq!(within.read_chunk().as_deref(), Some(&b"2\n\n"[..]));
     assert_eq!(within.read_to_end(), b"0\r\n\r\n");
@@ -184,7 +184,7 @@ fn what_a_removed_listener_leaves_ends_within_the_drain() {
     until("nothing is left at the origin but the one that stays", || origin.open() == 1);
 }
 
-/// The system's timer of a silent connection: `02` is the probing of its peer, in so many hundredths of a second.
+/// The system's timer of an idle connection: `02` is the keep-alive timer, in hundredths of a second.
 #[cfg(target_os = "linux")]
 #[test]
 fn silent_peers_are_probed_on_both_sides() {

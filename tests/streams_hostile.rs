@@ -1,6 +1,6 @@
 //! Streams with peers that mean harm or are broken: each is closed with the right code, counted, and held no longer than its deadline.
 //!
-//! What a parser makes of each kind of frame is tested with the parsers; this is about the gateway's acts.
+//! The parsers have their own tests for each kind of frame. These tests are about the gateway's reactions.
 
 use std::sync::mpsc;
 
@@ -18,7 +18,7 @@ const PING: u8 = 9;
 /// A code of HTTP/2.
 const FLOW_CONTROL_ERROR: u32 = 3;
 
-/// The growth of memory that is none: pages of the system are large, and allocators keep some.
+/// The growth of memory that is ignored: system pages are large, and allocators keep some memory.
 const GROWTH_MAX: usize = 48 << 20;
 
 #[track_caller]
@@ -60,7 +60,7 @@ fn malformed_frames_of_every_kind_close_with_their_code() {
         let gateway = start(&origin, "");
         let mut client = Client::open(&gateway, "/ws", "");
         client.0.send(&bytes);
-        // What was begun before may have been sent back.
+        // An earlier message may have been echoed.
         let told = loop {
             let (first, payload) = read(&mut client.0, false).expect(what);
             if first == FIN | CLOSE {
@@ -76,7 +76,7 @@ fn malformed_frames_of_every_kind_close_with_their_code() {
     }
 }
 
-/// A length is believed only as far as it is allowed: nothing is kept for what was only announced.
+/// A length is trusted only up to the limit: no memory is reserved for announced data.
 #[test]
 fn a_length_that_is_allowed_by_the_standard_alone_is_too_large() {
     let origin = service(vec![]);
@@ -135,7 +135,8 @@ fn fragments_without_end_are_bounded_by_their_sum_and_hold_nothing() {
     assert!(gateway.resident_bytes() <= before + GROWTH_MAX);
 }
 
-/// Whoever asks and reads no answers is read no further, and does not answer the gateway's own pings either.
+/// A client that sends requests without reading answers is not read any more, and does not answer the gateway's pings
+/// either.
 #[test]
 fn a_flood_of_pings_waits_for_its_answers_and_ends() {
     let origin = service(vec![]);
@@ -151,7 +152,7 @@ fn a_flood_of_pings_waits_for_its_answers_and_ends() {
     until("the upstream is left", || origin.open() == 0);
 }
 
-/// A service that sends without end, up to what the client does not take.
+/// A service that sends without end, as far as the client reads.
 fn flood(first: impl AsRef<[u8]>, piece: impl AsRef<[u8]>) -> Origin {
     let (first, piece) = (first.as_ref().to_vec(), piece.as_ref().to_vec());
     Origin::start(move |peer: &mut Peer| {
@@ -200,7 +201,7 @@ fn a_client_that_never_reads_its_events_is_left() {
     assert!(h2.block_on(whole(unread)).is_err(), "it looks whole");
 }
 
-/// The part of an event that came before the end passes as it is, and where the upstream broke off nothing looks whole.
+/// The part of an event before the end passes unchanged. If the upstream fails, the stream does not look complete.
 #[test]
 fn upstreams_that_end_within_an_event() {
     for (end, is_whole) in [("0\r\n\r\n", true), ("", false)] {
@@ -310,7 +311,7 @@ fn servers_that_stall_are_left_in_time() {
     }
 }
 
-/// A server that sends more than there is room for. The client reads nothing, so no room comes back.
+/// A server that sends more than the window allows. The client does not read, so the window is not enlarged.
 #[test]
 fn servers_that_ignore_windows_are_told_so() {
     let (told, tells) = mpsc::channel();
@@ -340,7 +341,7 @@ fn servers_that_ignore_windows_are_told_so() {
     let mut client = gateway.wire();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let told = tells.recv_timeout(PATIENCE).unwrap();
-    // The last words may be lost in a reset, where what it sent was not all read.
+    // The last frames may be lost in a reset, if not all its data was read.
     assert!(told == FLOW_CONTROL_ERROR || told == u32::MAX, "{told}");
     assert!(gateway.resident_bytes() <= before + GROWTH_MAX);
     until("it is left", || origin.open() == 0);

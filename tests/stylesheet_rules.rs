@@ -89,7 +89,7 @@ fn what_is_not_there_fails_where_it_is_reached() {
     }
 }
 
-/// With `output: canonical` numbers and orders are those of libxslt. The expected texts are those of xsltproc 1.1.35.
+/// With `output: canonical`, numbers and orders are those of libxslt. The expected texts are from xsltproc 1.1.35.
 #[test]
 fn canonical_output_has_the_numbers_and_orders_of_libxslt() {
     for (expression, text) in [
@@ -118,7 +118,7 @@ fn canonical_output_has_the_numbers_and_orders_of_libxslt() {
     ] {
         assert_eq!(value(expression, ", output: canonical"), text, "{expression}");
     }
-    // By the letter of XPath 1.0.
+    // Exactly as in XPath 1.0.
     assert_eq!(value("0.1 + 0.2", ""), "0.30000000000000004");
     assert_eq!(value("format-number(2.5, '0')", ""), "2");
     let sorted = |sort: &str, more: &str| {

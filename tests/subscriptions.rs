@@ -66,7 +66,7 @@ fn is_refused(reply: &Message, status: u16, code: &str) {
     assert_eq!(outcome(reply), (status, code.to_owned()), "{reply:?}");
 }
 
-/// How many of `of` requests pass. All others are refused with this code.
+/// The number of allowed requests out of `of`. All others are refused with this code.
 #[track_caller]
 fn passed(gateway: &Gateway, target: &str, token: &str, of: usize, code: &str) -> usize {
     let replies: Vec<Message> = (0..of).map(|_| ask(gateway, target, token)).collect();
@@ -100,7 +100,7 @@ fn who_has_subscribed_passes_and_others_are_told_why_not() {
     is_refused(&ask(&gateway, "/pets", &token("p")), 401, "900907");
     is_refused(&ask(&gateway, "/pets", &token("n")), 403, "900908");
     is_refused(&ask(&gateway, "/pets", &token("nobody")), 403, "900908");
-    // Not a text, so it names no application.
+    // Not a text, so it does not name an application.
     is_refused(&ask(&gateway, "/pets", &EC.token(&json!({ "azp": ["m"] }))), 403, "900908");
     // The other issuer has no `application`, so its tokens name none.
     let other =
@@ -138,7 +138,7 @@ fn plans_of_all_levels_hold_at_once() {
     let gateway = start(&origin, "plans: [Gold, Two, Unlimited]", more);
     assert_eq!(passed(&gateway, "/pets", &token("one"), 5, "900803"), 2);
     assert_eq!(passed(&gateway, "/pets", &token("two"), 5, "900804"), 2);
-    // Those that an application's plan refuses count for no resource.
+    // Requests refused by an application's plan do not count for a resource.
     assert_eq!(passed(&gateway, "/few", &token("one"), 5, "900803"), 0);
     assert_eq!(passed(&gateway, "/few", &token("three"), 5, "900802"), 3);
     assert_eq!(passed(&gateway, "/pets", &token("three"), 20, "900802"), 20);
@@ -231,7 +231,7 @@ fn bytes_of_requests_and_replies_count_and_pass_while_any_are_left() {
             token("a")
         ))
     };
-    // 1,000 bytes each: after two of them 48 are left, and the third passes.
+    // 1,000 bytes each: after two of them 48 bytes are left, and the third one passes.
     for _ in 0..3 {
         let reply = post();
         assert_eq!((reply.status(), reply.body.len()), (200, 600), "{reply:?}");

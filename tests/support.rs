@@ -131,8 +131,8 @@ fn with_database(nobody: &str, secrets: &mut Secrets) -> Value {
     })
 }
 
-/// A walk through the schema: the paths of all secrets, where `*` is any name or item. Policies are looked at in routes alone: a unit
-/// test of `config` has the other places.
+/// A walk through the schema: the paths of all secrets, where `*` is any name or item. Policies are only visited in routes: a unit
+/// test of `config` covers the other places.
 struct Walk<'s> {
     schema: &'s Value,
     /// Definitions around the place, which may have themselves inside.
@@ -225,7 +225,7 @@ fn a_support_bundle_has_no_secret_of_any_kind() {
     let mut secrets = Secrets::default();
     let all = [configuration(&nobody, &mut secrets), with_database(&nobody, &mut secrets)];
     for path in paths {
-        // What these verify is computed from the password itself, so its hash is refused.
+        // These need the password itself to verify credentials, so a hash is refused.
         let needs_password = !path.contains("basic") && path.ends_with("sha1");
         let same = path.replace("access_log/path", "access_log/to");
         let set: Vec<&str> = all.iter().flat_map(|one| texts(one, &same)).collect();

@@ -1,5 +1,6 @@
-//! `tidegate import synapse` beside Apache Synapse: the same flows on both, with the same requests and backends. What clients and
-//! backends see is compared by its meaning. `scripts/synapse.sh` fetches Synapse; `make differential-synapse` runs all of it.
+//! `tidegate import synapse` compared with Apache Synapse: the same flows in both, with the same requests and backends. The
+//! messages that clients and backends get are compared by meaning. `scripts/synapse.sh` downloads Synapse; `make
+//! differential-synapse` runs everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -95,7 +96,7 @@ fn with_formats(axis2: &str) -> String {
         .replace("<messageBuilders>", &format!("<messageBuilders>{builders}"))
 }
 
-/// Where `scripts/synapse.sh` has put the program.
+/// The folder of the program, from `scripts/synapse.sh`.
 fn home() -> PathBuf {
     let binary = std::env::current_exe().unwrap();
     // target/debug/deps/NAME
@@ -108,7 +109,7 @@ fn home() -> PathBuf {
     home
 }
 
-/// A backend that sends back what it gets, and notes it.
+/// A backend that echoes and records requests.
 fn backend(seen: Arc<Mutex<Vec<String>>>) -> Origin {
     Origin::start(move |peer: &mut Peer| {
         while let Some(request) = peer.request() {
@@ -139,7 +140,7 @@ fn backend(seen: Arc<Mutex<Vec<String>>>) -> Origin {
     })
 }
 
-/// A request as a backend sees it, without what says nothing.
+/// A request as a backend gets it, without irrelevant parts.
 fn told(request: &Message) -> String {
     let action = request.get("soapaction").unwrap_or("").trim_matches('"');
     format!("{} {} action={action} {}", request.method(), request.target(), contents(request))
@@ -166,7 +167,7 @@ fn contents(message: &Message) -> String {
     format!("{} type={kind} {body}", lines.join(" "))
 }
 
-/// XML without prefixes, declarations, white space between elements and empty SOAP headers. Anything else as it is.
+/// XML without prefixes, declarations, white space between elements and empty SOAP headers. Other text is unchanged.
 fn meaning(text: &str) -> String {
     let text = text.trim();
     if !text.starts_with('<') {
@@ -290,12 +291,12 @@ fn stocks() -> String {
     )
 }
 
-/// What the client and the backend see of one request.
+/// The results of one request for the client and the backend.
 fn outcome(address: SocketAddr, sent: &Sent, seen: &Mutex<Vec<String>>) -> String {
     seen.lock().unwrap().clear();
     let mut wire = Wire::connect(address);
     let reply = wire.ask(sent.bytes());
-    // A message that nobody waits for comes later.
+    // An asynchronous message arrives later.
     let began = Instant::now();
     let mut count = seen.lock().unwrap().len();
     while began.elapsed() < Duration::from_millis(if count == 0 { 300 } else { 100 }) {
@@ -312,7 +313,7 @@ fn gathers(sent: &Sent) -> bool {
     ["/Iterate", "/Clone"].iter().any(|word| sent.target.contains(word))
 }
 
-/// An outcome without what is as it happens: the order of gathered parts.
+/// A result without its random parts, such as the order of gathered parts.
 fn significant(sent: &Sent, outcome: String) -> String {
     if !gathers(sent) {
         return outcome;
@@ -333,7 +334,7 @@ fn requests(file: &str, artifacts: &str) -> Vec<Sent> {
         for kind in kinds {
             let (method, target) = ("POST".to_owned(), format!("/services/{name}"));
             let sent = Sent { method, target, kind: (*kind).to_owned() };
-            // Of gathered plain XML there is the first part alone, whichever that is.
+            // Gathered plain XML has only the first part, whichever that is.
             if !gathers(&sent) || !kind.starts_with("xml") {
                 all.push(sent);
             }
@@ -351,7 +352,7 @@ fn requests(file: &str, artifacts: &str) -> Vec<Sent> {
     all
 }
 
-/// What two outcomes differ in.
+/// The difference between two results.
 struct Difference {
     /// The request.
     name: String,
@@ -426,7 +427,7 @@ fn differing(file: &str, path: &Path) -> Vec<Difference> {
     found
 }
 
-/// What is known to differ, by its request, with the reason.
+/// Known differences by request, with the reason.
 fn known(file: &str) -> BTreeMap<String, String> {
     let text = std::fs::read_to_string(format!("{ROOT}/tests/synapse/differences.txt")).unwrap();
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));

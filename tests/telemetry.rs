@@ -62,7 +62,7 @@ fn json_lines(path: &Path, count: usize) -> Vec<Value> {
     lines(path, count).iter().map(parse).collect()
 }
 
-/// Reads a scrape as OpenMetrics 1.0 says it is written, and gives the families.
+/// Parses a scrape according to OpenMetrics 1.0, and returns the families.
 #[track_caller]
 fn check_openmetrics(text: &str) -> BTreeSet<String> {
     let body = text.strip_suffix("# EOF\n").expect("the end is marked");
@@ -109,7 +109,7 @@ fn check_labels(sample: &str) {
     while !rest.is_empty() {
         let (name, value) = rest.split_once("=\"").expect("a label");
         assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{sample}");
-        // An escaped quote is within the value, and so is a character behind an escaped backslash.
+        // An escaped quote is part of the value, and so is a character after an escaped backslash.
         let plain = value.replace("\\\\", "..").replace("\\\"", "..");
         let end = plain.find('"').expect("a closing quote");
         rest = value[end + 1..].trim_start_matches(',');
@@ -207,7 +207,7 @@ fn the_metrics_are_openmetrics_text() {
     ));
     let mut wire = gateway.wire();
     assert_eq!((wire.get("/a").status(), wire.get("/b").status()), (200, 404));
-    // As Prometheus asks.
+    // The header of Prometheus.
     let accept =
         "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
     let admin = gateway.admin();
@@ -256,7 +256,7 @@ fn the_metrics_are_openmetrics_text() {
     );
 }
 
-/// As `promtool check metrics` reads it: each family has a help and a type and is in one place, and counters alone end with `_total`.
+/// The rules of `promtool check metrics`: each family is in one place and has a help and a type, and only counters end with `_total`.
 #[test]
 fn other_scrapers_get_the_text_format_of_prometheus() {
     let origin = Origin::saying("hello");
@@ -326,7 +326,7 @@ fn the_access_log_has_no_credential_of_a_query() {
     assert!(!gateway.log().contains("hush"), "{}", gateway.log());
 }
 
-/// A value of a client that ends in the log, with line breaks, an escape sequence and a line of its own.
+/// A value from a client in the log, with line breaks, an escape sequence and a forged line.
 #[test]
 fn nobody_can_write_a_line_of_the_programs_log() {
     let sheet = "<xsl:stylesheet version=\"1.0\" xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\"><xsl:template match=\"/\"><xsl:copy-of select=\"document(string(/a))\"/></xsl:template></xsl:stylesheet>";
@@ -474,7 +474,7 @@ fn the_waits_for_all_upstreams_are_added_up() {
     assert_eq!(line["upstream_target"], origin.url());
 }
 
-/// The three ways of a body: gathered by a policy, sent on as it comes, or kept to be sent again.
+/// The three ways of handling a body: buffered by a policy, streamed, or kept for a retry.
 #[test]
 fn the_wait_for_the_client_is_told_apart() {
     const WAIT: Duration = Duration::from_millis(800);
@@ -555,7 +555,7 @@ fn a_fault_has_its_reason_in_reply_log_and_metrics() {
             match request.target() {
                 "/malformed" => peer.send("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"),
                 "/slow" => {
-                    // Says nothing until the gateway has gone.
+                    // Sends nothing until the gateway has closed.
                     peer.is_closed();
                 }
                 _ => return,
@@ -701,7 +701,7 @@ fn a_renamed_file_is_opened_again_on_sighup() {
     lines(&log, 1);
     fs::rename(&log, &old).unwrap();
     wire.get("/two");
-    // Until it is told, it writes where it wrote.
+    // It writes to the old file until it is told to reopen it.
     lines(&old, 2);
     gateway.signal(Signal::HUP);
     until("the file is there again", || log.exists());
@@ -729,7 +729,7 @@ fn a_reload_moves_the_access_log() {
     wire.get("/four");
     assert!(lines(&gateway.path("access.log"), 2)[1].contains("/four"));
     lines(&gateway.path("other.log"), 1);
-    // A file that cannot be opened refuses the plan, and the log goes on.
+    // If a file cannot be opened, the plan is refused and the log continues.
     let refused = crate::reload::put(
         &gateway,
         &yaml("telemetry: { access_log: { path: none/access.log } }\n"),
@@ -826,7 +826,7 @@ fn every_exchange_is_one_line() {
         ("GET /o HTTP/3.0\r\nHost: a\r\n\r\n", 505, "version_unsupported"),
         ("TRACE /o HTTP/1.1\r\nHost: a\r\n\r\n", 405, "method_refused"),
         ("POST /o/ HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n", 413, "body_too_large"),
-        // Never comes to its end.
+        // The body is never complete.
         ("GET /o/ HTTP/1.1\r\nHost:", 408, "request_timeout"),
     ];
     for (request, status, fault) in answered {
@@ -874,7 +874,7 @@ fn every_exchange_is_one_line() {
     assert_eq!(h2.ask(refused).status, 405);
     assert_eq!(next("a method over HTTP/2").0, 405);
 
-    // Connections without a request are none.
+    // Connections without a request are not logged.
     drop(Wire::connect(gateway.address("public")));
     assert_eq!(metric(&gateway, "tidegate_access_log_dropped_total"), Some(0.0));
     lines(&path, seen);
@@ -893,7 +893,7 @@ fn a_client_that_leaves_is_told_apart() {
         if request.target() == "/half" {
             peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf");
         }
-        // Says nothing more until the gateway has gone.
+        // Sends nothing more until the gateway has closed.
         peer.is_closed();
     });
     let gateway = Gateway::start(
@@ -902,7 +902,7 @@ fn a_client_that_leaves_is_told_apart() {
     let path = gateway.path("access.log");
     let next = |count: usize| json_lines(&path, count).pop().unwrap();
 
-    // Over HTTP/2 a client says so.
+    // Over HTTP/2, a client resets the stream.
     let h2 = H2::connect(gateway.address("public"));
     let asked = h2
         .sender
@@ -928,7 +928,7 @@ fn a_client_that_leaves_is_told_apart() {
     let line = next(3);
     assert_eq!((&line["status"], &line["fault"]), (&499.into(), &"client_gone".into()), "{line}");
 
-    // In the middle of it.
+    // Within the body.
     let mut wire = gateway.wire();
     wire.send("GET /half HTTP/1.1\r\nHost: a\r\n\r\n");
     wire.read_head();
@@ -938,7 +938,7 @@ fn a_client_that_leaves_is_told_apart() {
     assert_eq!((&line["status"], &line["fault"]), (&200.into(), &"client_gone".into()), "{line}");
     assert_eq!(line["reply_bytes"], 4, "{line}");
 
-    // The upstream is not kept busy for nobody.
+    // The upstream's request is cancelled.
     until("the origin is left alone", || origin.open() == 0);
     assert_eq!(
         metric(&gateway, "tidegate_faults_total{route=\"all\",reason=\"client_gone\"}"),
@@ -946,7 +946,7 @@ fn a_client_that_leaves_is_told_apart() {
     );
 }
 
-/// Whatever was waited for when the client went, or when a flow gave a call up, is not a work of the gateway.
+/// Waits during which the client left, or a flow abandoned a call, do not count as work of the gateway.
 #[test]
 fn waits_that_nobody_ends_are_told_apart() {
     const WAIT: Duration = Duration::from_secs(1);
@@ -957,7 +957,7 @@ fn waits_that_nobody_ends_are_told_apart() {
                 "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{",
             );
         }
-        // Says nothing more until the gateway has gone.
+        // Sends nothing more until the gateway has closed.
         peer.read_to_end();
     });
     let gateway = Gateway::start(

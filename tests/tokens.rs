@@ -134,7 +134,7 @@ impl Key {
         format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", lines.join("\n"))
     }
 
-    /// A token with these claims and those of a good one beside them.
+    /// A token with these claims in addition to those of a valid one.
     pub(crate) fn token(&self, claims: &Value) -> String {
         let mut all = json!({ "iss": "https://idp.test", "sub": "alice", "exp": now() + 600 });
         let all_claims = all.as_object_mut().unwrap();
@@ -148,7 +148,7 @@ impl Key {
         self.sign(&json!({ "alg": self.algorithm(), "kid": self.id }).to_string(), &all.to_string())
     }
 
-    /// A token with exactly this header and payload, signed as the header says where the key can.
+    /// A token with exactly this header and payload, signed as the header specifies if the key allows it.
     pub(crate) fn sign(&self, header: &str, payload: &str) -> String {
         let signed = format!("{}.{}", base64(header), base64(payload));
         let random = SystemRandom::new();

@@ -156,7 +156,7 @@ fn the_client_decides_about_sampling_and_else_the_share() {
     assert_eq!(asked(&gateway, "/items/3", &traced("01")).status(), 200);
     let server = spans(&collector, SpanKind::Server, 1).remove(0);
     assert_eq!(attr(&server, "url.path").as_deref(), Some("/items/3"));
-    // What is not a valid header begins a trace of its own.
+    // With an invalid header, a new trace is started.
     for bad in ["00-0-1-01", "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", ""] {
         origin.forget();
         let lines = format!("traceparent: {bad}\r\ntracestate: a=b\r\n");
@@ -401,7 +401,7 @@ fn a_collector_that_does_not_take_spans_costs_spans_alone() {
         until("both spans are counted as lost", || dropped(&gateway) == 2.0);
         gateway.wait_for_log("spans cannot be sent");
     }
-    // One that is away, and one that never answers: what is over the queue is dropped.
+    // One that is unavailable, and one that never answers: spans above the queue's limit are dropped.
     let (closed, silent) = (ClosedPort::any(), Origin::silent());
     for url in
         [format!("http://{}", closed.address), silent.url(), format!("grpc://{}", silent.address())]

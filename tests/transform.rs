@@ -60,7 +60,7 @@ fn a_request_is_edited_and_its_numbers_keep_their_digits() {
     for name in ["content-digest", "digest", "content-md5"] {
         assert_eq!(seen.get(name), None);
     }
-    // In chunks, and by another name of the type.
+    // In chunks, and with another name of the type.
     let chunks = "POST /p HTTP/1.1\r\nHost: a\r\nContent-Type: application/x+JSON; a=b\r\n\
         Transfer-Encoding: chunked\r\n\r\n5\r\n{\"lim\r\n8\r\nit\": 2 }\r\n0\r\n\r\n";
     assert_eq!(gateway.wire().ask(chunks).status(), 200);
@@ -192,7 +192,7 @@ fn a_reply_that_cannot_be_edited_is_502() {
     }
 }
 
-/// The gateway's own replies are left alone, and one that a cache gives in the place of such a reply is none.
+/// The gateway's own replies are not transformed, but a cached reply that replaces one is.
 #[test]
 fn a_stale_reply_in_the_place_of_a_fault_is_edited() {
     let origin = Origin::start(|peer| {

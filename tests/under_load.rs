@@ -1,5 +1,5 @@
-//! Clients of every kind that go on while something is done to the gateway: requests over both versions of HTTP, streams, a hub and a queue.
-//! None of them may notice.
+//! Clients of every kind that run while the gateway is changed: requests over both versions of HTTP, streams, a hub and a queue. None of
+//! them may be affected.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use crate::new_program::subscribe;
 use crate::stream_soak::{KINDS, Service, Shared, Stream, calls, open, yaml as of_streams};
 use crate::websub::{LOOPBACK, confirming, texts};
 
-/// The services behind a gateway.
+/// The services of a gateway.
 pub(crate) struct Behind {
     pub(crate) service: Service,
     calls: Origin,
@@ -47,7 +47,7 @@ upgrade: {{ timeout: 60s }}
     }
 }
 
-/// All clients, and what they have done.
+/// All clients, and their results.
 pub(crate) struct Clients {
     load: Arc<Load>,
     plain: [JoinHandle<()>; 2],
@@ -56,7 +56,7 @@ pub(crate) struct Clients {
     reader: Wire,
 }
 
-/// What is left when all clients have ended.
+/// The results after all clients have ended.
 pub(crate) struct Outcome {
     pub(crate) requests: usize,
     pub(crate) events: usize,
@@ -87,7 +87,7 @@ impl Clients {
         Clients { load, plain, published, queued, reader }
     }
 
-    /// Waits until so many more requests were answered, and returns how many were.
+    /// Waits until this many more requests were answered, and returns how many were.
     #[track_caller]
     pub(crate) fn go_on(&self, more: usize) -> usize {
         let done = || self.load.requests.load(Ordering::SeqCst);

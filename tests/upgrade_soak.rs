@@ -9,7 +9,7 @@ use crate::under_load::{Behind, Clients, Generation};
 
 const UPGRADES: usize = 2;
 
-/// The number of processes whose streams stay open, besides those of the first one, which stay open to the end.
+/// The number of processes whose streams stay open, besides those of the first one, which stay open until the end.
 const KEPT: usize = 3;
 
 #[test]

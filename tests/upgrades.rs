@@ -46,7 +46,7 @@ fn bytes_pass_both_ways_until_both_are_done() {
         wire.send(message);
         assert!(wire.read_exact(message.len()).unwrap() == message);
     }
-    // The client is done; the origin still has something to say.
+    // The client has ended its side; the origin still sends.
     wire.shut();
     assert_eq!(wire.read_to_end(), b"bye");
     let request = origin.request();
@@ -169,7 +169,7 @@ fn a_tunnel_may_be_silent() {
     assert_eq!(wire.read_to_end(), b"awake");
 }
 
-/// A tunnel in which nothing passes, or of which one end is done and the other says nothing, held two sockets for ever.
+/// A tunnel without data, or with one side closed and the other silent, held two sockets without end.
 #[test]
 fn a_tunnel_may_not_be_silent_for_ever() {
     let origin = Origin::start(|peer| {
@@ -188,7 +188,7 @@ fn a_tunnel_may_not_be_silent_for_ever() {
         if is_done {
             wire.shut();
         }
-        // Both are WebSockets, so that the end says why, unless the client has closed its side.
+        // Both are WebSockets, so the Close frame has the reason, unless the client has closed its side.
         let told = wire.read_to_end();
         assert!(told.is_empty() || told == b"\x88\x02\x03\xe9", "{listener}: {told:?}");
         until("the origin is let go", || origin.open() == 0);
@@ -226,7 +226,7 @@ fn a_refused_upgrade_is_an_ordinary_reply() {
     assert_eq!(origin.accepted(), 1);
 }
 
-/// Each end of the tunnel would speak a protocol that the other does not know.
+/// The sides of the tunnel would use different protocols.
 #[test]
 fn a_switch_to_what_was_not_asked_for_is_502() {
     for (line, status) in [
@@ -249,7 +249,7 @@ fn a_switch_to_what_was_not_asked_for_is_502() {
     }
 }
 
-/// Behind an upgrade to h2c requests would flow that no route saw.
+/// After an upgrade to h2c, requests would bypass all routes.
 #[test]
 fn h2c_is_never_forwarded() {
     let origin = Origin::saying("plain");

@@ -301,7 +301,7 @@ fn connections_closed_while_idle_are_not_used() {
     assert_eq!(origin.accepted(), 20);
 }
 
-/// A kept connection on which the origin says something unasked must not give that to the next request.
+/// Unrequested data on a kept connection must not become the reply to the next request.
 #[test]
 fn unasked_bytes_are_not_the_next_reply() {
     let origin = Origin::start(|peer| {
@@ -506,7 +506,7 @@ fn a_hash_stays_and_losing_a_target_moves_only_its_keys() {
     assert_eq!(before, place(&gateway), "the same key, the same target");
     for name in ["a", "b", "c"] {
         let share = before.values().filter(|place| *place == name).count();
-        // Addresses are drawn anew in each run: 5 of 60 come once in 40,000 of them.
+        // Addresses are drawn again in each run: 5 of 60 occur once in 40,000 runs.
         assert!(share > 1, "{name} has {share} of 60");
     }
     let after = place(&balancing(&[a, c], balance));
@@ -607,7 +607,7 @@ fn a_target_whose_faults_are_retried_is_left_out_too() {
     assert_eq!(bad.requests().len(), 2);
 }
 
-/// The last target's reply is worth more than the news that there is no other target.
+/// The last target's reply is more useful than an error about missing targets.
 #[test]
 fn where_nobody_is_left_to_ask_the_last_reply_counts() {
     let busy = "HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nbusy";
@@ -679,7 +679,7 @@ fn idle_connections_are_not_too_much() {
     }
 }
 
-/// Those of other workers cannot be closed, and do not count.
+/// Connections of other workers cannot be closed, and do not count.
 #[test]
 fn idle_connections_of_other_workers_are_not_too_much() {
     let origin = Origin::saying("ok");
@@ -749,10 +749,10 @@ fn issue_19_a_target_of_http2_is_told_as_that() {
         // SETTINGS, empty and with one of them; GOAWAY with the code and the last stream.
         (
             b"\0\0\0\x04\0\0\0\0\0".as_slice(),
-            "it answers in HTTP/2, and this upstream is asked in HTTP/1.1",
+            "it answers with HTTP/2, but the request used HTTP/1.1",
         ),
-        (b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64", "it answers in HTTP/2"),
-        (b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x01", "it answers in HTTP/2"),
+        (b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64", "it answers with HTTP/2"),
+        (b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x01", "it answers with HTTP/2"),
         // No frame of a connection.
         (b"\0\0\0\x04\0\0\0\0\x01", "upstream_malformed"),
     ] {
@@ -767,6 +767,6 @@ fn issue_19_a_target_of_http2_is_told_as_that() {
         assert_eq!(reply.status(), 502);
         assert!(!reply.text().contains("HTTP/2"), "{}", reply.text());
         gateway.wait_for_output(part);
-        assert_eq!(gateway.output().contains("HTTP/2, and"), part.contains("HTTP/2"));
+        assert_eq!(gateway.output().contains("HTTP/2, but"), part.contains("HTTP/2"));
     }
 }

@@ -120,7 +120,7 @@ impl Client {
 pub(crate) fn service(push: Vec<Vec<u8>>) -> Origin {
     Origin::start(move |peer: &mut Peer| {
         let Some(request) = peer.request() else { return };
-        // Where no policy looks into what passes, the client may ask for extensions.
+        // If no policy reads the messages, the client may request extensions.
         let is_bare = request.target().starts_with("/ws/bare");
         assert_eq!(request.get("sec-websocket-extensions").is_some(), is_bare);
         peer.send(SWITCH);
@@ -155,7 +155,7 @@ fn start_with(origin: &Origin, route: &str) -> Gateway {
     Plain { route, more: LOG, ..Plain::default() }.start(origin)
 }
 
-/// What the upstream got, as `FIRST PAYLOAD`.
+/// The frames that the upstream got, as `FIRST PAYLOAD`.
 fn frames_at(origin: &Origin) -> Vec<String> {
     let requests = origin.requests();
     let frames = requests.iter().filter_map(|request| request.start.strip_prefix("FRAME "));
@@ -420,7 +420,7 @@ fn sides_that_go_without_a_word_are_told_of() {
     assert_eq!(log_line(&gateway)["stream_end"], "client_gone");
 }
 
-/// Patterns are read as ECMAScript reads them, with a dash beside a class and a backslash before what needs none.
+/// Patterns are those of ECMAScript, with a dash beside a class and an unnecessary backslash.
 #[test]
 fn patterns_of_schemas_are_those_of_ecmascript() {
     let schema = r#"{ "properties": { "name": { "pattern": "^[\\w-\\.]+\\_$" } }, "patternProperties": { "^[\\w-]+\\/$": { "type": "integer" } } }"#;
@@ -533,7 +533,7 @@ fn with_tokens(origin: &Origin, policy: &str, errors: &str) -> Gateway {
     behind_tokens(origin, &format!(", {{ websocket: {{ {policy} }} }}"), errors)
 }
 
-/// With these policies below `jwt`.
+/// With these policies after `jwt`.
 fn behind_tokens(origin: &Origin, policies: &str, errors: &str) -> Gateway {
     let yaml = format!(
         "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\n{LOG}\nworkers: 1\n\
@@ -607,7 +607,7 @@ fn topics_have_paths_and_scopes() {
         reads.expect(FIN | TEXT, b"pushed");
         reads.text("not allowed");
         reads.expect_close(code);
-        // What may only publish gets nothing.
+        // A client that may only publish gets nothing.
         let (_, mut writes) = open("/ws/room/push", "write");
         writes.text("sent");
         assert!(writes.0.is_silent_for(Duration::from_millis(50)));
@@ -621,7 +621,7 @@ fn topics_have_paths_and_scopes() {
     }
 }
 
-/// Whatever an upstream takes for a WebSocket, the policy takes for one.
+/// A request that an upstream would treat as a WebSocket is one for the policy.
 #[test]
 fn no_spelling_of_the_upgrade_goes_by_the_policy() {
     let origin = service(Vec::new());
@@ -651,7 +651,7 @@ fn no_spelling_of_the_upgrade_goes_by_the_policy() {
         let seen = origin.requests().pop().unwrap();
         assert_eq!(seen.all("upgrade"), ["websocket"], "the upstream reads the same");
     }
-    // An upstream would take a body for the first frames, which nothing has looked at.
+    // An upstream would treat a body as the first frames, which no policy has checked.
     let reply = ask("/ws/open", "Upgrade: websocket", "Content-Length: 5\r\n", "hello");
     assert_eq!(reply.status(), 400);
 }
@@ -695,7 +695,7 @@ fn what_no_websocket_can_be_is_said_in_its_place() {
     }
 }
 
-/// Ends them, and forgets what the origin saw.
+/// Ends them, and discards the origin's records.
 fn break_connections(origin: &Origin, clients: Vec<Client>) {
     drop(clients);
     until("nothing is left at the upstream", || origin.open() == 0);

@@ -23,7 +23,7 @@ pub(crate) fn parameter<'m>(request: &'m Message, name: &str) -> Option<&'m str>
     query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// A callback that confirms what it is asked, and answers each event as `reply` says.
+/// A callback that confirms requests, and answers each event with `reply`.
 fn callback(reply: impl Fn(usize, &Message) -> String + Send + Sync + 'static) -> Origin {
     let events = AtomicUsize::new(0);
     Origin::start(move |peer| {
@@ -57,8 +57,8 @@ pub(crate) fn texts(origin: &Origin) -> Vec<String> {
     delivered(origin).iter().map(Message::text).collect()
 }
 
-/// Checks that what came is all of `order`, one after the other, but for what came again right behind itself. Gives how often that was.
-/// `may_go_back`: something of a gateway that stood still may also come late.
+/// Checks that the received events are all of `order` in order, except immediate repetitions, and returns the number of these.
+/// `may_go_back`: events of a suspended gateway may also arrive late.
 #[track_caller]
 pub(crate) fn repeats(came: &[String], order: &[String], may_go_back: bool) -> usize {
     let (mut next, mut again) = (0, 0);
@@ -204,7 +204,7 @@ fn events_reach_their_topics_subscribers_in_order() {
     subscribe(&gateway, &format!("{}/s", sports.url()), "");
     subscribe(&gateway, &format!("{}/s", both.url()), "");
     let url = format!("{}/w", both.url());
-    // By the topic's URL, and with the parameters in the query.
+    // With the topic's URL, and with the parameters in the query.
     let topic = escape("http://hub.example/news/topics/weather");
     let query = form("subscribe", &topic, &url, "");
     let reply = gateway.wire().ask(format!(
@@ -226,13 +226,13 @@ fn events_reach_their_topics_subscribers_in_order() {
     assert!(both.accepted() < 20, "connections are used again: {}", both.accepted());
 }
 
-/// The id and the body of each event, as JSON has them.
+/// The id and the body of each event in JSON.
 fn told(events: &[Value]) -> Vec<(String, String)> {
     let text = |event: &Value, key: &str| event[key].as_str().expect(key).to_owned();
     events.iter().map(|event| (text(event, "id"), text(event, "body"))).collect()
 }
 
-/// The same, as an event stream has them.
+/// The id and the body of each event in an event stream.
 fn told_by_stream(text: &str) -> Vec<(String, String)> {
     let parse = |block: &str| {
         let (id, body) = block.strip_prefix("id: ")?.split_once("\ndata: ")?;
@@ -271,7 +271,7 @@ fn one_topic_four_ways_has_the_same_ids_in_one_order() {
     until("all are delivered", || delivered(&origin).len() == all.len());
     let delivered: Vec<_> = ids(&origin).into_iter().zip(texts(&origin)).collect();
     assert_eq!(delivered, all, "by WebSub");
-    // A place that one of them gave is one for the others.
+    // A position from one way of reading is valid for the others.
     let (had, rest) = all.split_at(40);
     let after = format!("?after={}", had.last().unwrap().0);
     let (mut later, _) = stream(&gateway, &after, "");
@@ -363,7 +363,7 @@ fn who_does_not_confirm_gets_nothing() {
             let body = challenge(asked).to_owned();
             format!("HTTP/1.1 404 No\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
         }),
-        // A challenge that goes on and on, and one that is never over.
+        // An endless challenge, and one that is never completed.
         answering(|asked| {
             let body = challenge(asked);
             format!("HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n{}", body.repeat(1000))
@@ -653,7 +653,7 @@ fn subscriptions_of_a_topic_that_went_are_shown_and_come_back_with_it() {
     until("both have it", || texts(&origin) == ["goal"] && texts(&brief) == ["goal"]);
     drop(gateway);
 
-    // One whose lease ends meanwhile is not kept for a topic that may never come back.
+    // A subscription whose lease ends meanwhile is removed, since the topic may never be configured again.
     let gateway = Gateway::start(yaml("[sports, weather]"));
     subscribe(&gateway, &format!("{}/brief", brief.url()), "&hub.lease_seconds=2");
     drop(gateway);
@@ -774,7 +774,7 @@ fn a_killed_gateway_goes_on_where_it_was() {
     assert!(twice <= 2, "only what was in flight may come again: {twice}");
 }
 
-/// Killed with many events waiting, again and again: each time one event of a subscription comes again at most.
+/// Killed repeatedly with many events waiting: each time, at most one event of a subscription is repeated.
 #[test]
 fn a_kill_repeats_one_event_of_a_subscription_at_most() {
     let folder = tempfile::tempdir().unwrap();
@@ -903,12 +903,12 @@ fn a_name_that_leads_elsewhere_later_is_not_called() {
     publish(&gateway, "sports", "one");
     until("it is delivered while that is allowed", || texts(&origin) == ["one"]);
     let accepted = origin.accepted();
-    // The same name is refused when a connection is made, although it was permitted when it subscribed.
+    // The same name is refused when a connection is made, although it was permitted at the subscription.
     drop(gateway);
     let gateway = start_in(folder.path(), &format!(", {delivery}"));
     publish(&gateway, "sports", "two");
     until("it is given up", || dead(&gateway).len() == 1);
-    assert!(dead(&gateway)[0]["last"].to_string().contains("no address that may be called"));
+    assert!(dead(&gateway)[0]["last"].to_string().contains("no permitted address"));
     assert_eq!((texts(&origin).len(), origin.accepted()), (1, accepted));
 }
 
@@ -934,7 +934,7 @@ fn a_redirect_of_a_delivery_or_a_question_is_not_followed() {
     assert_eq!((inside.accepted(), asked(&asked_away).len()), (0, 1));
 }
 
-/// A callback that confirms, and answers events with a beginning and pieces of which none is the last.
+/// A callback that confirms, and answers events with a beginning and an endless series of pieces.
 fn never_ending(
     begin: &'static str,
     piece: &'static [u8],
@@ -968,7 +968,7 @@ fn answers_without_an_end_are_cut_wherever_they_go_on() {
     let pause = Duration::from_millis(50);
     let (large, sent) = never_ending(LARGE, &[b'x'; 65_536], Duration::ZERO);
     let (drops, _) = never_ending(CHUNKS, b"1\r\nx\r\n", pause);
-    // Neither of these ever gives the end of a head.
+    // Neither of these ever completes a head.
     let (fields, _) = never_ending("HTTP/1.1 200 OK\r\n", b"X: y\r\n", Duration::ZERO);
     let (field, _) = never_ending("HTTP/1.1 200 OK\r\nX: ", b"y", pause);
     let gateway = start(&format!("{LOOPBACK}, delivery: {{ timeout: 2s, retries: 0 }}"));
@@ -982,19 +982,19 @@ fn answers_without_an_end_are_cut_wherever_they_go_on() {
         until("its connection is closed", || origin.open() == 0);
         assert_eq!(delivered(origin).len(), 1);
     }
-    // What is beyond the first kilobytes was only in the buffers of the system.
+    // Data after the first kilobytes was only in the system's buffers.
     let sent = sent.load(Ordering::SeqCst);
     assert!(sent < 64 << 20, "{sent}");
 }
 
-/// Rounds of leases that end after a second. `TIDEGATE_SOAK_LEASES` says how many there are in all.
+/// Rounds of leases that end after a second. `TIDEGATE_SOAK_LEASES` is the total number.
 #[test]
 fn leases_of_a_second_leave_nothing_behind() {
     const ROUNDS: usize = 6;
     const CLIENTS: usize = 8;
     let all = std::env::var("TIDEGATE_SOAK_LEASES").ok().and_then(|all| all.parse().ok());
     let of_client = all.unwrap_or(2400).max(ROUNDS * CLIENTS) / ROUNDS / CLIENTS;
-    // Those of one round may still be on their way out while the next begins.
+    // Those of one round may still be in progress while the next one begins.
     let most = 2 * of_client * CLIENTS;
     let gateway = start(&format!(", verify: false, subscriptions_max: {most}"));
     let subscribe = |round: usize, client: usize| {

@@ -21,11 +21,11 @@ struct Peer {
     input: ChildStdin,
     said: Receiver<Value>,
     url: String,
-    /// What it keeps.
+    /// The folder with its data.
     _folder: TempDir,
 }
 
-/// A peer that says nothing for so long is taken for dead.
+/// A peer that is silent for this long counts as dead.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
 
 impl Peer {
@@ -64,7 +64,7 @@ impl Peer {
         writeln!(self.input, "{line}").unwrap();
     }
 
-    /// The next thing that it says, which has to be of this kind.
+    /// The next line that it prints, which has to be of this kind.
     #[track_caller]
     fn hears(&self, event: &str) -> Value {
         let said = self.said.recv_timeout(SILENCE_MAX);
@@ -73,7 +73,7 @@ impl Peer {
         said
     }
 
-    /// Subscribes to what a page names, and gives the id of the callback once the hub has confirmed it.
+    /// Subscribes to the topic of a page, and returns the id of the callback once the hub has confirmed it.
     fn subscribes(&mut self, page: &str, lease: &str) -> String {
         self.orders(&format!("subscribe {page} {lease}"));
         // The hub may ask before the peer has seen the answer to its own request.
@@ -144,7 +144,7 @@ fn flask_websub_publishes_and_subscribes_by_https_with_secrets() {
         );
     }
 
-    // By https it makes a secret of its own, and takes only what is signed by it.
+    // With https it generates a secret, and accepts only events signed with it.
     let id = peer.subscribes(&page, "3600");
     goes_round(&mut peer, &id, &topic, "goal", "s3cret");
     peer.orders("publish forged wrong");

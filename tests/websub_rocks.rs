@@ -1,5 +1,5 @@
-//! The cases of websub.rocks, the W3C's test suite, by their numbers: 100 to 106 of hubs, the discovery that it asks of publishers, and of
-//! subscribers 300 to 302 for the backend `webhook`. What else it asks of subscribers, 100 to 205, is how they find a hub; ours is told.
+//! The cases of websub.rocks, the W3C's test suite, by number: 100 to 106 for hubs, discovery for publishers, and 300 to 302 for
+//! subscribers with the backend `webhook`. Cases 100 to 205 for subscribers are about finding a hub; ours gets its URL.
 
 use aws_lc_rs::hmac;
 
@@ -9,7 +9,7 @@ use crate::websub::{
     LOOPBACK, asked, confirming, delivered, escape, parameter, send_form, subscriptions, texts,
 };
 
-/// Where the hub and the topic are, as the topic says.
+/// The URLs of the hub and the topic, according to the topic.
 struct TopicLinks {
     hub: String,
     topic: String,
@@ -25,7 +25,7 @@ fn link(message: &Message, relation: &str) -> String {
     target.split_once('>').expect("its end").0.to_owned()
 }
 
-/// What a subscriber finds at a topic (of publishers, `discover`). Those that ask by HEAD find the same.
+/// The links that a subscriber finds at a topic (for publishers, `discover`). HEAD finds the same.
 fn discover(gateway: &Gateway, target: &str) -> TopicLinks {
     let [got, headed] = ["GET", "HEAD"].map(|method| {
         let mut wire = gateway.wire();
@@ -67,7 +67,7 @@ fn verified(gateway: &Gateway, found: &TopicLinks, origin: &Origin, mode: &str, 
     until("what it agreed to is so", || status(origin) == after);
 }
 
-/// Each subscriber has a query of its own, which has to stay.
+/// Each subscriber has its own query, which has to be kept.
 fn callback(origin: &Origin) -> String {
     format!("{}/sub?token=t0k", origin.url())
 }
@@ -80,7 +80,7 @@ fn publish(gateway: &Gateway, content_type: &str, body: &str) {
     assert_eq!(reply.status(), 200, "{reply:?}");
 }
 
-/// Checks a notification as websub.rocks does: what it is, and who sent it.
+/// Checks a notification like websub.rocks: its content and its links.
 fn check(event: &Message, found: &TopicLinks, content_type: &str, body: &str) {
     assert_eq!(event.target(), "/sub?token=t0k");
     assert_eq!((event.get("content-type"), &*event.text()), (Some(content_type), body));

@@ -333,7 +333,7 @@ fn large_bodies_pass_unchanged() {
     assert!(origin.requests().iter().all(|request| request.body == body));
 }
 
-/// The rest of a body that nobody read is not the next request.
+/// The rest of an unread body is not treated as the next request.
 #[test]
 fn a_body_nobody_reads_is_passed_over() {
     let gateway = Gateway::start(
@@ -359,7 +359,7 @@ routes: { fixed: { match: { path: "/fixed" }, respond: { body: "fixed" } } }
             assert_eq!(wire.get("/fixed").text(), "fixed");
         }
     }
-    // Too much to read past: the connection ends, and the reply arrives all the same.
+    // Too much to discard: the connection ends, and the reply still arrives.
     let mut wire = gateway.wire();
     wire.send("POST /fixed HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n");
     (0..20).all(|_| wire.try_send([b'x'; 100_000]));

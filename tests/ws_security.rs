@@ -221,10 +221,10 @@ fn messages_that_cannot_be_read_safely_are_refused() {
     let two = envelope(SOAP_11, &(security(&good) + &security(&good)));
     refused(&ask(&gateway, &two), 401, "InvalidSecurity");
     refused(&ask(&gateway, &secured(&(good.clone() + &good))), 401, "InvalidSecurity");
-    // It is for somebody else.
+    // It is for another actor.
     let actor = security(&good).replace("s:mustUnderstand=\"1\"", "s:actor=\"urn:other\"");
     refused(&ask(&gateway, &envelope(SOAP_11, &actor)), 401, "InvalidSecurity");
-    // It stands in the body.
+    // It is in the body.
     let in_body = envelope(SOAP_11, "").replace("<a>hello</a>", &security(&good));
     refused(&ask(&gateway, &in_body), 401, "InvalidSecurity");
     let long = text_token(&"a".repeat(2000), "sesame");
@@ -302,7 +302,7 @@ fn the_header_is_for_soap_messages_alone() {
     assert_eq!(post(&gateway, "text/xml", "<a/>").status(), 400);
     assert_eq!(post(&gateway, "text/xml", &envelope(SOAP_11, &"a".repeat(70_000))).status(), 413);
     assert_eq!(origin.requests().len(), 1);
-    // In ISO 8859-1, of which the gateway makes UTF-8.
+    // In ISO 8859-1, which the gateway converts to UTF-8.
     let body = envelope(SOAP_11, "").replace("hello", "h\u{e9}");
     let latin: Vec<u8> = body.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
     let mut request = format!(
@@ -352,7 +352,7 @@ fn ws_addressing_says_where_a_message_goes_and_what_it_asks_for() {
         assert!(sent.contains(&block), "{block}: {sent}");
     }
     assert!(!sent.contains("urn:old"), "{sent}");
-    // SOAP 1.2 says the action in its content type.
+    // SOAP 1.2 has the action in its content type.
     let kind = "application/soap+xml; charset=utf-8; action=\"urn:other\"";
     let body = envelope(SOAP_12, "");
     let length = body.len();

@@ -1,4 +1,4 @@
-//! Whole exchanges in memory: what a client is answered and an upstream is asked can be read to the letter, and nothing stays under way.
+//! Whole exchanges in memory: what a client is answered and an upstream is asked can be read to the letter, and nothing stays in progress.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! As much of PromQL's grammar as tells names of metrics and labels from all else.
+//! A parser for the part of PromQL's grammar that distinguishes names of metrics and labels from other words.
 
 /// The names in an expression.
 #[derive(Default)]
@@ -6,7 +6,7 @@ pub(crate) struct Reading {
     pub(crate) selectors: Vec<Selector>,
     /// Labels of `by`, `without`, `on` and their like.
     pub(crate) grouped: Vec<String>,
-    /// Of the dashboard, without the dollar.
+    /// The dashboard's variables, without the dollar sign.
     pub(crate) variables: Vec<String>,
 }
 

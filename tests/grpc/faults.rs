@@ -1,4 +1,4 @@
-//! How faults, deadlines and statuses are told to clients of gRPC. What the service does is scripted in HTTP/1.
+//! Faults, deadlines and statuses for gRPC clients. The service is scripted in HTTP/1.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -76,7 +76,7 @@ routes:
 "#,
         origin.url()
     ));
-    // The first passes, and whoever reads no status from its reply has to guess it.
+    // The first one passes. Its reply has no gRPC status, so the client has to derive one.
     assert_eq!(call(&gateway, "/a.Once/Call", &[], "").status, "");
     for (path, lines, body, status, message) in [
         ("/a.Keys/Call", &[][..], "", "16", "Credentials are required."),
@@ -116,7 +116,7 @@ routes:
     }
 }
 
-/// Nobody reads such a request, but for what says that its client reads a status.
+/// Policies do not apply to such a request, except for the format of its status.
 #[test]
 fn a_head_that_is_refused_is_told_as_a_status() {
     let origin = Origin::silent();
@@ -166,7 +166,7 @@ fn deadlines_end_calls_and_are_sent_on() {
     let micros: u32 = left.strip_suffix('u').unwrap().parse().unwrap();
     assert!((1..=150_000).contains(&micros), "{left}");
     assert_eq!(request.all("grpc-timeout").len(), 1);
-    // A deadline that is over is not worth a request.
+    // After its deadline, no request is sent.
     let told = call(&gateway, "/a.B/C", &[("grpc-timeout", "0n")], "");
     assert_eq!((&*told.status, origin.requests().len()), ("4", 1));
     let logged = lines(&gateway, 2);
@@ -209,7 +209,7 @@ fn faults_behind_the_head_are_trailers() {
     }
 }
 
-/// Nobody knows how near a call is to its end, so it goes on until its drain is over, and then has a status.
+/// It is unknown when a call will end, so it continues until its drain is over, and then gets a status.
 #[test]
 fn calls_that_get_too_old_end_with_a_status() {
     let origin = one_message(false);
@@ -252,7 +252,7 @@ fn calls_without_a_reply_get_too_old_as_well() {
     until("the service is left", || origin.open() == 0);
 }
 
-/// A call that is not over when its route goes away ends as it would have.
+/// A call in progress when its route is removed ends normally.
 #[test]
 fn calls_end_as_they_would_have_until_their_drain_is_over() {
     let gate = Gate::default();
@@ -299,7 +299,7 @@ fn statuses_of_services_are_counted_wherever_they_come() {
     }
 }
 
-/// What of a status is the target's fault, as if it were one of HTTP.
+/// Statuses that count as failures of the target, like HTTP statuses.
 #[test]
 fn targets_are_ejected_for_the_statuses_of_calls() {
     for (status, is_fault) in [
@@ -338,7 +338,7 @@ fn targets_are_ejected_for_the_statuses_of_calls() {
     }
 }
 
-/// The time that is left goes on to what a flow calls, whatever the flow itself allows.
+/// The remaining time is forwarded to the services that a flow calls, whatever the limit of the flow.
 #[test]
 fn calls_of_flows_have_the_deadline_of_their_client() {
     let origin = Origin::silent();
@@ -410,7 +410,7 @@ fn messages(pauses: &'static [u64]) -> Origin {
     })
 }
 
-/// A call whose client sends a byte so many times, every 100 ms, and leaves its side open. Gives its status, and how long it took.
+/// A call whose client sends a byte this many times, every 100 ms, without ending its side. Returns its status and duration.
 fn open_call(gateway: &Gateway, lines: &[(&str, &str)], times: u32) -> (String, Duration) {
     let h2 = H2::connect(gateway.address("public"));
     let (mut says, body) = Channel::<_, std::io::Error>::new(4);
@@ -440,10 +440,10 @@ fn open_call(gateway: &Gateway, lines: &[(&str, &str)], times: u32) -> (String, 
     (status.unwrap().to_str().unwrap().to_owned(), began.elapsed())
 }
 
-/// Watches and push streams are like this: once the reply has begun, a pause of either side is nobody's fault.
+/// Watches and push streams are like this: once the reply has begun, pauses of either side are allowed.
 #[test]
 fn a_call_goes_on_while_its_client_or_its_service_is_quiet() {
-    // The client says nothing and the service does; and then the service is silent too.
+    // Only the service sends; then the service is silent too.
     for pauses in [&[100; 9][..], &[0, 1000]] {
         let origin = messages(pauses);
         let listener = "timeout: { body: 300ms }";
@@ -463,14 +463,14 @@ fn a_call_in_which_nothing_passes_for_too_long_is_unavailable() {
     let (status, took) = open_call(&gateway, &[], 0);
     assert_eq!(status, "14");
     assert!(took >= Duration::from_millis(1500) && took < Duration::from_secs(5), "{took:?}");
-    // What the client says counts too.
+    // Data from the client counts too.
     let (status, took) = open_call(&gateway, &[], 10);
     assert_eq!(status, "14");
     assert!(took >= Duration::from_millis(2500), "{took:?}");
     for line in lines(&gateway, 2) {
         assert_eq!((&line["fault"], &line["grpc_status"]), (&"stream_cut".into(), &"14".into()));
     }
-    // And what the service says.
+    // Data from the service counts too.
     let origin = messages(&[400; 6]);
     let gateway = Plain { route, ..Plain::default() }.start(&origin);
     assert_eq!(open_call(&gateway, &[], 0).0, "0");

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use crate::harness::{Gateway, until};
 use crate::telemetry::metric;
 
-/// A service as a process of its own. It ends with the test.
+/// A service in a separate process, which ends with the test.
 struct Service {
     process: Child,
     input: ChildStdin,
@@ -56,7 +56,7 @@ impl Service {
         line.trim().to_owned()
     }
 
-    /// Says something to it, and waits for its answer.
+    /// Sends it a line, and waits for its answer.
     fn tell(&mut self, line: &str) {
         writeln!(self.input, "{line}").unwrap();
         self.line();
@@ -162,7 +162,7 @@ no route UNIMPLEMENTED No route matches this request.
 no key UNAUTHENTICATED Credentials are required.
 gone UNAVAILABLE The upstream cannot be reached.
 ";
-    // Whoever is first to notice that it is late has words of its own.
+    // The text depends on which side notices the deadline first.
     let said: String = said
         .lines()
         .map(|line| match line.strip_prefix("late DEADLINE_EXCEEDED ") {
@@ -173,9 +173,9 @@ gone UNAVAILABLE The upstream cannot be reached.
     assert_eq!(said, expected);
     let left = service.line();
     let left: f64 = left.strip_prefix("left ").expect("the time left").parse().unwrap();
-    // gRPC rounds up what it sends and what it reads.
+    // gRPC rounds up when it sends and when it reads.
     assert!(left > 0.0 && left <= 4.5, "{left}");
-    // The service is told that nobody waits any more; the call that is cancelled may have come before.
+    // The service is notified of the cancellation. The call may have arrived before that.
     while service.line() != "over" {}
 }
 

@@ -1,4 +1,4 @@
-//! gRPC-Web, over both versions of HTTP. What the service does is scripted in HTTP/1.
+//! gRPC-Web over both versions of HTTP. The service is scripted in HTTP/1.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

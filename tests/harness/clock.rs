@@ -50,7 +50,7 @@ fn library() -> PathBuf {
     found.next().expect("libfaketime; scripts/setup.sh installs it")
 }
 
-/// Removes the shared memory and semaphores of the library that a killed process leaves behind.
+/// Removes the shared memory and semaphores that the library of a killed process has left.
 pub(super) fn tidy(process: Pid) {
     for name in ["faketime_shm_", "sem.faketime_sem_"] {
         // Most processes do not use the library.

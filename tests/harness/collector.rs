@@ -21,7 +21,7 @@ pub(crate) struct Collector {
     got: Arc<Mutex<Got>>,
 }
 
-/// What was received so far.
+/// The data received so far.
 #[derive(Default)]
 struct Got {
     spans: Vec<Span>,
@@ -30,14 +30,14 @@ struct Got {
 }
 
 impl Collector {
-    /// Starts a collector that speaks HTTP.
+    /// Starts a collector for OTLP over HTTP.
     pub(crate) fn http() -> Collector {
         Collector::answering_http(
             "HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n",
         )
     }
 
-    /// Starts a collector that speaks HTTP and gives each request the same answer.
+    /// Starts a collector for OTLP over HTTP that gives each request the same answer.
     pub(crate) fn answering_http(answer: &'static str) -> Collector {
         let got: Arc<Mutex<Got>> = Arc::default();
         let keeps = got.clone();
@@ -53,12 +53,12 @@ impl Collector {
         Collector { origin, scheme: "http", got }
     }
 
-    /// Starts a collector that speaks gRPC.
+    /// Starts a collector for OTLP over gRPC.
     pub(crate) fn grpc() -> Collector {
         Collector::answering_grpc("0")
     }
 
-    /// Starts a collector that speaks gRPC and ends each call with the same status.
+    /// Starts a collector for OTLP over gRPC that ends each call with the same status.
     pub(crate) fn answering_grpc(status: &'static str) -> Collector {
         let got: Arc<Mutex<Got>> = Arc::default();
         let keeps = got.clone();

@@ -49,8 +49,8 @@ pub(crate) fn tidegate_with<A: AsRef<std::ffi::OsStr>>(
     Run { code: run.status.code(), stdout: text(run.stdout), stderr: text(run.stderr) }
 }
 
-/// Returns the program that was built for the tests, or the one that `TIDEGATE_PROGRAM` names, such as an old version on which a new test
-/// must fail.
+/// Returns the program that was built for the tests, or the one in `TIDEGATE_PROGRAM`, such as an old version for which a new test must
+/// fail.
 pub(crate) fn program() -> String {
     let built = || env!("CARGO_BIN_EXE_tidegate").to_owned();
     std::env::var("TIDEGATE_PROGRAM").unwrap_or_else(|_| built())

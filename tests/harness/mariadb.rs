@@ -1,4 +1,4 @@
-//! A MariaDB server of a test's own, in a folder of its own.
+//! A MariaDB server of one test, with its own folder.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
@@ -25,7 +25,7 @@ impl MariaDb {
         MariaDb::start_in(tempfile::tempdir().unwrap(), &[])
     }
 
-    /// A server that speaks TLS with this certificate.
+    /// A server with TLS and this certificate.
     #[track_caller]
     pub(crate) fn start_tls(identity: &Identity) -> MariaDb {
         let folder = tempfile::tempdir().unwrap();

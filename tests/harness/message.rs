@@ -1,4 +1,4 @@
-//! One message as it was on the wire.
+//! One message as sent over the wire.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The service behind the gateway, scripted: a test decides what it does with each connection.
+//! A scripted upstream: a test decides what it does with each connection.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::ops::{Deref, DerefMut};
@@ -62,7 +62,7 @@ impl Origin {
         Origin::start(echo)
     }
 
-    /// Speaks TLS. Failed handshakes do not count as connections.
+    /// Starts with TLS. Failed handshakes do not count as connections.
     pub(crate) fn start_tls(
         settings: Arc<ServerConfig>,
         script: impl Fn(&mut Peer) + Send + Sync + 'static,
@@ -70,7 +70,7 @@ impl Origin {
         Origin::start_tls_by(move || settings.clone(), script)
     }
 
-    /// Speaks TLS with separate settings for each connection.
+    /// Starts with TLS, with separate settings for each connection.
     pub(crate) fn start_tls_by(
         settings: impl Fn() -> Arc<ServerConfig> + Send + Sync + 'static,
         script: impl Fn(&mut Peer) + Send + Sync + 'static,

@@ -38,7 +38,7 @@ impl Postgres {
         Postgres::start_in(folder, settings)
     }
 
-    /// Starts a server that speaks TLS with this certificate.
+    /// Starts a server with TLS and this certificate.
     #[track_caller]
     pub(crate) fn start_tls(identity: &Identity) -> Postgres {
         let folder = tempfile::tempdir().unwrap();
@@ -105,7 +105,7 @@ impl Postgres {
         said(psql(self.folder.path(), self.port, statements))
     }
 
-    /// Runs statements in a session that is then kept as it is, possibly in a transaction, until it is dropped.
+    /// Runs statements in a session that is then kept, possibly in a transaction, until it is dropped.
     #[track_caller]
     #[allow(dead_code, reason = "not all suites use it")]
     pub(crate) fn hold(&self, statements: &str) -> Held {

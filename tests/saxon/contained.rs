@@ -1,4 +1,4 @@
-//! Stylesheets that never end, take all there is or are asked too much: each message fails by itself, and the machine goes on.
+//! Stylesheets that never end, exhaust memory or get too many requests: only their messages fail, and the JVM continues.
 
 use std::thread;
 use std::time::Instant;
@@ -74,8 +74,8 @@ fn a_result_without_end_is_cut_at_its_bound() {
     assert_eq!(transform(&gateway, "good", "<a>on</a>").text(), "on");
 }
 
-/// Saxon would write down the stack of each template that a result has passed on its way, which came to many times the message,
-/// and `trace()` what the message holds.
+/// Saxon would log the stack of each template that a result has passed, many times the size of the message, and `trace()` the
+/// content of the message.
 #[test]
 fn what_goes_wrong_writes_nothing_beside_the_log() {
     let origin = Origin::echo();

@@ -51,7 +51,7 @@ fn nothing_outside_the_stylesheet_and_the_message_is_read() {
             )),
         ),
     ];
-    // These find nothing, and say so.
+    // These find nothing, and report that.
     let empty: Vec<(&str, String)> = vec![
         ("there", value(&format!("doc-available('{url}') or unparsed-text-available('{url}')"))),
         (

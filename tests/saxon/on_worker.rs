@@ -13,7 +13,7 @@ const STOPPED: &str = "tidegate_saxon_stopped_total";
 const COUNT: &str =
     "count(for $i in 1 to xs:integer(/a), $j in 1 to xs:integer(/a) return $j[. mod 7 = 3])";
 
-/// Calls itself as deep as a message says, and no call is the last thing that another does.
+/// A recursive template whose depth the message sets, without tail calls.
 const DEEP: &str = "<xsl:output method=\"text\"/>\
     <xsl:template name=\"deep\"><xsl:param name=\"n\" as=\"xs:integer\"/><xsl:variable name=\"below\" as=\"xs:integer\">\
     <xsl:choose><xsl:when test=\"$n = 0\"><xsl:sequence select=\"0\"/></xsl:when><xsl:otherwise><xsl:call-template name=\"deep\">\
@@ -88,7 +88,7 @@ fn a_fast_stylesheet_comes_to_be_run_by_the_worker() {
 fn what_is_slow_all_of_a_sudden_is_stopped_on_the_worker_and_run_elsewhere() {
     let origin = Origin::echo();
     let (count, good) = (value(COUNT), value("string(/a)"));
-    // Of which enough is left for the second run, on a busy machine as well.
+    // Enough time is left for the second run, even on a busy machine.
     let saxon = "saxon: { timeout: 9s, threads: 2 }";
     let gateway = transforming(&origin, saxon, &[("count", &count), ("good", &good)]);
     warm(&gateway, "good", "3");
@@ -96,7 +96,7 @@ fn what_is_slow_all_of_a_sudden_is_stopped_on_the_worker_and_run_elsewhere() {
     thread::scope(|scope| {
         let endless = scope.spawn(|| transform(&gateway, "count", "<a>2000000000</a>"));
         until("it was stopped on the worker", || metric(&gateway, STOPPED) >= Some(1.0));
-        // The worker goes on meanwhile, with this message and with others.
+        // The worker continues meanwhile, with this message and with others.
         let (mut wire, before) = (gateway.wire(), on_workers(&gateway));
         until("others are run there as before", || {
             for number in 0..100 {
@@ -109,7 +109,7 @@ fn what_is_slow_all_of_a_sudden_is_stopped_on_the_worker_and_run_elsewhere() {
         assert_eq!(reply.status(), 500);
         assert!(reply.text().contains("took longer than 9s"), "{}", reply.text());
     });
-    // Twice: once there, and once at its deadline. It stays away from workers for a time, and is right as before.
+    // Twice: once on the worker, and once at its deadline. It is not run on workers for a while, and still gives the right result.
     until("both were stopped", || metric(&gateway, STOPPED) >= Some(2.0));
     let before = on_workers(&gateway);
     let mut wire = gateway.wire();
@@ -155,7 +155,7 @@ fn deep_recursion_on_a_worker_ends_like_any_other() {
         let said = reply.text();
         match reply.status() {
             200 => assert_eq!(said, (depth + 1).to_string()),
-            // To go so deep and all the way back takes a slow machine too long.
+            // Such a depth takes too long on a slow machine.
             _ => assert!(
                 said.contains("calls itself too deeply") || said.contains("took longer than 3s"),
                 "{depth}: {said}"

@@ -3,13 +3,13 @@
 use super::*;
 use crate::harness::{tidegate_with, until};
 
-/// The output of `check` about a route with this policy, beside these other keys.
+/// The output of `check` for a route with this policy and these additional keys.
 #[track_caller]
 fn checked(more: &str, policy: &str, files: &[(&str, &str)]) -> (Option<i32>, String) {
     checked_with(&[], more, policy, files)
 }
 
-/// The same, with variables in its environment.
+/// The same, with environment variables.
 #[track_caller]
 fn checked_with(
     variables: &[(&str, &str)],
@@ -63,7 +63,7 @@ fn check_says_what_is_missing_and_what_to_do() {
     assert_eq!(code, Some(0), "{text}");
 }
 
-/// Java would end the process, with a word of its own and none about the configuration.
+/// Java would end the process with its own message, which does not mention the configuration.
 #[test]
 fn a_machine_that_gives_up_is_a_complaint() {
     let text = sheet("");
@@ -74,7 +74,7 @@ fn a_machine_that_gives_up_is_a_complaint() {
     assert!(text.contains("it needs Saxon") && text.contains("it gave up"), "{text}");
 }
 
-/// As clients of the reference system compare them; its places are the operator's.
+/// In the format that clients of the reference system compare. Places are only for operators.
 #[test]
 fn clients_are_told_of_a_stylesheet_in_saxons_words() {
     let unknown =

@@ -100,7 +100,7 @@ const TREES: &[&str] = &[
     "<array><p:x xmlns:p='p'/></array>",
 ];
 
-/// Compares the replies of the routes `ours-N` and `saxon-N` to each of these bodies.
+/// Compares the replies of the routes `ours-N` and `saxon-N` for each of these bodies.
 #[track_caller]
 fn compare(pairs: &[[String; 2]], content_type: &str, bodies: &[String]) -> usize {
     let origin = Origin::echo();
@@ -177,7 +177,7 @@ fn json_is_read_and_written_as_saxon_does() {
     assert!(good >= 2, "{good}");
 }
 
-/// A message whose markup is known is told with its own texts.
+/// A message with known markup is reported with its own texts.
 #[test]
 fn the_same_markup_is_told_with_other_texts() {
     let origin = Origin::echo();

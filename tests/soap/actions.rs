@@ -1,4 +1,4 @@
-//! Actions where the description has none, or where there is no description.
+//! Actions if the description has none, or if there is no description.
 
 use super::wrong::checked;
 use super::*;
@@ -44,7 +44,7 @@ fn an_operation_without_an_action_refuses_every_one() {
                 "optional" => assert_eq!(reply.text(), "ok"),
                 _ => assert_fault(&reply, "Client", STEP, &format!("{INTRO}{none}")),
             }
-            // In SOAP 1.2 the same, with the prefix that the WSDL has for it.
+            // The same in SOAP 1.2, with the prefix that the WSDL uses for it.
             let twelve = envelope(SOAP_12, &operation("Add", "5", "7"));
             let lines = "Content-Type: application/soap+xml; action=\"\"\r\n";
             let said = post_to(&gateway, "/", lines, &twelve).text();

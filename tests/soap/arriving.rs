@@ -1,4 +1,4 @@
-//! Requests that come in pieces: a fault in the beginning is told before the end.
+//! Requests that arrive in pieces: a fault at the beginning is reported before the end.
 
 use super::*;
 
@@ -66,7 +66,7 @@ fn a_message_in_pieces_is_judged_as_one_at_once() {
         }
         assert_eq!(wire.read_reply().text(), expected);
     }
-    // The action is looked at when the message is whole.
+    // The action is checked when the message is complete.
     let mut wire = gateway.wire();
     let (first, rest) = good.split_at(100);
     wire.send(format!("{}{first}", head(good.len())));

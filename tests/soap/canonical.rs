@@ -1,4 +1,4 @@
-//! The native engine's output on routes whose users know libxslt behind Kong's plugins: byte for byte.
+//! The native engine's output for users who know libxslt from Kong's plugins: it is equal byte for byte.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Messages that make a schema costly: by patterns, constraints within one another, IDs. A message has one budget of
-//! each.
+//! Messages that make validation expensive: patterns, nested constraints, IDs. Each message has one budget for each
+//! of them.
 
 use super::*;
 
@@ -13,7 +13,7 @@ const SCHEMA: &str = r#"<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" t
   </xs:sequence></xs:complexType></xs:element>
 </xs:schema>"#;
 
-/// A message of so many texts of each kind.
+/// A message with this many texts of each kind.
 fn message(long: usize, short: usize) -> String {
     let long = format!("<long>{}b</long>", "a".repeat(2_500)).repeat(long);
     let short = format!("<short>{}</short>", "b".repeat(20) + "a" + &"b".repeat(20)).repeat(short);
@@ -35,7 +35,7 @@ fn patterns_have_one_budget_for_a_message() {
     assert_eq!(origin.requests().len(), 3);
 }
 
-/// Elements within one another, each of which wants the keys below it to be different; IDs and references to them.
+/// Nested elements, each of which requires different keys below it; IDs and references to them.
 const KEYS: &str = r#"<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="urn:p" xmlns="urn:p" elementFormDefault="qualified">
   <xs:element name="m"><xs:complexType><xs:choice minOccurs="0" maxOccurs="unbounded">
     <xs:element ref="m"/>

@@ -1,4 +1,5 @@
-//! Descriptions as found in the world: they are judged by the parts that messages and actions need; other broken references warn.
+//! Descriptions found in practice: only the parts that messages and actions need are checked; other broken references cause
+//! warnings.
 
 use super::wrong::checked;
 use super::*;
@@ -125,7 +126,7 @@ fn what_is_needed_stops_the_configuration_all_the_same() {
 #[test]
 fn descriptions_are_included_and_imported_by_file_and_by_http() {
     let origin = Origin::saying("ok");
-    // The names that the second uses stand in the first, whose own references lead nowhere.
+    // The names that the second one uses are in the first, whose own references are broken.
     let parts = [
         (wsdl(&[TYPES, PORT_TYPE]), wsdl(&["IMPORT", BINDING, SERVICE])),
         (wsdl_2(&[TYPES_2, INTERFACE, BINDING_2]), wsdl_2(&["<include location=\"LOCATION\"/>"])),
@@ -153,7 +154,7 @@ fn descriptions_are_included_and_imported_by_file_and_by_http() {
             assert_serves(&gateway_to(&origin.url(), &route, files), &main);
         }
     }
-    // Without its imports, the rest leads nowhere.
+    // Without its imports, the other references are broken.
     let main = wsdl(&["<w:import namespace=\"urn:t\" location=\"part.wsdl\"/>", TYPES, BINDING]);
     let part = wsdl(&[MESSAGE, PORT_TYPE]);
     let files: &[(&str, &str)] = &[("main.wsdl", &main), ("part.wsdl", &part)];

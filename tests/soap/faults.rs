@@ -91,7 +91,7 @@ fn version_1_2_needs_its_schema() {
     for keys in ["", r#", versions: ["1.1"]"#] {
         let route = format!("errors: kong, policies: [{{ soap: {{ verbose: true {keys} }} }}]");
         let gateway = gateway(&origin, &route);
-        // The envelope decides, whatever the head says.
+        // The envelope decides, whatever the headers contain.
         for reply in [post(&gateway, &message), post_12(&gateway, &message)] {
             assert_eq!(reply.text(), refused);
             assert_eq!(reply.status(), 500);
@@ -137,7 +137,7 @@ fn the_action_has_to_be_the_operations() {
             .1
             .contains("should be 'http://tempuri.org/Add' and not 'urn:x'")
     );
-    // Multiply does not say that it needs one.
+    // Multiply does not require one.
     assert_eq!(post(&gateway, &envelope(SOAP_11, &operation("Multiply", "1", "2"))).text(), "ok");
     let twelve = envelope(SOAP_12, &operation("Add", "5", "7"));
     for (value, status) in
@@ -207,7 +207,7 @@ fn a_stylesheets_envelope_does_not_say_how_the_client_speaks() {
     let bad = operation("Add", "x", "7");
     let reply = post(&gateway, &envelope(SOAP_11, &bad));
     assert_eq!((reply.status(), reply.get("content-type")), (500, Some("text/xml; charset=utf-8")));
-    // Its own envelope does, whatever its head says.
+    // Its own envelope decides, whatever its headers contain.
     let reply = post(&gateway, &envelope(SOAP_12, &bad));
     let content_type = Some("application/soap+xml; charset=utf-8");
     assert_eq!((reply.status(), reply.get("content-type")), (500, content_type));
@@ -295,7 +295,7 @@ fn the_gateways_own_errors_are_faults_with_their_status() {
         assert_eq!(reply.text(), kong_11(code, text, &message, backend));
         assert_eq!(reply.status(), status);
     }
-    // In the default form too, in the version the head names.
+    // Also in the default format, in the version that the headers specify.
     let gateway = gateway_to(&closed, soap, &[]);
     let reply = post_12(&gateway, &add().replace(SOAP_11, SOAP_12));
     assert_eq!(reply.status(), 500, "1.2 has no schema here");
@@ -333,7 +333,7 @@ fn a_stylesheet_that_fails_names_its_step() {
 #[test]
 fn an_action_may_be_missing_where_it_is_optional_and_never_wrong() {
     let origin = Origin::saying("ok");
-    // A namespace without a slash, whose default action has points; in-only has none.
+    // A namespace without a slash, whose default action uses colons; in-only operations have none.
     let wsdl = r#"<description xmlns="http://www.w3.org/ns/wsdl" xmlns:t="urn:t" targetNamespace="urn:t">
 <types><xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="urn:t"><xs:element name="Sub" type="xs:int"/></xs:schema></types>
 <interface name="I"><operation name="Sub" pattern="http://www.w3.org/ns/wsdl/in-opt-out"><input messageLabel="In" element="t:Sub"/></operation></interface></description>"#;

@@ -1,4 +1,4 @@
-//! Definitions that are URLs themselves, and those that expire: fetched beside the requests, the last good one kept.
+//! Definitions given by URL, and those that expire: fetched in the background, with the last good one kept.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ impl Shelf {
         self.0.lock().unwrap().remove(path).expect("a document");
     }
 
-    /// Serves the documents that are there, and 404 for the rest.
+    /// Serves the existing documents, and 404 for others.
     fn serve(&self) -> Origin {
         let shelf = self.clone();
         Origin::start(move |peer| {
@@ -105,7 +105,7 @@ fn a_stylesheet_that_cannot_be_had_is_a_fault_of_its_step() {
     let message = format!("Failed to locate a schema at location '{}/none.xsl'", sheets.url());
     let none = gateway("/none.xsl");
     assert_fault(&post(&none, "<a/>"), "Server", step, &message);
-    // It is tried again, and serves as soon as it is there.
+    // The fetch is retried, and the definition is used as soon as it exists.
     shelf.put("/none.xsl", saying("1.0", "<n>1</n>", ""));
     until("it is there", || post(&none, "<a/>").text().ends_with("<n>1</n>"));
     let reply = post(&gateway("/later.xsl"), "<a/>").text();

@@ -1,4 +1,4 @@
-//! The gateway's own errors on a route over XML, in Kong's layouts: each keeps its status, and says it as the client speaks.
+//! The gateway's own errors on a route with XML policies, in Kong's layouts: each keeps its status, in the client's format.
 
 use super::*;
 use crate::harness::until;

@@ -29,7 +29,7 @@ fn xml(body: &str) -> Vec<u8> {
     answer(200, "Content-Type: text/xml\r\n", body.as_bytes())
 }
 
-/// A gateway with these keys of `soap` beside `schema: main.xsd`.
+/// A gateway with these keys of `soap` in addition to `schema: main.xsd`.
 fn holding(origin: &Origin, keys: &str, files: &[(&str, &str)]) -> Gateway {
     let route = format!("errors: kong, policies: [{{ soap: {{ verbose: true, {keys} }} }}]");
     gateway_to(&origin.url(), &route, files)
@@ -252,7 +252,7 @@ fn a_definition_is_compiled_once_for_all_and_anew_only_where_it_changed() {
     assert_eq!(ask("/b/", &number(10)).text(), "ok");
     assert_eq!(counted(&gateway, COMPILATIONS, &[GOOD, "main.xsd"]), 2);
     assert_eq!(counted(&gateway, COMPILATIONS, &[GOOD, "other.wsdl"]), 1);
-    // One that breaks it is a complaint, and the last good one goes on.
+    // An invalid one causes a complaint, and the last good one stays in use.
     gateway.put("types.xsd", "<none/>");
     gateway.wait_for_log("main.xsd:1:");
     assert_eq!(ask("/a/", &number(10)).text(), "ok");
@@ -261,7 +261,7 @@ fn a_definition_is_compiled_once_for_all_and_anew_only_where_it_changed() {
 #[test]
 fn an_import_without_a_location_is_found_by_its_namespace() {
     let origin = Origin::saying("ok");
-    // Schemas of one description find one another anyway.
+    // Schemas of one description are always visible to one another.
     let wsdl = format!(
         "<wsdl:definitions xmlns:wsdl=\"http://schemas.xmlsoap.org/wsdl/\" targetNamespace=\"urn:w\"><wsdl:types>{}{}</wsdl:types></wsdl:definitions>",
         main_schema(None),
@@ -339,7 +339,7 @@ fn descriptions_are_put_together_from_those_they_import() {
         assert_eq!(post(&gateway, &good).text(), "ok");
     }
     assert_eq!(post(&gateway, &of_other(10)).status(), 500);
-    // As Kong without its key: the imports are as if they were not there.
+    // As in Kong without its key, imports are ignored.
     let keys = format!("schema: \"{}\", wsdl_imports: false", schema.display());
     let gateway = holding(&origin, &keys, &[]);
     assert_eq!(post(&gateway, &number(9)).text(), "ok");

@@ -33,7 +33,7 @@ fn calls_are_counted_and_logged_by_operation_and_fault() {
         assert_eq!(call(&gateway, "Add", "5"), 200);
     }
     assert_eq!(call(&gateway, "Add", "five"), 500);
-    // The service answers a division by zero with a fault of its own.
+    // The service answers a division by zero with its own fault.
     let zero = envelope(SOAP_11, &operation("Divide", "5", "0"));
     assert_eq!(post_to(&gateway, "/ws", "Content-Type: text/xml\r\n", &zero).status(), 500);
     // Names that clients make up are one.
@@ -128,7 +128,7 @@ fn a_compressed_fault_of_the_service_is_counted_as_one() {
     let reply = post(&gateway, &add());
     assert_eq!((reply.status(), &reply.body[..]), (500, &coded[..]));
     until("it is counted", || counted(&gateway, CALLS, &["fault=\"server\""]) == 1);
-    // A body that is not gzip goes on all the same.
+    // A body that is not gzip is forwarded nevertheless.
     let origin = Origin::answering(answer(500, lines, b"\x1f\x8b no gzip"));
     let gateway = counting(&origin.url(), "{ soap: { schema: calculator.wsdl } }");
     assert_eq!(&post(&gateway, &add()).body[..], b"\x1f\x8b no gzip");

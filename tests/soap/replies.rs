@@ -47,7 +47,7 @@ fn a_reply_is_held_to_the_wsdl() {
     assert_eq!((reply.status(), reply.text()), (500, fault));
 }
 
-/// For any fault of a reply: a client that could mend it would not find it.
+/// The same for any fault of a reply, since the client could not correct it.
 #[test]
 fn a_refused_reply_is_the_servers_fault_whoever_refuses_it() {
     let files: &[(&str, &str)] =
@@ -137,7 +137,7 @@ fn deflate_is_what_kong_refuses() {
     let fault = kong_11("Client", "Response - General process failed", message, Some(200));
     assert_eq!((reply.status(), reply.text()), (500, fault.clone()));
     assert_eq!(reply.get("content-encoding"), None);
-    // For each policy that looks into it.
+    // For each policy that reads it.
     for policies in [
         "{ xslt: { on: response, stylesheet: kong-result.xsl, verbose: true } }",
         "{ soap: { schema: calculator.wsdl, validate: [response], verbose: true } }, { xslt: { on: response, stylesheet: kong-result.xsl, verbose: true } }",
@@ -145,7 +145,7 @@ fn deflate_is_what_kong_refuses() {
         let gateway = gateway(&origin, &format!("errors: kong, policies: [{policies}]"));
         assert_eq!(post(&gateway, &add()).text(), fault, "{policies}");
     }
-    // A body in another coding than its head says is the server's fault.
+    // A body in another coding than its headers specify is a fault of the server.
     let broken = Origin::answering(answer(200, &lines.replace("deflate", "gzip"), b"no gzip"));
     let xslt = "errors: kong, policies: [{ xslt: { on: response, stylesheet: kong-result.xsl, verbose: true } }]";
     let fault = kong_11(

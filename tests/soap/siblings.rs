@@ -22,7 +22,7 @@ fn element(name: &str, of: &str) -> String {
     format!(r#"<x:element name="{name}" type="{of}"/>"#)
 }
 
-/// An element in which one of another namespace stands.
+/// An element that contains one of another namespace.
 fn wrap(process: &str) -> String {
     format!(
         r###"<x:element name="Wrap"><x:complexType><x:sequence><x:any namespace="##other" processContents="{process}"/></x:sequence></x:complexType></x:element>"###
@@ -158,7 +158,7 @@ fn what_siblings_share_is_found_however_they_are_split() {
     };
     let own = schema("urn:t", &element("Add", "t:Small"));
     for schemas in [
-        // Two of the imported namespace, which know nothing of one another.
+        // Two of the imported namespace, which do not refer to one another.
         vec![
             adding(IMPORT),
             schema("urn:u", &element("B", "x:int")),

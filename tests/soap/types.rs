@@ -39,7 +39,7 @@ fn the_type_of_what_the_body_holds_is_none_of_the_envelopes_business() {
         (&typed, envelope(SOAP_11, &derived)),
         (&typed, with_header(&format!("<t:h {XSI} xsi:type=\"t:H\"/>"), &derived)),
     ] {
-        // As it arrives, and as one of which the like has been seen.
+        // As a first message, and as one similar to earlier ones.
         for _ in 0..3 {
             let reply = post(gateway, &message);
             assert_eq!((reply.status(), reply.text()), (200, "ok".to_owned()), "{message}");

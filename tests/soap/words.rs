@@ -157,7 +157,7 @@ const CASES: &[(&str, &str)] = &[
     ),
     (
         "<keyed><k i='1' r='9'/><k i='2' r='3'/><k i='3' r='7'/><k i='4' r='8'/></keyed>",
-        // Of several the one that comes first by its text.
+        // If there are several, the first one in text order.
         "keyed 1877 {urn:a}keyed': No match found for key-sequence ['7'] of keyref '{urn:a}R'.",
     ),
     ("<wild x='1'/>", "wild 1867 {urn:a}wild', attribute 'x': The attribute 'x' is not allowed."),

@@ -81,7 +81,7 @@ fn a_body_holds_one_element() {
     for other in &own[..3] {
         passes(&kong, XML, envelope(SOAP_11, &format!("{good}{other}")).as_bytes());
     }
-    // In two bodies, where nobody holds the envelope to a schema.
+    // In two bodies, without a schema for the envelope.
     let loose = gateway(
         &origin,
         &held("", ", envelope: off").replace("versions: [\"1.1\", \"1.2\"], ", ""),
@@ -90,7 +90,7 @@ fn a_body_holds_one_element() {
     let twice = body.replace("</soap:Body>", "</soap:Body><soap:Body><Evil/></soap:Body>");
     passes(&loose, XML, body.as_bytes());
     refused(&loose, XML, twice.as_bytes(), "Found an element of SOAP behind");
-    // Without a schema there is nothing to hold them to.
+    // Without a schema, they are not validated.
     let free = gateway(&origin, "policies: [{ soap: {} }]");
     passes(&free, XML, envelope(SOAP_11, &format!("{good}<Evil/>")).as_bytes());
 }

@@ -160,7 +160,7 @@ fn what_cannot_be_fetched_or_counted_is_complained_about() {
         let plain = said.replace('"', "`");
         assert!(said_all.contains(said) || said_all.contains(&plain), "{policies}: {said_all}");
     }
-    // With `fetch` the result of the compilation is not known yet.
+    // With `fetch`, the definition was not compiled yet.
     let said = complaints("policies: [{ soap: { schema: main.xsd, fetch: {} } }]", files);
     assert!(!said.contains("main.xsd:"), "{said}");
 }
@@ -248,7 +248,7 @@ fn a_client_is_told_what_is_wrong_and_not_where_files_are() {
     }
 }
 
-/// The log has it: hosts behind the gateway and the content of their URLs are not a client's business.
+/// Only the log has it: hosts of upstreams and the content at their URLs are not shown to clients.
 #[test]
 fn a_client_is_not_told_what_a_stylesheet_asked_for() {
     let asks = "<xsl:stylesheet version=\"1.0\" xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\"><xsl:template match=\"/\"><xsl:copy-of select=\"document('http://inner.corp/x?token=SECRET')\"/></xsl:template></xsl:stylesheet>";
@@ -258,7 +258,7 @@ fn a_client_is_not_told_what_a_stylesheet_asked_for() {
     assert!(!text.contains("inner.corp") && !text.contains("SECRET"), "{text}");
 }
 
-/// As clients of the reference system compare them; whoever mends a stylesheet has its lines from `check` and the log.
+/// In the format that clients of the reference system compare. Lines of a stylesheet are in `check` and the log.
 #[test]
 fn a_stylesheet_is_told_in_the_words_of_libxml2_and_libxslt() {
     let later = RENAME.replace("version=\"1.0\" xmlns", "version=\"2.0\" xmlns");
@@ -353,7 +353,7 @@ fn what_a_definition_names_and_cannot_be_used_is_told() {
         let route = format!("soap: {{ schema: {file}, verbose: true }}");
         assert_eq!(told(&route, files), said, "{file}");
     }
-    // By the configuration's own name for it, wherever the file is.
+    // With the name in the configuration, wherever the file is.
     let mapped = schema("http://h.test/t.xsd");
     let files: &[(&str, &str)] = &[("mapped.xsd", &mapped), ("text.xsd", "no xml")];
     let route = "soap: { schema: mapped.xsd, imports: { \"http://h.test/t.xsd\": text.xsd }, verbose: true }";

@@ -2,7 +2,7 @@
 
 use super::{answering, mirror, offering, post, sent, wrong};
 
-/// JSON, and its XML within `<Order>`. The service sends it back, and it has to come back the same.
+/// JSON, and the corresponding XML within `<Order>`. The service returns it, and the JSON has to be the same.
 pub(super) const VALUES: &[(&str, &str)] = &[
     (r#"{"number":1}"#, "<n0:number>1</n0:number>"),
     (
@@ -76,7 +76,7 @@ pub(super) const VALUES: &[(&str, &str)] = &[
     ),
 ];
 
-/// The start tag has the namespaces of all that can stand below; the order's own attributes follow.
+/// The start tag declares the namespaces of all possible content; the order's own attributes follow.
 fn inside(xml: &str) -> &str {
     let rest = xml.strip_prefix("<n0:Order").and_then(|rest| rest.strip_suffix("</n0:Order>"));
     let rest = rest.unwrap_or_else(|| panic!("{xml}"));

@@ -182,7 +182,7 @@ fn jtl(file: &Path, warm_up: Duration) -> anyhow::Result<ExitCode> {
 
 fn agent(listen: SocketAddr, is_public: bool) -> anyhow::Result<ExitCode> {
     let say = |line: &str| {
-        // If its output is closed, it serves all the same.
+        // If its output is closed, it still serves.
         drop(writeln!(io::stdout(), "{line}"));
     };
     generator::serve_agent(

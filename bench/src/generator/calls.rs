@@ -1,6 +1,6 @@
 //! Calls over HTTP/2, plain or unary gRPC: a constant number at once. Each reply must have the message of its call.
 //!
-//! Owns the connections and what is under way on each. It runs on one thread with one epoll.
+//! Owns the connections and the requests in progress on each. It runs on one thread with one epoll.
 
 use std::io;
 use std::sync::Arc;
@@ -221,7 +221,7 @@ impl Client {
         Client { link: None, slots, ready, at: Duration::ZERO }
     }
 
-    /// Ends the connection: what was under way on it is an error, and so is a connection on which nothing was.
+    /// Ends the connection. Requests in progress count as errors; if there are none, the connection does.
     fn fail(&mut self, kind: ErrorKind, shared: &mut Shared) {
         let begun = self.link.take().is_some_and(|link| link.session.has_begun());
         let calls: Vec<Call> = self.slots.iter_mut().filter_map(|slot| slot.call.take()).collect();

@@ -79,7 +79,7 @@ impl SampleLog<'_> {
 }
 
 impl ErrorKind {
-    /// As it stands in logs.
+    /// The name in logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

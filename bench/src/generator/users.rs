@@ -111,7 +111,7 @@ struct Presence {
 
 const SCRATCH_BYTES: usize = 256 << 10;
 const EVENTS_MAX: usize = 1024;
-/// How often the ramp and the timeouts are looked at.
+/// The interval of checks of the ramp and the timeouts.
 const TICK: Duration = Duration::from_millis(5);
 /// The pause after connections that failed grows to this, so that a target that is gone is not asked all the time.
 const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(1);

@@ -11,7 +11,7 @@ pub(super) fn encode(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>> 
     let row_bytes = width as usize * 3;
     anyhow::ensure!(
         row_bytes > 0 && pixels.len() == row_bytes * height as usize,
-        "not so many pixels"
+        "too many pixels"
     );
     let mut compressor = ZlibEncoder::new(Vec::new(), Compression::default());
     for row in pixels.chunks(row_bytes) {

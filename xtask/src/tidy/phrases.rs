@@ -1,4 +1,4 @@
-//! Phrases that are not idiomatic English, in comments, messages and documents.
+//! Phrases that are not plain English, in comments, messages and documents.
 
 use super::{Complaint, Text};
 
@@ -24,6 +24,78 @@ const PHRASES: &[Phrase] = &[
         instead: "write `are not`, or `must be`",
         unless_after: &["there", "where"],
         unless_before: IDIOMS,
+    },
+    Phrase {
+        words: "so many",
+        instead: "write `this many`, `several`, or the limit",
+        unless_after: &[],
+        unless_before: &[],
+    },
+    Phrase {
+        words: "whoever",
+        instead: "name the client, caller or operator",
+        unless_after: &[],
+        unless_before: &[],
+    },
+    Phrase {
+        words: "is looked at",
+        instead: "write `is checked`, `is read` or `is parsed`",
+        unless_after: &[],
+        unless_before: &[],
+    },
+    Phrase {
+        words: "are looked at",
+        instead: "write `are checked`, `are read` or `are parsed`",
+        unless_after: &[],
+        unless_before: &[],
+    },
+    Phrase {
+        words: "worth a look",
+        instead: "say what is checked and when",
+        unless_after: &[],
+        unless_before: &[],
+    },
+    Phrase {
+        words: "for ever",
+        instead: "write `without end` or `permanently`",
+        unless_after: &[],
+        unless_before: &[],
+    },
+    Phrase {
+        words: "under way",
+        instead: "write `in progress`",
+        unless_after: &[],
+        unless_before: &[],
+    },
+    Phrase {
+        words: "all the same",
+        instead: "write `nevertheless` or `anyway`",
+        unless_after: &[],
+        unless_before: &[],
+    },
+    Phrase {
+        words: "as it stands",
+        instead: "write `unchanged`",
+        unless_after: &[],
+        unless_before: &[],
+    },
+    Phrase {
+        words: "news of",
+        instead: "name the events or changes",
+        unless_after: &[],
+        unless_before: &[],
+    },
+    Phrase {
+        words: "what of that",
+        instead: "name the part",
+        unless_after: &[],
+        unless_before: &[],
+    },
+    Phrase {
+        words: "nor is",
+        instead: "write `and neither is`",
+        unless_after: &[],
+        unless_before: &[],
     },
 ];
 
@@ -60,14 +132,21 @@ impl Phrase {
         line.match_indices(self.words).any(|(at, _)| {
             let (before, rest) = line.split_at(at);
             let rest = rest.get(self.words.len()..).unwrap_or_default();
-            let Some(after) = rest.strip_prefix(' ') else { return false };
+            if rest.starts_with(is_of_a_word) || before.ends_with(is_of_a_word) {
+                return false;
+            }
+            let after = rest.trim_start();
             let last = before.trim_end().rsplit(|c: char| !c.is_alphanumeric()).next();
             let next = after.split(|c: char| !c.is_alphanumeric()).next();
-            before.ends_with(' ')
-                && !last.is_some_and(|word| self.unless_after.contains(&word))
+            !last.is_some_and(|word| self.unless_after.contains(&word))
                 && !next.is_some_and(|word| self.unless_before.contains(&word))
         })
     }
+}
+
+/// Names of tests and of fields are not checked, so an underscore belongs to a word.
+fn is_of_a_word(character: char) -> bool {
+    character.is_alphanumeric() || character == '_'
 }
 
 #[cfg(test)]
@@ -80,7 +159,14 @@ mod tests {
 
     #[test]
     fn phrases_are_found_where_they_are_not_idiomatic() {
-        for line in ["`a b` is no name", "bytes that are no text", "What is no key is a value"] {
+        let unidiomatic = [
+            "`a b` is no name",
+            "bytes that are no text",
+            "What is no key is a value",
+            "Of those, so many begin at once.",
+            "it runs for ever",
+        ];
+        for line in unidiomatic {
             assert_eq!(found(line), 1, "{line}");
         }
         let idiomatic = [
@@ -91,6 +177,8 @@ mod tests {
             "the list is none",
             "where there are no keys",
             "ZEIS NO",
+            "forever is one word",
+            "rate_limit::whoever_asks",
         ];
         for line in idiomatic {
             assert_eq!(found(line), 0, "{line}");

@@ -214,7 +214,7 @@ kinds! {
     /// A policy needs a service to decide, such as an issuer of tokens, and cannot reach it.
     PolicyUnavailable => 503, Gateway, Warn, Unavailable, "policy_unavailable", "The request cannot be decided at the moment.";
     /// The route or operation is at its `concurrency`, too many passwords are being checked, or too many messages of a `script` take long.
-    Busy => 503, Gateway, Info, Unavailable, "busy", "Too many requests are under way.";
+    Busy => 503, Gateway, Info, Unavailable, "busy", "Too many requests are in progress.";
     /// The upstream's reply is larger than a policy may buffer.
     ReplyTooLarge => 502, Upstream, Warn, Unavailable, "reply_too_large", "The upstream's reply is too large.", synapse 101_510;
     /// The upstream's reply is an event stream, and a policy needs to buffer the whole reply.

@@ -1,4 +1,4 @@
-//! From a listening socket to a connection that speaks HTTP: limits, the PROXY header, TLS, and which HTTP it is.
+//! From a listening socket to an HTTP connection: limits, the PROXY header, TLS, and the version of HTTP.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,15 +18,15 @@ use crate::h1::H1;
 use crate::worker::Worker;
 use crate::{descriptors, h2, proxy_protocol};
 
-/// One client connection, as far as HTTP is concerned.
+/// The parts of a client connection that the HTTP code uses.
 pub(crate) struct Connection {
     pub(crate) worker: Rc<Worker>,
     pub(crate) permit: Permit,
     pub(crate) caller: Rc<Caller>,
 }
 
-/// The wait of a listener for which the system has no descriptors. Short enough that a freed one is taken at
-/// once, long enough not to spin.
+/// The pause after accepting failed because there are no descriptors. It is short enough to use a freed one at once,
+/// and long enough not to spin.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Accepts until the listener closes.
@@ -59,7 +59,7 @@ pub(crate) async fn run(
                 Some(permit) => {
                     drop(kit::spawn(connection(worker.clone(), permit, socket, peer)));
                     if descriptors::are_taken() {
-                        // The connection whose place it has frees its descriptor first.
+                        // The connection that gave up its place has to free its descriptor first.
                         tokio::task::yield_now().await;
                     }
                 }
@@ -74,8 +74,8 @@ pub(crate) async fn run(
     }
 }
 
-/// The life of a connection. What it needs to begin is boxed and gone once it has begun: most of its life it waits, and the future
-/// of that is small.
+/// The life of a connection. The state needed only at its start is boxed and dropped, so that the future of a waiting connection
+/// is small.
 fn connection(
     worker: Rc<Worker>,
     permit: Permit,
@@ -103,14 +103,14 @@ fn connection(
     }
 }
 
-/// A connection that speaks HTTP.
+/// A connection whose HTTP version is known.
 struct HttpConnection {
     wire: Wire,
     connection: Connection,
     http2: bool,
 }
 
-/// Brings a connection to where HTTP begins; none where it is refused.
+/// Prepares a connection for HTTP. None if it is refused.
 async fn begin(
     worker: Rc<Worker>,
     mut permit: Permit,
@@ -140,8 +140,8 @@ async fn begin(
     None
 }
 
-/// A client that says something wrong is worth a line to whoever asks why it cannot connect. One that comes and goes is a
-/// balancer's health check.
+/// Logs a refused connection at debug level, for operators who search for the cause. A client that closes without sending
+/// anything is a health check of a load balancer, and is not logged.
 fn log_refused(listener: &str, peer: SocketAddr, why: &io::Error) {
     if why.kind() == io::ErrorKind::InvalidData {
         let why = tls::failure(why, tls::Peer::Client);
@@ -206,7 +206,7 @@ mod tests {
         size_of::<F>()
     }
 
-    /// The memory that a connection holds while it waits for a request, of which thousands do: `idle-5000` of `make bench-peers`.
+    /// The memory of a connection that waits for a request. Thousands do: `idle-5000` of `make bench-peers`.
     #[test]
     fn a_connection_that_waits_is_small() {
         let (future, own, client) =

@@ -1,5 +1,5 @@
-//! Calls of gRPC that have to leave, with a reply that has begun or before that. A call goes on, since nobody knows whether its end is
-//! near; what has not ended when its drain is over ends with a status.
+//! Calls of gRPC that have to end, before or after their reply has begun. A call continues at first, since it may be about to end. If
+//! it has not ended when the drain is over, it ends with a status.
 
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -16,10 +16,10 @@ use crate::accept::Connection;
 use crate::pace::BodyProgress;
 use crate::stream_lifetime::StreamLifetime;
 
-/// The lifetime of an exchange that may be a call. It begins when a call has to wait for its reply.
+/// The lifetime of an exchange that may be a call. It starts when a call has to wait for its reply.
 pub(crate) struct CallLifetime<'c> {
     connection: &'c Connection,
-    /// How the rest of the request's body gets on, if there is one.
+    /// The progress of the request's body, if there is one.
     progress: OnceCell<BodyProgress>,
     begun: OnceCell<Rc<StreamLifetime>>,
 }
@@ -29,10 +29,10 @@ impl CallLifetime<'_> {
         CallLifetime { connection, progress: OnceCell::new(), begun: OnceCell::new() }
     }
 
-    /// The request has a body that is still coming.
+    /// Notes that the request's body is still arriving.
     pub(crate) fn begin_body(&self, progress: Option<BodyProgress>) {
         if let Some(progress) = progress {
-            // Harmless: there is one body.
+            // Harmless: there is only one body.
             let _first = self.progress.set(progress);
         }
     }
@@ -63,8 +63,7 @@ struct CallBody {
     end: Rc<GrpcEnd>,
 }
 
-/// Makes a call end by a status where it would be cut, and gives what its reply asks. Other replies without an announced end stay as they
-/// are.
+/// Makes a call end with a status instead of a reset, and returns its lifetime. Other replies without an announced end do not change.
 pub(crate) fn end_by_status(
     reply: &mut Reply,
     account: &Account,

@@ -1,5 +1,5 @@
-//! The client's side of an HTTP/1 connection: what has been read and not used yet, and the body being read.
-//! Shared between the connection's loop and the body of its current request, which reads from the same stream.
+//! The client's side of an HTTP/1 connection: bytes that were read but not used yet, and the current request's body.
+//! The connection's loop and that body share it, since both read from the same stream.
 
 use std::cell::RefCell;
 use std::io;
@@ -21,7 +21,7 @@ use crate::pace::{BodyProgress, Pace};
 /// A connection's state, shared within its task.
 pub(crate) type ClientHandle = Rc<SharedClient>;
 
-/// The state itself, which is also where an upstream's interim replies go.
+/// The state itself. An upstream's interim replies are passed to it too.
 pub(crate) struct SharedClient(RefCell<Client>);
 
 impl SharedClient {
@@ -40,51 +40,51 @@ impl Deref for SharedClient {
 
 pub(crate) struct Client {
     pub(crate) wire: Wire,
-    /// Bytes read and not used: the beginning of a head, or what came behind a request.
+    /// Bytes read but not used: the beginning of a head, or data after a request.
     pub(crate) buffer: Vec<u8>,
-    /// The part of a head in the buffer that was looked at.
+    /// The part of the head in the buffer that was already parsed.
     pub(crate) partial: http1::Partial,
     /// The current request's body.
     pub(crate) decoder: Decoder,
-    /// A `100 Continue` is owed before the body is read.
+    /// True if a `100 Continue` has to be sent before the body is read.
     owes_leave: bool,
-    /// The rest of interim replies, to be written.
+    /// The unwritten rest of interim replies.
     interim: Vec<u8>,
     /// Payload of the current request, read so far.
     pub(crate) body_bytes: u64,
     /// The client has closed its side.
     pub(crate) half_closed: bool,
-    /// Since then it is asked now and then whether it still takes anything.
+    /// Set once it has closed its side: the checks whether it still reads.
     probe: Option<Box<Probe>>,
-    /// The bounds of the current request's body; none where all of it came with its head.
+    /// The time limits for the current request's body. None if all of it arrived with its head.
     pace: Option<Box<Pace>>,
 }
 
-/// When a client that closed its side is asked again.
+/// The checks of a client that has closed its side.
 struct Probe {
     alarm: Alarm,
     pause: Duration,
-    /// The end of the time for which work is done for it.
+    /// The time after which it counts as gone.
     until: Instant,
 }
 
-/// The wait before a client that closed its side is asked for the first time: most replies are there sooner, and those who wait
-/// for them see nothing of it.
+/// The wait before the first check of a client that has closed its side. Most replies are sent sooner, so that most waiting
+/// clients do not notice the check.
 const FIRST_PROBE: Duration = Duration::from_secs(1);
 
-/// The wait before the next time, doubled each time. The reset in answer to the first is there by then.
+/// The wait before the next check, doubled each time. A reset in answer to the first check has arrived by then.
 const NEXT_PROBE: Duration = Duration::from_millis(500);
 
-/// The longest time for which work goes on for a client that closed its side before its reply began. It is as long as patient clients
-/// wait, and as long as the default timeout of a gather: a client that has left may keep no services busy for longer.
+/// How long a request continues after its client has closed its side, before its reply begins. Patient clients wait this long, and it
+/// is the default timeout for buffering. A client that has left must not keep services busy for longer.
 const HALF_CLOSED_MAX: Duration = Duration::from_secs(30);
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// The bytes that may wait behind the request that is being answered. A client that pipelines more is read later.
+/// The size limit of data after the current request. A client that pipelines more is read later.
 const PIPELINED_BYTES_MAX: usize = 64 * 1024;
 
-/// Interim replies that a client does not take beyond this are dropped.
+/// Interim replies are dropped if the client has not taken this many bytes of them.
 const INTERIM_BYTES_MAX: usize = 16 * 1024;
 
 impl Client {
@@ -103,7 +103,7 @@ impl Client {
         }
     }
 
-    /// Begins a request's body. `expected`: the client waits for a 100 before it sends it.
+    /// Starts a request's body. `expected`: the client waits for a 100 before it sends it.
     pub(crate) fn begin_body(&mut self, framing: http1::Framing, expected: bool) {
         self.pace = None;
         self.probe = None;
@@ -112,29 +112,29 @@ impl Client {
         self.owes_leave = expected && self.buffer.is_empty();
     }
 
-    /// The rest of the body is still to come: it is held to the listener's bounds.
+    /// Applies the listener's time limits to a body that is still arriving.
     pub(crate) fn expect_body(&mut self, listener: &plan::Listener) {
         self.pace = Some(Box::new(Pace::of(listener, BodyProgress::default())));
     }
 
-    /// The reply begins, whether or not all of the body was read.
+    /// Notes that the reply begins, whether or not all of the body was read.
     pub(crate) fn begin_reply(&self) {
         if let Some(pace) = &self.pace {
             pace.progress().begin_reply();
         }
     }
 
-    /// How the rest of the body gets on, if there is one.
+    /// The progress of the rest of the body, if there is any.
     pub(crate) fn progress(&self) -> Option<BodyProgress> {
         self.pace.as_ref().map(|pace| pace.progress().clone())
     }
 
-    /// The client still waits for leave to send its body.
+    /// True if the client still waits for a 100 before it sends its body.
     pub(crate) fn is_waiting_for_leave(&self) -> bool {
         self.owes_leave
     }
 
-    /// Writes what there is of interim replies.
+    /// Writes pending interim replies.
     fn poll_interim(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.interim.is_empty() {
             let mut sent = 0;
@@ -158,7 +158,7 @@ impl Client {
         self.body_bytes += u64::try_from(came).unwrap_or(u64::MAX);
         match (read, &mut self.pace) {
             (Poll::Pending, Some(pace)) => pace.poll_late(cx).map(Err),
-            // Nothing waits for a body that is there.
+            // A body that has arrived needs no time limit.
             (Poll::Pending, None) => Poll::Pending,
             (Poll::Ready(read), pace) => {
                 if let Some(pace) = pace {
@@ -216,30 +216,31 @@ impl Client {
         }
     }
 
-    /// Ready when the client has gone while its reply is being made, also where it only closed its side.
+    /// Ready when the client leaves before its reply is complete. A client that only closed its side counts as gone
+    /// here.
     pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let broken = self.poll_broken(cx);
         if self.half_closed { Poll::Ready(()) } else { broken }
     }
 
-    /// True if a task that waited by [`Client::poll_gone`] waits still, and nothing has come since.
+    /// True if a task still waits in [`Client::poll_gone`], and nothing has arrived since.
     pub(crate) fn is_silent(&self) -> bool {
         self.interim.is_empty() && self.wire.has_no_news()
     }
 
-    /// Writes as much as it takes now. An error shows again when its task writes the rest.
+    /// Writes as much as the client takes now. An error occurs again when its task writes the rest.
     pub(crate) fn write_now(&self, bytes: &[u8]) -> usize {
         if self.interim.is_empty() {
-            // Harmless: the error shows again when its task writes the rest.
+            // Harmless: the error occurs again when its task writes the rest.
             self.wire.write_now(bytes).unwrap_or_default()
         } else {
             0
         }
     }
 
-    /// Ready when the client has gone before its reply begins. One that only closed its side looks the same at first. So an
-    /// interim reply goes to it now and then: who still waits passes over it, and who has left answers with a reset. One that knows no
-    /// interim replies, or keeps its connection open and reads nothing, counts as gone after [`HALF_CLOSED_MAX`].
+    /// Ready when the client has gone before its reply begins. A client that has only closed its side looks the same at first. So it
+    /// gets an interim reply now and then: a waiting client ignores it, and one that has left answers with a reset. A client that does
+    /// not accept interim replies, or that does not read, counts as gone after [`HALF_CLOSED_MAX`].
     pub(crate) fn poll_left(&mut self, cx: &mut Context<'_>, takes_interim: bool) -> Poll<()> {
         let broken = self.poll_broken(cx);
         if broken.is_ready() || !self.half_closed {
@@ -265,8 +266,8 @@ impl Client {
         Poll::Pending
     }
 
-    /// Ready when the connection is broken while its reply is being made. A client that closed its side may still wait for it.
-    /// Keeps what it pipelines meanwhile; a body that is not read yet is read by whoever wants it.
+    /// Ready when the connection fails before its reply is complete. A client that has closed its side may still wait for it.
+    /// Buffers pipelined data meanwhile; the rest of a body stays in the socket for its reader.
     pub(crate) fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Poll::Ready(Err(_)) = self.poll_interim(cx) {
             return Poll::Ready(());
@@ -301,8 +302,10 @@ impl InterimReplies for SharedClient {
         head.write_to(&mut client.interim);
         client.interim.extend_from_slice(b"\r\n");
         if client.interim.len() > INTERIM_BYTES_MAX {
-            tracing::debug!("an interim reply is left out: the client does not read those before");
-            // Harmless: it is logged, and says nothing that the final reply does not.
+            tracing::debug!(
+                "an interim reply is dropped: the client does not read the earlier ones"
+            );
+            // Harmless: this is logged, and the final reply has all information.
             client.interim.truncate(before);
         }
     }
@@ -341,7 +344,8 @@ impl Source for ClientBody {
     }
 }
 
-/// The way out to the client. Borrowed only while it writes, so that the body in between may read.
+/// The writing side of the client's connection. It is borrowed only during a write, so that the body can be read in
+/// between.
 pub(crate) struct ClientWriter<'a>(pub(crate) &'a ClientHandle);
 
 impl WriteTarget for ClientWriter<'_> {

@@ -1,7 +1,7 @@
-//! The open connections of a listener, over all workers: how many there are, and how many of each client.
+//! The numbers of open connections of a listener over all workers: in total, and for each client.
 //!
-//! Its locks are taken when a connection comes and when it goes, never for a request. It grows with the open connections and
-//! with nothing else: a client without any is not in it.
+//! Its locks are taken when a connection is opened or closed, never for a request. Its size depends only on the open
+//! connections: a client without any has no entry.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::descriptors;
 
-/// Workers rarely meet in one of so many.
+/// With this many shards, two workers rarely need the same lock.
 const SHARDS: usize = 16;
 
 /// A listener's connections.
@@ -26,14 +26,14 @@ pub(crate) struct CountedConnection {
     client: u64,
 }
 
-/// Counts one more, unless there are as many as there may be.
+/// Adds one to a count, unless the limit is reached.
 pub(crate) fn add_one(open: &AtomicUsize, max: usize) -> bool {
     let free = |open: usize| (open < max).then_some(open + 1);
     open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).is_ok()
 }
 
 impl OpenConnections {
-    /// One more, unless there are as many as there may be, or as there are descriptors for.
+    /// Counts a connection, unless the limit or the number of descriptors is reached.
     pub(crate) fn enter(&self, max: usize) -> bool {
         if !add_one(&self.all, max) {
             return false;
@@ -50,7 +50,7 @@ impl OpenConnections {
         descriptors::leave();
     }
 
-    /// One more of this client, unless it has as many as it may.
+    /// Counts a connection of this client, unless the client's limit is reached.
     pub(crate) fn count(
         self: &Arc<OpenConnections>,
         client: IpAddr,
@@ -65,7 +65,7 @@ impl OpenConnections {
     }
 
     fn shard(&self, client: u64) -> Option<MutexGuard<'_, HashMap<u64, usize>>> {
-        // The last bits differ most; an IPv4 address has its own there, a network of IPv6 its subscriber's.
+        // The last bits differ most: those of an IPv4 address, or of the subscriber in an IPv6 network.
         let at = usize::try_from(client % SHARDS as u64).unwrap_or(0);
         self.of_client.get(at).map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -84,8 +84,8 @@ impl Drop for CountedConnection {
     }
 }
 
-/// The number of a client: its address, of IPv6 the network of 64 bits that one subscriber has. No network that is in use
-/// begins with 32 zero bits and is none of IPv4's.
+/// The number of a client. For IPv4 it is the address, and for IPv6 the network of 64 bits that one subscriber has. The
+/// two cannot collide, since no IPv6 network in use begins with 32 zero bits.
 fn number(client: IpAddr) -> u64 {
     match client.to_canonical() {
         IpAddr::V4(address) => u64::from(address.to_bits()),

@@ -1,4 +1,4 @@
-//! The open connections of one worker: counted, woken when they shall end, and given up where others need their place.
+//! The open connections of a worker: counted, woken when they have to end, and closed when others need their place.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -15,61 +15,62 @@ use telemetry::ListenerMetrics;
 
 use crate::clients::{CountedConnection, OpenConnections};
 
-/// One listener as a worker sees it. It outlives plans: a reload changes what it says, not what it is.
+/// A worker's state of a listener. It is kept over reloads, which only change its settings.
 pub(crate) struct ListenerState {
     pub(crate) metrics: Arc<ListenerMetrics>,
     listener: RefCell<Arc<Listener>>,
-    /// Accepts nothing any more, and its connections end after the exchange they are in.
+    /// True if it accepts no more connections, and its connections end after their current exchange.
     closing: Cell<bool>,
-    /// Streams stay open though it is closing.
+    /// True if streams stay open although the listener is closing.
     keeps_streams: Cell<bool>,
-    /// Its time to end has run out.
+    /// True if the time for closing is over.
     cutting: Cell<bool>,
-    /// Connections open over all workers.
+    /// The open connections of all workers.
     open: Arc<OpenConnections>,
     next: Cell<u64>,
-    /// The tasks to wake when the listener closes, by the number of their connection.
+    /// The tasks to wake when the listener closes, by the number of their watch.
     wakers: RefCell<HashMap<u64, WatchedTask>>,
-    /// The open streams that a reload may end, by the number of their watch.
+    /// Open streams that a reload may end, by the number of their watch.
     streams: RefCell<HashMap<u64, Stream>>,
-    /// Connections that were idle longest when it was looked last, the longest at the end.
+    /// The connections with the longest idle time as of the last scan. The longest is last.
     idlest: RefCell<Vec<(Instant, u64)>>,
-    /// When that was.
+    /// The time of the last scan.
     looked: Cell<Option<Instant>>,
 }
 
-/// A stream that ends where a reload changes its route.
+/// A stream that ends when a reload changes its route.
 struct Stream {
     route: Arc<Route>,
     changed: Rc<Cell<bool>>,
 }
 
-/// A task as its listener knows it.
+/// A task that the listener wakes.
 #[derive(Default)]
 struct WatchedTask {
     waker: Option<Waker>,
     idle: Rc<Cell<Idle>>,
 }
 
-/// A connection's readiness to give its place to another.
+/// Whether a connection can give its place to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Idle {
     /// It has a request.
     #[default]
     No,
-    /// It waits for one.
+    /// It has waited for a request since then.
     Since(Instant),
-    /// Its place is another's already: it ends as soon as it waits for a request.
+    /// It has given up its place, and ends as soon as it waits for a request.
     GivenUp,
 }
 
-/// Idle connections that are remembered of one look at all of them, so that a flood of new ones does not make each look.
+/// The number of idle connections kept from one scan, so that a flood of new connections does not cause a scan for each.
 const IDLEST_MAX: usize = 256;
 
-/// The time between two looks at all. To look at 65,536 takes half a millisecond, which a flood may cost one part in twenty.
+/// The least time between two scans. A scan of 65,536 connections takes half a millisecond, so that a flood can use at most
+/// 5 % of the time.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Lets a task know when its listener closes.
+/// Notifies a task when its listener closes.
 pub(crate) struct Watch {
     listener_state: Rc<ListenerState>,
     number: u64,
@@ -77,12 +78,12 @@ pub(crate) struct Watch {
     idle: Rc<Cell<Idle>>,
 }
 
-/// A connection's place; leaving it gives the place back.
+/// A connection's place, which is released when dropped.
 pub(crate) struct Permit {
     pub(crate) listener_state: Rc<ListenerState>,
     worker: usize,
     watch: Watch,
-    /// The count that this client is in.
+    /// The count of the client, which includes this connection.
     counted: Option<CountedConnection>,
 }
 
@@ -111,7 +112,7 @@ impl ListenerState {
         self.listener.borrow().clone()
     }
 
-    /// Brings `known` up to date, where it is not.
+    /// Updates `known` to the current plan if it has changed.
     pub(crate) fn refresh(&self, known: &mut Arc<Listener>) {
         let current = self.listener.borrow();
         if !Arc::ptr_eq(&current, known) {
@@ -127,17 +128,17 @@ impl ListenerState {
         self.closing.get()
     }
 
-    /// True if it is closing and its streams stay: another process has taken this one's place.
+    /// True if it is closing but its streams stay, since another process has replaced this one.
     pub(crate) fn leaves_streams(&self) -> bool {
         self.closing.get() && self.keeps_streams.get()
     }
 
-    /// True if streams without an end of their own, such as tunnels, must end now.
+    /// True if streams that do not end by themselves, such as tunnels, must end now.
     pub(crate) fn is_cutting(&self) -> bool {
         self.cutting.get()
     }
 
-    /// Tasks of this worker that have not ended: connections, and the accept loop.
+    /// The tasks of this worker that have not ended: connections and the accept loop.
     pub(crate) fn open_here(&self) -> usize {
         self.wakers.borrow().len()
     }
@@ -150,12 +151,12 @@ impl ListenerState {
         Watch { listener_state: self.clone(), number, registered: Cell::new(false), idle }
     }
 
-    /// Takes a place for a connection that was accepted. Where all are taken, over all workers, it is that of the connection which
-    /// is idle longest of this worker's; none where none is idle.
+    /// Takes a place for an accepted connection. If all places of all workers are taken, it takes that of the connection of this
+    /// worker that has been idle longest. None if no connection is idle.
     pub(crate) fn enter(self: &Rc<ListenerState>, worker: usize) -> Option<Permit> {
         let max = self.listener.borrow().limits.connections_max;
         if !self.open.enter(max) {
-            // Its place passes on as it is: the connection that had it gives none back.
+            // The place is passed on, so the former connection does not release it.
             self.give_up_idlest()?;
             self.metrics.displaced(worker);
         }
@@ -163,7 +164,7 @@ impl ListenerState {
         Some(Permit { listener_state: self.clone(), worker, watch: self.watch(), counted: None })
     }
 
-    /// Takes the place from the connection that is idle longest, and wakes it to end.
+    /// Takes the place of the connection that has been idle longest, and wakes that connection to end.
     fn give_up_idlest(&self) -> Option<()> {
         let wakers = self.wakers.borrow();
         let mut idlest = self.idlest.borrow_mut();
@@ -181,7 +182,7 @@ impl ListenerState {
         Some(())
     }
 
-    /// Looks at all connections for those that are idle longest; not where it has just done so.
+    /// Scans all connections for those with the longest idle time, unless the last scan was a moment ago.
     fn look(
         &self,
         wakers: &HashMap<u64, WatchedTask>,
@@ -197,17 +198,17 @@ impl ListenerState {
             Idle::Since(since) => Some((since, *number)),
             Idle::No | Idle::GivenUp => None,
         }));
-        // The longest idle are the earliest, and are taken from the end.
+        // The earliest have been idle longest. They are taken from the end.
         let last = idlest.len().checked_sub(1)?.min(IDLEST_MAX - 1);
         idlest.select_nth_unstable(last);
-        // Harmless: those that are cut have been idle for less, and are looked for again.
+        // Harmless: the removed ones have been idle for less, and the next scan finds them.
         idlest.truncate(IDLEST_MAX);
         idlest.shrink_to(IDLEST_MAX);
         idlest.sort_unstable_by(|a, b| b.cmp(a));
         Some(())
     }
 
-    /// The next that has been idle since it was looked at.
+    /// The next connection that has been idle since the scan.
     fn still_idle<'w>(
         wakers: &'w HashMap<u64, WatchedTask>,
         idlest: &mut Vec<(Instant, u64)>,
@@ -221,25 +222,25 @@ impl ListenerState {
         None
     }
 
-    /// Begins the end: connections that wait for a request close, the others after the one they are in.
+    /// Starts closing: connections that wait for a request close, and the others after their current exchange.
     pub(crate) fn close(&self) {
         self.close_but(false);
     }
 
-    /// The same; with `keeps_streams` open streams do not hear of it.
+    /// Starts closing. With `keeps_streams`, open streams are not notified.
     pub(crate) fn close_but(&self, keeps_streams: bool) {
         self.keeps_streams.set(keeps_streams);
         self.closing.set(true);
         self.wake();
     }
 
-    /// Ends what did not end by itself.
+    /// Ends the connections that have not ended by themselves.
     pub(crate) fn cut(&self) {
         self.cutting.set(true);
         self.wake();
     }
 
-    /// Tells the streams of those routes that this plan changed or removed.
+    /// Notifies the streams of routes that this plan changed or removed.
     pub(crate) fn tell_changes(&self, plan: &Plan) {
         let wakers = self.wakers.borrow();
         let streams = self.streams.borrow();
@@ -259,8 +260,8 @@ impl ListenerState {
 }
 
 impl Watch {
-    /// True if the listener is closing; if not yet, the task is woken when it does. A watch belongs to one task for life, so it
-    /// registers once.
+    /// True if the listener is closing. Otherwise the task is woken when it does. A watch belongs to one task for its lifetime,
+    /// so it registers once.
     pub(crate) fn is_closing(&self, waker: &Waker) -> bool {
         if !self.registered.replace(true)
             && let Some(watched) = self.listener_state.wakers.borrow_mut().get_mut(&self.number)
@@ -270,7 +271,7 @@ impl Watch {
         self.listener_state.is_closing()
     }
 
-    /// The same for a stream.
+    /// The same for the task of a stream.
     pub(crate) fn ends_streams(&self, waker: &Waker) -> bool {
         self.is_closing(waker) && !self.listener_state.keeps_streams.get()
     }
@@ -284,7 +285,8 @@ impl Watch {
         self.listener_state.is_cutting()
     }
 
-    /// Becomes true, and wakes the task, when a plan changes the route, as this one may have; nothing where no reload ends its streams.
+    /// Returns a flag that becomes true, and wakes the task, when a plan changes the route. This plan may already have done so. None if
+    /// reloads do not end its streams.
     pub(crate) fn of_route(&self, route: &Arc<Route>, plan: &Plan) -> Option<Rc<Cell<bool>>> {
         if route.streams.reload == OnReload::Keep {
             return None;
@@ -302,24 +304,24 @@ impl Permit {
         self.watch.is_closing(waker) || self.is_given_up()
     }
 
-    /// It ends after the exchange it is in.
+    /// True if the connection ends after its current exchange.
     pub(crate) fn is_ending(&self) -> bool {
         self.listener_state.is_closing() || self.is_given_up()
     }
 
-    /// Its place is another's: it ends after the exchange it is in.
+    /// True if its place was given to another connection: it ends after its current exchange.
     pub(crate) fn is_given_up(&self) -> bool {
         self.watch.idle.get() == Idle::GivenUp
     }
 
-    /// It waits for a request, `since` then; or has one.
+    /// Records since when it waits for a request, or that it has one.
     pub(crate) fn set_idle(&self, since: Option<Instant>) {
         if !self.is_given_up() {
             self.watch.idle.set(since.map_or(Idle::No, Idle::Since));
         }
     }
 
-    /// Counts it as one of this client's; false where that has as many as it may.
+    /// Counts it for this client. False if the client's limit is reached.
     pub(crate) fn count(&mut self, client: IpAddr) -> bool {
         let Some(max) = self.listener_state.listener.borrow().limits.connections_per_client else {
             return true;

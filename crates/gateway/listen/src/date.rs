@@ -18,7 +18,7 @@ pub(crate) fn write_to(out: &mut Vec<u8>) {
     });
 }
 
-/// Hands out the value alone.
+/// Passes the value to a function.
 pub(crate) fn with<R>(use_it: impl FnOnce(&str) -> R) -> R {
     NOW.with_borrow_mut(|(second, date)| {
         let now = clock::wall().as_secs();

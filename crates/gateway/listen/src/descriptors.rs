@@ -1,7 +1,7 @@
-//! The file descriptors of the process, as far as client connections may take them.
+//! The limit of client connections that the process's file descriptors set.
 //!
-//! Owns the bound over all listeners. Upstreams, files and the program itself have the rest, so that clients that say nothing can
-//! keep out neither others nor what these ask for.
+//! Owns the limit over all listeners. The other descriptors are for upstreams, files and the program itself, so that silent
+//! clients can keep neither other clients nor their upstream connections from being served.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,27 +9,28 @@ use plan::Plan;
 
 use crate::clients::add_one;
 
-/// Client connections of all listeners.
+/// The client connections of all listeners.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
-/// The most of them. Without a limit of the process there is none.
+/// Their limit. There is none if the process has no limit of descriptors.
 static ROOM: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// Descriptors that a small program has for itself: sockets that listen, wake-ups of the workers, the log and the store.
+/// The descriptors reserved for the program itself: listening sockets, wake-ups of the workers, the log and the store.
 const OWN: usize = 32;
 
-/// Sets the limit of the process, of which clients have what is left by a quarter for upstreams and files, and [`OWN`].
+/// Sets the limit of the process. A quarter of it is for upstreams and files, [`OWN`] for the program, and the rest for
+/// clients.
 pub fn set_descriptors(limit: u64) {
     ROOM.store(for_clients(limit), Ordering::Relaxed);
 }
 
 fn for_clients(limit: u64) -> usize {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    // A process with fewer descriptors cannot serve; it still tries.
+    // With fewer descriptors the process still tries to serve.
     limit.saturating_sub(limit / 4).saturating_sub(OWN).max(1)
 }
 
-/// One more connection, if there is room for it.
+/// Counts a connection, if there is a descriptor for it.
 pub(crate) fn enter() -> bool {
     add_one(&OPEN, ROOM.load(Ordering::Relaxed))
 }
@@ -38,12 +39,13 @@ pub(crate) fn leave() {
     OPEN.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// True if the next connection takes the place of another.
+/// True if the next connection has to take the place of another.
 pub(crate) fn are_taken() -> bool {
     OPEN.load(Ordering::Relaxed) >= ROOM.load(Ordering::Relaxed)
 }
 
-/// Warns if an operator allowed more connections than there is room for. The default is a bound and not a wish: nobody asked for so many.
+/// Warns if the configuration allows more connections than there are descriptors for. The default does not count, since no operator asked
+/// for it.
 pub(crate) fn warn_of(plan: &Plan) {
     let room = ROOM.load(Ordering::Relaxed);
     let allowed = plan

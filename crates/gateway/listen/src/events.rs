@@ -1,4 +1,4 @@
-//! Event streams that end between two events once they have to leave, and what a listener that closes leaves, which is cut.
+//! Ends event streams between two events when they have to leave, and ends a connection's work when its listener is cut.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -15,21 +15,22 @@ use crate::connections::Permit;
 use crate::pace::BodyProgress;
 use crate::stream_lifetime::StreamLifetime;
 
-/// The body of an event stream, which ends behind a whole event as soon as it has to leave.
+/// The body of an event stream. It ends after a complete event as soon as it has to leave.
 struct Events {
     body: Body,
     stay: Rc<StreamLifetime>,
-    /// Nothing where a policy passes whole events only, and so any place between two pieces will do.
+    /// None if a policy passes only complete events, so that the stream can end between any two pieces.
     scanner: Option<EventScanner>,
-    /// Bytes that were made since it last waited.
+    /// The bytes made since it last waited.
     made: usize,
 }
 
-/// Bytes that are made before they are written. All of them wait if the client is slow, and many may be.
+/// The size of the data made before it is written. A slow client keeps all of it in memory, and there may be many of
+/// these.
 const MADE_BYTES_MAX: usize = 16 << 10;
 
-/// Makes an event stream end between two events once it has to leave, and gives what it asks. Other replies without an announced end stay
-/// as they are.
+/// Makes an event stream end between two events when it has to leave, and returns its lifetime. Other replies without an announced end do
+/// not change.
 pub(crate) fn end_between(
     reply: &mut Reply,
     account: &Account,
@@ -49,7 +50,7 @@ pub(crate) fn end_between(
     Some(stay)
 }
 
-/// The result of a connection's work, or nothing if its listener was cut before.
+/// The result of a connection's work, or none if its listener was cut before.
 pub(crate) async fn until_cut<T>(
     permit: &Permit,
     mut work: impl Future<Output = T> + Unpin,
@@ -92,7 +93,7 @@ impl Source for Events {
         while let Some(block) = scanner.next_block(out.get(at..).unwrap_or_default()) {
             at += block.len;
             if is_leaving {
-                // Harmless: a reader that leaves asks for the next events elsewhere.
+                // Harmless: a reader that has to leave requests the next events from another process.
                 out.truncate(at);
                 self.stay.left();
                 return Poll::Ready(Ok(Fill::End));
@@ -109,7 +110,7 @@ impl Source for Events {
         self.body.trailers()
     }
 
-    /// Whatever makes it leave wakes its task.
+    /// Nothing to register: any reason to leave wakes its task.
     fn write_directly(&mut self, writer: &Rc<dyn DirectWriter>) -> bool {
         self.scanner.is_none() && self.body.write_directly(writer)
     }

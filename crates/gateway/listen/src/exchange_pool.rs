@@ -1,8 +1,8 @@
-//! The memory of exchanges: pools of futures for each thread, in which one exchange follows another.
+//! The memory of exchanges: each thread has pools of futures that run one exchange after the other.
 //!
-//! The future of an exchange has several kilobytes. One for each request would be made on the stack, copied to memory that is not in
-//! any cache, and freed. A reused one copies nothing, and the one that was used last is used next. A connection without a request
-//! has none.
+//! The future of an exchange has several kilobytes. A new one for each request would be made on the stack, copied to uncached
+//! memory, and freed. A reused one is not copied, and the one used last, which is in the cache, is used next. A connection without a
+//! request has none.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -12,12 +12,12 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::thread::LocalKey;
 
-/// Free futures of one kind that a thread keeps: one round of its loop has as many connections.
+/// The number of free futures of one kind that a thread keeps: one round of its loop handles as many connections.
 const FREE_MAX: usize = 64;
 
-/// An exchange that begins, of a kind that has a pool.
+/// The start of an exchange, of a kind that has a pool.
 pub(crate) trait PooledExchange: Sized + 'static {
-    /// What it comes to.
+    /// Its result.
     type End: 'static;
 
     /// The pool of its kind.
@@ -26,7 +26,7 @@ pub(crate) trait PooledExchange: Sized + 'static {
     fn run(self) -> impl Future<Output = Self::End>;
 }
 
-/// The free futures of one kind. The one that was used last is at the end.
+/// The free futures of one kind. The one used last is at the end.
 pub(crate) struct ExchangePool<E: PooledExchange>(RefCell<Vec<PooledFuture<E>>>);
 
 impl<E: PooledExchange> ExchangePool<E> {
@@ -35,7 +35,7 @@ impl<E: PooledExchange> ExchangePool<E> {
     }
 }
 
-/// A future of exchanges, and where it takes them.
+/// A future that runs exchanges, and its handover.
 struct PooledFuture<E: PooledExchange> {
     handover: Rc<Handover<E>>,
     work: Pin<Box<dyn Future<Output = Infallible>>>,
@@ -47,10 +47,10 @@ struct Handover<E: PooledExchange> {
     ended: Cell<Option<E::End>>,
 }
 
-/// An exchange in a future of the pool. If it is dropped before its end, so is the future.
+/// An exchange in a future of the pool. If it is dropped before its end, that future is dropped too.
 struct RunningExchange<E: PooledExchange>(Option<PooledFuture<E>>);
 
-/// One exchange, in a future of its kind's pool.
+/// Runs one exchange in a future of its kind's pool.
 pub(crate) fn exchange<E: PooledExchange>(new: E) -> impl Future<Output = E::End> + Unpin {
     let free = E::pool().with(|pool| pool.0.borrow_mut().pop());
     let pooled = free.unwrap_or_else(PooledFuture::new);
@@ -74,7 +74,8 @@ impl<E: PooledExchange> PooledFuture<E> {
     }
 }
 
-/// One exchange after another, for ever. Nothing wakes it for the next: whoever hands one over polls it.
+/// Runs one exchange after the other, without end. No waker is needed: the caller that hands one over polls the
+/// future.
 async fn work<E: PooledExchange>(handover: Rc<Handover<E>>) -> Infallible {
     loop {
         let begun = poll_fn(|_| handover.begun.take().map_or(Poll::Pending, Poll::Ready));

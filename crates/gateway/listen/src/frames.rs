@@ -1,41 +1,42 @@
-//! Ends of the frames and messages of a WebSocket (RFC 6455, 5.2), as far as their headers tell.
+//! Finds the ends of WebSocket frames and messages (RFC 6455, 5.2) from their headers.
 //!
-//! Every tunnel that is a WebSocket follows its frames from the first byte on, since nobody can tell later where one begins. It
-//! reads two to fourteen bytes of each and steps over the rest, so a message costs some tens of instructions, whatever its length.
+//! Every WebSocket tunnel is followed from the first byte on, since a frame's start cannot be found later. Only the two to
+//! fourteen bytes of each header are read and the payload is skipped, so a message costs some tens of instructions whatever its
+//! length.
 
 /// The progress of one direction of a WebSocket.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Frames {
     header: [u8; HEADER_BYTES_MAX],
-    /// Bytes of the header that came. None between two frames, and while a payload passes.
+    /// The number of header bytes read. Zero between two frames, and during a payload.
     begun: u8,
-    /// Bytes of the payload that are still to come.
+    /// The remaining bytes of the payload.
     payload: u64,
-    /// The frame that is passing is a Close frame.
+    /// True if the current frame is a Close frame.
     is_close: bool,
-    /// A message has begun whose last fragment has not.
+    /// True within a message whose last fragment has not begun.
     is_within_message: bool,
     closed: bool,
 }
 
-/// Two bytes, a length of eight and the key of a mask.
+/// Two bytes, a length of eight and a masking key of four.
 const HEADER_BYTES_MAX: usize = 14;
 
 const FIN: u8 = 0x80;
 const MASKED: u8 = 0x80;
 const OPCODE: u8 = 0x0f;
 const CLOSE: u8 = 0x8;
-/// Opcodes from here on are of control frames, which may stand between the fragments of a message.
+/// The first opcode of control frames, which may occur between the fragments of a message.
 const CONTROL: u8 = 0x8;
 
 /// The code for "going away" (RFC 6455, 7.4.1).
 pub(crate) const GOING_AWAY: u16 = 1001;
 
-/// A mask keeps what scripts choose from being read as something else on the way. Nobody chose what a Close frame of ours says, and so
-/// the key may be known.
+/// The key with which a client's frames are masked. Masks keep intermediaries from interpreting data that a script has chosen. The
+/// content of our Close frames is not chosen by anybody, so the key may be known.
 const KEY: [u8; 4] = [0x5a, 0xa5, 0x3c, 0xc3];
 
-/// A Close frame with a code, with a mask as a client sends it, or without as a server does.
+/// Encodes a Close frame with a code, masked as from a client, or unmasked as from a server.
 pub(crate) fn close(code: u16, is_masked: bool) -> Vec<u8> {
     let [high, low] = code.to_be_bytes();
     let [first, second, ..] = KEY;
@@ -47,22 +48,22 @@ pub(crate) fn close(code: u16, is_masked: bool) -> Vec<u8> {
 }
 
 impl Frames {
-    /// A Close frame has passed: nothing may follow it.
+    /// True if a Close frame has passed. Nothing may follow it.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// A frame may be put in here without harm to a message.
+    /// True if a frame may be inserted here without splitting a message.
     pub(crate) fn is_between(&self) -> bool {
         self.is_between_frames() && !self.is_within_message
     }
 
-    /// A control frame may be put in here, maybe between the fragments of a message.
+    /// True if a control frame may be inserted here, possibly between the fragments of a message.
     pub(crate) fn is_between_frames(&self) -> bool {
         self.begun == 0 && self.payload == 0
     }
 
-    /// Goes on by all of these bytes.
+    /// Processes all of these bytes.
     pub(crate) fn pass(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() && !self.closed {
@@ -70,7 +71,7 @@ impl Frames {
         }
     }
 
-    /// Goes on to the first place between two messages or behind a Close frame, if there is one, and gives how many bytes that took.
+    /// Processes bytes up to the first position between two messages or after a Close frame, if there is one. Returns their number.
     pub(crate) fn pass_to_between(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut passed = 0;
         while let Some(rest) = bytes.get(passed..).filter(|rest| !rest.is_empty()) {
@@ -82,7 +83,7 @@ impl Frames {
         None
     }
 
-    /// Goes on to the end of the frame or of the bytes, of which there is one, and gives how many that took.
+    /// Processes bytes up to the end of the frame or of the input, which is not empty. Returns their number.
     fn pass_one(&mut self, bytes: &[u8]) -> usize {
         let mut taken = 0;
         if self.payload == 0 {
@@ -104,7 +105,7 @@ impl Frames {
         taken + passed
     }
 
-    /// The length of the header, as far as the bytes that came tell it.
+    /// The length of the header, as far as the bytes so far show.
     fn header_bytes(&self) -> u8 {
         if self.begun < 2 {
             return 2;
@@ -118,7 +119,7 @@ impl Frames {
         2 + more + if lengths & MASKED == 0 { 0 } else { 4 }
     }
 
-    /// The header is whole.
+    /// Processes a complete header.
     fn begin(&mut self) {
         let [first, lengths, eight @ ..] = self.header;
         let [a, b, c, d, e, f, g, h, ..] = eight;
@@ -139,7 +140,7 @@ impl Frames {
 mod tests {
     use super::*;
 
-    /// A frame of this first byte with so long a payload.
+    /// A frame with this first byte and a payload of this length.
     fn frame(first: u8, masked: bool, payload: usize) -> Vec<u8> {
         let mask = if masked { MASKED } else { 0 };
         let mut frame = vec![first];
@@ -155,7 +156,7 @@ mod tests {
             }
         }
         frame.extend(masked.then_some([1, 2, 3, 4]).into_iter().flatten());
-        // What could be read as a header, if it were looked at.
+        // The payload looks like headers.
         frame.extend(std::iter::repeat_n(0x88, payload));
         frame
     }

@@ -1,4 +1,4 @@
-//! The workers as one thing: started once, handed plan after plan, drained at the end.
+//! Owns all workers: starts them, gives them each plan, and drains them at the end.
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,16 +28,16 @@ pub struct Gateway {
     threads: Mutex<Vec<JoinHandle<()>>>,
     held: Mutex<RetainedState>,
     upkeep: mpsc::Sender<Arc<Plan>>,
-    /// Set once what drains is not waited for any more.
+    /// Set when draining workers are no longer waited for.
     cut: Arc<AtomicBool>,
 }
 
-/// The background work for the upstreams of every plan: look-ups and health checks. It runs beside the workers.
+/// The background work for the upstreams of all plans: name look-ups and health checks. It runs outside the workers.
 pub struct Upkeep {
     plans: mpsc::Receiver<Arc<Plan>>,
 }
 
-/// State that outlives a plan because the next one may say the same.
+/// State that is kept if the next plan has the same settings for it.
 #[derive(Default)]
 struct RetainedState {
     sockets: Sockets,
@@ -45,20 +45,20 @@ struct RetainedState {
     spans: Option<RunningExport>,
 }
 
-/// An exporter of spans with what its operator said about it.
+/// An exporter of spans with its settings.
 type RunningExport = (SpanCollector, Arc<SpanExporter>);
 
-/// An access log with what its operator said about it.
+/// An access log with its settings.
 type RunningLog = (AccessLogSettings, Arc<AccessLog>);
 
-/// Orders wait for a worker that is busy; it never takes more than a moment.
+/// The number of orders that may wait for a busy worker. A worker takes them within a moment.
 const ORDERS_MAX: usize = 16;
 
-/// A worker that does not take a plan within this is stuck.
+/// The time in which a worker must take a plan. Later it counts as stuck.
 const ADOPT_MAX: Duration = Duration::from_secs(5);
 
 impl Gateway {
-    /// Starts the workers. They listen nowhere until there is a plan.
+    /// Starts the workers. They do not listen before the first plan.
     pub fn start(workers: usize, telemetry: Arc<Telemetry>) -> io::Result<(Gateway, Upkeep)> {
         let mut senders = Vec::new();
         let mut threads = Vec::new();
@@ -82,12 +82,12 @@ impl Gateway {
         Ok((gateway, Upkeep { plans }))
     }
 
-    /// Puts a plan into service on every worker. Sockets that cannot be bound, or a log that cannot be opened, refuse
-    /// the plan as a whole: then the last one goes on.
+    /// Puts a plan into service on all workers. If a socket cannot be bound or a log cannot be opened, the plan is
+    /// refused as a whole, and the previous one stays in service.
     pub async fn publish(&self, plan: Arc<Plan>) -> Result<(), String> {
         let (sockets, access_log, spans) = {
             let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-            // Both may fail, so nothing is kept before both have succeeded.
+            // Both may fail, so neither is stored before both have succeeded.
             let access_log = held.access_log(&plan, &self.telemetry)?;
             let spans = held.spans(&plan, &self.telemetry)?;
             let sockets = held.sockets.bind(&plan.listeners, self.workers.len())?;
@@ -99,7 +99,7 @@ impl Gateway {
         kit::memory::set_limit(plan.memory);
         descriptors::warn_of(&plan);
         let mut adopted = Vec::new();
-        // Harmless: sockets were bound for each worker.
+        // Harmless: there is a list of sockets for each worker.
         for (worker, sockets) in self.workers.iter().zip(sockets) {
             let (sender, done) = oneshot::channel();
             let (access_log, spans) = (access_log.clone(), spans.clone());
@@ -117,12 +117,12 @@ impl Gateway {
         self.upkeep.send(plan).await.map_err(|_| "the upkeep has ended".to_owned())
     }
 
-    /// The real addresses of the listeners, by name: port 0 has become a number.
+    /// The real addresses of the listeners by name, with the chosen port instead of 0.
     pub fn addresses(&self) -> Vec<(String, SocketAddr)> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).sockets.addresses()
     }
 
-    /// Opens a renamed access log file again.
+    /// Opens the access log again, after its file was renamed.
     pub fn reopen_log(&self) {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, log)) = &held.access_log {
@@ -130,17 +130,18 @@ impl Gateway {
         }
     }
 
-    /// Accepts no more, lets exchanges end, and gives up on the rest after `limit`. True if all ended by themselves.
+    /// Accepts no more connections, lets exchanges end, and cuts the rest after `limit`. True if all ended by
+    /// themselves.
     pub async fn drain(&self, limit: Duration) -> bool {
         self.drain_in(DrainTime { streams: Duration::ZERO, limit }).await
     }
 
-    /// The same where another process has the sockets: open streams stay for a time before.
+    /// Drains when another process has the sockets: open streams first stay for a time.
     pub async fn hand_over(&self, streams: Duration, limit: Duration) -> bool {
         self.drain_in(DrainTime { streams, limit }).await
     }
 
-    /// All listening sockets, for a process that takes this one's place.
+    /// All listening sockets, for the process that replaces this one.
     pub fn handed_sockets(&self) -> io::Result<Vec<HandedSocket>> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sockets = held.sockets.handed()?;
@@ -167,7 +168,7 @@ impl Gateway {
         all
     }
 
-    /// Ends what drains, or will, at once.
+    /// Cuts everything that is being drained or will be.
     pub fn cut(&self) {
         self.cut.store(true, Ordering::Relaxed);
     }
@@ -176,7 +177,7 @@ impl Gateway {
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
-            // Harmless: a worker that panicked has said so already.
+            // Harmless: a panic was logged when it happened.
             let _ended = thread.join();
         }
         let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
@@ -194,7 +195,8 @@ impl Gateway {
 }
 
 impl Upkeep {
-    /// Runs until the gateway is gone. An upstream that a plan took over from the last one is kept up already.
+    /// Runs until the gateway is dropped. An upstream that a plan took over from the last one is already being
+    /// checked.
     pub async fn run(mut self) {
         let mut kept: Vec<Weak<Upstream>> = Vec::new();
         let mut working: Vec<Weak<dyn Background>> = Vec::new();
@@ -220,7 +222,7 @@ impl Upkeep {
     }
 }
 
-/// One round after the other, until nobody holds the work any more.
+/// Runs rounds until the work is dropped everywhere else.
 async fn rounds(work: Weak<dyn Background>, caller: Rc<Caller>) {
     loop {
         let pause = {
@@ -232,7 +234,7 @@ async fn rounds(work: Weak<dyn Background>, caller: Rc<Caller>) {
 }
 
 impl RetainedState {
-    /// The running exporter of spans if the plan says the same about it, a new one if not.
+    /// The running exporter of spans if the plan has the same settings, or a new one.
     fn spans(&self, plan: &Plan, telemetry: &Telemetry) -> Result<Option<RunningExport>, String> {
         let Some(TraceExport { collector, .. }) = &plan.traces else { return Ok(None) };
         if let Some(running) = self.spans.as_ref().filter(|(known, _)| known == collector) {
@@ -243,7 +245,7 @@ impl RetainedState {
         Ok(Some((collector.clone(), Arc::new(exporter))))
     }
 
-    /// The running access log if the plan says the same about it, a new one if not.
+    /// The running access log if the plan has the same settings, or a new one.
     fn access_log(&self, plan: &Plan, telemetry: &Telemetry) -> Result<Option<RunningLog>, String> {
         let Some(settings) = &plan.access_log else { return Ok(None) };
         if let Some(running) = self.access_log.as_ref().filter(|(known, _)| known == settings) {

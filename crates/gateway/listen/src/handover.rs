@@ -1,8 +1,8 @@
-//! Listening sockets on their way from one process to the next, which takes its place without an interruption.
+//! Passes listening sockets from one process to its successor, without interrupting service.
 //!
-//! Both processes hold the same sockets for a while, so that no connection that waits in one is lost. The sockets go over a stream of
-//! the machine, one message each: its length, where it belongs, and the socket beside the first byte. Schedules go over as well, so that
-//! no run is made twice or left out.
+//! Both processes have the same sockets for a while, so that no waiting connection is lost. The sockets are sent over a Unix socket, one
+//! message each: its length, its key, and the socket attached to the first byte. Schedules are handed over too, so that no run is
+//! repeated or missed.
 
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
@@ -22,46 +22,47 @@ use tokio::sync::watch;
 /// A listening socket, by its place in the configuration.
 #[derive(Debug)]
 pub struct HandedSocket {
-    /// Such as `listen.public` or `admin`.
+    /// The key, such as `listen.public` or `admin`.
     pub key: String,
     pub socket: TcpListener,
 }
 
-/// A socket that this process has not opened itself.
+/// A socket that this process did not open.
 #[derive(Debug)]
 struct InheritedSocket {
-    /// Of the process before its key, and of a service manager the name that it gave the socket.
+    /// The key of the previous process, or the name from the service manager.
     name: String,
     is_passed: bool,
     socket: TcpListener,
 }
 
-/// Sockets of the process before or of a service manager, which nobody has taken yet.
+/// Sockets from the previous process or a service manager that are not used yet.
 static INHERITED: Mutex<Vec<InheritedSocket>> = Mutex::new(Vec::new());
 
-/// Sockets beside those of listeners, by their keys: what the next process gets.
+/// Sockets other than those of listeners, by their keys, for the next process.
 static OTHERS: Mutex<Vec<HandedSocket>> = Mutex::new(Vec::new());
 
-/// True while another process has the schedules, or will have them.
+/// True if another process has the schedules or is about to get them.
 static SCHEDULES_GIVEN: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
 
-/// Runs of schedules that are under way.
+/// The number of schedule runs in progress.
 static SCHEDULE_RUNS: AtomicUsize = AtomicUsize::new(0);
 
-/// Since when the schedules are this process's: until it serves, where another one had them before.
+/// The time from which the schedules belong to this process, if another process had them before. It is removed once
+/// this process serves.
 static SCHEDULES_SINCE: Mutex<Option<Duration>> = Mutex::new(None);
 
 /// A run of a schedule.
 pub(crate) struct ScheduleRun(());
 
 impl ScheduleRun {
-    /// Begins a run, once the schedules are this process's.
+    /// Starts a run once the schedules belong to this process.
     pub(crate) async fn begin() -> ScheduleRun {
         let mut given = SCHEDULES_GIVEN.subscribe();
         loop {
             // Harmless: the sender is never dropped.
             let _own = given.wait_for(|given| !given).await.is_ok();
-            // It counts before the second look, so that whoever gives the schedules away sees it or is seen.
+            // Counted before the second check, so that either this task or the one that gives the schedules away sees the other.
             SCHEDULE_RUNS.fetch_add(1, Ordering::SeqCst);
             let run = ScheduleRun(());
             if !*SCHEDULES_GIVEN.borrow() {
@@ -77,12 +78,12 @@ impl Drop for ScheduleRun {
     }
 }
 
-/// Begins no more runs of schedules: another process will have them.
+/// Starts no more runs of schedules, since another process will have them.
 pub fn give_schedules() {
     SCHEDULES_GIVEN.send_replace(true);
 }
 
-/// Has the schedules again. What was due meanwhile runs now.
+/// Takes the schedules back. Runs that were due meanwhile start now.
 pub fn keep_schedules() {
     SCHEDULES_GIVEN.send_replace(false);
 }
@@ -92,23 +93,23 @@ pub fn has_schedule_runs() -> bool {
     SCHEDULE_RUNS.load(Ordering::SeqCst) > 0
 }
 
-/// The process before has begun no runs since that time, as time since the Unix epoch.
+/// Sets the time since which the previous process has started no runs, since the Unix epoch.
 pub fn set_schedules_since(since: Duration) {
     *SCHEDULES_SINCE.lock().unwrap_or_else(PoisonError::into_inner) = Some(since);
 }
 
-/// Since when the schedules are this process's, if another one had them before.
+/// The time from which the schedules belong to this process, if another process had them before.
 pub(crate) fn schedules_since() -> Option<Duration> {
     *SCHEDULES_SINCE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The beginning of the keys of listeners. The rest is the listener's name.
+/// The prefix of listeners' keys. The listener's name follows.
 pub(crate) const LISTENER: &str = "listen.";
 
-/// Sockets that one process hands to the next. Each listener has one for each worker.
+/// The limit of sockets in one handover. Each listener has one for each worker.
 const SOCKETS_MAX: u32 = 65_536;
 
-/// The longest key: the name of a listener has fewer characters.
+/// The longest key. Names of listeners are shorter.
 const KEY_BYTES_MAX: usize = 4_096;
 
 fn lock<T>(sockets: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
@@ -134,7 +135,7 @@ pub fn send(stream: &mut UnixStream, sockets: &[HandedSocket]) -> io::Result<()>
     Ok(())
 }
 
-/// Receives the sockets and keeps them for those who open them.
+/// Receives the sockets, and keeps them until they are opened.
 pub fn receive(stream: &mut UnixStream) -> io::Result<()> {
     let mut count = [0; 4];
     stream.read_exact(&mut count)?;
@@ -155,7 +156,7 @@ pub fn receive(stream: &mut UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps the sockets that a service manager has opened for those who open them.
+/// Keeps the sockets from a service manager until they are opened.
 pub fn keep_passed(sockets: Vec<kit::activation::PassedSocket>) {
     let passed = sockets.into_iter().map(|passed| InheritedSocket {
         name: passed.name,
@@ -177,12 +178,12 @@ fn receive_one(stream: &mut UnixStream) -> io::Result<HandedSocket> {
     )?;
     let socket: Option<OwnedFd> = beside.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-        // Harmless: nothing else is sent.
+        // Harmless: the sender sends no other messages.
         RecvAncillaryMessage::ScmCredentials(_) | _ => None,
     });
     let rest = length.get_mut(read.bytes..).filter(|_| read.bytes > 0);
     stream.read_exact(rest.ok_or(io::ErrorKind::UnexpectedEof)?)?;
-    // Harmless: a number that is too large is refused.
+    // Harmless: the next line refuses a length that is too large.
     let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
     if length > KEY_BYTES_MAX {
         return Err(io::Error::other("the key of a socket is too long"));
@@ -194,12 +195,12 @@ fn receive_one(stream: &mut UnixStream) -> io::Result<HandedSocket> {
     Ok(HandedSocket { key, socket: TcpListener::from(socket) })
 }
 
-/// The sockets for an address that were inherited: those that are bound to it, or with port 0 those of the key. Where there are none,
-/// those to which a service manager gave the listener's name.
+/// Takes the inherited sockets for an address: those bound to it, or for port 0 those with the key. If there are none, takes those
+/// with the listener's name from a service manager.
 pub(crate) fn take(key: &str, address: SocketAddr) -> Vec<TcpListener> {
     let is_it = |inherited: &mut InheritedSocket| match address.port() {
         0 => !inherited.is_passed && inherited.name == key,
-        // Harmless: a socket without an address is of no use.
+        // Harmless: a socket without an address cannot be used.
         _ => inherited.socket.local_addr().is_ok_and(|bound| bound == address),
     };
     let name = key.strip_prefix(LISTENER).unwrap_or(key);
@@ -212,23 +213,25 @@ pub(crate) fn take(key: &str, address: SocketAddr) -> Vec<TcpListener> {
     taken.into_iter().map(|inherited| inherited.socket).collect()
 }
 
-/// Closes the sockets that nobody took: the configuration does not name them any more. Schedules that come later begin when they come.
+/// Closes the inherited sockets that are not in the configuration. Schedules that are added later start from then.
 pub fn forget_rest() {
     *SCHEDULES_SINCE.lock().unwrap_or_else(PoisonError::into_inner) = None;
     for InheritedSocket { name, is_passed, socket } in std::mem::take(&mut *lock(&INHERITED)) {
-        // Harmless: it is only shown.
+        // Harmless: the address is only logged.
         let address = socket.local_addr().map(|address| address.to_string()).unwrap_or_default();
         if is_passed {
-            let what = "a socket of the service manager is in no place of this configuration; it is closed";
+            let what =
+                "a socket of the service manager is not used by this configuration; it is closed";
             tracing::warn!(name, address, "{what}");
         } else {
-            let what = "a socket of the process before is not in this configuration; it is closed";
+            let what =
+                "a socket of the previous process is not used by this configuration; it is closed";
             tracing::info!(key = name, address, "{what}");
         }
     }
 }
 
-/// A socket beside those of listeners: that of the process before, or a new one.
+/// Opens a socket other than those of listeners: the one of the previous process, or a new one.
 pub fn open_other(key: &str, address: SocketAddr) -> io::Result<TcpListener> {
     let socket = match take(key, address).into_iter().next() {
         Some(socket) => socket,
@@ -241,12 +244,12 @@ pub fn open_other(key: &str, address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket)
 }
 
-/// The socket of that key is closed for good.
+/// Closes the socket with this key permanently.
 pub fn forget_other(key: &str) {
     lock(&OTHERS).retain(|other| other.key != key);
 }
 
-/// Those sockets for the next process.
+/// Copies of these sockets for the next process.
 pub(crate) fn others() -> io::Result<Vec<HandedSocket>> {
     let others = lock(&OTHERS);
     let copy = |other: &HandedSocket| {
@@ -269,7 +272,7 @@ mod tests {
         let mut next = std::pin::pin!(ScheduleRun::begin());
         let polled =
             std::future::poll_fn(|cx| std::task::Poll::Ready(next.as_mut().poll(cx).is_pending()));
-        assert!(polled.await, "it has not begun");
+        assert!(polled.await, "it has not started");
         keep_schedules();
         drop(next.await);
         assert!(!has_schedule_runs());
@@ -288,7 +291,7 @@ mod tests {
         assert_eq!(take("listen.a", "127.0.0.1:0".parse().unwrap()).len(), 2);
         let last = take("whatever", address).remove(0);
         assert_eq!(last.local_addr().unwrap(), address);
-        // Garbage, and a stream that ends.
+        // Invalid data, and a stream that ends early.
         for bytes in [&b"\xff\xff\xff\xff"[..], b"\0\0\0\x01", b"\0\0\0\x01\0\0\0\x01a", b""] {
             let (mut ours, mut theirs) = UnixStream::pair().unwrap();
             ours.write_all(bytes).unwrap();

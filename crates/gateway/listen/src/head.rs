@@ -15,7 +15,7 @@ pub(crate) fn limits(listener: &Listener) -> http1::Limits {
     }
 }
 
-/// Methods that are not a gateway's to serve.
+/// Refuses methods that a gateway must not serve.
 pub(crate) fn refused_method(method: &[u8]) -> Result<(), Fault> {
     if http1::is_refused_method(method) {
         // Harmless: a method is a token.
@@ -25,7 +25,7 @@ pub(crate) fn refused_method(method: &[u8]) -> Result<(), Fault> {
     }
 }
 
-/// The fault of bytes that are not a request.
+/// The fault for bytes that are not a valid request.
 pub(crate) fn refusal(error: &http1::Error) -> Fault {
     let kind = match error.status() {
         414 => Kind::TargetTooLong,
@@ -39,14 +39,14 @@ pub(crate) fn refusal(error: &http1::Error) -> Fault {
     Fault::with_detail(kind, detail.as_str(), &detail)
 }
 
-/// True if the first line says that it means HTTP, however badly.
+/// True if the first line names HTTP, even if it is invalid.
 pub(crate) fn names_http(input: &[u8]) -> bool {
     let line = input.split(|b| *b == b'\n').next().unwrap_or_default();
     line.windows(5).any(|part| part.eq_ignore_ascii_case(b"HTTP/"))
 }
 
-/// The head in origin form. An absolute target's authority is the host (RFC 9112, 3.2.2), also where an HTTP/1.0 client names no
-/// other.
+/// Converts the head to origin form. The authority of an absolute target becomes the host (RFC 9112, 3.2.2), also if an HTTP/1.0
+/// client sends no `Host`.
 pub(crate) fn request_head(
     parsed: &http1::RequestHead,
     headers: Headers,

@@ -1,8 +1,8 @@
-//! Sockets, TLS, HTTP/1 and HTTP/2: from bytes to "here is a request", and from a reply back to bytes.
+//! Sockets, TLS, HTTP/1 and HTTP/2: converts bytes to requests, and replies to bytes.
 //!
 //! Owns the workers (one runtime and one listening socket per core), connections with their limits and deadlines, and the
-//! swap of plans. It never looks at a policy, and of a route only at how long its streams may stay
-//! open: a request goes to `pipeline::serve` and comes back as a reply.
+//! switch from one plan to the next. It does not use policies. Of a route it uses only the lifetime of streams: a request
+//! goes to `pipeline::serve` and returns as a reply.
 #![forbid(unsafe_code)]
 
 mod accept;

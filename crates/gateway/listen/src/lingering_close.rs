@@ -1,4 +1,4 @@
-//! Ends of connections: so that the last that was said is read, and nobody is waited for without end.
+//! Ends connections so that the client can read the last reply, within a bounded time.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -8,20 +8,20 @@ use kit::Wire;
 use kit::scratch::{self, SCRATCH_BYTES};
 use tokio::io::AsyncWrite;
 
-/// A connection that ends while its client still sends is read on for this long, so that the reply is not lost to a reset.
+/// How long a connection is read on while its client still sends, so that the reply is not lost to a reset.
 const LINGER_MAX: Duration = Duration::from_secs(2);
 
-/// And for at most this much.
+/// The most bytes read in that time.
 const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Says goodbye.
+/// Closes the sending side.
 pub(crate) async fn shut(wire: &mut Wire) {
     let shut = poll_fn(|cx| Pin::new(&mut *wire).poll_shutdown(cx));
-    // Harmless: whether the goodbye reaches the peer changes nothing.
+    // Harmless: the close notification is optional.
     let _late = tokio::time::timeout(LINGER_MAX, shut).await;
 }
 
-/// Says goodbye, and reads on for a moment.
+/// Closes the sending side, and reads on for a while.
 pub(crate) async fn linger(wire: &mut Wire) {
     let lingering = async {
         shut(wire).await;
@@ -34,6 +34,6 @@ pub(crate) async fn linger(wire: &mut Wire) {
             }
         }
     };
-    // Harmless: what still comes is read by nobody.
+    // Harmless: the data is discarded.
     let _late = tokio::time::timeout(LINGER_MAX, lingering).await;
 }

@@ -1,9 +1,9 @@
-//! The time that a request's body may take to come.
+//! The time limits for receiving a request's body.
 //!
-//! Three bounds, of which the nearest counts: a pause, the whole body, and a rate. The rate is an account of time: it begins
-//! with as much as a pause may take, each byte that comes puts its share in, never more than that again, and waiting for the
-//! client takes it out. So a client that is fast may pause, and one that sends a byte now and then is given up as if it had
-//! paused. Only waiting for the client counts, not what the upstream makes it wait.
+//! There are three limits: for a pause, for the whole body, and for the rate. The earliest one applies. The rate is kept as
+//! a credit of time. It starts with the longest pause, increases with each received byte up to that value, and decreases
+//! while the client is waited for. So a fast client may pause, and a client that sends a byte now and then is cut off as if
+//! it had paused. Only waiting for the client counts, and not waiting for the upstream.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,31 +15,31 @@ use kit::alarm::{self, Alarm, SharedAlarm};
 use kit::clock::{self, Instant};
 use plan::Listener;
 
-/// The bounds of one body, and what is used up of them.
+/// The limits of one body, and their use so far.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// Allowed between two pieces.
+    /// The longest pause between two pieces.
     pause: Duration,
-    /// Bytes a second; 0 for any.
+    /// The least bytes per second; 0 for no limit.
     rate: u64,
-    /// The time that may be waited before the rate is missed.
+    /// The time that may still be waited at the least rate.
     credit: Duration,
-    /// When the whole body has to be there.
+    /// The deadline of the whole body.
     end: Option<Instant>,
     total: Duration,
-    /// Since when the client is waited for.
+    /// The start of the current wait for the client.
     waiting: Option<Instant>,
     nearest: Nearest,
     progress: BodyProgress,
-    /// Taken when it is first needed: most bodies are there when they are asked for.
+    /// Created when it is first needed, since most bodies have arrived when they are read.
     alarm: Option<SharedAlarm>,
 }
 
-/// What the two directions of an exchange know of each other while its body is still coming.
+/// State shared by the two directions of an exchange while its body is arriving.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     reply: Cell<ReplyState>,
-    /// Some of the body came since that was last asked.
+    /// True if some of the body has arrived since the last check.
     moved: Cell<bool>,
 }
 
@@ -49,9 +49,9 @@ pub(crate) type BodyProgress = Rc<Progress>;
 enum ReplyState {
     #[default]
     Waited,
-    /// It has begun: what is answered while it is still sent is a conversation, and its pace is its peers' business.
+    /// The reply has begun. If the body is still being sent, the two peers decide on its pace.
     Begun,
-    /// It is a stream, and whoever sends it sees to silence in both directions.
+    /// The reply is a stream. Its sender checks for silence in both directions.
     Stream,
 }
 
@@ -66,7 +66,7 @@ impl Progress {
         self.reply.set(ReplyState::Stream);
     }
 
-    /// True if some of the body came since this was last asked.
+    /// True if some of the body has arrived since the last call.
     pub(crate) fn has_moved(&self) -> bool {
         self.moved.replace(false)
     }
@@ -85,7 +85,7 @@ enum Nearest {
 }
 
 impl Pace {
-    /// For a body that begins now.
+    /// The limits for a body that begins now.
     pub(crate) fn of(listener: &Listener, progress: BodyProgress) -> Pace {
         let timeout = &listener.timeout;
         let total = timeout.body_total.unwrap_or(Duration::ZERO);
@@ -106,7 +106,7 @@ impl Pace {
         &self.progress
     }
 
-    /// Nothing came: ready with the fault when that has lasted too long.
+    /// Called while nothing arrives. Ready with the fault when a limit is reached.
     pub(crate) fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
         let alarm = self.alarm.get_or_insert_with(alarm::take).clone();
         let mut alarm = alarm.borrow_mut();
@@ -115,7 +115,7 @@ impl Pace {
         }
         loop {
             ready!(alarm.poll(cx));
-            // It began to be answered meanwhile.
+            // The reply has begun meanwhile.
             match (self.nearest, self.progress.reply.get(), self.waiting) {
                 (Nearest::Rate, ReplyState::Begun | ReplyState::Stream, Some(since))
                 | (Nearest::Pause, ReplyState::Stream, Some(since)) => {
@@ -129,7 +129,7 @@ impl Pace {
     }
 
     fn wait(&mut self, alarm: &mut Alarm, now: Instant, pause: Duration) {
-        // The silence of a stream is that of both directions.
+        // A stream is silent only if both directions are.
         let pause = if self.progress.is_stream() { Duration::MAX } else { pause };
         let mut left = (pause, Nearest::Pause);
         let is_waited = self.progress.reply.get() == ReplyState::Waited;
@@ -147,7 +147,7 @@ impl Pace {
         alarm.set(now, left.0);
     }
 
-    /// So much of the body came.
+    /// Records received bytes.
     pub(crate) fn came(&mut self, bytes: usize) {
         self.progress.moved.set(true);
         let Some(since) = self.waiting.take() else { return };

@@ -1,4 +1,4 @@
-//! The PROXY protocol, versions 1 and 2: who the client is, as the balancer in front says
+//! The PROXY protocol, versions 1 and 2: the client's address as reported by a load balancer
 //! (haproxy.org/download/2.9/doc/proxy-protocol.txt).
 
 use std::io;
@@ -9,17 +9,17 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// Source and destination.
 type Ends = (SocketAddr, SocketAddr);
 
-/// The bytes that begin every version 2 header. A version 1 header is at least one byte shorter than this and the four bytes
-/// behind it, so reading these twelve first never reads too far.
+/// The first bytes of every version 2 header. The shortest version 1 header, `PROXY UNKNOWN`, has 15 bytes, so reading twelve bytes
+/// first never reads beyond a header.
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// The longest version 1 line, its CRLF included (section 2.1).
 const LINE_BYTES_MAX: usize = 107;
 
-/// Bytes that version 2 may add behind the addresses. Balancers send well under 300 bytes.
+/// The size that version 2 may add after the addresses. Load balancers send well under 300 bytes.
 const ADDITIONS_BYTES_MAX: usize = 4096;
 
-/// Reads the header and nothing behind it. None: the balancer speaks for itself (health checks).
+/// Reads only the header. None if the load balancer connects for itself (health checks).
 pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Ends>> {
     let mut start = [0; SIGNATURE.len()];
     stream.read_exact(&mut start).await?;
@@ -54,7 +54,7 @@ async fn read_binary(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option
     }
 }
 
-/// Two addresses of N bytes, then two ports.
+/// Decodes two addresses of N bytes, then two ports.
 fn ends<const N: usize>(bytes: &[u8]) -> io::Result<Ends>
 where
     IpAddr: FromBytes<N>,

@@ -1,4 +1,4 @@
-//! Two streams joined by a policy that looks into what passes.
+//! Two streams joined by a policy that inspects the data.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -16,29 +16,29 @@ use tokio::task::coop;
 use crate::stream_lifetime::StreamLifetime;
 use crate::tunnel::{PassedBytes, Silence, TunnelEnd};
 
-/// More memory than this is not kept for the next tunnel that has something to send. What was read at once fits.
+/// A buffer larger than this is not kept for the next tunnel. The data of one read fits.
 const ROOM_BYTES_MAX: usize = 2 * READ_BYTES;
 
-/// Bytes of one read. All of them wait if the other side is slow, and many may be.
+/// The size of one read. If the other side is slow, all of it is kept, and there may be many such tunnels.
 const READ_BYTES: usize = 16 << 10;
 
-/// More room than this that is not used is given back while a side is slow.
+/// Unused capacity above this is freed while a side is slow.
 const UNUSED_BYTES_MAX: usize = 4 << 10;
 
-/// The time for the last bytes of a tunnel that is over: a side that takes nothing must not hold it.
+/// The time for sending the last bytes of a tunnel that has ended. A side that does not read must not keep it open.
 const LAST_BYTES_MAX: Duration = Duration::from_secs(5);
 
 thread_local! {
-    /// Room for what goes to each side. A tunnel has it while it is polled, and keeps only what its side does not take at once:
-    /// memory that is used for each message stays in the cache, and silent tunnels have none.
+    /// Buffers for the data to each side. A tunnel uses them while it is polled, and keeps only data that its side does not
+    /// take at once. So the memory used for each message stays in the cache, and silent tunnels have no buffers.
     static ROOM: [Cell<Vec<u8>>; 2] = const { [Cell::new(Vec::new()), Cell::new(Vec::new())] };
 }
 
-/// Joins two streams through a relay, until that is over, both have been silent for too long, or they have to leave and have not when
-/// their stay is over. Gives the client's stream back, whose last bytes are not to be lost to a reset, unless it is gone.
+/// Joins two streams through a relay. It ends when the relay is over, when both have been silent for too long, or when they had to
+/// leave and their time is over. Returns the client's stream, unless it is gone, so that its last bytes are not lost to a reset.
 ///
-/// It is a task of its own. Thousands of tunnels each pass a message now and then, and what one touches has left the cache since its last:
-/// a message wakes this task, and nothing of the connection and the exchange that led to it.
+/// It is a separate task. With thousands of tunnels that have a message now and then, the data of one has left the cache since its last
+/// message. A message wakes only this task, and not those of the connection and the exchange.
 pub(crate) fn join(
     (client, upstream): (TunnelEnd, TunnelEnd),
     relay: Box<dyn Relay>,
@@ -58,7 +58,7 @@ pub(crate) fn join(
     relayed.relay.on_bytes(TunnelSide::Upstream, &upstream.1, &mut relayed.out);
     alarm.set(clock::now(), silence.open);
     let mut was_over = false;
-    // A future keeps room for what it takes apart, so it begins with what it needs.
+    // A future reserves space for the values that it destructures, so this block captures only what it needs.
     async move {
         let ended = poll_fn(|cx| {
             relayed.is_leaving = stay.has_to_leave(cx);
@@ -86,7 +86,7 @@ pub(crate) fn join(
     }
 }
 
-/// What came of a tunnel: the bytes that passed, how it ended, and the client's stream.
+/// The result of a tunnel: the bytes in each direction, how it ended, and the client's stream.
 type RelayOutcome = (PassedBytes, io::Result<()>, Option<Wire>);
 
 struct RelayState {
@@ -94,29 +94,29 @@ struct RelayState {
     out: Outbox,
     client: RelayEnd,
     upstream: RelayEnd,
-    /// It has to end as soon as it may.
+    /// True if it has to end as soon as possible.
     is_leaving: bool,
-    /// Only the last bytes have to go out.
+    /// True if only the last bytes have to be sent.
     is_over: bool,
 }
 
-/// One end of the tunnel.
+/// One side of the tunnel.
 struct RelayEnd {
     wire: Wire,
-    /// Bytes of its outbox that it has taken.
+    /// The bytes of its outbox that it has taken.
     sent: usize,
-    /// Bytes that it took before.
+    /// The bytes that it took before those in the outbox.
     sent_before: u64,
-    /// The task is woken when something comes from it.
+    /// True if the task is woken when data arrives from it.
     is_watched: bool,
-    /// Nothing more comes from it.
+    /// True if it sends no more data.
     has_ended: bool,
-    /// It takes nothing any more.
+    /// True if it accepts no more data.
     is_gone: bool,
 }
 
 impl RelayState {
-    /// Passes on what there is; ready when the tunnel is over. Calls `moved` whenever something came.
+    /// Forwards available data. Ready when the tunnel is over. Calls `moved` whenever data has arrived.
     fn poll(&mut self, cx: &mut Context<'_>, moved: impl FnMut()) -> Poll<()> {
         lend_room(&mut self.out);
         let passed = self.pass(cx, moved);
@@ -124,21 +124,21 @@ impl RelayState {
         passed
     }
 
-    /// Ends it at once. What a side does not take now is lost.
+    /// Ends it at once. Data that a side does not take now is lost.
     fn cut(&mut self, why: StreamEnd, cx: &mut Context<'_>) {
         self.relay.cut(why, &mut self.out);
         self.is_over = true;
-        // Harmless: it is cut, which the record says.
+        // Harmless: the tunnel is cut, which is recorded.
         let _lost = self.poll(cx, || ());
     }
 
     fn pass(&mut self, cx: &mut Context<'_>, mut moved: impl FnMut()) -> Poll<()> {
         let RelayState { relay, out, client, upstream, is_leaving, is_over } = self;
         let mut bytes = scratch::lend();
-        // A side that has nothing is not asked again: the task is woken when it has.
+        // A side without data is not read again before it wakes the task.
         let [mut client_may_have, mut upstream_may_have] = [client.may_have(), upstream.may_have()];
         loop {
-            // What was just read may have ended the message that is waited for.
+            // The data just read may have completed the message that is waited for.
             if *is_leaving {
                 relay.leave(out);
             }
@@ -173,10 +173,10 @@ impl RelayState {
     }
 }
 
-/// Lends room to each outbox that has none.
+/// Gives a buffer to each outbox without one.
 fn lend_room(out: &mut Outbox) {
     ROOM.with(|rooms| {
-        // Harmless: there is room for each side.
+        // Harmless: there is a buffer for each side.
         for (room, out) in rooms.iter().zip([&mut out.client, &mut out.upstream]) {
             if out.capacity() == 0 {
                 *out = room.take();
@@ -185,10 +185,10 @@ fn lend_room(out: &mut Outbox) {
     });
 }
 
-/// Takes back what an outbox does not need until the next poll.
+/// Takes the buffer back that an outbox does not need until the next poll.
 fn take_room_back(out: &mut Outbox) {
     ROOM.with(|rooms| {
-        // Harmless: there is room for each side.
+        // Harmless: there is a buffer for each side.
         for (room, out) in rooms.iter().zip([&mut out.client, &mut out.upstream]) {
             if out.is_empty() {
                 let mut out = std::mem::take(out);
@@ -205,7 +205,7 @@ impl RelayEnd {
         RelayEnd { wire, sent, sent_before, is_watched, has_ended, is_gone }
     }
 
-    /// True if something may have come. Most wakes are for one side, and to ask the other whether it has something costs more than to look
+    /// True if data may have arrived. Most wake-ups are for one side, and reading from the other costs more than this check.
     /// whether the task was woken for it.
     fn may_have(&self) -> bool {
         match &self.wire {
@@ -236,10 +236,10 @@ impl RelayEnd {
         Poll::Ready(())
     }
 
-    /// It is slow: what waits for it takes no more room than it has to.
+    /// Reduces the memory of data that waits for a slow side.
     fn wait_with(&mut self, out: &mut Vec<u8>) {
         let left = out.len().saturating_sub(self.sent);
-        // Where only a flush is missing, the bytes stay, since an empty outbox has nothing to flush.
+        // If only a flush is pending, the bytes are kept, since an empty outbox is not flushed.
         if left > 0 && out.capacity() - left > UNUSED_BYTES_MAX {
             out.drain(..self.sent);
             out.shrink_to_fit();
@@ -248,7 +248,7 @@ impl RelayEnd {
         }
     }
 
-    /// Reads once. Ready if something came, the end included.
+    /// Reads once. Ready if data or the end has arrived.
     fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -262,7 +262,7 @@ impl RelayEnd {
         }
         bytes.clear();
         let read = self.wire.poll_read_into(cx, bytes, READ_BYTES);
-        // A task that has done enough for now is woken without a look at the socket.
+        // A task that has used up its budget is woken without a check of the socket.
         self.is_watched = read.is_pending() && coop::has_budget_remaining();
         match ready!(read) {
             Ok(0) | Err(_) => {

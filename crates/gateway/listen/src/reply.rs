@@ -1,4 +1,4 @@
-//! A reply on its way to an HTTP/1 client: how it is framed, and writing it at the client's pace.
+//! A reply to an HTTP/1 client: its framing, and writing it as fast as the client reads.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -18,26 +18,26 @@ use crate::date;
 use crate::stream_lifetime::StreamLifetime;
 use crate::write_progress::WriteProgress;
 
-/// Facts about the request that rule its reply.
+/// The properties of the request that determine how its reply is framed.
 #[derive(Clone, Copy)]
 pub(crate) struct ReplyRules {
     pub(crate) protocol: Protocol,
     pub(crate) head: bool,
-    /// The connection shall go on afterwards.
+    /// True if the connection shall be reused.
     pub(crate) keep_alive: bool,
 }
 
-/// The way in which a reply's end is marked.
+/// How the end of a reply is marked.
 enum ReplyFraming {
-    /// No body, and nothing said about one.
+    /// No body, and no header about one.
     None,
-    /// As the head says already, or of this length.
+    /// The length in the head, or this one.
     Length(Option<u64>),
     Chunked,
     Close,
 }
 
-/// Readies a reply for the wire. Gives what to write, and whether the connection can go on after it.
+/// Prepares a reply for writing. Returns the data, and whether the connection can be reused.
 pub(crate) fn outgoing(mut reply: Reply, rules: ReplyRules, tunnelled: bool) -> (Outgoing, bool) {
     let framing = framing(&mut reply, rules);
     let keep_alive = rules.keep_alive && !matches!(framing, ReplyFraming::Close);
@@ -56,7 +56,7 @@ pub(crate) fn outgoing(mut reply: Reply, rules: ReplyRules, tunnelled: bool) -> 
         (false, Protocol::Http11 | Protocol::Http2) if !tunnelled => {
             head.extend_from_slice(b"Connection: close\r\n");
         }
-        // Harmless: the others need no line.
+        // Harmless: the others need no header.
         _ => {}
     }
     head.extend_from_slice(b"\r\n");
@@ -75,7 +75,7 @@ fn framing(reply: &mut Reply, rules: ReplyRules) -> ReplyFraming {
     }
     let remaining = reply.body.remaining();
     if status == 304 || rules.head {
-        // What a GET would have got: as the upstream said, or as long as the body made here.
+        // The length for a GET: the upstream's, or that of the body made here.
         let made = remaining.filter(|n| !announced && *n > 0);
         reply.body = Body::Empty;
         return if made.is_some() { ReplyFraming::Length(made) } else { ReplyFraming::None };
@@ -84,7 +84,7 @@ fn framing(reply: &mut Reply, rules: ReplyRules) -> ReplyFraming {
         return ReplyFraming::Length(None);
     }
     if announced {
-        // One line frames a body, never two, and never one that is wrong (RFC 9112, 6.3).
+        // Only one header may frame a body, and it has to be right (RFC 9112, 6.3).
         reply.head.headers.remove("content-length");
     }
     match remaining {
@@ -94,8 +94,8 @@ fn framing(reply: &mut Reply, rules: ReplyRules) -> ReplyFraming {
     }
 }
 
-/// Writes a reply as fast as it is made and taken. What it waits for is put down to whoever it waited for. A stream asks `stay` how long
-/// it may.
+/// Writes a reply as fast as it is made and taken, and adds waiting times to the side that is waited for. For a stream, `stay` limits
+/// the time.
 pub(crate) async fn write(
     client: &ClientHandle,
     outgoing: &mut Outgoing,
@@ -129,14 +129,14 @@ pub(crate) async fn write(
 struct Writing {
     timeout: Duration,
     endless: bool,
-    /// Since when, and whether for the client.
+    /// The start of the current wait, and whether it is for the client.
     waiting: Option<(Instant, bool)>,
     sent_before: u64,
     write_progress: WriteProgress,
-    /// Taken when it is first needed: most clients take their reply at once.
+    /// Created when it is first needed, since most clients take their reply at once.
     alarm: Option<SharedAlarm>,
     stay: Option<Rc<StreamLifetime>>,
-    /// Its task hears of what comes of the client.
+    /// True if the task is woken by data from the client.
     listens: bool,
     direct: Direct,
 }
@@ -149,7 +149,7 @@ enum Direct {
     By(Rc<DirectReply>),
 }
 
-/// The way past the task of a stream. It is only used while that waits.
+/// The direct path to the client. It is used only while the stream's task waits.
 struct DirectReply {
     client: ClientHandle,
     stay: Option<Rc<StreamLifetime>>,
@@ -168,7 +168,7 @@ impl Writing {
         if let Direct::By(way) = &self.direct {
             outgoing.take_over(way.taken.take());
         }
-        // A stream waits for years and passes an event on in no time, which is not worth two looks at the clock.
+        // A stream waits long and forwards an event quickly. Reading the clock twice would cost more.
         if self.stay.is_none() {
             self.wait_for(None, account);
         }
@@ -194,7 +194,7 @@ impl Writing {
         written
     }
 
-    /// Lets the source write while the task waits for nothing else.
+    /// Lets the source write while the task has nothing else to wait for.
     fn write_directly(&mut self, client: &ClientHandle, outgoing: &mut Outgoing) {
         if !outgoing.is_starved() {
             return;
@@ -213,7 +213,7 @@ impl Writing {
             if outgoing.write_directly(&writer) { Direct::By(way) } else { Direct::Never };
     }
 
-    /// Begins to wait for the client or for whoever makes the body, or ends that.
+    /// Starts or ends a wait for the client or for the source of the body.
     fn wait_for(&mut self, client: Option<bool>, account: &Account) {
         if self.waiting.map(|(_, for_client)| for_client) == client {
             return;
@@ -242,7 +242,7 @@ impl Writing {
         let mut client = client.borrow_mut();
         if outgoing.is_blocked() {
             let mut alarm = self.alarm.get_or_insert_with(alarm::take).borrow_mut();
-            // The deadline moves with every piece the client takes.
+            // The deadline moves with every piece that the client takes.
             if outgoing.sent_bytes() != self.sent_before || !alarm.is_set() {
                 self.sent_before = outgoing.sent_bytes();
                 self.write_progress = WriteProgress::default();
@@ -250,17 +250,17 @@ impl Writing {
             }
             while alarm.poll(cx).is_ready() {
                 if !self.write_progress.goes_on(&client.wire) {
-                    return Poll::Ready(Err(gone("it takes nothing of its reply")));
+                    return Poll::Ready(Err(gone("the client does not read its reply")));
                 }
                 alarm.set(clock::now(), self.timeout);
             }
             return Poll::Pending;
         }
-        // A stream passes events on and seldom hears of its client.
+        // A stream forwards events, and its client seldom sends anything.
         if self.listens && client.is_silent() {
             return Poll::Pending;
         }
-        // Only a stream without end is cut short by a client that closed its side: others may still be wanted.
+        // A client that closed its side ends only an endless stream. It may still wait for other replies.
         let gone_for_good =
             if self.endless { client.poll_gone(cx) } else { client.poll_broken(cx) };
         if gone_for_good.is_ready() {
@@ -299,5 +299,5 @@ impl Drop for Writing {
 }
 
 fn gone(why: &str) -> Fault {
-    Fault::new(Kind::ClientGone, format!("the client, while it was answered: {why}"))
+    Fault::new(Kind::ClientGone, format!("writing the reply to the client: {why}"))
 }

@@ -1,4 +1,4 @@
-//! Residents of one worker, beside its connections: a task for each resident of the plan.
+//! The residents of one worker: a task for each resident of the plan.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use crate::worker::Worker;
 #[derive(Default)]
 pub(crate) struct Residents {
     running: Vec<RunningResident>,
-    /// Of earlier plans, on their way to their end.
+    /// The tasks of earlier plans that have not ended yet.
     leaving: Vec<JoinHandle<()>>,
 }
 
@@ -25,7 +25,7 @@ struct RunningResident {
 }
 
 impl Residents {
-    /// Lets those of a plan live on this worker. Those that it does not have any more end.
+    /// Starts the residents of a plan on this worker, and ends those that it does not have.
     pub(crate) fn adopt(&mut self, plan: &Plan, worker: &Rc<Worker>, workers: usize) {
         let mut before = std::mem::take(&mut self.running);
         for resident in plan.residents() {
@@ -44,7 +44,7 @@ impl Residents {
         }
     }
 
-    /// Asks all to end. True once they have.
+    /// Asks all residents to end. True once they have.
     pub(crate) fn drain(&mut self) -> bool {
         self.running.iter().for_each(|running| running.ending.ask());
         self.running.retain(|running| !running.task.is_finished());

@@ -1,4 +1,4 @@
-//! The schedules of one worker: each a task that sleeps until its time, and runs its flow then.
+//! The schedules of one worker: each is a task that sleeps until its time, and then runs its flow.
 
 use std::cell::Cell;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -19,24 +19,25 @@ use tokio::task::JoinHandle;
 use crate::handover::{self, ScheduleRun};
 use crate::worker::Worker;
 
-/// The largest reply that is read to its end, so that its connection can be used again.
+/// The largest reply that is read to its end, so that its connection can be reused.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
-/// Missed times that are counted. A schedule of every second misses that many in a quarter of an hour.
+/// The limit up to which missed runs are counted. A schedule of every second misses that many in a quarter of an
+/// hour.
 const SKIPPED_MAX: u64 = 1000;
 
-/// How long a run by the clock may be late, since the gateway whose work it was is gone, or the store is away.
+/// How late a scheduled run may be if its gateway has failed or the store is not available.
 const LATE_MAX: Duration = Duration::from_secs(600);
 
 /// The schedules that a worker runs. Each one is run by one worker of the process.
 #[derive(Default)]
 pub(crate) struct Schedules {
     running: Vec<RunningSchedule>,
-    /// Those that a reload has ended, while their last run is under way.
+    /// Schedules that a reload has ended, while their last run is in progress.
     ending: Vec<RunningSchedule>,
 }
 
-/// The task of a schedule. It goes on over reloads as long as its name and its times are the same.
+/// The task of a schedule. It is kept over reloads while its name and its times stay the same.
 struct RunningSchedule {
     name: String,
     timing: Timing,
@@ -46,17 +47,17 @@ struct RunningSchedule {
 
 #[derive(Default)]
 struct State {
-    /// A run is under way.
+    /// True while a run is in progress.
     is_busy: Cell<bool>,
-    /// The same for all schedules of this name, one after another: also for one that a reload has ended.
+    /// The same, shared by all schedules of this name, also those that a reload has ended.
     is_name_busy: Rc<Cell<bool>>,
-    /// No other run begins.
+    /// True if no further run may start.
     is_ending: Cell<bool>,
 }
 
 impl Schedules {
-    /// Runs those of a plan that are this worker's, of so many workers. Those that it does not have any more end; a run that is under way
-    /// goes on to its end.
+    /// Starts the schedules of a plan that belong to this worker, and ends those that the plan does not have. A run in progress is
+    /// completed.
     pub(crate) fn adopt(&mut self, plan: &Plan, worker: &Rc<Worker>, workers: usize) {
         let mut before = std::mem::take(&mut self.running);
         for schedule in plan.schedules.iter().filter(|s| is_run_by(s, worker.index, workers)) {
@@ -75,7 +76,7 @@ impl Schedules {
         self.ending.retain(RunningSchedule::is_busy);
     }
 
-    /// Begins no more runs. True once none is under way.
+    /// Starts no more runs. True once none is in progress.
     pub(crate) fn drain(&mut self) -> bool {
         self.ending.append(&mut self.running);
         self.ending.iter().for_each(RunningSchedule::end);
@@ -99,10 +100,10 @@ impl RunningSchedule {
         is_name_busy: Option<Rc<Cell<bool>>>,
     ) -> RunningSchedule {
         let (name, timing) = (schedule.name.clone(), schedule.timing.clone());
-        // Harmless: no other one of this name is known, so none runs.
+        // Harmless: without another schedule of this name, none is running.
         let is_name_busy = is_name_busy.unwrap_or_default();
         let state = Rc::new(State { is_name_busy, ..State::default() });
-        // The process before may have left a time to this one that is past already.
+        // The previous process may have left a time that has already passed.
         let due = timing.first_since(handover::schedules_since());
         let task = kit::spawn(run(name.clone(), (timing.clone(), due), worker, state.clone()));
         RunningSchedule { name, timing, state, task }
@@ -116,7 +117,7 @@ impl RunningSchedule {
         self.state.is_busy.get() && !self.task.is_finished()
     }
 
-    /// Ends it, at once or once its run is over.
+    /// Ends the schedule: at once, or after the run in progress.
     fn end(&self) {
         self.state.is_ending.set(true);
         if !self.state.is_busy.get() {
@@ -125,7 +126,7 @@ impl RunningSchedule {
     }
 }
 
-/// Runs a schedule whenever it is due, as the worker's plan has it then.
+/// Runs a schedule whenever it is due, with the settings of the worker's current plan.
 async fn run(
     name: String,
     (timing, first): (Timing, Option<Due>),
@@ -157,7 +158,7 @@ async fn run(
     }
 }
 
-/// The first time behind one that is still to come. Those before it are skipped.
+/// The first later time that has not passed yet. The times before it are skipped.
 fn behind(timing: &Timing, due: Due, schedule: &Schedule) -> Option<Due> {
     let mut due = timing.after(due)?;
     let mut skipped = 0;
@@ -173,14 +174,14 @@ fn behind(timing: &Timing, due: Due, schedule: &Schedule) -> Option<Due> {
     Some(due)
 }
 
-/// Waits until it is due, or somebody asks for a run: true then.
+/// Waits until it is due, or until an operator requests a run; then the result is true.
 async fn wait(
     timing: &Timing,
     due: &mut Due,
     reading: &mut ClockReading,
     control: &ScheduleControl,
 ) -> bool {
-    // The clock may have been set during the run before.
+    // The clock may have been set during the previous run.
     if let Some(other) = timing.set_back(*reading) {
         *due = other;
     }
@@ -196,8 +197,8 @@ async fn wait(
     false
 }
 
-/// Runs it for a time that is due, or because somebody asked for that. Where another gateway has it, or has run it for this time, it
-/// returns the last time that was the other's.
+/// Runs the schedule, for a due time or by request. If another gateway has it, or has run it for this time, returns the last time
+/// that the other gateway handled.
 async fn run_for(
     schedule: &Schedule,
     due: Option<Due>,
@@ -209,8 +210,8 @@ async fn run_for(
     if let (Some(store), Some(due)) = (store, due) {
         has_partition(store.nodes(), schedule, due).await;
     }
-    // During an upgrade it waits until it is known whose the schedules are.
-    // Harmless: it counts to the end.
+    // During an upgrade, this waits until it is known which process has the schedules. Harmless: it counts until it
+    // is dropped.
     let _run = ScheduleRun::begin().await;
     if state.is_name_busy.get() {
         schedule.metrics.skipped(1);
@@ -245,19 +246,19 @@ async fn run_for(
     done
 }
 
-/// Waits until this gateway has the schedule, as it does if the one that had it is gone. If another one still has it at the next time,
-/// that one has run it.
+/// Waits until this gateway has the schedule, which happens if the other gateway has failed. If the other one still has it at the next
+/// time, it has run the schedule.
 async fn has_partition(nodes: &Nodes, schedule: &Schedule, due: Due) {
     let Due::Wall(at) = due else { return };
     let late = kit::clock::wall().saturating_sub(at);
     let partition = nodes::partition(&schedule.name);
     let mut standing = nodes.follow();
     let has = standing.wait_for(|standing| standing.has(partition));
-    // Harmless: whoever does not have it by then does not run it.
+    // Harmless: without it, this gateway does not run the schedule.
     let _has = tokio::time::timeout(LATE_MAX.saturating_sub(late), has).await;
 }
 
-/// The last time up to now at which it was due, or one of the times before it.
+/// The last time up to now at which it was due, or an earlier one.
 fn latest(timing: &Timing, due: Due) -> Due {
     let mut latest = due;
     for _ in 0..SKIPPED_MAX {
@@ -269,7 +270,7 @@ fn latest(timing: &Timing, due: Due) -> Due {
     latest
 }
 
-/// The right to run a schedule: of several gateways that share a store, one at a time has it.
+/// The right to run a schedule. One of the gateways that share a store has it at a time.
 struct RunRight {
     held: Option<(Tenure, NodeStanding)>,
 }

@@ -12,14 +12,14 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use crate::clients::OpenConnections;
 use crate::handover::{self, HandedSocket};
 
-/// The addresses that are bound.
+/// The bound addresses.
 #[derive(Default)]
 pub(crate) struct Sockets {
     bound: HashMap<Key, Bound>,
 }
 
-/// The identity of a listener across plans: the address the operator wrote. Where the system chooses the port every listener
-/// gets another, so there its name belongs to it.
+/// The identity of a listener across plans: the configured address. With port 0 each listener gets another port, so its name
+/// belongs to the identity.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     address: SocketAddr,
@@ -31,24 +31,24 @@ struct Bound {
     name: String,
     actual: SocketAddr,
     open: Arc<OpenConnections>,
-    /// Copies for a process that takes this one's place.
+    /// Copies for a process that replaces this one.
     copies: Arc<[TcpListener]>,
 }
 
-/// The parts that a worker gets for one listener.
+/// What a worker gets for one listener.
 pub(crate) struct ListenerParts {
     pub(crate) listener: Arc<Listener>,
-    /// Connections open over all workers.
+    /// The open connections of all workers.
     pub(crate) open: Arc<OpenConnections>,
-    /// The sockets that the worker does not have yet: one, or several of a process before that had more workers.
+    /// The sockets that the worker does not have yet: one, or several if a previous process had more workers.
     pub(crate) sockets: Vec<TcpListener>,
 }
 
-/// Connections the kernel queues while a worker is busy. More than the usual 4,096 so that a burst of reconnecting
-/// clients is not refused; the kernel's own limit may be lower.
+/// The number of connections that the kernel queues while a worker is busy. More than the usual 4,096, so that a
+/// burst of reconnecting clients is not refused. The kernel's own limit may be lower.
 const BACKLOG: i32 = 16_384;
 
-/// Says that an address cannot be bound, why, and what to do about it.
+/// The error text for an address that cannot be bound, with advice.
 pub fn not_bound(address: SocketAddr, error: &io::Error) -> String {
     let found = ADVICE.iter().find(|(kind, _)| *kind == error.kind());
     let advice = found.map(|(_, advice)| format!("; {advice}")).unwrap_or_default();
@@ -56,9 +56,9 @@ pub fn not_bound(address: SocketAddr, error: &io::Error) -> String {
 }
 
 const ADVICE: [(io::ErrorKind, &str); 3] = [
-    (io::ErrorKind::AddrInUse, "end what listens there, or take another port"),
+    (io::ErrorKind::AddrInUse, "stop the program that listens there, or use another port"),
     (io::ErrorKind::AddrNotAvailable, "no interface of this machine has that address"),
-    // Ports below 1024, where nobody has set another limit.
+    // Ports below 1024, unless the limit was changed.
     (
         io::ErrorKind::PermissionDenied,
         "this port needs the capability CAP_NET_BIND_SERVICE, such as by `setcap cap_net_bind_service=+ep PROGRAM` or systemd's `AmbientCapabilities`; or take a port from 1024 on",
@@ -73,7 +73,8 @@ impl Key {
 }
 
 impl Sockets {
-    /// Binds what is new and forgets what is gone. Gives each worker its list. Nothing changes if one address fails.
+    /// Binds new addresses, and drops unused ones. Returns a list for each worker. Nothing changes if one address
+    /// fails.
     pub(crate) fn bind(
         &mut self,
         listeners: &[Arc<Listener>],
@@ -112,7 +113,7 @@ impl Sockets {
         Ok(lists)
     }
 
-    /// Tells the log which addresses came and went.
+    /// Logs new and dropped addresses.
     fn tell_changes(&self, before: &HashMap<Key, Bound>) {
         let mut new: Vec<_> =
             self.bound.iter().filter(|(key, _)| !before.contains_key(key)).collect();
@@ -127,7 +128,7 @@ impl Sockets {
         }
     }
 
-    /// Copies of all sockets, for a process that takes this one's place.
+    /// Copies of all sockets, for a process that replaces this one.
     pub(crate) fn handed(&self) -> io::Result<Vec<HandedSocket>> {
         let of_one = self.bound.values().flat_map(|bound| {
             bound.copies.iter().map(|copy| {
@@ -144,27 +145,27 @@ impl Sockets {
     }
 }
 
-/// The place of a listener in the configuration.
+/// The key of a listener in the configuration.
 fn key_of(name: &str) -> String {
     format!("{}{name}", handover::LISTENER)
 }
 
-/// True if the system takes both for one address: they are equal, or one of them stands for the other, too.
+/// True if the system considers two addresses the same: they are equal, or one includes the other.
 fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
     let covers = |a: IpAddr, b: IpAddr| match a {
         IpAddr::V4(any) => any.is_unspecified() && b.is_ipv4(),
-        // Such sockets take IPv4, too.
+        // Such sockets also accept IPv4.
         IpAddr::V6(any) => any.is_unspecified(),
     };
     let (same_port, a, b) = (a.port() == b.port(), a.ip().to_canonical(), b.ip().to_canonical());
     same_port && (a == b || covers(a, b) || covers(b, a))
 }
 
-/// One socket per worker, all on the port the first one got.
+/// Opens one socket per worker, all on the port that the first one got.
 ///
-/// The first listens before it may be shared, so that an address on which another program listens is an error, another Tidegate
-/// included: there is no moment between looking and binding. Where this process has a socket on the address (`is_ours`), as when
-/// `0.0.0.0:80` becomes `127.0.0.1:80`, the system cannot tell whose it is, and the first is shared from the beginning.
+/// The first one listens before it is shared, so that an address on which another program listens causes an error, even if that
+/// is another Tidegate. If this process has a socket on the address (`is_ours`), for instance when `0.0.0.0:80` becomes
+/// `127.0.0.1:80`, the system cannot tell the difference, so the first one is shared from the beginning.
 fn open(
     listener: &Listener,
     workers: usize,
@@ -183,7 +184,7 @@ fn open(
     let actual = first.local_addr()?;
     while sockets.len() < workers {
         let more = match socket(actual, true) {
-            // Another user opened it, as a service manager does: then workers share it.
+            // Another user, such as a service manager, opened the socket: then workers share it.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 sockets.first().ok_or(io::ErrorKind::NotFound)?.try_clone()
             }
@@ -196,10 +197,10 @@ fn open(
     Ok((Bound { name, actual, open: Arc::default(), copies }, sockets))
 }
 
-/// Options are set on the listening socket: accepted ones inherit them, which saves calls per connection.
+/// Options are set on the listening socket. Accepted sockets inherit them, which saves calls per connection.
 fn socket(address: SocketAddr, is_shared: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // What is left of connections of a process that has ended is in nobody's way.
+    // Old connections of a process that has ended must not prevent binding.
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(is_shared)?;
     if address.is_ipv6() {
@@ -211,16 +212,16 @@ fn socket(address: SocketAddr, is_shared: bool) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Options that each socket has, whoever opened it.
+/// Sets the options of all sockets, including inherited ones.
 fn prepare(socket: SockRef<'_>) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     socket.set_tcp_nodelay(true)?;
     kit::wire::keep_alive(&*socket)
 }
 
-/// Closes with a reset instead of waiting: for a peer that would otherwise hold the socket.
+/// Makes closing send a reset instead of waiting, for a peer that would otherwise keep the socket open.
 pub(crate) fn reset_on_close(socket: &tokio::net::TcpStream) {
-    // Harmless: without the option the socket just closes the slow way.
+    // Harmless: without the option, closing only takes longer.
     let _slower = SockRef::from(socket).set_linger(Some(Duration::ZERO));
 }
 

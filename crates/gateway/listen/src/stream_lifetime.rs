@@ -1,7 +1,7 @@
-//! For how long an open stream may stay: until its listener closes, a reload changes its route, it is old, or nothing has passed for too
-//! long; and for some time after another process has taken this one's place. Then it has to leave, and what has not left when its drain is
-//! over is cut. A stream has to leave too when the client's credential ends, unless a policy sees to that. A call of gRPC and a tunnel that
-//! is not a WebSocket end at once then: nobody can tell them to leave.
+//! How long a stream may stay open: until its listener closes, a reload changes its route, its age limit is reached, nothing has passed for
+//! too long, or the client's credential ends, unless a policy handles that. After another process has replaced this one, it may stay for
+//! some more time. Then it has to leave, and is cut if it has not left when its drain is over. A gRPC call, or a tunnel other than a
+//! WebSocket, ends at once with its credential, since there is no way to tell the client to leave.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -25,61 +25,61 @@ use crate::events;
 use crate::frames::GOING_AWAY;
 use crate::pace::BodyProgress;
 
-/// The wishes of one open stream: an event stream, a call of gRPC or a tunnel. It belongs to one task for life.
+/// The lifetime of one open stream: an event stream, a gRPC call or a tunnel. It belongs to one task.
 pub(crate) struct StreamLifetime {
     watch: Watch,
-    /// A reload changed or removed the route. Nothing where that is nothing to the stream.
+    /// True once a reload has changed or removed the route. None if that does not affect the stream.
     changed: Option<Rc<Cell<bool>>>,
     streams: Streams,
     leaving: Cell<bool>,
-    /// It knows that another process has taken this one's place.
+    /// True once it knows that another process has replaced this one.
     outlived: Cell<bool>,
     /// When the client's credential ends.
     expires: Option<Expiry>,
-    /// The code with which a WebSocket says that it leaves.
+    /// The close code with which a WebSocket leaves.
     close_code: Cell<u16>,
-    /// For its age and the end of the client's credential, and once it leaves for the end of its drain.
+    /// For its age limit and the end of the client's credential, and once it leaves for the end of its drain.
     alarm: RefCell<Alarm>,
-    /// None for a tunnel, whose ends see to silence.
+    /// None for a tunnel, which checks for silence itself.
     silence: Option<StreamSilence>,
-    /// It ends at once with the client's credential.
+    /// True if it ends at once with the client's credential.
     ends_with_credential: bool,
     /// A policy's notes about an event stream, with the route's metrics and the worker.
     noted: Option<(Rc<StreamNotes>, Arc<RouteMetrics>, usize)>,
     _open: Option<OpenStream>,
 }
 
-/// Silence in both directions. A stream passes on what comes without a look at the clock, so its silence is looked for now and then.
+/// Silence in both directions. A stream forwards data without reading the clock, so silence is checked at intervals.
 struct StreamSilence {
     max: Duration,
-    /// Looks in a row at which nothing had passed.
+    /// The number of consecutive checks without data.
     looks: Cell<u32>,
     alarm: RefCell<Alarm>,
-    /// Some of the reply passed since the last look.
+    /// True if some of the reply has passed since the last check.
     moved: Cell<bool>,
-    /// How the request gets on, if that is still coming.
+    /// The progress of the request, if it is still arriving.
     request: Option<BodyProgress>,
 }
 
-/// Looks in the longest silence: it ends at most a quarter late.
+/// The number of checks within the longest silence. A silent stream ends at most a quarter late.
 const LOOKS: u32 = 4;
 
-/// The end of a client's credential, with the code that a WebSocket tells it by.
+/// The end of a client's credential, and the close code for a WebSocket.
 #[derive(Clone, Copy)]
 struct Expiry {
     at: Instant,
     close_code: u16,
 }
 
-/// The code for what a policy forbids (RFC 6455, 7.4.1).
+/// The code for a violated policy (RFC 6455, 7.4.1).
 const POLICY_VIOLATION: u16 = 1008;
 
-/// The code of WSO2's API Manager for credentials that are not valid.
+/// The code of WSO2's API Manager for invalid credentials.
 const INVALID_CREDENTIALS: u16 = 4001;
 
 impl StreamLifetime {
-    /// The lifetime of a reply that is a stream: it has no announced end, and is of events or of a call. Its body then ends as such a
-    /// stream does when it has to leave.
+    /// The lifetime of a reply that is a stream: one of events or of a call, without an announced end. Its body ends properly when it
+    /// has to leave.
     pub(crate) fn of_reply(
         reply: &mut Reply,
         account: &Account,
@@ -97,7 +97,7 @@ impl StreamLifetime {
         stay
     }
 
-    /// A call of gRPC began then. It is counted elsewhere, from its arrival on.
+    /// Starts the lifetime of a gRPC call that arrived at this time. It is not counted as a stream here.
     pub(crate) fn of_call(
         route: &Arc<Route>,
         call: CallStart,
@@ -110,7 +110,7 @@ impl StreamLifetime {
         StreamLifetime { silence, ends_with_credential: true, ..stay }
     }
 
-    /// A stream begins, with the route that its account has.
+    /// Starts the lifetime of a stream on the route of its account.
     pub(crate) fn begin(
         account: &Account,
         connection: &Connection,
@@ -120,7 +120,7 @@ impl StreamLifetime {
         let route = account.route();
         let worker = account.ex.caller.worker;
         let notes = account.ex.notes.as_ref();
-        // A policy that notes an event stream, or looks into a WebSocket, ends it with the credential.
+        // A policy that observes an event stream or a WebSocket ends it with the credential.
         let expires = match kind {
             StreamKind::Sse if notes.is_none_or(|notes| notes.stream.is_none()) => expiry(account),
             StreamKind::WebSocket if notes.is_none_or(|notes| notes.relay.is_none()) => {
@@ -175,7 +175,7 @@ impl StreamLifetime {
         }
     }
 
-    /// True if the stream has to leave; if not yet, the task is woken when it does.
+    /// True if the stream has to leave. Otherwise the task is woken when it has to.
     pub(crate) fn has_to_leave(&self, cx: &mut Context<'_>) -> bool {
         let is_closing = self.watch.ends_streams(cx.waker());
         if self.leaving.get() {
@@ -202,25 +202,25 @@ impl StreamLifetime {
         true
     }
 
-    /// Something of the reply has passed.
+    /// Records that some of the reply has passed.
     pub(crate) fn moved(&self) {
         if let Some(silence) = &self.silence {
             silence.moved.set(true);
         }
     }
 
-    /// True if nothing has passed in either direction for too long; if not yet, the task is woken for the next look.
+    /// True if nothing has passed in either direction for too long. Otherwise the task is woken for the next check.
     fn is_silent(&self, cx: &mut Context<'_>) -> bool {
         self.silence.as_ref().is_some_and(|silence| silence.is_over(cx))
     }
 
-    /// True for what ends with the client's credential, once that is over.
+    /// True if the client's credential has ended and the stream ends with it.
     fn has_expired(&self) -> bool {
         let is_over = |expires: Expiry| expires.at <= clock::now();
         self.ends_with_credential && self.expires.is_some_and(is_over)
     }
 
-    /// For how long a tunnel may be silent, where its listener allows this time.
+    /// The time for which a tunnel may be silent. `usual` is the listener's setting.
     pub(crate) fn tunnel_silence(&self, usual: Duration) -> Duration {
         self.streams.idle.unwrap_or(usual)
     }
@@ -228,7 +228,7 @@ impl StreamLifetime {
     /// Ready when the stream is to be cut.
     pub(crate) fn poll_over(&self, cx: &mut Context<'_>) -> Poll<()> {
         let is_leaving = self.has_to_leave(cx);
-        // A call and a tunnel cannot be told to leave, so these ends have no drain.
+        // Calls and such tunnels cannot be told to leave, so they have no drain.
         let ends_now = self.ends_with_credential && (self.is_silent(cx) || self.has_expired());
         match is_leaving {
             true if ends_now || self.watch.is_cutting() => Poll::Ready(()),
@@ -237,12 +237,12 @@ impl StreamLifetime {
         }
     }
 
-    /// The code with which a WebSocket that has to leave says so to its client.
+    /// The close code with which a WebSocket that has to leave closes.
     pub(crate) fn close_code(&self) -> u16 {
         self.close_code.get()
     }
 
-    /// The stream has ended because it had to leave.
+    /// Records that the stream ended because it had to leave.
     pub(crate) fn left(&self) {
         let Some((notes, metrics, worker)) = &self.noted else { return };
         if notes.end.get().is_none() {

@@ -1,8 +1,7 @@
-//! Tasks that run one exchange after another, where an exchange is a task of its own.
+//! Tasks that run one exchange after the other, for protocols where an exchange is a separate task.
 //!
-//! A new task takes memory for a future of several kilobytes and a place in the runtime's list, and gives both back at its end. A
-//! task that waits for the next exchange is only woken, and the one that ended last is used next. It is to streams what
-//! `exchange_pool` is to connections of one exchange at a time.
+//! A new task allocates a future of several kilobytes and an entry in the runtime's list, and frees both at its end. A waiting
+//! task only has to be woken, and the one that ended last is used next. For streams, it is the counterpart of `exchange_pool`.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
@@ -10,11 +9,11 @@ use std::rc::{Rc, Weak};
 use std::task::{Poll, Waker};
 use std::thread::LocalKey;
 
-/// Tasks of one kind that wait on a thread: some two megabytes of futures. A round of its loop reads of 64 connections, and each
-/// may bring several requests.
+/// The number of waiting tasks of one kind that a thread keeps: some two megabytes of futures. One round of its loop reads from
+/// 64 connections, and each may have several requests.
 const WAITING_MAX: usize = 512;
 
-/// An exchange that begins, of a kind that has tasks.
+/// The start of an exchange, of a kind that has tasks.
 pub(crate) trait TaskExchange: Sized + 'static {
     /// The tasks of its kind.
     fn pool() -> &'static LocalKey<TaskPool<Self>>;
@@ -22,7 +21,7 @@ pub(crate) trait TaskExchange: Sized + 'static {
     fn run(self) -> impl Future<Output = ()>;
 }
 
-/// The tasks of one kind that wait. The one that ended its exchange last is at the end. Those of a runtime that has ended are gone.
+/// The waiting tasks of one kind. The one that ended last is at the end. Tasks of a runtime that has ended are removed.
 pub(crate) struct TaskPool<E>(RefCell<Vec<Weak<Handover<E>>>>);
 
 impl<E> TaskPool<E> {
@@ -30,7 +29,7 @@ impl<E> TaskPool<E> {
         TaskPool(RefCell::new(Vec::new()))
     }
 
-    /// The task waits for an exchange from now on. False if enough tasks do.
+    /// Adds a waiting task. False if there are enough.
     fn keep(&self, task: &Rc<Handover<E>>, waker: &Waker) -> bool {
         let mut waiting = self.0.borrow_mut();
         let is_kept = waiting.len() < WAITING_MAX;
@@ -42,14 +41,14 @@ impl<E> TaskPool<E> {
     }
 }
 
-/// The way of an exchange into a task, which alone owns it.
+/// Passes an exchange to a task, which then owns it.
 struct Handover<E> {
     begun: Cell<Option<E>>,
-    /// The task's, since it first waited.
+    /// The waker of the task, once it has waited.
     waker: OnceCell<Waker>,
 }
 
-/// Runs an exchange in a task, behind all that is ready now.
+/// Runs an exchange in a task, after the tasks that are ready now.
 pub(crate) fn start<E: TaskExchange>(new: E) {
     while let Some(task) = E::pool().with(|pool| pool.0.borrow_mut().pop()) {
         let Some(task) = task.upgrade() else { continue };
@@ -63,7 +62,7 @@ pub(crate) fn start<E: TaskExchange>(new: E) {
 
 async fn work<E: TaskExchange>(task: Rc<Handover<E>>) {
     loop {
-        // Whatever else wakes it while it waits finds nothing.
+        // Other wake-ups find no exchange.
         let begun = poll_fn(|_| task.begun.take().map_or(Poll::Pending, Poll::Ready));
         begun.await.run().await;
         let keep = |waker: &Waker| E::pool().with(|pool| pool.keep(&task, waker));
@@ -82,7 +81,7 @@ mod tests {
         static ENDED: RefCell<Vec<(u32, Option<tokio::task::Id>)>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// It notes its number and its task. An odd one waits once.
+    /// Records its number and its task. Odd ones wait once.
     struct Noted(u32);
 
     impl TaskExchange for Noted {

@@ -1,4 +1,4 @@
-//! Two streams joined after an upgrade: bytes pass both ways until both ends are done, or have to leave.
+//! Two streams joined after an upgrade: forwards bytes in both directions until both sides are done or have to leave.
 
 use std::future::poll_fn;
 use std::io;
@@ -20,26 +20,26 @@ use crate::frames::{self, Frames, GOING_AWAY};
 use crate::relay;
 use crate::stream_lifetime::StreamLifetime;
 
-/// Bytes that passed each way.
+/// The bytes forwarded in each direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PassedBytes {
     pub(crate) up: u64,
     pub(crate) down: u64,
 }
 
-/// The time for which a tunnel may be silent.
+/// How long a tunnel may be silent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Silence {
-    /// Both ways, while both ends are open.
+    /// While both sides are open.
     pub(crate) open: Duration,
-    /// Once one end is done and only the other may still say something.
+    /// Once one side is done and only the other one may still send.
     pub(crate) half_closed: Duration,
 }
 
-/// One side of a tunnel, with what was read of it before.
+/// One side of a tunnel, with the bytes already read from it.
 pub(crate) type TunnelEnd = (Wire, Vec<u8>);
 
-/// The facts that a tunnel needs of the exchange that led to it.
+/// What a tunnel needs from its exchange.
 pub(crate) struct TunnelSettings<'a> {
     pub(crate) account: &'a mut Account,
     pub(crate) connection: &'a Connection,
@@ -53,8 +53,8 @@ pub(crate) fn is_websocket(reply: &Reply) -> bool {
     protocol.eq_ignore_ascii_case(b"websocket")
 }
 
-/// Passes on what comes from both sides until the end, through a policy if one looks into it, and counts it. Gives the client's stream
-/// back if its last bytes are not to be lost to a reset.
+/// Forwards data in both directions until the end, through a policy if one inspects it, and counts it. Returns the client's stream if
+/// its last bytes must not be lost to a reset.
 pub(crate) async fn run(
     client: TunnelEnd,
     tunnel: Tunnel,
@@ -85,9 +85,9 @@ pub(crate) async fn run(
     client
 }
 
-/// Joins two streams. What was read of each before goes to the other first. An error on either side ends both, and so does silence.
-/// A WebSocket that has to leave says so to both sides between two messages, and ends once both have answered; what has not ended when
-/// its stay is over is cut. Gives the client's stream back if it was told of a cut.
+/// Joins two streams. Bytes already read from one side are sent to the other first. An error on either side ends both, and so does
+/// silence. A WebSocket that has to leave sends a Close frame to both sides between two messages, and ends once both have answered, or
+/// when its time is over. Returns the client's stream if it was sent a Close frame when cut.
 async fn join(
     ((mut client, from_client), (mut upstream, from_upstream)): (TunnelEnd, TunnelEnd),
     is_websocket: bool,
@@ -106,7 +106,7 @@ async fn join(
                 is_told = down.cut(cx, &mut client, stay.close_code());
                 return Poll::Ready(Ok(()));
             }
-            // Sides that say goodbye to each other already need no other one.
+            // If either side has already sent a Close frame, no other one is needed.
             if !up.is_closed() && !down.is_closed() {
                 up.leave(GOING_AWAY);
                 down.leave(stay.close_code());
@@ -131,9 +131,9 @@ async fn join(
     (PassedBytes { up: up.passed, down: down.passed }, ended, is_told.then_some(client))
 }
 
-/// One way through a tunnel.
+/// One direction of a tunnel.
 struct Direction {
-    /// Read and not yet taken by the other side, from `sent` on.
+    /// Data that the other side has not taken yet. It starts at `sent`.
     pending: Vec<u8>,
     sent: usize,
     passed: u64,
@@ -144,33 +144,33 @@ struct Direction {
 /// State of a direction that is a WebSocket.
 struct WebSocket {
     frames: Frames,
-    /// The side whose frames pass, and in whose name the other side is told of the end.
+    /// The side that sends the frames. The Close frame for the other side is sent in its name.
     from: TunnelSide,
-    /// The code that it is told.
+    /// The code of that Close frame.
     code: u16,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Open,
-    /// Goes on to the next place between two messages.
+    /// Forwards up to the next position between two messages.
     Leaving,
-    /// A Close frame was the last that passes. What else comes is read past, up to the answer.
+    /// The Close frame was the last one forwarded. Later data up to the answer is discarded.
     Left,
-    /// The reader is done; the writer is being told.
+    /// The reader has ended; the writer is being closed.
     Closing,
     Closed,
 }
 
 impl WebSocket {
-    /// The Close frame that tells the other side of the end.
+    /// The Close frame for the other side.
     fn close(&self) -> Vec<u8> {
         frames::close(self.code, self.from == TunnelSide::Client)
     }
 }
 
 impl Direction {
-    /// `from` is the sender of what passes, if that is a WebSocket.
+    /// `from` is the sender of the data, if it is a WebSocket.
     fn new(pending: Vec<u8>, from: Option<TunnelSide>) -> Direction {
         let websocket = from.map(|from| {
             let mut frames = Frames::default();
@@ -180,12 +180,13 @@ impl Direction {
         Direction { pending, sent: 0, passed: 0, state: State::Open, websocket }
     }
 
-    /// A Close frame has come.
+    /// True if a Close frame has passed.
     fn is_closed(&self) -> bool {
         self.websocket.as_ref().is_some_and(|websocket| websocket.frames.is_closed())
     }
 
-    /// Says goodbye, now or at the next place between two messages. What is not a WebSocket knows of none.
+    /// Sends a Close frame, now or at the next position between two messages. Has no effect if this is not a
+    /// WebSocket.
     fn leave(&mut self, code: u16) {
         let (State::Open, Some(websocket)) = (self.state, &mut self.websocket) else { return };
         websocket.code = code;
@@ -197,8 +198,8 @@ impl Direction {
         };
     }
 
-    /// Says goodbye at once, behind the last frame and within a message, if it was not said yet. True if the other side may take it: what
-    /// it does not take now is lost.
+    /// Sends a Close frame at once, after the last frame and possibly within a message, if none was sent yet. True if the other side may
+    /// still take it. Data that it does not take now is lost.
     fn cut(&mut self, cx: &mut Context<'_>, to: &mut Wire, code: u16) -> bool {
         let (State::Open | State::Leaving, Some(websocket)) = (self.state, &mut self.websocket)
         else {
@@ -212,7 +213,7 @@ impl Direction {
         to.poll_send(cx, &self.pending, &mut self.sent).is_ready()
     }
 
-    /// Another value whenever something was taken, or the end came.
+    /// A value that changes with each forwarded piece and at the end.
     fn progress(&self) -> (u64, usize, State) {
         (self.passed, self.sent, self.state)
     }
@@ -242,7 +243,7 @@ impl Direction {
         }
     }
 
-    /// Reads once and writes what the other side takes; the rest is kept, and nothing more is read until it is gone.
+    /// Reads once and writes what the other side takes. The rest is kept, and no more is read until it is written.
     fn poll_pass(
         &mut self,
         cx: &mut Context<'_>,
@@ -272,7 +273,8 @@ impl Direction {
         Poll::Ready(Ok(()))
     }
 
-    /// Follows the frames of what was read. Where it leaves, and there is a place for it, what is behind that gives way to the goodbye.
+    /// Follows the frames of the data. If the direction has to leave and there is a position for it, the data after that position is
+    /// replaced by the Close frame.
     fn follow(&mut self, bytes: &mut Scratch) {
         let Some(websocket) = &mut self.websocket else { return };
         if self.state != State::Leaving {
@@ -281,7 +283,7 @@ impl Direction {
         let Some(passed) = websocket.frames.pass_to_between(bytes) else { return };
         let is_told = websocket.frames.is_closed();
         websocket.frames.pass(bytes.get(passed..).unwrap_or_default());
-        // Harmless: the cut bytes are of messages that the closing side does not get, and the close frame says so.
+        // Harmless: the removed messages follow the Close frame, so the other side does not expect them.
         bytes.truncate(passed);
         if !is_told {
             bytes.extend_from_slice(&websocket.close());
@@ -289,7 +291,7 @@ impl Direction {
         self.state = State::Left;
     }
 
-    /// Reads past what comes until the side that was told to leave has answered or gone.
+    /// Discards data until the side that was told to leave has answered or is gone.
     fn poll_answer(&mut self, cx: &mut Context<'_>, from: &mut Wire) -> Poll<io::Result<()>> {
         let mut bytes = scratch::lend();
         let read = ready!(from.poll_read_into(cx, &mut bytes, SCRATCH_BYTES))?;

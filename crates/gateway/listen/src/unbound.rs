@@ -1,5 +1,5 @@
-//! A listener that is bound to no address: its connections are wires that somebody else made. `tidegate test`,
-//! tests and the fuzzer serve whole exchanges by it in one thread, with the code that serves sockets.
+//! A listener without an address: its caller makes the connections. `tidegate test`, tests and the fuzzer use it to
+//! serve whole exchanges in one thread, with the code that serves sockets.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -37,8 +37,8 @@ impl UnboundListener {
         UnboundListener { worker: Worker::of(plan, recorders), listener_state }
     }
 
-    /// Serves a connection to its end; one that finds no place has none. What a PROXY header would say is not asked, and no
-    /// handshake is made: on a listener with TLS it counts as made, by a client without a certificate.
+    /// Serves a connection to its end, unless there is no place for it. No PROXY header is read and no handshake is made:
+    /// on a listener with TLS, the client counts as one without a certificate.
     pub async fn serve(&self, wire: Wire, peer: SocketAddr, local: SocketAddr) {
         let Some(permit) = self.listener_state.enter(0) else { return };
         let scheme =
@@ -50,13 +50,13 @@ impl UnboundListener {
         }
     }
 
-    /// Ends connections that wait for a request, and others after the exchange they are in.
+    /// Ends connections that wait for a request, and others after their current exchange.
     pub fn close(&self) {
         self.listener_state.close();
     }
 }
 
-/// Source and destination of a PROXY header, which is read to its end and no further.
+/// Reads a PROXY header, and nothing after it. Returns source and destination.
 #[cfg(feature = "fake")]
 pub async fn proxy_header(
     stream: &mut (impl tokio::io::AsyncRead + Unpin),

@@ -1,5 +1,4 @@
-//! One worker: a thread with a runtime of its own, its sockets, its pools. Workers share the plan and nothing else that
-//! changes.
+//! One worker: a thread with its own runtime, sockets and pools. Workers share the plan, and no mutable state.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -24,20 +23,20 @@ use crate::residents::Residents;
 use crate::schedules::Schedules;
 use crate::sockets::{Key, ListenerParts};
 
-/// Orders of the gateway to a worker.
+/// Orders from the gateway to a worker.
 pub(crate) enum Order {
-    /// Serve this from now on. Exchanges that began with another plan end with it.
+    /// Serve this plan from now on. Exchanges that began with another plan also end with it.
     Adopt { serving: ServingPlan, sockets: Vec<ListenerParts>, done: oneshot::Sender<()> },
-    /// Accept no more and end, at once where `cut` is set; true if every exchange ended in time.
+    /// Accept no more connections and end, at once if `cut` is set. True if every exchange ended in time.
     Drain { time: DrainTime, cut: Arc<AtomicBool>, done: oneshot::Sender<bool> },
 }
 
 /// The time that a draining worker has.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DrainTime {
-    /// For how long streams stay open as if nothing had happened, where another process takes new connections.
+    /// How long streams stay open as before, if another process takes new connections.
     pub(crate) streams: Duration,
-    /// Then for all that is open.
+    /// Then the time for everything that is open.
     pub(crate) limit: Duration,
 }
 
@@ -45,39 +44,40 @@ pub(crate) struct DrainTime {
 pub(crate) struct ServingPlan {
     pub(crate) plan: Arc<Plan>,
     pub(crate) access_log: Option<Arc<AccessLog>>,
-    /// Where spans go, if there are traces.
+    /// The queue for spans, if there are traces.
     pub(crate) spans: Option<Arc<SpanQueue>>,
 }
 
-/// State that every connection of a worker shares.
+/// State that all connections of a worker share.
 pub(crate) struct Worker {
     pub(crate) index: usize,
     current: RefCell<Rc<Current>>,
 }
 
-/// The parts that a request takes when it arrives. It keeps the plan until it is answered, and the books until its reply ends.
+/// The state that a request takes when it arrives. It keeps the plan until it is answered, and the metrics until its reply
+/// ends.
 pub(crate) struct Current {
     pub(crate) plan: Arc<Plan>,
     pub(crate) recorders: Rc<Recorders>,
 }
 
-/// The time between two looks at idle upstream connections. They are also checked when they are used, so this only bounds how
+/// The interval of checks of idle upstream connections. They are also checked when they are used, so this only limits how
 /// long closed ones keep their descriptors.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// The time between two looks of a draining worker whether it is done.
+/// The interval at which a draining worker checks whether it is done.
 const DRAIN_EVERY: Duration = Duration::from_millis(10);
 
-/// Connections that a worker turns to at a time, as many as it writes messages together (`kit::task::yield_to_ready`). So the code of each
-/// step serves them all while it is in the cache. All that are ready would do that too, but at a thousand they push each other's messages
-/// out of the cache between the steps: measured, a sixth of a request.
+/// The number of connections that a worker handles in one turn, which is also the number of messages that it writes together
+/// (`kit::task::yield_to_ready`). So the code of each step is in the cache for all of them. With a thousand connections in one turn, their
+/// messages would push each other out of the cache between the steps, which cost a sixth of a request when measured.
 const EVENTS_PER_TICK: usize = kit::task::UNWRITTEN_MAX;
 
-/// Polls after which a worker asks for new events although some of its tasks are still ready. Those of one turn, each polled a few times,
-/// are through before.
+/// The number of polls after which a worker checks for new events although some tasks are still ready. It is enough for the tasks of one
+/// turn, each polled a few times.
 const POLLS_MAX: u32 = 256;
 
-/// Runs a worker until it is told to drain, or the gateway is dropped.
+/// Runs a worker until it is drained or the gateway is dropped.
 pub(crate) fn run(index: usize, orders: mpsc::Receiver<Order>, telemetry: Arc<Telemetry>) {
     kit::memory::count_in_batches(index);
     let runtime = Builder::new_current_thread()
@@ -106,11 +106,11 @@ async fn serve(index: usize, mut orders: mpsc::Receiver<Order>, telemetry: Arc<T
         match order {
             Order::Adopt { serving, sockets, done } => {
                 listeners.adopt(serving, sockets).await;
-                // Harmless: nobody waits any more if the gateway gave up.
+                // Harmless: the gateway may have stopped waiting.
                 let _heard = done.send(());
             }
             Order::Drain { time, cut, done } => {
-                // Harmless: nobody waits any more if the gateway gave up.
+                // Harmless: the gateway may have stopped waiting.
                 let _heard = done.send(listeners.drain(time, &cut).await);
                 return;
             }
@@ -125,7 +125,7 @@ async fn sweep() {
     }
 }
 
-/// Ends what a listener that is gone has left, once its time is up.
+/// Ends the remaining connections of a removed listener once its time is over.
 async fn cut_after(drain: Duration, listener_state: Weak<ListenerState>) {
     tokio::time::sleep(drain).await;
     if let Some(listener_state) = listener_state.upgrade() {
@@ -133,14 +133,14 @@ async fn cut_after(drain: Duration, listener_state: Weak<ListenerState>) {
     }
 }
 
-/// A worker's side of all listeners.
+/// A worker's state of all listeners.
 struct WorkerListeners {
     index: usize,
     telemetry: Arc<Telemetry>,
-    /// Made with the first plan.
+    /// Created with the first plan.
     worker: Option<Rc<Worker>>,
     open: HashMap<Key, OpenListener>,
-    /// Closed, but with connections that still end.
+    /// Closed listeners with connections that have not ended.
     leaving: Vec<Rc<ListenerState>>,
     schedules: Schedules,
     residents: Residents,
@@ -148,12 +148,13 @@ struct WorkerListeners {
 
 struct OpenListener {
     listener_state: Rc<ListenerState>,
-    /// They hold the sockets.
+    /// The tasks that own the sockets.
     accepting: Vec<JoinHandle<()>>,
 }
 
 impl WorkerListeners {
-    /// Serves a plan. The sockets that it does not name are closed then, so that a plan after it may name them again.
+    /// Serves a plan. Sockets that it does not use are closed before this returns, so that a later plan can use their
+    /// addresses again.
     async fn adopt(&mut self, serving: ServingPlan, sockets: Vec<ListenerParts>) {
         let plan = serving.plan.clone();
         let worker = self.publish(serving);
@@ -181,7 +182,7 @@ impl WorkerListeners {
             kit::spawn(cut_after(plan.drain, Rc::downgrade(&listener_state)));
             self.leaving.push(listener_state);
             for accepting in accepting {
-                // Harmless: one that panicked has said so already.
+                // Harmless: a panic was logged when it happened.
                 let _ended = accepting.await;
             }
         }
@@ -208,7 +209,7 @@ impl WorkerListeners {
     async fn drain(&mut self, time: DrainTime, cut: &AtomicBool) -> bool {
         let (began, mut keeps_streams) = (clock::now(), !time.streams.is_zero());
         let WorkerListeners { open, leaving, schedules, residents, .. } = self;
-        // Harmless: nothing new begins.
+        // Harmless: no new runs start.
         let _are_over = (schedules.drain(), residents.drain());
         let all = || open.values().map(|open| &open.listener_state).chain(&*leaving);
         all().for_each(|listener_state| listener_state.close_but(keeps_streams));
@@ -234,7 +235,7 @@ impl WorkerListeners {
 }
 
 impl Worker {
-    /// The first worker, of a process that serves one plan.
+    /// The first worker of a process that serves one plan.
     pub(crate) fn of(plan: Arc<Plan>, recorders: Rc<Recorders>) -> Rc<Worker> {
         Rc::new(Worker { index: 0, current: RefCell::new(Rc::new(Current { plan, recorders })) })
     }

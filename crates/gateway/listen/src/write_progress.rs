@@ -1,7 +1,7 @@
-//! The progress of a slow client that still takes its reply.
+//! Detects whether a slow client still reads its reply.
 //!
-//! That the system takes bytes says little: it holds megabytes, and may take no more for minutes while the client reads
-//! on. So the system is asked what the client acknowledged, when a deadline comes and not before.
+//! Accepting bytes is not progress: the system buffers megabytes, and may accept no more for minutes while the client
+//! reads. So the system is asked how much the client has acknowledged, but only when a deadline is reached.
 
 use std::any::Any;
 use std::time::Duration;
@@ -11,30 +11,30 @@ use kit::wire::{Delivery, delivery};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-/// Looks at one wait for a client.
+/// The checks during one wait for a client.
 #[derive(Default)]
 pub(crate) struct WriteProgress {
-    /// The finding of the last look.
+    /// The result of the last check.
     before: Option<Option<Delivery>>,
 }
 
 impl WriteProgress {
-    /// When to look first: there is nothing to compare that with, so it is soon.
+    /// The time of the first check. It is soon, since there is nothing to compare with yet.
     pub(crate) fn first_look(timeout: Duration) -> Duration {
         timeout / 4
     }
 
-    /// A wait that has been looked at.
+    /// A wait that starts with a check now.
     pub(crate) fn since(wire: &Wire) -> WriteProgress {
         WriteProgress { before: Some(socket(wire).and_then(delivery)) }
     }
 
-    /// Nobody has looked yet.
+    /// True if there was no check yet.
     pub(crate) fn is_new(&self) -> bool {
         self.before.is_none()
     }
 
-    /// True if the client has acknowledged anything since the last look. The first only looks.
+    /// True if the client has acknowledged anything since the last check. The first call only records the state.
     pub(crate) fn goes_on(&mut self, wire: &Wire) -> bool {
         let now = socket(wire).and_then(delivery);
         let Some(before) = self.before.replace(now) else { return true };
@@ -42,7 +42,7 @@ impl WriteProgress {
         acknowledged(now) > acknowledged(before)
     }
 
-    /// True if bytes that were written last may still be on their way.
+    /// True if the last written bytes may still be in transit.
     pub(crate) fn is_behind(&self) -> bool {
         matches!(self.before, Some(Some(told)) if !told.is_done)
     }

@@ -1,4 +1,5 @@
-//! The books: one access record per exchange, written when the last byte is out, or when the account is dropped before.
+//! The accounting of exchanges: one access record per exchange, written when the last byte is sent, or when the account
+//! is dropped before.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -21,15 +22,15 @@ use crate::line_fields::{LoggedExchange, LoggedHeaders};
 use crate::{HeldRoute, problem, server_span, traced};
 use telemetry::masked::masked;
 
-/// The destinations of records. One per worker and plan.
+/// The destinations of records. There is one for each worker and plan.
 pub struct Recorders {
     telemetry: Arc<Telemetry>,
     pub access_log: Option<Arc<AccessLog>>,
-    /// The query parameters that are credentials on any route: a request that no route takes may have been meant for each.
+    /// The query parameters that are credentials on any route. A request without a route may have any of them.
     secrets: Box<[String]>,
-    /// Fields of the access log beside the usual ones.
+    /// Configured fields of the access log.
     fields: Arc<AccessFields>,
-    /// Where traces are asked for.
+    /// Set if there are traces.
     pub tracing: Option<Rc<Tracing>>,
 }
 
@@ -60,17 +61,17 @@ pub struct Account {
     pub reply_bytes: u64,
     status: u16,
     route: Option<HeldRoute>,
-    /// The request's data for the access log, if there is a log, and for an operator who watches.
+    /// The request's data, kept if there is an access log, and for operators who watch requests.
     asked: Option<Box<RequestSummary>>,
     /// The counter for the bytes of the request's body, if the body counts itself.
     counted: Option<Rc<Cell<u64>>>,
-    /// If it did before this is dropped.
+    /// When it ended, if that was before this is dropped.
     ended: Option<Instant>,
     /// True if an operator asked for a trace of such an exchange.
     is_traced: bool,
-    /// Headers that fields of the access log name; empty if there are none.
+    /// The headers that fields of the access log use. Empty if there are none.
     logged: LoggedHeaders,
-    /// Attributes for the span of the exchange, if it is sampled: what is known at its beginning.
+    /// Attributes for the span of the exchange, if it is sampled: those known at its beginning.
     span_lines: Vec<Attribute>,
     recorders: Rc<Recorders>,
 }
@@ -117,7 +118,7 @@ impl Account {
         }
     }
 
-    /// Notes the request's data, as soon as the account is open: before policies change it.
+    /// Records the request's data, as soon as the account is open and before policies change it.
     pub fn asked_for(&mut self, head: &RequestHead) {
         if let Some(tracing) = &self.recorders.tracing {
             let trace = ExchangeTrace::of_request(tracing, &head.headers);
@@ -140,7 +141,7 @@ impl Account {
         }
     }
 
-    /// Notes that the exchange ends now, and says when that is.
+    /// Records that the exchange ends now, and returns the time.
     pub fn end(&mut self) -> Instant {
         *self.ended.insert(clock::now())
     }
@@ -159,19 +160,20 @@ impl Account {
         self.route.as_ref()
     }
 
-    /// The form in which the route writes faults, if one was found.
+    /// The format of faults on the route, if one was found.
     pub(crate) fn errors(&self) -> Errors {
         self.route.as_ref().map_or(Errors::Problem, |route| route.errors)
     }
 
-    /// Has the policies traced if an operator asked.
+    /// Starts a trace of the policies if an operator requested one.
     pub(crate) fn begin_trace(&mut self) {
         if self.recorders.telemetry.tracer().answers_policies() {
             self.ex.notes().policies = Some(Box::default());
         }
     }
 
-    /// Has the policies of an exchange without a flow traced, if an operator asked for such a one.
+    /// Starts a trace of the policies of an exchange without a flow, if an operator requested one of such an
+    /// exchange.
     pub(crate) fn begin_asked_trace(&mut self, head: &RequestHead) {
         let tracer = self.recorders.telemetry.tracer();
         let Some(route) = self.route.as_ref().filter(|_| tracer.is_asked()) else { return };
@@ -188,7 +190,7 @@ impl Account {
         }
     }
 
-    /// Leaves the trace of the policies for whoever asked.
+    /// Delivers the trace of the policies to the operator who requested it.
     pub(crate) fn end_trace(&mut self) {
         if traced::is_asked(&self.ex)
             && let Some(trace) = traced::finished(self.route.as_deref(), &mut self.ex)
@@ -216,7 +218,7 @@ impl Account {
         self.recorders.telemetry.worker(self.ex.caller.worker).panics.add(1);
     }
 
-    /// The body broke after its head was sent: the status stays, and the fault is recorded.
+    /// Records a fault of the body after its head was sent. The status does not change.
     pub fn broke(&mut self, fault: Fault) {
         self.ex.fault = Some(fault);
     }
@@ -270,7 +272,7 @@ impl Account {
         }
     }
 
-    /// The operation that was called and its fault, if policies tell operations apart.
+    /// The operation that was called and its fault, if policies distinguish operations.
     fn called(&self) -> Option<(&plan::Operation, Option<SoapFault>)> {
         let notes = self.ex.notes.as_ref()?;
         let operation = self.route.as_ref()?.operation(notes.operation?)?;
@@ -281,7 +283,8 @@ impl Account {
         Some((operation, own.or(told)))
     }
 
-    /// The end of the call, if the exchange is one of gRPC: as it was told, or as its client has to guess it.
+    /// The outcome of the call, if the exchange is a gRPC call: the status that was sent, or the one that its client
+    /// derives.
     fn call_ended(&self) -> Option<Outcome> {
         let told = self.ex.grpc.as_ref()?.end.outcome.get();
         let guessed = || match &self.ex.fault {
@@ -297,7 +300,7 @@ impl Account {
         self.route.as_ref()?.destination(divert).upstream()
     }
 
-    /// Keeps what a policy refused, or the gateway because of its client, for operators who ask why.
+    /// Keeps a refusal by a policy, or by the gateway because of the client, for operators.
     fn keep_refusal(&self) {
         let Some(fault) = &self.ex.fault else { return };
         let policy = self.ex.notes.as_ref().and_then(|notes| notes.refused_by);
@@ -319,7 +322,7 @@ impl Account {
         self.recorders.telemetry.refusals().keep(self.ex.caller.worker, refused);
     }
 
-    /// Keeps the exchange for an operator who watches.
+    /// Keeps the exchange for operators who watch requests.
     fn keep_for_tail(&self, duration: Duration) {
         let tail = self.recorders.telemetry.tail();
         if !tail.is_open() {
@@ -422,7 +425,7 @@ impl Drop for Account {
         }
         if self.status == Kind::ClientGone.status() && self.ex.fault.is_none() {
             self.ex.fault =
-                Some(Fault::new(Kind::ClientGone, "the exchange was given up before its reply"));
+                Some(Fault::new(Kind::ClientGone, "the exchange was aborted before its reply"));
         }
         if let (Some(call), None) = (&self.ex.grpc, &self.ex.fault) {
             let told = call.end.fault.take();
@@ -441,7 +444,7 @@ impl Drop for Account {
     }
 }
 
-/// Faults logged per second and worker. If an upstream is down, the log must not become the load.
+/// The number of faults logged per second and worker. If an upstream is down, logging must not become the main load.
 const TOLD_MAX: u32 = 20;
 
 thread_local! {
@@ -470,7 +473,9 @@ fn may_tell() -> bool {
     let (last, told) = TOLD.get();
     let told = if last == second { told } else { 0 };
     if told == TOLD_MAX {
-        tracing::warn!("more faults this second; the access log and the metrics have them all");
+        tracing::warn!(
+            "more faults occurred in this second; the access log and the metrics include all of them"
+        );
     }
     TOLD.set((second, told.saturating_add(1)));
     told < TOLD_MAX

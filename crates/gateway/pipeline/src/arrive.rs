@@ -1,6 +1,6 @@
-//! The first steps once a head is there: the request id, the client's address and the route.
+//! The first steps after the head: the request id, the client's address and the route.
 //!
-//! Afterwards the head has the path that was matched, so that no policy decides about another path than the route did.
+//! Afterwards the head has the path that was matched, so that policies and the route use the same path.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -38,7 +38,7 @@ pub(crate) fn arrive(
     if !found.names_method && !http1::is_registered_method(head.method()) {
         return Err(Fault::new(
             Kind::NotImplemented,
-            format!("method {}, which no route names", shown(head.method())),
+            format!("method {}, which no route allows", shown(head.method())),
         ));
     }
     ex.parameters = found.parameters;
@@ -60,8 +60,8 @@ pub(crate) fn arrive(
     Ok(route)
 }
 
-/// The fault for a request whose method no route takes, if routes take others (RFC 9110, 15.5.6), and the route that determines
-/// its form.
+/// The fault for a request whose method no matching route allows, while other methods are allowed (RFC 9110, 15.5.6), and the
+/// route that determines its format.
 pub(crate) fn misdirected<'p>(
     plan: &'p Plan,
     listener: &Listener,
@@ -75,10 +75,10 @@ pub(crate) fn misdirected<'p>(
     let fault = if known {
         Fault::new(
             Kind::MethodNotAllowed,
-            format!("{} {shown_path}, which takes {allow}", shown(method)),
+            format!("{} {shown_path}, which allows {allow}", shown(method)),
         )
     } else {
-        Fault::new(Kind::NotImplemented, format!("method {}, which no route names", shown(method)))
+        Fault::new(Kind::NotImplemented, format!("method {}, which no route allows", shown(method)))
     };
     Some((fault.with_header("Allow", allow), route))
 }
@@ -94,7 +94,7 @@ pub(crate) fn options(
     plan.table.options(arrival(listener, ex), head, &path)
 }
 
-/// What conditions of routes ask besides the head.
+/// The properties of a request that conditions of routes use besides the head.
 fn arrival<'a>(listener: &'a Listener, ex: &'a Exchange) -> Arrival<'a> {
     let server_name = ex.caller.server_name.as_deref();
     Arrival { listener: &listener.name, client: ex.client, server_name }

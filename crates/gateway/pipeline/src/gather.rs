@@ -1,6 +1,7 @@
-//! Reads a body into one piece for a step that needs all of it. The step may look at the pieces on the way.
+//! Reads a whole body for a step that needs all of it. The step may inspect the pieces as they arrive.
 //!
-//! Owns the loop and its bound. Nothing is sent on before the end, but a mistake at the beginning is reported at once.
+//! Owns the loop and its limit. Nothing is forwarded before the end, but an error at the beginning is reported at
+//! once.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -12,8 +13,8 @@ use policy::{Decision, Exchange, Flow, OnBuffered, OnPieces};
 
 use crate::steps::Head;
 
-/// Gathers a body and gives it to a step. Afterwards the possibly changed body is in `body`, whatever the step decides. A step that found
-/// no memory has failed for that reason, whatever it made of it.
+/// Buffers a body and passes it to a step. Afterwards `body` has the body, possibly changed, whatever the step decides. If memory ran out
+/// during the step, that is the fault, whatever the step returned.
 pub(crate) async fn buffered<H: Head>(
     step: &dyn OnBuffered<H>,
     ex: &mut Exchange,
@@ -40,7 +41,7 @@ async fn gathered<H: Head>(
             (at_hand.gather_all(bytes_max, H::TOO_LARGE).await?, None)
         }
     };
-    // What a step makes of a message is mostly about as large.
+    // The output of a step is usually about as large as its input.
     room(gathered.bytes.len())?;
     let flow = match pieces {
         Some(mut pieces) => pieces.on_end(ex, head, &mut gathered),
@@ -67,7 +68,7 @@ async fn in_pieces<H: Head>(
         return Err(over());
     }
     let mut bytes = Vec::new();
-    // Most bodies are complete at once. They are not shown to the step as pieces, which would be looking at them twice.
+    // Most bodies are complete at once. Showing them to the step as pieces would make it inspect them twice.
     let mut pieces: Option<Box<dyn OnPieces<H>>> = None;
     let mut looked = 0;
     loop {
@@ -78,7 +79,7 @@ async fn in_pieces<H: Head>(
         if fill == Fill::End && looked == 0 {
             break;
         }
-        // It grows to twice its size, and is moved.
+        // Growing doubles the capacity and copies the data.
         room(bytes.len())?;
         if looked == 0 && !bytes.is_empty() {
             pieces = step.on_pieces(ex, head);
@@ -94,7 +95,7 @@ async fn in_pieces<H: Head>(
     Ok((GatheredBody::new(bytes.into(), body.trailers()), pieces))
 }
 
-/// The next bytes. The time until they come counts for their sender. If they are there already, no clock is read.
+/// Reads more bytes. The waiting time counts for their sender. If they are available already, no clock is read.
 async fn fill<H: Head>(ex: &Exchange, body: &mut Body, bytes: &mut Vec<u8>) -> Result<Fill, Fault> {
     let mut waiting = None;
     let filled = poll_fn(|cx| {

@@ -1,7 +1,7 @@
-//! Calls of gRPC: how they arrive, how a fault is told to their clients, and how they end.
+//! Calls of gRPC: how they are recognised, how faults are reported to their clients, and how they end.
 //!
-//! A client of gRPC reads no status of HTTP and no body of an error. A fault before the reply is a head that is the trailers at
-//! once; a fault in the reply's body becomes its trailers.
+//! A gRPC client ignores the HTTP status and the body of an error. A fault before the reply becomes a reply whose only head is
+//! also its trailers. A fault in the reply's body becomes its trailers.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use plan::Route;
 use policy::{Exchange, GrpcCall, GrpcEnd};
 use telemetry::{OpenStream, StreamKind};
 
-/// Notes the call, if the request is one.
+/// Records the call, if the request is one.
 pub(crate) fn arrive(ex: &mut Exchange, head: &RequestHead) -> Result<(), Fault> {
     if head.method() != b"POST" {
         return Ok(());
@@ -41,19 +41,19 @@ pub(crate) fn arrive(ex: &mut Exchange, head: &RequestHead) -> Result<(), Fault>
     read.map(|_| ()).map_err(refused)
 }
 
-/// The call that a content type means, if it does.
+/// The call for a content type, if it is one of gRPC.
 pub(crate) fn of_type(content_type: Option<&[u8]>) -> Option<GrpcCall> {
     let (dialect, _) = content_type.and_then(Dialect::of)?;
     Some(GrpcCall { dialect, deadline: None, end: Rc::default(), open: None })
 }
 
-/// The lifetime of a call of gRPC, which the caller of `serve` knows.
+/// The lifetime of a gRPC call, which the caller of `serve` manages.
 pub trait CallLifetime {
-    /// Ready with the reason when the call, which this route takes, is to be cut.
+    /// Ready with the reason when the call on this route has to be cut.
     fn poll_over(&self, route: &Arc<Route>, call: CallStart, cx: &mut Context<'_>) -> Poll<Fault>;
 }
 
-/// What bounds the lifetime of a call from its start.
+/// The limits of a call from its start.
 #[derive(Debug, Clone, Copy)]
 pub struct CallStart {
     pub started: Instant,
@@ -68,8 +68,8 @@ impl CallStart {
     }
 }
 
-/// The answer to an exchange of this route. A call of gRPC may have to leave before its reply begins. The answering comes
-/// pinned, for it would be copied otherwise, at every exchange.
+/// Waits for the answer to an exchange on this route. A gRPC call may have to end before its reply begins. The future is
+/// passed pinned, since it would otherwise be copied at every exchange.
 pub(crate) fn unless_over<T>(
     mut answering: Pin<&mut impl Future<Output = Result<T, Fault>>>,
     route: &Arc<Route>,
@@ -85,7 +85,7 @@ pub(crate) fn unless_over<T>(
     })
 }
 
-/// Counts the call as one of this route that is open.
+/// Counts the call as open on this route.
 pub(crate) fn count(ex: &mut Exchange, route: &Route) {
     let worker = ex.caller.worker;
     if let Some(call) = &mut ex.grpc {
@@ -105,7 +105,7 @@ pub(crate) fn reply(call: &GrpcCall, fault: &Fault) -> Reply {
     reply
 }
 
-/// The fault of a call whose deadline has passed, if an upstream took too long. The client is to blame for its deadline.
+/// The fault of a call whose deadline has passed while an upstream was slow. The client is responsible for its deadline.
 pub(crate) fn blamed(deadline: Option<Instant>, fault: Fault) -> Fault {
     let late = matches!(fault.kind, Kind::UpstreamTimeout | Kind::ConnectTimeout);
     if late && deadline.is_some_and(|deadline| kit::clock::now() >= deadline) {
@@ -127,7 +127,7 @@ fn text(fault: &Fault) -> &str {
     fault.detail.as_deref().unwrap_or(fault.kind.title())
 }
 
-/// Sees to the end of a reply: learns its status, and tells a fault of its body to the client.
+/// Watches the end of a reply: records its status, and reports a fault of its body to the client.
 pub(crate) fn watch(ex: &Exchange, reply: &mut Reply) {
     let Some(call) = &ex.grpc else { return };
     let head = &mut reply.head;
@@ -138,7 +138,7 @@ pub(crate) fn watch(ex: &Exchange, reply: &mut Reply) {
     if !is_call || reply.body.is_empty() {
         return;
     }
-    // A body that ends in trailers before its time would break its promise.
+    // A body that ends early with trailers would not match its length.
     head.headers.remove("content-length");
     let (end, deadline) = (call.end.clone(), call.deadline);
     let inner = std::mem::take(&mut reply.body);
@@ -150,7 +150,7 @@ struct WatchedBody {
     inner: Body,
     end: Rc<GrpcEnd>,
     deadline: Option<Instant>,
-    /// The trailers that tell a fault of the body.
+    /// The trailers that report a fault of the body.
     told: Option<Trailers>,
 }
 
@@ -173,7 +173,7 @@ impl Source for WatchedBody {
         }
         match ready!(self.inner.poll_fill(cx, out)) {
             Ok(fill) => Poll::Ready(Ok(fill)),
-            // Nobody is there to be told.
+            // The client is gone, so nothing can be reported.
             Err(fault) if fault.kind == Kind::ClientGone => Poll::Ready(Err(fault)),
             Err(fault) => {
                 self.tell(blamed(self.deadline, fault));
@@ -235,7 +235,7 @@ mod tests {
             all.extend(lines.iter().map(|line| ("grpc-timeout", *line)));
             let (ex, refused) = arrived(&all);
             assert_eq!(refused.unwrap_err().kind, Kind::RequestInvalid, "{lines:?}");
-            assert!(ex.grpc.is_some(), "it is told as a call");
+            assert!(ex.grpc.is_some(), "it is reported as a call");
         }
     }
 

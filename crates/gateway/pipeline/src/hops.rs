@@ -1,4 +1,4 @@
-//! Headers about the hops between the two ends of every request and reply, wherever it is answered.
+//! Headers of every request and reply about the hops between the two ends, wherever the reply comes from.
 
 use message::{Protocol, Reply, RequestHead, WholeLine};
 use policy::Exchange;

@@ -1,7 +1,8 @@
-//! The way of one exchange: find its route, descend through the policies, go across to the destination, ascend again.
+//! The path of one exchange: find its route, run the request steps of the policies, ask the destination, run the
+//! response steps.
 //!
-//! This is the only loop that runs policies, and the only place where a fault becomes a reply. A request enters by [`serve`]
-//! and always leaves as a reply: any failure, even a panic, ends this exchange and no other. It touches no socket.
+//! This is the only code that runs policies, and the only place where a fault becomes a reply. A request enters through
+//! [`serve`] and always leaves as a reply: any failure, even a panic, ends only this exchange. No socket is used here.
 #![forbid(unsafe_code)]
 
 mod account;
@@ -67,7 +68,7 @@ pub fn refuse(account: &mut Account, fault: Fault) -> Reply {
     reply
 }
 
-/// As [`refuse`], where the content type of the request can be read: clients of gRPC are told in their way.
+/// As [`refuse`], if the request's content type is known: gRPC clients get a fault in their own format.
 pub fn refuse_typed(account: &mut Account, content_type: Option<&[u8]>, fault: Fault) -> Reply {
     account.ex.grpc = grpc_call::of_type(content_type).map(Box::new);
     refuse(account, fault)
@@ -121,7 +122,7 @@ async fn answer(
     reply
 }
 
-/// Notes which policy refused the request, if one did.
+/// Records which policy refused the request, if one did.
 fn note_refusal(route: &Route, depth: usize, ex: &mut Exchange) {
     let policy = route.policies.get(depth).filter(|_| ex.fault.is_some());
     if let Some(policy) = policy {
@@ -129,8 +130,8 @@ fn note_refusal(route: &Route, depth: usize, ex: &mut Exchange) {
     }
 }
 
-/// Answers a request that no route takes. An `OPTIONS` can still be answered if other methods are taken (RFC 9110, 9.3.7), and
-/// `Allow` lists them.
+/// Answers a request that no route accepts. An `OPTIONS` can still be answered if other methods are allowed (RFC 9110, 9.3.7),
+/// and `Allow` lists them.
 fn unrouted(
     (plan, listener): (&Plan, &Listener),
     account: &mut Account,

@@ -1,4 +1,4 @@
-//! The route's bound on request bodies.
+//! The route's limit for request bodies.
 
 use std::task::{Context, Poll, ready};
 
@@ -6,12 +6,13 @@ use fault::{Fault, Kind};
 use message::{Body, Fill, Request, Source, Trailers};
 use plan::Route;
 
-/// Refuses a body whose announced length is too large, and counts one without a length as it passes, or refuses it if the route wants one.
+/// Refuses a body whose announced length is too large. A body without a length is counted as it arrives, or refused if the route requires
+/// a length.
 pub(crate) fn limit(route: &Route, request: &mut Request) -> Result<(), Fault> {
     if route.length_required && request.body.remaining().is_none() {
         let detail = "Send the body with a Content-Length.";
         let fault =
-            Fault::with_detail(Kind::RequestInvalid, "the body does not say its length", detail);
+            Fault::with_detail(Kind::RequestInvalid, "the body has no announced length", detail);
         return Err(fault.with_status(411));
     }
     let Some(max) = route.body_bytes_max else { return Ok(()) };

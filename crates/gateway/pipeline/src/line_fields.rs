@@ -1,4 +1,4 @@
-//! The fields of the access log beside the usual ones: what is kept for them, and their values at the end.
+//! Configured fields of the access log: the values kept for them, and their results at the end of the exchange.
 
 use expression::{
     Budget, FailureKind, JsonNodes, JsonText, Limits, Member, Number, Scope, Slot, Value,
@@ -12,7 +12,7 @@ use telemetry::access::ExtraValue;
 #[derive(Default)]
 pub(crate) struct LoggedHeaders(Vec<Option<Vec<u8>>>);
 
-/// What fields read of an exchange that is over.
+/// The sources for fields of an exchange that has ended.
 #[derive(Clone, Copy)]
 pub(crate) struct LoggedExchange<'a> {
     pub(crate) ex: &'a Exchange,
@@ -24,19 +24,19 @@ pub(crate) struct LoggedExchange<'a> {
     pub(crate) route: Option<&'a str>,
 }
 
-/// The value of a field, with memory of its own.
+/// The value of a field, as an owned copy.
 pub(crate) enum FieldValue {
     Text(Vec<u8>),
     Number(u64),
     Boolean(bool),
 }
 
-/// A field of a log compares and joins a few texts.
+/// The limits of a field's expression, which only compares and joins a few texts.
 const LIMITS: Limits =
     Limits { steps_max: 20_000, results_max: 1_000, output_bytes_max: 64 << 10, depth_max: 64 };
 
 impl LoggedHeaders {
-    /// Keeps the headers of a request or a reply that fields name.
+    /// Keeps the headers of a request or a reply that fields use.
     pub(crate) fn note(&mut self, fields: &AccessFields, headers: &Headers, of_reply: bool) {
         if fields.headers.is_empty() {
             return;
@@ -67,7 +67,7 @@ impl FieldValue {
 }
 
 impl LoggedExchange<'_> {
-    /// The fields that find something, by name.
+    /// The fields that have a value, by name.
     pub(crate) fn fields<'f>(&self, fields: &'f AccessFields) -> Vec<(&'f str, FieldValue)> {
         let mut budget = None;
         let value = |field: &'f plan::AccessField| {
@@ -82,7 +82,7 @@ impl LoggedExchange<'_> {
             };
             Some((&*field.name, value))
         };
-        // Harmless: a field that finds nothing is left out, as the guide says.
+        // Harmless: a field without a value is left out, as the guide says.
         fields.fields.iter().filter_map(value).collect()
     }
 
@@ -124,7 +124,7 @@ fn field_value(value: &Value) -> Option<FieldValue> {
     if let Value::Boolean(truth) = value {
         return Some(FieldValue::Boolean(*truth));
     }
-    // Harmless: what is not text is left out, as the guide says.
+    // Harmless: a value that is not text is left out, as the guide says.
     let text = value.text().ok()?;
     let whole = matches!(value, Value::Number(_)).then(|| text.parse());
     Some(match whole {
@@ -167,7 +167,7 @@ fn number_value(number: u64) -> Value {
 
 fn json_value(text: Vec<u8>) -> Result<Value, FailureKind> {
     let text = String::from_utf8(text).map_err(|_| FailureKind::NotText)?;
-    // A token has fewer values, and was read once already.
+    // A token has fewer values, and was parsed before.
     let limits = json::Limits { depth_max: 128, entries_max: 1 << 20 };
     let read = JsonText::read(text, &limits);
     let read = read.map_err(|error| FailureKind::Malformed(error.what.into()))?;

@@ -17,14 +17,14 @@ use policy::Exchange;
 
 use crate::grpc_call;
 
-/// Makes the reply for a fault in the route's form, and notes the fault in the exchange.
+/// Makes the reply for a fault in the route's format, and records the fault in the exchange.
 pub(crate) fn reply(ex: &mut Exchange, errors: Errors, mut fault: Fault) -> Reply {
     if let Some(call) = &ex.grpc {
         fault = grpc_call::blamed(call.deadline, fault);
     }
     let kind = fault.kind;
     let more = fault.more.as_mut().map(|more| std::mem::take(&mut more.headers));
-    // These two have the form of the interceptor contract, whatever the route's form is.
+    // These two use the format of the interceptor contract, whatever the route's format is.
     let errors = if matches!(kind, Kind::InterceptorFailed | Kind::InterceptorInvalid) {
         Errors::Wso2
     } else {
@@ -58,7 +58,7 @@ pub(crate) fn reply(ex: &mut Exchange, errors: Errors, mut fault: Fault) -> Repl
     told(reply, kind, more)
 }
 
-/// Adds the lines that a fault's kind and the fault itself bring.
+/// Adds the headers of the fault's kind and of the fault itself.
 fn told(mut reply: Reply, kind: Kind, more: Option<Vec<(Cow<'static, str>, Box<str>)>>) -> Reply {
     let lines = &mut reply.head.headers;
     if let Some((name, value)) = told_by(kind) {

@@ -1,4 +1,4 @@
-//! The span of an exchange that is sampled, with the attributes of the semantic conventions for servers of HTTP.
+//! The span of a sampled exchange, with the attributes of the semantic conventions for HTTP servers.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ pub(crate) struct SpannedRequest<'a> {
     pub(crate) status: u16,
 }
 
-/// The methods that the conventions name; any other is `_OTHER`.
+/// The methods in the conventions; any other one is `_OTHER`.
 const METHODS: [&[u8]; 9] =
     [b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS", b"CONNECT", b"TRACE"];
 
-/// Headers of the request that the operator wants as attributes, as they came.
+/// The configured request headers as attributes, with their received values.
 pub(crate) fn header_attributes(recorder: &Recorder, headers: &Headers) -> Vec<Attribute> {
     let mut attributes: Vec<Attribute> = Vec::new();
     for name in &recorder.settings().request_headers {
@@ -128,7 +128,7 @@ fn add_peers(ex: &Exchange, request: &SpannedRequest<'_>, attributes: &mut Vec<A
     }
 }
 
-/// A fault of the server is an error; what the client did wrong is not one of a server.
+/// A fault of the server is an error of the span. A mistake of the client is not.
 fn error(ex: &Exchange, status: u16, attributes: &mut Vec<Attribute>) -> Option<Box<str>> {
     let fault = ex.fault.as_ref();
     if let Some(fault) = fault {

@@ -16,14 +16,15 @@ use crate::{gather, limited, problem, traced};
 /// The end of a descent.
 pub(crate) enum Descent {
     Through,
-    /// The policy at `depth` answered; those above it see the reply.
+    /// The policy at `depth` answered. The policies above it get the reply.
     Turned {
         depth: usize,
         reply: Reply,
     },
 }
 
-/// Runs the request steps from top to bottom. The body's bound is checked below the policies that answer preflights.
+/// Runs the request steps from top to bottom. The limit of the body is checked after the policies that answer
+/// preflights.
 pub(crate) async fn descend(route: &Route, ex: &mut Exchange, request: &mut Request) -> Descent {
     if gather_twice(route.policies.iter().map(|policy| &policy.request)) {
         turns::in_turns(each_down(route, ex, request)).await
@@ -32,7 +33,7 @@ pub(crate) async fn descend(route: &Route, ex: &mut Exchange, request: &mut Requ
     }
 }
 
-/// Runs the response steps from bottom to top, beginning above the policy at `depth`.
+/// Runs the response steps from bottom to top, starting above the policy at `depth`.
 pub(crate) async fn ascend(route: &Route, depth: usize, ex: &mut Exchange, reply: &mut Reply) {
     if gather_twice(route.policies.iter().map(|policy| &policy.response)) {
         turns::in_turns(each_up(route, depth, ex, reply)).await
@@ -41,7 +42,7 @@ pub(crate) async fn ascend(route: &Route, depth: usize, ex: &mut Exchange, reply
     }
 }
 
-/// True if several steps take a whole body. They share one stack then, which is cheaper than one for each ([`run`]).
+/// True if several steps need a whole body. They then share one future, which is cheaper than one for each ([`run`]).
 fn gather_twice<'a, H: 'a>(steps: impl Iterator<Item = &'a Option<Step<H>>>) -> bool {
     steps.filter(|step| matches!(step, Some(Step::Buffered(_)))).nth(1).is_some()
 }
@@ -82,12 +83,12 @@ async fn each_up(route: &Route, depth: usize, ex: &mut Exchange, reply: &mut Rep
 
 /// A head for a step: a request's or a reply's.
 pub(crate) trait Head {
-    /// The kind of fault if its body is too large to gather.
+    /// The kind of fault if its body is too large to buffer.
     const TOO_LARGE: Kind;
 
     const IS_REPLY: bool;
 
-    /// The sum for the time that was spent waiting for its body.
+    /// The sum of the time spent waiting for its body.
     fn wait(ex: &Exchange) -> &WaitTime;
 
     fn headers(&mut self) -> &mut Headers;
@@ -96,7 +97,7 @@ pub(crate) trait Head {
     fn is_endless(&self) -> bool;
 }
 
-/// Runs the step of the policy at `depth`, and traces it if an operator asked.
+/// Runs the step of the policy at `depth`, and traces it if an operator requested that.
 async fn run_at<H: Head + TracedHead>(
     at: (&Route, usize),
     step: &Step<H>,
@@ -125,7 +126,7 @@ pub(crate) async fn run<H: Head>(
     match step {
         Step::Head(step) => step.on_head(ex, head),
         Step::Call(step) => {
-            // Only what waits has a span, and only then it is known.
+            // Only a policy that waits has a span, and waiting is known only now.
             let trace = ex.trace.as_ref().filter(|trace| trace.recorder.is_some()).cloned();
             match step.on_call(ex, head) {
                 Decision::Ready(flow) => flow,
@@ -154,11 +155,11 @@ pub(crate) async fn run<H: Head>(
             if head.is_endless() {
                 return Err(Fault::new(
                     Kind::ReplyStreams,
-                    "an event stream on a route that gathers replies",
+                    "an event stream on a route that buffers replies",
                 ));
             }
             let flow = turns::in_turns(gather::buffered(&**step, ex, head, body)).await;
-            // The step may have replaced the body. Whoever writes it states its length; an empty body without one needs `0`.
+            // The step may have replaced the body. The writer of the message adds its length; an empty body without one needs `0`.
             let lines = head.headers();
             let is_none = matches!(body, Body::Empty) && lines.get("content-length") == Some(b"0");
             if !is_none {
@@ -169,7 +170,7 @@ pub(crate) async fn run<H: Head>(
     }
 }
 
-/// Waits for a policy within a span of its own.
+/// Waits for a policy within a separate span.
 async fn spanned(
     name: &'static str,
     trace: &ExchangeTrace,
@@ -219,20 +220,20 @@ impl Head for ReplyHead {
 struct TransformedBody {
     inner: Body,
     transform: Box<dyn BodyTransform>,
-    /// The trailers that the step left.
+    /// The trailers that the step returned.
     trailers: Trailers,
-    /// What went wrong behind the bytes that were given last.
+    /// The fault that follows the bytes returned last.
     broken: Option<Box<Fault>>,
 }
 
 impl TransformedBody {
-    /// Ends the body here. Its sender is told at once, by the end of its connection or stream.
+    /// Ends the body here. Its sender is notified at once, by the end of its connection or stream.
     fn end_early(&mut self) -> Fill {
         self.inner = Body::Empty;
         Fill::End
     }
 
-    /// Shows the step what came.
+    /// Passes new bytes to the step.
     fn step(&mut self, bytes: &[u8], fill: Fill, out: &mut Vec<u8>) -> Result<Fill, Fault> {
         if !bytes.is_empty() && self.transform.on_bytes(bytes, out)? == Fill::End {
             return Ok(self.end_early());
@@ -258,7 +259,7 @@ impl Source for TransformedBody {
         let fill = ready!(self.inner.poll_fill(cx, &mut bytes))?;
         let before = out.len();
         match self.step(&bytes, fill, out) {
-            // A fault takes with it what is given beside it, so it waits for its turn.
+            // A fault discards bytes that are returned with it, so it is returned later.
             Err(fault) if out.len() > before => {
                 self.broken = Some(Box::new(fault));
                 Poll::Ready(Ok(Fill::More))

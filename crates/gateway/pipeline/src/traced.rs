@@ -1,4 +1,5 @@
-//! What each policy made of one message, for an operator who asked. Without a question none of this runs.
+//! Records what each policy did with one message, for an operator who requested it. Without a request none of this
+//! runs.
 
 use fault::Fault;
 use message::Body;
@@ -8,7 +9,7 @@ use telemetry::trace::{PolicyTrace, TracedPolicy};
 
 use crate::steps::{self, Head};
 
-/// A body is read for a trace only if it is no larger than this: a trace should change nothing.
+/// The largest body that is read for a trace, since a trace should change nothing.
 const HELD_BYTES_MAX: u64 = 64 * 1024;
 
 /// True if the policies of this exchange are traced.
@@ -30,13 +31,13 @@ pub(crate) async fn run<H: Head + TracedHead>(
     let of_policy = name_and_place(route, depth);
     let mut traced = before.after(of_policy, (ex, head), held(body), &flow);
     if matches!((step, &flow), (Step::Streamed(_), Ok(_))) && held(body).is_none() {
-        traced.verdict = "passes, and works on the body as it is sent on".into();
+        traced.verdict = "passes, and changes the body as it is forwarded".into();
     }
     note(ex, H::IS_REPLY, traced);
     flow
 }
 
-/// Notes the policies below the one that turned the request around.
+/// Records the policies below the one that answered.
 pub(crate) fn not_reached(route: &Route, depth: usize, ex: &mut Exchange) {
     for below in depth + 1..route.policies.len() {
         let has_step = route.policies.get(below).is_some_and(|policy| policy.request.is_some());
@@ -49,7 +50,7 @@ pub(crate) fn not_reached(route: &Route, depth: usize, ex: &mut Exchange) {
     }
 }
 
-/// The trace of an exchange that is over, if it has one.
+/// The trace of an exchange that has ended, if it has one.
 pub(crate) fn finished(route: Option<&Route>, ex: &mut Exchange) -> Option<PolicyTrace> {
     let mut trace = *ex.notes.as_mut()?.policies.take()?;
     trace.route = route.map_or("", |route| &route.name).into();

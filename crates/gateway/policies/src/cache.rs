@@ -1,9 +1,9 @@
-//! `cache`: replies that are given again without asking the upstream (RFC 9111, as a shared cache).
+//! `cache`: answers requests with stored replies (RFC 9111, as a shared cache).
 //!
-//! Owns what may be kept, for how long, and what is told of it (`Age`, and `Cache-Status` of RFC 9211). Replies are kept as they
-//! pass, so a reply is never held back; one that breaks off is not kept. Ranges pass by, and so do requests that say more than
-//! the key can hold: bodies, cookies, other methods. Of requests for the same that come at
-//! once one asks, and the others wait whether its reply is kept.
+//! Owns the rules about what may be stored, for how long, and how this is reported (`Age`, and `Cache-Status` of RFC 9211).
+//! Replies are stored as they pass, so they are never delayed, and an incomplete one is not stored. Range requests bypass the
+//! cache, and so do requests with properties that are not in the key: bodies, cookies, other methods. If equal requests arrive
+//! at the same time, one is forwarded, and the others wait to see whether its reply is stored.
 
 mod directives;
 mod entry;
@@ -35,43 +35,43 @@ use flight::{FlightRole, Follower, Leader};
 use record::{CachedBody, Record};
 use request::{Bypass, keyed_lines};
 
-/// Settings beside the sizes, which are the store's.
+/// Settings except the sizes, which belong to the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheSettings {
-    /// The largest body that is kept.
+    /// The largest body that is stored.
     pub entry_bytes_max: usize,
-    /// The time for which a reply is fresh that says nothing about it.
+    /// How long a reply without freshness information is fresh.
     pub ttl: Option<Duration>,
-    /// The statuses that this holds for.
+    /// The statuses to which `ttl` applies.
     pub ttl_statuses: Box<[u16]>,
-    /// Content types of replies that are kept, in lower case; all where there are none.
+    /// Content types of replies that are stored, in lower case. If empty, all are stored.
     pub types: Box<[String]>,
-    /// The query parameters that tell replies apart; none: all.
+    /// The query parameters that are part of the key. None means all.
     pub query: Option<Box<[String]>>,
-    /// Directives of requests and replies count as absent.
+    /// Whether directives of requests and replies are ignored.
     pub ignores_directives: bool,
-    /// Replies tell of the cache as Kong's do.
+    /// Whether replies describe the cache with Kong's header.
     pub tells_as_kong: bool,
-    /// Requests with a `Cookie` are treated like all others.
+    /// Whether requests with a `Cookie` are treated like others.
     pub ignores_cookies: bool,
-    /// The time for which a stale reply may stand in for a failing upstream.
+    /// How long a stale reply may replace an error of the upstream.
     pub stale_if_error: Duration,
-    /// The longest wait of a request for the reply to another one; zero: it does not, as below another cache of the route, which
-    /// may be of the same store: it would wait for itself.
+    /// The longest wait of a request for the reply to another one. Zero below another cache of the route: both may use the same
+    /// store, and the request would wait for itself.
     pub wait: Duration,
-    /// Facts that a kept reply cannot vary by.
+    /// Headers by which a stored reply cannot vary.
     pub unseen: HiddenLines,
-    /// Names of the upstreams that policies above may send a request to, by their index: the store outlives a plan, and in
-    /// the next one the index may be another's.
+    /// Names of the upstreams that policies above may choose, by their index. The store outlives a plan, and the next plan
+    /// may have other indices.
     pub diversions: Box<[String]>,
 }
 
-/// Lines of which this policy cannot tell what the upstream sees: those that are written below it for each client, or that were
-/// taken out above it.
+/// Headers whose values for the upstream this policy cannot see: those that policies below add for each client, or that
+/// policies above have removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HiddenLines {
     These(Box<[String]>),
-    /// A service below writes whatever it likes.
+    /// Any header, since a service below may set it.
     Any,
 }
 
@@ -86,7 +86,7 @@ impl HiddenLines {
     }
 }
 
-/// The policy. The store is the plan's before where nothing changed.
+/// The policy. The store is taken over from the previous plan if nothing has changed.
 pub fn policy(settings: CacheSettings, store: Arc<Store>, slots: &mut Slots) -> Policy {
     let cache = Arc::new(Cache { settings, store, slot: slots.assign() });
     Policy {
@@ -106,32 +106,32 @@ struct LookupStep(Arc<Cache>);
 
 struct StoreStep(Arc<Cache>);
 
-/// State that the request step leaves for the response step.
+/// State that the request step keeps for the response step.
 enum Pending {
     /// The reply may be kept.
     Get(Box<CacheLookup>),
-    /// The reply may make what is kept untrue.
+    /// The reply may invalidate stored ones.
     Unsafe { key: Box<[u8]>, url: Box<[u8]>, host: Box<[u8]>, lines: Box<[u8]> },
-    /// The reply has nothing to do with what is kept.
+    /// The reply is not related to stored ones.
     Bypass(Bypass),
 }
 
 struct CacheLookup {
     key: Box<[u8]>,
-    /// The destination that the request had when it came here.
+    /// The destination of the request at this policy.
     route_override: RouteOverride,
-    /// As the request was here; what the reply varies by is among it.
+    /// The request's headers at this policy, by some of which the reply may vary.
     headers: Headers,
     at: Instant,
-    /// The kept reply that has to be asked about.
+    /// The stored reply that has to be validated.
     stale: Option<Arc<CachedReply>>,
     /// The client's own `If-None-Match`.
     condition: Option<Box<[u8]>>,
-    /// Others wait for this one.
+    /// Set if other requests wait for this one.
     leader: Option<Leader>,
 }
 
-/// The outcome of looking at a request.
+/// The result of a look-up.
 enum LookupOutcome {
     Decided(Flow),
     Wait(Box<[u8]>, Directives, Follower),
@@ -150,7 +150,7 @@ impl OnCall<RequestHead> for LookupStep {
 }
 
 impl Cache {
-    /// A reply of the cache's own, with what it tells in the right words.
+    /// A reply from the cache, with its state reported in the configured format.
     fn told(&self, mut onward: Onward) -> Onward {
         if let Onward::Turn(reply) = &mut onward
             && self.settings.tells_as_kong
@@ -231,7 +231,7 @@ impl Cache {
         LookupOutcome::Decided(Ok(Onward::Next))
     }
 
-    /// The front of a key: what the client asked for.
+    /// The beginning of a key: the URL of the request.
     fn url(&self, ex: &Exchange, head: &RequestHead) -> Vec<u8> {
         let scheme = ex.caller.scheme.name().as_bytes();
         let target = match &self.settings.query {
@@ -246,8 +246,8 @@ impl Cache {
         url
     }
 
-    /// Scheme, host and target as they are sent on, which is what a URL is, and behind them what makes it another at the upstream:
-    /// how the path was written, where policies above this one send the request, and the lines that tell of another URL.
+    /// The key: scheme, host and target as forwarded, and everything else that selects the reply at the upstream: the spelling of
+    /// the path, the destination chosen by policies above, and the headers about the client's URL.
     fn key(&self, ex: &Exchange, head: &RequestHead, lines: &[u8]) -> Box<[u8]> {
         let mut key = self.url(ex, head);
         let (divert, target) = route_override(ex);
@@ -263,8 +263,8 @@ impl Cache {
         key.into()
     }
 
-    /// Decides if a request waits for another one's reply. One that wants the upstream's own word does not, nor one with a
-    /// credential, whose reply mostly is not kept.
+    /// Decides whether a request waits for another one's reply. A request that requires the upstream's own reply does not
+    /// wait, and neither does one with a credential, whose reply is usually not stored.
     fn board(
         &self,
         ex: &Exchange,
@@ -281,7 +281,7 @@ impl Cache {
         }
     }
 
-    /// The wait is over: what is kept now is given, and else the request goes on by itself.
+    /// Continues after the wait: uses the stored reply, or forwards the request.
     fn after(
         &self,
         ex: &mut Exchange,
@@ -298,7 +298,7 @@ impl Cache {
         Onward::Next
     }
 
-    /// Leaves word for the response step, and asks about what is kept.
+    /// Stores the state for the response step, and makes the request conditional if there is a stale reply.
     fn note(
         &self,
         ex: &mut Exchange,
@@ -312,7 +312,7 @@ impl Cache {
         let noted = ex.notes();
         if let Some(known) = stale.as_ref().filter(|known| known.has_validator()) {
             let lines = known.ask_about(&mut head.headers);
-            // A cache above may have asked already.
+            // A cache above may have added conditions already.
             noted.conditions.get_or_insert_with(|| {
                 Conditions { route_override: route_override.clone(), lines }.into()
             });
@@ -352,7 +352,7 @@ impl OnStreamed<ReplyHead> for StoreStep {
 }
 
 impl Cache {
-    /// What becomes of a reply that passes.
+    /// Handles a reply that passes.
     fn passed(
         &self,
         ex: &mut Exchange,
@@ -370,7 +370,7 @@ impl Cache {
             }
             Pending::Bypass(bypass) => {
                 let said: [&[u8]; 2] = [b"tidegate; fwd=bypass; detail=", bypass.word().as_bytes()];
-                // Harmless: the parts are the program's own, so they can stand in a line.
+                // Harmless: the parts are constants that are valid in a header.
                 let _written = head.headers.add_joined("Cache-Status", &said);
                 None
             }
@@ -380,7 +380,7 @@ impl Cache {
 }
 
 impl Cache {
-    /// RFC 9111, 4.4: what was asked for, and what the reply says was changed on the same host.
+    /// RFC 9111, 4.4: invalidates the request's URL, and URLs on the same host that the reply names.
     fn invalidate(&self, url: &[u8], host: &[u8], lines: &[u8], head: &ReplyHead) {
         self.forget(url, lines);
         let front_len = url.len() - url.splitn(3, |b| *b == b' ').nth(2).map_or(0, <[u8]>::len);
@@ -402,7 +402,7 @@ impl Cache {
         }
     }
 
-    /// Drops what is kept of a URL, whichever upstream it came from.
+    /// Removes the stored replies of a URL, for all upstreams.
     fn forget(&self, url: &[u8], lines: &[u8]) {
         self.store.remove(&[url, lines].concat());
         for upstream in &self.settings.diversions {
@@ -451,18 +451,18 @@ impl Cache {
             Some(_) => [b"; stored", b""],
             None => [b"; stored=?0; detail=", why],
         };
-        // The parts are the program's own.
+        // The parts are constants of the program.
         let _written =
             head.headers.add_joined("Cache-Status", &[b"tidegate; fwd=", how, stored, why]);
         let Some(entry) = entry else {
-            // A failure says nothing about the next reply.
+            // A failure does not predict whether the next reply can be stored.
             if let Some(leader) = asked.leader.filter(|_| !failed) {
                 leader.release();
             }
             return None;
         };
         if head.status == 204 {
-            // There is no body whose end would be seen.
+            // There is no body, so the reply is stored now.
             self.store.insert(&asked.key, Arc::new(entry));
             return None;
         }
@@ -477,7 +477,7 @@ impl Cache {
         }))
     }
 
-    /// Why a reply is not kept, as far as its head tells.
+    /// The reason why a reply is not stored, according to its head.
     fn hindrance(
         &self,
         ex: &Exchange,
@@ -507,9 +507,9 @@ impl Cache {
         }
     }
 
-    /// True for the content types that are kept.
+    /// True for a content type that is stored.
     fn takes_type(&self, headers: &Headers) -> bool {
-        // Harmless: a reply without a type is of none.
+        // Harmless: a reply without a type matches no type.
         let written = headers.get("content-type").unwrap_or_default();
         let kind = message::media_type(written).to_ascii_lowercase();
         let is_it = |wanted: &String| match wanted.strip_suffix("/*") {
@@ -519,12 +519,12 @@ impl Cache {
         self.settings.types.is_empty() || self.settings.types.iter().any(is_it)
     }
 
-    /// The time for which a reply of this status is fresh that says nothing about it.
+    /// How long a reply with this status is fresh if it has no freshness information.
     fn ttl(&self, status: u16) -> Option<Duration> {
         self.settings.ttl.filter(|_| self.settings.ttl_statuses.contains(&status))
     }
 
-    /// The upstream says that what is kept holds, and perhaps that it may be kept no longer.
+    /// Handles a 304: the stored reply is still valid, but may no longer be allowed to be stored.
     fn held(
         &self,
         ex: &Exchange,
@@ -557,19 +557,19 @@ impl Cache {
 }
 
 impl CacheLookup {
-    /// A policy below chose another way for this one request, which the key does not tell.
+    /// True if a policy below chose another destination for this request only, which is not part of the key.
     fn went_elsewhere(&self, ex: &Exchange) -> bool {
         ex.notes.as_ref().is_some_and(|notes| notes.went_elsewhere(&self.route_override))
     }
 }
 
-/// Somebody asks for themselves (RFC 9111, 3.5).
+/// True if the request is for one client only (RFC 9111, 3.5).
 fn is_authorized(ex: &Exchange, headers: &Headers) -> bool {
     ex.identity.is_some() || headers.contains("authorization")
 }
 
 impl CachedReply {
-    /// Puts what is kept in the place of a reply.
+    /// Replaces a reply with the stored one.
     fn replace(
         &self,
         head: &mut ReplyHead,

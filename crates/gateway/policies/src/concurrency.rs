@@ -60,7 +60,7 @@ impl Limit {
             | KeySource::Header(_)
             | KeySource::Expression(_) => Kind::RateLimited,
         };
-        let cause = format!("{} under way", self.settings.requests);
+        let cause = format!("{} in progress", self.settings.requests);
         Fault::new(kind, cause).with_header("Retry-After", RETRY_AFTER)
     }
 }

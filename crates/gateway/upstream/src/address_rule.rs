@@ -1,16 +1,16 @@
-//! Which addresses may be connected to, where somebody else than the operator names the target.
+//! Which addresses the gateway may connect to if somebody else than the operator chooses the target.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 
-/// A rule for targets that clients name. It is asked about each address that a name leads to, directly before the connection is
-/// made: a name that led elsewhere when it was checked gains nothing by it.
+/// A rule for targets that clients choose. Each address of a name is checked directly before the connection is made, so that
+/// changing the name's addresses after an earlier check does not help.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressRule {
     /// Networks that are allowed although they are not public.
     pub allow: Vec<IpNet>,
-    /// Public addresses are allowed.
+    /// Whether public addresses are allowed.
     pub public: bool,
 }
 
@@ -21,7 +21,7 @@ impl Default for AddressRule {
 }
 
 impl AddressRule {
-    /// True for public addresses, unless those are not allowed, and for those that the operator allows.
+    /// True for public addresses, if those are allowed, and for those that the operator allows.
     pub fn permits(&self, address: IpAddr) -> bool {
         let address = reached(address);
         (self.public && is_public(address))
@@ -29,14 +29,14 @@ impl AddressRule {
     }
 }
 
-/// The address that is reached: one of IPv4 inside one of IPv6 is itself.
+/// The address that is reached. For an IPv4 address inside an IPv6 one it is the IPv4 address.
 fn reached(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     let embedded = match v6.segments() {
-        // Mapped (RFC 4291, 2.5.5.2), and the older compatible form, except `::` and `::1`.
+        // IPv4-mapped addresses (RFC 4291, 2.5.5.2), and the older IPv4-compatible form, except `::` and `::1`.
         [0, 0, 0, 0, 0, 0xffff, high, low] => Some((high, low)),
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 => Some((high, low)),
-        // Translated: NAT64 (RFC 6052, 2.1) and SIIT (RFC 2765).
+        // IPv4-translated addresses: NAT64 (RFC 6052, 2.1) and SIIT (RFC 2765).
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => {
             Some((high, low))
         }
@@ -53,7 +53,7 @@ fn reached(address: IpAddr) -> IpAddr {
     }
 }
 
-/// True for addresses that are reached over the internet (the registries of RFC 6890).
+/// True for addresses on the internet (the registries of RFC 6890).
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_public_v4(v4),
@@ -63,11 +63,11 @@ fn is_public(address: IpAddr) -> bool {
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let special = match address.octets() {
-        // This network, and for shared use of carriers.
+        // "This network", and the shared address space of carriers.
         [0, ..] | [100, 64..=127, ..] => true,
-        // Of protocols, for benchmarks, and reserved up to broadcast.
+        // For protocol assignments, for benchmarks, and reserved up to broadcast.
         [192, 0, 0, _] | [198, 18 | 19, ..] | [240..=255, ..] => true,
-        // The relays of 6to4.
+        // The former relays of 6to4.
         [192, 88, 99, _] => true,
         _ => false,
     };
@@ -80,7 +80,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    // Only 2000::/3 is global unicast (RFC 4291, 2.4), and parts of it are for protocols or documents.
+    // Only 2000::/3 is global unicast (RFC 4291, 2.4), and parts of it are for protocols or documentation.
     match address.segments() {
         [0x2001, second, ..] if second < 0x200 => false,
         [0x2001, 0xdb8, ..] => false,

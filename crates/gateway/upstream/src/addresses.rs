@@ -1,5 +1,5 @@
-//! The addresses of a target's name: those of the latest look-up, which new connections take in turn, and those on which open
-//! connections may stay.
+//! The addresses of a target's name: those of the latest look-up, which new connections use in turn, and those whose
+//! connections may stay open.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,44 +14,44 @@ use tokio::sync::Mutex;
 use crate::resolver;
 use crate::settings::Dns;
 
-/// What is known of a name.
+/// The known addresses of a name.
 #[derive(Default)]
 pub(crate) struct Addresses {
-    /// Those of the last good look-up, in order. An answer of the system's resolver has at most 64 KiB, which bounds them.
+    /// The addresses of the last successful look-up, in order. The system's resolver limits its answers to 64 KiB.
     pub(crate) latest: ArcSwap<Vec<SocketAddr>>,
-    /// Those, and those that are missing since a few look-ups, in order.
+    /// Those, and those that only the latest look-ups have missed, in order.
     kept: ArcSwap<Vec<SocketAddr>>,
     next: AtomicU32,
-    /// Grows when addresses are not kept any more.
+    /// Increases when addresses are no longer kept.
     losses: AtomicU32,
-    /// Held by the look-up that goes on: others wait for it.
+    /// Held by the look-up in progress, so that others wait for it.
     looking: Mutex<LookUpState>,
 }
 
 #[derive(Default)]
 struct LookUpState {
-    /// Each address that is kept, and how many look-ups have missed it.
+    /// Each kept address, and how many look-ups have missed it.
     seen: Vec<(SocketAddr, u32)>,
-    /// When the last look-up failed, and why.
+    /// The time and the reason of the last failure.
     failed: Option<(Instant, io::ErrorKind, String)>,
 }
 
-/// Connections to an address stay until so many look-ups in a row have missed it: some resolvers answer with another part of the
-/// addresses each time, and connections are expensive.
+/// The number of successive look-ups that have to miss an address before its connections are closed. Some resolvers answer with
+/// a different part of the addresses each time, and connections are expensive.
 const MISSES_MAX: u32 = 6;
 
-/// A failure is the answer to all who ask within this time.
+/// How long a failure answers further look-ups.
 const FAILURE_TIME: Duration = Duration::from_secs(1);
 
 impl Addresses {
-    /// Of a target that is named by an address, which is never looked up.
+    /// For a target with an address instead of a name, which is never looked up.
     pub(crate) fn literal(address: SocketAddr) -> Addresses {
         let addresses = Addresses::default();
         addresses.found(&mut Vec::new(), vec![address]);
         addresses
     }
 
-    /// Takes over what another knew of the same name, until the first look-up.
+    /// Takes over the addresses of the same name from another value, until the first look-up.
     pub(crate) fn inherit(&self, before: &Addresses) {
         let latest = before.latest.load_full();
         self.kept.store(latest.clone());
@@ -65,7 +65,7 @@ impl Addresses {
         addresses.get(turn.checked_rem(addresses.len())?).copied()
     }
 
-    /// A number that is another one once addresses are not kept any more.
+    /// A number that changes when addresses are no longer kept.
     pub(crate) fn losses(&self) -> u32 {
         self.losses.load(Ordering::Relaxed)
     }
@@ -75,14 +75,14 @@ impl Addresses {
         self.kept.load().binary_search(&address).is_ok()
     }
 
-    /// Takes these for the latest.
+    /// Sets the latest addresses.
     pub(crate) fn set(&self, addresses: Vec<SocketAddr>) {
         if **self.latest.load() != addresses {
             self.latest.store(Arc::new(addresses));
         }
     }
 
-    /// Looks the name up. If that fails, the addresses stay. Returns the time for which they hold, if the answer said so.
+    /// Looks the name up. If that fails, the addresses stay. Returns how long they are valid, if the answer has a TTL.
     pub(crate) async fn look_up(
         &self,
         dns: &Dns,
@@ -93,7 +93,7 @@ impl Addresses {
         self.look_up_in(&mut state, dns, host, port).await
     }
 
-    /// The first look-up, which requests may come before. They all wait for one.
+    /// The first look-up. Requests that arrive before its end all wait for it.
     pub(crate) async fn first(&self, dns: &Dns, host: &str, port: u16) -> io::Result<()> {
         let mut state = self.looking.lock().await;
         if !self.latest.load().is_empty() {
@@ -163,7 +163,7 @@ mod tests {
         (known.latest.load().contains(&address), known.keep(address))
     }
 
-    /// New ones are used at once; those that are missing are not connected to, and kept for a while.
+    /// New addresses are used at once. Missing ones are not connected to, but kept for a while.
     #[test]
     fn connections_leave_an_address_that_is_gone_for_good() {
         let (known, mut seen) = (Addresses::default(), Vec::new());

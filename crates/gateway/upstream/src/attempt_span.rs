@@ -1,4 +1,4 @@
-//! The span of one attempt to call an upstream, where the exchange is traced.
+//! The span of one attempt to call an upstream, if the exchange is traced.
 
 use fault::Fault;
 use kit::clock::{self, Instant};
@@ -6,7 +6,7 @@ use message::RequestHead;
 use policy::{CallTrace, attributes_of};
 use telemetry::span::{Attribute, AttributeValue, Span, SpanIds, SpanKind, wall_of};
 
-/// An attempt that is under way. Dropping it records one that was given up.
+/// An attempt in progress. Dropping it records an aborted attempt.
 pub(crate) struct AttemptSpan<'a> {
     of: CallTrace<'a>,
     context: SpanIds,
@@ -16,7 +16,7 @@ pub(crate) struct AttemptSpan<'a> {
 }
 
 impl<'a> AttemptSpan<'a> {
-    /// Begins an attempt: the headers name its span from now on. None if nothing of it is recorded.
+    /// Starts an attempt, and puts its span into the headers. None if nothing is recorded.
     pub(crate) fn begin(
         of: CallTrace<'a>,
         head: &mut RequestHead,
@@ -33,7 +33,7 @@ impl<'a> AttemptSpan<'a> {
         Some(AttemptSpan { of, context, began: clock::now(), attributes, error })
     }
 
-    /// The target replied. For a client, what is the client's fault is an error as well.
+    /// Records that the target replied. In a client span, a 4xx status is an error as well.
     pub(crate) fn replied(mut self, status: u16) {
         self.attributes.push(("http.response.status_code".into(), status.into()));
         self.error = None;

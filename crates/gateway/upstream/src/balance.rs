@@ -1,6 +1,6 @@
-//! Balancing: the choice of a target for a request. Only available targets count. An attempt avoids targets that failed in this
-//! call, and those to which a connection just failed, as long as there is another. The target to which a client is pinned comes
-//! first.
+//! Balancing: the choice of a target for a request. Only available targets are considered. An attempt avoids targets that have
+//! failed in this call, and those with a recent connection failure, if there is another one. A target to which the client is
+//! pinned has priority.
 
 use std::borrow::Cow;
 use std::hash::Hasher;
@@ -16,17 +16,17 @@ use crate::settings::{Balance, HashKey};
 use crate::target::Target;
 use crate::{Upstream, sticky};
 
-/// The request's wishes about its target.
+/// What a request requires of its target.
 #[derive(Default)]
 pub(crate) struct TargetPreference {
     /// The hash of its key.
     pub(crate) key: Option<u64>,
-    /// The target to which its cookie pins it.
+    /// The target to which the client's cookie pins it.
     pub(crate) pinned: Option<Arc<Target>>,
 }
 
 impl Roster {
-    /// Chooses a target. `tried` are those that have already failed in this call.
+    /// Chooses a target. `tried` has those that have failed in this call.
     pub(crate) fn choose(
         &self,
         balance: &Balance,
@@ -69,7 +69,7 @@ impl Roster {
         self.places.iter().position(|place| Arc::ptr_eq(&place.target, target))
     }
 
-    /// One of the best priority that has any (RFC 2782).
+    /// Chooses a target of the best priority that has any (RFC 2782).
     fn choose_among(
         &self,
         balance: &Balance,
@@ -92,7 +92,7 @@ impl Roster {
         self.share(at).is_some_and(|(weight, _)| weight > 0)
     }
 
-    /// The share of a target, and its place.
+    /// The weight of a target, and its place.
     fn share(&self, at: usize) -> Option<(u32, &Place)> {
         let place = self.places.get(at)?;
         let weight = place.target.weight_set();
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(choice.shares((0..10).map(|_| None)), [0, 0, 10]);
     }
 
-    /// Of large weights too: those of SRV are up to 65,535, and larger beside others of zero.
+    /// This includes large weights: SRV weights are up to 65,535, and are multiplied if other records have zero.
     #[test]
     fn least_requests_follows_large_weights() {
         let choice = Choice::new(Balance::LeastRequests, &[6_000_000, 3_000_000]);
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(choose(&[]), Some(0));
     }
 
-    /// Also where the better ones have little weight.
+    /// This holds even if the better ones have little weight.
     #[test]
     fn a_priority_is_used_when_no_better_one_is_ready() {
         for balance in
@@ -322,7 +322,7 @@ mod tests {
         {
             let shares = [(20, 1000), (10, 1), (10, 3), (30, 1000)];
             let choice = Choice::by_priority(balance, &shares);
-            // The set has them by priority.
+            // The set orders them by priority.
             let keys = || (0..4000).map(Some);
             let counts = choice.shares(keys());
             assert_eq!(counts[0] + counts[1], 4000, "{:?}: {counts:?}", choice.balance);

@@ -1,4 +1,4 @@
-//! The circuit breaker: bounds the load on an upstream, over all workers.
+//! The circuit breaker: limits the load on an upstream over all workers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,11 +17,11 @@ pub(crate) struct Limits {
     retries: Arc<AtomicU32>,
 }
 
-/// A retry under way, which counts until that is dropped.
+/// A retry in progress, which counts until this is dropped.
 #[derive(Debug)]
 pub(crate) struct ActiveRetry(Arc<AtomicU32>);
 
-/// Retries that a budget allows in any case: with few requests, a share of them is none.
+/// The number of retries that a budget always allows. With few requests, a share of them would be zero.
 const RETRIES_MIN: u32 = 3;
 
 #[derive(Debug)]
@@ -46,13 +46,13 @@ impl Limits {
         }
     }
 
-    /// Counts a retry, if it is within this share of the active requests, out of a million.
+    /// Counts a retry, if retries stay within this share of the active requests, in millionths.
     pub(crate) fn retry(&self, millionths: u32) -> Option<ActiveRetry> {
         let active = u64::from(self.requests.taken.load(Ordering::Relaxed));
         let share = active * u64::from(millionths) / 1_000_000;
         let most = u32::try_from(share).unwrap_or(u32::MAX).max(RETRIES_MIN);
         let retry = ActiveRetry(self.retries.clone());
-        // Given back on drop where it is too many.
+        // If there are too many, the count is corrected on drop.
         (self.retries.fetch_add(1, Ordering::Relaxed) < most).then_some(retry)
     }
 }
@@ -75,7 +75,7 @@ impl Limit {
         self.taken.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Enters, and leaves when the place is dropped.
+    /// Enters. The count is reduced when the result is dropped.
     pub(crate) fn take(self: &Arc<Limit>) -> Result<Permit, Fault> {
         self.enter().map(|()| Permit(self.clone()))
     }

@@ -25,12 +25,12 @@ pub(crate) struct Call<'a> {
     upload_broken: Option<io::Error>,
     asked: MethodKind,
     upgrade_asked: bool,
-    /// The beginning of a reply's head that arrives in pieces.
+    /// The beginning of a reply's head that has arrived in parts.
     partial: Vec<u8>,
     starvation: Starvation<'a>,
-    /// Some of it may have been sent.
+    /// True if some of it may have been sent.
     polled: bool,
-    /// True while the target takes nothing of what is there to be sent.
+    /// True while the target does not accept data that is ready to be sent.
     is_stuck: bool,
     wait: ReplyTimeouts<'a>,
     url: &'a str,
@@ -45,7 +45,7 @@ pub(crate) struct Call<'a> {
 pub(crate) struct ReplyTimeouts<'a> {
     pub(crate) alarm: &'a SharedAlarm,
     pub(crate) response: Duration,
-    /// While the target takes nothing of what is there to be sent.
+    /// The limit while the target does not accept data that is ready to be sent.
     pub(crate) write: Duration,
     /// The deadline of the whole call.
     pub(crate) deadline: Option<Instant>,
@@ -74,7 +74,7 @@ pub(crate) struct Failure {
     pub(crate) no_bytes_received: bool,
     /// The request's body, if no byte of it was pulled.
     pub(crate) unsent: Option<Body>,
-    /// True if the target said that it has not begun to work on the request.
+    /// True if the target stated that it has not started to process the request.
     pub(crate) refused: bool,
 }
 
@@ -98,18 +98,18 @@ impl<'a> ReplyTimeouts<'a> {
         self.set_within(now, self.response);
     }
 
-    /// Begins the wait for the target to take more of the request, or for its reply.
+    /// Starts the wait for the target to accept more of the request, or for its reply.
     pub(crate) fn set_while(&self, now: Instant, is_stuck: bool) {
         let limit = if is_stuck { self.write } else { self.response };
         self.alarm.borrow_mut().set_by(now, limit, self.deadline);
     }
 
-    /// The reason why the wait is over.
+    /// The reason why the wait has ended.
     pub(crate) fn why_late(&self, is_stuck: bool) -> String {
         match (self.is_late(), is_stuck) {
-            (true, _) => "no reply in the time of the call".to_owned(),
+            (true, _) => "no reply within the time limit of the call".to_owned(),
             (false, true) => {
-                format!("nothing more of the request was taken within {:?}", self.write)
+                format!("the target accepted no more of the request within {:?}", self.write)
             }
             (false, false) => format!("no reply within {:?}", self.response),
         }
@@ -119,7 +119,7 @@ impl<'a> ReplyTimeouts<'a> {
         self.alarm.borrow_mut().set_by(now, wait.min(self.response), self.deadline);
     }
 
-    /// Ready once the time is over. While the client is waited for, only the deadline of the whole call applies.
+    /// Ready once the time has passed. While the call waits for its client, only its total deadline applies.
     pub(crate) fn poll(&self, cx: &mut Context<'_>, starved: bool) -> Poll<()> {
         if starved {
             let Some(deadline) = self.deadline else { return Poll::Pending };
@@ -144,7 +144,7 @@ impl<'a> Starvation<'a> {
         Starvation { sum, open: None }
     }
 
-    /// Notes whether there is nothing to send at present.
+    /// Records whether there is nothing to send at present.
     pub(crate) fn note(&mut self, is_starved: bool) {
         if is_starved {
             self.open.get_or_insert_with(|| self.sum.begin());
@@ -237,11 +237,15 @@ impl<'a> Call<'a> {
         mut input: Scratch,
     ) -> Result<(Decoder, Bytes, Vec<u8>), Failure> {
         if parsed.upgrade && !self.upgrade_asked {
-            return Err(self.failure(Kind::UpstreamMalformed, "101 without being asked", false));
+            return Err(self.failure(
+                Kind::UpstreamMalformed,
+                "101 without a requested upgrade",
+                false,
+            ));
         }
         let rest = input.get(parsed.head_len..).unwrap_or_default();
         let mut decoder = Decoder::new(parsed.framing);
-        // Harmless: what is longer than memory is not whole here.
+        // Harmless: a length above the address space has not arrived completely.
         let whole = decoder.remaining().and_then(|n| usize::try_from(n).ok());
         let whole = whole.filter(|n| (LARGE_BYTES..=rest.len()).contains(n) && !parsed.upgrade);
         match whole {
@@ -342,7 +346,11 @@ impl<'a> Call<'a> {
                     self.interim_count += 1;
                     if self.interim_count > INTERIM_MAX {
                         let malformed = Kind::UpstreamMalformed;
-                        return Poll::Ready(Err(self.failure(malformed, "too many 1xx", false)));
+                        return Poll::Ready(Err(self.failure(
+                            malformed,
+                            "too many 1xx replies",
+                            false,
+                        )));
                     }
                     if parsed.status == 100 {
                         self.release_body();
@@ -382,7 +390,7 @@ impl<'a> Call<'a> {
             if !is_interim(&parsed) {
                 return Ok(Some((parsed, Some(copied()))));
             }
-            // A 100 is only about the connection to the target. The client gets its own when its body is pulled.
+            // A 100 only concerns the connection to the target. The client gets its own when its body is read.
             if let Some(interim) = self.interim.filter(|_| parsed.status != 100) {
                 interim.pass(&copied());
             }
@@ -398,7 +406,7 @@ impl<'a> Call<'a> {
         self.failure(Kind::UpstreamReset, &why, no_bytes_received)
     }
 
-    /// A reply that is not HTTP/1 may be HTTP/2, the only protocol of gRPC services.
+    /// A reply that is not HTTP/1 may be HTTP/2, which gRPC services require.
     fn no_reply(&self, input: &[u8], error: &http1::Error) -> Failure {
         if speaks_http2(input) {
             self.failure(Kind::UpstreamMalformed, SPEAKS_HTTP2, false)
@@ -421,8 +429,8 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The cause for a target that answers in HTTP/2.
-const SPEAKS_HTTP2: &str = "it answers in HTTP/2, and this upstream is asked in HTTP/1.1: `protocol: http2` reaches gRPC and other services of HTTP/2 alone";
+/// The cause if a target answers with HTTP/2.
+const SPEAKS_HTTP2: &str = "it answers with HTTP/2, but the request used HTTP/1.1: set `protocol: http2` for gRPC and other services that only support HTTP/2";
 
 /// True if the bytes begin like an HTTP/2 server's: with a SETTINGS frame of the whole connection (RFC 9113, 3.4), or with a
 /// GOAWAY.
@@ -444,7 +452,7 @@ fn is_interim(parsed: &ResponseHead) -> bool {
     parsed.status < 200 && !parsed.upgrade
 }
 
-/// The head as it is sent: with the host, with the header that frames the body, and with `Expect` if the body waits for a 100.
+/// Writes the head with the host, the header that frames the body, and `Expect` if the body waits for a 100.
 fn written(
     head: &RequestHead,
     host: Option<&str>,

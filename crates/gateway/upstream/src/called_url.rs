@@ -1,5 +1,5 @@
-//! URLs that are only known when they are called: the callbacks of subscribers, and what a flow makes. They are read strictly, since
-//! what two readers read differently may lead somewhere else than where a rule was asked about.
+//! URLs that are only known at run time: callbacks of subscribers, and URLs computed by flows. They are parsed strictly. A URL that
+//! two parsers interpret differently may lead to another place than the one that was checked.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -17,21 +17,21 @@ pub struct CalledUrl {
 /// The longest name that DNS can carry.
 const HOST_BYTES_MAX: usize = 253;
 
-/// Why a text is not such a URL, as the end of a sentence about it.
+/// The reason why a text is not such a URL, as the end of a sentence.
 pub type UrlError = &'static str;
 
 impl CalledUrl {
     /// The longest URL.
     pub const BYTES_MAX: usize = 2048;
 
-    /// Reads a URL, or says what is wrong with it.
+    /// Parses a URL, or returns what is wrong with it.
     pub fn parse(url: &str) -> Result<CalledUrl, UrlError> {
         if url.len() > CalledUrl::BYTES_MAX {
             return Err("is too long");
         }
-        // What a URL cannot hold (RFC 3986, 2) is read differently by different readers.
+        // Parsers differ in how they treat invalid characters (RFC 3986, 2).
         if !url.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte)) {
-            return Err("has characters that no URL has");
+            return Err("has characters that are not allowed in URLs");
         }
         if url.contains('#') {
             return Err("has a fragment");
@@ -41,7 +41,7 @@ impl CalledUrl {
         Ok(CalledUrl { origin, target })
     }
 
-    /// Its address, where its host is one.
+    /// The address, if the host is one.
     pub fn address(&self) -> Option<IpAddr> {
         // Harmless: a name is not an address.
         self.origin.host.parse().ok()
@@ -59,9 +59,9 @@ pub fn split_origin(url: &str) -> Result<(TargetSettings, &str), UrlError> {
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, rest) = rest.split_at_checked(end).unwrap_or((rest, ""));
     if authority.contains('@') {
-        return Err("has user information");
+        return Err("has a user name or password");
     }
-    let (host, port) = split_port(authority).ok_or("has no host, or a wrong port")?;
+    let (host, port) = split_port(authority).ok_or("has no host, or an invalid port")?;
     let host = host_of(host).ok_or("has a host that is neither a name nor an address")?;
     let port = port.unwrap_or(if https { 443 } else { 80 });
     Ok((TargetSettings { https, host, port, weight: 1 }, rest))
@@ -81,8 +81,8 @@ fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     }
 }
 
-/// A host as it is connected to. Numbers are an address only in the usual form: `127.1`, `0x7f.1`, `017700000001` and
-/// `2130706433` are addresses to some resolvers.
+/// The host in the form used for connecting. Only the usual form of IPv4 addresses is accepted: some resolvers also
+/// take `127.1`, `0x7f.1`, `017700000001` and `2130706433` as addresses.
 fn host_of(host: &str) -> Option<String> {
     if let Some(inner) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
         return Some(inner.parse::<Ipv6Addr>().ok()?.to_string());
@@ -99,7 +99,7 @@ fn host_of(host: &str) -> Option<String> {
             !label.is_empty() && label.len() <= 63 && label.bytes().all(is_label)
         });
     let last = host.rsplit('.').next().unwrap_or_default();
-    // A last label that is a number makes it an address of some form (WHATWG URL, 3.5).
+    // A host whose last label is a number is some form of address (WHATWG URL, 3.5).
     let is_number = last.bytes().all(|byte| byte.is_ascii_digit())
         || last.strip_prefix("0x").is_some_and(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
     (is_name && !is_number).then_some(host)

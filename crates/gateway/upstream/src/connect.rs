@@ -19,22 +19,22 @@ use crate::{AddressRule, Upstream};
 /// An open connection to a target, in use or idle.
 pub(crate) struct Connection {
     pub(crate) wire: Wire,
-    /// True if it has carried an exchange before, so that the target may have closed it meanwhile.
+    /// True if it has carried an exchange, so that the target may have closed it since.
     pub(crate) reused: bool,
-    /// The losses of its pool when it was last seen that it may stay.
+    /// The losses of its pool when its address was last checked.
     pub(crate) losses: u32,
-    /// None if something stands in for the target.
+    /// None if a stand-in replaces the target.
     pub(crate) address: Option<Box<SocketAddr>>,
-    /// Held for the connection's life.
+    /// Held until the connection is closed.
     pub(crate) open: OpenGauge,
 }
 
-/// The protocols that a new connection may speak.
+/// The protocols that a new connection may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Offer {
     Http1,
     Http2,
-    /// As the target chooses by ALPN; without TLS it is HTTP/1.
+    /// The target chooses by ALPN. Without TLS it is HTTP/1.
     Both,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct OpenGauge {
     worker: usize,
 }
 
-/// A connection that is being opened, or waited for.
+/// A connection that is being opened or waited for.
 pub(crate) struct PendingConnection<'a> {
     metrics: &'a PoolMetrics,
     _permit: Permit,
@@ -109,7 +109,7 @@ impl Upstream {
         offer: Offer,
     ) -> Result<(Wire, bool, Option<SocketAddr>), Fault> {
         if let Some(dialled) = kit::stand_in::dialled(&self.settings().name) {
-            // What stands in for a service reads and writes messages of HTTP/1.
+            // A stand-in for a service reads and writes HTTP/1.
             return dialled.map(|wire| (wire, false, None)).map_err(|e| failure(target, &e));
         }
         let knows = offer == Offer::Http2;
@@ -124,7 +124,7 @@ impl Upstream {
         let address = Some(address);
         let socket = match wire {
             Wire::Plain(socket) => socket,
-            // What stands in for a target speaks for its TLS too.
+            // A stand-in for a target needs no TLS.
             wrapped @ Wire::Wrapped(_) => return Ok((wrapped, knows, address)),
         };
         // Small writes must not wait for acknowledgements.
@@ -162,7 +162,7 @@ impl Upstream {
     }
 }
 
-/// Names of targets that others than the operator chose, looked up at once, and those of one zone.
+/// Concurrent look-ups of names that others than the operator chose: in total, and within one zone.
 static LOOK_UPS: LookUps = LookUps::new(256, 32);
 
 /// Tries the target's addresses, beginning with the next in turn.
@@ -184,14 +184,14 @@ fn failure(target: &Target, e: &io::Error) -> Fault {
 }
 
 impl Target {
-    /// Resolves the target's name anew and keeps those addresses that the rule permits.
+    /// Looks the target's name up again, and keeps the addresses that the rule permits.
     async fn look_up_permitted(&self, rule: &AddressRule) -> io::Result<()> {
         let settings = self.settings();
         let mut permitted =
             LOOK_UPS.find(names::zone(&settings.host), &settings.host, settings.port).await?;
         permitted.retain(|address| rule.permits(address.ip()));
         if permitted.is_empty() {
-            let why = "the name has no address that may be called";
+            let why = "the name has no permitted address";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
         self.known.set(permitted);

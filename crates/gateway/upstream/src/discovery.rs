@@ -1,8 +1,7 @@
-//! Targets that DNS names: the records of a service (SRV, RFC 2782), or each address of a name.
+//! Targets from DNS: the records of a service (SRV, RFC 2782), or each address of a name.
 //!
-//! One task of an upstream looks its names up again when an answer has become old, and puts another set of targets in place of the one
-//! before if something has changed. What cannot be looked up stays as it was. A request never waits for that, except before the first
-//! look-up has ended.
+//! One task for each upstream repeats the look-ups when an answer has expired, and installs a new set of targets if something has
+//! changed. If a look-up fails, the previous result stays. A request waits for this only before the first look-up has ended.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -23,22 +22,23 @@ use crate::settings::{Dns, ServiceName, TargetSettings, Targets};
 use crate::target_set::Knowledge;
 use crate::{Upstream, health};
 
-/// Targets of one upstream. Each has metrics, connections on every worker and perhaps health checks; what is beyond is reported.
+/// The largest number of targets of one upstream. Each has metrics, connections on every worker and perhaps health checks.
+/// Further ones are reported.
 pub(crate) const TARGETS_MAX: usize = 1000;
 
-/// Names of one upstream that are looked up at once.
+/// Concurrent look-ups of one upstream.
 const LOOK_UPS_MAX: usize = 16;
 
-/// An answer holds at least so long, whatever its TTL: some servers say 0.
+/// The least validity of an answer, since some servers set a TTL of 0.
 const TTL_MIN: Duration = Duration::from_secs(1);
 
-/// Reasons in one line of the log.
+/// The number of reasons in one log line.
 const REASONS_TOLD_MAX: usize = 5;
 
-/// What failed is tried again after this time.
+/// The pause after a failed look-up.
 const FAILURE_PAUSE: Duration = Duration::from_secs(1);
 
-/// Some records of a priority have a weight of zero and others have not: the others get this many times what they would get.
+/// If only some records of a priority have a weight of zero, the weights of the others are multiplied by this.
 const WEIGHT_FACTOR: u32 = 100;
 
 /// One target as DNS describes it.
@@ -46,33 +46,33 @@ const WEIGHT_FACTOR: u32 = 100;
 pub(crate) struct FoundTarget {
     pub(crate) priority: u16,
     pub(crate) settings: TargetSettings,
-    /// Where the target is one of the addresses of a name.
+    /// Set if the target is one of the addresses of a name.
     pub(crate) address: Option<SocketAddr>,
     pub(crate) weight: u32,
 }
 
-/// What is known of an upstream's names.
+/// The results of an upstream's look-ups.
 #[derive(Default)]
 struct Names {
-    /// The records of the last good answer.
+    /// The records of the last successful answer.
     services: Vec<Service>,
-    /// The last good answers about a host, for each version of IP.
+    /// The addresses of each host in the last successful answers, for each version of IP.
     addresses: BTreeMap<String, [Vec<IpAddr>; 2]>,
-    /// What was wrong the last time, as it was logged.
+    /// The problems of the last round, as logged.
     wrong: Vec<String>,
     left_out: usize,
 }
 
-/// What one look-up of all names says.
+/// The result of one look-up of all names.
 #[derive(Default)]
 struct Round {
     ttl: Option<Duration>,
-    /// What could not be looked up, and what was answered and cannot be used.
+    /// Failed look-ups, and records that cannot be used.
     wrong: Vec<String>,
     failures: u64,
 }
 
-/// Looks the names of an upstream up, for as long as it is there.
+/// Repeats the look-ups of an upstream while it exists.
 pub(crate) async fn discover(upstream: Weak<Upstream>) {
     let mut names = Names::default();
     loop {
@@ -168,7 +168,7 @@ impl Names {
         named.into_iter().map(found).collect()
     }
 
-    /// Looks hosts up, and forgets others.
+    /// Looks hosts up, and removes the others.
     async fn look_up_hosts(&mut self, dns: &Dns, mut hosts: Vec<String>, round: &mut Round) {
         hosts.sort_unstable();
         hosts.dedup();
@@ -205,7 +205,7 @@ impl Names {
         priority: u16,
         weight: u32,
     ) -> Vec<FoundTarget> {
-        // Harmless: what was not found is reported where it is looked up.
+        // Harmless: missing addresses were reported by the look-up.
         let known = self.addresses.get(&target.host).into_iter().flatten().flatten();
         let found = |ip: &IpAddr| FoundTarget {
             priority,
@@ -216,17 +216,14 @@ impl Names {
         known.map(found).collect()
     }
 
-    /// Says what is wrong, once as long as it is the same.
+    /// Logs the problems, once while they stay the same.
     fn report(&mut self, upstream: &Upstream, round: &Round, left_out: usize) {
         let name = &upstream.settings().name;
         upstream.metrics.look_ups_failed(round.failures);
         upstream.metrics.set_left_out(left_out);
         if round.wrong != self.wrong {
             match round.wrong.as_slice() {
-                [] => tracing::info!(
-                    upstream = name,
-                    "the targets are looked up without problems again"
-                ),
+                [] => tracing::info!(upstream = name, "the look-up of targets succeeds again"),
                 wrong => {
                     let targets = upstream.set.load().members().len();
                     let wrong = told(wrong);
@@ -257,7 +254,7 @@ impl Round {
     }
 }
 
-/// The first reasons, and how many more there are: an answer may have thousands of records.
+/// The first reasons, and the number of the others, since an answer may have thousands of records.
 fn told(wrong: &[String]) -> String {
     let (first, more) = wrong.split_at(wrong.len().min(REASONS_TOLD_MAX));
     match more.len() {
@@ -277,11 +274,12 @@ fn unusable(service: &Service, name: &ServiceName) -> Option<String> {
     let is_within =
         host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
     (!is_within).then(|| {
-        format!("{}: `{host}` is not in `{domain}`, and without `tls.server_name` no certificate proves that it is a target", name.name)
+        format!("{}: `{host}` is not in `{domain}`, and without `tls.server_name` a certificate cannot prove that it is a target", name.name)
     })
 }
 
-/// The weight of each record. Zero means hardly any requests beside others, and the same for all where all have it.
+/// The weight of each record. A record with zero gets few requests beside others; if all have zero, they get the same
+/// share.
 fn weigh<'s>(services: &'s [&'s Service]) -> impl Iterator<Item = (&'s Service, u32)> {
     let group = |priority: u16| services.iter().filter(move |of| of.priority == priority);
     services.iter().map(move |service| {
@@ -297,7 +295,8 @@ fn weigh<'s>(services: &'s [&'s Service]) -> impl Iterator<Item = (&'s Service, 
     })
 }
 
-/// Sorts targets by priority. One that is there twice counts once, in its best priority and with all weight that it has there.
+/// Sorts targets by priority. A repeated target counts once, with its best priority and the sum of its weights in that
+/// priority.
 fn merge(targets: &mut Vec<FoundTarget>) {
     targets.sort_by(|a, b| {
         let key = |of: &FoundTarget| (of.priority, of.address);
@@ -314,7 +313,7 @@ fn merge(targets: &mut Vec<FoundTarget>) {
 }
 
 impl Upstream {
-    /// The targets as they are now, or once the first look-up has ended.
+    /// The current targets. Waits for the first look-up if necessary.
     pub(crate) async fn roster(
         &self,
         pool: &Pool,
@@ -325,12 +324,12 @@ impl Upstream {
         if !roster.set.is_unknown() {
             return Ok(roster);
         }
-        // Boxed: it happens once.
+        // Boxed, since it happens only once.
         Box::pin(self.first_set(worker, deadline)).await?;
         Ok(pool.roster(self))
     }
 
-    /// Waits for the end of the first look-up, no longer than for a connection.
+    /// Waits for the first look-up, at most as long as for a connection.
     async fn first_set(&self, worker: usize, deadline: Option<Instant>) -> Result<(), Fault> {
         if kit::stand_in::is_there() {
             self.install(self.stand_ins(), Knowledge::Known);
@@ -354,7 +353,7 @@ impl Upstream {
         Ok(())
     }
 
-    /// Targets where nothing is connected to, nor looked up.
+    /// The targets if nothing is looked up or connected to.
     fn stand_ins(&self) -> Vec<FoundTarget> {
         let targets = match &self.settings().targets {
             Targets::Fixed(targets) | Targets::EachAddress(targets) => targets.clone(),

@@ -1,5 +1,5 @@
-//! Calls of addresses that are known only when a message comes. The operator says which ones may be called; each address is asked
-//! about again directly before a connection is made to it.
+//! Calls to URLs that are known only at run time. The operator configures which ones may be called. Each address is checked again
+//! directly before a connection is made.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,10 +17,10 @@ use crate::{AddressRule, CalledUrl, HostSent, Targets, Upstream, UpstreamSetting
 pub struct Endpoints {
     urls: Vec<AllowedUrl>,
     networks: Vec<IpNet>,
-    /// Of each origin, but for its target, its name and its rule.
+    /// The settings of each origin, except its target, its name and its address rule.
     settings: UpstreamSettings,
     metrics: Arc<UpstreamMetrics>,
-    /// By their URLs.
+    /// The origins by URL.
     origins: Mutex<HashMap<String, Arc<Upstream>>>,
 }
 
@@ -40,10 +40,10 @@ pub enum AllowedHost {
     Below(String),
 }
 
-/// A place that may be called.
+/// An endpoint that may be called.
 pub struct Endpoint(Arc<Upstream>);
 
-/// Origins with connections. Values of messages name them, so they are bounded.
+/// The limit of origins with connections. Values of messages name them, so their number must be bounded.
 const ORIGINS_MAX: usize = 512;
 
 impl AllowedUrl {
@@ -60,7 +60,7 @@ impl AllowedUrl {
 }
 
 impl Endpoints {
-    /// Its targets, its name and its addresses are those of each origin.
+    /// `settings` applies to each origin, except for its targets, its name and its addresses.
     pub fn new(
         urls: Vec<AllowedUrl>,
         networks: Vec<IpNet>,
@@ -70,12 +70,12 @@ impl Endpoints {
         Endpoints { urls, networks, settings, metrics, origins: Mutex::default() }
     }
 
-    /// True if a URL may be called, as far as it shows.
+    /// True if a URL may be called, as far as the URL shows.
     pub fn allows(&self, url: &str) -> bool {
         CalledUrl::parse(url).is_ok_and(|url| self.rule(&url).is_some())
     }
 
-    /// The way to a URL, and its path with its query; or why it is not called.
+    /// The endpoint of a URL and its path with the query, or the reason why it must not be called.
     pub fn find(&self, url: &str) -> Result<(Endpoint, String), Fault> {
         let shown = || match url.char_indices().nth(200) {
             Some((end, _)) => format!("{}...", url.get(..end).unwrap_or_default().escape_debug()),
@@ -89,12 +89,12 @@ impl Endpoints {
         Ok((Endpoint(origin), read.target))
     }
 
-    /// The rule for the addresses of a URL; none if it may not be called.
+    /// The rule for the addresses of a URL. None if the URL must not be called.
     fn rule(&self, url: &CalledUrl) -> Option<AddressRule> {
         let allowed = self.urls.iter().any(|allowed| allowed.allows(url));
         let mut rule = AddressRule { allow: self.networks.clone(), public: allowed };
         match url.address() {
-            // An address that is written in `allow` is named there.
+            // An address in `allow` is permitted even if it is not public.
             Some(address) if allowed => rule.allow.push(address.into()),
             Some(address) => return rule.permits(address).then_some(rule),
             None => {}
@@ -109,7 +109,7 @@ impl Endpoints {
             return Ok(origin.clone());
         }
         if origins.len() >= ORIGINS_MAX {
-            // Those that nobody calls now.
+            // Removes origins without calls in progress.
             origins.retain(|_, origin| Arc::strong_count(origin) > 1);
         }
         if origins.len() >= ORIGINS_MAX {

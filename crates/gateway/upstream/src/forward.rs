@@ -7,7 +7,7 @@ use fault::{Fault, Kind};
 use message::{Headers, Protocol, Reply, RequestHead, Upgrade, WholeLine};
 use policy::{Exchange, RequestId, Scheme};
 
-/// This process's unique name in the `Via` of requests, by which it recognises requests that it has sent on before.
+/// This process's unique name in the `Via` of requests, by which it recognises requests that it has forwarded before.
 static PSEUDONYM: LazyLock<Pseudonym> = LazyLock::new(Pseudonym::made);
 
 struct Pseudonym {
@@ -16,7 +16,7 @@ struct Pseudonym {
     lines: [WholeLine; 3],
 }
 
-/// Random digits: so many that two gateways on one way never have the same.
+/// The number of random digits. It is large enough that no two gateways have the same name.
 const DIGITS: usize = 12;
 
 impl Pseudonym {
@@ -37,7 +37,7 @@ impl Pseudonym {
         }
     }
 
-    /// True if a line of `Via` names it: entries of a protocol and a name, and perhaps a comment.
+    /// True if a line of `Via` has this name. Entries have a protocol, a name, and perhaps a comment.
     fn is_in(&self, line: &[u8]) -> bool {
         line.len() > self.name.len()
             && line
@@ -46,7 +46,7 @@ impl Pseudonym {
     }
 }
 
-/// Refuses a request that has been through this process before, as it would go round for ever.
+/// Refuses a request that has passed through this process before, since it would loop without end.
 fn refuse_loop(head: &RequestHead) -> Result<(), Fault> {
     if head.headers.get_all("via").any(|line| PSEUDONYM.is_in(line)) {
         Err(Fault::new(Kind::Loop, "its Via names this gateway: an upstream leads back here"))
@@ -70,8 +70,8 @@ pub fn drop_named(headers: &mut Headers) {
     }
 }
 
-/// Drops the lines that only a proxy may send, of a client that is none. This happens before anything reads the head: what
-/// policies see is true, and what they write themselves passes.
+/// Drops headers that only a proxy may send, if the client is not a trusted proxy. This happens before the head is read,
+/// so that policies see correct values and can set these headers themselves.
 pub fn drop_claims(headers: &mut Headers) {
     headers.retain(|name, _| !http1::is_forwarding(name));
 }
@@ -96,7 +96,7 @@ pub fn request(ex: &Exchange, head: &mut RequestHead) -> Result<Option<Vec<u8>>,
     Ok(upgrade)
 }
 
-/// True if the client says that it reads trailers.
+/// True if the client accepts trailers.
 pub fn takes_trailers(head: &RequestHead) -> bool {
     head.headers.get_all("te").any(|line| http1::list_has(line, "trailers"))
 }
@@ -104,7 +104,7 @@ pub fn takes_trailers(head: &RequestHead) -> bool {
 fn name_client(ex: &Exchange, RequestHead { headers, protocol, .. }: &mut RequestHead) {
     headers.add_line(PSEUDONYM.line(*protocol));
     headers.add_known("X-Request-Id", ex.id.as_bytes());
-    // Addresses from trusted proxies and policies stay; the peer is added at the end of the list.
+    // Addresses from trusted proxies and policies are kept; the peer is added at the end of the list.
     if headers.contains("x-forwarded-for") {
         append_peer(ex, headers)
     } else {
@@ -121,7 +121,7 @@ fn name_client(ex: &Exchange, RequestHead { headers, protocol, .. }: &mut Reques
     }
 }
 
-/// Adds the peer to the addresses that are there, in one line: many services read the first line alone.
+/// Adds the peer to the existing addresses in one header line, since many services read only the first line.
 fn append_peer(ex: &Exchange, headers: &mut Headers) {
     let mut all: Vec<u8> = Vec::new();
     for line in headers.get_all("x-forwarded-for").filter(|line| !line.is_empty()) {
@@ -133,8 +133,8 @@ fn append_peer(ex: &Exchange, headers: &mut Headers) {
     headers.add_known("X-Forwarded-For", &all);
 }
 
-/// Refuses a body in the handshake of a WebSocket. An upstream may take its bytes for the first frames, which nothing here would have
-/// examined.
+/// Refuses a body in a WebSocket handshake. An upstream may take its bytes for the first frames, and no policy would have checked
+/// them.
 pub fn check_handshake(asked: Option<&[u8]>, has_body: bool) -> Result<(), Fault> {
     if has_body && asked == Some(b"websocket") {
         Err(Fault::new(Kind::Malformed, "a request for a WebSocket with a body"))
@@ -161,12 +161,12 @@ pub fn upgraded(asked: Option<&[u8]>, reply: &Reply) -> Result<(), Fault> {
     }
     let offered = asked.unwrap_or(b"");
     let taken = reply.head.headers.get("upgrade").unwrap_or(b"");
-    // What is empty was not offered.
+    // An empty value was not offered.
     let taken = std::str::from_utf8(taken).unwrap_or("");
     if !taken.is_empty() && taken.split(',').all(|name| http1::list_has(offered, name.trim())) {
         Ok(())
     } else {
-        Err(Fault::new(Kind::UpstreamMalformed, "101 to what was not asked for"))
+        Err(Fault::new(Kind::UpstreamMalformed, "101 for an upgrade that was not requested"))
     }
 }
 
@@ -206,7 +206,8 @@ fn drop_lines(headers: &mut Headers, named: &[Vec<u8>]) {
     }
 }
 
-/// A `Connection` option that names a header to drop. Headers about routing, framing or the exchange's id are not a client's to
+/// True for a `Connection` option that names a header to drop. A client must not drop headers about routing, framing or the
+/// exchange's id.
 /// drop.
 fn names_line(option: &[u8]) -> bool {
     const NOT: [&[u8]; 8] = [
@@ -222,7 +223,7 @@ fn names_line(option: &[u8]) -> bool {
     !NOT.iter().any(|n| http1::is_alias(n, option))
 }
 
-/// Names are told apart by length first: of the lines of an ordinary head, only one or two need a comparison. Spellings with
+/// Names are compared by length first, so that only one or two lines of an ordinary head need a comparison. Spellings with
 /// underscores count as the name itself.
 fn is_of_connection(name: &[u8]) -> bool {
     let is = |other: &str| http1::is_alias(name, other.as_bytes());

@@ -1,5 +1,5 @@
-//! Background work for one upstream: name look-ups and active health checks. It ends when the upstream is gone. Checks also end
-//! when another upstream has taken over the same target's metrics.
+//! Background work for one upstream: name look-ups and active health checks. It ends when the upstream is dropped. Checks also
+//! end when another upstream has taken over the target's metrics.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub fn maintain(upstream: &Arc<Upstream>) {
     }
 }
 
-/// Starts the background work of one target, which ends when the target has left.
+/// Starts the background work of one target. It ends when the target is removed.
 pub(crate) fn keep_up(upstream: &Arc<Upstream>, target: &Arc<Target>) {
     target.claim(upstream.serial);
     if target.literal().is_none() {
@@ -37,7 +37,7 @@ pub(crate) fn keep_up(upstream: &Arc<Upstream>, target: &Arc<Target>) {
     }
 }
 
-/// An upstream and its target, as long as both are there.
+/// An upstream and its target, while both exist.
 fn alive(upstream: &Weak<Upstream>, target: &Weak<Target>) -> Option<(Arc<Upstream>, Arc<Target>)> {
     let target = target.upgrade().filter(|target| !target.has_left())?;
     Some((upstream.upgrade()?, target))
@@ -77,7 +77,7 @@ async fn check(upstream: Weak<Upstream>, target: Weak<Target>) {
             }
             let was = target.passes_checks();
             if stood && !was {
-                // Its replies took it out meanwhile, so that earlier probes say nothing any more.
+                // Its replies have taken it out meanwhile, so that earlier probes no longer count.
                 streak = Streak::default();
             }
             let now = streak.after(probed.is_ok(), was, health);
@@ -100,7 +100,7 @@ async fn check(upstream: Weak<Upstream>, target: Weak<Target>) {
     }
 }
 
-/// Results of the same kind in a row.
+/// The number of successive results of the same kind.
 #[derive(Default)]
 struct Streak {
     good: bool,
@@ -108,7 +108,7 @@ struct Streak {
 }
 
 impl Streak {
-    /// True if the target is healthy after one more result.
+    /// True if the target is healthy after another result.
     fn after(&mut self, good: bool, was: bool, health: &Health) -> bool {
         self.len = if self.good == good { self.len.saturating_add(1) } else { 1 };
         self.good = good;
@@ -126,10 +126,10 @@ fn jittered(interval: Duration) -> Duration {
 }
 
 impl Upstream {
-    /// One probe on a connection of its own.
+    /// Makes one probe on a separate connection.
     async fn probe(self: &Arc<Upstream>, target: &Target, health: &Health) -> Result<(), String> {
         let probe = tokio::time::timeout(health.timeout, self.probe_untimed(target, health));
-        probe.await.unwrap_or_else(|_| Err(format!("probe: nothing within {:?}", health.timeout)))
+        probe.await.unwrap_or_else(|_| Err(format!("probe: no answer within {:?}", health.timeout)))
     }
 
     async fn probe_untimed(
@@ -146,7 +146,7 @@ impl Upstream {
             return if is_http2 {
                 self.ask_service(connection, target, service, health.timeout).await
             } else {
-                Err("probe: it does not speak HTTP/2".to_owned())
+                Err("probe: the target does not support HTTP/2".to_owned())
             };
         }
         let Some(path) = &health.path else { return Ok(()) };
@@ -180,7 +180,7 @@ impl Upstream {
 }
 
 impl Upstream {
-    /// Asks a target by the health protocol of gRPC.
+    /// Queries a target by the gRPC health protocol.
     async fn ask_service(
         self: &Arc<Upstream>,
         connection: Connection,

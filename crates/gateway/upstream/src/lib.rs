@@ -1,9 +1,8 @@
-//! The way to upstreams: which target, over which connection, until when, and what to do after a failure.
+//! Sends requests to upstreams: chooses the target and the connection, applies time limits, and handles failures.
 //!
-//! Owns the per-worker connection pools, balancing, sticky cookies, health, outlier ejection, suspension, breaker limits, timeouts
-//! and retries, the clients of HTTP/1 and HTTP/2 below them, and the hop-by-hop part of a head ([`forward`]). A request enters by [`Upstream::send`] and leaves as a
-//! reply whose body is pulled from the target's connection. It never decides what the client gets for a failure: every failure
-//! is a `Fault`.
+//! Owns the connection pools of each worker, balancing, sticky cookies, health, outlier ejection, suspension, breaker limits, timeouts and retries,
+//! the HTTP/1 and HTTP/2 clients, and the hop-by-hop part of a head ([`forward`]). A request enters through [`Upstream::send`], and leaves as a reply
+//! whose body is read from the target's connection. It never decides what the client gets for a failure: every failure is a `Fault`.
 #![forbid(unsafe_code)]
 
 mod address_rule;
@@ -62,17 +61,17 @@ use crate::discovery::FoundTarget;
 /// One upstream: its settings and the state all workers share.
 pub struct Upstream {
     settings: UpstreamSettings,
-    /// The targets as they are now. Workers have a copy each.
+    /// The current targets. Each worker has a copy.
     set: ArcSwap<TargetSet>,
-    /// The version of that set, by which workers see that theirs is old.
+    /// The version of that set, by which workers notice that their copy is old.
     set_version: AtomicU64,
-    /// Tells those who wait for the first set.
+    /// Notifies requests that wait for the first set.
     set_changed: Notify,
     /// The cookie that keeps clients at their targets, if configured.
     pins: Option<sticky::Pins>,
     limits: breaker::Limits,
     metrics: Arc<UpstreamMetrics>,
-    /// TLS settings for connections that may speak HTTP/2; none if none may.
+    /// The TLS settings for connections that may use HTTP/2, if any may.
     tls_http2: Option<Arc<rustls::ClientConfig>>,
     /// The serial number of this upstream in the process, by which each worker finds its pool.
     serial: u64,
@@ -110,7 +109,7 @@ impl Upstream {
         Arc::new(upstream)
     }
 
-    /// Takes over what an upstream before had found in DNS, until the own first look-ups have ended: its targets, and the addresses of
+    /// Takes over the DNS results of a previous upstream, until its own first look-ups have ended: the targets, and the addresses of
     /// their names.
     pub fn inherit(&self, before: &Upstream) {
         let found = before.targets();
@@ -138,7 +137,7 @@ impl Upstream {
         &self.settings
     }
 
-    /// The targets with their live state, the best priority first, else in their configured order.
+    /// The targets with their current state: the best priority first, then in the configured order.
     pub fn targets(&self) -> Arc<TargetSet> {
         self.set.load_full()
     }
@@ -152,8 +151,8 @@ impl Upstream {
         Arc::new(Target::new(settings, address, &self.settings, own))
     }
 
-    /// Puts these targets in place of those before, and returns the new ones among them. Those that stay keep their state. Without
-    /// any, those before stay, unless DNS says that there are none.
+    /// Installs a new set of targets, and returns those that are new. Targets that stay keep their state. An empty set is ignored,
+    /// unless DNS states that there are no targets.
     fn install(&self, endpoints: Vec<FoundTarget>, knowledge: Knowledge) -> Vec<Arc<Target>> {
         let before = self.set.load_full();
         if matches!(knowledge, Knowledge::Unresolved(_)) && !before.members().is_empty() {

@@ -1,8 +1,8 @@
-//! Copies of requests for a mirror: another upstream that gets the same requests, and whose replies are ignored.
+//! Copies of requests for a mirror: another upstream whose replies are ignored.
 //!
-//! A copy is made of the request as the upstream gets it, after all policies. The exchange never waits for the copy and never
-//! sees its faults: a body is copied as it passes, and the copy is sent once the body is complete. Copies are bounded in
-//! number, size and time, and end with their worker.
+//! The request is copied in the form that the upstream gets, after all policies. The exchange never waits for the copy and is
+//! not affected by its faults: a body is copied as it passes, and the copy is sent once the body is complete. Copies are
+//! limited in number, size and time, and end with their worker.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -31,14 +31,14 @@ pub struct Mirror {
     pub metrics: Arc<RouteMetrics>,
 }
 
-/// Active copies on one worker. With bodies of the default bound they hold at most 16 MiB.
+/// The limit of active copies on one worker. With bodies of the default limit they take at most 16 MiB.
 const UNDER_WAY_MAX: usize = 256;
 
-/// The maximum time of a copy. Nobody waits for it, so it costs only its place.
+/// The longest time of a copy.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
-/// The most that is read of a reply so that its connection can be reused; with a longer reply it is cheaper to drop the
-/// connection.
+/// The largest reply that is read to its end so that its connection can be reused. For a longer reply it is cheaper to
+/// close the connection.
 const REPLY_BYTES_MAX: usize = 1024 * 1024;
 
 thread_local! {
@@ -49,12 +49,12 @@ impl Mirror {
     /// All requests; one percent is 10,000 of them.
     pub const WHOLE: u32 = 1_000_000;
 
-    /// Its share in percent, as operators write it.
+    /// Its share in percent, as configured.
     pub fn percent(&self) -> f64 {
         f64::from(self.share) * 100.0 / f64::from(Mirror::WHOLE)
     }
 
-    /// Copies a request that is ready for its upstream, if it falls into this mirror's share.
+    /// Copies a request that is ready for its upstream, if it is part of this mirror's share.
     pub fn copy(self: &Arc<Mirror>, ex: &Exchange, request: &mut Request) {
         if fastrand::u32(..Mirror::WHOLE) >= self.share {
             return;
@@ -82,7 +82,7 @@ impl Mirror {
     }
 }
 
-/// A complete copy except for its body.
+/// A copy without its body.
 struct Copy {
     head: RequestHead,
     client: IpAddr,
@@ -97,7 +97,7 @@ struct Tally {
     _permit: Permit,
 }
 
-/// A place among a worker's active copies.
+/// A place among the active copies of a worker.
 struct Permit;
 
 impl Permit {
@@ -124,7 +124,7 @@ impl Drop for Tally {
 }
 
 impl Copy {
-    /// Sends it beside the exchange. It ends with the worker's runtime at the latest.
+    /// Sends it in a separate task. It ends with the worker's runtime at the latest.
     fn send(self, body: Body) {
         let Copy { head, client, tally } = self;
         let mut request = Request { head, body };
@@ -186,7 +186,7 @@ async fn read_away(mut reply: Reply) -> Result<(), Fault> {
 struct Tee {
     inner: Body,
     bytes: Vec<u8>,
-    /// None once it was sent or given up.
+    /// None once the copy was sent or abandoned.
     copy: Option<Copy>,
 }
 

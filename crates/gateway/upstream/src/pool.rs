@@ -46,7 +46,7 @@ impl Hasher for Serial {
 }
 
 impl Upstream {
-    /// This worker's pool, made on first use.
+    /// This worker's pool. It is created on first use.
     pub(crate) fn pool(self: &Arc<Upstream>, worker: usize) -> Rc<Pool> {
         POOLS.with_borrow_mut(|pools| {
             let pool = pools.entry(self.serial).or_insert_with(|| {
@@ -65,7 +65,7 @@ impl Upstream {
 }
 
 impl Pool {
-    /// The targets as they are now.
+    /// The current targets.
     pub(crate) fn roster(&self, upstream: &Upstream) -> Rc<Roster> {
         let roster = self.roster.borrow();
         if roster.set.version == upstream.set_version() {
@@ -75,7 +75,7 @@ impl Pool {
         self.renew(upstream)
     }
 
-    /// Takes over another set. Connections to targets that are not in it are closed, or will be after their last exchange.
+    /// Adopts another set. Connections to removed targets are closed, now or after their last exchange.
     #[cold]
     fn renew(&self, upstream: &Upstream) -> Rc<Roster> {
         let before = self.roster.borrow().clone();
@@ -89,8 +89,8 @@ impl Pool {
         roster
     }
 
-    /// Takes an idle connection that is still open. The most recently used comes first: it is the least likely to be stale, and
-    /// the others get the chance to time out.
+    /// Takes an idle connection that is still open. The most recently used one is first: it is the least likely to be stale,
+    /// and the others can time out.
     pub(crate) fn pop(&self, place: &Place) -> Option<Connection> {
         let mut idle = place.idle.borrow_mut();
         while let Some(mut entry) = idle.pop() {
@@ -102,7 +102,7 @@ impl Pool {
         None
     }
 
-    /// True if a connection waits that is still open.
+    /// True if there is an idle connection that is still open.
     pub(crate) fn has_idle(&self, place: &Place) -> bool {
         let idle = self.pop(place);
         let is_there = idle.is_some();
@@ -110,7 +110,7 @@ impl Pool {
         is_there
     }
 
-    /// Puts a connection back for the next request.
+    /// Returns a connection for the next request.
     pub(crate) fn give(&self, place: &Place, mut connection: Connection, now: Instant) {
         if self.upstream.strong_count() == 0
             || place.target.has_left()
@@ -137,11 +137,11 @@ impl Pool {
         if roster.places.iter().any(|place| place.idle.borrow_mut().pop().is_some()) {
             return self.count_idle(-1);
         }
-        // Only the first that has one is asked.
+        // Stops at the first place that has one.
         roster.places.iter().any(|place| place.connections.borrow_mut().close_one());
     }
 
-    /// Closes connections that have been idle too long, and those that the target has closed.
+    /// Closes connections that have been idle for too long, and those that the target has closed.
     fn sweep(&self, upstream: &Upstream, now: Instant) {
         let idle_max = upstream.settings().timeout.idle;
         for place in &self.roster(upstream).places {
@@ -173,7 +173,7 @@ impl Pool {
 }
 
 impl Drop for Pool {
-    /// The metrics live on under the upstream's name.
+    /// The metrics remain under the upstream's name.
     fn drop(&mut self) {
         let places = &self.roster.get_mut().places;
         let left: usize = places.iter().map(|place| place.idle.borrow().len()).sum();
@@ -181,7 +181,7 @@ impl Drop for Pool {
     }
 }
 
-/// True for a connection to an address that its target's name no longer has.
+/// True for a connection to an address that the target's name no longer has.
 fn has_lost(place: &Place, connection: &mut Connection) -> bool {
     let losses = place.losses.get();
     if connection.losses == losses {
@@ -191,7 +191,7 @@ fn has_lost(place: &Place, connection: &mut Connection) -> bool {
     place.target.has_lost(connection.address.as_deref())
 }
 
-/// Closes this worker's connections that have been idle too long, and drops the pools of upstreams that are gone.
+/// Closes this worker's connections that have been idle for too long, and drops the pools of removed upstreams.
 pub fn sweep() {
     let now = clock::now();
     POOLS.with_borrow_mut(|pools| {

@@ -1,6 +1,6 @@
-//! A body that is kept while it is sent, up to a bound, so that its request can be sent again.
+//! Keeps a body while it is sent, up to a limit, so that the request can be retried.
 //!
-//! Calls of gRPC announce no length, so nobody knows beforehand whether such a body is small. It is kept only if the upstream retries
+//! gRPC calls announce no length, so it is not known beforehand whether such a body is small. It is kept only if the upstream retries
 //! calls by their status.
 
 use std::cell::RefCell;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use fault::Fault;
 use message::{Body, Fill, GatheredBody, Source, Trailers};
 
-/// The copy of the bytes that were sent of a body.
+/// A copy of the sent bytes of a body.
 #[derive(Default)]
 pub(crate) struct Copy {
     bytes: Vec<u8>,
@@ -25,7 +25,7 @@ struct ReplayableBody {
     bytes_max: usize,
 }
 
-/// Keeps what is sent of a body whose length nobody knows.
+/// Keeps the sent bytes of a body without a known length.
 pub(crate) fn keep(body: &mut Body, bytes_max: usize) -> Option<Rc<RefCell<Copy>>> {
     let is_unknown = matches!(body, Body::Stream(_)) && body.remaining().is_none();
     if !is_unknown || body.awaits_leave() {
@@ -38,7 +38,8 @@ pub(crate) fn keep(body: &mut Body, bytes_max: usize) -> Option<Rc<RefCell<Copy>
 }
 
 impl Copy {
-    /// The body, once all of it was sent. Otherwise some of it is still with its sender. An empty one stays a stream, see
+    /// The body, if all of it was sent. Otherwise its sender still has some of it. An empty one stays a stream, see
+    /// `Forward::answer`.
     /// `Forward::answer`.
     pub(crate) fn body(&self) -> Option<Body> {
         let is_kept = self.is_whole && !self.is_over;
@@ -75,7 +76,7 @@ impl Source for ReplayableBody {
 
     fn trailers(&mut self) -> Trailers {
         let trailers = self.inner.trailers();
-        // A copy has none.
+        // A copy has no trailers.
         self.copy.borrow_mut().is_over |= !trailers.is_empty();
         trailers
     }
@@ -91,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives its pieces one by one.
+    /// Returns its pieces one by one.
     struct Pieces(Vec<&'static [u8]>);
 
     impl Source for Pieces {
@@ -121,7 +122,7 @@ mod tests {
                     body.poll_fill(&mut cx, &mut out).map(Result::unwrap),
                     Poll::Ready(Fill::More)
                 );
-                assert!(copy.borrow().body().is_none(), "some is still to come");
+                assert!(copy.borrow().body().is_none(), "the body is not complete yet");
             }
             assert_eq!(
                 body.poll_fill(&mut cx, &mut out).map(Result::unwrap),

@@ -1,4 +1,4 @@
-//! The body of a reply, pulled from the target's connection. At its end the connection goes back to the pool; if the body is
+//! The body of a reply, read from the target's connection. At its end the connection is returned to the pool. If the body is
 //! dropped before, the connection is closed.
 
 use std::rc::Rc;
@@ -22,11 +22,11 @@ use crate::pool::Pool;
 use crate::roster::Place;
 use crate::target::InFlight;
 
-/// The resources of an exchange until its reply has ended, with the way back for the connection.
+/// The resources of an exchange until its reply has ended, and the way to return the connection.
 pub(crate) struct Lease {
     pub(crate) pool: Rc<Pool>,
     pub(crate) place: Rc<Place>,
-    /// The time between two pieces of the body.
+    /// The longest pause between two pieces of the body.
     pub(crate) timeout: Duration,
     /// The deadline of the whole call.
     pub(crate) deadline: Option<Instant>,
@@ -36,8 +36,8 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Ready with the fault if the body pauses for too long or the call's time is over. True beside it says that the target paused.
-    /// `is_starved`: the target may be waiting for the client, which has a deadline of its own.
+    /// Ready with the fault if the body pauses for too long or the call's time is over. The flag in the result is true if the
+    /// target paused. `is_starved`: the target may be waiting for the client, which has its own deadline.
     pub(crate) fn poll_late(
         &self,
         cx: &mut Context<'_>,
@@ -60,13 +60,15 @@ impl Lease {
         let is_early = |deadline: Instant| clock::now() < deadline;
         let (why, paused) = match pause.filter(|_| self.deadline.is_none_or(is_early)) {
             Some(pause) => (format!("{url}: the body paused for {pause:?}"), true),
-            None => (format!("{url}: no end of the body in the time of the call"), false),
+            None => {
+                (format!("{url}: the body did not end within the time limit of the call"), false)
+            }
         };
         Poll::Ready((Fault::new(Kind::UpstreamTimeout, why), paused))
     }
 }
 
-/// An active request: it counts against the breaker and in the metrics until this is dropped.
+/// An active request: it counts for the breaker and in the metrics until dropped.
 pub(crate) struct RequestPermit {
     upstream: Arc<Upstream>,
     pool: Rc<Pool>,
@@ -86,17 +88,18 @@ struct IncomingBody {
     timeout: Option<Duration>,
 }
 
-/// Bytes of one read of an event stream. All of them wait if the client is slow, and many clients may be.
+/// The size of one read of an event stream. A slow client keeps all of it in memory, and there may be many such
+/// clients.
 const EVENTS_READ_BYTES: usize = 16 << 10;
 
-/// An incoming body with what it holds; both end together.
+/// An incoming body with its lease. Both end together.
 struct LeasedBody {
     incoming: Option<(IncomingBody, Lease)>,
     trailers: Trailers,
     remaining: Option<u64>,
 }
 
-/// Turns a begun reply into one that can be passed on.
+/// Converts a started reply into one that can be forwarded.
 pub(crate) fn reply(begun: Box<StartedReply>, hold: Lease, now: Instant) -> Reply {
     if begun.parsed.upgrade {
         let held: Box<dyn std::any::Any> = Box::new((begun.connection.open, hold));
@@ -116,7 +119,7 @@ pub(crate) fn reply(begun: Box<StartedReply>, hold: Lease, now: Instant) -> Repl
     Reply { head: begun.head, body: incoming.body(hold, now), tunnel: None }
 }
 
-/// True for a reply that may pause for as long as it likes: an event stream, or that of a call of gRPC.
+/// True for a reply that may pause without limit: an event stream, or the reply to a gRPC call.
 pub(crate) fn is_stream(head: &ReplyHead) -> bool {
     let is_call = || head.headers.get("content-type").is_some_and(|of| Dialect::of(of).is_some());
     head.is_event_stream() || is_call()
@@ -167,7 +170,7 @@ impl IncomingBody {
                 hold.alarm.borrow_mut().clear();
                 read?;
                 let fill = self.fill();
-                // An event usually comes alone, and then the wire is all that has to be waited for.
+                // An event usually arrives alone. Then only the wire has to be waited for.
                 let is_alone = fill == Fill::More
                     && self.timeout.is_none()
                     && self.upload.is_none()
@@ -227,7 +230,7 @@ impl IncomingBody {
         match upload.poll(cx, &mut self.connection.wire) {
             Poll::Pending => return Ok(()),
             Poll::Ready(Ok(())) => {}
-            // The target accepts no more of the request. Its reply goes on nevertheless.
+            // The target accepts no more of the request. Its reply continues nevertheless.
             Poll::Ready(Err(CopyError::Peer(_))) => self.reusable = false,
             Poll::Ready(Err(CopyError::Source(fault))) => return Err(fault),
         }
@@ -235,7 +238,7 @@ impl IncomingBody {
         Ok(())
     }
 
-    /// Gives the connection back if it can be reused.
+    /// Returns the connection to the pool if it can be reused.
     fn finish(self, hold: Lease, now: Instant) {
         if self.reusable && self.upload.is_none() {
             hold.pool.give(&hold.place, self.connection, now);
@@ -276,7 +279,7 @@ impl Source for LeasedBody {
 }
 
 impl RequestPermit {
-    /// Takes a place under the breaker's limit of requests.
+    /// Takes a place within the breaker's limit of requests.
     pub(crate) fn take(upstream: &Arc<Upstream>, pool: Rc<Pool>) -> Result<RequestPermit, Fault> {
         let metrics = pool.metrics();
         upstream.limits.requests.enter().inspect_err(|_| metrics.breaker_refused.add(1))?;
@@ -284,7 +287,7 @@ impl RequestPermit {
         Ok(RequestPermit { upstream: upstream.clone(), pool, connects: false })
     }
 
-    /// Takes a place under the limit of connections in use, once for all attempts.
+    /// Takes a place within the limit of connections in use, once for all attempts.
     pub(crate) fn connect(&mut self) -> Result<(), Fault> {
         let Some(limit) = self.upstream.limits.connections.as_ref().filter(|_| !self.connects)
         else {

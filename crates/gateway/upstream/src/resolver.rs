@@ -1,4 +1,4 @@
-//! Look-ups of the addresses of a target's name: by the system's resolver, or at the servers that the operator chose.
+//! Looks up the addresses of a target's name: with the system's resolver, or at configured servers.
 
 use std::io;
 use std::net::IpAddr;
@@ -10,14 +10,15 @@ use kit::names::LookUps;
 
 use crate::settings::Dns;
 
-/// What a look-up found, for each version of IP: one may fail alone.
+/// The result of a look-up for each version of IP. One may fail alone.
 pub(crate) struct Looked {
     pub(crate) families: [io::Result<Vec<IpAddr>>; 2],
-    /// For how long it holds. The system's resolver does not say.
+    /// The validity. The system's resolver does not report it.
     pub(crate) ttl: Option<Duration>,
 }
 
-/// Names of targets, looked up at once. The resolver may be silent for half a minute, and what else needs a thread goes on.
+/// Concurrent look-ups of targets' names. A resolver may not answer for half a minute; other work on threads continues
+/// meanwhile.
 static LOOK_UPS: LookUps = LookUps::new(128, 128);
 
 pub(crate) async fn look_up(dns: &Dns, host: &str) -> Looked {
@@ -51,7 +52,7 @@ async fn ask_servers(dns: &Dns, host: &str) -> Looked {
 }
 
 impl Looked {
-    /// All addresses, at least one, or why there is none.
+    /// All addresses, at least one, or the reason why there is none.
     pub(crate) fn all(&self) -> io::Result<Vec<IpAddr>> {
         // Harmless: a version that failed is the reason if the other has nothing.
         let all: Vec<IpAddr> = self.families.iter().flatten().flatten().copied().collect();

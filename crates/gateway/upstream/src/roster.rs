@@ -1,7 +1,7 @@
-//! The targets of an upstream as one worker has them: each with the worker's connections to it and its turn.
+//! The targets of an upstream on one worker: each with the worker's connections to it and its balancing state.
 //!
-//! A call keeps the roster with which it began an attempt. When the upstream's set has changed, the next attempt gets a new roster,
-//! in which targets that stay have their old places.
+//! An attempt keeps the roster with which it began. When the upstream's set has changed, the next attempt gets a new roster, in
+//! which remaining targets keep their places.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -14,23 +14,23 @@ use crate::target::Target;
 use crate::target_set::TargetSet;
 use kit::clock::Instant;
 
-/// The targets at one moment, with their places.
+/// The targets at one time, with their places.
 pub(crate) struct Roster {
     pub(crate) set: Arc<TargetSet>,
-    /// In the order of the set's members.
+    /// The places, in the order of the set's members.
     pub(crate) places: Vec<Rc<Place>>,
 }
 
 /// One target on one worker.
 pub(crate) struct Place {
     pub(crate) target: Arc<Target>,
-    /// Connections that wait; the most recently used last.
+    /// Idle connections. The most recently used is last.
     pub(crate) idle: RefCell<Vec<Idle>>,
-    /// Shared connections, of HTTP/2.
+    /// Shared HTTP/2 connections.
     pub(crate) connections: RefCell<h2::TargetConnections>,
-    /// Smooth weighted round robin: what it has earned.
+    /// The credit for smooth weighted round robin.
     pub(crate) credit: Cell<i64>,
-    /// The addresses that the target had lost when that was last looked at, as a number that changes.
+    /// The losses of the target's addresses when they were last checked.
     pub(crate) losses: Cell<u32>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Idle {
 }
 
 impl Roster {
-    /// The places of a set, those that there were before included.
+    /// The places of a set, including those that existed before.
     pub(crate) fn new(set: Arc<TargetSet>, before: &[Rc<Place>]) -> Roster {
         let before: HashMap<*const Target, &Rc<Place>> =
             before.iter().map(|place| (Arc::as_ptr(&place.target), place)).collect();

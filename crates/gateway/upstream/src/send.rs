@@ -1,4 +1,4 @@
-//! Sending a request: choose a target, connect, call; and again, where that is safe and allowed.
+//! Sends a request: chooses a target, connects, calls, and retries if that is safe and allowed.
 
 mod additions;
 mod outcomes;
@@ -42,61 +42,61 @@ pub(crate) struct Attempts<'a> {
     pub(crate) client_wait: &'a WaitTime,
     /// True if a body that cannot be replayed is being sent.
     pub(crate) spent: bool,
-    /// The copy of a sent body whose length nobody knew.
+    /// The copy of a sent body that had no known length.
     copy: Option<Rc<RefCell<replay_buffer::Copy>>>,
     host: &'a HostSent,
     preference: TargetPreference,
-    /// The targets when the attempt began.
+    /// The targets at the start of the attempt.
     roster: Rc<Roster>,
-    /// When the attempt began.
+    /// The start of the attempt.
     pub(crate) began: Instant,
     /// Targets that have failed.
     tried: Vec<Arc<Target>>,
-    /// Attempts that are left.
+    /// The remaining attempts.
     left: u32,
-    /// Retries of a request that a target may have got.
+    /// The number of retries that a target may have received.
     retried: u32,
     repeated: u32,
-    /// Where there is a budget: the retry that is under way.
+    /// With a budget: the retry in progress.
     active_retry: Option<ActiveRetry>,
-    /// The next attempt waits for its pause.
+    /// True if the next attempt waits for its pause.
     pauses: bool,
     /// Other targets that may still be tried after a failed connection.
     elsewhere: usize,
-    /// An addition that a target refuses may be replaced; this happens once.
+    /// True if an addition that a target refuses may be replaced. This happens once.
     may_renew: bool,
-    /// Streams that may still be refused before that is a fault.
+    /// The number of streams that may still be refused before that is a fault.
     refusals_left: u32,
-    /// True until a stale pooled connection has been replaced; this happens once.
+    /// True until a stale pooled connection has been replaced. This happens once.
     stale_left: bool,
     /// True if a pooled connection was stale: the others of the pool may be stale as well.
     pub(crate) was_stale: bool,
 }
 
-/// The wait of a call for its upstream: all of its time until the reply begins, less that which it waits for its client. Dropping it
-/// adds it to the totals, whatever ended the call. A client may have gone, or a time that the caller keeps may be over.
+/// Measures the time in which a call waits for its upstream: the time until the reply begins, without the waits for its client. When
+/// dropped, it adds this time to the totals, however the call ended: the client may have left, or a time limit of the caller may
+/// have passed.
 struct CallWait<'a> {
     totals: &'a Totals,
     began: Instant,
-    /// The total of the waits for the client when it began.
+    /// The total of the waits for the client at the start of the call.
     client_wait: Duration,
-    /// When the reply began.
+    /// The time at which the reply began.
     ended: Option<Instant>,
 }
 
-/// A reply that has begun, over one of the protocols.
+/// A reply that has begun, over either protocol.
 enum OpenReply {
     Http1(Box<StartedReply>),
     Http2(Box<h2::StartedReply>),
 }
 
-/// A target that is full refuses streams, and one that goes has a successor: both are over soon.
+/// A target that is full refuses streams, and one that shuts down has a successor. Both are temporary.
 const REFUSALS_MAX: u32 = 3;
 
 impl Upstream {
-    /// Sends a request and returns the reply as soon as its head is there, without hop-by-hop headers. The body follows at the
-    /// reader's pace. The request stays with the caller, so that it is not moved during the wait; afterwards its content means
-    /// nothing.
+    /// Sends a request, and returns the reply as soon as its head has arrived, without hop-by-hop headers. The body is read
+    /// later. The request stays with the caller, so that it is not moved during the wait. Afterwards its content is undefined.
     pub async fn send(
         self: &Arc<Upstream>,
         call: &mut policy::Call<'_>,
@@ -186,7 +186,7 @@ impl Upstream {
         }
     }
 
-    /// Gathers a small body that is on its way: it may have to be sent twice.
+    /// Buffers a small body that is still arriving, since it may have to be sent twice.
     async fn gather_small(&self, totals: &Totals, request: &mut Request) -> Result<(), Fault> {
         let body = std::mem::take(&mut request.body);
         let waiting = totals.client_wait.begin();
@@ -258,11 +258,12 @@ impl Upstream {
                     (Kind::NoTarget, "every target is unhealthy, ejected or suspended")
                 }
             }
-            (Knowledge::NotAvailable, _) => {
-                (Kind::NoTarget, "DNS says that the service is not available (its target is `.`)")
-            }
+            (Knowledge::NotAvailable, _) => (
+                Kind::NoTarget,
+                "according to DNS, the service is not available (its target is `.`)",
+            ),
             (Knowledge::Unresolved(why), _) => (Kind::Unresolved, why.as_str()),
-            (Knowledge::Unknown, _) => (Kind::Unresolved, "no look-up has ended yet"),
+            (Knowledge::Unknown, _) => (Kind::Unresolved, "the first look-up has not ended yet"),
         };
         Fault::new(kind, format!("upstream {name}: {why}"))
     }
@@ -277,13 +278,13 @@ impl<'a> Attempts<'a> {
         self.roster.choose(&settings.balance, &self.preference, &self.tried)
     }
 
-    /// Chooses a target of those that there are by now.
+    /// Chooses among the current targets.
     fn choose_again(&mut self) -> Option<Rc<Place>> {
         self.roster = self.pool.roster(self.upstream);
         self.choose()
     }
 
-    /// Pins the client of a reply to the target that gave it, unless it is already.
+    /// Pins the client to the target that replied, unless it is already.
     fn pin(&self, target: &Arc<Target>, headers: &mut Headers) {
         let is_pinned = self.preference.pinned.as_ref().is_some_and(|to| Arc::ptr_eq(to, target));
         if let (Some(pins), Some(pin), false) = (&self.upstream.pins, target.pin(), is_pinned) {
@@ -309,7 +310,7 @@ impl<'a> Attempts<'a> {
         tried
     }
 
-    /// One attempt within its own time.
+    /// Makes one attempt within its own time limit.
     async fn try_in_time(&mut self, place: &Rc<Place>) -> Result<OpenReply, Failure> {
         let Some(time) = self.upstream.settings.retry.try_timeout else {
             return self.try_once(place).await;
@@ -322,7 +323,7 @@ impl<'a> Attempts<'a> {
         })
     }
 
-    /// Waits before a retry of a request that a target may have got.
+    /// Waits before a retry of a request that a target may have received.
     async fn pause(&mut self) {
         if self.pauses {
             self.pauses = false;
@@ -333,11 +334,11 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Counts one more retry, if the budget and the deadline allow it.
+    /// Counts another retry, if the budget and the deadline allow it.
     fn may_retry(&mut self) -> bool {
         let retry = &self.upstream.settings.retry;
         if let Some(budget) = retry.budget_millionths {
-            // The one before is over.
+            // The previous retry has ended.
             self.active_retry = None;
             self.active_retry = self.upstream.limits.retry(budget);
             if self.active_retry.is_none() {
@@ -366,7 +367,7 @@ impl<'a> Attempts<'a> {
         if let Some(begun) = Box::pin(self.try_http2(place)).await {
             return begun.map(|begun| OpenReply::Http2(Box::new(begun)));
         }
-        // It is a header of the connection, kept for HTTP/2.
+        // It is a hop-by-hop header, kept only for HTTP/2.
         self.request.head.headers.remove("te");
         Box::pin(self.try_http1(place)).await.map(OpenReply::Http1)
     }
@@ -389,7 +390,7 @@ impl<'a> Attempts<'a> {
         };
         let reused = connection.reused;
         let again = self.stale_left || self.left > 0 || self.may_renew;
-        // A body in memory costs nothing to keep, whatever its size.
+        // Keeping a body in memory costs nothing, whatever its size.
         let kept = if again { self.request.body.replay() } else { None };
         self.spent = kept.is_none();
         let body = kept.unwrap_or_else(|| std::mem::take(&mut self.request.body));
@@ -430,22 +431,22 @@ impl<'a> Attempts<'a> {
         begun
     }
 
-    /// The host that the target is asked for; none if it is the one in the head.
+    /// The host to send to the target. None if it is the one in the head.
     pub(crate) fn host_for<'t>(&self, target: &'t Target) -> Option<&'t str>
     where
         'a: 't,
     {
         match self.host {
             HostSent::AsItCame if self.request.head.headers.contains("host") => None,
-            // An HTTP/1.0 client may name no host, but the target requires one.
+            // An HTTP/1.0 client may send no host, but the target requires one.
             HostSent::AsItCame => Some(target.authority()),
             HostSent::Target => Some(target.authority()),
             HostSent::Named(name) => Some(&**name),
         }
     }
 
-    /// If a reply with this head is dropped and the request sent again: the target to use, which is the same one if the reply refuses
-    /// an addition and there is another one.
+    /// The target for another attempt, if a reply with this head makes one necessary: a retry, or the same target if it refuses an
+    /// addition that can be replaced. Then the reply is dropped.
     async fn after_reply(&mut self, place: &Rc<Place>, head: &ReplyHead) -> Option<Rc<Place>> {
         if self.may_renew && Box::pin(self.renew(head)).await {
             return Some(place.clone());
@@ -453,7 +454,7 @@ impl<'a> Attempts<'a> {
         self.repeats(&place.target, head)
     }
 
-    /// If a reply with this head is dropped and the request retried: the target to retry with. None if the reply is passed on.
+    /// The target for a retry, if a reply with this head is to be dropped. None if the reply is forwarded.
     fn repeats(&mut self, target: &Arc<Target>, head: &ReplyHead) -> Option<Rc<Place>> {
         if self.left == 0 || !self.upstream.settings.retry.on.have_reply(head) {
             return None;
@@ -466,7 +467,7 @@ impl<'a> Attempts<'a> {
         self.choose_again()
     }
 
-    /// Takes back a body of which all was sent and kept.
+    /// Restores a body that was sent and kept completely.
     fn restore(&mut self) {
         let body = self.copy.as_ref().filter(|_| self.spent).and_then(|copy| copy.borrow().body());
         if let Some(body) = body {
@@ -477,7 +478,7 @@ impl<'a> Attempts<'a> {
 
     /// Decides whether to retry after a failure, and with which target. Otherwise the failure is the fault of the exchange.
     fn next_attempt(&mut self, target: &Arc<Target>, failure: Failure) -> Result<Rc<Place>, Fault> {
-        // The target is not to blame for the deadline of the whole call.
+        // The total deadline of the call is not a failure of the target.
         let is_late = self.deadline.is_some_and(|deadline| clock::now() >= deadline);
         if !is_late && self.should_retry(target, &failure) {
             self.choose_again().ok_or(failure.fault)
@@ -543,8 +544,8 @@ impl OpenReply {
         }
     }
 
-    /// True if the reply is not a fault of the target. A call of gRPC that ends in its head says so by its status, as the one of HTTP is
-    /// 200 then.
+    /// True if the reply is not a failure of the target. A gRPC call without messages reports its status in its head, while the HTTP
+    /// status is 200.
     fn is_good(&self, outlier: Option<&Outlier>) -> bool {
         let status = self.status();
         let is_within = |(first, last): &(u16, u16)| (*first..=*last).contains(&status);
@@ -570,7 +571,7 @@ impl Failure {
         Failure { fault, no_bytes_received: false, unsent: None, refused: false }
     }
 
-    /// The target has not begun to work on the request.
+    /// The failure of a target that has not started to process the request.
     pub(crate) fn refused(why: String) -> Failure {
         Failure { refused: true, ..Failure::unsent(Fault::new(Kind::UpstreamReset, why)) }
     }

@@ -1,4 +1,4 @@
-//! The settings of an upstream, made by `compile`. Plain data; upstreams with equal settings may share one [`crate::Upstream`].
+//! The settings of an upstream, made by `compile`. Upstreams with equal settings may share one [`crate::Upstream`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::connect::Offer;
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpstreamSettings {
     pub name: String,
-    /// Which addresses are connected to, where clients name the targets; any if absent.
+    /// The permitted addresses, if clients choose the targets. All are permitted if absent.
     pub addresses: Option<Arc<AddressRule>>,
     pub targets: Targets,
     pub protocol: Protocol,
@@ -38,16 +38,16 @@ pub struct UpstreamSettings {
     /// Idle connections kept per worker and target.
     pub idle_max: usize,
     pub dns: Dns,
-    /// Requests are written when they are made. Others let every task that is ready make its own first; calls that are all made by one
-    /// task need not.
+    /// Whether requests are written at once. Otherwise every ready task first makes its own request, which is useless if one task
+    /// makes all calls.
     pub writes_at_once: bool,
     /// TLS settings for `https` targets.
     pub tls: tls::Client,
-    /// The gateway's own parts of every request.
+    /// The gateway's own headers in every request.
     pub additions: Additions,
 }
 
-/// The gateway's own parts of requests, in the order in which they are made. Those of two plans are equal where they are the same ones.
+/// The gateway's own headers of requests, in the order in which they are made. Two values are equal if they have the same objects.
 #[derive(Clone, Default)]
 pub struct Additions(pub Vec<Arc<dyn UpstreamAddition>>);
 
@@ -66,14 +66,14 @@ impl fmt::Debug for Additions {
     }
 }
 
-/// Where the targets come from.
+/// The source of the targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Targets {
-    /// Each is one target, with all addresses of its name.
+    /// Each is one target with all addresses of its name.
     Fixed(Vec<TargetSettings>),
     /// Each address of these names is a target.
     EachAddress(Vec<TargetSettings>),
-    /// The records of a service in DNS say which ones there are.
+    /// The SRV records of a service define the targets.
     Service(ServiceName),
 }
 
@@ -83,9 +83,10 @@ pub struct ServiceName {
     pub https: bool,
     /// Such as `_orders._tcp.example.com`.
     pub name: String,
-    /// Each address of a host is a target, not each host.
+    /// Whether each address of a host is a target, instead of each host.
     pub each_address: bool,
-    /// Only hosts within this domain are believed: whoever can change an answer of DNS has certificates for names of their own.
+    /// Only hosts within this domain are accepted. Anybody who can forge DNS answers can get certificates for names of their
+    /// own.
     pub hosts_in: Option<String>,
 }
 
@@ -94,7 +95,8 @@ pub struct ServiceName {
 pub struct Dns {
     /// The longest time between two look-ups of a name.
     pub refresh: Duration,
-    /// The servers that are asked in place of the system's resolver. SRV is never asked by that; if empty, servers of the system are.
+    /// The servers to ask instead of the system's resolver. SRV records always need servers; if this is empty, those of the system
+    /// are used.
     pub servers: Servers,
 }
 
@@ -109,7 +111,7 @@ pub struct TargetSettings {
 }
 
 impl Targets {
-    /// As the configuration names them, for operators.
+    /// The names as configured, for operators.
     pub fn shown(&self) -> Vec<String> {
         match self {
             Targets::Fixed(targets) => targets.iter().map(TargetSettings::url).collect(),
@@ -132,7 +134,7 @@ impl ServiceName {
 }
 
 impl Dns {
-    /// Without look-ups of its own: only the system's resolver is asked, and whenever a connection is made.
+    /// No periodic look-ups: only the system's resolver is asked, for each new connection.
     pub fn never() -> Dns {
         Dns { refresh: Duration::MAX, servers: Servers::default() }
     }
@@ -162,13 +164,13 @@ impl TargetSettings {
     }
 }
 
-/// The version of HTTP that the targets are asked in.
+/// The version of HTTP for requests to the targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     Http1,
-    /// By ALPN with TLS, by prior knowledge without.
+    /// With TLS chosen by ALPN, without TLS by prior knowledge.
     Http2,
-    /// As the target chooses by ALPN; HTTP/1 without TLS, and for upgrades.
+    /// With TLS the target chooses by ALPN. HTTP/1 is used without TLS, and for upgrades.
     Auto,
 }
 
@@ -197,8 +199,8 @@ pub enum Balance {
     LeastRequests,
     /// The first available target in the configured order.
     Failover,
-    /// The same key goes to the same target as long as that is healthy; losing one target moves only its keys. The first key that a
-    /// request has counts.
+    /// The same key selects the same target while that is healthy. Losing one target moves only its keys. The first key that a
+    /// request has is used.
     Hash(Box<[HashKey]>),
 }
 
@@ -210,7 +212,7 @@ pub enum HashKey {
     Header(String),
     Cookie(String),
     Query(String),
-    /// The value of a path parameter, which the route gives along.
+    /// The value of a path parameter from the route.
     Capture(String),
 }
 
@@ -227,14 +229,15 @@ pub enum HostSent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timeouts {
     pub connect: Duration,
-    /// Until the reply's head is there, and between two pieces of its body. Not a total: streams may last.
+    /// The limit until the reply's head arrives, and between two pieces of its body. It is not a total, since streams
+    /// may last long.
     pub response: Duration,
-    /// The longest time in which a target takes nothing more of the request; as `response` if absent.
+    /// The limit for a target that accepts no more of the request. Equal to `response` if absent.
     pub write: Option<Duration>,
-    /// From the beginning of a call to the end of its reply's body, retries included. None: no limit in all, only for its
-    /// pauses.
+    /// The limit from the start of a call to the end of its reply's body, including retries. None: only pauses are
+    /// limited.
     pub total: Option<Duration>,
-    /// The time that an unused connection is kept.
+    /// How long an unused connection is kept.
     pub idle: Duration,
 }
 
@@ -242,22 +245,22 @@ pub struct Timeouts {
 pub struct Retry {
     /// Retries: attempts after the first.
     pub attempts: u32,
-    /// True if every other target is tried when no connection can be made, in addition to those attempts: nothing was sent yet.
+    /// Whether all other targets are tried in addition when no connection can be made, since nothing was sent yet.
     pub elsewhere: bool,
     pub on: Failures,
-    /// A body up to this size is kept for a retry.
+    /// The largest body that is kept for a retry.
     pub body_bytes_max: usize,
-    /// The pause before the first retry, if there is one; it doubles.
+    /// The pause before the first retry, if any. It doubles with each further one.
     pub pause: Option<Duration>,
     pub pause_max: Duration,
     /// For one attempt, from connecting to the reply's head.
     pub try_timeout: Option<Duration>,
-    /// The largest share of the active requests that may be retries, out of a million.
+    /// The largest share of retries among the active requests, in millionths.
     pub budget_millionths: Option<u32>,
 }
 
 impl Retry {
-    /// No retries, but of connections that cannot be made at other targets.
+    /// No retries, except at other targets when a connection cannot be made.
     pub fn none(on: Failures) -> Retry {
         Retry {
             attempts: 0,
@@ -271,7 +274,7 @@ impl Retry {
         }
     }
 
-    /// The pause before the retry with this number, from 1. Half of it is random, so that many clients do not come at once.
+    /// The pause before a retry, counted from 1. Half of it is random, so that many clients do not retry at once.
     pub(crate) fn pause_before(&self, number: u32) -> Duration {
         let Some(first) = self.pause else { return Duration::ZERO };
         let doubled = first.saturating_mul(1 << number.saturating_sub(1).min(16));
@@ -284,17 +287,17 @@ impl Retry {
 pub struct Failures {
     /// No connection could be made: refused, timed out, or TLS failed.
     pub connect_failure: bool,
-    /// The connection was closed or reset before a reply began, or what came is none.
+    /// The connection was closed or reset before a reply began, or the reply is invalid.
     pub reset: bool,
     /// Connecting or the reply took too long.
     pub timeout: bool,
     pub statuses: Vec<u16>,
-    /// Statuses of calls of gRPC that ended without a message.
+    /// Statuses of gRPC calls that ended without a message.
     pub calls: Vec<Status>,
 }
 
 impl Balance {
-    /// The path parameter that is hashed, if one is.
+    /// The path parameter used for hashing, if any.
     pub fn captured(&self) -> Option<&str> {
         let Balance::Hash(keys) = self else { return None };
         keys.iter().find_map(|key| match key {
@@ -310,19 +313,19 @@ impl Balance {
 }
 
 impl Failures {
-    /// True if faults of this kind are among them.
+    /// True if faults of this kind are included.
     pub fn have(&self, kind: Kind) -> bool {
         let connecting =
             matches!(kind, Kind::ConnectFailure | Kind::UpstreamTls | Kind::ConnectTimeout);
         let late = matches!(kind, Kind::ConnectTimeout | Kind::UpstreamTimeout);
-        // As in Envoy: a target that breaks the protocol has given no reply, like one that closes.
+        // As in Envoy: violating the protocol counts as closing without a reply.
         let reset = matches!(kind, Kind::UpstreamReset | Kind::UpstreamMalformed);
         (self.connect_failure && connecting) || (self.timeout && late) || (self.reset && reset)
     }
 }
 
 impl Failures {
-    /// True if a reply with this head is among them. A call that ends in its head has no message.
+    /// True if a reply with this head is included. A gRPC call that ends in its head has no message.
     pub fn have_reply(&self, head: &ReplyHead) -> bool {
         let is_call = |value: &[u8]| self.calls.iter().any(|of| of.code().as_bytes() == value);
         self.statuses.contains(&head.status)
@@ -338,7 +341,7 @@ pub struct Sticky {
     pub secret: StickySecret,
 }
 
-/// What the values of the cookie are made with, so that nobody can guess a target from them.
+/// The secret from which the values of the cookie are derived, so that they cannot be guessed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StickySecret(pub String);
 
@@ -383,11 +386,11 @@ pub struct Outlier {
     pub consecutive_faults: u32,
     /// Inclusive ranges of statuses that are faults.
     pub statuses: Vec<(u16, u16)>,
-    /// Only good health checks bring it back.
+    /// Whether only successful health checks end the ejection.
     pub until_probe: bool,
     /// The duration of an ejection; it grows with each further one.
     pub eject: Duration,
-    /// The largest share of the targets that is ejected at once.
+    /// The largest share of targets that may be ejected at the same time.
     pub max_ejected_percent: u32,
 }
 
@@ -395,9 +398,9 @@ pub struct Outlier {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breaker {
     pub connections: u32,
-    /// Active exchanges.
+    /// The limit of active exchanges.
     pub requests: u32,
-    /// Exchanges waiting for a connection to open.
+    /// The limit of exchanges that wait for a connection to open.
     pub pending: u32,
 }
 
@@ -405,7 +408,7 @@ pub struct Breaker {
 pub(crate) mod tests {
     use super::*;
 
-    /// Settings with this many targets on loopback and everything optional off.
+    /// Settings with this number of targets on loopback, and everything optional disabled.
     pub(crate) fn settings(targets: usize) -> UpstreamSettings {
         let target = |n: usize| TargetSettings {
             https: false,

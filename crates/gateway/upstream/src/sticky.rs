@@ -1,8 +1,7 @@
-//! Sticky clients: a cookie that the gateway sets on replies, and by which the next request comes back to the same target.
+//! Sticky clients: the gateway sets a cookie on replies, by which later requests go to the same target.
 //!
-//! Owns the reading, the removal and the setting of the cookie, and the values that stand for targets. It never decides whether the
-//! target is ready: that is balancing's. A cookie of the same name with any other value is not the gateway's, so it passes to the
-//! target.
+//! Owns reading, removing and setting the cookie, and the values that represent targets. Balancing decides whether the target is
+//! available. A cookie of the same name with another value does not belong to the gateway, so it is forwarded to the target.
 
 use std::fmt::Write as _;
 
@@ -17,17 +16,18 @@ pub(crate) struct Pins {
     key: hmac::Key,
 }
 
-/// The targets that values of the cookie stand for, by their places in a set.
+/// Maps cookie values to targets' places in a set.
 #[derive(Default)]
 pub(crate) struct PinTable {
-    /// Sorted: a client may send many cookies.
+    /// Sorted, since a client may send many cookies.
     places: Vec<(Box<str>, usize)>,
 }
 
-/// It is not for scripts, and holds for all of the host's paths. It ends with the browser's session, as the target's own do.
+/// Not accessible to scripts, and valid for all paths of the host. It ends with the browser's session, like the target's own
+/// session cookies.
 const ATTRIBUTES: &[u8] = b"; Path=/; HttpOnly";
 
-/// Bytes of a pin: enough that a thousand targets have different ones.
+/// The size of a pin. It is large enough that a thousand targets have different ones.
 const PIN_BYTES: usize = 8;
 
 impl PinTable {
@@ -52,8 +52,8 @@ impl Pins {
         Pins { cookie: sticky.cookie.clone(), key }
     }
 
-    /// The value that stands for a target. It depends on nothing but the target's URL and the secret. So it is the same after a restart,
-    /// on every gateway, and for all upstreams with that target, and other targets may come and go.
+    /// The value that represents a target. It depends only on the target's URL and the secret. So it is the same after a restart, on
+    /// every gateway, and for all upstreams with that target, and does not depend on other targets.
     pub(crate) fn pin(&self, url: &str) -> Box<str> {
         let digest = hmac::sign(&self.key, url.as_bytes());
         // Harmless: the rest of a digest adds nothing.
@@ -66,7 +66,7 @@ impl Pins {
         pin.into()
     }
 
-    /// The place of the target that a request is pinned to. The gateway's own cookies are removed from the request.
+    /// The place of the target to which a request is pinned. The gateway's own cookies are removed from the request.
     pub(crate) fn read(&self, headers: &mut Headers, table: &PinTable) -> Option<usize> {
         let place = |pair| table.find(self.value(pair)?);
         let pinned = cookies(headers).find_map(place)?;
@@ -79,7 +79,7 @@ impl Pins {
         Some(pinned)
     }
 
-    /// Pins the client of a reply to the target that gave it. If the target itself sets a cookie of this name, that one stays.
+    /// Pins the client to the target that replied. If the target itself sets a cookie of this name, that cookie is kept.
     pub(crate) fn give(&self, headers: &mut Headers, pin: &str) {
         if headers.get_all("set-cookie").any(|line| self.value(line.trim_ascii()).is_some()) {
             return;
@@ -89,7 +89,7 @@ impl Pins {
         debug_assert!(set.is_ok(), "the name of a cookie is a token");
     }
 
-    /// The text behind `NAME=`, if this is its name.
+    /// The text after `NAME=`, if the cookie has this name.
     fn value<'a>(&self, pair: &'a [u8]) -> Option<&'a [u8]> {
         pair.strip_prefix(self.cookie.as_bytes())?.strip_prefix(b"=")
     }
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(set(&["srv=own; Path=/"]), ["srv=own; Path=/"]);
     }
 
-    /// They stand in the browsers of clients: another way to make them would pin everybody anew.
+    /// Browsers store these values. If they were derived differently, all clients would be pinned again.
     #[test]
     fn a_pin_is_the_same_everywhere_and_for_ever() {
         assert_eq!(&*pins().pin("http://127.0.0.1:1000"), "8d4f7bd778baae27");

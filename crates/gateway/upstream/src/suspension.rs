@@ -1,8 +1,8 @@
 //! Suspension of one target: after failures of the listed kinds it gets no requests for a while, longer each time until a request
 //! succeeds.
 //!
-//! Owns the counts, all atomic. Times are milliseconds since the Unix epoch. What was sent before a suspension ended says nothing
-//! about the target after it: many requests may fail late for one reason, and only the first of them counts.
+//! Owns the counters, all atomic. Times are milliseconds since the Unix epoch. The result of a request that was sent before a
+//! suspension ended does not count afterwards: many requests may fail late for one reason, and only the first of them counts.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -12,16 +12,16 @@ use crate::settings::Suspend;
 
 #[derive(Default)]
 pub(crate) struct Suspension {
-    /// The end of the last suspension, also after it has passed; 0 once a request has succeeded.
+    /// The end of the last suspension, even if it has passed; 0 once a request has succeeded.
     until: AtomicU64,
     /// The length of the last suspension.
     length_ms: AtomicU64,
-    /// Failures in a row, as long as there was no suspension.
+    /// The number of successive failures since the last suspension or success.
     failures: AtomicU32,
 }
 
 impl Suspension {
-    /// The end of the suspension that is in force.
+    /// The end of the current suspension.
     pub(crate) fn until(&self, now: impl FnOnce() -> u64) -> Option<u64> {
         // The clock is not read for a target that is not suspended.
         match self.until.load(Relaxed) {
@@ -30,7 +30,7 @@ impl Suspension {
         }
     }
 
-    /// Counts a failure of a listed kind, of a request that was sent at `began`. Returns the length of the suspension if it
+    /// Counts a failure of a listed kind for a request sent at `began`. Returns the length of the suspension, if this
     /// suspends the target.
     pub(crate) fn failed(&self, rule: &Suspend, began: u64, now: u64) -> Option<Duration> {
         let until = self.until.load(Relaxed);
@@ -59,7 +59,7 @@ impl Suspension {
         Some(Duration::from_millis(length))
     }
 
-    /// Notes a success of a request that was sent at `began`. True if the target had been suspended.
+    /// Records the success of a request sent at `began`. True if the target had been suspended.
     pub(crate) fn succeeded(&self, began: impl FnOnce() -> u64) -> bool {
         let until = self.until.load(Relaxed);
         if until == 0 {
@@ -92,7 +92,7 @@ mod tests {
         }
     }
 
-    /// The length of the suspension, in milliseconds, that a request sent and failed at this time leads to.
+    /// The length of the suspension in milliseconds that results from a request sent and failed at this time.
     fn fail(suspension: &Suspension, rule: &Suspend, at: u64) -> Option<u64> {
         suspension.failed(rule, at, at).map(millis)
     }
@@ -113,7 +113,7 @@ mod tests {
                 now = end;
             }
             assert!(suspension.succeeded(|| now), "it is back");
-            assert_eq!(fail(&suspension, &rule, now), Some(1000), "and begins anew");
+            assert_eq!(fail(&suspension, &rule, now), Some(1000), "and starts again");
         }
     }
 

@@ -19,14 +19,14 @@ pub struct Target {
     settings: TargetSettings,
     url: Arc<str>,
     authority: Box<str>,
-    /// The only address, of a target that is one of a name's addresses or is named by its own.
+    /// The only address, if the target is one of a name's addresses or is configured by address.
     literal: Option<SocketAddr>,
-    /// The same, if the target is one of several addresses of a name.
+    /// The address, if the target is one of several addresses of a name.
     address: Option<SocketAddr>,
     /// The value of the cookie that keeps clients here, if the upstream has one.
     pin: Option<Box<str>>,
     pub(crate) known: Addresses,
-    /// True once it is in no set of its upstream any more: it gets no new requests, and its connections are not kept.
+    /// True once no set of its upstream has it: it gets no new requests, and its connections are not kept.
     has_left: AtomicBool,
     /// Active requests, for `least_requests`.
     active: AtomicU32,
@@ -35,37 +35,37 @@ pub struct Target {
     ejections: AtomicU32,
     faults_in_a_row: AtomicU32,
     suspension: Suspension,
-    /// Until this time, in milliseconds since the Unix epoch, other targets are preferred, because a connection failed; 0 if
-    /// the last one succeeded.
+    /// Until this time, in milliseconds since the Unix epoch, other targets are preferred because a connection failed; 0 if
+    /// the last connection succeeded.
     unreachable_until: AtomicU64,
     /// True if it has health checks.
     checked: bool,
-    /// Latest health result; inherited from the previous plan until the first check.
+    /// The latest health result. It is inherited from the previous plan until the first check.
     passes_checks: AtomicBool,
-    /// The share that an operator has set until the upstream changes; [`NOT_SET`] if none has.
+    /// The weight that an operator has set until the upstream changes; [`NOT_SET`] if none.
     weight_set: AtomicU32,
-    /// True while an operator lets it get no new requests.
+    /// True while an operator prevents new requests to it.
     drained: AtomicBool,
-    /// What took it out of the healthy state the last time.
+    /// The last reason why it was not healthy.
     reason: ArcSwapOption<String>,
     metrics: Arc<TargetMetrics>,
 }
 
-/// Stands for a share that nobody has set.
+/// No weight was set.
 const NOT_SET: u32 = u32::MAX;
 
-/// The time for which other targets are preferred after a failed connection. It is short, so that the target is used again soon
-/// after it recovers; and long enough that hardly any request waits, even if connecting takes its whole timeout.
+/// How long other targets are preferred after a failed connection. It is short, so that a recovered target is soon used again,
+/// and long enough that few requests wait for it, even if connecting takes the whole timeout.
 const UNREACHABLE_MS: u64 = 1000;
 
-/// The name in metrics of all targets that clients name.
+/// The name in metrics of all targets that clients choose.
 const CALLBACKS: &str = "(callbacks)";
 
 /// Each further ejection of a target lasts longer, up to this multiple of the configured time.
 const EJECTION_FACTOR_MAX: u32 = 10;
 
 impl Target {
-    /// A target of an upstream with these settings. `address` is the one that it has, where it is one of several of a name.
+    /// A target of an upstream with these settings. `address` is set if it is one of several addresses of a name.
     pub(crate) fn new(
         settings: &TargetSettings,
         address: Option<SocketAddr>,
@@ -78,7 +78,7 @@ impl Target {
             }
             None => settings.url(),
         };
-        // What clients name is not a label: there would be as many as they like.
+        // Names chosen by clients are not labels, since their number is unlimited.
         let metrics = metrics.target(if of.addresses.is_some() { CALLBACKS } else { &url });
         // Without health checks its replies decide its health, and it gets requests whatever that is.
         let checked = of.health.is_some();
@@ -128,7 +128,7 @@ impl Target {
         self.literal
     }
 
-    /// Which of a name's addresses it is, if it is one of them.
+    /// Its address, if it is one of a name's addresses.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.address
     }
@@ -155,12 +155,12 @@ impl Target {
         self.known.latest.load_full()
     }
 
-    /// Its health by its health checks or, without them, by its replies.
+    /// Its health according to its health checks or, without them, its replies.
     pub fn health(&self) -> TargetHealth {
         self.metrics.health()
     }
 
-    /// False while its health checks fail. It then gets no requests.
+    /// False while its health checks fail. Then it gets no requests.
     pub(crate) fn passes_checks(&self) -> bool {
         self.passes_checks.load(Ordering::Relaxed)
     }
@@ -175,7 +175,7 @@ impl Target {
         }
     }
 
-    /// True if another upstream has taken the place of the one with this serial. Older exchanges may still hold that one.
+    /// True if another upstream has replaced the one with this serial number, which older exchanges may still use.
     pub(crate) fn is_replaced(&self, serial: u64) -> bool {
         !self.metrics.is_claimed_by(serial)
     }
@@ -200,14 +200,14 @@ impl Target {
         }
     }
 
-    /// The reason why it is not healthy, ejected or suspended, as far as it is known.
+    /// The reason why it is not healthy, ejected or suspended, if known.
     pub fn reason(&self) -> Option<Arc<String>> {
         let is_ill = matches!(self.health(), TargetHealth::Failing | TargetHealth::Unhealthy);
         let is_out = self.is_ejected() || self.suspended_until().is_some();
         self.reason.load_full().filter(|_| is_ill || is_out)
     }
 
-    /// Notes what took it out of the healthy state.
+    /// Records the reason why it is not healthy.
     pub(crate) fn explain(&self, why: String) {
         self.reason.store(Some(Arc::new(why)));
     }
@@ -236,17 +236,18 @@ impl Target {
         format!("{:08x}", self.url.as_bytes().iter().fold(0x811c_9dc5, add))
     }
 
-    /// The share that an operator has set.
+    /// The weight that an operator has set.
     pub fn weight_set(&self) -> Option<u32> {
         Some(self.weight_set.load(Ordering::Relaxed)).filter(|weight| *weight != NOT_SET)
     }
 
-    /// True while an operator lets it get no new requests.
+    /// True while an operator prevents new requests to it.
     pub fn is_drained(&self) -> bool {
         self.drained.load(Ordering::Relaxed)
     }
 
-    /// Sets its share, or that it gets no new requests, until its upstream changes. What is none stays.
+    /// Sets its weight, or whether it gets new requests, until its upstream changes. `None` leaves a setting
+    /// unchanged.
     pub fn set(&self, weight: Option<u16>, drained: Option<bool>) {
         if let Some(weight) = weight {
             self.weight_set.store(u32::from(weight), Ordering::Relaxed);
@@ -269,7 +270,7 @@ impl Target {
         }
     }
 
-    /// Notes a failed connection: for a moment other targets are preferred.
+    /// Records a failed connection: other targets are preferred for a moment.
     pub(crate) fn set_unreachable(&self) {
         self.unreachable_until.store(wall_ms() + UNREACHABLE_MS, Ordering::Relaxed);
     }
@@ -280,7 +281,7 @@ impl Target {
         until != 0 && wall_ms() < until
     }
 
-    /// Notes that a request tries it again after that time. Until the outcome is known, other requests still prefer other
+    /// Records that a request tries it again at this time. Until the result is known, other requests still prefer other
     /// targets.
     pub(crate) fn asked_again(&self) {
         if self.unreachable_until.load(Ordering::Relaxed) != 0 {
@@ -307,7 +308,8 @@ impl Target {
         }
     }
 
-    /// Notes that its last exchange failed, and why if the ones before did not. If it has health checks, only they count.
+    /// Records that its last exchange failed, and the reason if the previous ones succeeded. If it has health checks,
+    /// only they count.
     pub(crate) fn is_failing(&self, why: impl FnOnce() -> String) {
         if !self.checked && self.health() != TargetHealth::Failing {
             self.explain(why());
@@ -320,7 +322,7 @@ impl Target {
         self.faults_in_a_row.fetch_add(1, Ordering::Relaxed) + 1 >= outlier.consecutive_faults
     }
 
-    /// Counts a failure that the rule lists, of a request that was sent at `began`. Returns the length of the suspension if it
+    /// Counts a failure that the rule lists, for a request sent at `began`. Returns the length of the suspension, if this
     /// suspends the target.
     pub(crate) fn may_suspend(&self, rule: &Suspend, began: Instant) -> Option<Duration> {
         let now = wall_ms();
@@ -330,7 +332,7 @@ impl Target {
         Some(length)
     }
 
-    /// Notes a reply that is not a failure, to a request that was sent at `began`. True if the target had been suspended before.
+    /// Records a successful reply to a request sent at `began`. True if the target had been suspended.
     pub(crate) fn resumes(&self, began: Instant) -> bool {
         self.suspension.succeeded(|| wall_ms().saturating_sub(age_ms(began)))
     }
@@ -352,7 +354,7 @@ impl Drop for Target {
             self.metrics.readmit();
         }
         if self.suspended_until().is_some() {
-            // Another upstream may have taken its name, and begins anew.
+            // Another upstream may have the same name, and starts with new metrics.
             self.metrics.resume();
         }
     }

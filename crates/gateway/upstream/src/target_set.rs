@@ -1,7 +1,7 @@
-//! The targets of an upstream at one moment. A set never changes: another one takes its place, and workers see that between two
-//! requests.
+//! The targets of an upstream at one time. A set never changes: it is replaced by another one, and workers notice this between
+//! two requests.
 //!
-//! Targets that stay are the same objects in both sets, with their state.
+//! Targets in both sets are the same objects and keep their state.
 
 use std::sync::Arc;
 
@@ -10,29 +10,29 @@ use crate::target::Target;
 
 /// The targets, the best priority first.
 pub struct TargetSet {
-    /// Grows with each set of an upstream.
+    /// Increases with each set of an upstream.
     pub(crate) version: u64,
     members: Vec<Member>,
-    /// Where each priority ends among the members.
+    /// The end of each priority among the members.
     ends: Vec<usize>,
     pub(crate) pins: PinTable,
     knowledge: Knowledge,
 }
 
-/// A target with what may change while it stays.
+/// A target with the settings that may change while it stays.
 #[derive(Clone)]
 pub struct Member {
     pub target: Arc<Target>,
     /// Its share of requests, relative to others of its priority. At least 1.
     pub weight: u32,
-    /// Those with a larger number get requests only when none with a smaller one is available.
+    /// A target gets requests only if none with a smaller number is available.
     pub priority: u16,
 }
 
-/// What is known of the targets.
+/// Whether the targets are known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Knowledge {
-    /// They are as the configuration or the last good look-up says.
+    /// They are those of the configuration or of the last successful look-up.
     Known,
     /// The first look-up has not ended.
     Unknown,
@@ -43,7 +43,7 @@ pub enum Knowledge {
 }
 
 impl TargetSet {
-    /// A set of these members, whatever their order: targets of one priority stay in it.
+    /// A set of these members. Members of the same priority keep their order.
     pub(crate) fn new(version: u64, mut members: Vec<Member>, knowledge: Knowledge) -> TargetSet {
         members.sort_by_key(|member| member.priority);
         let ends = members.chunk_by(|a, b| a.priority == b.priority).scan(0, |end, group| {

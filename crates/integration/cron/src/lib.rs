@@ -257,7 +257,7 @@ mod tests {
     /// After a long downtime or a forward jump of the clock, all missed times are requested. For an hourly expression, each used to take a
     /// search through two days.
     #[test]
-    #[allow(clippy::disallowed_methods, reason = "nothing waits for this clock")]
+    #[allow(clippy::disallowed_methods, reason = "nothing depends on this clock")]
     fn what_is_due_every_second_is_found_in_no_time() {
         for (zone, at) in
             [("UTC", "2026-11-24T12:00:00Z"), ("Europe/Berlin", "2026-10-25T00:00:00Z")]

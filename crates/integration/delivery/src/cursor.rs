@@ -44,7 +44,7 @@ impl Cursor {
         self.reopen(position);
     }
 
-    /// Opens a record before the head again, with all its attempts, unless it is open.
+    /// Opens a record before the head again, with a new series of attempts. Does nothing if it is open.
     pub fn reopen(&mut self, position: u64) {
         if self.get(position).is_none() {
             // There may be a million cursors. Most have one open record at a time, so no spare memory is kept.
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!((cursor.head, cursor.done()), (9, 2));
     }
 
-    /// What is in progress is not stored: after a crash it is tried again.
+    /// Attempts in progress are not stored: after a crash they are repeated.
     #[test]
     fn a_position_is_read_as_it_was_stored() {
         let text = r#"{"head":9,"open":[{"message":7,"attempts":2,"due":1000}]}"#;

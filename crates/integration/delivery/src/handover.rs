@@ -58,7 +58,7 @@ mod tests {
         };
         let (taken, ()) = tokio::join!(taken(&ending, || None::<()>), asking);
         assert_eq!(taken, None);
-        assert!(pause(&ending, Duration::from_secs(60)).await, "it is asked still");
+        assert!(pause(&ending, Duration::from_secs(60)).await, "it still waits");
         assert_eq!(began.elapsed(), Duration::from_secs(5));
     }
 }

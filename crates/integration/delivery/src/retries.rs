@@ -69,9 +69,9 @@ mod tests {
         let is_due = |seconds: u64| DEFAULT.is_due(seconds * 1000, now);
         assert!(is_due(0) && is_due(1_000_000), "it is time");
         assert!(!is_due(1_000_001) && !is_due(1_000_360), "the longest pause with its jitter");
-        assert!(is_due(1_000_361) && is_due(1_003_600), "no pause is so long");
+        assert!(is_due(1_000_361) && is_due(1_003_600), "the pause is longer than the longest");
         let short = Retries { max: Duration::from_millis(10), ..DEFAULT };
-        assert!(!short.is_due(1_000_005_000, now), "the store was away");
+        assert!(!short.is_due(1_000_005_000, now), "the store was not available");
         assert!(short.is_due(u64::MAX, now));
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use store::{Change, Error, Expect, Row, Scan, Store};
 
-/// The rows of a table in the order of their keys, read in batches. Rows that are added or removed meanwhile may be among them or not.
+/// The rows of a table in the order of their keys, read in batches. Rows that are added or removed meanwhile may be included or not.
 pub struct Rows<'a> {
     store: &'a dyn Store,
     table: &'a str,
@@ -118,7 +118,7 @@ mod tests {
             let expected: Vec<Bytes> = (0..count).map(|key| format!("{key:08}").into()).collect();
             assert_eq!(keys, expected);
             assert_eq!(last_key(&store, "dead").await.unwrap(), expected.last().cloned());
-            assert_eq!(rows.next().await, Ok(None), "also when it is asked again");
+            assert_eq!(rows.next().await, Ok(None), "also when asked again");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The switch by which operators pause deliveries on all nodes: a row that is there while they are paused.
+//! The switch by which operators pause deliveries on all nodes: a row that exists while deliveries are paused.
 
 use std::sync::Arc;
 
@@ -46,6 +46,6 @@ mod tests {
         }
         switch.set(true).await.unwrap();
         let row = store.get("queue/q/state", b"paused").await.unwrap();
-        assert_eq!(row.map(|row| row.value), Some("1".into()), "other versions read it");
+        assert_eq!(row.map(|row| row.value), Some("1".into()), "other versions read this key");
     }
 }

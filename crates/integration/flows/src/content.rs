@@ -24,7 +24,7 @@ const JSON_DEPTH_MAX: usize = 512;
 /// The number of values in one JSON text: 40 MB of tape, for a text of at least 4 MB.
 const JSON_ENTRIES_MAX: usize = 2_000_000;
 
-/// From this size on the tree of a body is dropped early: it takes up to ten times as much memory.
+/// A body of at least this size drops its tree early, which takes up to ten times as much memory.
 const LARGE_BYTES: usize = 16 << 10;
 
 /// A body in memory. It is immutable: a step that changes the message makes a new one.
@@ -34,7 +34,7 @@ pub(crate) struct Content {
     pub(crate) maker: Maker,
     /// The value of `Content-Type`.
     content_type: Option<Box<[u8]>>,
-    /// The levels of elements that steps read, if they only copy what is below; none: perhaps all.
+    /// The number of element levels that steps read, if they only copy deeper content. None if they may read all.
     levels: Option<usize>,
     /// JSON in which an object has a member twice is malformed.
     refuses_doubled: bool,

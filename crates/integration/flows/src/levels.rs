@@ -14,28 +14,28 @@ use crate::step::Step;
 pub struct ActionNeeds {
     /// The slots of its expressions.
     pub slots: Vec<Slot>,
-    /// It needs the body, whatever its expressions ask for.
+    /// True if it needs the body, independently of its expressions.
     pub content: bool,
-    /// The levels of elements that it reads, if it only copies what is below; none: perhaps all.
+    /// The number of element levels that it reads, if it only copies deeper content. None if it may read all.
     pub levels: Option<usize>,
     /// True if it uses the message, false if it ends the flow without it. None: its inner steps decide, or the next step.
     pub uses_message: Option<bool>,
     /// It caches a body.
     pub keeps_bodies: bool,
-    /// It calls with a method of its own.
+    /// True if it calls with its own method.
     pub other_method: bool,
 }
 
-/// What steps need of the messages that come.
+/// What steps need of incoming messages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Needs {
     /// A step reads a body, or caches one.
     pub(crate) bodies: bool,
-    /// A call has a method of its own.
+    /// True if a call has its own method.
     pub(crate) other_methods: bool,
     /// A step needs the request's original body.
     pub(crate) request: bool,
-    /// The levels of elements that they read, if they only copy what is below; none: perhaps all.
+    /// The number of element levels that they read, if they only copy deeper content. None if they may read all.
     pub(crate) levels: Option<usize>,
 }
 
@@ -44,7 +44,7 @@ pub struct Levels<'t> {
     table: &'t NameTable,
 }
 
-/// The larger number of levels; none if one of them is not known.
+/// The larger number of levels. None if one of them is unknown.
 pub(crate) fn deepest(mut levels: impl Iterator<Item = Option<usize>>) -> Option<usize> {
     levels.try_fold(0, |deepest, levels| Some(deepest.max(levels?)))
 }
@@ -59,7 +59,7 @@ impl Needs {
             bodies: all.bodies | step.needs().bodies,
             other_methods: all.other_methods | step.needs().other_methods,
             request: all.request | step.needs().request,
-            // Harmless: a side without a bound has none here.
+            // Harmless: without a limit on either side there is none.
             levels: all.levels.zip(step.needs().levels).map(|(one, other)| one.max(other)),
         })
     }

@@ -1,4 +1,4 @@
-//! A step of a flow, the contract of what it does, and the loop that runs steps.
+//! A step of a flow, the trait of its action, and the loop that runs steps.
 
 use std::future::Future;
 use std::pin::pin;
@@ -22,7 +22,7 @@ pub struct Step {
     action: Box<dyn Action>,
     /// The name that the operator gave it, or its key.
     name: Arc<str>,
-    /// That name, or what it is and its path in the flow.
+    /// The configured name, or the kind and the path in the flow.
     label: Arc<str>,
     /// It reads the body, which is therefore in memory before it runs.
     looks: bool,
@@ -30,7 +30,7 @@ pub struct Step {
     is_outer: bool,
     /// True if it uses the message, false if it ends the flow without it, and none where the next step decides.
     uses_message: Option<bool>,
-    /// Of it and the steps inside it.
+    /// The needs of this step and of the steps inside it.
     needs: Needs,
     metrics: Arc<FlowMetrics>,
 }
@@ -38,7 +38,7 @@ pub struct Step {
 /// Steps one after the other. Shared, since several flows may run the same.
 pub type Steps = Arc<[Step]>;
 
-/// What a step does. Each kind of step implements it, in its file in `steps`.
+/// The action of a step. Each kind of step implements it in its file in `steps`.
 pub trait Action: Send + Sync {
     /// Its own needs, without those of the steps inside it.
     fn needs(&self, levels: &Levels<'_>) -> ActionNeeds;
@@ -48,20 +48,20 @@ pub trait Action: Send + Sync {
         Vec::new()
     }
 
-    /// Runs it. The body is in memory if it needs that, unless the message has none.
+    /// Runs the step. The body is in memory if the step needs it, unless the message has none.
     fn run<'a>(&'a self, step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a>;
 
-    /// What others may conclude from its keys.
+    /// The properties of the flow that follow from this step.
     fn shape(&self) -> Shape<'_> {
         Shape::Other
     }
 }
 
-/// What the keys of a step say about the whole flow.
+/// A property of a whole flow that follows from one step.
 pub enum Shape<'a> {
-    /// It sends the message as it is to this upstream, and takes the reply.
+    /// It only forwards the message to this upstream.
     PlainCall(&'a str),
-    /// It answers with the message as it is.
+    /// It only answers with the message.
     PlainRespond,
     /// The steps inside it are those of another flow.
     Sequence,
@@ -74,9 +74,9 @@ pub type StepRun<'a> = Decision<'a, Result<StepsEnd, Fault>>;
 /// The way in which a list of steps ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepsEnd {
-    /// All of them ran.
+    /// All steps ran.
     Through,
-    /// One of them gave the answer.
+    /// One of the steps answered.
     Answered,
 }
 
@@ -104,7 +104,7 @@ impl Step {
             |named: &SlotMeaning| matches!(named, SlotMeaning::Request | SlotMeaning::RequestBody);
         let looks = own.content || any(SlotMeaning::looks_inside);
         let inner = action.inner();
-        // Harmless: steps that say nothing do not decide.
+        // Harmless: steps without a preference do not decide.
         let use_it = |steps: &&Steps| steps.iter().find_map(Step::uses_message).unwrap_or_default();
         let by_inner = || inner.iter().any(use_it).then_some(true);
         let uses_message = if looks { Some(true) } else { own.uses_message.or_else(by_inner) };
@@ -132,7 +132,7 @@ impl Step {
         &self.metrics
     }
 
-    /// Those of it and the steps inside it.
+    /// The needs of this step and of the steps inside it.
     pub(crate) fn needs(&self) -> Needs {
         self.needs
     }
@@ -188,7 +188,7 @@ pub(crate) fn run<'a>(
     }
 }
 
-/// The same, traced or not.
+/// Runs all steps, traced or not.
 pub(crate) fn run_all<'a>(
     steps: &'a [Step],
     run: &'a Run<'a>,
@@ -200,7 +200,7 @@ pub(crate) fn run_all<'a>(
             run.began.set(Some(began));
             let ended = match memory::watch(pin!(one(step, run, state))).await {
                 (ended, false) => ended,
-                // The lack of memory is the cause, whatever the step returned.
+                // Missing memory is the cause, whatever the step returned.
                 (_, true) => Err(no_room()),
             };
             let now = run.ended.take().unwrap_or_else(clock::now);

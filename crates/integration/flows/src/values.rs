@@ -49,7 +49,7 @@ impl Values<'_> {
         value
     }
 
-    /// The sender of a value, as far as it is known.
+    /// The sender of a value, if known.
     fn maker_of(&self, named: &SlotMeaning) -> Option<Maker> {
         let message = &self.state.message;
         match named {
@@ -88,7 +88,7 @@ impl Values<'_> {
         }
     }
 
-    /// A line of the message: one of its own, else of the request while the message is that.
+    /// A header of the message, or of the request if the message is the request.
     fn header(&self, name: &str) -> Value {
         let holding = self.headers().find(|lines| lines.contains(name));
         holding.map_or(Value::Nothing, |lines| joined(lines, name))
@@ -156,7 +156,7 @@ impl Values<'_> {
     }
 }
 
-/// What `$error.detail` says of a fault.
+/// The text of `$error.detail` for a fault.
 pub(crate) fn detail(fault: &Fault) -> &str {
     let told = fault.more.as_ref().and_then(|more| more.errors.first());
     told.map_or(&*fault.cause, |told| told)
@@ -198,8 +198,8 @@ fn by_name<'h>(of: impl IntoIterator<Item = &'h Headers>) -> Vec<(Box<str>, Memb
     members_of(all.into_iter().map(|(name, (_, text))| (name, text)))
 }
 
-/// What stands between the lines of a header in one text. HTTP joins lists with commas (RFC 9110, 5.3), and cookies with semicolons
-/// (RFC 9113, 8.2.3). A comma may be part of a `Set-Cookie`; no line feed can.
+/// The separator between values of a header in one text. HTTP joins lists with commas (RFC 9110, 5.3), and cookies with semicolons
+/// (RFC 9113, 8.2.3). For `Set-Cookie`, whose values may have commas, it is a line feed.
 fn between_lines(name: &str) -> &'static str {
     let is = |known: &str| name.eq_ignore_ascii_case(known);
     if is("cookie") {

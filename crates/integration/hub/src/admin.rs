@@ -12,26 +12,26 @@ use crate::hub_state::SubscriptionUpdate;
 use crate::member::Member;
 use crate::subscription::{Id, Subscription, read};
 
-/// Why something was not done.
+/// Why an action was not carried out.
 #[derive(Debug)]
 pub enum ActionError {
     /// There is no such thing.
     Unknown(&'static str),
     Store(Error),
-    /// The worker has too much to do.
+    /// The worker's queue is full.
     Busy,
 }
 
-/// A part of a list.
+/// A request for one page of a list.
 pub struct Page<'a> {
-    /// What came last in the part before.
+    /// The key of the last entry on the previous page.
     pub after: Option<&'a str>,
 }
 
 /// Entries of one page.
 const PAGE: usize = 100;
 
-/// Dead events that are counted. It takes a while for more.
+/// The limit up to which dead events are counted. Counting more would take too long.
 const COUNTED_MAX: usize = 100_000;
 
 impl From<Error> for ActionError {
@@ -58,7 +58,7 @@ impl Hub {
         Ok(view)
     }
 
-    /// The subscriptions behind one, in the order of their ids.
+    /// The subscriptions after a key, in the order of their ids.
     pub async fn subscriptions(&self, page: Page<'_>) -> Result<Value, ActionError> {
         let (rows, next) = self.page(&self.tables.subscriptions, page).await?;
         let mut subscriptions = Vec::new();
@@ -93,7 +93,7 @@ impl Hub {
         Ok(json!({ "subscriptions": subscriptions, "next": next }))
     }
 
-    /// Removes a subscription without asking the subscriber, who is told.
+    /// Removes a subscription. The subscriber is informed, but not asked.
     pub async fn remove_subscription(&self, id: &str) -> Result<(), ActionError> {
         const UNKNOWN: ActionError = ActionError::Unknown("There is no such subscription.");
         let id = Id::parse(id.as_bytes()).ok_or(UNKNOWN)?;
@@ -102,14 +102,14 @@ impl Hub {
         let version = self.remove_row(id, Expect::Anything, None).await?;
         let is_told = self.state.tell(id, SubscriptionUpdate::Removed(id, version));
         if let Some(subscription) = read::<Subscription>(&row.value) {
-            // Harmless: a worker with too much to do tells nobody, and the subscription is gone all the same.
+            // Harmless: the worker's queue may be full. The subscription is removed anyway.
             let _is_told =
                 self.state.tell(id, SubscriptionUpdate::Denied(id, Box::new(subscription)));
         }
         (is_told || self.nodes.has_company()).then_some(()).ok_or(ActionError::Busy)
     }
 
-    /// One page of a table, and the key that the next begins behind.
+    /// One page of a table, and the key after which the next page begins.
     pub(crate) async fn page(
         &self,
         table: &str,
@@ -125,14 +125,14 @@ impl Hub {
         Ok((found.rows, next))
     }
 
-    /// Says that what is stored cannot be read. It is left as it is.
+    /// Logs that a stored value cannot be read. The value is not changed.
     pub(crate) fn warn_unread(&self, what: &str, key: &[u8]) {
         // Harmless: this is for the log.
         let key = String::from_utf8_lossy(key);
         tracing::warn!(
             hub = self.name(),
             key = &*key,
-            "a {what} in the store cannot be read, as of another version; it is left alone"
+            "a {what} in the store cannot be read: another version wrote it; it is not changed"
         );
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Marks it as queued elsewhere: it waits for a permit, whose release queues it.
+    /// Marks it as waiting for a permit, whose release queues it.
     pub(crate) fn wait(&mut self) {
         self.is_queued = true;
     }
@@ -37,21 +37,21 @@ pub(crate) struct Agenda {
 }
 
 impl Agenda {
-    /// Schedules a check as soon as possible, once however often it is called before the check.
+    /// Schedules a check as soon as possible. Further calls before the check have no effect.
     pub(crate) fn queue(&mut self, id: Id, entry: &mut Entry) {
         if !std::mem::replace(&mut entry.is_queued, true) {
             self.ready.push_back(id);
         }
     }
 
-    /// Schedules a check at a time, unless there is one before.
+    /// Schedules a check at a time, unless an earlier one is scheduled.
     pub(crate) fn set(&mut self, id: Id, entry: &mut Entry, at: Instant) {
         if entry.timer.is_none_or(|timer| at < timer) {
             self.set_anew(id, entry, at);
         }
     }
 
-    /// Schedules a check at a time, instead of any other time.
+    /// Schedules a check at a time, which replaces the time scheduled so far.
     pub(crate) fn set_anew(&mut self, id: Id, entry: &mut Entry, at: Instant) {
         entry.timer = Some(at);
         self.timers.push(Reverse((at, id)));
@@ -71,12 +71,13 @@ impl Agenda {
         &mut self.ready
     }
 
-    /// The first of the later times.
+    /// The earliest of the later times.
     pub(crate) fn first(&self) -> Option<Instant> {
         self.timers.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Takes a subscription whose time has come, with that time. Its entry may have another time since: see [`Agenda::ring`].
+    /// Takes a subscription whose time has come, with that time. Its entry may have another time by now: see
+    /// [`Agenda::ring`].
     pub(crate) fn due(&mut self, now: Instant) -> Option<(Id, Instant)> {
         let Reverse((at, id)) =
             self.timers.peek().copied().filter(|Reverse((at, _))| *at <= now)?;
@@ -161,7 +162,7 @@ mod tests {
         assert!(checked(&mut agenda, &mut entries).is_empty());
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(checked(&mut agenda, &mut entries), [id(1)]);
-        // The other times are still in the heap, and mean nothing.
+        // The other times are still in the heap, and are ignored.
         tokio::time::advance(Duration::from_secs(60)).await;
         assert!(checked(&mut agenda, &mut entries).is_empty());
         assert_eq!(agenda.first(), None);

@@ -9,13 +9,13 @@ use upstream::{AddressRule, CalledUrl};
 /// The URL of a callback, read strictly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Callback {
-    /// As the subscriber wrote it.
+    /// The URL as the subscriber wrote it.
     pub(crate) written: String,
     pub(crate) url: CalledUrl,
 }
 
-/// Names of callbacks that are looked up at once for those who subscribe, and for one of them. Anybody may do that, with names that nobody
-/// answers for.
+/// Name look-ups for subscribers' callbacks that may run at once: in total, and for one subscriber. Anybody may subscribe with names whose
+/// servers do not answer.
 static LOOK_UPS: LookUps = LookUps::new(64, 8);
 
 /// The reason why a URL is not a callback, as a sentence for the client.
@@ -29,7 +29,7 @@ impl Callback {
     }
 }
 
-/// What names the server in a callback's URL, as it was written, and the path and the query. None if it was never read as a callback.
+/// Splits the URL of a callback into its origin, as written, and its target (path and query). None if it is not a valid callback.
 pub(crate) fn split(written: &str) -> Option<(&str, Cow<'_, str>)> {
     let start = written.find("://")? + 3;
     let end = written.get(start..)?.find(['/', '?']).map_or(written.len(), |at| at + start);
@@ -42,14 +42,13 @@ pub(crate) fn split(written: &str) -> Option<(&str, Cow<'_, str>)> {
     Some((server, target))
 }
 
-/// A target with these parameters behind its own.
+/// Appends parameters to the query of a target.
 pub(crate) fn with_parameters(target: &str, parameters: &str) -> String {
     let between = if target.contains('?') { '&' } else { '?' };
     format!("{target}{between}{parameters}")
 }
 
-/// True if a callback may be called as far as its name shows: it leads somewhere, and nowhere that is refused. Its name is looked up for
-/// `asker`.
+/// True if the gateway may call a callback: its name resolves, and none of its addresses is refused. The look-up counts for `asker`.
 pub(crate) async fn is_permitted(
     callback: &Callback,
     asker: &str,

@@ -22,7 +22,8 @@ use crate::places::{OF_ORIGIN_MAX, RequestCounters, RequestPermit, Usage};
 /// The number of origins to which a worker keeps connections. Above it, the least recently used lose theirs.
 const ORIGINS_MAX: usize = 4096;
 
-/// Idle connections kept for each origin: as many as requests under way, or a burst would close some only to open them again.
+/// Idle connections kept for each origin: as many as its concurrent requests. Otherwise a burst would close connections and
+/// open them again.
 const IDLE_MAX: usize = OF_ORIGIN_MAX as usize;
 /// How long an idle connection is kept. Servers close theirs after about a minute.
 const IDLE: Duration = Duration::from_secs(30);
@@ -41,11 +42,11 @@ pub(crate) struct Callbacks {
     origins: RefCell<HashMap<String, Rc<Origin>>>,
     /// The origins by their spelling in callbacks, so that finding one needs no parsing of a URL.
     written: RefCell<HashMap<Box<str>, Rc<Origin>>>,
-    /// All requests under way.
+    /// All requests in progress.
     pub(crate) all: Rc<Usage>,
 }
 
-/// A server with callbacks.
+/// A server of callbacks.
 pub(crate) struct Origin {
     /// `http://host:port`.
     pub(crate) url: Box<str>,
@@ -53,14 +54,14 @@ pub(crate) struct Origin {
     pub(crate) authority: Box<str>,
     upstream: Arc<Upstream>,
     used: Cell<Instant>,
-    /// It answered the last request.
+    /// True if it answered the last request.
     works: Cell<bool>,
-    /// Requests under way to it.
+    /// Requests in progress to it.
     pub(crate) usage: Usage,
 }
 
 impl Callbacks {
-    /// Callbacks that are never called.
+    /// A set of callbacks that is never called.
     #[cfg(test)]
     pub(crate) fn for_tests() -> Callbacks {
         let rule = AddressRule { allow: Vec::new(), public: true };
@@ -81,7 +82,7 @@ impl Callbacks {
         }
     }
 
-    /// The origin of a callback, as that is written. None if it is not a callback.
+    /// The origin of a callback, given the callback's URL as written. None if the URL is not a valid callback.
     pub(crate) fn origin(&self, written: &str) -> Option<Rc<Origin>> {
         let (server, _) = callback::split(written)?;
         if let Some(origin) = self.written.borrow().get(server) {
@@ -124,7 +125,7 @@ impl Callbacks {
         origin
     }
 
-    /// The upstream of an origin, for requests of a subject.
+    /// The counters for a subject's requests to an origin.
     pub(crate) fn counters(&self, origin: Rc<Origin>, subject: Rc<Usage>) -> RequestCounters {
         RequestCounters { all: self.all.clone(), subject, origin }
     }
@@ -162,7 +163,7 @@ impl Callbacks {
                 pending: OF_ORIGIN_MAX,
             },
             idle_max: IDLE_MAX,
-            // Names are looked up whenever a connection is made.
+            // Names are looked up for each new connection.
             dns: Dns::never(),
             writes_at_once: true,
             tls: self.settings.tls.clone(),
@@ -182,8 +183,8 @@ fn make_room(origins: &mut HashMap<String, Rc<Origin>>) {
 }
 
 impl Origin {
-    /// True if it answered the last request. One without requests so far counts as not answering, so that it takes no place from servers
-    /// that work.
+    /// True if it answered the last request. An origin without requests so far counts as not answering, so that it does not take permits
+    /// from servers that work.
     pub(crate) fn works(&self) -> bool {
         self.works.get()
     }

@@ -1,4 +1,5 @@
-//! Subscriptions as their worker keeps them, by the hundred thousand: what many have in common is there once.
+//! The form in which a worker keeps subscriptions in memory. It may have hundreds of thousands, so values that many
+//! of them share are stored once.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
@@ -24,7 +25,7 @@ pub(crate) struct CompactSubscription {
     pub(crate) intent: Option<Box<Intent>>,
 }
 
-/// What subscriptions of one subject to one topic have in common.
+/// Values shared by the subscriptions of one subject to one topic.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) subject: Box<str>,
@@ -34,13 +35,13 @@ pub(crate) struct Common {
     pub(crate) asked: Box<str>,
     base: Box<str>,
     lease_seconds: u64,
-    /// The links that go with each event.
+    /// The `Link` header that is sent with each event.
     pub(crate) links: Box<str>,
-    /// Requests under way to callbacks of the subject.
+    /// Requests in progress to callbacks of the subject.
     pub(crate) usage: Rc<Usage>,
 }
 
-/// All that subscriptions of a worker have in common.
+/// The shared values of a worker's subscriptions.
 #[derive(Default)]
 pub(crate) struct CommonParts {
     known: HashSet<Rc<Common>>,
@@ -48,7 +49,7 @@ pub(crate) struct CommonParts {
     usages: HashMap<Box<str>, Rc<Usage>>,
 }
 
-/// So many are worth a look for those that no subscription has any more, each time their number has doubled.
+/// The number of shared values from which unused ones are removed. They are removed each time the number has doubled.
 const MANY: usize = 1024;
 
 impl CompactSubscription {
@@ -72,14 +73,14 @@ impl CompactSubscription {
         }
     }
 
-    /// True once its lease is over.
+    /// True if its lease has ended.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         self.ends.is_some_and(|ends| ends <= now)
     }
 }
 
 impl Common {
-    /// What tells two apart.
+    /// The fields by which two shared values are compared.
     fn parts(&self) -> (&str, Option<&str>, &str, &str, &str, u64) {
         let Common { subject, plan, topic, asked, base, lease_seconds, .. } = self;
         (subject, plan.as_deref(), topic, asked, base, *lease_seconds)
@@ -101,7 +102,7 @@ impl Hash for Common {
 }
 
 impl CommonParts {
-    /// A subscription, as it is kept.
+    /// Converts a stored subscription to its compact form.
     pub(crate) fn known(
         &mut self,
         subscription: Subscription,
@@ -138,7 +139,7 @@ impl CommonParts {
         common
     }
 
-    /// The requests under way of a subject.
+    /// The counter of a subject's requests in progress.
     fn usage(&mut self, subject: &str) -> Rc<Usage> {
         if let Some(known) = self.usages.get(subject) {
             return known.clone();
@@ -151,7 +152,7 @@ impl CommonParts {
         usage
     }
 
-    /// Forgets who waits for a place of its subject.
+    /// Clears the queues of subscriptions that wait for a permit of their subject.
     pub(crate) fn clear_waiting(&self) {
         self.usages.values().for_each(|usage| usage.clear_waiting());
     }

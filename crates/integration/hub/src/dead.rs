@@ -1,4 +1,4 @@
-//! Events that were given up, and pauses of deliveries, as operators see and change them.
+//! Dead events and the pause of deliveries: operations for operators.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -20,20 +20,21 @@ use crate::subscription::{Dead, Failure, Id, Subscription, dead_key, read};
 /// The bytes of a body that are shown.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// Dead events that are sent again or removed in one change of the store.
+/// The number of dead events that are retried or removed in one change of the store.
 const BATCH: usize = 200;
 
-/// Dead events of a hub that are kept. Whoever subscribes a callback that never works would fill the store otherwise.
+/// The number of dead events that a hub keeps. Without a limit, a subscription with a callback that never works would
+/// fill the store.
 pub(crate) const KEPT_MAX: usize = 100_000;
 
-/// What stands for a value that may be a secret.
+/// Replaces a value that may be secret.
 const MASK: &str = "***";
 
 const NO_DEAD: ActionError = ActionError::Unknown("There is no such dead event.");
 const NO_SUBSCRIPTION: ActionError = ActionError::Unknown("Its subscription is gone.");
 
 impl Hub {
-    /// The dead events behind one, in the order of their ids.
+    /// The dead events after a key, in the order of their ids.
     pub async fn dead(&self, page: Page<'_>) -> Result<Value, ActionError> {
         let (rows, next) = self.page(&self.tables.dead, page).await?;
         let dead = rows.iter().map(|row| {
@@ -54,7 +55,7 @@ impl Hub {
         Ok(json!({ "dead": dead.collect::<Vec<_>>(), "next": next }))
     }
 
-    /// One dead event, with what was sent and why that failed.
+    /// One dead event, with the content that was sent and the reason for the failure.
     pub async fn dead_view(&self, key: &str) -> Result<Value, ActionError> {
         let (_, dead) = self.dead_event(key).await?;
         let row = match Id::parse(dead.subscription.as_bytes()) {
@@ -88,7 +89,7 @@ impl Hub {
                 show(&event, is_signed, view);
             }
             None => {
-                // The topic keeps it no longer.
+                // The topic's retention has removed it.
                 view.insert("expired".to_owned(), true.into());
             }
         }
@@ -109,7 +110,7 @@ impl Hub {
         }
     }
 
-    /// Sends a dead event again, with all its tries.
+    /// Sends a dead event again, with a new series of attempts.
     pub async fn retry_dead(&self, key: &str) -> Result<(), ActionError> {
         let (version, dead) = self.dead_event(key).await?;
         if !self.has_subscription(&dead).await? {
@@ -123,7 +124,8 @@ impl Hub {
         }
     }
 
-    /// Sends all dead events again whose subscriptions are there, and says how many. What dies meanwhile may be among them or not.
+    /// Sends all dead events again whose subscriptions still exist, and returns their number. Events that become dead meanwhile
+    /// may be included.
     pub async fn retry_all_dead(&self) -> Result<Value, ActionError> {
         let (mut retried, mut left, mut rows) = (0, 0, self.dead_rows());
         while let Some(some) = rows.next().await? {
@@ -143,7 +145,7 @@ impl Hub {
                 };
                 match self.store.change(changes.into(), None).await {
                     Ok(_) => retried += 1,
-                    // Somebody else was first.
+                    // Another request changed it first.
                     Err(Error::Conflict { .. }) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -157,7 +159,8 @@ impl Hub {
         Ok(self.store.get(&self.tables.subscriptions, &id.key()).await?.is_some())
     }
 
-    /// The changes that send a dead event again, in one, so that of two that ask at once only one has it sent.
+    /// The changes that send a dead event again. They are one write, so that only one of two concurrent requests
+    /// succeeds.
     fn again(&self, key: &str, version: u64, dead: &Dead) -> Option<[Change; 2]> {
         let id = Id::parse(dead.subscription.as_bytes())?;
         let forget = Change { expect: Expect::Version(version), ..self.dead_change(key, None) };
@@ -172,13 +175,13 @@ impl Hub {
         Ok(())
     }
 
-    /// Removes all dead events, and says how many.
+    /// Removes all dead events, and returns their number.
     pub async fn remove_all_dead(&self) -> Result<Value, ActionError> {
         let removed = rows::remove_all(&*self.store, &self.tables.dead, &[]).await?;
         Ok(json!({ "removed": removed }))
     }
 
-    /// Removes the oldest dead events where there are more than `max`.
+    /// Removes the oldest dead events above `max`.
     pub(crate) async fn sweep_dead(&self, max: usize) -> Result<(), ActionError> {
         if rows::count(&*self.store, &self.tables.dead, max.saturating_add(1)).await? <= max {
             return Ok(());
@@ -190,7 +193,7 @@ impl Hub {
         }
         all.sort_unstable();
         let excess = all.len().saturating_sub(max);
-        // Harmless: what is cut stays, and the log tells of the rest.
+        // Harmless: what is cut stays, and the log reports the others.
         all.truncate(excess);
         for some in all.chunks(BATCH) {
             let change = |(_, key): &(u64, Bytes)| rows::removal(&self.tables.dead, key);
@@ -215,12 +218,13 @@ impl Hub {
         row.and_then(|row| Some((row.version, read(&row.value)?))).ok_or(NO_DEAD)
     }
 
-    /// The switch by which operators pause the deliveries.
+    /// The setting by which operators pause deliveries.
     pub(crate) fn switch(&self) -> Switch<'_> {
         Switch { store: &*self.store, table: &self.tables.news }
     }
 
-    /// Lets no delivery begin, on any node, until they are resumed. Those under way go on, and so do questions to callbacks.
+    /// Stops new deliveries on all nodes until they are resumed. Deliveries in progress continue, and callbacks are still
+    /// asked to confirm.
     pub async fn pause(&self) -> Result<(), ActionError> {
         Ok(self.switch().set(true).await?)
     }
@@ -230,7 +234,7 @@ impl Hub {
     }
 }
 
-/// Adds what was sent of an event.
+/// Adds the content of an event as it was sent.
 fn show(event: &Event, is_signed: bool, view: &mut Map<String, Value>) {
     let text = |bytes: &[u8]| Value::from(text_of_line(bytes));
     let mut headers = Map::new();
@@ -255,17 +259,17 @@ fn show(event: &Event, is_signed: bool, view: &mut Map<String, Value>) {
     };
 }
 
-/// The beginning of a body as text, if all of the body is text: a character that is cut in two is left out.
+/// The beginning of a body as text, if all of the body is text. An incomplete last character is left out.
 fn text_of<'b>(shown: &'b [u8], all: &'b [u8]) -> Option<&'b str> {
     std::str::from_utf8(all).ok()?;
     match std::str::from_utf8(shown) {
         Ok(text) => Some(text),
-        // Harmless: the bytes were found to be text.
+        // Harmless: all of the body was found to be text.
         Err(cut) => std::str::from_utf8(shown.get(..cut.valid_up_to())?).ok(),
     }
 }
 
-/// The tries of a dead event. Of one whose tries were not remembered there is the last.
+/// The failed attempts of a dead event. If they were not recorded, only the last one is known.
 fn attempts(dead: &Dead) -> Vec<Value> {
     let view = |failure: &Failure| {
         let time = (failure.at > 0).then(|| rfc3339(Duration::from_millis(failure.at)));
@@ -278,7 +282,7 @@ fn attempts(dead: &Dead) -> Vec<Value> {
     }
 }
 
-/// A callback with its parameters' values masked: what tells subscribers apart there is what only they should know.
+/// A callback with the values of its query masked. They may be secrets of the subscriber.
 fn masked(callback: &str) -> String {
     let Some((path, query)) = callback.split_once('?') else { return callback.to_owned() };
     let pairs = query.split('&').map(|pair| match pair.split_once('=') {

@@ -1,8 +1,8 @@
 //! The deliveries of one worker: which subscription gets which event when.
 //!
-//! One task has all of the worker's subscriptions to a hub. It runs a bounded number of futures for reads, requests and writes. After a
-//! crash, only work is repeated that was started and not recorded: the next event of a subscription starts once the end of the one
-//! before is stored.
+//! One task has all of the worker's subscriptions to a hub. It runs a bounded number of futures for reads, requests and writes. The
+//! next event of a subscription starts once the end of the previous one is stored. So after a crash only work is repeated that was
+//! started and not recorded.
 //!
 //! Four parts have one responsibility each: [`Ownership`] which subscriptions are the worker's, [`Agenda`] when each is checked,
 //! [`Sending`] the jobs in progress, and [`UnwrittenChanges`] what has to be stored. The rest is here and in the files named after what
@@ -87,7 +87,7 @@ pub(crate) struct Deliveries {
     news: Rc<ReadyFeeds>,
     pub(crate) gone: HashMap<Id, u64>,
     pub(crate) failures: Failures,
-    /// An operator has paused the deliveries. Also true until it is known that none has.
+    /// True if an operator has paused the deliveries, and until it is known that nobody has.
     pub(crate) is_paused: bool,
     pub(crate) is_ending: bool,
     /// The time of the last count of dead events.

@@ -102,8 +102,8 @@ impl Job {
             }
         }
         let store = &self.hub.store;
-        // A delivery that one window refuses must not count in the others. Between the check and the count another delivery may
-        // arrive; then a dropped one is counted.
+        // A delivery that one window refuses must not count in the others. Another delivery may be counted between the check
+        // and the count; then the delivery that is dropped counts too.
         if counters.len() > 1 {
             for (counter, by, limit, per) in &counters {
                 let used = store.add(counter, 0, *limit, *per).await?.total;

@@ -19,30 +19,31 @@ use crate::socket::{self, Format};
 use crate::stream::EventStream;
 use crate::{send, subscribe};
 
-/// A hub at the end of a route.
+/// A hub as a destination.
 pub struct HubEnd {
     pub hub: Arc<Hub>,
-    /// The route's path ends with `/**`: what is below it is the hub's. Otherwise it is one path of the hub.
+    /// True if the route's path ends with `/**`: the hub then serves all paths below it. Otherwise the route has one
+    /// path of the hub.
     pub is_open: bool,
 }
 
-/// What a request asks of the hub, by its path.
+/// The operation that a request selects by its path.
 enum Asks<'a> {
     Subscribe,
     Publish,
-    /// A topic, by its name as it stands in the path, or by the parameter `topic`.
+    /// Read a topic. Its name is in the path, or in the parameter `topic`.
     Read(Option<&'a [u8]>),
 }
 
-/// The longest time that a long poll waits.
+/// The longest wait of a long poll.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// The events of a long poll that names no number.
+/// The number of events in a long poll without `limit`.
 const EVENTS_USUAL: usize = 100;
-/// The most that it may name.
+/// The largest `limit`.
 const EVENTS_MAX: usize = 1000;
-/// Bytes after which a long poll gives no further event.
+/// The size at which a long poll returns no further event.
 const EVENTS_BYTES: usize = 1 << 20;
-/// What stands around an event's body in JSON, with some escapes.
+/// The estimated size of an event in JSON without its body, including some escapes.
 const EVENT_BYTES_USUAL: usize = 128;
 
 impl Answerer for HubEnd {
@@ -90,7 +91,7 @@ impl HubEnd {
         }
     }
 
-    /// The topic that is read: by its name in the path, or in the parameter `topic`, which takes every name.
+    /// The topic to read. Its name is in the path, or in the parameter `topic`, which can contain any name.
     fn topic_read(&self, name: Option<&[u8]>, head: &RequestHead) -> Result<&Topic, Fault> {
         let query = head.query().unwrap_or(b"");
         let name = match name {
@@ -101,7 +102,7 @@ impl HubEnd {
         self.hub.topic(&name).ok_or_else(subscribe::unknown_topic)
     }
 
-    /// The path of the hub itself, and what is asked of it.
+    /// Splits a path into the path of the hub and the operation.
     fn asks<'p>(&self, path: &'p [u8], rest: usize) -> Option<(&'p [u8], Asks<'p>)> {
         let (prefix, below) = if self.is_open {
             path.split_at_checked(rest)?
@@ -122,7 +123,7 @@ impl HubEnd {
         Some((prefix, asks))
     }
 
-    /// Where the hub's own path ends in the path of a route that has but one.
+    /// The length of the hub's own path, if the route has only one path.
     fn prefix_of_one(&self, path: &[u8]) -> usize {
         let publish = self.hub.settings.publish.iter().map(|path| path.as_bytes());
         let mut ends = publish.chain([&b"/topics"[..]]);
@@ -133,7 +134,7 @@ impl HubEnd {
         path.windows(BEFORE.len()).position(|part| part == BEFORE).unwrap_or(path.len())
     }
 
-    /// The URL of the hub itself: as it is configured, or else as the client sees it.
+    /// The URL of the hub: the configured one, or the one that the client used.
     fn base(&self, ex: &Exchange, head: &RequestHead, prefix: &[u8]) -> String {
         if let Some(url) = &self.hub.settings.url {
             return url.to_string();
@@ -177,7 +178,7 @@ impl HubEnd {
             Some(b"body") => Format::Body,
             Some(_) => return Err(subscribe::wrong("`format` is neither `json` nor `body`.")),
         };
-        // An empty id is none: it is what a client has before its first event (WHATWG HTML, 9.2.4).
+        // A client sends an empty id before its first event (WHATWG HTML, 9.2.4).
         let had = head.headers.get("last-event-id").filter(|id| is_stream && !id.is_empty());
         let from = From::of(had.map(<[u8]>::to_vec).or(once(query, "after")?).as_deref())?;
         let wait = once(query, "wait")?.map(|text| wait(&text)).transpose()?;
@@ -202,7 +203,7 @@ impl HubEnd {
     }
 }
 
-/// A long poll: what is there, or the first that comes within `wait`.
+/// A long poll returns the available events, or the first one that arrives within `wait`.
 async fn poll(mut reader: Reader, wait: Duration, limit: usize) -> Result<Reply, Fault> {
     let most = ReadBounds { events: limit, bytes: EVENTS_BYTES };
     let read = match reader.read(most).await {
@@ -217,8 +218,8 @@ async fn poll(mut reader: Reader, wait: Duration, limit: usize) -> Result<Reply,
     }
 }
 
-/// The reply to a long poll. A reader that catches up asks for a thousand events again and again, so they are written as text at
-/// once, without a tree.
+/// Writes the reply to a long poll. A reader that catches up requests a thousand events each time, so they are written directly,
+/// without a tree of JSON values.
 fn polled(events: &[Rc<Event>], next: u64) -> Vec<u8> {
     let bytes = events.iter().map(|event| event.body.len() + EVENT_BYTES_USUAL).sum();
     let mut out = Vec::with_capacity(bytes);
@@ -244,12 +245,12 @@ fn stream(body: Body) -> Reply {
     let mut reply = Reply::new(200, body);
     reply.head.headers.add_known("Content-Type", b"text/event-stream");
     reply.head.headers.add_known("Cache-Control", b"no-store");
-    // nginx would gather the head and the first events before it sends any.
+    // Without this, nginx buffers the head and the first events.
     reply.head.headers.add_known("X-Accel-Buffering", b"no");
     reply
 }
 
-/// A reply of JSON, which no cache keeps.
+/// A JSON reply that must not be cached.
 pub(crate) fn json_reply(status: u16, json: &Value) -> Reply {
     bytes_of_json(status, json.to_string().into_bytes())
 }
@@ -281,7 +282,7 @@ fn accepts_events(head: &RequestHead) -> bool {
     })
 }
 
-/// `q=0` says that a kind is not taken (RFC 9110, 12.4.2).
+/// `q=0` means that a media type is not acceptable (RFC 9110, 12.4.2).
 fn is_weight_of_zero(parameter: &[u8]) -> bool {
     let weight = parameter.split_at_checked(2).filter(|(name, _)| name.eq_ignore_ascii_case(b"q="));
     weight.is_some_and(|(_, weight)| {
@@ -289,7 +290,8 @@ fn is_weight_of_zero(parameter: &[u8]) -> bool {
     })
 }
 
-/// The parameter of a query with a name. Two could be read differently by a policy and by the hub.
+/// The query parameter of this name. A repeated one is refused, since a policy and the hub could use different
+/// values.
 fn once(query: &[u8], name: &str) -> Result<Option<Vec<u8>>, Fault> {
     let mut found = parameters(query, name.as_bytes());
     match (found.next(), found.next()) {
@@ -298,13 +300,13 @@ fn once(query: &[u8], name: &str) -> Result<Option<Vec<u8>>, Fault> {
     }
 }
 
-/// The first parameter of a query with a name.
+/// The first query parameter of this name.
 pub(crate) fn parameter(query: &[u8], name: &[u8]) -> Option<Vec<u8>> {
     parameters(query, name).next()
 }
 
 fn parameters(query: &[u8], name: &[u8]) -> impl Iterator<Item = Vec<u8>> {
-    // Harmless: the others have other names.
+    // Harmless: the other parameters have other names.
     query.split(|byte| *byte == b'&').filter_map(move |pair| {
         let at = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
         let (found, value) = pair.split_at_checked(at)?;
@@ -313,7 +315,7 @@ fn parameters(query: &[u8], name: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
-/// `30s`, `500ms` or `1m`, or seconds without a unit.
+/// Parses a wait such as `30s`, `500ms` or `1m`. A number without a unit is in seconds.
 fn wait(text: &[u8]) -> Result<Duration, Fault> {
     let millis = || {
         let text = std::str::from_utf8(text).ok()?;
@@ -335,7 +337,7 @@ fn limit(text: &[u8]) -> Result<usize, Fault> {
     // Harmless: an invalid number is refused.
     let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<usize>().ok());
     let number = number.filter(|number| *number > 0);
-    let number = number.ok_or_else(|| subscribe::wrong("`limit` must be a number above 0."))?;
+    let number = number.ok_or_else(|| subscribe::wrong("`limit` must be a positive number."))?;
     Ok(number.min(EVENTS_MAX))
 }
 

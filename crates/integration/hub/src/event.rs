@@ -1,4 +1,4 @@
-//! Events: their form in the log, and their forms for readers.
+//! Events: their encoding in the log and for readers.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -20,28 +20,28 @@ pub(crate) struct Event {
     pub(crate) id: u64,
     /// When it was published, since the Unix epoch.
     pub(crate) time: Duration,
-    /// What the publisher says of the body.
+    /// The publisher's description of the body.
     pub(crate) said: Representation,
     pub(crate) body: Bytes,
     forms: Forms,
 }
 
-/// The forms in which several readers got an event, each written once.
+/// The encodings of an event that several readers get. Each is written once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Forms {
     sse: OnceCell<Bytes>,
     json: OnceCell<Bytes>,
 }
 
-/// The first byte of a record: the version of its form. The first has a content type alone.
+/// The first byte of a record is its version. Version 1 has only the content type and the body.
 const VERSION: u8 = 1;
-/// The second has further lines between the content type and the body.
+/// Version 2 has more header lines between the content type and the body.
 const VERSION_WITH_LINES: u8 = 2;
 
 /// The content type of an event that was published without one (RFC 9110, 8.3).
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
-/// The record of an event: the version, the content type, the other lines if there are some, the body. What stands before the body is
+/// Encodes an event as a record: the version, the content type, the other lines in version 2, the body. Each part before the body is
 /// preceded by its length in two bytes.
 pub fn record(said: &Representation, body: &[u8]) -> Option<Bytes> {
     let Representation { content_type, lines } = said;
@@ -61,7 +61,7 @@ pub fn record(said: &Representation, body: &[u8]) -> Option<Bytes> {
     Some(record.into())
 }
 
-/// What a record says of its body, and the body; none for a record of another form.
+/// Splits a record into the representation and the body. None for a record of an unknown version.
 pub fn parts(record: &Bytes) -> Option<(Representation, Bytes)> {
     let (version, _) = record.split_first()?;
     let mut rest = record.slice(1..);
@@ -87,24 +87,24 @@ fn part(rest: &mut Bytes) -> Option<Bytes> {
 }
 
 impl Event {
-    /// None for a record of another form.
+    /// Decodes a record. None for a record of an unknown version.
     pub(crate) fn of(record: &Record) -> Option<Event> {
         let (said, body) = parts(&record.bytes)?;
         let forms = Forms::default();
         Some(Event { id: record.position, time: record.time, said, body, forms })
     }
 
-    /// Appends it as long polls and WebSockets give it.
+    /// Appends the event in the format of long polls and WebSockets.
     pub(crate) fn add_json(self: &Rc<Event>, out: &mut Vec<u8>) {
         self.add(&self.forms.json, Event::write_json, out);
     }
 
-    /// The same as an event stream gives it.
+    /// Appends the event in the format of event streams.
     pub(crate) fn add_sse(self: &Rc<Event>, out: &mut Vec<u8>) {
         self.add(&self.forms.sse, Event::write_sse, out);
     }
 
-    /// Appends a form. Where others hold the event too, it is written once for all of them.
+    /// Appends an encoding. If others also hold the event, the encoding is written once and shared.
     fn add(
         self: &Rc<Event>,
         form: &OnceCell<Bytes>,
@@ -127,7 +127,7 @@ impl Event {
         std::str::from_utf8(&self.body).ok()
     }
 
-    /// A JSON object.
+    /// Writes the event as a JSON object.
     fn write_json(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"id\":\"");
         number(self.id, 1, out);
@@ -154,7 +154,7 @@ impl Event {
         out.push(b'}');
     }
 
-    /// The lines beside the content type, as an object, if there are some. Of a name that comes again all values are in one, as in HTTP.
+    /// Writes the lines after the content type, if any, as an object. Repeated names are combined into one value, as in HTTP.
     fn write_lines(&self, out: &mut Vec<u8>) {
         if self.said.lines().next().is_none() {
             return;
@@ -171,7 +171,7 @@ impl Event {
         let _written = serde_json::to_writer(out, &lines);
     }
 
-    /// An event of an event stream (WHATWG HTML, 9.2.5).
+    /// Writes the event in the format of event streams (WHATWG HTML, 9.2.5).
     fn write_sse(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"id: ");
         number(self.id, 1, out);
@@ -186,7 +186,7 @@ impl Event {
         out.push(b'\n');
     }
 
-    /// True if a WebSocket carries the body as text.
+    /// True if a WebSocket sends the body as a text message.
     pub(crate) fn is_text(&self) -> bool {
         self.text().is_some()
     }
@@ -198,7 +198,7 @@ fn data(line: &str, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// The lines of a text; CR LF, LF and CR end one.
+/// The lines of a text. CR LF, LF and CR end a line.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
@@ -213,7 +213,7 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A time as RFC 3339 has it, with milliseconds, in UTC.
+/// Formats a time as in RFC 3339, with milliseconds, in UTC.
 pub fn rfc3339(time: Duration) -> String {
     let mut text = Vec::new();
     write_rfc3339(time, &mut text);
@@ -227,7 +227,7 @@ fn write_rfc3339(time: Duration, out: &mut Vec<u8>) {
     let second = time.as_secs() % 86_400;
     let date = [(year, 4, b'-'), (month, 2, b'-'), (day, 2, b'T')];
     for (part, width, behind) in date {
-        // No time is before the epoch.
+        // The times of events are never before the epoch.
         number(u64::try_from(part).unwrap_or(0), width, out);
         out.push(behind);
     }
@@ -239,7 +239,7 @@ fn write_rfc3339(time: Duration, out: &mut Vec<u8>) {
     out.push(b'Z');
 }
 
-/// Appends a number, with zeros in front up to a width.
+/// Appends a number with leading zeros.
 fn number(mut value: u64, width: usize, out: &mut Vec<u8>) {
     let mut digits = [b'0'; 20];
     let mut count = 0;
@@ -254,7 +254,7 @@ fn number(mut value: u64, width: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(digits.get(digits.len() - count..).unwrap_or_default());
 }
 
-/// A part of a line as a text. What is not UTF-8 is ISO-8859-1, as it once was in HTTP (RFC 9110, 5.5), so that each byte is there.
+/// Decodes a part of a header line. Bytes that are not UTF-8 are read as ISO-8859-1 (RFC 9110, 5.5), so that none is lost.
 pub(crate) fn text_of_line(part: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(part) {
         Ok(text) => Cow::Borrowed(text),
@@ -262,7 +262,7 @@ pub(crate) fn text_of_line(part: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Appends a text as a string of JSON.
+/// Appends a text as a JSON string.
 fn string(text: &str, out: &mut Vec<u8>) {
     // Harmless: writing to a vector never fails.
     let _written = serde_json::to_writer(out, text);
@@ -370,7 +370,7 @@ mod tests {
         let (mut sse, mut json) = (Vec::new(), Vec::new());
         alone.add_sse(&mut sse);
         alone.add_json(&mut json);
-        assert_eq!(alone.forms, Forms::default(), "nothing is kept for one reader");
+        assert_eq!(alone.forms, Forms::default(), "an event with one reader keeps no encoding");
         let (one, other) = (alone.clone(), alone);
         for (number, event) in [one, other].iter().enumerate() {
             let (mut second_sse, mut second_json) = (Vec::new(), Vec::new());

@@ -1,18 +1,20 @@
-//! Why the tries of events that are not delivered yet have failed: what an operator wants to see of one that is dead.
+//! The causes of failed attempts for events that are not delivered yet. An operator sees them if the event becomes
+//! dead.
 //!
-//! It is in memory alone. A write for each failed try would cost more than the try.
+//! They are only in memory. Storing each failed attempt would cost more than the attempt.
 
 use std::collections::HashMap;
 
 use crate::subscription::{Failure, Id};
 
-/// Events of a worker whose failures are remembered. Of more, only the last failure of each is known.
+/// The number of events whose failures are recorded on a worker. Above it, only the last failure of an event is
+/// known.
 const EVENTS_MAX: usize = 4096;
 
-/// Failures that are remembered of one event: the newest.
+/// The number of failures recorded for one event: the newest.
 const OF_EVENT_MAX: usize = 16;
 
-/// The bytes of a cause.
+/// The longest cause.
 const CAUSE_BYTES_MAX: usize = 256;
 
 /// The failures of a worker's events.
@@ -20,7 +22,7 @@ const CAUSE_BYTES_MAX: usize = 256;
 pub(crate) struct Failures(HashMap<(Id, u64), Vec<Failure>>);
 
 impl Failures {
-    /// Notes that a try has failed.
+    /// Records a failed attempt.
     pub(crate) fn note(&mut self, id: Id, event: u64, failure: Failure) {
         if self.0.len() >= EVENTS_MAX && !self.0.contains_key(&(id, event)) {
             return;
@@ -32,7 +34,7 @@ impl Failures {
         failures.push(failure);
     }
 
-    /// Forgets an event, and gives what was known of it.
+    /// Removes an event and returns its failures.
     pub(crate) fn take(&mut self, id: Id, event: u64) -> Vec<Failure> {
         if self.0.is_empty() {
             Vec::new()
@@ -42,7 +44,7 @@ impl Failures {
         }
     }
 
-    /// Forgets a subscription.
+    /// Removes a subscription's events.
     pub(crate) fn forget(&mut self, id: Id, events: impl Iterator<Item = u64>) {
         for event in events {
             self.0.remove(&(id, event));

@@ -1,4 +1,4 @@
-//! A worker's view of a topic: its newest events, and one wake-up for everybody on the worker who waits for the next.
+//! A worker's view of a topic: its newest events, and one wake-up for all its readers on the worker.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -13,34 +13,34 @@ use tokio::task::JoinHandle;
 
 use crate::event::Event;
 
-/// Events that are kept for those who are nearly there.
+/// The number of events kept in memory, for readers that are almost up to date.
 const EVENTS_MAX: usize = 1024;
-/// And the bytes of their bodies. The forms in which readers get them are beside that, once each.
+/// The limit of their bodies in bytes. The encodings for readers are not included; each exists once.
 const BYTES_MAX: usize = 4 << 20;
 
-/// So many feeds are worth a look for those that nobody holds any more, each time their number has doubled.
+/// The number of feeds from which unused ones are removed. They are removed each time the number has doubled.
 const MANY: usize = 64;
 
-/// The pause after a store did not answer.
+/// The pause after a failed read of the store.
 const AWAY: Duration = Duration::from_millis(500);
 
-/// One topic, as all readers of a worker share it.
+/// One topic, shared by all its readers on a worker.
 pub(crate) struct Feed {
     store: Arc<dyn Store>,
     log: Arc<str>,
     /// The id of the newest event, once it is known.
     newest: Cell<u64>,
-    /// Every event behind this one is among `recent`.
+    /// All events after this one are in `recent`.
     floor: Cell<u64>,
     recent: RefCell<VecDeque<Rc<Event>>>,
     recent_bytes: Cell<usize>,
     news: Arc<Notify>,
-    /// Those who hear of news of many feeds in one place, with what they call this one.
+    /// Those that wait for several feeds, each with its number for this one.
     listeners: RefCell<Vec<(Weak<ReadyFeeds>, usize)>>,
     following: Cell<Option<JoinHandle<()>>>,
 }
 
-/// Which of many feeds have news, for one who waits for them all.
+/// The feeds with new events, for a task that waits for several feeds.
 #[derive(Default)]
 pub(crate) struct ReadyFeeds {
     queue: RefCell<VecDeque<usize>>,
@@ -49,11 +49,11 @@ pub(crate) struct ReadyFeeds {
     waker: RefCell<Option<Waker>>,
 }
 
-/// The most that one read gives.
+/// The limits of one read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadBounds {
     pub(crate) events: usize,
-    /// Of all but the first.
+    /// The limit for all events but the first.
     pub(crate) bytes: usize,
 }
 
@@ -61,12 +61,12 @@ impl ReadBounds {
     pub(crate) const ONE: ReadBounds = ReadBounds { events: 1, bytes: 1 << 20 };
 }
 
-/// What memory says of the next event.
+/// The next event, as far as it is in memory.
 pub(crate) enum NextEvent {
     Event(Rc<Event>),
     /// There is none yet.
     Nothing,
-    /// It is in the log alone.
+    /// It is only in the log.
     Behind,
 }
 
@@ -115,15 +115,15 @@ impl Feed {
         self.newest.get()
     }
 
-    /// Wakes everybody who waits once there is news.
+    /// Wakes all waiting readers when there are new events.
     pub(crate) fn news(&self) -> Arc<Notify> {
         self.news.clone()
     }
 
-    /// From now on, news of this feed are heard under a number.
+    /// Registers this feed with `ready` under a number.
     pub(crate) fn listen(&self, ready: &Rc<ReadyFeeds>, number: usize) {
         let mut listeners = self.listeners.borrow_mut();
-        // One, mostly, of each of ten thousand feeds.
+        // Usually one: ten thousand feeds should not each reserve more.
         listeners.reserve_exact(1);
         listeners.push((Rc::downgrade(ready), number));
     }
@@ -135,7 +135,7 @@ impl Feed {
             .retain(|(ready, number)| ready.upgrade().map(|ready| ready.hear(*number)).is_some());
     }
 
-    /// The first event behind `after`, if it is in memory.
+    /// The first event after `after`, if it is in memory.
     pub(crate) fn peek(&self, after: u64) -> NextEvent {
         if after < self.floor.get() || self.floor.get() == u64::MAX {
             return NextEvent::Behind;
@@ -145,8 +145,8 @@ impl Feed {
         recent.get(at).map_or(NextEvent::Nothing, |event| NextEvent::Event(event.clone()))
     }
 
-    /// Events behind `after`: from memory if they are there, else from the log. Empty if there are none yet. The first comes however
-    /// large it is.
+    /// Returns the events after `after`, from memory or from the log. Empty if there are none yet. The first event is returned
+    /// whatever its size.
     pub(crate) async fn read(&self, after: u64, most: ReadBounds) -> Result<Vec<Rc<Event>>, Error> {
         if after >= self.floor.get() {
             let recent = self.recent.borrow();
@@ -163,7 +163,7 @@ impl Feed {
         self.read_log(after, most).await
     }
 
-    /// The same from the log, which has what this worker has not heard of yet.
+    /// Reads from the log, which may have events that this worker does not know yet.
     pub(crate) async fn read_log(
         &self,
         after: u64,
@@ -171,11 +171,11 @@ impl Feed {
     ) -> Result<Vec<Rc<Event>>, Error> {
         let read = ReadQuery { after, records_max: most.events, bytes_max: most.bytes };
         let records = self.store.read(&self.log, read).await?.records;
-        // Harmless: what cannot be read is logged where it comes in.
+        // Harmless: `catch_up` logs records that cannot be read.
         Ok(records.iter().filter_map(Event::of).map(Rc::new).collect())
     }
 
-    /// Reads what is new into memory, and wakes whoever waits for it.
+    /// Reads new events into memory, and wakes those that wait for them.
     async fn catch_up(&self) -> Result<(), Error> {
         if self.floor.get() == u64::MAX {
             let newest = self.store.span(&self.log).await?.newest;
@@ -187,7 +187,7 @@ impl Feed {
             let read = self.store.read(&self.log, ReadQuery::after(self.newest.get())).await;
             let read = match read {
                 Err(Error::Trimmed { oldest }) => {
-                    // Nobody can have what was trimmed before it was read.
+                    // Events that were trimmed before they were read are lost to all readers.
                     self.skip_to(oldest.saturating_sub(1));
                     continue;
                 }
@@ -202,7 +202,7 @@ impl Feed {
                     None => tracing::warn!(
                         log = &*self.log,
                         event = record.position,
-                        "an event in the store cannot be read, as of another version; nobody gets it"
+                        "an event in the store cannot be read: another version wrote it; no reader gets it"
                     ),
                 }
             }
@@ -246,7 +246,7 @@ impl ReadyFeeds {
         }
     }
 
-    /// Ready with a feed that has news.
+    /// Ready with a feed that has new events.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<usize> {
         if let Some(number) = self.queue.borrow_mut().pop_front() {
             if let Some(word) = self.queued.borrow_mut().get_mut(number / 64) {
@@ -270,12 +270,12 @@ impl Drop for Feed {
     }
 }
 
-/// Follows the log for as long as somebody holds the feed.
+/// Follows the log while the feed is in use.
 async fn follow(feed: Weak<Feed>, mut watch: Watch) {
     let mut is_away = false;
     loop {
         let Some(held) = feed.upgrade() else { return };
-        // Boxed: between two pieces of news the task is small.
+        // Boxed, so that the task is small while it waits.
         let caught_up = Box::pin(held.catch_up()).await;
         let log = held.log.clone();
         drop(held);

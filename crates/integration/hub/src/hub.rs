@@ -27,7 +27,7 @@ use crate::subscription::{Id, Subscription, read};
 pub struct Hub {
     pub(crate) settings: HubSettings,
     pub(crate) topics: Box<[Topic]>,
-    /// The place of each topic, by its name: there may be ten thousand.
+    /// The index of each topic by its name. There may be ten thousand topics.
     places: HashMap<Box<[u8]>, usize>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) state: Arc<HubState>,
@@ -43,7 +43,7 @@ pub struct Hub {
 /// One topic of a hub.
 pub(crate) struct Topic {
     pub(crate) name: Box<str>,
-    /// Scopes of which a client needs one; anybody may where there are none.
+    /// A client needs one of these scopes. Without any, all clients have access.
     scopes: Box<[Box<str>]>,
     /// The log of its events.
     pub(crate) log: Arc<str>,
@@ -55,9 +55,10 @@ pub(crate) struct Tables {
     pub(crate) subscriptions: Arc<str>,
     /// Positions of subscriptions: a row for each group.
     pub(crate) cursors: Arc<str>,
-    /// Events that were given up.
+    /// Dead events.
     pub(crate) dead: Arc<str>,
-    /// Changes for the node that owns a subscription. The key is the subscription's id, or that of a dead event to send again.
+    /// Changes for the node that owns a subscription. The key is the id of the subscription, or the key of a dead event to
+    /// send again.
     pub(crate) news: Arc<str>,
 }
 
@@ -68,7 +69,7 @@ pub struct Parts<'a> {
     pub nodes: Arc<Nodes>,
     /// The state that is kept when the settings change.
     pub state: Arc<HubState>,
-    /// For callbacks by https.
+    /// The TLS settings for callbacks with `https`.
     pub tls: tls::Client,
     pub connections: Arc<UpstreamMetrics>,
     /// Returns the metrics of a topic.
@@ -87,7 +88,7 @@ impl Topic {
     }
 }
 
-/// Rows that are read at once.
+/// The number of rows read at once.
 const ROWS_MAX: usize = 1000;
 
 /// A stored subscription, with its version and its position.
@@ -127,7 +128,7 @@ impl Hub {
         }
     }
 
-    /// True if these are its settings.
+    /// True if the hub has these settings.
     pub fn is_of(&self, settings: &HubSettings) -> bool {
         self.settings == *settings
     }
@@ -168,7 +169,7 @@ impl Hub {
         match values {
             [] => Err(Fault::new(Kind::CredentialMissing, format!("no {header}"))),
             [value] if key.accepts(value, body) => Ok(()),
-            _ => Err(Fault::new(Kind::Unauthenticated, format!("{header} does not fit"))),
+            _ => Err(Fault::new(Kind::Unauthenticated, format!("{header} does not match"))),
         }
     }
 
@@ -192,7 +193,8 @@ impl Hub {
         Ok(*positions.end())
     }
 
-    /// Removes a subscription if its version is the expected one. Its position is removed with the next write of its group.
+    /// Removes a subscription if it still has the expected version. Its position is removed with the next write of its
+    /// group.
     pub(crate) async fn remove_row(
         &self,
         id: Id,
@@ -219,7 +221,7 @@ impl Hub {
         self.nodes.standing().guard
     }
 
-    /// The write that makes the owner of a subscription read its row, if another node may be the owner.
+    /// The write that makes the owner of a subscription read its row, if another node may own it.
     pub(crate) fn news_of(&self, id: Id) -> Option<Change> {
         let value = Some(Bytes::new());
         self.nodes.has_company().then(|| self.news_change(id.key(), value, Expect::Anything))

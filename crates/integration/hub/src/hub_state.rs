@@ -1,4 +1,4 @@
-//! State of a hub that outlives a change of its settings: the way from requests to the workers that deliver.
+//! The state of a hub that is kept when its settings change: the channels from requests to the workers that deliver.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,48 +11,48 @@ use tokio::sync::mpsc;
 use crate::lease_clock::LeaseClock;
 use crate::subscription::{Id, Subscription};
 
-/// The part of a hub that outlasts reloads. `compile` makes one for each name and keeps it over reloads.
+/// The part of a hub that is kept over reloads. `compile` makes one for each name.
 pub struct HubState {
     mailboxes: Box<[Mailbox]>,
     /// Tells hubs apart on a worker.
     pub(crate) serial: u64,
-    /// Subscriptions that are on their way to their worker, by their subjects.
+    /// Places reserved for subscriptions that their workers do not have yet, by subject.
     reserved: Mutex<SubscriptionCounts>,
-    /// Those that their callbacks have not confirmed yet.
+    /// Subscriptions that are not confirmed yet.
     pending: Mutex<PendingSubscriptions>,
-    /// How many all nodes had, and when that was counted.
+    /// The number of subscriptions on all nodes, and the time of the count.
     counted: Mutex<Option<(Instant, usize)>>,
     pub(crate) lease_clock: LeaseClock,
 }
 
-/// How many there are, in all and by their subjects.
+/// Numbers of subscriptions: in total and by subject.
 #[derive(Debug, Default)]
 struct SubscriptionCounts {
     all: usize,
     of_subjects: HashMap<Box<str>, usize>,
 }
 
-/// Subscriptions that wait for their callbacks. They are none of those that the hub may have: whoever names callbacks that never answer
-/// would take the places of those that work.
+/// Subscriptions that wait to be confirmed. They do not count towards the hub's limit: otherwise callbacks that never answer would take
+/// the places of those that work.
 #[derive(Debug, Default)]
 struct PendingSubscriptions {
-    /// Who asked for it, and when.
+    /// The asker, and the time of the request.
     by_id: HashMap<Id, (Box<str>, Instant)>,
     of_askers: HashMap<Box<str>, usize>,
-    /// When the old ones were looked for.
+    /// The time when old entries were last removed.
     swept: Option<Instant>,
 }
 
-/// Why there is no place for a subscription.
+/// The reason for refusing a new subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
     Hub,
     Subject,
-    /// The asker has too many that nobody has confirmed yet.
+    /// The asker has too many unconfirmed subscriptions.
     Pending,
 }
 
-/// A place for a subscription, until its worker has it.
+/// A reserved place for a subscription, held until its worker has the subscription.
 pub(crate) struct Reservation {
     of: Arc<HubState>,
     subject: Box<str>,
@@ -60,26 +60,26 @@ pub(crate) struct Reservation {
 
 struct Mailbox {
     sender: mpsc::Sender<SubscriptionUpdate>,
-    /// Here while no worker reads it.
+    /// Present while no worker reads from it.
     receiver: Mutex<Option<mpsc::Receiver<SubscriptionUpdate>>>,
-    /// Subscriptions that the worker has.
+    /// Subscriptions that each worker has.
     held: Mutex<SubscriptionCounts>,
 }
 
-/// News for the worker of a subscription.
+/// An update for the worker of a subscription.
 pub(crate) enum SubscriptionUpdate {
-    /// It was written.
+    /// The subscription was written.
     Written {
         id: Id,
         version: u64,
         subscription: Box<Subscription>,
         is_new: bool,
-        /// Its place, if it has one.
+        /// Its reserved place, if it has one.
         reservation: Option<Reservation>,
     },
-    /// It was removed, in this version.
+    /// The subscription was removed; the version is that of the removal.
     Removed(Id, u64),
-    /// An operator has removed it, of which its subscriber is to be told.
+    /// An operator has removed it. Its subscriber is to be informed.
     Denied(Id, Box<Subscription>),
 }
 
@@ -93,18 +93,18 @@ impl SubscriptionUpdate {
     }
 }
 
-/// How long a count of all nodes' subscriptions is worth something, and how far below the most it has to be for that.
+/// How long a count of all nodes' subscriptions is used. It is used only while it is at least `FAR` below the limit.
 const COUNTED_MAX: Duration = Duration::from_secs(2);
 const FAR: usize = 5000;
 
-/// How long a subscription counts as pending at the most. The node that asks its callback may be another one, of which nothing is heard;
-/// and by then it was asked.
+/// How long a subscription counts as pending at most. Another node may ask the callback, and this node does not learn the result. By
+/// this time the callback was asked.
 const PENDING_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// How often the old ones are looked for.
+/// The interval at which old entries are removed.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// Notes that wait for a worker. A worker reads them between any two of its steps.
+/// The number of updates that can wait for a worker. A worker reads them between any two steps.
 const NOTES_MAX: usize = 4096;
 
 impl HubState {
@@ -128,7 +128,7 @@ impl HubState {
         self.mailboxes.len()
     }
 
-    /// Subscriptions that there are.
+    /// The number of subscriptions, including reserved places.
     pub(crate) fn count(&self) -> usize {
         self.mailboxes.iter().map(|mailbox| locked(&mailbox.held).all).sum()
     }
@@ -137,7 +137,8 @@ impl HubState {
         self.mailboxes.iter().map(|mailbox| locked(&mailbox.held).of_subject(subject)).sum()
     }
 
-    /// Takes a place for a new subscription, if there are fewer than `max`, and fewer than `of_subject` of its subject.
+    /// Reserves a place for a new subscription, if there are fewer than `max`, and the subject has fewer than
+    /// `of_subject`.
     pub(crate) fn reserve(
         self: &Arc<Self>,
         subject: &str,
@@ -159,7 +160,8 @@ impl HubState {
         Reservation { of: self.clone(), subject: subject.into() }
     }
 
-    /// The same for all nodes of a store, where the last count was so far below that the others cannot have reached it since.
+    /// Reserves a place among the subscriptions of all nodes, if the last count is so far below `max` that they cannot have
+    /// reached it since.
     pub(crate) fn reserve_far_below(
         self: &Arc<Self>,
         subject: &str,
@@ -173,7 +175,7 @@ impl HubState {
         Some(self.reservation(subject))
     }
 
-    /// The same where there are `count` in the store, of all nodes.
+    /// Reserves a place, given the number of subscriptions of all nodes in the store.
     pub(crate) fn reserve_beside(
         self: &Arc<Self>,
         subject: &str,
@@ -189,12 +191,13 @@ impl HubState {
         Some(self.reservation(subject))
     }
 
-    /// Subscriptions of a subject that are on their way to the store.
+    /// The number of a subject's subscriptions that are being stored.
     pub(crate) fn reserved_of(&self, subject: &str) -> usize {
         locked(&self.reserved).of_subject(subject)
     }
 
-    /// Notes that a subscription waits for its callback, unless the asker has `most` of those, or all askers have `max`.
+    /// Records that a subscription waits to be confirmed. Refused if the asker has `most` such subscriptions, or all
+    /// askers have `max`.
     pub(crate) fn ask(&self, id: Id, asker: &str, most: usize, max: usize) -> Result<(), Full> {
         let mut pending = locked(&self.pending);
         if pending.by_id.contains_key(&id) {
@@ -214,36 +217,36 @@ impl HubState {
         Ok(())
     }
 
-    /// Notes that a subscription waits for its callback no more.
+    /// Records that a subscription no longer waits to be confirmed.
     pub(crate) fn answered(&self, id: Id) {
         locked(&self.pending).remove(id);
     }
 
-    /// How many subscriptions of an asker wait for their callbacks.
+    /// The number of an asker's subscriptions that wait to be confirmed.
     pub(crate) fn pending_of(&self, asker: &str) -> usize {
         locked(&self.pending).of(asker)
     }
 
-    /// The subscriptions of an asker that wait for their callbacks, as far as this node knows.
+    /// The ids of an asker's subscriptions that wait to be confirmed, as far as this node knows.
     pub(crate) fn pending_ids(&self, asker: &str) -> Vec<Id> {
         let pending = locked(&self.pending);
         let own = pending.by_id.iter().filter(|(_, (of, _))| **of == *asker);
         own.map(|(id, _)| *id).collect()
     }
 
-    /// Sends a note to the worker of a subscription. False if it has too many.
+    /// Sends an update to the worker of a subscription. False if the worker's queue is full.
     pub(crate) fn tell(&self, id: Id, update: SubscriptionUpdate) -> bool {
         let mailbox = self.mailboxes.get(id.worker(self.workers()));
         mailbox.is_some_and(|mailbox| mailbox.sender.try_send(update).is_ok())
     }
 
-    /// The updates for a worker, for the one that reads them.
+    /// Takes the receiver of a worker's updates.
     pub(crate) fn take_updates(&self, worker: usize) -> Option<mpsc::Receiver<SubscriptionUpdate>> {
         let receiver = &self.mailboxes.get(worker)?.receiver;
         receiver.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Gives the updates back, for the next.
+    /// Returns the receiver, for the next task that reads the updates.
     pub(crate) fn give_updates(&self, worker: usize, updates: mpsc::Receiver<SubscriptionUpdate>) {
         if let Some(mailbox) = self.mailboxes.get(worker) {
             *mailbox.receiver.lock().unwrap_or_else(PoisonError::into_inner) = Some(updates);
@@ -251,21 +254,21 @@ impl HubState {
         self.let_all_go(worker);
     }
 
-    /// Notes that a worker has a subscription of this subject.
+    /// Records that a worker has a subscription of this subject.
     pub(crate) fn hold(&self, worker: usize, subject: &str) {
         if let Some(mailbox) = self.mailboxes.get(worker) {
             locked(&mailbox.held).add(subject);
         }
     }
 
-    /// Notes that a worker has none any more.
+    /// Records that a worker has no subscriptions any more.
     pub(crate) fn let_all_go(&self, worker: usize) {
         if let Some(mailbox) = self.mailboxes.get(worker) {
             *locked(&mailbox.held) = SubscriptionCounts::default();
         }
     }
 
-    /// Notes that a worker has one of this subject no more.
+    /// Records that a worker has one subscription less of this subject.
     pub(crate) fn let_go(&self, worker: usize, subject: &str) {
         if let Some(mailbox) = self.mailboxes.get(worker) {
             locked(&mailbox.held).remove(subject);
@@ -354,10 +357,10 @@ mod tests {
         assert_eq!(full("ann", 3, 1), Some(Full::Subject));
         let cid = core.reserve("cid", 3, 1).ok();
         assert_eq!(full("cid", 3, 9), Some(Full::Hub));
-        assert_eq!(full("cid", 4, 1), Some(Full::Subject), "one is on its way");
+        assert_eq!(full("cid", 4, 1), Some(Full::Subject), "one place is reserved");
         drop(cid);
         let ann = core.reserve("ann", 3, 2).ok();
-        // It arrives.
+        // Its worker has it.
         core.hold(1, "ann");
         drop(ann);
         assert_eq!(full("ann", 3, 9), Some(Full::Hub));
@@ -384,7 +387,7 @@ mod tests {
         core.answered(id(0));
         core.answered(id(0));
         assert_eq!((core.ask(id(3), "ann", 2, 4), core.count()), (Ok(()), 0));
-        // Of some nothing is ever heard.
+        // Some are never confirmed or refused.
         tokio::time::advance(PENDING_MAX).await;
         assert_eq!((core.ask(id(4), "ann", 2, 4), core.pending_of("ann")), (Ok(()), 1));
         core.answered(id(4));

@@ -1,4 +1,5 @@
-//! The requests to a callback about its subscription: whether it confirms what was asked for, and that it has ended.
+//! Requests to a callback about its subscription: to verify the intent of the subscriber, and to inform it that the
+//! subscription has ended.
 
 use kit::LocalBoxFuture;
 use store::{Change, Expect};
@@ -43,7 +44,7 @@ impl Job {
             tracing::debug!(
                 hub,
                 callback = &*origin.url,
-                "a callback did not confirm what was asked for"
+                "a callback did not confirm the request of its subscriber"
             );
         }
         let mut subscription = self.subscription.to_stored();

@@ -1,5 +1,5 @@
-//! The jobs of subscriptions and their results, and those that only ask the store. Each is a future, and the worker runs many concurrently.
-//! The requests to callbacks are in `delivery_job` and `intent_job`.
+//! The jobs of subscriptions and their results, and the jobs that only use the store. Each job is a future; the worker runs many
+//! concurrently. Requests to callbacks are in `delivery_job` and `intent_job`.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::partitions::RemoteUpdates;
 use crate::places::{RequestCounters, RequestPermit};
 use crate::subscription::{Id, Subscription};
 
-/// A request to a callback, with all that it needs.
+/// The inputs of a request to a callback.
 pub(crate) struct Job {
     pub(crate) hub: Arc<Hub>,
     pub(crate) caller: Rc<Caller>,
@@ -37,7 +37,7 @@ pub(crate) struct Job {
 /// The result of a job.
 pub(crate) enum JobOutcome {
     Nothing,
-    /// The event that follows `after`, or none if there is none yet; an error if the store is unavailable.
+    /// The event that follows `after`; none if there is none yet; an error if the store is unavailable.
     Fetched {
         id: Id,
         after: u64,
@@ -49,7 +49,7 @@ pub(crate) enum JobOutcome {
         outcome: Outcome,
         counters: RequestCounters,
     },
-    /// What was written after an intent verification. None: nothing.
+    /// The change that was written after an intent verification, if any.
     Confirmed {
         id: Id,
         asked: u64,
@@ -69,7 +69,7 @@ pub(crate) enum JobOutcome {
         found: Result<Vec<StoredSubscription>, Error>,
     },
     Noticed(Result<RemoteUpdates, Error>),
-    /// The row of a subscription that another node had changed, with the version known before.
+    /// The row of a subscription that another node has changed, with the version known before.
     Looked {
         id: Id,
         known: u64,
@@ -77,7 +77,7 @@ pub(crate) enum JobOutcome {
     },
 }
 
-/// What was written of a subscription after its callback was asked to confirm.
+/// The change of a subscription that was written after its callback was asked to confirm.
 pub(crate) enum Confirmation {
     /// A new version of it.
     Kept {
@@ -123,7 +123,7 @@ pub(crate) fn trim(hub: Arc<Hub>, topic: usize) -> LocalBoxFuture<'static, JobOu
         if let Some(topic) = hub.topics.get(topic)
             && let Err(error) = hub.store.trim(&topic.log, keep).await
         {
-            tracing::debug!(topic = &*topic.name, "old events stay: {error}");
+            tracing::debug!(topic = &*topic.name, "old events were not removed: {error}");
         }
         JobOutcome::Nothing
     })

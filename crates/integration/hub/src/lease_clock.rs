@@ -1,14 +1,15 @@
-//! When leases of subscriptions end, where somebody sets the wall clock.
+//! The end of subscription leases, when somebody may set the wall clock.
 //!
-//! A lease is stored with the time of day at which it ends, for the next process and for other nodes. Within a process it ends by the
-//! monotonic clock: what is left of it is settled when the subscription is taken over. Of the clock as it is and as it would be, if
-//! nobody had set it since the hub began, the one is believed by which the lease ends later: that does less harm than an end too early.
+//! A lease is stored with the time of day at which it ends, for the next process and for other nodes. Within a process the lease ends
+//! by the monotonic clock, from the time that remained when the process adopted the subscription. If somebody has set the wall clock
+//! since the hub started, there are two possible times of day: the one shown, and the one without the change. The one that ends the
+//! lease later is used, since an early end does more harm.
 
 use std::time::Duration;
 
 use kit::clock::{self, Instant};
 
-/// The two clocks when the hub began.
+/// The two clocks when the hub started.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeaseClock {
     began: Instant,
@@ -20,12 +21,12 @@ impl LeaseClock {
         LeaseClock { began: clock::now(), shown: clock::wall() }
     }
 
-    /// The time of day by which it is looked whether a lease is over.
+    /// The time of day to which the ends of leases are compared.
     pub(crate) fn now(&self) -> Duration {
         clock::wall().min(self.unset())
     }
 
-    /// The time of day at which a lease of so many seconds ends that begins now, in seconds since the Unix epoch.
+    /// The end of a lease that begins now and has this many seconds, in seconds since the Unix epoch.
     pub(crate) fn until(&self, lease_seconds: u64) -> u64 {
         clock::wall().max(self.unset()).as_secs().saturating_add(lease_seconds)
     }
@@ -35,8 +36,8 @@ impl LeaseClock {
         self.shown.saturating_add(self.began.elapsed())
     }
 
-    /// When a lease of so many seconds ends that is stored to end then, in seconds since the Unix epoch. No lease lasts longer than it
-    /// was given for, whatever the clock of the one who wrote it showed. None for one that never ends.
+    /// The instant at which a stored lease ends, given its stored end in seconds since the Unix epoch. The lease never exceeds
+    /// `lease_seconds`, whatever the clock of the node that stored it showed. None if the instant cannot be represented.
     pub(crate) fn end(&self, until: u64, lease_seconds: u64) -> Option<Instant> {
         let left = Duration::from_secs(until).saturating_sub(self.now());
         clock::now().checked_add(left.min(Duration::from_secs(lease_seconds)))
@@ -62,17 +63,17 @@ mod tests {
         assert_eq!(left(999_999), Duration::ZERO, "it is over");
         tokio::time::advance(Duration::from_secs(10)).await;
         assert_eq!(left(1_000_060), Duration::from_secs(50));
-        // Set forward by a day, and a lease is given: it has its hour, and the ones before have not lost any of theirs.
+        // The clock is set forward by a day: a new lease lasts an hour, and earlier leases do not lose any time.
         at(1_000_010 + 24 * HOUR);
         assert_eq!(left(1_000_060), Duration::from_secs(50));
         assert_eq!(left(1_000_010 + 25 * HOUR), Duration::from_secs(HOUR));
-        // Back by a day: no lease is longer than it was.
+        // The clock is set back by a day: no lease becomes longer.
         at(1_000_010 - 24 * HOUR);
         assert_eq!(left(1_000_060), Duration::from_secs(HOUR));
         assert_eq!(left(1_000_010 - 23 * HOUR), Duration::from_secs(HOUR));
         assert_eq!(left(u64::MAX), Duration::from_secs(HOUR));
         assert_eq!(leases.end(u64::MAX, u64::MAX), None);
-        // A lease that was given then has not ended before its time when the clock is right again.
+        // A lease that was given then does not end early when the clock is right again.
         let until = leases.until(HOUR);
         at(1_000_010);
         assert_eq!(left(until), Duration::from_secs(HOUR));

@@ -2,7 +2,7 @@
 //!
 //! Owns the protocol of publishers, subscribers and readers, the format of events in the log, the positions of readers, and the
 //! deliveries to callbacks. Events are in a [`store::Store`], which decides when they are durable. A request enters by [`HubEnd`], an
-//! [`Answerer`](policy::Answerer), and leaves as a reply, which for a reader may be a stream without an end. Deliveries live on the
+//! [`Answerer`](policy::Answerer), and leaves as a reply, which for a reader may be an endless stream. Deliveries live on the
 //! workers: a hub is a [`Resident`](policy::Resident).
 //!
 //! ```text

@@ -26,7 +26,7 @@ enum Part {
     ),
 }
 
-/// The partitions of a worker, as far as it has adopted the node's lease.
+/// The partitions that a worker owns under the node's lease.
 pub(crate) struct Ownership {
     nodes: Arc<Nodes>,
     changed: LocalBoxFuture<'static, ()>,
@@ -38,7 +38,7 @@ pub(crate) struct Ownership {
 /// The outcome of adopting the node's lease.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Adopted {
-    /// Another node may own all that this one had.
+    /// Another node may own all partitions that this one owned.
     pub(crate) is_lost: bool,
     /// The partitions whose subscriptions have to be read.
     pub(crate) unread: Vec<usize>,
@@ -91,7 +91,7 @@ impl Ownership {
         polled
     }
 
-    /// Adopts the partitions that the node owns now, and starts to return those that it does not.
+    /// Adopts the partitions that the node owns now, and starts to return the others.
     pub(crate) fn adopt(&mut self, standing: &NodeStanding, is_ending: bool) -> Adopted {
         let mut adopted = Adopted { is_lost: standing.term != self.term, ..Adopted::default() };
         if adopted.is_lost {
@@ -147,8 +147,8 @@ impl Ownership {
         waiting.sum::<usize>() >= WAITING_MAX
     }
 
-    /// Returns an update that applies now. One of a partition that is being read is kept; those of other nodes are dropped, since the owner
-    /// reads the change from the store.
+    /// Returns an update that applies now. An update for a partition that is being read is kept. Updates for other nodes are dropped, since
+    /// the owner reads the change from the store.
     pub(crate) fn admit(&mut self, update: SubscriptionUpdate) -> Option<SubscriptionUpdate> {
         match self.parts.get_mut(update.id().partition())? {
             Part::Loading(_, updates) => {
@@ -160,7 +160,8 @@ impl Ownership {
         }
     }
 
-    /// The subscriptions of a partition were read. Returns the updates that waited; none if it is no longer being read.
+    /// Ends the reading of a partition's subscriptions, and returns the updates that waited. None if the partition is
+    /// no longer being read.
     pub(crate) fn loaded(&mut self, partition: usize) -> Option<Vec<SubscriptionUpdate>> {
         let part = self.parts.get_mut(partition)?;
         match std::mem::replace(part, Part::Elsewhere) {
@@ -182,7 +183,7 @@ impl Ownership {
         leaving.map(|(partition, _)| partition).collect()
     }
 
-    /// Returns a partition, of which nothing is in progress.
+    /// Returns a partition that has no job in progress.
     pub(crate) fn give_back(&mut self, partition: usize) {
         if let Some(part) = self.parts.get_mut(partition).filter(|p| matches!(p, Part::Leaving(_)))
         {
@@ -237,7 +238,7 @@ mod tests {
         let (nodes, mut ownership) = adopted();
         let (partition, update) = removed();
         assert!(ownership.loaded(partition).is_some());
-        // Others are still being read: they are not adopted when that ends.
+        // The others are still being read. They are not adopted when that ends.
         let gone = ownership.adopt(&NodeStanding::default(), false);
         assert_eq!(gone, Adopted::default());
         assert_eq!(ownership.leaving(), (0..PARTITIONS).collect::<Vec<_>>());
@@ -245,7 +246,7 @@ mod tests {
         assert!(ownership.loaded((partition + 1) % PARTITIONS).is_none());
         ownership.give_back(partition);
         assert!(!ownership.leaving().contains(&partition));
-        // It comes back as one that has to be read again; those that are leaving do not until they were returned.
+        // It has to be read again. Partitions that are leaving are not adopted before they are returned.
         assert_eq!(ownership.adopt(&nodes.standing(), false).unread, [partition]);
     }
 
@@ -256,7 +257,7 @@ mod tests {
         assert!(ownership.loaded(partition).is_some());
         let mut standing = nodes.standing();
         standing.term = 1;
-        // The node itself is in another term, so that nothing can be held in this one.
+        // The node is in another term, so nothing can be held in this one.
         let adopted = ownership.adopt(&standing, false);
         assert_eq!(adopted, Adopted { is_lost: true, unread: Vec::new() });
         assert!(!ownership.has_partition(partition) && ownership.leaving().is_empty());

@@ -117,7 +117,8 @@ impl Deliveries {
         self.sending.start(load(self.hub.clone(), partition, of, turns, is_late));
     }
 
-    /// Skips a subscription whose topic is no longer configured. It is read again with the topic, unless its lease ends before.
+    /// Skips a subscription whose topic is not configured any more. It is read again when the topic is, unless its lease ends
+    /// first.
     pub(crate) fn leave_out(&mut self, id: Id, version: u64, subscription: &Subscription) {
         if subscription.is_over(self.hub.state.lease_clock.now()) {
             let (hub, guard) = (self.hub.clone(), self.ownership.guard().cloned());

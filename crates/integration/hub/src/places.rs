@@ -1,9 +1,9 @@
 //! Permits for a worker's requests to callbacks, and how they are shared among subjects and servers.
 //!
-//! A callback that hangs keeps its permit for as long as a delivery may take, and one subscriber may name thousands of such callbacks. So a
-//! subject may have a third of the permits that others leave, and a server half of what its subject has left: there is always a permit
-//! for the next one. Requests to servers that did not answer the last time, or have not been asked yet, are limited to a part of all
-//! permits.
+//! A callback that does not answer keeps its permit until the delivery times out, and one subscriber may have thousands of such callbacks.
+//! So a subject may use a third of the permits that others leave free, and a server half of those that its subject leaves free. This way a
+//! permit always remains for the next subject or server. Requests to servers that did not answer the last time, or were not asked yet, are
+//! limited to a part of all permits.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -12,20 +12,21 @@ use std::rc::Rc;
 use crate::callbacks::Origin;
 use crate::subscription::Id;
 
-/// Requests to callbacks under way on a worker.
+/// The limit of concurrent requests to callbacks on a worker.
 pub(crate) const PLACES_MAX: usize = 1024;
 
-/// Those to servers that may not answer: half, so that as many remain for those that do.
+/// The limit of those to servers that may not answer: half, so that the other half remains for servers that do.
 const DOUBTFUL_MAX: usize = PLACES_MAX / 2;
-/// Those of one subject to such servers. A server that answers no longer counts as doubtful, so this does not limit working callbacks.
+/// The limit of one subject's requests to such servers. A server that answers no longer counts as doubtful, so this does not limit
+/// working callbacks.
 const DOUBTFUL_OF_SUBJECT_MAX: usize = 64;
 
-/// Requests under way to one server of callbacks.
+/// The limit of concurrent requests to one server.
 pub(crate) const OF_ORIGIN_MAX: u32 = 128;
-/// Requests under way to one server that may not answer.
+/// The limit of concurrent requests to one server that may not answer.
 const OF_DOUBTFUL_ORIGIN_MAX: usize = 8;
 
-/// Requests under way: of a worker, of a subject, or to a server.
+/// Requests in progress: of a worker, of a subject, or to a server.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     under_way: Cell<usize>,
@@ -54,13 +55,13 @@ impl Usage {
         self.under_way.get()
     }
 
-    /// Drops all that wait.
+    /// Clears the queue of waiting subscriptions.
     pub(crate) fn clear_waiting(&self) {
         self.waiting.borrow_mut().clear();
     }
 
-    /// Moves the first two that wait to the end of `ready`. Some may no longer need a permit; if no request is left whose end would move the
-    /// others, all are moved.
+    /// Moves the first two waiting subscriptions to the end of `ready`. Some of them may no longer need a permit. If no request is in
+    /// progress whose end would move the others, all are moved.
     fn next(&self, ready: &mut VecDeque<Id>) {
         let mut waiting = self.waiting.borrow_mut();
         let count = match self.under_way.get() {
@@ -82,7 +83,7 @@ impl Usage {
 }
 
 impl RequestCounters {
-    /// A permit for one more request, if there is one.
+    /// Takes a permit, if one is free.
     pub(crate) fn begin(&self) -> Option<RequestPermit> {
         match self.full() {
             Some(_) => None,
@@ -90,7 +91,7 @@ impl RequestCounters {
         }
     }
 
-    /// The same for a subscription, which otherwise waits until a permit is free.
+    /// Takes a permit for a subscription. If none is free, the subscription waits for one.
     pub(crate) fn begin_or_wait(&self, id: Id) -> Option<RequestPermit> {
         if let Some(full) = self.full() {
             full.waiting.borrow_mut().push_back(id);
@@ -105,8 +106,8 @@ impl RequestCounters {
         RequestPermit { counters: self.clone(), is_doubtful }
     }
 
-    /// Continues subscriptions that wait, after a permit was returned: two for each, so that a server that works again is soon used in
-    /// full.
+    /// Continues waiting subscriptions after a permit was returned: two for each permit, so that a server that works again is soon
+    /// used to its limit.
     pub(crate) fn next(&self, ready: &mut VecDeque<Id>) {
         self.usages().for_each(|usage| usage.next(ready));
     }
@@ -115,7 +116,7 @@ impl RequestCounters {
         [&*self.all, &*self.subject, &self.origin.usage].into_iter()
     }
 
-    /// The counter that has to fall before another request may start. It is above zero, so those that wait for it will be moved.
+    /// The counter that prevents another request. It is above zero, so a request will end and wake those that wait.
     fn full(&self) -> Option<&Usage> {
         let (all, subject, origin) = (&*self.all, &*self.subject, &self.origin.usage);
         let free = PLACES_MAX.saturating_sub(all.under_way());
@@ -144,7 +145,7 @@ impl RequestCounters {
     }
 }
 
-/// Half of what is left, and at least one, so that something remains for the next.
+/// Half of the remaining permits, and at least one, so that some remain for the next.
 fn part(left: usize) -> usize {
     (left / 2).max(1)
 }

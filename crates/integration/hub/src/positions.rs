@@ -1,7 +1,7 @@
-//! Positions of subscriptions in their topics, as they are stored: one row for each group of them.
+//! Stored positions of subscriptions: one row for each group.
 //!
-//! An event is for all subscriptions of a topic, and they get it in the order of their ids. So those of one group move on together,
-//! and one row is written where a row for each would cost more than the delivery does.
+//! All subscriptions of a topic get an event, in the order of their ids, so the positions of a group advance together. One row for
+//! each subscription would cost more than the delivery.
 
 use std::ops::RangeInclusive;
 
@@ -10,7 +10,7 @@ use delivery::{Cursor, OpenRecord};
 
 use crate::subscription::{Id, partition_of};
 
-/// The subscriptions to a topic whose ids begin with one byte: they have one worker, and are in one partition.
+/// The subscriptions to a topic whose ids have the same first byte. They have the same worker and partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Group {
     /// The index of the topic.
@@ -18,8 +18,8 @@ pub(crate) struct Group {
     pub(crate) first: u8,
 }
 
-/// The place of a subscription as it is stored. It is of the subscription that began behind `from`, and of none that had the same id
-/// before or after.
+/// The stored position of a subscription. `from` is where the subscription began, so that the position does not apply to an earlier
+/// or later one with the same id.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StoredPosition {
     pub(crate) from: u64,
@@ -28,7 +28,7 @@ pub(crate) struct StoredPosition {
     pub(crate) is_failing: bool,
 }
 
-/// The first byte of a value in this form.
+/// The first byte of a value: its version.
 const FORM: u8 = 1;
 
 impl Group {
@@ -46,7 +46,7 @@ impl Group {
     }
 }
 
-/// The value of a row; none if all of the group stand where they began.
+/// Encodes the value of a row. None if all subscriptions of the group are still where they began.
 pub(crate) fn written<'c>(
     places: impl Iterator<Item = (Id, u64, (&'c Cursor, bool))>,
 ) -> Option<Bytes> {
@@ -69,12 +69,12 @@ pub(crate) fn written<'c>(
     (value.len() > 1).then(|| value.into())
 }
 
-/// False for a value that another version has written.
+/// False if another version wrote the value.
 pub(crate) fn is_known_form(value: &[u8]) -> bool {
     value.first() == Some(&FORM)
 }
 
-/// What the value of a row says. A value of another form, and what is cut, says nothing.
+/// Decodes the value of a row. A value of another version, or a truncated entry, gives nothing.
 pub(crate) fn read(value: &[u8]) -> impl Iterator<Item = (Id, StoredPosition)> {
     let mut rest = value.strip_prefix(&[FORM]).unwrap_or(&[]);
     std::iter::from_fn(move || read_one(&mut rest))
@@ -120,7 +120,7 @@ mod tests {
             (Cursor::after(9), false),
             (Cursor::after(7), true),
             (Cursor { head: u64::MAX, open: vec![open(8), open(1)] }, false),
-            // Where it began.
+            // The position where it began.
             (Cursor::after(7), false),
         ];
         let places = || {

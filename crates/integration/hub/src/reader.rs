@@ -1,4 +1,4 @@
-//! Where a reader stands in a topic, whichever way it reads.
+//! The position of a reader in a topic, for all ways of reading.
 
 use std::rc::Rc;
 
@@ -12,32 +12,32 @@ use crate::feed::{Feed, ReadBounds};
 /// One reader of a topic. Long polls, event streams and WebSockets have one each.
 pub(crate) struct Reader {
     feed: Rc<Feed>,
-    /// The id of the last event that it had.
+    /// The id of the last event that it has read.
     after: u64,
-    /// The newest id when it began. What was published before a reader came is for it, whether or not its worker has heard of that.
+    /// The id of the newest event when it began. Events up to it are read from the log, even if the worker does not know them yet.
     newest: u64,
 }
 
-/// What a reader asks for as its beginning.
+/// The position at which a reader asks to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum From {
-    /// What is new.
+    /// Only new events.
     Now,
-    /// What is behind this id; behind 0 all that is kept.
+    /// Events after this id. 0 means all events that are kept.
     After(u64),
 }
 
-/// Why nothing was read.
+/// The reason why nothing was read.
 #[derive(Debug)]
 pub(crate) enum NotRead {
-    /// The reader's place is gone; this is the oldest event that is kept.
+    /// The event at the reader's position is no longer kept; `oldest` is the first that is.
     Gone {
         oldest: u64,
     },
     Store(Error),
 }
 
-/// A gap in what a reader gets: events behind `after` are gone, and `oldest` is the first that is kept.
+/// A gap in the events of a reader: the events after `after` are gone, and `oldest` is the first that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gap {
     pub(crate) after: u64,
@@ -47,8 +47,8 @@ pub(crate) struct Gap {
 /// A wait for events, with the reader that waits.
 pub(crate) type PendingRead = LocalBoxFuture<'static, (Reader, Result<Vec<Rc<Event>>, NotRead>)>;
 
-/// What a stream or a WebSocket reads at once. Its client may take none of it, and there may be thousands of such clients: with what is
-/// around small events, and the piece that is written of them, it is below 64 KiB.
+/// The limits of one read of a stream or a WebSocket. Thousands of clients may stop reading, so the memory for each must be small:
+/// these events with their encoding stay below 64 KiB.
 const AT_ONCE: ReadBounds = ReadBounds { events: 128, bytes: 24 * 1024 };
 
 impl NotRead {
@@ -61,25 +61,26 @@ impl NotRead {
 }
 
 impl From {
-    /// Reads the id of a request.
+    /// Parses an event id of a request.
     pub(crate) fn of(text: Option<&[u8]>) -> Result<From, Fault> {
         let Some(text) = text else { return Ok(From::Now) };
         let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
         // Harmless: an invalid number is refused.
         let id = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
         id.filter(|_| is_number).map(From::After).ok_or_else(|| {
-            let what = "The id must be one of an event.";
+            let what = "The id must be the id of an event.";
             Fault::with_detail(Kind::HubRequestInvalid, what, what)
         })
     }
 }
 
 impl Reader {
-    /// A reader at its beginning. Where that is gone, the reader is in front of the oldest event that is kept, behind a gap.
+    /// Makes a reader at its starting position. If that event is gone, the reader starts before the oldest event that is
+    /// kept, after a gap.
     pub(crate) fn new(feed: Rc<Feed>, span: store::Span, from: From) -> (Reader, Option<Gap>) {
         let (after, gap) = match from {
             From::Now => (span.newest, None),
-            // A place that was never reached is the end.
+            // An id above the newest means the end.
             From::After(id) if id > span.newest => (span.newest, None),
             From::After(id) if id > 0 && id.saturating_add(1) < span.oldest => {
                 (span.oldest.saturating_sub(1), Some(Gap { after: id, oldest: span.oldest }))
@@ -89,12 +90,12 @@ impl Reader {
         (Reader { feed, after, newest: span.newest }, gap)
     }
 
-    /// The id of the last event that it had.
+    /// The id of the last event that was read.
     pub(crate) fn after(&self) -> u64 {
         self.after
     }
 
-    /// The events that are there, at most so many; none if all were read.
+    /// Returns the available events, up to a limit. Empty if all were read.
     pub(crate) async fn read(&mut self, most: ReadBounds) -> Result<Vec<Rc<Event>>, NotRead> {
         let events = if self.feed.newest() < self.newest {
             self.feed.read_log(self.after, most).await
@@ -112,7 +113,7 @@ impl Reader {
     pub(crate) async fn next(&mut self, most: ReadBounds) -> Result<Vec<Rc<Event>>, NotRead> {
         let news = self.feed.news();
         loop {
-            // Before the read, so that no news is missed after it.
+            // Registered before the read, so that no wake-up is missed after it.
             let notified = news.clone().notified_owned();
             let events = self.read(most).await?;
             if !events.is_empty() {
@@ -131,11 +132,11 @@ impl Reader {
     }
 }
 
-/// The detail for a client whose write the store did not answer.
+/// The text for a client whose write was not acknowledged by the store.
 const UNKNOWN_OUTCOME: &str =
     "The store did not answer in time. It is not known whether this was stored.";
 
-/// The fault for a store that did not do what it was asked.
+/// The fault for an error of the store.
 pub(crate) fn store_fault(error: &Error) -> Fault {
     match error {
         Error::Full(_) => Fault::new(Kind::StoreFull, error.to_string()),

@@ -1,16 +1,16 @@
-//! The header lines of a publisher that belong to its event, as the content type does: who gets the event could not read it without them.
+//! The header lines of a publisher that describe its event, such as `Content-Encoding`. Without them a recipient cannot decode the body.
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
 use message::Headers;
 use telemetry::span::{ParentSpan, SpanIds};
 
-/// What a publisher says of the bytes of an event.
+/// The publisher's description of an event's body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Representation {
     /// Empty if there was none.
     pub content_type: Bytes,
-    /// The other lines, each `name: value` in front of a line's end, with names in lower case.
+    /// The other lines, as `name: value` with a line end after each. Names are in lower case.
     pub lines: Bytes,
 }
 
@@ -31,11 +31,11 @@ const ATTRIBUTES: &[u8] = b"ce-";
 /// The line with the span that published an event.
 const SPAN: &[u8] = b"traceparent";
 
-/// The bytes of all of them. They are stored, and sent with each delivery.
+/// The limit of their size in bytes. They are stored, and sent with each delivery.
 const BYTES_MAX: usize = 16 * 1024;
 
 impl Representation {
-    /// What the head of a publisher's request says.
+    /// Takes the representation from the head of a publisher's request.
     pub(crate) fn of(headers: &Headers) -> Result<Representation, Fault> {
         let content_type = headers.get("content-type").unwrap_or(b"");
         let mut lines = Vec::new();
@@ -50,8 +50,8 @@ impl Representation {
         Ok(Representation { content_type, lines: lines.into() })
     }
 
-    /// A representation with some lines, without those that belong to none. What cannot be a line of HTTP is left out, and the log says
-    /// so: neither the content type nor a line was read from a head, and a name or a value may have line breaks.
+    /// Makes a representation with the given lines. Lines that do not belong to a representation are left out. So are lines that HTTP
+    /// cannot express, which is logged: the values do not come from a request head and may contain line breaks.
     pub fn with_lines<'l>(
         content_type: Bytes,
         lines: impl Iterator<Item = (&'l [u8], &'l [u8])>,
@@ -74,7 +74,7 @@ impl Representation {
         Representation { content_type, lines: kept.into() }
     }
 
-    /// The same with the span that publishes it, if there are traces. It is stored as a line, which no reader sees.
+    /// Adds the span that publishes the event, if there are traces. It is stored as a line, which readers do not see.
     pub(crate) fn published_by(mut self, span: Option<SpanIds>) -> Representation {
         if let Some(span) = span {
             let mut lines = self.lines.to_vec();
@@ -84,7 +84,7 @@ impl Representation {
         self
     }
 
-    /// The span that published it, if that is known.
+    /// The span that published the event, if it is known.
     pub(crate) fn span(&self) -> Option<SpanIds> {
         let (_, value) = self.all_lines().find(|(name, _)| *name == SPAN)?;
         let parent = ParentSpan::of_traceparent(value)?;
@@ -92,7 +92,7 @@ impl Representation {
         Some(SpanIds { trace_id, span_id, sampled: parent.sampled? })
     }
 
-    /// The names and values of its lines beside the content type.
+    /// The names and values of the lines other than the content type.
     pub fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.all_lines().filter(|(name, _)| *name != SPAN)
     }
@@ -112,7 +112,7 @@ fn left_out(name: &[u8]) {
     let header = String::from_utf8_lossy(name);
     tracing::warn!(
         header = &*header,
-        "a header of an event cannot be a line, or is too large; it is left out"
+        "a header of an event is not a valid header line, or is too large; it is left out"
     );
 }
 

@@ -14,8 +14,8 @@ use crate::jobs::JobOutcome;
 use crate::places::{PLACES_MAX, RequestPermit};
 use crate::subscription::Id;
 
-/// The limits of requests to callbacks, and of reads and writes, that a worker has under way. They are separate, so that leases end and
-/// events are read while callbacks hang.
+/// The limit of jobs in progress on a worker: requests to callbacks, and reads and writes. The latter have a limit of their own, so
+/// that leases end and events are read while callbacks do not answer.
 const UNDER_WAY_MAX: usize = PLACES_MAX + 256;
 
 /// Jobs and connections of a worker.
@@ -43,7 +43,7 @@ impl Sending {
         self.under_way.push(job);
     }
 
-    /// Ready with the result of a job; pending also if there is none in progress.
+    /// Ready with the result of a job. Also pending if no job is in progress.
     pub(crate) fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<JobOutcome> {
         match self.under_way.poll_next_unpin(cx) {
             Poll::Ready(Some(ended)) => Poll::Ready(ended),
@@ -68,7 +68,7 @@ impl Sending {
         counters.begin_or_wait(id).map_or(Permit::Waits, Permit::Granted)
     }
 
-    /// The same for a request that is not sent if there is no permit.
+    /// A permit for a request that is not sent if none is free.
     pub(crate) fn permit(&self, subscription: &CompactSubscription) -> Option<RequestPermit> {
         let origin = self.callbacks.origin(&subscription.callback)?;
         self.callbacks.counters(origin, subscription.common.usage.clone()).begin()

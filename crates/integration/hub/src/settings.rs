@@ -1,4 +1,4 @@
-//! What a hub does, as it was configured.
+//! The configured behaviour of a hub.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,28 +13,28 @@ use crate::signature::Algorithm;
 pub struct HubSettings {
     pub name: Box<str>,
     pub topics: Box<[Box<str>]>,
-    /// Scopes by topic, of which a client needs one to subscribe to it, to read it, and to publish without a signature.
+    /// Scopes by topic. A client needs one of them to subscribe, to read, and to publish without a signature.
     pub scopes: Box<[TopicScopes]>,
-    /// The hub's URL as its clients see it; what they ask if absent.
+    /// The hub's URL as its clients see it. If absent, the URL of the request is used.
     pub url: Option<Box<str>>,
-    /// The secret that publishers sign with; anybody who gets through the route may publish if absent.
+    /// The secret with which publishers sign. If absent, every client that the route allows may publish.
     pub secret: Option<Box<str>>,
     /// The header of a publisher's signature, in lower case.
     pub signature: Box<str>,
     pub algorithm: Algorithm,
-    /// The paths below the hub's own at which events are published, with their slashes.
+    /// The paths below the hub's path at which events are published, each with its leading slash.
     pub publish: Box<[Box<str>]>,
-    /// The lease of whoever asks for none.
+    /// The lease of subscribers that do not ask for one.
     pub lease_default: Duration,
     pub lease_max: Duration,
     pub subscriptions_max: usize,
-    /// Whether subscribers are asked if they want it.
+    /// Whether the callback is asked to confirm a subscription.
     pub verify: bool,
     pub delivery: Delivery,
-    /// Which callbacks are called.
+    /// Which callbacks the gateway may call.
     pub callbacks: AddressRule,
     pub retention: Retention,
-    /// Where events are kept, if it is not the gateway's store: in words, and as a number that changes when anything about it does.
+    /// The store of the events, if it is not the gateway's store: a description, and a number that changes with its settings.
     pub log: Option<(Box<str>, u64)>,
     pub limits: Option<Limits>,
     pub event_bytes_max: usize,
@@ -46,12 +46,12 @@ pub type TopicScopes = (Box<str>, Box<[Box<str>]>);
 /// How events are delivered.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Delivery {
-    /// From the connection to the reply.
+    /// The limit for a request, from connecting to the end of the reply.
     pub timeout: Duration,
     pub retries: Retries,
-    /// Whether events that could not be delivered are kept.
+    /// Whether events that could not be delivered are kept as dead events.
     pub dead_letter: bool,
-    /// Events under way to one subscription at a time. With one they arrive in order.
+    /// Concurrent deliveries to one subscription. With one, events arrive in order.
     pub concurrency: usize,
 }
 
@@ -59,15 +59,15 @@ pub struct Delivery {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Retention {
     pub age: Duration,
-    /// Of each topic.
+    /// The limit for each topic.
     pub bytes: u64,
 }
 
-/// What subscribers on a plan may have, and those on none.
+/// The limits of subscribers by plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
     pub by: LimitedBy,
-    /// For subscribers on no plan.
+    /// The limits of subscribers without a plan.
     pub otherwise: Tier,
     /// By the names of plans.
     pub plans: Vec<(Box<str>, Tier)>,
@@ -76,13 +76,13 @@ pub struct Limits {
 /// The limits of one plan.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tier {
-    /// All of them hold.
+    /// All windows apply.
     pub windows: Vec<Window>,
-    /// Subscriptions of one subject.
+    /// The limit of subscriptions of one subject.
     pub subscriptions: Option<usize>,
 }
 
-/// At most so many deliveries, and bytes of them, in so long.
+/// The limits of deliveries, and of their bytes, in one window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
     pub events: Option<u64>,
@@ -97,17 +97,17 @@ impl Limits {
     }
 }
 
-/// Whose deliveries are counted together.
+/// The deliveries that are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitedBy {
-    /// Those of all subscriptions of a subject.
+    /// The deliveries of all subscriptions of a subject.
     Subject,
-    /// Those of a subscription.
+    /// The deliveries of one subscription.
     Subscription,
 }
 
 impl fmt::Debug for HubSettings {
-    /// Without the secret.
+    /// Omits the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings").field("name", &self.name).finish_non_exhaustive()
     }

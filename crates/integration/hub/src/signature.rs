@@ -4,7 +4,7 @@ use std::fmt;
 
 use aws_lc_rs::hmac;
 
-/// The hash of a hub's signatures.
+/// The hash algorithm of a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     Sha1,
@@ -14,7 +14,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// As it stands before the `=` of a signature.
+    /// The name before the `=` of a signature.
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::Sha1 => "sha1",
@@ -26,7 +26,7 @@ impl Algorithm {
 
     fn hmac(self) -> hmac::Algorithm {
         match self {
-            // WebSub of 2018 and the reference sign with it; nobody has forged an HMAC of it.
+            // WebSub of 2018 and the reference system use it. No forgery of HMAC-SHA1 is known.
             Algorithm::Sha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
             Algorithm::Sha256 => hmac::HMAC_SHA256,
             Algorithm::Sha384 => hmac::HMAC_SHA384,
@@ -47,7 +47,7 @@ impl SigningKey {
         SigningKey { algorithm, key: hmac::Key::new(algorithm.hmac(), secret) }
     }
 
-    /// The signature of some bytes, as it stands in a header.
+    /// Signs bytes. Returns the value of the header.
     pub fn sign(&self, bytes: &[u8]) -> String {
         let tag = hmac::sign(&self.key, bytes);
         let mut text = String::with_capacity(self.algorithm.name().len() + 1 + HEX_BYTES_MAX);
@@ -59,8 +59,8 @@ impl SigningKey {
         text
     }
 
-    /// True if a header's value is the signature of the bytes, by this algorithm and no other. The time it takes says nothing
-    /// about the signature that is expected.
+    /// True if a header's value is a signature of the bytes with this algorithm. The comparison takes the same time wherever
+    /// the values differ.
     pub fn accepts(&self, value: &[u8], bytes: &[u8]) -> bool {
         let value = value.trim_ascii();
         let Some((method, hex)) = value.split_at_checked(self.algorithm.name().len() + 1) else {
@@ -75,7 +75,7 @@ impl SigningKey {
 }
 
 impl fmt::Debug for SigningKey {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SigningKey").field("algorithm", &self.algorithm).finish_non_exhaustive()
     }

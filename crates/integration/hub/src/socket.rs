@@ -1,6 +1,6 @@
-//! A topic as a WebSocket: each event a message, from the hub to the client.
+//! A topic as a WebSocket: each event is a message from the hub to the client.
 //!
-//! To whoever joins it with the client's connection it is a stream of bytes like that of an upstream.
+//! The code that connects it to the client sees a stream of bytes, as from an upstream.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,12 +21,12 @@ use websocket::{CloseCode, Header, Opcode, Part, Sender};
 use crate::event::Event;
 use crate::reader::{NotRead, PendingRead, Reader};
 
-/// What a message says of its event.
+/// The content of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// All of it, as a long poll gives it.
+    /// The event as JSON, as in a long poll.
     Json,
-    /// Its bytes alone.
+    /// Only the body of the event.
     Body,
 }
 
@@ -35,17 +35,17 @@ struct EventSocket {
     format: Format,
     reading: ReadState,
     ahead: VecDeque<Rc<Event>>,
-    /// Frames that the client has not taken yet, from `sent` on.
+    /// Frames that the client has not taken yet. They start at `sent`.
     out: Vec<u8>,
     sent: usize,
     client: websocket::Reader,
-    /// Bytes of answers among those frames.
+    /// The size of the answers among those frames.
     answers: usize,
-    /// A Close frame is the last in `out`.
+    /// True if the last frame in `out` is a Close frame.
     is_closed: bool,
-    /// For the next ping.
+    /// The time of the next ping.
     ping: Alarm,
-    /// Whoever waits for frames.
+    /// The task that waits for frames.
     waiting: Option<Waker>,
 }
 
@@ -54,19 +54,19 @@ enum ReadState {
     Waits(PendingRead),
 }
 
-/// The pause between two pings, which tell whether the client is still there.
+/// The interval of pings, by which the hub finds clients that are gone.
 const PING: Duration = Duration::from_secs(30);
 
-/// Bytes of frames that are made at a time.
+/// The size of frames that are written at a time.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// Answers that wait for a client that takes nothing. A client that asks for more is cut.
+/// The limit of unsent answers to a client. Above it the connection is closed.
 const ANSWERS_BYTES_MAX: usize = 64 * 1024;
 
-/// What the answer to a key is made with (RFC 6455, 1.3).
+/// The constant from which the answer to a handshake is computed (RFC 6455, 1.3).
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// The answer to a handshake (RFC 6455, 4.2): from then on the reader's events are messages.
+/// Answers a handshake (RFC 6455, 4.2). From then on, the reader's events are sent as messages.
 pub(crate) fn answer(
     (head, has_body): (&RequestHead, bool),
     reader: Reader,
@@ -109,7 +109,7 @@ pub(crate) fn answer(
 }
 
 impl EventSocket {
-    /// Makes frames until there is something to send. Pending: there is nothing yet.
+    /// Writes frames until there is something to send. Pending if there is nothing yet.
     fn poll_frames(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.sent == self.out.len() && !self.is_closed {
             self.out.clear();
@@ -120,7 +120,7 @@ impl EventSocket {
                 }
                 if self.ping.poll(cx).is_pending() {
                     self.waiting = Some(cx.waker().clone());
-                    // A silent socket holds no memory for the largest event it has had.
+                    // Releases the memory that a large event needed.
                     self.out.shrink_to(PIECE_BYTES);
                     return Poll::Pending;
                 }
@@ -152,7 +152,7 @@ impl EventSocket {
         self.out.extend_from_slice(bytes);
     }
 
-    /// Ready once `ahead` has something, or the socket has to close.
+    /// Ready once `ahead` has events, or the socket has to close.
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match &mut self.reading {
@@ -194,7 +194,7 @@ impl EventSocket {
         }
     }
 
-    /// Takes what the client sent. It is answered, and otherwise has no effect.
+    /// Handles bytes from the client. They may need an answer, and otherwise have no effect.
     fn take(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         loop {
             match self.client.next(&mut bytes) {
@@ -221,7 +221,7 @@ impl EventSocket {
             }
         }
         if self.answers > ANSWERS_BYTES_MAX {
-            return Err(io::Error::other("the client takes no answers"));
+            return Err(io::Error::other("the client does not read the answers"));
         }
         if let Some(waiting) = self.waiting.take() {
             waiting.wake();
@@ -262,7 +262,7 @@ impl AsyncWrite for EventSocket {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        // The client said nothing to the end: nothing more is sent.
+        // The client closed the connection without a Close frame. Nothing more is sent.
         this.is_closed = true;
         if let Some(waiting) = this.waiting.take() {
             waiting.wake();

@@ -25,7 +25,8 @@ impl Deliveries {
             && self.sending.has_room()
     }
 
-    /// Starts ready jobs up to the limits, and a bounded number per call: each is signed and sent before other tasks of the worker run.
+    /// Starts ready jobs up to the limits, and at most `BEGUN_MAX` per call. Each is signed and sent before other tasks of the worker
+    /// run.
     pub(crate) fn start_ready(&mut self) {
         for _ in 0..BEGUN_MAX {
             if !self.may_begin() {
@@ -65,7 +66,7 @@ impl Deliveries {
                     let Some(feed) = topic.and_then(|topic| topic.feed.as_ref()) else { break };
                     match feed.peek(after) {
                         NextEvent::Event(event) => {
-                            // It is not stored: after a crash it is found again after the previous one.
+                            // This is not stored: after a crash the event is found again, as the one after the previous event.
                             member.cursor.begin(event.id);
                             continue;
                         }
@@ -121,7 +122,8 @@ impl Deliveries {
         self.job(id, subscription, permit).confirm(version)
     }
 
-    /// Informs a subscriber that its subscription has ended (W3C WebSub, 5.2): once, and not at all if its server is at its limits.
+    /// Informs a subscriber that its subscription has ended (W3C WebSub, 5.2). This is tried once, and not at all if its server is
+    /// at its limits.
     pub(crate) fn deny(&mut self, id: Id, subscription: Subscription, reason: &'static str) {
         let known = self.common_parts.known(subscription, &self.hub.state.lease_clock);
         if let Some(permit) = self.sending.permit(&known) {

@@ -14,13 +14,14 @@ use serde_json::json;
 use crate::event::Event;
 use crate::reader::{Gap, NotRead, PendingRead, Reader, store_fault};
 
-/// The body of an event stream. It goes on until the client leaves, or falls behind what is kept.
+/// The body of an event stream. It ends when the client leaves, or when the client's position is older than all
+/// events that are kept.
 pub(crate) struct EventStream {
-    /// The reader, or its wait for what is next.
+    /// The reader, or its wait for the next events.
     reading: ReadState,
-    /// What it has to be told of first.
+    /// The gap that the client must be informed of first.
     gap: Option<Gap>,
-    /// Read and not yet written.
+    /// Events that were read and not written yet.
     ahead: VecDeque<Rc<Event>>,
     heartbeat: Alarm,
 }
@@ -30,13 +31,13 @@ enum ReadState {
     Waits(PendingRead),
 }
 
-/// A comment goes out after so long a silence, so that whoever stands between does not take the stream for dead.
+/// The interval of comments in a silent stream. They keep intermediaries from closing it.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// The type of the event that tells of a gap.
+/// The type of the event that reports a gap.
 const GAP: &str = "gap";
 
-/// Bytes after which a piece of the body ends.
+/// The size after which a piece of the body ends.
 const PIECE_BYTES: usize = 16 * 1024;
 
 impl EventStream {
@@ -49,7 +50,7 @@ impl EventStream {
         }
     }
 
-    /// Ready once `ahead` has something, or there is nothing more to come.
+    /// Ready once `ahead` has events, or the stream has ended.
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<Result<Fill, Fault>> {
         loop {
             match &mut self.reading {
@@ -68,7 +69,7 @@ impl EventStream {
                             return Poll::Ready(Ok(Fill::More));
                         }
                         Err(NotRead::Gone { .. }) => {
-                            // It reads slower than events are dropped. It has to hear of that when it comes again.
+                            // The client reads slower than events are removed. It learns of the gap when it reconnects.
                             self.reading = ReadState::Rests(None);
                             return Poll::Ready(Ok(Fill::End));
                         }
@@ -86,7 +87,7 @@ impl EventStream {
 impl Source for EventStream {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
         if let Some(Gap { after, oldest }) = self.gap.take() {
-            // Its id is that of the last one that is gone, so that a client which comes again does not hear of it twice.
+            // The id is that of the last missing event, so that a client that reconnects is not informed twice.
             let (id, data) = (
                 oldest.saturating_sub(1),
                 json!({ "after": after.to_string(), "oldest": oldest.to_string() }),

@@ -8,17 +8,17 @@ use upstream::CalledUrl;
 
 use crate::callback::Callback;
 
-/// The wish of a subscriber.
+/// The request of a subscriber.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SubscriptionRequest {
     pub(crate) mode: Mode,
-    /// The topic as it was written: its name, or its URL.
+    /// The topic as written: a name or a URL.
     pub(crate) topic: String,
     pub(crate) callback: Callback,
     pub(crate) secret: Option<String>,
-    /// The lease that was asked for.
+    /// The requested lease.
     pub(crate) lease: Option<Duration>,
-    /// The way the parameters came, which decides about the status of the answer.
+    /// The encoding of the parameters, which decides the status of the answer.
     pub(crate) form: Form,
 }
 
@@ -28,30 +28,30 @@ pub(crate) enum Mode {
     Unsubscribe,
 }
 
-/// Where the parameters stand.
+/// The place of the parameters in the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Body,
     Query,
 }
 
-/// A secret has to be shorter than 200 bytes (W3C WebSub, 5.1).
+/// A secret must be shorter than 200 bytes (W3C WebSub, 5.1).
 const SECRET_BYTES_MAX: usize = 199;
 
-/// The longest topic as a subscriber may write it. It is stored with the subscription and sent in each question to its callback.
+/// The longest topic. It is stored with the subscription, and sent in each request to verify the intent.
 const TOPIC_BYTES_MAX: usize = 2048;
 
-/// The longest number of seconds: any number, with zeros in front.
+/// The longest number of seconds, including leading zeros.
 const LEASE_BYTES_MAX: usize = 64;
 
 /// The longest value of a parameter that the hub does not know, and the longest name.
 const OTHER_BYTES_MAX: usize = 8192;
 const NAME_BYTES_MAX: usize = 256;
 
-/// The longest URL of the hub as a subscriber may see it. It is stored with the subscription and sent with each event.
+/// The longest URL of the hub as subscribers see it. It is stored with the subscription, and sent with each event.
 const BASE_BYTES_MAX: usize = 2048;
 
-/// A longer form has no meaning: the longest parameters are far below.
+/// The longest form. Valid parameters are much shorter.
 pub(crate) const FORM_BYTES_MAX: usize = 64 * 1024;
 
 impl Form {
@@ -63,7 +63,7 @@ impl Form {
     }
 }
 
-/// The parameters of a subscriber's request, as far as they are of the protocol.
+/// The parameters of the protocol in a subscriber's request.
 #[derive(Debug, Default)]
 struct Parameters {
     mode: Option<String>,
@@ -79,7 +79,8 @@ pub(crate) fn is_form(headers: &Headers) -> bool {
     media_type(content_type).eq_ignore_ascii_case(b"application/x-www-form-urlencoded")
 }
 
-/// Reads a request to the hub at `base`, which takes events at `publish` below it. `topic_of` finds the topic that a text means.
+/// Reads a request to the hub at `base`, whose events are published at `publish` below it. `topic_of` finds the topic for a name
+/// or URL.
 pub(crate) fn read<T>(
     head: &RequestHead,
     form: Option<&[u8]>,
@@ -128,23 +129,23 @@ pub(crate) fn wrong(what: &str) -> Fault {
     Fault::with_detail(Kind::HubRequestInvalid, what, what)
 }
 
-/// A time in whole seconds. One too large for a number is as long as it may be.
+/// Parses a lease in seconds. Larger numbers than fit give the longest lease.
 fn lease(text: &str) -> Result<Duration, Fault> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let seconds = is_number.then(|| text.parse::<u64>().unwrap_or(u64::MAX));
     match seconds {
         Some(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
-        Some(_) | None => Err(wrong("`hub.lease_seconds` must be a number above 0.")),
+        Some(_) | None => Err(wrong("`hub.lease_seconds` must be a positive number.")),
     }
 }
 
-/// The lease that is given: the default if none was asked for, and never more than the longest.
+/// The lease that is granted: the requested one or the default, up to the longest.
 pub(crate) fn given(asked: Option<Duration>, default: Duration, max: Duration) -> Duration {
     asked.unwrap_or(default).min(max)
 }
 
 impl Parameters {
-    /// None if there is none of the protocol.
+    /// None if no parameter belongs to the protocol.
     fn of(text: &[u8]) -> Result<Option<Parameters>, Fault> {
         let mut parameters = Parameters::default();
         let mut found = false;
@@ -152,7 +153,8 @@ impl Parameters {
             let at = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
             let (name, value) = pair.split_at_checked(at).unwrap_or((pair, b""));
             if name.len() > NAME_BYTES_MAX {
-                let what = format!("The name of a parameter has over {NAME_BYTES_MAX} bytes.");
+                let what =
+                    format!("The name of a parameter is longer than {NAME_BYTES_MAX} bytes.");
                 return Err(wrong(&what));
             }
             let name = kit::percent::decoded(name, true);

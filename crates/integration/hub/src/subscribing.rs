@@ -1,4 +1,4 @@
-//! What a hub does with the requests of subscribers.
+//! Subscribing and unsubscribing.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -19,29 +19,29 @@ use crate::reader::store_fault;
 use crate::subscribe::{self, Mode, SubscriptionRequest};
 use crate::subscription::{Id, Intent, Subscription, Terms, read, stored};
 
-/// How often a request is tried again after somebody else changed the same subscription.
+/// How often a change is retried when another request has changed the subscription.
 const TRIES: usize = 4;
 
 /// The reference system's code for too many subscriptions.
 const SUBSCRIPTIONS_CODE: u32 = 900_808;
 
-/// The longest time that the name of a callback is looked up for.
+/// The timeout for looking up the name of a callback.
 const LOOK_UP: Duration = Duration::from_secs(5);
 
-/// Subscriptions that one subject may have unconfirmed: at least so many, and of all that the hub may have one part in so many. A callback
-/// that works confirms in less time than most subscribers take to ask for the next.
+/// The limit of a subject's unconfirmed subscriptions: at least `PENDING_MIN`, and a fixed part of the hub's limit. A callback that works
+/// confirms faster than most subscribers send the next request.
 const PENDING_MIN: usize = 256;
 const PENDING_PART: usize = 100;
 
-/// When to come again, in seconds, where too many are unconfirmed.
+/// The `Retry-After` in seconds when too many subscriptions are unconfirmed.
 const RETRY_AFTER: &str = "1";
 
-/// A subscriber's request with what was found about it.
+/// A subscriber's request with the values derived from it.
 struct SubscriptionAttempt<'a> {
     asked: SubscriptionRequest,
     topic: &'a Topic,
     subject: String,
-    /// Who counts as its asker.
+    /// The asker for which it counts.
     asker: String,
     plan: Option<String>,
     id: Id,
@@ -66,7 +66,7 @@ impl Hub {
         let publish = self.settings.publish.first().map_or("/publish", |path| &**path);
         let here = (&*base, publish);
         let (asked, topic) = subscribe::read(&request.head, Some(&form), here, topic_of)?;
-        // Who may subscribe no more may still leave.
+        // A client that may no longer subscribe may still unsubscribe.
         if asked.mode == Mode::Subscribe {
             topic.check_scopes(ex)?;
         }
@@ -91,7 +91,7 @@ impl Hub {
         Ok(Reply::new(status, Body::Empty))
     }
 
-    /// The topic that a text means: by its name, or by a URL of it at this hub, with or without a query.
+    /// Finds the topic for a text: a name, or a URL of the topic at this hub, with or without a query.
     fn topic_of(&self, text: &str, base: &str) -> Result<&Topic, Fault> {
         if let Some(topic) = self.topic(text.as_bytes()) {
             return Ok(topic);
@@ -109,7 +109,7 @@ impl Hub {
         }
     }
 
-    /// The topic that a URL names after the hub's URL, in its path or in the parameter `topic`.
+    /// The topic of a URL's rest after the hub's URL: in its path or in the parameter `topic`.
     fn topic_below(&self, rest: &str) -> Option<&Topic> {
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         match path.strip_prefix("/topics")? {
@@ -118,7 +118,7 @@ impl Hub {
         }
     }
 
-    /// True if a URL that is not below the hub's names a topic as the hub's URLs do.
+    /// True if a URL of another server names a topic in the same form as this hub's URLs.
     fn is_topic_elsewhere(&self, url: &str) -> bool {
         let path = url.split_once('?').map_or(url, |(path, _)| path);
         let starts = path.match_indices("/topics").map(|(at, _)| at);
@@ -167,8 +167,8 @@ impl Hub {
         Err(busy())
     }
 
-    /// Lets a new subscription in, if there is a place for it. One whose callback is asked first takes its place once that has confirmed,
-    /// and until then counts for its asker alone.
+    /// Admits a new subscription if there is a place for it. If its callback has to confirm, it takes the place after that; until then it
+    /// counts only for its asker.
     async fn admit(&self, attempt: &SubscriptionAttempt<'_>) -> Result<Option<Reservation>, Fault> {
         let refused = |full| match full {
             Full::Hub => full_fault(format!("{} subscriptions", self.settings.subscriptions_max)),
@@ -209,7 +209,7 @@ impl Hub {
         Ok(asked.map(|()| None))
     }
 
-    /// Forgets which subscriptions of an asker wait for their callbacks where these have answered another node.
+    /// Removes an asker's pending subscriptions whose callbacks have answered another node.
     async fn forget_answered(&self, asker: &str) -> Result<(), Fault> {
         for id in self.state.pending_ids(asker) {
             let known = self.row(id).await?.and_then(|(_, known)| known);
@@ -220,8 +220,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Takes a place for a new subscription, if there are fewer than may be, on all nodes. Those that are `pending` take none, and are
-    /// counted as if they did.
+    /// Reserves a place for a new subscription within the limits for all nodes. `pending` subscriptions have no place, but count
+    /// towards the limits.
     pub(crate) async fn reserved(
         &self,
         subject: &str,
@@ -287,7 +287,7 @@ impl Hub {
         Err(busy())
     }
 
-    /// The row of a subscription, with what it says.
+    /// The row of a subscription, decoded.
     pub(crate) async fn row(&self, id: Id) -> Result<Option<(Row, Option<Subscription>)>, Fault> {
         let row = self.store.get(&self.tables.subscriptions, &id.key()).await;
         let row = row.map_err(|error| store_fault(&error))?;
@@ -297,7 +297,7 @@ impl Hub {
         }))
     }
 
-    /// Writes a subscription and tells its worker. False if somebody else changed it meanwhile.
+    /// Writes a subscription and informs its worker. False if another request changed it meanwhile.
     async fn write(
         &self,
         id: Id,
@@ -318,16 +318,16 @@ impl Hub {
             Err(Error::Conflict { .. }) => return Ok(false),
             Err(error) => return Err(store_fault(&error)),
         };
-        // Where there are other nodes, it is counted in the store from now on.
+        // With other nodes, it is counted in the store from now on.
         let reservation = reservation.filter(|_| !self.nodes.has_company());
         let subscription = Box::new(subscription);
         let update = SubscriptionUpdate::Written { id, version, subscription, is_new, reservation };
-        // Its node, if it is another one, reads of it in the store.
+        // If another node owns it, that node reads the change from the store.
         let is_told = self.state.tell(id, update) || self.nodes.has_company();
         is_told.then_some(true).ok_or_else(busy)
     }
 
-    /// Removes a subscription and tells its worker. False if somebody else changed it meanwhile.
+    /// Removes a subscription and informs its worker. False if another request changed it meanwhile.
     pub(crate) async fn remove(&self, id: Id, expect: Expect) -> Result<bool, Fault> {
         match self.remove_row(id, expect, None).await {
             Ok(version) => {
@@ -340,7 +340,7 @@ impl Hub {
     }
 }
 
-/// Makes what was asked for the terms of a subscription.
+/// Applies the requested terms to a subscription.
 pub(crate) fn confirm(subscription: &mut Subscription, terms: Terms, clock: &LeaseClock) {
     subscription.until = Some(clock.until(terms.lease_seconds));
     subscription.terms = terms;
@@ -351,7 +351,8 @@ fn full_fault(cause: impl Into<Box<str>>) -> Fault {
     Fault::new(Kind::RateLimited, cause).with_code(SUBSCRIPTIONS_CODE)
 }
 
-/// Who asks: the subject, and without one the client by its address, of which a network of IPv6 has as many as it likes (RFC 6177).
+/// The asker: the subject, or without one the client's address. For IPv6 it is the client's network, which has many addresses (RFC
+/// 6177).
 fn asker(ex: &Exchange, subject: &str) -> String {
     if !subject.is_empty() {
         return subject.to_owned();
@@ -366,5 +367,5 @@ fn asker(ex: &Exchange, subject: &str) -> String {
 }
 
 fn busy() -> Fault {
-    Fault::new(Kind::StoreAway, "the worker of the subscription has too much to do")
+    Fault::new(Kind::StoreAway, "the queue of the subscription's worker is full")
 }

@@ -1,4 +1,4 @@
-//! Subscriptions as they are stored: one row each, by an id made of what tells them apart.
+//! Stored subscriptions: one row each, with an id derived from its identity.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use store::nodes::PARTITIONS;
 
 use crate::callback::Callback;
 
-/// The id of a subscription: a digest of its subject, topic and callback. Its first byte is of the callback alone, so that all
+/// The id of a subscription: a digest of its subject, topic and callback. The first byte is of the callback alone, so that all
 /// subscriptions of a callback have the same worker.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Id([u8; 16]);
@@ -28,17 +28,17 @@ pub(crate) struct Subscription {
     /// The topic's name.
     pub(crate) topic: String,
     pub(crate) callback: String,
-    /// When its lease ends, in seconds since the Unix epoch; none while it was never confirmed.
+    /// The end of its lease, in seconds since the Unix epoch. None if it was never confirmed.
     pub(crate) until: Option<u64>,
-    /// What the subscriber agreed to last.
+    /// The terms that were confirmed last.
     pub(crate) terms: Terms,
-    /// The id of the newest event when it was asked for: it gets those behind.
+    /// The id of the newest event at the time of the request. The subscription gets the events after it.
     pub(crate) from: u64,
-    /// What is asked for now, and not confirmed yet.
+    /// A request that is not confirmed yet.
     pub(crate) intent: Option<Box<Intent>>,
 }
 
-/// What a subscriber asks for beside its topic and callback.
+/// The terms of a subscription, beside its topic and callback.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Terms {
     /// The topic as the subscriber wrote it.
@@ -49,45 +49,45 @@ pub(crate) struct Terms {
     pub(crate) base: String,
 }
 
-/// A wish that waits for the callback to confirm it.
+/// A request that waits for the callback's confirmation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Intent {
     Subscribe(Terms),
-    /// With the topic as it was written.
+    /// Contains the topic as it was written.
     Unsubscribe(String),
 }
 
-/// An event that was given up.
+/// A dead event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Dead {
     pub(crate) event: u64,
     pub(crate) subscription: String,
     pub(crate) callback: String,
     pub(crate) attempts: u32,
-    /// Why the last try failed.
+    /// The cause of the last failed attempt.
     pub(crate) last: String,
-    /// The topic; empty in what an older version wrote.
+    /// The topic. Empty if an older version wrote this.
     #[serde(default)]
     pub(crate) topic: String,
-    /// When it was given up, in milliseconds since the Unix epoch; 0 in what an older version wrote.
+    /// When it became dead, in milliseconds since the Unix epoch. 0 if an older version wrote this.
     #[serde(default)]
     pub(crate) died: u64,
-    /// The last of the tries that failed since the gateway started.
+    /// The last failed attempts since the gateway started.
     #[serde(default)]
     pub(crate) failures: Vec<Failure>,
 }
 
-/// A try to deliver an event that failed.
+/// A failed attempt to deliver an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failure {
-    /// In milliseconds since the Unix epoch.
+    /// The time in milliseconds since the Unix epoch.
     pub(crate) at: u64,
-    /// The kind of fault, or `status` where the callback answered.
+    /// The kind of fault, or `status` if the callback answered.
     pub(crate) fault: String,
     pub(crate) cause: String,
 }
 
-/// The partition of all ids that begin with a byte.
+/// The partition of all ids with this first byte.
 pub(crate) fn partition_of(first: u8) -> usize {
     usize::from(first >> 4) % PARTITIONS
 }
@@ -112,7 +112,7 @@ impl Id {
         Id(id)
     }
 
-    /// Reads one as it is shown and stored.
+    /// Parses an id in its stored form.
     pub(crate) fn parse(text: &[u8]) -> Option<Id> {
         let mut id = [0; 16];
         let mut rest = text;
@@ -146,17 +146,17 @@ impl Id {
         least..=most
     }
 
-    /// The worker that delivers to it, of so many.
+    /// The worker that delivers to it, given the number of workers.
     pub(crate) fn worker(self, workers: usize) -> usize {
         usize::from(self.first()) % workers.max(1)
     }
 
-    /// The partition of the node that delivers to it: the first digit. Workers go by all of the first byte.
+    /// The partition: the first hexadecimal digit. The choice of a worker uses all of the first byte.
     pub(crate) fn partition(self) -> usize {
         partition_of(self.first())
     }
 
-    /// The bytes with which the ids of a worker in a partition begin, as they are stored.
+    /// The first bytes, as stored, of the ids that a worker has in a partition.
     pub(crate) fn prefixes(
         partition: usize,
         worker: usize,
@@ -174,7 +174,8 @@ impl Id {
 }
 
 impl Hash for Id {
-    /// A part of a digest tells ids apart, and takes less time: each delivery looks its subscription up a dozen times.
+    /// A part of the digest is enough to tell ids apart, and is faster to hash: each delivery looks its subscription
+    /// up a dozen times.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let [.., a, b, c, d, e, f, g, h] = self.0;
         state.write_u64(u64::from_ne_bytes([a, b, c, d, e, f, g, h]));
@@ -194,13 +195,13 @@ impl fmt::Debug for Id {
 }
 
 impl Subscription {
-    /// True once its lease is over.
+    /// True if its lease has ended.
     pub(crate) fn is_over(&self, now: Duration) -> bool {
         self.until.is_some_and(|until| until <= now.as_secs())
     }
 }
 
-/// The key of a dead event: an id of its own, and the subscriptions' apart.
+/// The key of a dead event: the subscription's id and the event's id.
 pub(crate) fn dead_key(subscription: Id, event: u64) -> String {
     let mut key = subscription.to_string();
     // Harmless: writing to a text never fails.
@@ -208,15 +209,15 @@ pub(crate) fn dead_key(subscription: Id, event: u64) -> String {
     key
 }
 
-/// A value as it is stored.
+/// Encodes a value for the store.
 pub(crate) fn stored(value: &impl Serialize) -> Option<Bytes> {
     // Harmless: what is stored are texts, numbers and lists of these, which can always be written.
     serde_json::to_vec(value).ok().map(Bytes::from)
 }
 
-/// A value that was stored; none if it is of another form.
+/// Decodes a stored value. None if another version wrote it in another form.
 pub(crate) fn read<'v, T: Deserialize<'v>>(value: &'v [u8]) -> Option<T> {
-    // Harmless: who reads it says that it cannot be read.
+    // Harmless: the caller reports that it cannot be read.
     serde_json::from_slice(value).ok()
 }
 

@@ -27,7 +27,7 @@ use crate::representation::Representation;
 use crate::settings::{Delivery, HubSettings, Retention};
 use crate::signature::Algorithm;
 
-/// Short, since sockets need a clock that runs; and long enough for a machine that is busy.
+/// Short, since sockets need a running clock, but long enough for a busy machine.
 const LEASE: Duration = Duration::from_secs(3);
 const WORKERS: usize = 2;
 
@@ -102,7 +102,7 @@ impl Node {
         Node { hub, tasks }
     }
 
-    /// Ends it as a kill does: nothing of it runs any more.
+    /// Ends the process like a kill: none of its tasks run any more.
     fn kill(self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }
@@ -135,15 +135,15 @@ fn caller(worker: usize) -> Rc<Caller> {
     Rc::new(Caller::new(nowhere, nowhere, Scheme::Http, worker))
 }
 
-/// What came: the callback's path, the event's id, the body.
+/// The received requests: the callback's path, the event's id, the body.
 type Got = Rc<RefCell<Vec<(String, u64, String)>>>;
 
-/// A server of callbacks. Those whose paths end with `slow` are answered after a while, those with `no` with 500.
+/// A server of callbacks. It delays its answer to paths that end with `slow`, and answers those with `no` with 500.
 async fn callbacks() -> (SocketAddr, Got) {
     callbacks_behind(Rc::new(Cell::new(true))).await
 }
 
-/// The same. Those whose paths end with `gate` are answered once it is open.
+/// A server of callbacks. It also holds paths that end with `gate` until the gate is open.
 async fn callbacks_behind(gate: Rc<Cell<bool>>) -> (SocketAddr, Got) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, got) = (listener.local_addr().unwrap(), Got::default());
@@ -204,7 +204,7 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
 
 async fn two(store: &Memory) -> (Node, Node) {
     let (a, b) = (Node::start(store, "a"), Node::start(store, "b"));
-    until("both have a half", || a.partitions() == 8 && b.partitions() == 8).await;
+    until("both have half of the partitions", || a.partitions() == 8 && b.partitions() == 8).await;
     (a, b)
 }
 
@@ -220,7 +220,7 @@ async fn what_is_asked_of_one_node_holds_for_both() {
             }
             for node in [&a, &b] {
                 let reply = node.ask("subscribe", &format!("http://{address}/more")).await;
-                assert_eq!(reply, 429, "the most is that of both");
+                assert_eq!(reply, 429, "the limit is that of both nodes");
                 assert_eq!(node.hub.view().await.unwrap()["subscriptions"], 24);
             }
             let first = a.publish("one").await.unwrap();
@@ -237,7 +237,7 @@ async fn what_is_asked_of_one_node_holds_for_both() {
                     .collect();
                 assert_eq!(of, [(first, "one".to_owned()), (second, "two".to_owned())], "{n}");
             }
-            // Each is removed at the other node, and the next event is told to nobody.
+            // Each is removed at the other node, and the next event has no subscriber.
             for n in 0..24 {
                 let node = if n % 2 == 0 { &b } else { &a };
                 assert_eq!(node.ask("unsubscribe", &format!("http://{address}/{n}")).await, 200);
@@ -267,11 +267,14 @@ async fn after_a_kill_all_is_delivered_and_only_what_was_under_way_comes_again()
                     ids.push(a.publish(&format!("{round}-{n}")).await.unwrap());
                 }
                 let goal = got.borrow().len() + 40;
-                until("some are delivered", || got.borrow().len() >= goal).await;
+                until("some events are delivered", || got.borrow().len() >= goal).await;
                 b.kill();
-                until("the other has all", || a.partitions() == 16).await;
+                until("the other has all partitions", || a.partitions() == 16).await;
                 b = Node::start(&store, "b");
-                until("both have a half", || a.partitions() == 8 && b.partitions() == 8).await;
+                until("both have half of the partitions", || {
+                    a.partitions() == 8 && b.partitions() == 8
+                })
+                .await;
             }
             let path = |n: usize| format!("/{n}slow");
             let has_all = || {
@@ -292,14 +295,17 @@ async fn after_a_kill_all_is_delivered_and_only_what_was_under_way_comes_again()
                     .collect();
                 let mut once = of.clone();
                 once.dedup();
-                assert_eq!(once, ids, "in order, and what comes again comes next: {of:?}");
-                assert!(of.len() - once.len() <= kills, "one is under way at a time: {of:?}");
+                assert_eq!(once, ids, "in order, and a repeated event is the next one: {of:?}");
+                assert!(
+                    of.len() - once.len() <= kills,
+                    "one delivery is in progress at a time: {of:?}"
+                );
             }
         })
         .await;
 }
 
-/// What has been delivered and cannot be written down is one event, whatever waits behind it: it alone comes again after a kill.
+/// Only one delivered event can lack a stored position, however many wait. Only that event is repeated after a kill.
 #[tokio::test]
 async fn what_was_answered_while_the_store_was_away_is_all_that_comes_again() {
     for is_killed in [false, true] {
@@ -318,17 +324,17 @@ async fn what_was_answered_while_the_store_was_away_is_all_that_comes_again() {
             until("all can be begun", || feed.newest() == *ids.last().unwrap()).await;
             store.set_faults(Faults { away: true, ..Faults::default() });
             gate.set(true);
-            until("the node gives up", || a.partitions() == 0).await;
+            until("the node stops", || a.partitions() == 0).await;
             assert_eq!(got.borrow().len(), 1);
             if is_killed {
                 a.kill();
                 let _b = Node::start(&store, "b");
                 store.set_faults(Faults::default());
                 ids.insert(0, ids[0]);
-                until("the other goes on", || got.borrow().len() >= ids.len()).await;
+                until("the other node continues", || got.borrow().len() >= ids.len()).await;
             } else {
                 store.set_faults(Faults::default());
-                until("it goes on", || got.borrow().len() >= ids.len()).await;
+                until("it continues", || got.borrow().len() >= ids.len()).await;
             }
             assert_eq!(got.borrow().iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), ids);
         };
@@ -336,7 +342,7 @@ async fn what_was_answered_while_the_store_was_away_is_all_that_comes_again() {
     }
 }
 
-/// A store that takes its time is not away, so everything else goes on.
+/// A slow store still counts as available, so everything else continues.
 #[tokio::test]
 async fn the_next_event_waits_until_the_end_of_the_one_before_is_written() {
     let scene = async {
@@ -358,19 +364,19 @@ async fn the_next_event_waits_until_the_end_of_the_one_before_is_written() {
         assert_eq!(node.ask("subscribe", &format!("http://{address}/no")).await, 200);
         let first = node.publish("one").await.unwrap();
         let last = node.publish("two").await.unwrap();
-        until("both are tried", || of("/gate").len() == 2 && !of("/no").is_empty()).await;
-        until("the next can be begun", || feed.newest() == last).await;
+        until("both are attempted", || of("/gate").len() == 2 && !of("/no").is_empty()).await;
+        until("the next can be started", || feed.newest() == last).await;
         store.set_faults(Faults { delay: Duration::from_secs(3600), ..Faults::default() });
         let tried = of("/no").len();
         gate.set(true);
-        // What fails is tried again without a word to the store: by then the answer to the other has long been taken over.
-        until("the other is tried again and again", || of("/no").len() >= tried + 20).await;
-        // That write goes on. A new event has everybody looked at.
+        // Failed deliveries are retried without a write. By then the answer of the other has long been handled.
+        until("the other is retried repeatedly", || of("/no").len() >= tried + 20).await;
+        // That write continues. A new event causes a check of all subscriptions.
         store.set_faults(Faults::default());
         let newest = node.publish("three").await.unwrap();
-        until("it is known", || feed.newest() == newest).await;
+        until("the event is known", || feed.newest() == newest).await;
         let tried = of("/no").len();
-        until("and looked at", || of("/no").len() >= tried + 20).await;
+        until("and the subscriptions are checked", || of("/no").len() >= tried + 20).await;
         assert_eq!(of("/gate"), [zeroth, first]);
     };
     LocalSet::new().run_until(scene).await;
@@ -389,10 +395,10 @@ async fn a_store_that_is_away_makes_publishers_and_deliveries_wait() {
             until("it is delivered", || got.borrow().len() == 8).await;
             store.set_faults(Faults { away: true, ..Faults::default() });
             assert_eq!(b.publish("during").await, Err(503));
-            until("nobody has anything", || a.partitions() + b.partitions() == 0).await;
+            until("no node has a partition", || a.partitions() + b.partitions() == 0).await;
             store.set_faults(Faults::default());
             b.publish("after").await.unwrap();
-            until("it goes on", || got.borrow().len() >= 16).await;
+            until("it continues", || got.borrow().len() >= 16).await;
             let texts: Vec<String> = got.borrow().iter().skip(8).map(|(.., t)| t.clone()).collect();
             assert_eq!(texts, vec!["after"; 8]);
         })

@@ -1,7 +1,7 @@
-//! Writes about a worker's subscriptions that are due, in batches: while one is written, the next gathers.
+//! Batches of writes about a worker's subscriptions. While one batch is written, the next is collected.
 //!
-//! An event that has ended takes a place of those under way (`delivery.concurrency`) until its end is written, so that no more than
-//! those ever come again after a crash.
+//! An event that has ended counts towards `delivery.concurrency` until its end is written. So after a crash at most that many
+//! events are repeated.
 
 use std::collections::BTreeMap;
 use std::task::{Context, Poll, ready};
@@ -16,23 +16,23 @@ use crate::subscription::Id;
 /// The unwritten changes of a worker.
 #[derive(Default)]
 pub(crate) struct UnwrittenChanges {
-    /// Groups in which a place has changed.
+    /// Groups with a changed position.
     open: BTreeMap<Group, GroupWrites>,
     writing: Option<WriteBatch>,
-    /// Since the store does not take them: when it is tried again.
+    /// The time of the next attempt, if the store has failed.
     again: Option<Instant>,
 }
 
-/// What is to be written of a group.
+/// The unwritten changes of a group.
 #[derive(Default)]
 struct GroupWrites {
-    /// What is written together with its places.
+    /// Changes that are written together with the positions.
     more: Vec<Change>,
-    /// Events that ended since its places were written.
+    /// Events that ended since the positions were written.
     ended: Vec<End>,
 }
 
-/// The end of an event: of the subscription with this id that began behind `from`.
+/// The end of an event of the subscription with this id. `from` is where the subscription began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) id: Id,
@@ -44,16 +44,16 @@ struct WriteBatch {
     answer: Answer<Vec<u64>>,
 }
 
-/// Changes and bytes of one batch.
+/// The limits of one batch: changes and bytes.
 const CHANGES_MAX: usize = 900;
 const BYTES_MAX: usize = 4 << 20;
 
-/// The pause after the store did not take a batch.
+/// The pause after a failed batch.
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl GroupWrites {
-    /// Takes away what one batch cannot take beside the places. What is written, as dead events are, comes before the places; what is
-    /// removed may come behind them. So nothing is lost between two batches.
+    /// Takes out the changes that do not fit into one batch. Additions, such as dead events, are written before the positions, and
+    /// removals may be written after them. So nothing is lost between two batches.
     fn beyond(&mut self, room: usize) -> Option<GroupWrites> {
         if self.more.len() < room {
             return None;
@@ -67,29 +67,29 @@ impl GroupWrites {
         Some(later)
     }
 
-    /// True if something is written beside the places.
+    /// True if there are additions beside the positions.
     fn writes(&self) -> bool {
         self.more.iter().any(|change| change.value.is_some())
     }
 }
 
 impl UnwrittenChanges {
-    /// Notes that the places of a group have to be written.
+    /// Notes that the positions of a group must be written.
     pub(crate) fn note(&mut self, group: Group) {
         self.open.entry(group).or_default();
     }
 
-    /// The same, with something that is written together with them.
+    /// Notes a change that is written together with the group's positions.
     pub(crate) fn note_with(&mut self, group: Group, change: Change) {
         self.open.entry(group).or_default().more.push(change);
     }
 
-    /// The same, since an event has ended.
+    /// Notes that an event has ended.
     pub(crate) fn note_end(&mut self, group: Group, end: End) {
         self.open.entry(group).or_default().ended.push(end);
     }
 
-    /// True if something of a partition is unwritten.
+    /// True if changes of a partition are unwritten.
     pub(crate) fn has(&self, partition: usize) -> bool {
         let writing = self.writing.iter().flat_map(|writing| writing.open.keys());
         writing.chain(self.open.keys()).any(|group| group.partition() == partition)
@@ -100,17 +100,17 @@ impl UnwrittenChanges {
         self.open.is_empty() && self.writing.is_none()
     }
 
-    /// True while the store takes nothing. Deliveries wait then: where they stand could not be written.
+    /// True while the store fails. Deliveries wait then, since their positions could not be written.
     pub(crate) fn is_stuck(&self) -> bool {
         self.again.is_some()
     }
 
-    /// When it is worth a look again.
+    /// The time of the next attempt.
     pub(crate) fn wakes(&self) -> Option<Instant> {
         self.again.filter(|_| self.writing.is_none() && !self.open.is_empty())
     }
 
-    /// Begins to write, unless that is under way. `row` gives the change of a group's row.
+    /// Starts to write, unless a write is in progress. `row` returns the change of a group's row.
     pub(crate) fn begin(
         &mut self,
         store: &dyn Store,
@@ -148,11 +148,11 @@ impl UnwrittenChanges {
         }
     }
 
-    /// Ready once a batch has been written, with the events of which the end was; or once it has failed.
+    /// Ready when a batch has been written, with the ends in it, or when it has failed.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<End>, Error>> {
         let Some(writing) = &mut self.writing else { return Poll::Pending };
         let written = ready!(writing.answer.as_mut().poll(cx));
-        // Harmless: it was there a line above.
+        // Harmless: it was checked a line above.
         let open = self.writing.take().map(|writing| writing.open).unwrap_or_default();
         match written {
             Ok(_) => {
@@ -188,7 +188,7 @@ mod tests {
         Change { table: table.into(), key: key.into_bytes(), value, expect: Expect::Anything }
     }
 
-    /// However much there is to write, no batch is too large for the store, and no end is told before all that goes with it is written.
+    /// No batch exceeds the limits of the store, and no end is reported before all changes that belong to it are written.
     #[test]
     fn what_is_too_much_for_one_batch_goes_in_several() {
         let id = Id::of("", "t", &Callback::parse("http://a/").unwrap());

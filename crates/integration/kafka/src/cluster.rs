@@ -260,7 +260,10 @@ impl Cluster {
             if !is_there(&code) {
                 let said = result.error_message.map(|said| said.to_string());
                 let said = said.unwrap_or_else(|| code.to_string());
-                let what = format!("Kafka has no topic {} and makes none: {said}", topic.name);
+                let what = format!(
+                    "the topic {} does not exist in Kafka and cannot be created: {said}",
+                    topic.name
+                );
                 return Err(Failure::Refused(what));
             }
         }
@@ -271,7 +274,7 @@ impl Cluster {
     async fn any(&self) -> Result<Rc<Connection>, Failure> {
         let mut brokers = self.settings.brokers.clone();
         brokers.extend(self.brokers.borrow().values().cloned());
-        let mut why = "none is named".to_owned();
+        let mut why = "no broker is configured".to_owned();
         let began = clock::now();
         for broker in brokers {
             if began.elapsed() > ANY_MAX {

@@ -140,7 +140,11 @@ impl Connection {
         match version {
             Some((min, version)) if min <= version => Ok(version),
             _ => {
-                let what = format!("{} speaks no version of {:?} that we do", self.broker, A::KEY);
+                let what = format!(
+                    "{} supports no version of {:?} that the gateway supports",
+                    self.broker,
+                    A::KEY
+                );
                 Err(Failure::Refused(what))
             }
         }

@@ -100,7 +100,8 @@ impl Cluster {
             }
             return Ok(self.taken(topic, fetched, offset, read));
         }
-        let what = format!("nothing but what nobody reads in the topic {}, so far", topic.name);
+        let what =
+            format!("only records that readers skip were found in the topic {} so far", topic.name);
         Err(Error::Away(what))
     }
 
@@ -213,14 +214,18 @@ pub(crate) fn read_partition(
         .map_err(|_| Failure::Refused(format!("a batch of the topic {} is damaged", topic.name)))?;
     for first in &batches.unread {
         let (topic, id) = (&*topic.name, position(*first));
-        tracing::warn!(topic, id, "a batch in Kafka that cannot be read is passed over");
+        tracing::warn!(topic, id, "a batch in Kafka cannot be read and is skipped");
     }
     let records = batches.found.into_iter().filter(|found| found.offset < end).map(|found| {
         let id = position(found.offset);
         let record = record(found, form);
         if record.is_none() {
             let topic = &*topic.name;
-            tracing::warn!(topic, id, "a message in Kafka that cannot be an event is passed over");
+            tracing::warn!(
+                topic,
+                id,
+                "a message in Kafka cannot be converted to an event and is skipped"
+            );
         }
         record
     });

@@ -50,7 +50,7 @@ pub(crate) async fn follow(cluster: Rc<Cluster>) {
             && !is_away
         {
             let error = failure.clone().into_error(topic);
-            tracing::warn!(topic, "waits for Kafka: {error}");
+            tracing::warn!(topic, "waiting for Kafka: {error}");
         }
         is_away = why.is_some();
         // Harmless: the loop checks again in either case.
@@ -69,7 +69,7 @@ async fn serve(cluster: Rc<Cluster>, leader: i32) {
             return;
         }
         if let Err(failure) = cluster.round(leader, &topics).await {
-            tracing::debug!(leader, "a broker gives no news: {failure:?}");
+            tracing::debug!(leader, "new records cannot be fetched from a broker: {failure:?}");
             topics.iter().for_each(|topic| topic.leader.set(None));
             tokio::time::sleep(PAUSE).await;
             return;
@@ -90,7 +90,8 @@ impl Cluster {
 
     /// Makes one fetch for all watched topics that a broker leads.
     async fn round(&self, leader: i32, topics: &[Rc<Topic>]) -> Result<(), Failure> {
-        let gone = || Failure::Unreached(format!("broker {leader} is not there any more"));
+        let gone =
+            || Failure::Unreached(format!("broker {leader} is no longer part of the cluster"));
         let broker = self.broker(leader).ok_or_else(gone)?;
         let connection = self.connect(&broker, ConnectionPurpose::News).await?;
         let mut parts = Vec::new();

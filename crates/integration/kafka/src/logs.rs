@@ -141,7 +141,7 @@ impl Logs for Kafka {
         let (done, answer) = oneshot::channel();
         let begun = match guard {
             None => self.begin(log, &records, done),
-            Some(_) => Err(Error::Away(format!("the log {log} knows nothing of leases"))),
+            Some(_) => Err(Error::Away(format!("the log {log} does not support leases"))),
         };
         Box::pin(async move {
             begun?;

@@ -135,10 +135,10 @@ mod tests {
     #[test]
     fn what_follows_is_read_and_what_is_missing_is_not() {
         let mut tail = Tail::default();
-        assert_eq!(tail.extend(vec![record(1, 1)], 1), (0, 0), "it has not begun");
+        assert_eq!(tail.extend(vec![record(1, 1)], 1), (0, 0), "the follower has not begun");
         assert_eq!(positions(&tail, 0), None);
         tail.begin(4);
-        assert_eq!(positions(&tail, 4), None, "nothing is there yet");
+        assert_eq!(positions(&tail, 4), None, "there are no records yet");
         assert_eq!(tail.extend(vec![record(5, 1), record(7, 1)], 8), (0, 2));
         assert_eq!(tail.newest(), Some(8));
         assert_eq!(positions(&tail, 4), Some(vec![5, 7]));
@@ -172,7 +172,7 @@ mod tests {
         let found =
             windows.read("a", one(4)).map(|(records, newest)| (records[0].position, newest));
         assert_eq!(found, Some((5, 9)));
-        assert_eq!(windows.read("a", one(5)), None, "what follows was not read");
+        assert_eq!(windows.read("a", one(5)), None, "the next records were not fetched");
         assert_eq!(windows.read("a", one(1)), None);
         for number in 0..WINDOWS_MAX {
             windows.keep(&number.to_string(), 2, &all, 9);

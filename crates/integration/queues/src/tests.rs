@@ -23,10 +23,10 @@ use crate::admin::ActionError;
 use crate::queue::{CURSOR, key};
 use crate::{DeadBounds, Entrance, Order, Queue, QueueSettings};
 
-/// What ran, on which node: its beginning, and whether it came to its end.
+/// The runs and their nodes: the start, and whether the run finished.
 type Runs = Arc<Mutex<Vec<(&'static str, String, bool)>>>;
 
-/// A flow that takes a second for each message, and fails for those that say `bad`.
+/// A flow that takes a second for each message, and fails for messages with the text `bad`.
 struct Slow {
     node: &'static str,
     runs: Runs,
@@ -69,7 +69,7 @@ impl Node {
         let entrance = Entrance::new("work", shared, Telemetry::new(1).queue("work"));
         let retries = Retries {
             attempts: 2,
-            // Pauses are by the time of day, which a paused clock does not move.
+            // Pauses use the wall clock, which does not advance while the clock is paused.
             initial: Duration::ZERO,
             factor_permille: 1000,
             max: Duration::ZERO,
@@ -116,7 +116,7 @@ fn texts(runs: &Runs) -> Vec<String> {
     runs.lock().unwrap().iter().map(|(_, text, _)| text.clone()).collect()
 }
 
-/// Two nodes: the one with the queue, and the other.
+/// Two nodes: the owner of the queue, and the other one.
 async fn two(store: &Memory, runs: &Runs) -> (Node, Node) {
     let (a, b) = (Node::start(store, "a", runs), Node::start(store, "b", runs));
     sleep(Duration::from_millis(100)).await;
@@ -135,15 +135,15 @@ async fn a_queue_goes_on_at_another_node_in_its_order() {
                 assert_eq!(node.put(&n.to_string()).await, 202);
             }
             sleep(Duration::from_millis(2500)).await;
-            assert_eq!(texts(&runs), ["0", "1", "2"], "one node has it, one at a time");
+            assert_eq!(texts(&runs), ["0", "1", "2"], "one node runs messages, one at a time");
             owner.tasks.iter().for_each(JoinHandle::abort);
             sleep(LEASE / 2).await;
-            assert_eq!(texts(&runs).len(), 3, "the lease has not run out");
+            assert_eq!(texts(&runs).len(), 3, "the lease has not expired");
             sleep(LEASE / 2 + Duration::from_secs(6)).await;
             assert_eq!(texts(&runs), ["0", "1", "2", "2", "3", "4", "5"]);
             let whole = runs.lock().unwrap().iter().filter(|(.., is_over)| *is_over).count();
-            assert_eq!(whole, 6, "what was cut was not over");
-            // Who stops gives the queue over at once, with what was under way at its end.
+            assert_eq!(whole, 6, "the stopped run had not finished");
+            // A node that stops releases the queue at once, after its run has ended.
             let more = Node::start(&store, "c", &runs);
             sleep(Duration::from_millis(100)).await;
             let (owner, other) = if other.has_queue() { (other, more) } else { (more, other) };
@@ -169,13 +169,13 @@ async fn an_owner_that_slept_writes_nothing_and_goes_on_with_nothing() {
                 owner.put(&n.to_string()).await;
             }
             sleep(Duration::from_millis(500)).await;
-            // Only what keeps its lease sleeps: the worst case, since its worker goes on.
+            // Only the task that renews the lease stops. This is the worst case, since the worker continues.
             owner.tasks[0].abort();
             sleep(LEASE + Duration::from_secs(20)).await;
             assert_eq!(
                 texts(&runs),
                 ["0", "1", "2"],
-                "all was over and written before the lease was"
+                "all runs had ended and were stored before the lease expired"
             );
             assert!(other.has_queue() && !owner.has_queue());
             for text in ["3", "4"] {
@@ -184,7 +184,7 @@ async fn an_owner_that_slept_writes_nothing_and_goes_on_with_nothing() {
             sleep(Duration::from_secs(5)).await;
             let of: Vec<_> = runs.lock().unwrap().iter().map(|run| run.0).collect();
             assert_eq!(of, [of[0], of[0], of[0], of[3], of[3]]);
-            assert!(of[0] != of[3], "the one that slept begins nothing: {of:?}");
+            assert!(of[0] != of[3], "the node without a lease starts nothing: {of:?}");
         })
         .await;
 }
@@ -202,10 +202,10 @@ async fn a_queue_waits_for_a_store_that_is_away() {
             store.set_faults(Faults { away: true, ..Faults::default() });
             assert_eq!(other.put("lost").await, 503);
             sleep(Duration::from_secs(60)).await;
-            assert_eq!(texts(&runs), ["0", "1"], "what it has done is not written yet");
+            assert_eq!(texts(&runs), ["0", "1"], "its outcome is not stored yet");
             store.set_faults(Faults::default());
             sleep(Duration::from_secs(10)).await;
-            assert_eq!(texts(&runs), ["0", "1", "2"], "and nothing comes again");
+            assert_eq!(texts(&runs), ["0", "1", "2"], "nothing is repeated");
         })
         .await;
 }
@@ -230,7 +230,7 @@ async fn of_two_that_put_a_dead_message_back_at_once_one_does() {
             tokio::join!(retry(&owner), retry(&other));
             assert_eq!(done.get(), 1);
             sleep(Duration::from_secs(10)).await;
-            assert_eq!(texts(&runs).len(), 4, "two tries more");
+            assert_eq!(texts(&runs).len(), 4, "two more attempts");
         })
         .await;
 }
@@ -258,7 +258,7 @@ async fn rows_that_cannot_be_read_are_told() {
             queue.retry_dead(&id).await.unwrap();
             sleep(Duration::from_secs(10)).await;
             assert_eq!(texts(&runs).len(), 4, "it was put back");
-            // The position of another version is not taken for the beginning.
+            // A position of an unknown version does not count as the beginning.
             let (table, expect) = (queue.tables.cursor.clone(), Expect::Anything);
             spoil(Change { table, key: CURSOR.to_vec(), value: None, expect }).await;
             let messages = queue.messages(None).await;

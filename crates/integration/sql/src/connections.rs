@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::pool::ConnectionPermit;
 use crate::{Answer, Argument, Bounds, Failure, Statement};
 
-/// An idle connection is closed after this time, so that those of a busy hour are not kept for ever.
+/// An idle connection is closed after this time, so that those of a busy hour are not kept without end.
 const IDLE_MAX: Duration = Duration::from_secs(600);
 
 /// A server: how to connect to it, and what to send over a connection.

@@ -1,13 +1,13 @@
-//! What the embedded store costs, on the disk of this folder: `cargo bench -p store`.
+//! Measures the embedded store on the disk of this folder: `cargo bench -p store`.
 //!
-//! Publishing is compared with the sync of a file measured in the same run, reading with its own count, the start with the number
-//! of rows. A claim about these numbers names the machine and its disk.
+//! Publishing is compared with the sync of a file, measured in the same run. Reading is measured by its own count, and the start
+//! by the number of rows. A claim about these numbers names the machine and its disk.
 
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
     clippy::disallowed_methods,
-    reason = "a bench ends where it is surprised, prints, and reads the clock"
+    reason = "a bench may panic, prints, and reads the clock"
 )]
 
 use std::io::Write as _;
@@ -41,7 +41,7 @@ fn quantile(sorted: &[Duration], percent: usize) -> Duration {
     sorted.get(index).copied().unwrap_or_default()
 }
 
-/// How long the disk takes to make 32 KiB durable behind a growing file.
+/// How long the disk takes to make 32 KiB durable at the end of a growing file.
 fn syncs(folder: &Path) -> Vec<Duration> {
     let mut file = std::fs::File::create(folder.join("file")).unwrap();
     let mut times: Vec<Duration> = (0..500)
@@ -86,7 +86,7 @@ async fn publish(folder: &Path) {
     );
 }
 
-/// Reads a log from its beginning, which the page cache holds.
+/// Reads a log, which is in the page cache, from its beginning.
 async fn read(folder: &Path) {
     let (store, _) = Embedded::open(folder).unwrap();
     for _ in 0..RECORDS / 1000 {
@@ -127,12 +127,12 @@ async fn start(folder: &Path) {
     let started = Instant::now();
     let (store, _) = Embedded::open(folder).unwrap();
     println!("start with {ROWS} rows: {:?}", started.elapsed());
-    // What a killed process leaves behind is written again.
+    // After a kill, the start writes the tables again.
     drop(store);
     std::fs::remove_file(folder.join("clean")).unwrap();
     let started = Instant::now();
     let (_store, _) = Embedded::open(folder).unwrap();
-    println!("start with {ROWS} rows behind a kill: {:?}", started.elapsed());
+    println!("start with {ROWS} rows after a kill: {:?}", started.elapsed());
 }
 
 /// CPU time of this process, in ticks of 10 ms.

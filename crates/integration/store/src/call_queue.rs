@@ -1,4 +1,4 @@
-//! Queues before a thread that speaks to others: bounded in calls and bytes, and waited for without blocking.
+//! Queues of calls for a thread: bounded in calls and bytes, and awaited without blocking.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,12 +7,13 @@ use tokio::sync::Notify;
 
 use crate::Error;
 
-/// Calls that may wait: each is somebody who waits for a commit, of which a far server makes a hundred a second.
+/// The number of calls that may wait. Each caller waits for a commit, and a distant server makes a hundred per
+/// second.
 const WAITING_MAX: usize = 16_384;
-/// Bytes that may wait: two writes of the largest size.
+/// The number of bytes that may wait: two writes of the largest size.
 const WAITING_BYTES_MAX: usize = 2 * crate::limits::WRITE_BYTES_MAX;
 
-/// Calls that wait, with their sizes.
+/// The waiting calls, with their sizes.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
@@ -51,7 +52,7 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Takes what waits, up to these bounds, or waits for something. Nothing is there only once the queue is closed.
+    /// Takes waiting calls, up to these bounds, or waits for one. Returns nothing only once the queue is closed.
     pub(crate) async fn take(&self, calls_max: usize, bytes_max: usize) -> Vec<T> {
         loop {
             let batch = self.take_now(calls_max, bytes_max);
@@ -62,7 +63,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes what waits, up to these bounds. The first call is given whatever its size.
+    /// Takes waiting calls, up to these bounds. The first call is returned whatever its size.
     pub(crate) fn take_now(&self, calls_max: usize, bytes_max: usize) -> Vec<T> {
         let mut state = self.state();
         let mut batch = Vec::new();
@@ -82,7 +83,7 @@ impl<T> Queue<T> {
         batch
     }
 
-    /// Takes calls from the front for as long as something holds for them.
+    /// Takes calls from the front while a condition holds for them.
     pub(crate) fn take_while(&self, holds: impl Fn(&T) -> bool) -> Vec<T> {
         let mut state = self.state();
         let mut taken = Vec::new();
@@ -94,7 +95,7 @@ impl<T> Queue<T> {
         taken
     }
 
-    /// Takes no more. What waits is still done.
+    /// Accepts no more calls. Waiting calls are still carried out.
     pub(crate) fn close(&self) {
         self.state().closed = true;
         self.news.notify_waiters();

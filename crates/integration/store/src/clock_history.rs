@@ -1,20 +1,20 @@
-//! What the wall clock showed a while ago: the age of records where somebody sets that clock.
+//! The past of the wall clock, by which the age of records is known even if somebody sets the clock.
 //!
 //! A record has the time that the wall clock showed. If the clock is then set forward by a day, the record looks a day older than it is,
-//! and retention by age would drop what was written a moment ago. So the times of records are never compared with what the clock shows
-//! now, less an age, but with what it showed that long ago, by the monotonic clock.
+//! and retention by age would remove records that were just written. So the time of a record is never compared with the current time
+//! minus an age. It is compared with the time that the wall clock showed that long ago, by the monotonic clock.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use kit::clock::Instant;
 
-/// The past of a wall clock, from the time at which its owner began to look at it.
+/// The history of a wall clock since its owner first read it.
 #[derive(Debug, Default)]
 pub(crate) struct ClockHistory {
-    /// The clock's settings in their order. It went on evenly from each to the next.
+    /// The clock's settings in order. Between two settings the clock ran evenly.
     settings: VecDeque<ClockSetting>,
-    /// The last look at it.
+    /// The time of the last reading.
     seen: Option<Instant>,
 }
 
@@ -25,14 +25,15 @@ struct ClockSetting {
     shown: Duration,
 }
 
-/// A smaller difference between the two clocks is not a change of one: they are not read at once, and one is kept in step with others.
+/// A smaller difference between the two clocks does not count as a setting: they are not read at the same instant, and the wall clock
+/// is kept in step with time servers.
 const JITTER: Duration = Duration::from_millis(500);
 
-/// The most settings that are remembered. Somebody who sets the clock more often keeps records for longer.
+/// The number of settings that are kept. If somebody sets the clock more often, records are kept for longer.
 const SETTINGS_MAX: usize = 64;
 
 impl ClockSetting {
-    /// What the clock showed at another instant, if nobody had set it.
+    /// The time that the clock would have shown at another instant, if nobody had set it.
     fn shown_at(&self, at: Instant) -> Duration {
         match at.checked_duration_since(self.at) {
             Some(later) => self.shown.saturating_add(later),
@@ -42,15 +43,15 @@ impl ClockSetting {
 }
 
 impl ClockHistory {
-    /// One that begins now, with what the clock shows.
+    /// Starts a history with the time that the clock shows now.
     pub(crate) fn new(now: Instant, shown: Duration) -> ClockHistory {
         let mut history = ClockHistory::default();
         history.look(now, shown);
         history
     }
 
-    /// The time that a record has to have, so that it may be younger than `age`. Whatever was written in that time has at least this one.
-    /// `now` and `shown` are of the two clocks, at one moment; it has to be told often.
+    /// The time from which records may be younger than `age`: every record written in that time has at least this time. `now` and `shown`
+    /// are read from the two clocks at the same moment. This must be called often.
     pub(crate) fn since(&mut self, age: Duration, now: Instant, shown: Duration) -> Duration {
         self.look(now, shown);
         let Some(then) = now.checked_sub(age) else { return Duration::ZERO };
@@ -58,12 +59,12 @@ impl ClockHistory {
         let first = self.settings.partition_point(|setting| setting.at <= then).saturating_sub(1);
         let later =
             self.settings.range(first..).map(|setting| setting.shown_at(then.max(setting.at)));
-        // Before the first look, the clock showed what it would have without being set.
+        // Before the first reading, the clock is assumed not to have been set.
         let before = self.settings.front().map(|setting| setting.shown_at(then));
         later.chain(before.filter(|_| first == 0)).min().unwrap_or(Duration::ZERO)
     }
 
-    /// Notes what the clock shows.
+    /// Records the time that the clock shows.
     pub(crate) fn look(&mut self, now: Instant, shown: Duration) {
         let seen = self.seen.replace(now).unwrap_or(now);
         let expected = self.settings.back().map(|last| last.shown_at(now));
@@ -71,7 +72,7 @@ impl ClockHistory {
             return;
         }
         let setting = ClockSetting { at: now, shown };
-        // Somebody has set it between the last look and this one, and the earlier clock counts in between.
+        // Somebody has set the clock since the last reading. For the time in between, the earlier one counts.
         self.settings.push_back(if expected.is_some_and(|expected| shown < expected) {
             ClockSetting { at: seen, shown: setting.shown_at(seen) }
         } else {
@@ -81,7 +82,7 @@ impl ClockHistory {
             && let Some(oldest) = self.settings.pop_front()
             && let Some(front) = self.settings.front_mut()
         {
-            // One for both, by the earlier clock: it keeps more.
+            // Merges the two settings and uses the earlier clock, which keeps more records.
             let shown = oldest.shown.min(front.shown_at(oldest.at));
             *front = ClockSetting { at: oldest.at, shown };
         }
@@ -94,9 +95,9 @@ mod tests {
 
     const AGE: Duration = Duration::from_secs(180);
 
-    /// A clock that is set at full seconds, a record right behind each, as the first of its log, with the time that it showed then, and a
-    /// look near the end of each. Gives the seconds whose records are dropped although they are younger than the age, and how much older
-    /// than the age the oldest one gets that is kept.
+    /// Sets a clock at full seconds, appends a record right after each as the first of its log, and reads the clock near the end of each
+    /// second. Returns the seconds whose records are dropped although they are younger than the age, and the largest excess over the age
+    /// among kept records.
     fn dropped(shown: impl Fn(u64) -> i64, seconds: u64) -> (Vec<u64>, u64) {
         let began = Instant::now();
         let mut history = ClockHistory::default();
@@ -129,17 +130,17 @@ mod tests {
         const DAY: i64 = 86_400;
         let none = Vec::<u64>::new();
         assert_eq!(dropped(|_| 0, 600), (none.clone(), 0));
-        // Forward and never back: each is kept for exactly its age.
+        // Set forward only: each record is kept for exactly the age.
         for by in [1, 3600, DAY, 100 * 365 * DAY] {
             assert_eq!(dropped(|at| i64::from(at >= 200) * by, 900), (none.clone(), 0), "{by}");
         }
-        // Back: records are kept for longer, by no more than that.
+        // Set back: records are kept for longer, by at most the same time.
         for by in [1, 60, 600] {
             let (early, late) = dropped(|at| -i64::from(at >= 200) * by, 900);
             assert_eq!(early, none, "{by}");
             assert!(late <= by.unsigned_abs(), "{by}: {late}");
         }
-        // There and back, also so quickly that nobody saw much of it, and often.
+        // Set forward and back often, also too quickly to be seen by most readings.
         for every in [1, 2, 7, 100, 150, 250] {
             for by in [60, 3600, DAY, -60, -3600, -DAY] {
                 let jumps = |at: u64| match at / every % 4 {
@@ -157,7 +158,7 @@ mod tests {
         let (now, shown) = (Instant::now(), Duration::from_secs(1_000_000));
         let mut history = ClockHistory::default();
         assert_eq!(history.since(AGE, now, shown), shown - AGE);
-        // It is set forward: what was there before is not older for that.
+        // The clock is set forward: earlier records do not become older.
         let later = now + Duration::from_secs(10);
         let since = history.since(AGE, later, shown + Duration::from_secs(86_400));
         assert_eq!(since, shown + Duration::from_secs(10) - AGE);

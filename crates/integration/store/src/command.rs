@@ -13,7 +13,7 @@ use crate::{Change, Error, Guard, Lease, LeaseAnswer};
 /// The receiver of an answer.
 pub(crate) type Done<T> = oneshot::Sender<Result<T, Error>>;
 
-/// One write. What is checked without the engine was checked before.
+/// One write. Checks that do not need the engine were made before.
 #[derive(Debug)]
 pub(crate) enum Command {
     Append {
@@ -22,7 +22,7 @@ pub(crate) enum Command {
         guard: Option<Guard>,
         done: Done<RangeInclusive<u64>>,
     },
-    /// Forgets what is below `oldest`, before which there are so many bytes of records.
+    /// Removes the records below `oldest`, before which the log has this many bytes of records.
     Trim {
         log: String,
         oldest: u64,
@@ -52,7 +52,8 @@ pub(crate) enum Command {
     },
     /// Writes counters that have changed.
     KeepCounters,
-    /// Rewrites segments of which little is kept, one run of them or, if `all`, every one that holds something to forget.
+    /// Rewrites segments of which little is kept. Rewrites one run of them or, if `all`, every segment with removed
+    /// records.
     Compact {
         all: bool,
         done: Done<()>,

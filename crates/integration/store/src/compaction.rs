@@ -1,7 +1,7 @@
-//! Compaction: several segments of which little is kept become one that holds only what is kept.
+//! Compaction: replaces several segments of which little is kept with one that has only the kept records.
 //!
-//! The new segment is written beside the old ones and made durable; then it takes the name of the first, and says up to which
-//! number it stands for others. So whenever the machine stops, each record is found once.
+//! The new segment is written beside the old ones and made durable. Then it takes the name of the first, and its head states
+//! the last number that it replaces. So at whatever point the machine stops, each record is found once.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,10 +17,10 @@ use crate::segment_use::SegmentUse;
 
 /// Bytes of one read and one write.
 const CHUNK: usize = 1 << 20;
-/// So many neighbours that are all small are worth one file.
+/// The number of small neighbours that are merged into one file.
 const SMALL_MAX: usize = 8;
 
-/// A segment that is being made of others.
+/// A segment that is being built from others.
 struct SegmentBuilder {
     segment: Segment,
     bytes: Vec<u8>,
@@ -30,7 +30,7 @@ struct SegmentBuilder {
     held: HashMap<u32, (u64, u64)>,
 }
 
-/// The places of a log's records in the segment that is being made.
+/// The positions of a log's records in the new segment.
 struct MovedRecords {
     log: Arc<Log>,
     oldest: u64,
@@ -41,19 +41,19 @@ struct MovedRecords {
 }
 
 impl Engine {
-    /// Rewrites one run of segments of which less than half is kept, or which are small; with `all` every segment that holds
-    /// something to forget.
+    /// Rewrites one run of segments that are small or of which less than half is kept. With `all`, rewrites every segment
+    /// with removed records.
     pub(crate) fn compact(&mut self, all: bool) -> io::Result<()> {
         self.sweep();
         let runs = self.runs(all);
-        // Harmless: the others are for the next time.
+        // Harmless: the next call rewrites the others.
         for run in runs.into_iter().take(if all { usize::MAX } else { 1 }) {
             self.rewrite(&run)?;
         }
         Ok(())
     }
 
-    /// Runs of neighbours that are worth it, as their numbers.
+    /// Runs of neighbours worth rewriting, as their numbers.
     fn runs(&self, all: bool) -> Vec<Vec<u64>> {
         let oldest = self.oldest();
         let open = self.held.last_key_value().map(|(number, _)| *number);
@@ -110,7 +110,7 @@ impl Engine {
         let made = match made {
             Ok(made) => made,
             Err(error) => {
-                // It may have its name already; then the next start finds it.
+                // The segment may already have its final name. Then the next start finds it.
                 drop(disk.remove(&temporary));
                 return Err(error);
             }
@@ -155,7 +155,7 @@ impl Engine {
         Ok(builder)
     }
 
-    /// Puts a segment in place of those that it was made of.
+    /// Replaces old segments with the new one.
     fn replace(&mut self, made: SegmentBuilder, run: &[u64], slots: &[Slot]) {
         let segment = Arc::new(made.segment);
         self.shared.put_segment(segment.clone());
@@ -167,7 +167,7 @@ impl Engine {
                 self.shared.drop_segment(held.segment.slot);
             }
             if *number != segment.begin.number {
-                // What stays is removed at the next start.
+                // The next start removes files that could not be removed.
                 drop(self.shared.disk.remove(&segment::name(*number)));
             }
         }

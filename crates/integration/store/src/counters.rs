@@ -1,4 +1,4 @@
-//! Counters in memory, with what of them is to be written down.
+//! Counters in memory, and the changes that have to be written.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,14 +19,14 @@ struct State {
     /// The sum, and when the window ends, in milliseconds since the Unix epoch.
     counters: HashMap<String, (u64, u64)>,
     dirty: HashSet<String>,
-    /// So many counters are worth a look for windows that have ended.
+    /// The number of counters from which those with ended windows are removed.
     many: usize,
 }
 
 /// The new values of counters. None: the counter is removed.
 pub(crate) type CounterWrites = Vec<(String, Option<(u64, u64)>)>;
 
-/// The fewest counters that are looked through.
+/// The least value of that number.
 const MANY: usize = 1024;
 
 impl CounterMap {
@@ -43,7 +43,7 @@ impl CounterMap {
     pub(crate) fn add(&self, name: &str, by: u64, limit: u64, window: Duration) -> CounterValue {
         let now = millis(clock::wall());
         let mut state = self.state();
-        // One that ends later than a window begins now is of a clock that was set back since.
+        // A window that ends later than a new one would was started before the clock was set back.
         let last = now.saturating_add(millis(window));
         let is_open = |until: u64| until > now && until <= last;
         let open = state.counters.get(name).copied().filter(|(_, until)| is_open(*until));
@@ -61,12 +61,12 @@ impl CounterMap {
         CounterValue { total, granted, left }
     }
 
-    /// True if something is to be written.
+    /// True if there are unwritten changes.
     pub(crate) fn is_dirty(&self) -> bool {
         !self.state().dirty.is_empty()
     }
 
-    /// Takes what has changed since it was last taken.
+    /// Takes the changes since the last call.
     pub(crate) fn dirty(&self) -> CounterWrites {
         let mut state = self.state();
         let dirty = std::mem::take(&mut state.dirty);
@@ -77,14 +77,14 @@ impl CounterMap {
         dirty.into_iter().map(kept).collect()
     }
 
-    /// Marks as not written what was taken.
+    /// Marks changes as unwritten again.
     pub(crate) fn mark(&self, kept: &CounterWrites) {
         self.state().dirty.extend(kept.iter().map(|(name, _)| name.clone()));
     }
 }
 
 impl State {
-    /// Forgets counters whose windows have ended.
+    /// Removes counters whose windows have ended.
     fn forget(&mut self, now: u64) {
         let ended = self.counters.iter().filter(|(_, (_, until))| *until <= now);
         let ended: Vec<String> = ended.map(|(name, _)| name.clone()).collect();

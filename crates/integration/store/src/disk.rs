@@ -1,7 +1,7 @@
-//! The seam between the embedded store and its files.
+//! The interface between the embedded store and its files.
 //!
-//! Everything that is kept goes through [`Disk`], so that tests can put a disk in its place that forgets what was not synced,
-//! tears writes, flips bits and fills up. [`Folder`] is the real one.
+//! All stored data passes through [`Disk`]. So tests can use a disk that loses data that was not synced, tears writes, flips
+//! bits and fills up. [`Folder`] is the real one.
 
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -13,19 +13,19 @@ use std::time::Duration;
 
 /// A flat set of named files.
 pub trait Disk: fmt::Debug + Send + Sync {
-    /// Opens a file, and makes it if it is not there. That it is there is durable after [`Disk::sync`].
+    /// Opens a file, and creates it if it does not exist. Its existence is durable after [`Disk::sync`].
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
 
     /// The names of all files.
     fn list(&self) -> io::Result<Vec<String>>;
 
-    /// Gives a file another name, in place of the file that has it.
+    /// Renames a file, and replaces the file with the new name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Removes a file. Whoever has it open reads on.
+    /// Removes a file. Readers that have it open can continue.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Makes durable which files there are.
+    /// Makes the set of files durable.
     fn sync(&self) -> io::Result<()>;
 }
 
@@ -36,38 +36,39 @@ pub trait DiskFile: fmt::Debug + Send + Sync {
     /// Fills the buffer, or fails.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
 
-    /// Writes all bytes. After an error some of them may be there.
+    /// Writes all bytes. After an error, some of them may have been written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Cuts the file, or prolongs it by zeros.
+    /// Truncates the file, or extends it with zeros.
     fn set_size(&self, size: u64) -> io::Result<()>;
 
-    /// Makes durable what was written. After an error nobody knows what of it is.
+    /// Makes the writes so far durable. After an error, it is unknown which of them are.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A folder of real files, which one process at a time has.
+/// A folder of real files, used by one process at a time.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// Its lock ends when it is closed.
+    /// The lock is released when the file is closed.
     _lock: File,
 }
 
-/// The file whose lock keeps a second process away.
+/// The file whose lock excludes other processes.
 const LOCK: &str = "lock";
 
-/// The socket on which the process that has the store serves it to one that had it before.
+/// The socket on which the process that has the store serves it to processes that had it before.
 pub(crate) const SOCKET: &str = "socket";
 
-/// How often the lock is tried again. A process that has just ended may have it for a moment, and so may one that was forked from
-/// it and does not run its own program yet.
+/// The number of attempts to take the lock. A process that has just ended may still have it for a moment, and so may a child that
+/// it forked and that has not executed its program yet.
 const LOCK_TRIES: u32 = 50;
-/// The pause before each.
+/// The pause before each attempt.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 impl Folder {
-    /// Takes a folder, and makes it if it is not there. What it will hold is for nobody else: messages and addresses.
+    /// Takes a folder, and creates it if it does not exist. Other users may not read it, since it has messages and
+    /// addresses.
     ///
     /// If another process has it for longer than a second, the error's kind is [`io::ErrorKind::WouldBlock`].
     pub fn open(path: &Path) -> io::Result<Folder> {
@@ -90,7 +91,7 @@ impl Folder {
 
 fn private() -> OpenOptions {
     let mut options = File::options();
-    // Harmless: nothing is cut.
+    // Harmless: the file is not truncated.
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     options
 }

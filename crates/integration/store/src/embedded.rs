@@ -1,7 +1,7 @@
 //! The embedded store: one process, one folder, one thread that writes.
 //!
-//! Writes wait in a bounded queue. The thread takes all that wait as one batch, so that the syncs of many callers are one.
-//! Readers look into the index and read segments and tables beside the workers, a bounded number at once.
+//! Writes wait in a bounded queue. The thread takes all waiting writes as one batch, so that one sync serves many callers.
+//! Readers use the index, and read segments and tables on other threads than the workers, with a limit on their number.
 
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,12 +28,12 @@ use crate::{
     ReadQuery, Records, Row, Rows, Scan, Span, Tables, Watch, limits, reader,
 };
 
-/// Readers at once: more do not make a disk faster.
+/// Concurrent readers. More of them do not make a disk faster.
 const READERS_MAX: usize = 32;
-/// The interval at which counters are written. A crash loses at most that much of them.
+/// The interval at which counters are written. A crash loses at most the counts of that time.
 const COUNTERS_PACE: Duration = Duration::from_secs(1);
 
-/// A store in a folder. Copies are the same store; it is closed when the last is dropped.
+/// A store in a folder. Clones are the same store; it is closed when the last one is dropped.
 #[derive(Debug, Clone)]
 pub struct Embedded {
     inner: Arc<Inner>,
@@ -57,12 +57,12 @@ impl Drop for Inner {
 }
 
 impl Embedded {
-    /// Opens the store in a folder, and makes it if it is not there. One process has it at a time.
+    /// Opens the store in a folder, and creates it if it does not exist. One process has it at a time.
     pub fn open(path: &Path) -> Result<(Embedded, RecoveryReport), Error> {
         Embedded::open_for(path, Arc::default())
     }
 
-    /// The same, for those who watch it already.
+    /// Opens the store for existing watches.
     pub(crate) fn open_for(
         path: &Path,
         watches: Arc<Watches>,
@@ -96,7 +96,7 @@ impl Embedded {
         Ok((Embedded { inner: Arc::new(inner) }, recovered))
     }
 
-    /// True while nobody reads, and nobody else has a copy: what is dropped then is closed.
+    /// True if there are no readers and no other clones, so that dropping this one closes the store.
     pub(crate) fn is_idle(&self) -> bool {
         // The engine's thread has the other reference.
         Arc::strong_count(&self.inner) == 1 && Arc::strong_count(&self.inner.shared) == 2
@@ -107,7 +107,7 @@ impl Embedded {
         self.inner.shared.measures.measured()
     }
 
-    /// Hands a command to the thread, unless what is in it was refused.
+    /// Sends a command to the thread, unless the check of its content failed.
     fn command<T: Send + 'static>(
         &self,
         checked: Result<(), Error>,
@@ -117,12 +117,12 @@ impl Embedded {
         let pushed = checked.and_then(|()| self.inner.queue.push(command(done)));
         Box::pin(async move {
             pushed?;
-            // Dropped unanswered: the thread is gone, and nobody knows how far it came.
+            // Dropped without an answer: the thread has ended, and the outcome is unknown.
             answer.await.unwrap_or_else(|_| Err(closed()))
         })
     }
 
-    /// Reads beside the workers.
+    /// Reads on another thread.
     fn read_beside<T: Send + 'static>(
         &self,
         name: &str,
@@ -150,19 +150,19 @@ pub(crate) fn open_folder(path: &Path) -> Result<Folder, Error> {
     })
 }
 
-/// The thread: takes what waits and runs it, until the queue is closed.
+/// The main function of the thread: takes and runs waiting commands until the queue is closed.
 fn write(mut engine: Engine, queue: &Queue) {
     let mut kept = clock::now();
     let mut reserve = Reserve::default();
     reserve.keep(&*engine.shared.disk);
     loop {
-        // Harmless: what is not taken stays in the queue.
+        // Harmless: commands that are not taken stay in the queue.
         let (mut batch, ends) = match queue.take(COUNTERS_PACE) {
             NextWork::Batch(batch) => (batch, false),
             NextWork::Nothing => (Vec::new(), false),
             NextWork::Closed => (Vec::new(), true),
         };
-        // Where nothing waits, there is time to tidy up. What fails is tried again.
+        // If no command waits, there is time for cleaning up. A failure is retried later.
         if batch.is_empty() && !ends {
             batch.push(Command::Compact { all: false, done: oneshot::channel().0 });
             reserve.keep(&*engine.shared.disk);
@@ -172,7 +172,7 @@ fn write(mut engine: Engine, queue: &Queue) {
             batch.push(Command::KeepCounters);
             kept = clock::now();
         }
-        // After a panic nobody knows what the engine remembers of the disk; the next start reads it anew.
+        // After a panic the engine's state in memory may be wrong. The next start reads it from the disk.
         if catch_unwind(AssertUnwindSafe(|| engine.run(batch))).is_err() {
             return queue.abandon();
         }
@@ -200,7 +200,7 @@ impl Logs for Embedded {
     }
 
     fn read(&self, log: &str, read: ReadQuery) -> Answer<Records> {
-        // Whoever follows a log looks at its end again and again. That there is nothing yet needs no other thread.
+        // Followers of a log often read at its end. Finding nothing there needs no other thread.
         let newest = self.inner.span(log).newest;
         if read.after >= newest {
             let nothing = limits::name(log).map(|()| Records { records: Vec::new(), newest });

@@ -1,7 +1,7 @@
-//! The embedded store without its thread: batches of commands go in, and are durable when they come out.
+//! The embedded store without its thread: runs batches of commands, whose effects are durable when `run` returns.
 //!
-//! Owns what is on the disk and the index of it. One caller at a time runs batches; any number read. A batch is one transaction
-//! of tables, if it has any, and then one write and one sync of the segment that is open.
+//! Owns the data on the disk and its index. One caller at a time runs batches; any number may read. A batch is at most one
+//! transaction of tables, followed by one write and one sync of the open segment.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
@@ -84,13 +84,13 @@ impl SharedView {
 /// Sizes and times by which the engine works.
 #[derive(Debug, Clone, Copy)]
 pub struct Tuning {
-    /// A segment that has so many bytes is followed by a new one.
+    /// The size from which a segment is followed by a new one.
     pub segment_bytes: u64,
 }
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        // A segment is what retention gives back at once, and what a start after a crash has to read twice at most.
+        // Retention frees space by whole segments, and a start after a crash reads at most one of them twice.
         Tuning { segment_bytes: 64 << 20 }
     }
 }
@@ -99,7 +99,7 @@ impl Default for Tuning {
 #[derive(Debug)]
 pub(crate) struct LogState {
     pub(crate) log: Arc<Log>,
-    /// The position that the next record gets.
+    /// The position of the next record.
     pub(crate) next: u64,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct Engine {
     leases: HashMap<Box<str>, LeaseState>,
     /// All segments in order, by number. The last is the open one.
     pub(crate) held: BTreeMap<u64, SegmentUse>,
-    /// True if the open segment may not be written to any more.
+    /// True if the open segment must not be written to any more.
     pub(crate) broken: bool,
     pub(crate) slot: Slot,
     pub(crate) batch: u64,
@@ -128,12 +128,12 @@ pub(crate) struct Engine {
     pub(crate) commits: u64,
     /// Logs with records after the newest position in the tables.
     unnoted: BTreeSet<Box<str>>,
-    /// The highest number of a segment, and of a log, that was given.
+    /// The highest number given to a segment or a log.
     pub(crate) number: u64,
     pub(crate) id: u32,
 }
 
-/// The writes of a batch to one medium, and their answers.
+/// The writes of a batch to one medium, and the receivers of their answers.
 #[derive(Default)]
 struct Batch {
     work: TransactionWork,
@@ -143,7 +143,7 @@ struct Batch {
     appends: Vec<Append>,
 }
 
-/// The tables that a list of changes is about.
+/// The tables that a list of changes affects.
 type TableChanges = (Vec<Arc<str>>, Done<Vec<u64>>);
 
 struct Append {
@@ -152,7 +152,7 @@ struct Append {
     done: Done<RangeInclusive<u64>>,
 }
 
-/// A record that was written and is not durable yet.
+/// A record that was written but is not durable yet.
 struct Fresh {
     log: Arc<Log>,
     place: RecordLocation,
@@ -242,7 +242,7 @@ impl Engine {
         }
     }
 
-    /// Gives a write back if its guard holds, and answers it otherwise.
+    /// Returns a write if its guard holds, and answers it otherwise.
     fn guarded<T>(&self, guard: Option<&Guard>, done: Done<T>) -> Option<Done<T>> {
         let Some(guard) = guard else { return Some(done) };
         let owned = self.leases.get(guard.lease.as_ref());
@@ -280,7 +280,7 @@ impl Engine {
         Ok(lease)
     }
 
-    /// A lease is free again, which nobody has to know after a restart: then all are.
+    /// Releases a lease. This is not stored, since all leases are free after a restart.
     fn release(&mut self, lease: &Lease) {
         if let Some(owned) = self.leases.get_mut(lease.name.as_ref())
             && owned.token == lease.token
@@ -299,7 +299,7 @@ impl Engine {
         batch.trims.push((log, oldest, before, done));
     }
 
-    /// Gives a number to each log that is new.
+    /// Assigns numbers to new logs.
     fn name_logs(&mut self, batch: &mut Batch) {
         for append in &batch.appends {
             if self.logs.contains_key(append.log.as_str()) {
@@ -312,7 +312,7 @@ impl Engine {
         }
     }
 
-    /// Makes the transaction of a batch, and answers what was in it.
+    /// Commits the transaction of a batch, and answers its commands.
     fn keep_tables(&mut self, batch: &mut Batch) -> Result<(), Error> {
         if batch.work.is_empty() {
             return Ok(());
@@ -353,7 +353,7 @@ impl Engine {
         }
     }
 
-    /// The newest durable positions that the tables do not have.
+    /// The newest durable positions that are not in the tables yet.
     fn newest_unnoted(&self) -> Vec<(Box<str>, u64)> {
         let newest = |name: &str| {
             let written = self.logs.get(name)?;
@@ -391,7 +391,7 @@ impl Engine {
         batch.acquired.drain(..).for_each(|(acquired, done)| answer(done, Ok(acquired)));
     }
 
-    /// Takes back what a transaction that failed did to our memory of it.
+    /// Reverts the effects of a failed transaction on the state in memory.
     fn not_kept(&mut self, batch: &mut Batch, error: &Error) {
         let known = self.shared.logs.read().unwrap_or_else(PoisonError::into_inner);
         self.logs.retain(|name, _| known.contains_key(name.as_ref()));
@@ -463,7 +463,7 @@ impl Engine {
         }
     }
 
-    /// Begins a new segment if there is none that can be written to, or the open one is large enough.
+    /// Starts a new segment if the open one cannot be written to, or is large enough.
     fn rotate(&mut self) -> Result<(), Error> {
         let open =
             self.held.last_key_value().map(|(number, held)| (*number, held.segment.durable()));
@@ -472,7 +472,7 @@ impl Engine {
         }
         let previous = open.unwrap_or((0, 0));
         if let Some(held) = self.held.get(&previous.0).filter(|_| self.broken) {
-            // The new segment says where this one ends; that nothing is behind is only tidier.
+            // The head of the new segment states where this one ends, so truncating it is optional.
             drop(held.segment.file.set_size(previous.1));
         }
         let number = self.number + 1;
@@ -487,9 +487,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes segments of which nothing is kept. What their logs keep is durable already.
+    /// Removes segments without kept records. The positions kept by their logs are durable already.
     ///
-    /// A segment says how much of the one before it counts. So it stays as long as that one does, unless that was rewritten.
+    /// A segment states how much of the one before it counts. So it is kept as long as that one, unless that one was
+    /// rewritten.
     pub(crate) fn sweep(&mut self) {
         let oldest = self.oldest();
         let numbers: Vec<u64> = self.held.keys().copied().collect();
@@ -501,7 +502,7 @@ impl Engine {
             if held.damaged || vouches || held.kept_bytes(&oldest) > 0 {
                 continue;
             }
-            // What cannot be removed now is tried again.
+            // A file that cannot be removed now is removed later.
             if self.shared.disk.remove(&segment::name(*number)).is_ok()
                 && let Some(held) = self.held.remove(number)
             {
@@ -517,7 +518,7 @@ impl Engine {
     }
 }
 
-/// Lays out the frames of an append, and gives its records their positions.
+/// Writes the frames of an append to a buffer, and assigns positions to its records.
 fn lay_out(
     written: &mut LogState,
     records: &[Bytes],
@@ -548,7 +549,8 @@ fn lay_out(
     first..=written.next - 1
 }
 
-/// Writes a batch behind what is durable, and makes it durable. After an error the segment is cut where it was.
+/// Writes a batch after the durable data, and makes it durable. After an error the segment is truncated to its former
+/// size.
 fn write(shared: &SharedView, segment: &Segment, bytes: &[u8]) -> Result<(), Error> {
     let at = segment.durable();
     let started = clock::now();
@@ -563,7 +565,7 @@ fn write(shared: &SharedView, segment: &Segment, bytes: &[u8]) -> Result<(), Err
             segment.durable.store(at + bytes.len() as u64, Ordering::Release);
             Ok(())
         }
-        // Only if the cut is durable is it certain that nothing of it comes back.
+        // The batch is certain not to reappear only if the truncation is durable.
         Err(Error::Full(why)) => {
             match segment.file.set_size(at).and_then(|()| segment.file.sync()) {
                 Ok(()) => Err(Error::Full(why)),
@@ -574,14 +576,14 @@ fn write(shared: &SharedView, segment: &Segment, bytes: &[u8]) -> Result<(), Err
     }
 }
 
-/// A number that nobody outside can know.
+/// A number that outsiders cannot know.
 pub(crate) fn salt() -> u32 {
     use std::hash::{BuildHasher, Hasher};
     let random = std::hash::RandomState::new().build_hasher().finish();
     u32::try_from(random & u64::from(u32::MAX)).unwrap_or(u32::MAX)
 }
 
-/// Answers, whether or not somebody still waits for it.
+/// Sends an answer, whether or not the caller still waits for it.
 fn answer<T>(done: Done<T>, result: Result<T, Error>) {
     drop(done.send(result));
 }

@@ -2,26 +2,26 @@
 
 use std::fmt;
 
-/// Why a call failed. All but [`Error::Away`] and [`Error::Unknown`] say that nothing was written.
+/// The reason why a call failed. Only [`Error::Away`] and [`Error::Unknown`] leave open whether a write happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// The store cannot be reached or does not work at present; later it may. Whether a write happened is open.
+    /// The store cannot be reached, or does not work at present. A write may have happened.
     Away(String),
-    /// A write began and was not answered in time. It may have happened, and the client's reply says so.
+    /// A write was not answered in time. It may have happened, and the client's reply says so.
     Unknown(String),
-    /// There is no room for more bytes. It goes on by itself when there is.
+    /// There is no room for more data. The store continues by itself once there is room.
     Full(String),
-    /// Too many calls wait already.
+    /// Too many calls are waiting.
     Busy,
-    /// Stored data is damaged here. `tidegate store check` says more.
+    /// Stored data is damaged here. `tidegate store check` shows details.
     Corrupt(String),
-    /// Somebody else was given the lease since.
+    /// Another owner was given the lease since.
     Fenced,
-    /// The change at `index` expected something else than is there: the row in this version, or no row.
+    /// The change at `index` expected a version or no row, and the table has another version or no row.
     Conflict { index: usize, version: Option<u64> },
-    /// Records behind the position were trimmed; this is the oldest that is kept.
+    /// Records after the position were trimmed; `oldest` is the first that is kept.
     Trimmed { oldest: u64 },
-    /// A name, key, value, record or list is larger than the store takes, or a name is empty.
+    /// A name, key, value, record or list exceeds the store's limit, or a name is empty.
     Size { what: &'static str, size: usize, max: usize },
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Away(why) => write!(f, "the store cannot be used: {why}"),
-            Error::Unknown(why) => write!(f, "nobody knows whether this was stored: {why}"),
+            Error::Unknown(why) => write!(f, "it is unknown whether this was stored: {why}"),
             Error::Full(why) => write!(f, "the store is full: {why}"),
             Error::Busy => f.write_str("too many calls wait for the store"),
             Error::Corrupt(where_) => write!(f, "the store is damaged: {where_}"),
@@ -42,7 +42,7 @@ impl fmt::Display for Error {
                 write!(f, "records at the position are gone; the oldest kept is {oldest}")
             }
             Error::Size { what, size, max } => {
-                write!(f, "the {what} has a size of {size}; 1 to {max} are possible")
+                write!(f, "the {what} has a size of {size}; it must be from 1 to {max}")
             }
         }
     }

@@ -1,20 +1,21 @@
-//! Frames: how records stand in a segment.
+//! Frames: the encoding of records in a segment.
 //!
-//! A frame is a head of 32 bytes and a payload. Frames of log 0 are the engine's own: the head of a segment, the mark before
-//! each batch, the index behind the last.
+//! A frame is a head of 32 bytes and a payload. Frames of log 0 belong to the engine: the head of a segment, the mark before
+//! each batch, and the index after the last batch.
 //!
-//! The checksum begins with a random salt of the segment. A payload that looks like a frame is therefore none, whoever sent it.
+//! The checksum starts with a random salt of the segment. So a payload that looks like a frame is not taken for one,
+//! whatever its source.
 
 use crate::limits::RECORD_BYTES_MAX;
 
 /// The bytes of a frame's head.
 pub(crate) const HEAD: usize = 32;
-/// In every head, so that most damage shows without a checksum.
+/// A constant in every head, which reveals most damage without the checksum.
 const MAGIC: u16 = 0x54d6;
 /// The largest payload: a record, or the index of a segment.
 const PAYLOAD_MAX: usize = if RECORD_BYTES_MAX > 32 << 20 { RECORD_BYTES_MAX } else { 32 << 20 };
 
-/// The log of the engine's own frames.
+/// The log number of the engine's own frames.
 pub(crate) const OWN: u32 = 0;
 
 /// The head of a frame.
@@ -27,7 +28,7 @@ pub(crate) struct Head {
     /// Milliseconds since the Unix epoch.
     pub(crate) time: u64,
     pub(crate) log: u32,
-    /// How many frames of the same append follow; of the engine's own frames the kind.
+    /// The number of frames of the same append that follow. For the engine's own frames, the kind.
     pub(crate) more: u16,
 }
 
@@ -36,7 +37,7 @@ impl Head {
         Head { len: 0, crc: 0, position, time, log, more }
     }
 
-    /// Reads a head. None if there is none.
+    /// Decodes a head. None if it is not valid.
     pub(crate) fn read(bytes: &[u8]) -> Option<Head> {
         let (len, rest) = bytes.split_first_chunk()?;
         let (crc, rest) = rest.split_first_chunk()?;
@@ -61,7 +62,7 @@ impl Head {
         (HEAD + self.len) as u64
     }
 
-    /// True if the payload is what was written.
+    /// True if the payload has the checksum of the head.
     pub(crate) fn fits(&self, payload: &[u8], salt: u32) -> bool {
         payload.len() == self.len && self.checksum(payload, salt) == self.crc
     }

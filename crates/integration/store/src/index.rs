@@ -1,18 +1,18 @@
-//! The places of a log's records.
+//! The index of a log's records.
 //!
-//! All logs share segments, so a log's records lie between those of others. An entry is the place of one record; the next
-//! entry is the first record that begins at least [`WINDOW`] bytes behind it. So records are found by walking through one
-//! window, and a log costs memory by the space it takes, not by its records.
+//! All logs share segments, so a log's records lie between those of others. An entry is the place of one record. The next
+//! entry is the first record that starts at least [`WINDOW`] bytes after it. So a record is found by reading one window,
+//! and the memory for a log depends on its size and not on the number of its records.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::{Error, Keep, Span};
 
-/// Bytes of a segment that one entry covers: what is read at once to find a record.
+/// The bytes of a segment that one entry covers. They are read at once to find a record.
 pub(crate) const WINDOW: u64 = 32 << 10;
 
-/// The number of an open segment, which no other segment of this process ever has.
+/// The number of an open segment, which no other segment of this process ever gets.
 pub(crate) type Slot = u32;
 
 /// The place of one record.
@@ -21,7 +21,7 @@ pub(crate) struct IndexEntry {
     pub(crate) position: u64,
     /// Milliseconds since the Unix epoch.
     pub(crate) time: u64,
-    /// The bytes of all records of the log before it, as far as this index goes back.
+    /// The bytes of the log's records before this one, as far as this index goes back.
     pub(crate) before: u64,
     pub(crate) slot: Slot,
     pub(crate) offset: u64,
@@ -36,9 +36,9 @@ pub(crate) struct LogIndex {
     /// The highest position that is durable.
     newest: u64,
     newest_time: u64,
-    /// The bytes of all records, of those trimmed too, as far as this index goes back.
+    /// The bytes of all records, including trimmed ones, as far as this index goes back.
     total: u64,
-    /// The bytes of those that were trimmed.
+    /// The bytes of the trimmed records.
     trimmed: u64,
 }
 
@@ -71,8 +71,7 @@ impl LogIndex {
         LogIndex { oldest, newest: oldest.saturating_sub(1), ..LogIndex::default() }
     }
 
-    /// Adds a record that is durable. One that was trimmed is none, and neither is a position that comes again: a write that
-    /// failed left it behind.
+    /// Adds a durable record. Ignores a trimmed one, and a repeated position, which a failed write has left.
     pub(crate) fn add(&mut self, place: RecordLocation) -> bool {
         if place.position <= self.newest {
             return false;
@@ -103,8 +102,8 @@ impl LogIndex {
         Span { oldest: self.oldest, newest: self.newest, bytes: self.total - self.trimmed }
     }
 
-    /// The entries at which a reader behind a position begins and goes on, up to so many bytes of records. If there is more than
-    /// one they are at least two: nothing of the first window may be readable.
+    /// The entries for a read after a position, up to this many bytes of records. If there is more than one entry, returns at
+    /// least two, since the first window may have nothing readable.
     pub(crate) fn plan(
         &self,
         after: u64,
@@ -127,8 +126,8 @@ impl LogIndex {
         Ok(planned.map(|(_, entry)| *entry).collect())
     }
 
-    /// The bounds of the records to keep, with their age counted from a time, and the entry whose window may hold the oldest of
-    /// them. None: all are kept.
+    /// The bounds of the records to keep, with ages measured from a given time, and the entry whose window may have the oldest
+    /// of them. None if all are kept.
     pub(crate) fn kept(
         &self,
         keep: Keep,
@@ -151,18 +150,18 @@ impl LogIndex {
         Some((kept, behind.checked_sub(1).and_then(|index| self.entries.get(index)).copied()))
     }
 
-    /// The entries in some slots.
+    /// The entries in the given slots.
     pub(crate) fn entries_in(&self, slots: &[Slot]) -> Vec<IndexEntry> {
         self.entries.iter().filter(|entry| slots.contains(&entry.slot)).copied().collect()
     }
 
-    /// The first entry behind a position, or what stands for one behind the newest record.
+    /// The first entry after a position, or one for the end of the log.
     pub(crate) fn entry_behind(&self, position: u64) -> (u64, u64) {
         let index = self.entries.partition_point(|entry| entry.position <= position);
         self.entries.get(index).map_or((self.newest + 1, self.total), |e| (e.position, e.before))
     }
 
-    /// Forgets all records below a position, before which there are so many bytes.
+    /// Removes all records below a position, before which the log has this many bytes.
     pub(crate) fn trim(&mut self, oldest: u64, before: u64) {
         let oldest = oldest.min(self.newest + 1);
         if oldest <= self.oldest {
@@ -178,7 +177,7 @@ impl LogIndex {
         }
     }
 
-    /// Puts new places in place of those in some slots, which hold the same records without those that were trimmed.
+    /// Replaces the entries in some slots. The new places have the same records without trimmed ones.
     pub(crate) fn replace(&mut self, slots: &[Slot], places: Vec<IndexEntry>) {
         let from = self.entries.iter().position(|entry| slots.contains(&entry.slot));
         let Some(from) = from else { return };

@@ -1,4 +1,4 @@
-//! Looking at a store that no gateway has open: whether it is whole, what is in it, and giving room back.
+//! Operations on a store that no gateway has open: checking it, exporting it, and freeing space.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,16 +21,16 @@ pub const TABLES_FILE: &str = tables::FILE;
 pub struct CheckReport {
     pub recovered: RecoveryReport,
     pub rows: u64,
-    /// Rows that are not what was written.
+    /// Rows whose checksum is wrong.
     pub damaged_rows: u64,
-    /// Why the file of tables is not whole.
+    /// The damage of the file of tables, if any.
     pub tables: Option<String>,
-    /// Why the file of tables cannot be opened at all. Nothing else was looked at then, and no gateway starts.
+    /// Why the file of tables cannot be opened. Nothing else was checked then, and no gateway can start.
     pub unreadable: Option<String>,
 }
 
 impl CheckReport {
-    /// True if nothing that was durable is damaged.
+    /// True if no durable data is damaged.
     pub fn is_whole(&self) -> bool {
         self.recovered.damage.is_empty()
             && self.recovered.gone.is_empty()
@@ -40,14 +40,14 @@ impl CheckReport {
     }
 }
 
-/// One thing that a store holds.
+/// One item in a store.
 #[derive(Debug)]
 pub enum StoredItem<'a> {
     Record { log: &'a str, record: &'a Record },
     Row { table: &'a str, row: &'a Row },
 }
 
-/// Reads everything, and changes nothing.
+/// Checks all data without changing anything.
 pub fn check(path: &Path) -> Result<CheckReport, Error> {
     let engine = match open(path, true) {
         Ok(engine) => engine,
@@ -64,15 +64,13 @@ pub fn check(path: &Path) -> Result<CheckReport, Error> {
     });
     checked.tables = match rows.and_then(|()| engine.shared.tables.check()) {
         Ok(true) => None,
-        Ok(false) => {
-            Some("its pages did not fit together and were repaired in the copy".to_owned())
-        }
+        Ok(false) => Some("its pages were inconsistent and were repaired in the copy".to_owned()),
         Err(error) => Some(error.to_string()),
     };
     Ok(checked)
 }
 
-/// Rewrites what holds something to forget, and answers with the bytes before and after.
+/// Rewrites segments with removed records. Returns the size in bytes before and after.
 pub fn compact(path: &Path) -> Result<(u64, u64), Error> {
     let (mut engine, _) = open(path, false)?;
     let before = bytes(&engine)?;
@@ -83,8 +81,8 @@ pub fn compact(path: &Path) -> Result<(u64, u64), Error> {
     Ok((before, bytes(&engine)?))
 }
 
-/// Tells of all that a store holds, log by log and table by table, and changes nothing. The report says what is not there, being
-/// damaged.
+/// Reports all items of a store, log by log and table by table, without changing anything. The result lists damaged data, which
+/// is missing in the report.
 pub fn export(
     path: &Path,
     each: &mut dyn FnMut(StoredItem<'_>) -> std::io::Result<()>,
@@ -113,7 +111,7 @@ pub fn export(
             report.rows += 1;
             written = each(StoredItem::Row { table, row: &row });
         }
-        // The error is told below.
+        // The error is reported below.
         Ok(_) => {}
         Err(_) => report.damaged_rows += 1,
     })?;
@@ -121,7 +119,7 @@ pub fn export(
     Ok(report)
 }
 
-/// Opens a store that is there, to change it or to look at it.
+/// Opens an existing store, to change it or to read it.
 fn open(path: &Path, looks: bool) -> Result<(Engine, RecoveryReport), Error> {
     match has_store(path) {
         Ok(true) => {}

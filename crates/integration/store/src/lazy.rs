@@ -1,7 +1,7 @@
-//! A store that is opened after it was handed out, and that may go over to another process.
+//! A store that is opened later, and that may move to another process.
 //!
-//! A configuration is compiled before it is served, and many are compiled that never are. So whoever needs the store gets it
-//! unopened, and whoever serves opens it. Until then it is away.
+//! A configuration is compiled before it is served, and many are never served. So the parts of a plan get the store
+//! unopened, and the process opens it before it serves the plan. Until then the store counts as not available.
 //!
 //! One process at a time has an embedded store. During an upgrade the store moves to the next process: the old process closes it, and then
 //! makes its calls through a link to the new one ([`crate::link`]). Meanwhile calls wait, up to [`HANDOVER_MAX`].
@@ -69,16 +69,16 @@ pub(crate) struct WeakStore(Weak<SharedStore>);
 struct SharedStore {
     place: StoreLocation,
     state: watch::Sender<StoreState>,
-    /// One caller at a time opens it, gives it away or takes it back.
+    /// Held by a caller that opens the store, gives it away or takes it back.
     opening: Mutex<()>,
-    /// The watches of a store in a folder, whichever process has it.
+    /// The watches of a store in a folder, whichever process has the store.
     watches: Arc<Watches>,
     nodes: Arc<Nodes>,
     /// Permits for calls that wait while the store moves.
     waiting: Arc<Semaphore>,
     /// Serves the store to processes that had it before.
     server: Mutex<Option<StoreServer>>,
-    /// There was such a server when the store moved to the next process.
+    /// Whether there was such a server when the store moved to the next process.
     has_served: AtomicBool,
 }
 
@@ -121,12 +121,13 @@ impl OpenedStore {
 }
 
 impl LazyStore {
-    /// A store in a folder. Nothing is opened or made yet.
+    /// A store in a folder. Nothing is opened or created yet.
     pub fn new(path: &Path) -> LazyStore {
         LazyStore::at(StoreLocation::Folder(path.to_owned()))
     }
 
-    /// A store in a place, which several processes share if it is a database. Nothing is opened or made yet.
+    /// A store at a location, which is shared by several processes if it is a database. Nothing is opened or created
+    /// yet.
     pub fn at(place: StoreLocation) -> LazyStore {
         let nodes = match &place {
             StoreLocation::Folder(_) => Nodes::alone(),
@@ -154,7 +155,7 @@ impl LazyStore {
         &self.shared.nodes
     }
 
-    /// Opens it, which may take as long as reading what is in it. None if it is open already.
+    /// Opens the store. This may take as long as reading all its data. None if it is open already.
     pub fn open(&self) -> Result<Option<RecoveryReport>, Error> {
         // Harmless: the lock is held to the end.
         let _turn = self.shared.opening.lock().unwrap_or_else(PoisonError::into_inner);
@@ -180,19 +181,19 @@ impl LazyStore {
         self.shared.state.send_replace(state)
     }
 
-    /// Puts a store in memory in its place, for what is only tried.
+    /// Uses a store in memory instead, for configurations that are only tested.
     pub fn open_in_memory(&self) {
         if matches!(*self.shared.state.borrow(), StoreState::Unopened) {
             self.set(StoreState::Open(OpenedStore::Memory(Memory::new())));
         }
     }
 
-    /// True if that was done.
+    /// True if the store is in memory instead.
     pub fn is_in_memory(&self) -> bool {
         matches!(*self.shared.state.borrow(), StoreState::Open(OpenedStore::Memory(_)))
     }
 
-    /// Its counts, once it is open.
+    /// The measured values, once the store is open.
     pub fn measured(&self) -> Option<MeasuredValues> {
         let StoreState::Open(opened) = &*self.shared.state.borrow() else { return None };
         match opened {
@@ -202,7 +203,7 @@ impl LazyStore {
         }
     }
 
-    /// Why its database is away, while it is.
+    /// Why the database is not available, or none if it is.
     pub fn away(&self) -> Option<Error> {
         let StoreState::Open(opened) = &*self.shared.state.borrow() else { return None };
         match opened {
@@ -261,7 +262,7 @@ impl LazyStore {
         nodes.set_company(true);
         nodes.give_up();
         if !wait_for(WORK_MAX.min(patience), || nodes.is_idle() || is_over()) {
-            tracing::warn!("store: work that has not ended is done again by the next process");
+            tracing::warn!("store: the next process repeats work that has not ended");
             nodes.lose();
         }
         let given = self.close_for_next(path);
@@ -277,12 +278,12 @@ impl LazyStore {
             StoreState::Open(OpenedStore::Embedded(embedded)) => embedded,
             other @ (StoreState::Open(_) | StoreState::Unopened | StoreState::GoingOver) => {
                 self.set(other);
-                return Err(Error::Away("this process does not have it".to_owned()));
+                return Err(Error::Away("this process does not have the store".to_owned()));
             }
         };
         if !wait_for(READERS_MAX, || embedded.is_idle()) {
             self.set(StoreState::Open(OpenedStore::Embedded(embedded)));
-            return Err(Error::Away("it is read for too long".to_owned()));
+            return Err(Error::Away("readers did not end in time".to_owned()));
         }
         // Writes that wait for a sync are completed, and the lock of the folder is released.
         drop(embedded);

@@ -1,16 +1,17 @@
-//! The durable store: logs, tables, leases and counters behind one small contract.
+//! The durable store: the contract of logs, tables, leases and counters, and its implementations.
 //!
-//! Owns the contract, [`Store`] with its four parts, and what implements it. It never learns what a record or a row means, and
-//! knows nothing of gateways. A call enters through one of the traits; it leaves as an [`Answer`], a future that any thread may
-//! wait for.
+//! Owns the contract, [`Store`] with its four parts, and the implementations. It does not interpret records and rows, and does
+//! not depend on other parts of the gateway. A call enters through one of the traits, and leaves as an [`Answer`], a future
+//! that may be awaited on any thread.
 //!
-//! What holds for every implementation, and is tested by one suite (`tests/suite`):
+//! Rules for every implementation, tested by one suite (`tests/suite`):
 //!
 //! - A call begins when it is made. Dropping its answer does not undo it.
-//! - `Ok` of a write means durable: it would survive a crash now. Nothing can be read before it is durable.
+//! - `Ok` of a write means durable: the write would survive a crash now. Nothing can be read before it is durable.
 //! - [`Error::Away`] and [`Error::Unknown`] of a write leave open whether it happened; every other error says that it did not.
-//! - A write with a [`Guard`] happens only while nobody else has been given the guard's lease.
-//! - No write waits for room: where a queue is full, it fails with [`Error::Busy`]. Callers have deadlines of their own.
+//! - A write with a [`Guard`] happens only if no other owner was given the guard's lease.
+//! - No write waits for space in a queue. If the queue is full, the write fails with [`Error::Busy`]. Callers have
+//!   deadlines of their own.
 
 #![forbid(unsafe_code)]
 
@@ -68,19 +69,19 @@ pub use watch::{Subject, Watch, Watches};
 /// The result of a call: a future that may be awaited on any thread and borrows nothing.
 pub type Answer<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
-/// A store. Names of logs, tables, leases and counters are texts of up to [`limits::NAME_BYTES_MAX`] bytes; each of the four kinds
-/// has names of its own. Nothing has to be created: a log, table or counter that was never written is empty.
+/// A store. Names of logs, tables, leases and counters are texts of up to [`limits::NAME_BYTES_MAX`] bytes. Each of the four kinds
+/// has its own set of names. Nothing has to be created: a log, table or counter that was never written is empty.
 pub trait Store: Logs + Tables + Leases + Counters + fmt::Debug + Send + Sync {}
 
 impl<T: Logs + Tables + Leases + Counters + fmt::Debug + Send + Sync> Store for T {}
 
-/// Lists of records, to which one only appends.
+/// Append-only lists of records.
 ///
-/// Positions begin at 1, grow strictly in each log, and are never used twice, whatever is trimmed and however often the store
-/// is opened. Records become readable in the order of their positions: a reader that has seen a position never finds a lower
-/// one later. Positions may be left out.
+/// Positions begin at 1, increase strictly in each log, and are never reused, even after trimming and after the store was
+/// opened again. Records become readable in the order of their positions: a reader that has seen a position never finds a
+/// lower one later. Positions may be skipped.
 pub trait Logs {
-    /// Appends records, all or none, at positions that follow one another, and answers when they are durable.
+    /// Appends all records or none, at consecutive positions, and answers when they are durable.
     fn append(
         &self,
         log: &str,
@@ -88,18 +89,18 @@ pub trait Logs {
         guard: Option<&Guard>,
     ) -> Answer<std::ops::RangeInclusive<u64>>;
 
-    /// Reads records behind a position. `after: 0` begins with the oldest that is kept; otherwise, if a record behind `after` was
-    /// trimmed, the answer is [`Error::Trimmed`]. Behind the newest there is nothing yet: see [`Logs::follow`].
+    /// Reads records after a position. `after: 0` begins with the oldest record. Otherwise, if a record after `after` was
+    /// trimmed, the answer is [`Error::Trimmed`]. The result is empty after the newest record: see [`Logs::follow`].
     fn read(&self, log: &str, read: ReadQuery) -> Answer<Records>;
 
     /// The content of a log.
     fn span(&self, log: &str) -> Answer<Span>;
 
-    /// Forgets the oldest records beyond what is to be kept, at once, and answers with what is left. Call it often: it costs
-    /// little where there is nothing to forget.
+    /// Removes the oldest records beyond the bounds at once, and returns the remaining span. It is cheap if there is nothing
+    /// to remove, so it may be called often.
     fn trim(&self, log: &str, keep: Keep) -> Answer<Span>;
 
-    /// Wakes up after records were appended to a log, by whichever node.
+    /// Wakes up after records were appended to a log, on any node.
     fn follow(&self, log: &str) -> Watch;
 }
 
@@ -108,51 +109,50 @@ pub trait Tables {
     /// The row with a key.
     fn get(&self, table: &str, key: &[u8]) -> Answer<Option<Row>>;
 
-    /// Rows whose keys begin with a prefix, behind a key, in order.
+    /// Rows whose keys have a prefix, after a key, in order.
     fn scan(&self, table: &str, scan: Scan) -> Answer<Rows>;
 
-    /// Makes changes, to any tables, all or none, and answers with the version of each row written (of a deletion the version of
-    /// the change). If one of them expects something else than is there, the answer is [`Error::Conflict`].
+    /// Makes all changes or none, in any tables. Returns the version of each written row; for a deletion, the version of the
+    /// change. If a row differs from the one a change expects, the answer is [`Error::Conflict`].
     fn change(&self, changes: Vec<Change>, guard: Option<&Guard>) -> Answer<Vec<u64>>;
 
-    /// Wakes up after a change to a table, by whichever node.
+    /// Wakes up after a change of a table, on any node.
     fn watch(&self, table: &str) -> Watch;
 }
 
-/// Leases: one owner at a time, for a time.
+/// Leases: each has one owner at a time, until it expires.
 pub trait Leases {
-    /// Takes a lease if it is free or has run out. Its token is greater than every earlier one of that name. Who holds it
-    /// already is told [`LeaseAnswer::Held`] as well: one renews.
+    /// Takes a lease if it is free or has expired. Its token is greater than all earlier ones of that name. The current
+    /// owner also gets [`LeaseAnswer::Held`], since it should renew instead.
     fn acquire(&self, lease: &str, owner: &str, ttl: Duration) -> Answer<LeaseAnswer>;
 
-    /// Prolongs a lease, also one that has run out, unless somebody else took it: then the answer is [`Error::Fenced`].
+    /// Extends a lease, even if it has expired, unless another owner took it: then the answer is [`Error::Fenced`].
     fn renew(&self, lease: &Lease, ttl: Duration) -> Answer<Lease>;
 
-    /// Gives a lease back, so that the next owner need not wait until it runs out. Its guard holds no longer. A lease that was
-    /// lost is left alone.
+    /// Releases a lease before it expires. Its guard no longer holds. A lease that was lost is not changed.
     fn release(&self, lease: &Lease) -> Answer<()>;
 }
 
-/// Counts that several nodes share. They outlive a restart; a crash may lose what was counted in its last seconds.
+/// Counters that several nodes share. They survive a restart; a crash may lose the counts of the last seconds.
 pub trait Counters {
-    /// Adds to a counter, unless it would pass the limit. Its window begins with the first addition and lasts `window`; then it
-    /// begins again at zero. `by: 0` only looks.
+    /// Adds to a counter, unless the sum would exceed the limit. Its window begins with the first addition and lasts `window`;
+    /// then it starts again at zero. `by: 0` only reads.
     fn add(&self, counter: &str, by: u64, limit: u64, window: Duration) -> Answer<CounterValue>;
 }
 
 /// The records to read of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadQuery {
-    /// The position behind which to begin.
+    /// The position after which to begin.
     pub after: u64,
-    /// At most so many records.
+    /// The limit of records.
     pub records_max: usize,
-    /// At most so many bytes of records. The first record is given whatever its size.
+    /// The limit of bytes. The first record is returned whatever its size.
     pub bytes_max: usize,
 }
 
 impl ReadQuery {
-    /// A batch of ordinary size behind a position.
+    /// A batch of the usual size after a position.
     pub fn after(after: u64) -> ReadQuery {
         ReadQuery { after, records_max: 1000, bytes_max: 1 << 20 }
     }
@@ -162,7 +162,7 @@ impl ReadQuery {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Records {
     pub records: Vec<Record>,
-    /// The position of the log's newest record, 0 if it never had one. The batch is short of it where its bounds were met.
+    /// The position of the log's newest record, or 0 if it never had one. The batch ends before it if a limit was reached.
     pub newest: u64,
 }
 
@@ -170,7 +170,8 @@ pub struct Records {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     pub position: u64,
-    /// When it was appended, as time since the Unix epoch in whole milliseconds. It never falls from one record to the next.
+    /// When it was appended, as time since the Unix epoch in whole milliseconds. It never decreases from one record to the
+    /// next.
     pub time: Duration,
     pub bytes: Bytes,
 }
@@ -178,9 +179,10 @@ pub struct Record {
 /// The content of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// The position of the oldest record that is kept, or the lowest that the next may get where none is.
+    /// The position of the oldest record that is kept. Without records, the lowest position that the next one may
+    /// get.
     pub oldest: u64,
-    /// The position of the newest record there ever was, 0 if none.
+    /// The position of the newest record that ever existed, or 0.
     pub newest: u64,
     /// The bytes of all records that are kept.
     pub bytes: u64,
@@ -189,11 +191,11 @@ pub struct Span {
 /// The bounds for trimming a log. A record stays if all of them allow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Keep {
-    /// Only what is behind this position.
+    /// Keep only records after this position.
     pub after: Option<u64>,
-    /// Only what is younger.
+    /// Keep only younger records.
     pub age: Option<Duration>,
-    /// Only the newest records that together have at most so many bytes.
+    /// Keep only the newest records, up to this many bytes in total.
     pub bytes: Option<u64>,
 }
 
@@ -202,7 +204,7 @@ pub struct Keep {
 pub struct Row {
     pub key: Bytes,
     pub value: Bytes,
-    /// Grows with each change and is never the same again, not even for a row that was deleted in between.
+    /// Increases with each change, and is never reused, even for a row that was deleted in between.
     pub version: u64,
 }
 
@@ -211,9 +213,9 @@ pub struct Row {
 pub struct Scan {
     /// The prefix of the keys.
     pub prefix: Vec<u8>,
-    /// The key behind which to begin; none for the first.
+    /// The key after which to begin, or none for the first.
     pub after: Option<Vec<u8>>,
-    /// At most so many rows; of large ones fewer come at once.
+    /// The limit of rows. If rows are large, fewer are returned at once.
     pub rows_max: usize,
 }
 
@@ -221,7 +223,7 @@ pub struct Scan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rows {
     pub rows: Vec<Row>,
-    /// True if there are more behind the last.
+    /// True if there are more rows.
     pub more: bool,
 }
 
@@ -230,7 +232,7 @@ pub struct Rows {
 pub struct Change {
     pub table: Arc<str>,
     pub key: Vec<u8>,
-    /// The new value, or none to delete the row. Deleting what is not there is no mistake.
+    /// The new value, or none to delete the row. Deleting a row that does not exist is not an error.
     pub value: Option<Bytes>,
     pub expect: Expect,
 }
@@ -245,11 +247,11 @@ pub enum Expect {
     Version(u64),
 }
 
-/// The answer to a wish for a lease.
+/// The answer to a request for a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseAnswer {
     Yours(Lease),
-    /// Somebody holds it. `left` is how long at least, unless it is given back.
+    /// Another owner holds it. `left` is the least remaining time, unless it is released.
     Held {
         owner: Arc<str>,
         left: Duration,
@@ -263,7 +265,7 @@ pub struct Lease {
     pub owner: Arc<str>,
     /// The fencing token.
     pub token: u64,
-    /// Until then nobody else gets it, by this process's clock. The time was taken before the store was asked.
+    /// Until then nobody else gets the lease, by this process's clock. The time was read before the call.
     pub until: Instant,
 }
 
@@ -274,7 +276,7 @@ impl Lease {
     }
 }
 
-/// The condition that a lease has not been given to anybody else.
+/// The condition that nobody else was given a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guard {
     pub lease: Arc<str>,
@@ -286,8 +288,8 @@ pub struct Guard {
 pub struct CounterValue {
     /// The sum in this window.
     pub total: u64,
-    /// False if the addition would have passed the limit, and was not made.
+    /// False if the addition would have exceeded the limit and was not made.
     pub granted: bool,
-    /// The length of the window.
+    /// The remaining time of the window.
     pub left: Duration,
 }

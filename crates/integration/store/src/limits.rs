@@ -1,28 +1,29 @@
-//! The sizes that every implementation takes, and the check of what comes in.
+//! The size limits of every implementation, and the checks of arguments.
 
 use bytes::Bytes;
 
 use crate::{Change, Error};
 
-/// Bytes of a name: those of a topic's path, with a prefix, and what an index of PostgreSQL takes easily.
+/// The longest name: the path of a topic with a prefix. PostgreSQL can index it.
 pub const NAME_BYTES_MAX: usize = 512;
-/// Bytes of a key, which must fit into an index page of PostgreSQL (2,704).
+/// The longest key. It must fit into an index page of PostgreSQL (2,704 bytes).
 pub const KEY_BYTES_MAX: usize = 2048;
-/// Bytes of a row's value: a message that waits or is dead, at the largest body that a flow takes by default, and its head.
+/// The largest value of a row: a waiting or dead message with its head, for the largest body that a flow accepts by
+/// default.
 pub const VALUE_BYTES_MAX: usize = 20 << 20;
-/// Bytes of a record, as for values.
+/// The largest record. Chosen as for values.
 pub const RECORD_BYTES_MAX: usize = 20 << 20;
-/// Records of one append, or changes of one call.
+/// The most records of one append, or changes of one call.
 pub const ITEMS_MAX: usize = 1000;
-/// Bytes of one append or of all changes of one call.
+/// The most bytes of one append, or of all changes of one call.
 pub const WRITE_BYTES_MAX: usize = 32 << 20;
-/// Rows of one scan.
+/// The most rows of one scan.
 pub const ROWS_MAX: usize = 1000;
-/// Bytes after which a scan gives no further row.
+/// The size after which a scan returns no further row.
 pub const SCAN_BYTES: usize = 4 << 20;
-/// Records of one read.
+/// The most records of one read.
 pub const READ_RECORDS_MAX: usize = 10_000;
-/// Bytes of one read beyond its first record.
+/// The most bytes of one read, without its first record.
 pub const READ_BYTES_MAX: usize = 16 << 20;
 
 /// Checks the name of a log, table, lease, counter or owner.

@@ -1,9 +1,9 @@
-//! The counts of the embedded store about itself.
+//! Statistics of the embedded store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The upper bounds of the buckets of sync times: from a battery-backed controller to a disk that is failing.
+/// The upper bounds of the buckets of sync times: from a controller with a battery to a failing disk.
 pub const SYNC_BOUNDS: [Duration; 13] = [
     Duration::from_micros(100),
     Duration::from_micros(250),
@@ -20,7 +20,7 @@ pub const SYNC_BOUNDS: [Duration; 13] = [
     Duration::from_millis(5000),
 ];
 
-/// Counts that only grow.
+/// Counters that only increase.
 #[derive(Debug, Default)]
 pub(crate) struct Measures {
     appended: AtomicU64,
@@ -40,9 +40,9 @@ pub struct MeasuredValues {
     pub appended_bytes: u64,
     /// Transactions of tables.
     pub commits: u64,
-    /// Places where something else was found than was written, at the start or by a reader.
+    /// Places with wrong data, found at the start or by a reader.
     pub damaged: u64,
-    /// Writes that were waited for until durable, by [`SYNC_BOUNDS`]; the last took longer.
+    /// Writes whose sync was awaited, by [`SYNC_BOUNDS`]. The last bucket has the longer ones.
     pub syncs: [u64; SYNC_BOUNDS.len() + 1],
     /// The sum of their durations.
     pub sync_time: Duration,
@@ -71,7 +71,7 @@ impl Measures {
         self.synced(took);
     }
 
-    /// Counts damage that a reader met, or that was found at the start.
+    /// Counts damage, found by a reader or at the start.
     pub(crate) fn damaged(&self, places: usize) {
         self.damaged.fetch_add(places as u64, Ordering::Relaxed);
     }

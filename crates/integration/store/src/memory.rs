@@ -1,6 +1,6 @@
-//! A store in memory, for tests and rehearsals: the contract without durability, and with faults on demand.
+//! A store in memory, for tests and rehearsals. It implements the contract without durability, and fails on demand.
 //!
-//! It reads the same clocks as everything else, so that with a paused clock its leases and windows run in that time.
+//! It uses the same clocks as all other code, so its leases and windows follow a paused clock.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::{Bound, RangeInclusive};
@@ -17,7 +17,7 @@ use crate::{
     Logs, ReadQuery, Record, Records, Row, Rows, Scan, Span, Tables, Watch, limits,
 };
 
-/// A store in memory. Copies are the same store, as several nodes see it.
+/// A store in memory. Clones are the same store, as several nodes see it.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     inner: Arc<Inner>,
@@ -26,11 +26,11 @@ pub struct Memory {
 /// Failures on demand. By default there are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Faults {
-    /// Every call answers [`Error::Away`], and nothing happens.
+    /// Every call returns [`Error::Away`] and has no effect.
     pub away: bool,
-    /// Every append and change that writes bytes answers [`Error::Full`].
+    /// Every append and every change that writes bytes returns [`Error::Full`].
     pub full: bool,
-    /// The delay of each answer. Written data can be read once the answer comes, not before.
+    /// The delay of each answer. Written data can be read only after the answer.
     pub delay: Duration,
 }
 
@@ -79,12 +79,12 @@ impl Memory {
         Memory::default()
     }
 
-    /// Sets what goes wrong from now on.
+    /// Sets the faults from now on.
     pub fn set_faults(&self, faults: Faults) {
         *self.inner.faults.lock().unwrap_or_else(PoisonError::into_inner) = faults;
     }
 
-    /// Answers with what an operation gives, after the delay that is asked for.
+    /// Returns the result of an operation after the configured delay.
     fn answer<T: Send + 'static>(
         &self,
         writes: bool,
@@ -279,7 +279,7 @@ impl Tables for Memory {
 }
 
 impl Content {
-    /// Checks that a lease was not given to anybody else.
+    /// Checks that no other owner was given the lease.
     fn check(&self, guard: Option<&Guard>) -> Result<(), Error> {
         let Some(guard) = guard else { return Ok(()) };
         match self.leases.get(guard.lease.as_ref()) {
@@ -288,7 +288,7 @@ impl Content {
         }
     }
 
-    /// Makes all changes or none. A change sees those before it.
+    /// Makes all changes or none. Each change sees those before it.
     fn change(&mut self, changes: &[Change]) -> Result<Vec<u64>, Error> {
         let mut undo = Vec::new();
         let mut versions = Vec::new();

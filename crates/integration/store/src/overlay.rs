@@ -1,6 +1,6 @@
-//! A disk on which nothing is written: what a program writes stays in memory, and is gone with it.
+//! A disk that is never written to: writes stay in memory, and are discarded with it.
 //!
-//! So a store can be looked at by the same code that opens it, which cuts and repairs as it always does.
+//! So the code that opens a store, which truncates and repairs files, can also be used to inspect one.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -11,7 +11,7 @@ use crate::disk::{Disk, DiskFile};
 /// Bytes of a block. Written data is kept in blocks.
 const BLOCK: usize = 4096;
 
-/// A disk under writes in memory.
+/// A disk with an overlay of writes in memory.
 #[derive(Debug)]
 pub(crate) struct Overlay<D> {
     below: D,
@@ -24,10 +24,10 @@ struct State {
     removed: HashSet<String>,
 }
 
-/// A file under writes in memory.
+/// A file with an overlay of writes in memory.
 #[derive(Debug)]
 struct OverlayFile {
-    /// None for a file that is not below.
+    /// None for a file that exists only in the overlay.
     below: Option<Arc<dyn DiskFile>>,
     state: Mutex<OverlayContent>,
 }
@@ -35,7 +35,7 @@ struct OverlayFile {
 #[derive(Debug)]
 struct OverlayContent {
     size: u64,
-    /// Bytes of the file below that are still visible.
+    /// The bytes of the underlying file that are still visible.
     shows: u64,
     blocks: HashMap<u64, Box<[u8]>>,
 }

@@ -1,4 +1,4 @@
-//! The queue before the engine's thread: bounded in commands and bytes, taken in batches.
+//! The queue of the engine's thread: bounded in commands and bytes, taken in batches.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,11 +7,11 @@ use std::time::Duration;
 use crate::Error;
 use crate::command::Command;
 
-/// Commands that may wait: each is somebody who waits for a sync, of which a slow disk makes a hundred a second.
+/// The number of commands that may wait. Each caller waits for a sync, and a slow disk makes a hundred per second.
 const WAITING_MAX: usize = 16_384;
-/// Bytes that may wait: two writes of the largest size.
+/// The number of bytes that may wait: two writes of the largest size.
 const WAITING_BYTES_MAX: usize = 2 * crate::limits::WRITE_BYTES_MAX;
-/// Commands and bytes of a batch, beyond which it is worth while to answer some callers first.
+/// The limits of a batch in commands and bytes. Above them, some callers are answered first.
 const BATCH_MAX: usize = 4096;
 const BATCH_BYTES: usize = 8 << 20;
 
@@ -56,7 +56,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes what waits, or waits for something, at most so long.
+    /// Takes waiting commands, or waits for one up to this time.
     pub(crate) fn take(&self, wait: Duration) -> NextWork {
         let state = self.state();
         let waits = |state: &mut State| state.commands.is_empty() && !state.closed;
@@ -77,13 +77,13 @@ impl Queue {
         }
     }
 
-    /// Takes no more. What waits is still done.
+    /// Accepts no more commands. Waiting ones are still carried out.
     pub(crate) fn close(&self) {
         self.state().closed = true;
         self.news.notify_all();
     }
 
-    /// Takes no more, and forgets what waits.
+    /// Accepts no more commands, and drops waiting ones.
     pub(crate) fn abandon(&self) {
         let mut state = self.state();
         state.closed = true;

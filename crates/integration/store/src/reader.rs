@@ -1,4 +1,4 @@
-//! Reading logs: from the index to the windows of segments that hold the records.
+//! Reads logs: finds the windows in the index, and reads the records in the segments.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::index::{IndexEntry, WINDOW};
 use crate::segment::{Segment, Walker};
 use crate::{Error, Keep, ReadQuery, Record, Records, limits};
 
-/// Windows of one look into the index: 8 MiB of segments.
+/// The number of windows for one query of the index: 8 MiB of segments.
 const WINDOWS_MAX: usize = 256;
 
 /// A batch of records that is being filled.
@@ -51,7 +51,7 @@ impl BatchBuilder {
     }
 }
 
-/// Reads records behind a position.
+/// Reads records after a position.
 pub(crate) fn read(shared: &SharedView, name: &str, read: ReadQuery) -> Result<Records, Error> {
     let read = ReadQuery {
         records_max: read.records_max.min(limits::READ_RECORDS_MAX),
@@ -70,7 +70,7 @@ pub(crate) fn read(shared: &SharedView, name: &str, read: ReadQuery) -> Result<R
                 return Ok(filling.finish());
             }
         }
-        // Where nothing of the windows could be read, the search goes on behind them.
+        // If nothing in the windows could be read, the search continues after them.
         match windows.last() {
             Some((_, last)) if filling.records.is_empty() && windows.len() > 1 => {
                 filling.read.after = filling.read.after.max(last.position);
@@ -89,15 +89,15 @@ fn plan(
     filling.newest = index.span().newest;
     let entries = index.plan(filling.read.after, filling.read.bytes_max as u64, WINDOWS_MAX)?;
     filling.read.after = filling.read.after.max(index.span().oldest.saturating_sub(1));
-    // Under the lock of the index, its entries and the segments are of one time.
+    // Under the lock of the index, entries and segments are consistent.
     let found = entries.into_iter().map(|entry| match shared.segment(entry.slot) {
         Some(segment) => Ok((segment, entry)),
-        None => Err(Error::Corrupt("records are in no segment".to_owned())),
+        None => Err(Error::Corrupt("the segment of some records is missing".to_owned())),
     });
     found.collect()
 }
 
-/// Tells of the records of a log in one window, until it is told to stop.
+/// Calls a function for the records of a log in one window, until it returns false.
 fn walk(
     shared: &SharedView,
     log: &Log,
@@ -129,7 +129,7 @@ fn walk(
     Ok(ControlFlow::Continue(()))
 }
 
-/// The oldest position that is to be kept, and how many bytes of records are before it. None if all are kept.
+/// The oldest position to keep, and the bytes of the records before it. None if all are kept.
 pub(crate) fn kept(
     shared: &SharedView,
     name: &str,

@@ -1,7 +1,7 @@
-//! Opening what is on the disk, whatever the last process left behind.
+//! Opens existing data, in whatever state the last process left it.
 //!
-//! What was on its way when the machine stopped is cut off: nobody was told that it is durable. What was durable once and is
-//! damaged stays where it is and is reported; records before and behind it are read.
+//! A batch that was being written when the machine stopped is truncated, since it was not acknowledged. Damaged data that
+//! was durable stays in place and is reported; records before and after it are readable.
 
 use std::collections::HashMap;
 use std::ops::{Range, RangeInclusive};
@@ -24,20 +24,20 @@ use crate::segment_use::SegmentUse;
 use crate::tables::TablesFile;
 use crate::watch::Watches;
 
-/// The findings at the opening of a store.
+/// The findings when a store is opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
-    /// Segments and their bytes.
+    /// The number and size of segments.
     pub segments: usize,
     pub bytes: u64,
-    /// Logs, and the records that they keep.
+    /// The number of logs, and of their kept records.
     pub logs: usize,
     pub records: u64,
-    /// Bytes of a batch that was on its way when the machine stopped, which were cut off.
+    /// The truncated bytes of a batch that was being written when the machine stopped.
     pub torn_bytes: u64,
-    /// Bytes that were durable once and cannot be read: the file, and their range.
+    /// Durable data that cannot be read: the file and the range.
     pub damage: Vec<(String, Range<u64>)>,
-    /// Positions of logs whose records were durable once and are gone without damage: the file was cut, or replaced by an older one.
+    /// Positions of durable records that are missing without damage: the file was truncated, or replaced with an older one.
     pub gone: Vec<(String, RangeInclusive<u64>)>,
 }
 
@@ -70,8 +70,8 @@ pub(crate) fn open(
     let mut recovered = RecoveryReport::default();
     let is_known = read_segments(&mut engine, &mut recovered).map_err(|error| of_disk(&error))?;
     if !is_known {
-        // With these tables the next new log would get the number of the one whose records are there, and these with it.
-        let why = "tables: a log is missing in them whose records are there: the file was removed, emptied, or is an older one";
+        // With these tables, the next new log would get the number of the missing one, and so its records.
+        let why = "tables: a log with records is missing: the file was removed, emptied, or replaced with an older one";
         return Err(Error::Corrupt(why.to_owned()));
     }
     pass_over_gone(&mut engine, &kept.newest, &mut recovered);
@@ -81,8 +81,8 @@ pub(crate) fn open(
     Ok((engine, recovered))
 }
 
-/// Continues logs after the positions that the tables know and no segment has. Readers may have had those records, so no position is used
-/// again.
+/// Continues logs after the positions that are in the tables but in no segment. Readers may have had those records, so their positions
+/// are not reused.
 fn pass_over_gone(
     engine: &mut Engine,
     noted: &HashMap<String, u64>,
@@ -92,7 +92,7 @@ fn pass_over_gone(
         let Some(written) = engine.logs.get_mut(name.as_str()) else { continue };
         let newest = written.log.index().span().newest;
         if newest < *noted {
-            // Damage that was found explains what is gone.
+            // The damage explains the missing records.
             if recovered.damage.is_empty() {
                 recovered.gone.push((name.clone(), newest + 1..=*noted));
             }
@@ -102,7 +102,7 @@ fn pass_over_gone(
     recovered.gone.sort_unstable_by(|one, other| one.0.cmp(&other.0));
 }
 
-/// Reads all segments. False if there are records of a log that the tables do not know: they are always told first.
+/// Reads all segments. False if there are records of a log that is not in the tables, which are always written first.
 fn read_segments(engine: &mut Engine, recovered: &mut RecoveryReport) -> std::io::Result<bool> {
     let found = find_segments(engine, recovered)?;
     let successors: HashMap<u64, u64> =
@@ -122,7 +122,7 @@ fn read_segments(engine: &mut Engine, recovered: &mut RecoveryReport) -> std::io
     if !is_known {
         return Ok(false);
     }
-    // Whoever has read records that are lost now goes on behind their positions, so none of those is given again.
+    // Readers of lost records continue after their positions, so these are not reused.
     let lost_bytes: u64 = recovered.damage.iter().map(|(_, range)| range.end - range.start).sum();
     let lost_max = lost_bytes / HEAD as u64;
     for written in engine.logs.values_mut() {
@@ -131,7 +131,7 @@ fn read_segments(engine: &mut Engine, recovered: &mut RecoveryReport) -> std::io
     Ok(true)
 }
 
-/// Opens all segments, in order, without those that others stand for.
+/// Opens all segments in order, without replaced ones.
 fn find_segments(
     engine: &mut Engine,
     recovered: &mut RecoveryReport,
@@ -158,7 +158,7 @@ fn find_segments(
                 engine.number = engine.number.max(segment.begin.covers);
                 found.push(segment);
             }
-            // Its head was not durable yet, so nothing is in it.
+            // Its head was not durable yet, so it is empty.
             None if last == Some(number) && size <= BEGIN_BYTES => disk.remove(&name)?,
             None => {
                 engine.number = engine.number.max(number);
@@ -169,7 +169,7 @@ fn find_segments(
     Ok(found)
 }
 
-/// Reads a segment. False if it has records of a log that is not among these.
+/// Reads a segment. False if it has records of a log that is not listed.
 fn read_segment(
     engine: &mut Engine,
     segment: Arc<Segment>,
@@ -223,7 +223,7 @@ fn read_segment(
         if size > end {
             segment.file.set_size(end)?;
         }
-        // The last batch may be only in the page cache, and if its sync failed, even as clean; so may the head and the name.
+        // The last batch may be only in the page cache, even marked as clean if its sync failed. So may the head and the name.
         let from = if scanned.batch_at == BEGIN_BYTES { 0 } else { scanned.batch_at };
         write_again(&segment, from..end)?;
         engine.shared.disk.sync()?;
@@ -234,7 +234,7 @@ fn read_segment(
     Ok(true)
 }
 
-/// Makes durable what may have been written only for programs to see.
+/// Makes data durable that may exist only in the page cache.
 fn write_again(segment: &Segment, range: Range<u64>) -> std::io::Result<()> {
     let len = range.end.saturating_sub(range.start);
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];

@@ -1,7 +1,7 @@
-//! Room that is kept for the next start.
+//! Disk space that is reserved for the next start.
 //!
-//! The tables of a process that was killed are mended before anything else, which takes room. Behind a kill on a full disk there would
-//! be none, and nothing that makes room could begin.
+//! After a kill, the tables are repaired before anything else, which needs space. On a full disk there would be none, and the work
+//! that frees space could not start.
 
 use std::io;
 use std::time::Duration;
@@ -10,30 +10,30 @@ use kit::clock::{self, Instant};
 
 use crate::disk::Disk;
 
-/// The file that has the room.
+/// The file that reserves the space.
 const FILE: &str = "reserve";
 
-/// So much mends tables of any usual size: what redb writes anew is about a thousandth of them.
+/// Enough to repair tables of any usual size: redb writes about a thousandth of them again.
 const BYTES: usize = 4 << 20;
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The pause before it is tried again, on a disk that had no room for it.
+/// The pause before a failed reservation is retried.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// True while the room is kept.
+/// True while the space is reserved.
 #[derive(Debug, Default)]
 pub(crate) struct Reserve {
     is_kept: bool,
     tried: Option<Instant>,
 }
 
-/// Gives the room back that the last process kept.
+/// Frees the space that the last process reserved.
 pub(crate) fn give_back(disk: &dyn Disk) -> io::Result<()> {
     if disk.list()?.iter().any(|name| name == FILE) { disk.remove(FILE) } else { Ok(()) }
 }
 
 impl Reserve {
-    /// Keeps the room, unless that is done or was tried in vain a moment ago.
+    /// Reserves the space, unless it is reserved or the last attempt failed a moment ago.
     pub(crate) fn keep(&mut self, disk: &dyn Disk) {
         if self.is_kept || self.tried.is_some_and(|tried| tried.elapsed() < PAUSE) {
             return;
@@ -41,13 +41,13 @@ impl Reserve {
         self.tried = Some(clock::now());
         self.is_kept = fill(disk).is_ok();
         if !self.is_kept {
-            // What there is of it may be all the room.
+            // The partial file may use all the free space.
             drop(give_back(disk));
         }
     }
 }
 
-/// Writes the file. It has no holes, which would keep no room.
+/// Writes the file without holes, since holes would reserve no space.
 fn fill(disk: &dyn Disk) -> io::Result<()> {
     let file = disk.open(FILE)?;
     let piece = vec![0x5a; PIECE_BYTES];
@@ -74,6 +74,6 @@ mod tests {
         give_back(&disk).unwrap();
         assert_eq!(size(), None);
         reserve.keep(&disk);
-        assert_eq!(size(), None, "it has been kept");
+        assert_eq!(size(), None, "the space is reserved");
     }
 }

@@ -1,9 +1,9 @@
-//! Segments: the files that hold the records of all logs, in the order in which they came.
+//! Segments: the files with the records of all logs, in the order of their arrival.
 //!
-//! A segment begins with a head frame; each batch that was written at once begins with a mark. A mark is written only after the
-//! batch before it was synced. So if a bad frame is followed by a valid mark, what lies between was durable once and is damaged.
-//! If none follows, it is in the last batch. That one may have been on its way when the machine stopped, and then nobody was told
-//! that it is durable; it shows by sectors that never reached the disk (`Walker::is_torn`), as in the log of etcd.
+//! A segment begins with a head frame, and each batch begins with a mark. A mark is written only after the previous batch was
+//! synced. So if a bad frame is followed by a valid mark, the data in between was durable and is damaged. Otherwise the bad frame
+//! is in the last batch, which may have been incomplete when the machine stopped; then it was not acknowledged. This shows by
+//! sectors that never reached the disk (`Walker::is_torn`), as in the log of etcd.
 
 use std::io;
 use std::ops::Range;
@@ -17,19 +17,19 @@ use crate::index::Slot;
 /// The version of the format of segments.
 pub(crate) const VERSION: u32 = 1;
 
-/// The kinds of our own frames, in `Head::more`.
+/// The kinds of the engine's own frames, in `Head::more`.
 const MARK: u16 = 0;
 const BEGIN: u16 = 1;
 
-/// The salt of head frames, which hold the salt of all others.
+/// The salt of head frames. A head frame has the salt of all others.
 const BEGIN_SALT: u32 = 0x7469_6465;
 /// The payload of a head frame: version, salt, number, covers, compacted, the previous segment's number and its length.
 const BEGIN_LEN: usize = 4 + 4 + 8 + 8 + 4 + 8 + 8;
-/// Bytes in front of the first batch of a segment.
+/// The size before the first batch of a segment.
 pub(crate) const BEGIN_BYTES: u64 = BEGIN_FRAME as u64;
 const BEGIN_FRAME: usize = HEAD + BEGIN_LEN;
 
-/// The least that a disk writes at once. Disks of larger sectors write several of these.
+/// The smallest unit that a disk writes. Disks with larger sectors write several of them.
 const SECTOR: u64 = 512;
 
 /// Bytes of one read when a whole segment is read.
@@ -40,11 +40,11 @@ const CHUNK: usize = 1 << 20;
 pub(crate) struct Begin {
     pub(crate) salt: u32,
     pub(crate) number: u64,
-    /// The number of the last segment whose records it holds: its own, unless it was made of several.
+    /// The last segment number that it replaces. This is its own number, unless it was built from several segments.
     pub(crate) covers: u64,
-    /// True if it was made of others, and so written at once.
+    /// True if it was built from others, and so written as a whole.
     pub(crate) compacted: bool,
-    /// The segment that was written before, and how many bytes of it count.
+    /// The previous segment, and how many bytes of it count.
     pub(crate) previous: (u64, u64),
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Segment {
     pub(crate) slot: Slot,
     pub(crate) begin: Begin,
     pub(crate) file: Arc<dyn DiskFile>,
-    /// The bytes that are durable. None behind is ever read.
+    /// The number of durable bytes. Nothing after them is read.
     pub(crate) durable: AtomicU64,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn name(number: u64) -> String {
     format!("log-{number:010}.seg")
 }
 
-/// The name of a file that is to become a segment.
+/// The name of the file of an unfinished segment.
 pub(crate) fn new_name(number: u64) -> String {
     format!("log-{number:010}.new")
 }
@@ -75,7 +75,7 @@ pub(crate) fn number(name: &str) -> Option<u64> {
 }
 
 impl Segment {
-    /// Makes an empty segment, durable with its name.
+    /// Creates an empty segment, durable with its name.
     pub(crate) fn create(disk: &dyn Disk, slot: Slot, begin: Begin) -> io::Result<Segment> {
         let file = disk.open(&name(begin.number))?;
         file.set_size(0)?;
@@ -85,7 +85,7 @@ impl Segment {
         Ok(Segment { slot, begin, file, durable: AtomicU64::new(BEGIN_BYTES) })
     }
 
-    /// Opens a segment. None if its head is not what was written.
+    /// Opens a segment. None if its head is not valid.
     pub(crate) fn open(file: Arc<dyn DiskFile>, slot: Slot) -> io::Result<Option<Segment>> {
         let size = file.size()?;
         let mut bytes = [0; BEGIN_FRAME];
@@ -159,7 +159,7 @@ pub(crate) struct Walker<'a> {
 }
 
 impl<'a> Walker<'a> {
-    /// A walk from an offset to a limit, which reads so many bytes at once.
+    /// Starts a walk from an offset to a limit, with this read size.
     pub(crate) fn new(segment: &'a Segment, offset: u64, limit: u64, chunk: usize) -> Walker<'a> {
         Walker { segment, buffer: Vec::new(), buffer_at: offset, offset, limit, chunk }
     }
@@ -172,7 +172,7 @@ impl<'a> Walker<'a> {
         self.offset >= self.limit
     }
 
-    /// The head of the frame here. None if there is none.
+    /// The head of the current frame. None if it is not valid.
     pub(crate) fn head(&mut self) -> io::Result<Option<Head>> {
         let limit = self.limit;
         let offset = self.offset;
@@ -180,19 +180,20 @@ impl<'a> Walker<'a> {
         Ok(head.filter(|head| head.frame_len() <= limit - offset))
     }
 
-    /// The payload of the frame here. None if it is not what was written.
+    /// The payload of the current frame. None if it is damaged.
     pub(crate) fn payload(&mut self, head: &Head) -> io::Result<Option<&[u8]>> {
         let (offset, salt) = (self.offset + HEAD as u64, self.segment.begin.salt);
         let payload = self.bytes(offset, head.len)?;
         Ok(payload.filter(|payload| head.fits(payload, salt)))
     }
 
-    /// Goes on behind the frame here.
+    /// Moves to the next frame.
     pub(crate) fn skip(&mut self, head: &Head) {
         self.offset += head.frame_len();
     }
 
-    /// Goes on at the next mark of a later batch that begins before an offset. False, and no step, if there is none.
+    /// Moves to the next mark of a later batch that begins before an offset. Returns false and does not move if there
+    /// is none.
     pub(crate) fn resync(&mut self, batch: u64, before: u64) -> io::Result<bool> {
         let salt = self.segment.begin.salt;
         let mut offset = self.offset + 1;
@@ -209,8 +210,8 @@ impl<'a> Walker<'a> {
         Ok(false)
     }
 
-    /// True if what is here, in the last batch, may be what a crash left of it: the file ends before the frame, or a sector is
-    /// missing. A sector of a new part of a file that never reached the disk reads as zeros.
+    /// True if the data here, in the last batch, may be the result of a crash: the file ends before the frame, or a sector is
+    /// missing. A sector that never reached the disk reads as zeros.
     fn is_torn(&mut self) -> io::Result<bool> {
         let (limit, mut at) = (self.limit, self.offset);
         let Some(bytes) = self.bytes(at, HEAD)? else { return Ok(true) };
@@ -228,7 +229,7 @@ impl<'a> Walker<'a> {
         Ok(false)
     }
 
-    /// Bytes of the segment. None behind the limit.
+    /// Bytes of the segment. None after the limit.
     fn bytes(&mut self, offset: u64, len: usize) -> io::Result<Option<&[u8]>> {
         let end = offset.saturating_add(len as u64);
         if end > self.limit {
@@ -248,18 +249,18 @@ impl<'a> Walker<'a> {
 /// The result of a scan of a whole segment.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SegmentScan {
-    /// The end of the last whole append, or of the damage behind it.
+    /// The end of the last complete append, or of the damage after it.
     pub(crate) end: u64,
-    /// Bytes that were durable once and cannot be read now.
+    /// Durable data that cannot be read.
     pub(crate) damage: Vec<Range<u64>>,
     /// The number of the last batch, and where it begins.
     pub(crate) batch: u64,
     pub(crate) batch_at: u64,
 }
 
-/// Tells of each record of a segment with its offset, in order, without those of an append that is not whole.
+/// Calls a function for each record of a segment, in order and with its offset, without incomplete appends.
 ///
-/// `known` is how many bytes of it count, or none for the last segment, whose end is to be found.
+/// `known` is the number of bytes that count. It is none for the last segment, whose end is to be found.
 pub(crate) fn scan(
     segment: &Segment,
     known: Option<u64>,

@@ -1,4 +1,4 @@
-//! The live records of each segment. By this the engine decides which segments to remove or rewrite.
+//! The kept records of each segment. The engine uses them to decide which segments to remove or rewrite.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use crate::frame::HEAD;
 use crate::segment::Segment;
 
-/// A segment as the engine sees it: what of each log is in it.
+/// A segment as the engine sees it: the data of each log in it.
 #[derive(Debug)]
 pub(crate) struct SegmentUse {
     pub(crate) segment: Arc<Segment>,
     /// By the log's id: the last position, and the bytes of its frames.
     pub(crate) logs: HashMap<u32, (u64, u64)>,
-    /// True if something of it cannot be read. It is left for an operator to look at.
+    /// True if some of it cannot be read. It is kept for an operator to inspect.
     pub(crate) damaged: bool,
 }
 
@@ -21,13 +21,13 @@ impl SegmentUse {
         SegmentUse { segment, logs: HashMap::new(), damaged: false }
     }
 
-    /// Counts a record with so many bytes.
+    /// Counts a record of this size.
     pub(crate) fn count(&mut self, log: u32, position: u64, bytes: u64) {
         let held = self.logs.entry(log).or_default();
         *held = (position, held.1 + bytes + HEAD as u64);
     }
 
-    /// The bytes of logs of which something is kept here, given the oldest position that each keeps.
+    /// The bytes of logs with kept records here, given the oldest position that each log keeps.
     pub(crate) fn kept_bytes(&self, oldest: &HashMap<u32, u64>) -> u64 {
         let logs = self.logs.iter();
         let kept =

@@ -1,4 +1,4 @@
-//! A store whose logs are kept elsewhere.
+//! A store whose logs are kept in another system.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -12,13 +12,13 @@ use crate::{
     Leases, Logs, ReadQuery, Records, Row, Rows, Scan, Span, Tables, Watch,
 };
 
-/// A store whose logs are in another place than its tables, leases and counters.
+/// A store whose logs are in another system than its tables, leases and counters.
 ///
-/// An append with a guard is refused: nobody could tell the other place in time that a lease was lost.
+/// An append with a guard is refused, since the other system cannot learn in time that a lease was lost.
 #[derive(Clone)]
 pub struct SplitStore {
     pub logs: Arc<dyn Logs + Send + Sync>,
-    /// Everything else; while it is in memory only, for what is only tried, the logs as well.
+    /// The tables, leases and counters. If it is in memory for a test of a configuration, also the logs.
     pub rest: Arc<LazyStore>,
 }
 
@@ -42,7 +42,7 @@ impl Logs for SplitStore {
         guard: Option<&Guard>,
     ) -> Answer<RangeInclusive<u64>> {
         if guard.is_some() {
-            let refused = Error::Away(format!("the log {log} knows nothing of leases"));
+            let refused = Error::Away(format!("the log {log} does not support leases"));
             return Box::pin(std::future::ready(Err(refused)));
         }
         self.logs().append(log, records, None)

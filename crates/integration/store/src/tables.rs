@@ -1,7 +1,7 @@
-//! The file of tables: rows, and what the engine keeps beside them, in redb over the seam.
+//! The file of tables, a redb database on a [`Disk`]: the rows, and the engine's own data.
 //!
-//! Owns the file and its transactions. After an error of the disk redb does not go on with a file, so it is opened anew, and then
-//! it shows whether the transaction that failed was made after all.
+//! Owns the file and its transactions. redb does not continue after a disk error, so the file is opened again; that also shows
+//! whether the failed transaction was committed.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,25 +20,25 @@ use crate::{Change, Error, Expect, Row, Rows, Scan, limits, segment};
 /// The name of the file.
 pub(crate) const FILE: &str = "tables.redb";
 
-/// The name of a file that is there while no process has the tables open, and the last one closed them without an error.
+/// A file that exists while no process has the tables open, if the last one closed them without an error.
 const CLEAN: &str = "clean";
 
-/// Pages that redb keeps in memory. The page cache of the system has the rest.
+/// The size of redb's cache of pages. The system's page cache has the rest.
 const CACHE_BYTES: usize = 8 << 20;
 /// A page of redb's file.
 const PAGE_BYTES: u64 = 4096;
-/// A file up to this size is checked as a whole when it is opened, at a gigabyte a second or more.
+/// A file up to this size is checked completely when it is opened, at a gigabyte per second or more.
 const CHECKED_BYTES: u64 = 512 << 20;
 
 /// Rows: the table's name with its length, then the key; the version, a checksum and the value.
 const ROWS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
-/// Logs: the number that stands for the name in segments, and the oldest position that is kept.
+/// Logs: the number that represents the name in segments, and the oldest position that is kept.
 const LOGS: TableDefinition<'_, &str, (u32, u64)> = TableDefinition::new("logs");
 /// Leases: the last token.
 const LEASES: TableDefinition<'_, &str, u64> = TableDefinition::new("leases");
 /// Counters: the sum, and when the window ends, in milliseconds since the Unix epoch.
 const COUNTERS: TableDefinition<'_, &str, (u64, u64)> = TableDefinition::new("counters");
-/// The newest position of a log that was durable when it was noted. No row names a later position.
+/// The newest position of a log that was durable when this was written. No row refers to a later position.
 const NEWEST: TableDefinition<'_, &str, u64> = TableDefinition::new("newest");
 /// Numbers of the engine.
 const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
@@ -51,13 +51,13 @@ const COMMITS: &str = "commits";
 #[derive(Debug)]
 pub(crate) struct TablesFile {
     disk: Arc<dyn Disk>,
-    /// True after a sync that failed.
+    /// True after a failed sync.
     unsure: Arc<AtomicBool>,
-    /// None while it could not be opened anew after an error.
+    /// None while it could not be opened again after an error.
     database: RwLock<Option<Arc<Database>>>,
 }
 
-/// The state that the engine finds in the file at its start.
+/// The state in the file when the engine starts.
 #[derive(Debug, Default)]
 pub(crate) struct RestoredState {
     pub(crate) logs: Vec<(String, u32, u64)>,
@@ -72,13 +72,13 @@ pub(crate) struct RestoredState {
 #[derive(Debug, Default)]
 pub(crate) struct TransactionWork {
     pub(crate) logs: Vec<(String, u32, u64)>,
-    /// The newest durable positions of logs with records that came after the last note.
+    /// The newest durable positions of logs that have had records since they were last written.
     pub(crate) newest: Vec<(Box<str>, u64)>,
     pub(crate) leases: Vec<(Arc<str>, u64)>,
-    /// None for a counter that is to be forgotten.
+    /// None for a counter that is removed.
     pub(crate) counters: Vec<(String, Option<(u64, u64)>)>,
     pub(crate) changes: Vec<Vec<Change>>,
-    /// The last version that was given.
+    /// The last version assigned.
     pub(crate) version: u64,
     /// The number of this transaction.
     pub(crate) commit: u64,
@@ -90,10 +90,10 @@ pub(crate) type ChangeResults = Vec<Result<Vec<u64>, Error>>;
 impl Drop for TablesFile {
     fn drop(&mut self) {
         let database = self.database.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        // Harmless: where it is not closed, the next start writes the tables again.
+        // Harmless: if it is not closed, the next start writes the tables again.
         let closed = database.and_then(|database| Arc::try_unwrap(database).ok());
         let closed = closed.is_some_and(|database| database.close().is_ok());
-        // Without the file the next start writes the tables again, which costs time and nothing else.
+        // Without the file, the next start writes the tables again, which only takes time.
         if closed && !self.unsure.load(Ordering::Acquire) {
             drop(self.disk.open(CLEAN).and_then(|_| self.disk.sync()));
         }
@@ -114,7 +114,7 @@ impl TransactionWork {
 }
 
 impl TablesFile {
-    /// Opens the file, and makes it if it is not there.
+    /// Opens the file, and creates it if it does not exist.
     pub(crate) fn open(disk: Arc<dyn Disk>) -> Result<(TablesFile, RestoredState), Error> {
         let unsure = Arc::new(AtomicBool::new(false));
         if begin_unclean(&*disk).map_err(|error| crate::error::of_disk(&error))? {
@@ -170,7 +170,7 @@ impl TablesFile {
         Ok(Rows { rows: found.0.into_iter().collect::<Result<_, _>>()?, more: found.1 })
     }
 
-    /// Tells of every row, as a table's name and the row, or where one is damaged.
+    /// Calls a function for every row with the name of its table, and for every damaged one.
     pub(crate) fn each_row(
         &self,
         each: &mut dyn FnMut(&str, Result<Row, Error>),
@@ -199,7 +199,7 @@ impl TablesFile {
         work(&transaction).map_err(failed)
     }
 
-    /// Makes one transaction durable. On an error none of it happened, unless it says that this is open.
+    /// Commits one transaction. On an error it had no effect, unless the error leaves this open.
     pub(crate) fn commit(&self, work: &mut TransactionWork) -> Result<ChangeResults, Error> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner).clone();
         let database = match database {
@@ -213,7 +213,7 @@ impl TablesFile {
         // redb refuses everything after an error of the disk.
         drop(database);
         let database = self.reopen().map_err(|_| Error::Away(error.to_string()))?;
-        // The error may have come behind the point that decides.
+        // The error may have occurred after the commit.
         if read_kept(&database).map_err(failed)?.commits == work.commit {
             Err(Error::Away(error.to_string()))
         } else {
@@ -221,11 +221,11 @@ impl TablesFile {
         }
     }
 
-    /// Opens the file anew, once the last reader of the old one is done.
+    /// Opens the file again, once the last reader of the old one has ended.
     fn reopen(&self) -> Result<Arc<Database>, Error> {
         let mut place = self.database.write().unwrap_or_else(PoisonError::into_inner);
         let mut old = place.take();
-        // Readers hold it for microseconds; a thousand steps of a millisecond are a bound, not a wait.
+        // Readers hold it for microseconds. A thousand steps of a millisecond are only a bound.
         for _ in 0..1000 {
             match old.map(Arc::try_unwrap) {
                 None | Some(Ok(_)) => {
@@ -246,10 +246,10 @@ impl TablesFile {
         Ok(database)
     }
 
-    /// Gives free pages back to the disk.
+    /// Returns free pages to the file system.
     pub(crate) fn compact(&self) -> Result<(), Error> {
         let mut place = self.database.write().unwrap_or_else(PoisonError::into_inner);
-        // Harmless: nobody else has it under this lock, and else it is an error.
+        // Harmless: under this lock there is no other owner. Otherwise this returns an error.
         let database = place.take().and_then(|database| Arc::try_unwrap(database).ok());
         let mut database = database.ok_or_else(away)?;
         let compacted = database.compact().map_err(failed);
@@ -257,10 +257,10 @@ impl TablesFile {
         compacted.map(|_| ())
     }
 
-    /// True if every page is what was written.
+    /// True if all pages have the right checksum.
     pub(crate) fn check(&self) -> Result<bool, Error> {
         let mut place = self.database.write().unwrap_or_else(PoisonError::into_inner);
-        // Harmless: nobody else has it under this lock, and else it is an error.
+        // Harmless: under this lock there is no other owner. Otherwise this returns an error.
         let database = place.take().and_then(|database| Arc::try_unwrap(database).ok());
         let mut database = database.ok_or_else(away)?;
         let checked = database.check_integrity().map_err(failed);
@@ -295,10 +295,10 @@ fn open(disk: &dyn Disk, unsure: &Arc<AtomicBool>) -> Result<Database, Error> {
     Ok(database)
 }
 
-/// Cuts a piece of a page off the end of the file, and gives its size in bytes.
+/// Truncates an incomplete page at the end of the file, and returns its size in bytes.
 ///
-/// A crash may keep the first sectors of a page that was new and lose the file's new size. No commit that is durable knows of
-/// such a page, and redb takes only files of whole pages.
+/// A crash may keep the first sectors of a new page but lose the file's new size. No durable commit uses such a page, and
+/// redb accepts only files of whole pages.
 fn cut_to_pages(file: &dyn DiskFile) -> io::Result<u64> {
     let size = file.size()?;
     let whole = size - size % PAGE_BYTES;
@@ -308,7 +308,7 @@ fn cut_to_pages(file: &dyn DiskFile) -> io::Result<u64> {
     Ok(whole)
 }
 
-/// Notes that a process has the file, and tells whether one had it before and did not close it.
+/// Records that a process has the file open. Returns whether a previous one did not close it.
 fn begin_unclean(disk: &dyn Disk) -> io::Result<bool> {
     let names = disk.list()?;
     let clean = names.iter().any(|name| name == CLEAN);
@@ -321,8 +321,8 @@ fn begin_unclean(disk: &dyn Disk) -> io::Result<bool> {
 
 /// Writes the whole file again as programs see it.
 ///
-/// After a sync that failed the system may hold the pages that it could not write as clean: they are read as written, and no
-/// later sync writes them. Whatever is built on them would be lost with them.
+/// After a failed sync, the system may mark pages as clean that it could not write: they are read as written, but no later
+/// sync writes them. Later data that depends on them would be lost with them.
 fn write_again(disk: &dyn Disk) -> io::Result<()> {
     let file = disk.open(FILE)?;
     let size = file.size()?;
@@ -338,7 +338,7 @@ fn write_again(disk: &dyn Disk) -> io::Result<()> {
     file.sync()
 }
 
-/// Makes the tables of a new file.
+/// Creates the tables of a new file.
 fn begin(database: &Database) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     transaction.open_table(ROWS)?;
@@ -364,7 +364,7 @@ fn read_kept(database: &Database) -> Result<RestoredState, redb::Error> {
                 kept.newest.insert(name.value().to_owned(), position.value());
             }
         }
-        // Harmless: an older program did not note them.
+        // Harmless: an older program did not write them.
         Err(TableError::TableDoesNotExist(_)) => {}
         Err(error) => return Err(error.into()),
     }
@@ -430,7 +430,7 @@ fn write(
     Ok(changed)
 }
 
-/// Makes all changes or none. A change sees those before it.
+/// Makes all changes or none. Each change sees those before it.
 fn change(
     rows: &mut Table<'_, &[u8], &[u8]>,
     changes: &[Change],
@@ -469,13 +469,13 @@ fn change(
     Ok(Ok(versions))
 }
 
-/// The key of a row in the file. Rows of a table follow one another in the order of their keys.
+/// The key of a row in the file. Rows of a table are adjacent and in the order of their keys.
 fn full_key(table: &str, key: &[u8]) -> Vec<u8> {
     let len = u16::try_from(table.len()).unwrap_or(u16::MAX);
     [&len.to_be_bytes(), table.as_bytes(), key].concat()
 }
 
-/// The table of a key in the file, and the length of the key in it.
+/// The table of a key in the file, and the length of the table's part.
 fn table_of(full: &[u8]) -> Option<(&str, usize)> {
     let (len, rest) = full.split_first_chunk()?;
     let (table, key) = rest.split_at_checked(usize::from(u16::from_be_bytes(*len)))?;
@@ -499,7 +499,7 @@ fn version_of(full: &[u8]) -> Option<u64> {
     full.first_chunk().map(|version| u64::from_le_bytes(*version))
 }
 
-/// The row of a key in the file, of which the last bytes are the key in its table.
+/// The row of a key in the file. The last bytes of that key are the key in its table.
 fn row(key: &[u8], key_len: usize, full: &[u8]) -> Result<Row, Error> {
     let parts = || {
         let (version, rest) = full.split_first_chunk()?;
@@ -510,17 +510,17 @@ fn row(key: &[u8], key_len: usize, full: &[u8]) -> Result<Row, Error> {
         let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
         sound.then_some(Row { key, value, version })
     };
-    parts().ok_or_else(|| Error::Corrupt("a row is not what was written".to_owned()))
+    parts().ok_or_else(|| Error::Corrupt("a row is damaged".to_owned()))
 }
 
 fn away() -> Error {
     Error::Away("its tables could not be opened again yet".to_owned())
 }
 
-/// An error of redb as one of ours.
+/// Converts an error of redb.
 fn failed(error: impl Into<redb::Error>) -> Error {
     let error = error.into();
-    // What is not a file of redb at all is an error of input for it.
+    // For a file that is not a redb database, the error is one of input.
     let is_other =
         matches!(&error, redb::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData);
     if let (redb::Error::Io(error), false) = (&error, is_other) {
@@ -533,7 +533,7 @@ fn failed(error: impl Into<redb::Error>) -> Error {
     }
 }
 
-/// A file of the seam, as redb wants it.
+/// A file of [`Disk`] in redb's interface.
 #[derive(Debug)]
 struct Backend {
     file: Arc<dyn DiskFile>,

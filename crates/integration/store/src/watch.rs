@@ -1,6 +1,6 @@
-//! Wake-ups: who waits for news of a log or table.
+//! Wake-ups for those that wait for changes of a log or table.
 //!
-//! Owns one channel for each name that somebody watches, and forgets it when the last watcher is gone.
+//! Owns one channel for each watched name, and removes it after the last watcher.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Notify, mpsc};
 
-/// Wakes up when there is news. Several pieces of news may be one wake-up, and one may come for nothing, as after the store was
-/// away: whoever wakes up looks.
+/// Wakes up when there are changes. Several changes may cause one wake-up, and a wake-up may have no cause, for instance after
+/// the store was not available. So the owner checks for changes.
 #[derive(Debug)]
 pub struct Watch {
     channel: Arc<Channel>,
-    /// The news that it was woken for.
+    /// The number of changes for which it was last woken.
     seen: u64,
 }
 
-/// News of one log or table. A hub has thousands, so it is small.
+/// The changes of one log or table. A hub has thousands of these, so it is small.
 #[derive(Debug, Default)]
 struct Channel {
     /// The number of changes so far.
@@ -27,12 +27,12 @@ struct Channel {
 }
 
 impl Watch {
-    /// Waits for news since the watch was made or was last woken. It may be dropped at any time without losing any.
-    /// A store that was closed gives no more.
+    /// Waits for a change since the watch was made or last woken. The future may be dropped at any time without
+    /// losing a change. A closed store causes no more wake-ups.
     pub async fn changed(&mut self) {
         loop {
             let mut woken = pin!(self.channel.waiting.notified());
-            // From here on it is woken, so that no news is missed after the look.
+            // Registered before the check, so that no later change is missed.
             woken.as_mut().enable();
             let count = self.channel.count.load(Ordering::Acquire);
             if count != self.seen {
@@ -45,7 +45,7 @@ impl Watch {
 }
 
 impl Watch {
-    /// True if there is news since the watch was made or was last woken, which counts as seen then.
+    /// True if there was a change since the watch was made or last woken. The change then counts as seen.
     pub fn has_changed(&mut self) -> bool {
         let count = self.channel.count.load(Ordering::Acquire);
         std::mem::replace(&mut self.seen, count) != count
@@ -58,13 +58,13 @@ impl Channel {
         self.waiting.notify_waiters();
     }
 
-    /// True if somebody has a watch of it, beside the one who asks.
+    /// True if it has a watcher other than the caller.
     fn is_watched(self: &Arc<Channel>) -> bool {
         Arc::strong_count(self) > 1
     }
 }
 
-/// So many channels are worth a look for those that nobody uses any more, each time their number has doubled.
+/// The number of channels from which unused ones are removed. They are removed each time the number has doubled.
 const MANY: usize = 1024;
 
 /// The things that can be watched.
@@ -83,11 +83,11 @@ pub struct Watches {
     tap_count: AtomicUsize,
 }
 
-/// News of all logs and tables, for another process.
+/// Changes of all logs and tables, for another process.
 #[derive(Debug)]
 pub(crate) struct Tap {
     news: mpsc::Receiver<Subject>,
-    /// Set if there was more news than the channel holds.
+    /// Set if there were more changes than the channel can hold.
     has_missed: Arc<AtomicBool>,
 }
 
@@ -159,7 +159,7 @@ impl Watches {
         }
     }
 
-    /// Wakes those who watch a log or table.
+    /// Wakes the watchers of a log or table.
     pub fn wake(&self, subject: &Subject) {
         self.tell_taps(|tap| tap.tell(subject));
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
@@ -167,7 +167,7 @@ impl Watches {
         if channel.is_watched() { channel.wake() } else { drop(channels.remove(subject)) }
     }
 
-    /// Wakes everybody, as after a time in which nobody could tell what changed.
+    /// Wakes all watchers, for instance after a time in which changes could not be observed.
     pub(crate) fn wake_all(&self) {
         self.tell_taps(|tap| {
             tap.has_missed.store(true, Ordering::Release);

@@ -23,7 +23,7 @@
 //!   close.
 //! - Every token is a method here. The caller decides how to answer TRACE, CONNECT and methods that are not
 //!   [registered](is_registered_method).
-//! - Connection, and the headers it names, are for the next peer only (hop-by-hop). They are read here, and whoever passes a
+//! - Connection, and the headers it names, are for the next peer only (hop-by-hop). They are read here, and code that passes a
 //!   message on must drop them. It must also drop Transfer-Encoding, since the framing is new.
 
 #![forbid(unsafe_code)]

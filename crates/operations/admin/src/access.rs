@@ -1,6 +1,6 @@
 //! The operator who sends a request, and the role that the request needs.
 //!
-//! Owns the role of each operation; `openapi.json` takes it from here.
+//! Owns the role of each operation; `openapi.json` uses it.
 
 use axum::http::{HeaderMap, Method, header};
 use control::{Admin, NOBODY, Role, tls};
@@ -32,13 +32,13 @@ impl Operator {
         self.name.unwrap_or_else(|| NOBODY.to_owned())
     }
 
-    /// True if the bodies of messages may be shown to this operator.
+    /// True if this operator may see the bodies of messages.
     pub(crate) fn sees_bodies(&self) -> bool {
         self.role >= Role::Write
     }
 }
 
-/// The role that an operation needs; none where it needs no credential.
+/// The role for an operation. None if it needs no credential.
 pub(crate) fn needed(method: &Method, path: &str, query: Option<&str>) -> Option<Role> {
     let reads = matches!(*method, Method::GET | Method::HEAD);
     match reads {
@@ -56,7 +56,7 @@ pub(crate) fn asks_secrets(query: Option<&str>) -> bool {
     query.unwrap_or_default().split('&').any(|pair| pair == "secrets=true")
 }
 
-/// The operator who sends a request; none if `users` are configured and the request has no valid credential.
+/// The operator who sends a request. None if `users` are configured and the request has no valid credential.
 pub(crate) fn operator(
     admin: Option<&Admin>,
     headers: &HeaderMap,
@@ -82,7 +82,7 @@ fn bearer(line: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Takes the bodies of messages out of an answer, wherever they are in it.
+/// Removes the bodies of messages from an answer, at any depth.
 pub(crate) fn without_bodies(answer: &mut Value) {
     match answer {
         Value::Object(members) => {

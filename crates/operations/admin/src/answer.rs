@@ -16,13 +16,13 @@ use telemetry::trace::{TRACES_MAX, TraceWish};
 
 type ControlState = State<Arc<Control>>;
 
-/// The process is alive, whatever else has failed.
+/// The process is alive. Nothing else is checked.
 pub(crate) async fn healthz() -> Json<Value> {
     Json(json!({ "status": "ok" }))
 }
 
-/// True if new clients should come here. A store that is away is told, and does not count: all gateways share it, so that no other
-/// would serve what needs it, and all the rest is served.
+/// Reports whether new clients should connect here. An unavailable store is reported, but does not count: all gateways share it,
+/// so another one could not serve such requests either, and all other requests work.
 pub(crate) async fn readyz(State(control): ControlState) -> Result<Json<Value>, Problem> {
     if let Some(why) = control.not_ready() {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, why));
@@ -35,10 +35,10 @@ pub(crate) async fn readyz(State(control): ControlState) -> Result<Json<Value>, 
     }))
 }
 
-/// The metrics. They are rendered on a thread of their own while they are sent, so that neither `/healthz` nor memory depends on how
-/// many there are.
+/// The metrics. A separate thread renders them while they are sent, so that neither `/healthz` nor memory depends on their number.
 ///
-/// In OpenMetrics only for a scraper that asks for it, as Prometheus does: other readers, such as `promtool`, know the older format.
+/// OpenMetrics is used only if the scraper requests it, as Prometheus does. Other readers, such as `promtool`, know only the older
+/// format.
 pub(crate) async fn metrics(State(control): ControlState, headers: HeaderMap) -> Response {
     let Some(place) = places::of_scrape() else { return places::none_left() };
     let format = scrape::format(&headers);
@@ -91,7 +91,7 @@ pub(crate) async fn delete_bundle(
     Ok(Json(changed(&control, outcome)))
 }
 
-/// The plan in service, and its origin.
+/// The plan in service, and its sources.
 pub(crate) async fn plan(State(control): ControlState) -> Json<Value> {
     let mut plan = view::plan(&control.plan());
     if let Some(plan) = plan.as_object_mut() {
@@ -112,7 +112,7 @@ pub(crate) async fn upstreams(State(control): ControlState) -> Json<Value> {
     Json(view::upstreams(&control.plan()))
 }
 
-/// The traces that were asked for; without the bodies of messages for those who may only read.
+/// The requested traces. Bodies of messages are left out for operators who may only read.
 pub(crate) async fn trace(
     State(control): ControlState,
     Extension(operator): Extension<Operator>,
@@ -167,7 +167,7 @@ pub(crate) async fn revoke(
     Text(text): Text,
 ) -> Result<Json<Value>, Problem> {
     const FORM: &str = "Send `{ \"jti\": \"...\", \"until\": UNIX_SECONDS }`.";
-    // A member that is misspelled would leave the token revoked for another time than was meant.
+    // A misspelled member would revoke the token for the wrong time.
     let asked = look::members(&text, &["jti", "until"], FORM)?;
     let id = asked.get("jti").and_then(Value::as_str).ok_or_else(|| look::unusable(FORM))?;
     let until = match asked.get("until") {
@@ -208,7 +208,7 @@ pub(crate) async fn openapi() -> Json<Value> {
 
 /// The schema of the configuration, for editors.
 pub(crate) async fn schema() -> Response {
-    // It is the same for as long as the program runs, and takes a while to make.
+    // It never changes, and takes a while to make.
     static SCHEMA: LazyLock<String> = LazyLock::new(|| control::json_schema().to_string());
     ([(header::CONTENT_TYPE, "application/schema+json")], SCHEMA.as_str()).into_response()
 }
@@ -216,17 +216,18 @@ pub(crate) async fn schema() -> Response {
 pub(crate) async fn no_such_path(uri: Uri) -> Problem {
     Problem::new(
         StatusCode::NOT_FOUND,
-        format!("There is no {}; /openapi.json lists what there is.", uri.path()),
+        format!("There is no {}; /openapi.json lists all paths.", uri.path()),
     )
 }
 
 pub(crate) async fn no_such_status(uri: Uri) -> Problem {
-    let what = format!("There is no {}; here are /healthz, /readyz and /metrics.", uri.path());
+    let what =
+        format!("There is no {}; this socket has /healthz, /readyz and /metrics.", uri.path());
     Problem::new(StatusCode::NOT_FOUND, what)
 }
 
 pub(crate) async fn no_such_method(method: Method, uri: Uri) -> Problem {
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} does not take {method}.", uri.path()))
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} does not allow {method}.", uri.path()))
 }
 
 pub(crate) fn problem(failure: Failure) -> Problem {

@@ -1,4 +1,4 @@
-//! The audit log: a line for each change, and for each attempt that was refused.
+//! The audit log: one line for each change, and for each refused attempt.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _, stderr, stdout};
@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use crate::access::{Operator, asks_secrets};
 use crate::bounded::Peer;
 
-/// The number of differences that a request made in the configuration; an extension of its response.
+/// The number of differences that a request caused in the configuration; an extension of its response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Changes(pub(crate) usize);
 
-/// A request, for its line in the log.
+/// The data of a request for its line in the log.
 pub(crate) struct Attempt {
     pub(crate) method: Method,
     pub(crate) uri: Uri,
@@ -27,7 +27,7 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// True if the log gets a line: for each change, and for each refusal with 401 or 403.
+    /// True if the log gets a line: for each change, and for each 401 or 403.
     fn is_noted(&self, status: StatusCode) -> bool {
         let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         refused || self.needed == Some(Role::Write)
@@ -35,7 +35,7 @@ impl Attempt {
 
     fn line(&self, status: StatusCode, changes: Option<Changes>) -> Value {
         let operator = self.operator.as_ref();
-        // The log has no queries, since they may hold secrets. This one tells why a read is in the log.
+        // The log has no queries, since they may have secrets. This one explains why a read is in the log.
         let query = if asks_secrets(self.uri.query()) { "?secrets=true" } else { "" };
         json!({
             "time": kit::calendar::rfc3339(kit::clock::wall()),
@@ -72,7 +72,7 @@ impl Attempt {
     }
 }
 
-/// Writes a line on a thread that may be blocked by it.
+/// Writes a line on a thread that may block.
 async fn written(
     line: String,
     write: impl FnOnce(&str) -> io::Result<()> + Send + 'static,
@@ -83,7 +83,7 @@ async fn written(
 
 /// Opens the file for each line, so that a file renamed by log rotation gets no more lines.
 fn append(path: &Path, line: &str) -> io::Result<()> {
-    // Only operators may read who changed what.
+    // Only operators may read this log.
     let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
     file.write_all(format!("{line}\n").as_bytes())
 }

@@ -1,6 +1,7 @@
-//! A socket with a bound on open connections and on their idle time. Where all places are taken, the connection that is idle
-//! longest leaves for a new one, so that silent ones keep no probe out. While none is idle, one that has been busy for long leaves:
-//! requests that are worked on are far fewer than there are places (`places`), so most of the others only pretend.
+//! A socket with limits for open connections and for their idle time. If all places are taken, the connection with the longest idle
+//! time is closed for a new one, so that silent connections do not exclude probes. If none is idle, the one that has been busy
+//! longest is closed: far fewer requests are processed at once than there are places (`places`), so most of the other connections
+//! are not real requests.
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
@@ -18,18 +19,17 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Sleep, sleep, timeout};
 
-/// The time that a connection may be quiet: between two requests, in the middle of one, or while a reply is made. It is longer
-/// than the largest configuration takes to go into service, and than the usual interval of Prometheus, which keeps its
-/// connection.
+/// How long a connection may be silent: between two requests, within one, or while a reply is made. It is longer than the
+/// largest configuration takes to go into service, and than the usual interval of Prometheus, which keeps its connection open.
 pub(crate) const QUIET_MAX: Duration = Duration::from_secs(90);
 
-/// The time in which a connection that was told to leave does so; then the next one is told.
+/// How long a connection that was told to close may take. Then the next one is told.
 const LEAVING: Duration = Duration::from_millis(100);
 
-/// The time for which a connection stays though it is not idle and others wait. Most requests take less.
+/// How long a busy connection is kept although others wait. Most requests take less.
 pub(crate) const BUSY_MIN: Duration = Duration::from_secs(1);
 
-/// The empty line behind a head.
+/// The empty line after a head.
 const HEAD_END: u32 = u32::from_be_bytes(*b"\r\n\r\n");
 
 /// A listener with a bound.
@@ -56,19 +56,20 @@ struct OpenConnection {
     leave: oneshot::Sender<()>,
 }
 
-/// A connection with its place, which is given back on drop.
+/// A connection with its place, which is released on drop.
 pub struct BoundedConnection {
     stream: Accepted<TcpStream>,
     quiet: Pin<Box<Sleep>>,
     phase: SharedPhase,
-    /// The last four bytes that came.
+    /// The last four bytes received.
     last: u32,
-    /// None once it has been told.
+    /// None once it was told to close.
     leave: Option<oneshot::Receiver<()>>,
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// What a connection does, and since when. It is busy from the end of a request's head on, until something is replied.
+/// What a connection is doing, and since when. It is busy from the end of a request's head until some of the reply is
+/// sent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Phase {
     is_busy: bool,
@@ -79,7 +80,7 @@ struct Phase {
 struct SharedPhase(Arc<Mutex<Phase>>);
 
 impl BoundedListener {
-    /// Bounds the open connections of a socket to `max`.
+    /// Limits the open connections of a socket to `max`.
     pub fn new(listener: TcpListener, max: usize, tls: CurrentTls) -> BoundedListener {
         let places = Arc::new(Semaphore::new(max));
         BoundedListener { listener, tls, places, open: Vec::new() }
@@ -92,15 +93,16 @@ impl BoundedListener {
                 self.send_away();
             }
             let place = self.places.clone().acquire_owned();
-            // Harmless: after the time another connection is sent away.
+            // Harmless: after this time another connection is closed.
             if let Ok(place) = timeout(LEAVING, place).await {
-                // Harmless: nobody closes the semaphore, so a place always comes.
+                // Harmless: the semaphore is never closed, so a place always becomes free.
                 return place.ok();
             }
         }
     }
 
-    /// Tells the connection that is idle longest to leave; where none is idle, the one that has been busy longest.
+    /// Tells the connection with the longest idle time to close, or if none is idle, the one that has been busy
+    /// longest.
     fn send_away(&mut self) {
         let connections = self.open.iter().enumerate();
         let first = connections.map(|(at, open)| (open.phase.get(), at)).min();
@@ -160,7 +162,7 @@ impl SharedPhase {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection that is busy already stays so since then: whoever sends one head after the other does not stay for ever.
+    /// A busy connection keeps its time, so that a client that sends one head after the other does not stay without end.
     fn set(&self, is_busy: bool) {
         let mut phase = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !(is_busy && phase.is_busy) {
@@ -186,7 +188,7 @@ impl BoundedConnection {
         self.quiet.as_mut().reset(clock::now() + QUIET_MAX);
     }
 
-    /// Ready when it has been quiet for too long, or has to leave for another.
+    /// Ready when it has been silent for too long, or has to make room for another one.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let told = self.leave.as_mut().map(|leave| Pin::new(leave).poll(cx));
         match told {
@@ -225,7 +227,7 @@ impl AsyncWrite for BoundedConnection {
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.stream).poll_write(cx, buf);
         if poll.is_pending() {
-            // Its client reads nothing. Nobody reads from the connection meanwhile.
+            // The client does not read. The connection is not read meanwhile either.
             return self.poll_end(cx).map(|()| Err(io::ErrorKind::TimedOut.into()));
         }
         self.speaks();

@@ -1,4 +1,4 @@
-//! The paths of the configuration: as it is, as it may become, and as it was.
+//! The paths of the configuration: the current one, new ones and earlier ones.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::text::{Configuration, ZIP};
 
 type ControlState = State<Arc<Control>>;
 
-/// Says whether the configuration is a file or a folder.
+/// The header that tells whether the configuration is a file or a folder.
 const KIND: &str = "x-configuration";
 
 /// The configuration in service, as text or as an archive.
@@ -55,14 +55,14 @@ pub(crate) async fn put(
     Ok(done(&control, outcome, changes))
 }
 
-/// The answer to a change, with the tag of the configuration in service now.
+/// The answer to a change, with the tag of the configuration that is now in service.
 fn done(control: &Control, outcome: Outcome, changes: usize) -> Response {
     let tag = etag(&control.status().hash);
     let told = changed(control, outcome);
     ([(header::ETAG, tag)], Extension(Changes(changes)), Json(told)).into_response()
 }
 
-/// Checks a configuration and changes nothing.
+/// Checks a configuration without changing anything.
 pub(crate) async fn check(
     State(control): ControlState,
     Configuration(sent): Configuration,
@@ -76,7 +76,8 @@ pub(crate) async fn check(
     }
 }
 
-/// Compares a configuration with the one in service and changes nothing. The answer has the tag of the one in service.
+/// Compares a configuration with the one in service without changing anything. The answer has the tag of the one in
+/// service.
 pub(crate) async fn compare(
     State(control): ControlState,
     Configuration(sent): Configuration,
@@ -86,12 +87,12 @@ pub(crate) async fn compare(
     Ok(([(header::ETAG, etag(&hash))], Json(told)).into_response())
 }
 
-/// The configurations that served, newest first.
+/// The configurations that were in service, newest first.
 pub(crate) async fn history(State(control): ControlState) -> Json<Value> {
     Json(control.history().iter().map(control::HistoryEntry::to_json).collect())
 }
 
-/// One configuration that served.
+/// An earlier configuration.
 pub(crate) async fn past(
     State(control): ControlState,
     Path(generation): Path<String>,
@@ -106,7 +107,7 @@ pub(crate) async fn past(
     Ok((lines, text).into_response())
 }
 
-/// The differences from one that served to another, or to the one in service.
+/// The differences from an earlier configuration to another one, or to the one in service.
 pub(crate) async fn past_differences(
     State(control): ControlState,
     Path(generation): Path<String>,
@@ -117,7 +118,7 @@ pub(crate) async fn past_differences(
     Ok(Json(json!({ "equal": found.is_empty(), "differences": view::differences(&found) })))
 }
 
-/// Puts a configuration that served into service again.
+/// Puts an earlier configuration into service again.
 pub(crate) async fn roll_back(
     State(control): ControlState,
     Extension(operator): Extension<Operator>,
@@ -150,8 +151,9 @@ fn condition(headers: &HeaderMap) -> Result<Option<Condition>, Problem> {
     }
     let mut hashes = Vec::new();
     for line in lines {
-        let wrong =
-            || Problem::new(StatusCode::BAD_REQUEST, "`If-Match` has quoted tags, or is `*`.");
+        let wrong = || {
+            Problem::new(StatusCode::BAD_REQUEST, "`If-Match` must have quoted tags, or be `*`.")
+        };
         let line = line.to_str().map_err(|_| wrong())?;
         for tag in line.split(',').map(str::trim).filter(|tag| !tag.is_empty()) {
             if tag == "*" {
@@ -166,7 +168,7 @@ fn condition(headers: &HeaderMap) -> Result<Option<Condition>, Problem> {
     Ok(Some(Condition::OneOf(hashes)))
 }
 
-/// True if a request asks for secrets, which its role allows by now.
+/// True if a request asks for secrets. The role was checked before.
 fn shows_secrets(uri: &Uri) -> Result<bool, Problem> {
     match look::parameter(uri, "secrets") {
         None | Some("true" | "false") => Ok(asks_secrets(uri.query())),
@@ -183,7 +185,7 @@ fn etag(hash: &str) -> HeaderValue {
 
 /// True if `Accept` names ZIP archives.
 fn wants_archive(headers: &HeaderMap) -> bool {
-    // Harmless: a line that is not text asks for nothing.
+    // Harmless: a line that is not text names no format.
     let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
     let mut ranges = lines.flat_map(|line| line.split(',')).map(|range| range.split(';').next());
     ranges.any(|name| name.is_some_and(|name| name.trim().eq_ignore_ascii_case(ZIP)))

@@ -32,7 +32,7 @@ pub(crate) fn preflight() -> Response {
     (StatusCode::NO_CONTENT, lines).into_response()
 }
 
-/// Lets the page read the answer.
+/// Allows the page to read the answer.
 pub(crate) fn expose(origin: HeaderValue, headers: &mut HeaderMap) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     let exposed = HeaderValue::from_static("etag, retry-after, www-authenticate, x-request-id");

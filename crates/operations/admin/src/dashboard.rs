@@ -1,6 +1,6 @@
-//! The dashboard: files that are part of the program, and who looks at it.
+//! The dashboard: its files, which are part of the program, and the operator who uses it.
 //!
-//! Owns the list of the files. They hold nothing secret and need no credential: the page asks for a token, keeps it in its tab, and
+//! Owns the list of the files. They have no secrets and need no credential: the page asks for a token, keeps it in its tab, and
 //! sends it with each request to this API.
 
 use axum::extract::{Path, State};
@@ -13,7 +13,7 @@ use crate::access::Operator;
 use crate::hubs::ControlState;
 use crate::problem::Problem;
 
-/// The path below which the files are.
+/// The path of the files.
 const FOLDER: &str = "/dashboard/";
 
 /// A file with its name, content type and text.
@@ -66,7 +66,7 @@ pub(crate) async fn file(Path(name): Path<String>) -> Result<Response, Problem> 
     Ok(([(header::CONTENT_TYPE, *kind)], *text).into_response())
 }
 
-/// The name and the role of the operator, and whether there are pages of a catalog beside the dashboard.
+/// The name and the role of the operator, and whether the catalog has pages beside the dashboard.
 pub(crate) async fn operator(
     State(control): ControlState,
     Extension(operator): Extension<Operator>,

@@ -2,9 +2,10 @@
 //! who can connect to the socket is an operator. Web pages in an operator's browser can connect too, and have to be kept out.
 //!
 //! A page reaches a local socket in two ways. It sends a cross-site request, which browsers mark with `Origin` and
-//! `Sec-Fetch-Site`. Or it points its own name at a local address (DNS rebinding), and then `Host` is that name. So the host
-//! has to be an address or `localhost`, which no page can have as its name. Probes and scrapers are allowed with any name: they
-//! only read, and nothing secret.
+//! A page reaches a local socket in two ways. It sends a cross-site request, which browsers mark with `Origin` and
+//! `Sec-Fetch-Site`. Or it resolves its own name to a local address (DNS rebinding), and then `Host` is that name. So the host
+//! has to be an address or `localhost`, which no page can have as its name. Probes and scrapers may use any name: they only
+//! read, and see no secrets.
 
 use crate::access::{self, Operator};
 use crate::audit::{Attempt, Changes};
@@ -19,11 +20,11 @@ use control::{Admin, Control, Role};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-/// The paths that orchestrators and Prometheus read, by any name of this machine.
+/// The paths for orchestrators and Prometheus, which may use any host name.
 const OPEN_PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// Other pages must not frame replies of this API, caches must not keep them, and browsers must not guess their type. The dashboard
-/// loads scripts and styles from its own files only.
+/// Other pages must not frame replies of this API, caches must not store them, and browsers must not guess their type. The
+/// dashboard loads scripts and styles only from its own files.
 const HEADERS: [(header::HeaderName, &str); 5] = [
     (header::CACHE_CONTROL, "no-store"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -35,7 +36,7 @@ const HEADERS: [(header::HeaderName, &str); 5] = [
     ),
 ];
 
-/// The header with the id of a request, which its lines in logs have too.
+/// The header with the id of a request, which is also in its log lines.
 const REQUEST_ID: &str = "x-request-id";
 
 /// Ids of clients are kept up to this length.
@@ -77,7 +78,7 @@ pub(crate) async fn guard(
     if let Some(origin) = origin {
         cors::expose(origin, response.headers_mut());
     }
-    // Harmless: an id has visible ASCII characters alone.
+    // Harmless: an id has only visible ASCII characters.
     if let Ok(id) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
@@ -135,7 +136,7 @@ fn request_id(headers: &HeaderMap) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The reason to refuse a request from any operator, if there is one.
+/// The reason to refuse a request from any operator. None if it is allowed.
 fn refusal(
     method: &Method,
     path: &str,
@@ -150,11 +151,11 @@ fn refusal(
     // Harmless: a Host that is not text is refused below.
     let (Some(host), None) = (hosts.next().and_then(|host| host.to_str().ok()), hosts.next())
     else {
-        return Some("The request needs one Host.");
+        return Some("The request must have exactly one Host.");
     };
     if !is_local(host) && !is_listed(host, admin) {
         return Some(
-            "The Host has to be an IP address, `localhost` or one of `admin.hosts`: another name could be a web page's.",
+            "The Host must be an IP address, `localhost` or one of `admin.hosts`: another name could be a web page's.",
         );
     }
     if !reads && is_cross_site(host, headers) && cors::allowed(admin, headers).is_none() {

@@ -1,7 +1,7 @@
-//! The operators' HTTP API: health, metrics, the configuration with its history, and the dashboard that shows all of it.
+//! The operators' HTTP API: health, metrics, the configuration with its history, and the dashboard.
 //!
-//! Owns its paths and documents, and decides who may use it. Everything it shows and does goes through `control`; it never
-//! accesses a plan, a worker or a file directly. It runs beside the workers, never on one.
+//! Owns its paths and documents, and access control. All data and changes go through `control`; plans, workers and files
+//! are never accessed directly. It runs on other threads than the workers.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -39,15 +39,15 @@ use std::sync::Arc;
 use text::BODY_BYTES_MAX;
 use tokio::net::TcpListener;
 
-/// Maximum of open connections. Operators, probes and scrapers are few; past it, the connection that is idle longest leaves for a
-/// new one.
+/// The limit of open connections. There are few operators, probes and scrapers. Above it, the connection with the longest idle
+/// time is closed for a new one.
 pub const CONNECTIONS_MAX: usize = 256;
 
-/// Paths that others serve on the operators' socket.
+/// Paths of other parts of the program on the operators' socket.
 pub type MorePaths = Router;
 
-/// Serves the API on a socket until `stop` resolves, and then lets active requests end. `more` are paths of others, who decide
-/// themselves who may use them.
+/// Serves the API on a socket until `stop` is ready, and then completes active requests. `more` are paths of other parts,
+/// which have their own access control.
 pub async fn serve(
     listener: TcpListener,
     control: Arc<Control>,
@@ -61,7 +61,8 @@ pub async fn serve(
     axum::serve(listener, service).with_graceful_shutdown(stop).await
 }
 
-/// Serves `/healthz`, `/readyz` and `/metrics` alone, by any name and to anybody, until `stop` resolves.
+/// Serves only `/healthz`, `/readyz` and `/metrics`, for any host name and without credentials, until `stop` is
+/// ready.
 pub async fn serve_status(
     listener: TcpListener,
     control: Arc<Control>,

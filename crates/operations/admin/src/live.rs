@@ -1,4 +1,4 @@
-//! Paths that show what passes through the gateway.
+//! Paths that show current traffic.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) async fn traffic(State(control): ControlState) -> Result<Json<Value>,
     beside(move || view::traffic(control.telemetry())).await
 }
 
-/// The traffic of one route: of one in service, or of one that had requests.
+/// The traffic of one route that is in service or had requests.
 pub(crate) async fn traffic_of(
     State(control): ControlState,
     Path(route): Path<String>,
@@ -34,7 +34,7 @@ pub(crate) async fn traffic_of(
     found.map_err(|error| answer::internal(&error))?.map(Json).ok_or_else(missing)
 }
 
-/// The exchanges that have ended since the last look.
+/// The exchanges that have ended since the previous request.
 pub(crate) async fn tail(State(control): ControlState, uri: Uri) -> Result<Json<Value>, Problem> {
     let after = look::parameter(&uri, "after").map(|after| {
         let wrong = |_| Problem::new(StatusCode::BAD_REQUEST, "`after` must be a whole number.");
@@ -53,7 +53,7 @@ pub(crate) async fn memory(State(control): ControlState) -> Result<Json<Value>, 
     beside(move || view::memory(control.telemetry())).await
 }
 
-/// Does what takes a while with thousands of routes. `/healthz` must not wait for that.
+/// Runs work that takes a while with thousands of routes on another thread, so that `/healthz` does not wait for it.
 async fn beside(work: impl FnOnce() -> Value + Send + 'static) -> Result<Json<Value>, Problem> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map(Json).map_err(|error| answer::internal(&error))

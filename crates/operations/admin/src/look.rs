@@ -18,7 +18,7 @@ type ControlState = State<Arc<Control>>;
 /// The number of refusals in an answer, if the request has no `limit`.
 const REFUSALS: usize = 100;
 
-/// The time for which a level of the log holds, if the request has no `for`.
+/// How long a log level is set, if the request has no `for`.
 const LOG_LEVEL_TIME: Duration = Duration::from_secs(10 * 60);
 
 /// The levels of the log.
@@ -32,7 +32,7 @@ pub(crate) async fn upstream(
     found.map(Json).ok_or_else(|| not_there("There is no such upstream."))
 }
 
-/// Sets the weight of a target, or lets it get no new requests.
+/// Sets the weight of a target, or stops new requests to it.
 pub(crate) async fn set_target(
     State(control): ControlState,
     Path((name, id)): Path<(String, String)>,
@@ -87,7 +87,7 @@ pub(crate) async fn log(State(control): ControlState) -> Json<Value> {
     Json(level(&control))
 }
 
-/// Sets the level of the program's log for a while.
+/// Sets the program's log level for a while.
 pub(crate) async fn set_log(
     State(control): ControlState,
     Text(text): Text,
@@ -121,7 +121,7 @@ fn level(control: &Control) -> Value {
     json!({ "level": set.map(|(level, _)| level), "until": until })
 }
 
-/// The members of a JSON object. Any other than the known ones is refused.
+/// The members of a JSON object. Unknown members are refused.
 pub(crate) fn members(
     text: &str,
     known: &[&str],
@@ -134,19 +134,19 @@ pub(crate) fn members(
     }
 }
 
-/// A whole number as JSON has them: 2 and 2.0 are the same.
+/// A whole number in JSON: 2 and 2.0 are the same.
 pub(crate) fn whole(value: &Value) -> Option<u64> {
-    // A floating-point number holds every whole number up to this one exactly.
+    // Floating-point numbers represent all whole numbers up to this one exactly.
     const MAX: f64 = 9_007_199_254_740_992.0;
     let of_fraction = |number: f64| {
         let is_whole = number.fract() == 0.0 && (0.0..=MAX).contains(&number);
-        // Harmless: a whole number without a point is digits alone.
+        // Harmless: a whole number without a point has only digits.
         is_whole.then(|| format!("{number:.0}").parse().ok()).flatten()
     };
     value.as_u64().or_else(|| value.as_f64().and_then(of_fraction))
 }
 
-/// The first value of a parameter of the query, as it is written.
+/// The first value of a query parameter, without decoding.
 pub(crate) fn parameter<'u>(uri: &'u Uri, name: &str) -> Option<&'u str> {
     let mut pairs = uri.query()?.split('&');
     pairs.find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))

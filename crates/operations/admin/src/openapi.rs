@@ -1,4 +1,4 @@
-//! The description of this API. It is written by hand, because its texts are for people; a test compares it with the actual
+//! The description of this API. It is written by hand, because its texts are for people. A test compares it with the actual
 //! paths.
 
 use axum::http::Method;
@@ -36,7 +36,7 @@ pub(crate) fn document() -> Value {
             "/flows": { "get": read("flows", "The flows with their numbers of runs and faults", "application/json") },
             "/flows/{name}": { "get": hub("flow", "One flow with the runs, times and faults of its steps", "200", &["name"]) },
             "/refusals": { "get": refusals() },
-            "/certificates": { "get": read("certificates", "The certificates that the gateway shows, with their ends", "application/json") },
+            "/certificates": { "get": read("certificates", "The gateway's certificates, with their expiry times", "application/json") },
             "/log": {
                 "get": read("log", "The level of the program's log that was set, and its end", "application/json"),
                 "put": set_log(),
@@ -44,7 +44,7 @@ pub(crate) fn document() -> Value {
             "/revoked": { "get": read("revoked", "The revoked tokens", "application/json"), "post": revoke() },
             "/revoked/{jti}": { "delete": take_back() },
             "/trace": {
-                "get": read("trace", "What traces are waited for, and the last ones; bodies need the role `write`", "application/json"),
+                "get": read("trace", "The pending request for traces, and the last traces; bodies need the role `write`", "application/json"),
                 "post": ask_trace(),
             },
             "/.well-known/jwks.json": { "get": read("ownKeys", "The public keys of the tokens that the gateway signs", "application/jwk-set+json") },
@@ -105,9 +105,9 @@ fn configuration_paths() -> Value {
         "/config/diff": {
             "post": change("compareConfig", "Compare a configuration with the one in service", "Compared"),
         },
-        "/config/history": { "get": read("history", "The configurations that served, newest first", "application/json") },
+        "/config/history": { "get": read("history", "The configurations that were in service, newest first", "application/json") },
         "/config/history/{generation}": {
-            "get": past("past", "A configuration that served; its secrets are masked", "application/yaml", &["secrets"]),
+            "get": past("past", "An earlier configuration; its secrets are masked", "application/yaml", &["secrets"]),
         },
         "/config/history/{generation}/diff": {
             "get": past("pastDifferences", "The differences from it to another one, or to the one in service", "application/json", &["to"]),
@@ -146,7 +146,7 @@ fn put_bundle() -> Value {
         "responses": {
             "200": changed(),
             "403": { "$ref": "#/components/responses/Forbidden" },
-            "408": problem("The body did not come in time"),
+            "408": problem("The body did not arrive in time"),
             "409": problem("There is no folder for bundles, it cannot be written, or the configuration cannot be brought into service"),
             "413": problem("The body is too large"),
             "422": problem("The archive is invalid, or the configuration cannot be used; `complaints` says where and why"),
@@ -194,7 +194,7 @@ fn revoke() -> Value {
         "additionalProperties": false,
         "properties": {
             "jti": { "type": "string", "minLength": 1, "description": "The `jti` of the token" },
-            "until": { "type": "integer", "minimum": 0, "description": "The end of the revocation, in seconds since 1970; in a year if absent" },
+            "until": { "type": "integer", "minimum": 0, "description": "The end of the revocation, in seconds since 1970; one year from now if absent" },
         },
     });
     json!({
@@ -296,7 +296,7 @@ fn schemas() -> Value {
                 "changed": { "type": "boolean", "description": "False if that configuration was in service already" },
                 "unwritten": {
                     "type": ["string", "null"],
-                    "description": "Why it could not be written to its file, although it is in service: a restart loses it",
+                    "description": "Why it could not be written to its file. It is in service, but a restart loses it",
                 },
                 "warnings": complaints, "left_out": left_out(),
                 "notes": {

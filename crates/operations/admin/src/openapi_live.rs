@@ -1,4 +1,4 @@
-//! The description of the dashboard and of the paths that show what passes through the gateway.
+//! The description of the dashboard, and of the paths that show current traffic.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ pub(crate) fn live_paths() -> Value {
         "/dashboard/{file}": { "get": file() },
         "/operator": { "get": read("operator", "The name and the role of the operator who asks", "application/json") },
         "/traffic": { "get": read("traffic", "Requests, errors and times of the last hour: of all routes in steps of 30 seconds, and of each route", "application/json") },
-        "/traffic/{route}": { "get": hub("trafficOf", "The same of one route in steps of 30 seconds", "200", &["route"]) },
+        "/traffic/{route}": { "get": hub("trafficOf", "Requests, errors and times of one route in steps of 30 seconds", "200", &["route"]) },
         "/tail": { "get": tail() },
         "/streams": { "get": read("streams", "The open streams of each route that has some", "application/json") },
         "/memory": { "get": read("memory", "The memory of messages and of the process, and what each worker has", "application/json") },
@@ -34,13 +34,13 @@ fn file() -> Value {
 fn tail() -> Value {
     json!({
         "operationId": "tail",
-        "summary": "The exchanges that have ended since the request before. The first request finds none and returns the number to continue from; the gateway keeps exchanges for ten seconds after each request",
+        "summary": "The exchanges that have ended since the previous request. The first request finds none and returns the number to continue from; the gateway keeps exchanges for ten seconds after each request",
         "parameters": [{
             "name": "after", "in": "query", "schema": { "type": "integer", "minimum": 0 },
-            "description": "The `next` of the request before",
+            "description": "The `next` of the previous request",
         }],
         "responses": {
-            "200": { "description": "The exchanges, and `left_out`: how many were too many to keep", "content": { "application/json": {} } },
+            "200": { "description": "The exchanges, and `left_out`: the number of exchanges that were not kept because there were too many", "content": { "application/json": {} } },
             "400": problem("`after` is not a whole number"),
             "403": { "$ref": "#/components/responses/Forbidden" },
         },

@@ -23,7 +23,7 @@ pub(crate) fn hub_paths() -> Value {
             "post": hub("retryAllDead", "Deliver all such events again, with all their attempts, and say how many (`retried`, `left`)", "200", &["name"]),
         },
         "/hubs/{name}/pause": {
-            "post": hub("pauseHub", "Begin no delivery until they are resumed", "204", &["name"]),
+            "post": hub("pauseHub", "Pause the deliveries: none is started until they are resumed", "204", &["name"]),
         },
         "/hubs/{name}/resume": {
             "post": hub("resumeHub", "Resume the deliveries", "204", &["name"]),
@@ -47,10 +47,10 @@ pub(crate) fn queue_paths() -> Value {
             "get": hub("queuedMessages", "The messages that are not processed yet, a page at a time", "200", &["name", "after"]),
         },
         "/queues/{name}/pause": {
-            "post": hub("pauseQueue", "Begin no more messages of the queue, on any gateway, until it is resumed", "204", &["name"]),
+            "post": hub("pauseQueue", "Pause the queue: no message is started on any gateway until it is resumed", "204", &["name"]),
         },
         "/queues/{name}/resume": {
-            "post": hub("resumeQueue", "Process the messages of the queue again", "204", &["name"]),
+            "post": hub("resumeQueue", "Resume the queue", "204", &["name"]),
         },
         "/queues/{name}/dead": {
             "get": hub("deadMessages", "The messages that could not be processed, a page at a time", "200", &["name", "after"]),
@@ -68,23 +68,23 @@ pub(crate) fn queue_paths() -> Value {
         },
         "/schedules": { "get": hub("schedules", "The schedules with their times, and whether they are paused or running", "200", &[]) },
         "/schedules/{name}/run": {
-            "post": hub("runSchedule", "Run the schedule now, also if it is paused; 409 while a run is under way", "202", &["name"]),
+            "post": hub("runSchedule", "Run the schedule now, even if it is paused; 409 while a run is in progress", "202", &["name"]),
         },
         "/schedules/{name}/pause": {
-            "post": hub("pauseSchedule", "Skip the times of the schedule, on all gateways, until it is resumed", "204", &["name"]),
+            "post": hub("pauseSchedule", "Pause the schedule: its times are skipped on all gateways until it is resumed", "204", &["name"]),
         },
         "/schedules/{name}/resume": {
-            "post": hub("resumeSchedule", "Run the schedule at its times again", "204", &["name"]),
+            "post": hub("resumeSchedule", "Resume the schedule", "204", &["name"]),
         },
     })
 }
 
-/// An operation on hubs or queues. Its parameter `after` stands in the query, the others in the path.
+/// An operation on hubs or queues. Its parameter `after` is in the query, and the others are in the path.
 pub(crate) fn hub(id: &str, summary: &str, success: &str, parameters: &[&str]) -> Value {
     let parameters = parameters.iter().map(|name| match *name {
         "after" => json!({
             "name": "after", "in": "query", "schema": { "type": "string" },
-            "description": "`next` of the page before",
+            "description": "`next` of the previous page",
         }),
         name => json!({
             "name": name, "in": "path", "required": true, "schema": { "type": "string" },

@@ -33,12 +33,12 @@ fn add_response(operation: &mut Value, status: &str, what: &str) {
 
 pub(crate) fn set_target() -> Value {
     let properties = json!({
-        "weight": { "type": "integer", "minimum": 0, "maximum": 65535, "description": "Its share of requests; 0 for none" },
-        "drain": { "type": "boolean", "description": "Whether it gets no new requests" },
+        "weight": { "type": "integer", "minimum": 0, "maximum": 65535, "description": "Its weight; 0 for no requests" },
+        "drain": { "type": "boolean", "description": "Whether to stop new requests to it" },
     });
     let mut operation = with_object(
         "setTarget",
-        "Set the share of a target, or drain it, until its upstream changes",
+        "Set the weight of a target, or drain it, until its upstream changes",
         &properties,
     );
     let parameters = ["name", "id"].map(|name| {
@@ -61,7 +61,7 @@ pub(crate) fn ask_trace() -> Value {
     let text = json!({ "type": ["string", "null"] });
     let properties = json!({
         "route": text, "flow": text, "request_id": text,
-        "path": { "type": ["string", "null"], "description": "The path of the request; with `/**` at its end, all below it too" },
+        "path": { "type": ["string", "null"], "description": "The path of the request; with `/**` at its end, all paths below it too" },
         "count": { "type": "integer", "minimum": 1, "maximum": 100, "description": "How many messages; 1 if absent" },
     });
     let mut operation = with_object(
@@ -78,7 +78,7 @@ pub(crate) fn ask_trace() -> Value {
 pub(crate) fn set_log() -> Value {
     let properties = json!({
         "level": { "enum": ["error", "warn", "info", "debug", "trace", "off", null] },
-        "for": { "type": "string", "pattern": "^[0-9]+(ms|s|m|h|d)$", "description": "Such as `10m`, which it is if absent; at most a day" },
+        "for": { "type": "string", "pattern": "^[0-9]+(ms|s|m|h|d)$", "description": "Such as `10m`, the default; at most a day" },
     });
     let mut operation =
         with_object("setLog", "Set the level of the program's log for a while", &properties);
@@ -106,7 +106,7 @@ pub(crate) fn refusals() -> Value {
 pub(crate) fn get_config() -> Value {
     let mut operation = read(
         "getConfig",
-        "The configuration as it was written; its secrets are masked",
+        "The configuration as written; its secrets are masked",
         "application/yaml",
     );
     if let Some(operation) = operation.as_object_mut() {
@@ -129,7 +129,7 @@ fn in_query(name: &str) -> Value {
     match name {
         "secrets" => json!({
             "name": "secrets", "in": "query", "schema": { "enum": ["true", "false"] },
-            "description": "`true` shows secrets; that needs the role `write` and is a line in the audit log",
+            "description": "`true` shows secrets; that needs the role `write` and is recorded in the audit log",
         }),
         name => json!({
             "name": name, "in": "query", "schema": { "type": "integer", "minimum": 0 },
@@ -150,7 +150,7 @@ pub(crate) fn past(id: &str, summary: &str, kind: &str, query: &[&str]) -> Value
         "parameters": parameters.collect::<Vec<_>>(),
         "responses": {
             "200": { "description": summary, "content": { kind: {} } },
-            "400": problem("A parameter has a value that it cannot have"),
+            "400": problem("A parameter has an invalid value"),
             "403": { "$ref": "#/components/responses/Forbidden" },
             "404": problem("The history has no such configuration"),
         },
@@ -160,7 +160,7 @@ pub(crate) fn past(id: &str, summary: &str, kind: &str, query: &[&str]) -> Value
 pub(crate) fn roll_back() -> Value {
     let mut operation = change(
         "rollBack",
-        "Put a configuration that served into service again, as a new generation",
+        "Put an earlier configuration into service again, as a new generation",
         "Changed",
     );
     if let Some(operation) = operation.as_object_mut() {
@@ -174,6 +174,6 @@ pub(crate) fn roll_back() -> Value {
 pub(crate) fn if_match() -> Value {
     json!({
         "name": "If-Match", "in": "header", "schema": { "type": "string" },
-        "description": "The `ETag` of the configuration that is meant to be changed",
+        "description": "The `ETag` of the configuration to change",
     })
 }

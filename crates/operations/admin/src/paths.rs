@@ -1,4 +1,4 @@
-//! The list of paths. A new path has to be described in `openapi.json` too; a test compares the two.
+//! The list of paths. A new path also has to be described in `openapi.json`; a test compares the two.
 
 use crate::text::ARCHIVE_BYTES_MAX;
 use crate::{answer, configuration, dashboard, hubs, live, look, schedules};
@@ -7,7 +7,7 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use control::Control;
 use std::sync::Arc;
 
-/// The paths for probes and scrapers, which have a socket of their own too.
+/// The paths for probes and scrapers, which also have a separate socket.
 pub(crate) fn status() -> [(&'static str, MethodRouter<Arc<Control>>); 3] {
     [
         ("/healthz", get(answer::healthz)),
@@ -20,7 +20,7 @@ pub(crate) fn all() -> impl Iterator<Item = (&'static str, MethodRouter<Arc<Cont
     status().into_iter().chain(own()).chain(of_traffic()).chain(of_messages())
 }
 
-/// Those of the gateway itself.
+/// Paths of the gateway itself.
 fn own() -> [(&'static str, MethodRouter<Arc<Control>>); 28] {
     [
         ("/", get(dashboard::page)),
@@ -70,7 +70,7 @@ fn own() -> [(&'static str, MethodRouter<Arc<Control>>); 28] {
     ]
 }
 
-/// Those of what passes through the gateway.
+/// Paths of the traffic.
 fn of_traffic() -> [(&'static str, MethodRouter<Arc<Control>>); 5] {
     [
         ("/traffic", get(live::traffic)),
@@ -81,7 +81,7 @@ fn of_traffic() -> [(&'static str, MethodRouter<Arc<Control>>); 5] {
     ]
 }
 
-/// Those of hubs, queues and schedules.
+/// Paths of hubs, queues and schedules.
 fn of_messages() -> [(&'static str, MethodRouter<Arc<Control>>); 23] {
     [
         ("/hubs", get(hubs::all)),

@@ -1,8 +1,7 @@
-//! Places for the requests that may take long, so that those for health are answered whatever the others do.
+//! Limits for requests that may take long, so that health checks are always answered.
 //!
-//! A request has a place until its reply is made: while its body arrives, while a configuration is compiled. A scrape has one until its
-//! last piece is sent.
-//! The connections of all of these together are far fewer than the listener takes.
+//! A request has a place until its reply is made: while its body arrives, and while a configuration is compiled. A scrape has one until
+//! its last piece is sent. The total of these places is far below the limit of connections.
 
 use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -12,16 +11,17 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::problem::Problem;
 
-/// Paths that take no place here: probes are answered at once, and a scrape has its own.
+/// Paths without a place here: probes are answered at once, and scrapes have their own limit.
 const ELSEWHERE: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// Requests for metrics at once. There are few scrapers.
+/// Concurrent scrapes. There are few scrapers.
 static SCRAPES: Semaphore = Semaphore::const_new(8);
 
-/// Other requests at once. Operators are few, and each of them may hold a configuration or an archive in memory.
+/// Other concurrent requests. There are few operators, and each request may have a configuration or an archive in
+/// memory.
 static OTHERS: Semaphore = Semaphore::const_new(32);
 
-/// Answers a request, or says that there is no place for it.
+/// Answers a request, or refuses it if there is no place.
 pub(crate) async fn take_place(request: Request, next: Next) -> Response {
     if ELSEWHERE.contains(&request.uri().path()) {
         return next.run(request).await;
@@ -30,15 +30,15 @@ pub(crate) async fn take_place(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// The place of a scrape, if there is one.
+/// A place for a scrape, if one is free.
 pub(crate) fn of_scrape() -> Option<SemaphorePermit<'static>> {
     // Harmless: the scraper is told that there is none.
     SCRAPES.try_acquire().ok()
 }
 
-/// The answer where there is no place.
+/// The answer if no place is free.
 pub(crate) fn none_left() -> Response {
-    let what = "Too many requests of operators are under way.";
+    let what = "Too many requests of operators are in progress.";
     let mut reply = Problem::new(StatusCode::SERVICE_UNAVAILABLE, what).into_response();
     reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     reply

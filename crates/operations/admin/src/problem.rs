@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 pub(crate) struct Problem {
     status: StatusCode,
     detail: String,
-    /// Members with the complaints.
+    /// The complaints, as members of the answer.
     complaints: Option<Value>,
 }
 
@@ -18,8 +18,7 @@ impl Problem {
         Problem { status, detail: detail.into(), complaints: None }
     }
 
-    /// A configuration that cannot be used, with all complaints.
-    /// These are members of the answer.
+    /// A configuration that cannot be used, with all complaints as members of the answer.
     pub(crate) fn complaints(members: Value) -> Problem {
         let complaints = Some(members);
         let detail =

@@ -14,13 +14,13 @@ use tokio::runtime::Handle;
 use tokio::sync::{SemaphorePermit, mpsc};
 use tokio::time::timeout;
 
-/// Pieces that are rendered before the first of them is sent. A thread that renders sends at most one more while it waits.
+/// The number of pieces rendered before the first one is sent. A rendering thread sends at most one more while it waits.
 const PIECES_AHEAD: usize = 4;
 
-/// The time for all pieces. A scraper waits ten seconds, as Prometheus does unless it is told otherwise, or not much longer.
+/// The time limit for all pieces. A scraper waits ten seconds, the default of Prometheus, or not much longer.
 const SENT_WITHIN: Duration = Duration::from_secs(30);
 
-/// The body of a scrape. It has its place until it is sent.
+/// The body of a scrape. It keeps its place until it is sent.
 pub(crate) fn body(
     control: Arc<Control>,
     format: ScrapeFormat,
@@ -34,11 +34,11 @@ pub(crate) fn body(
         let send = |piece| {
             let left = SENT_WITHIN.saturating_sub(begun.elapsed());
             let sent = runtime.block_on(async { timeout(left, sender.send(piece)).await });
-            // Otherwise the scraper is gone, or has had its time.
+            // Otherwise the scraper is gone, or its time is over.
             if matches!(sent, Ok(Ok(()))) { Ok(()) } else { Err(fmt::Error) }
         };
         let scraped = control.telemetry().scrape(format, &mut |piece| send(Some(piece)));
-        // Harmless: a body without its end is reported as one below.
+        // Harmless: an incomplete body is reported as such below.
         scraped.and_then(|()| send(None)).unwrap_or_default();
     });
     Body::from_stream(stream::unfold(Some(receiver), next_piece))
@@ -46,7 +46,7 @@ pub(crate) fn body(
 
 type Pieces = mpsc::Receiver<Option<Vec<u8>>>;
 
-/// The next piece. A body that ends without its end is an error, so that nobody takes a part for the whole.
+/// The next piece. A body without its end marker is an error, so that it is not mistaken for a complete one.
 async fn next_piece(pieces: Option<Pieces>) -> Option<(io::Result<Bytes>, Option<Pieces>)> {
     let mut pieces = pieces?;
     match pieces.recv().await {
@@ -61,9 +61,9 @@ pub(crate) fn format(headers: &HeaderMap) -> ScrapeFormat {
     if wants_openmetrics(headers) { ScrapeFormat::OpenMetrics } else { ScrapeFormat::PlainText }
 }
 
-/// True if `Accept` prefers OpenMetrics to the text format. A range such as `*/*` stands for the text format alone.
+/// True if `Accept` prefers OpenMetrics to the text format. A range such as `*/*` counts only for the text format.
 fn wants_openmetrics(headers: &HeaderMap) -> bool {
-    // Harmless: a line that is not text names no format that is known here.
+    // Harmless: a line that is not text names no known format.
     let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
     let (mut openmetrics, mut text) = (0, None);
     for range in lines.flat_map(|line| line.split(',')) {
@@ -76,16 +76,16 @@ fn wants_openmetrics(headers: &HeaderMap) -> bool {
             _ => {}
         }
     }
-    // Harmless: without the text format it is wanted less.
+    // Harmless: if the text format is absent, its weight is 0.
     openmetrics > 0 && openmetrics >= text.unwrap_or_default()
 }
 
-/// The `q` of a range in thousandths (RFC 9110, 12.4.2); one that cannot be read counts as absent.
+/// The `q` of a range in thousandths (RFC 9110, 12.4.2). An invalid one is ignored.
 fn weight(parameters: &str) -> u32 {
     // Harmless: a parameter without a value is not a weight.
     let mut pairs = parameters.split(';').filter_map(|pair| pair.split_once('='));
     let q = pairs.find(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
-    // Harmless: a weight that cannot be read counts as absent, as the comment above says.
+    // Harmless: an invalid weight is ignored, as stated above.
     let q = q.and_then(|(_, value)| value.trim().parse::<f32>().ok());
     let q = q.filter(|q| (0.0..=1.0).contains(q)).unwrap_or(1.0);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1000")]

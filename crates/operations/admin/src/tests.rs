@@ -1,4 +1,4 @@
-//! The API over a socket, byte for byte.
+//! Tests of the API over a socket, byte for byte.
 
 use super::*;
 use control::Publish;
@@ -87,7 +87,7 @@ impl Api {
 }
 
 impl Reply {
-    /// The problem: every error of this API has that form.
+    /// The problem. Every error of this API has this format.
     fn problem(&self) -> Value {
         assert!(self.head.contains("content-type: application/problem+json"), "{}", self.head);
         let problem: Value = serde_json::from_str(&self.body).unwrap();
@@ -180,7 +180,7 @@ async fn every_complaint_comes_back_with_its_place() {
             .unwrap()
             .contains("resond")
     );
-    assert_eq!(api.ask("GET", "/readyz", "").await.status, 200, "the old plan serves");
+    assert_eq!(api.ask("GET", "/readyz", "").await.status, 200, "the old plan is in service");
 }
 
 #[tokio::test]
@@ -259,7 +259,7 @@ async fn pages_of_other_sites_get_nothing() {
     let own = format!(
         "PUT /config HTTP/1.1\r\nHost: {address}\r\nOrigin: http://{address}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     );
-    assert_eq!(api.send(&own).await.status, 422, "allowed, and an empty configuration is none");
+    assert_eq!(api.send(&own).await.status, 422, "allowed, but an empty configuration is invalid");
     let scrape = "GET /metrics HTTP/1.1\r\nHost: tidegate.svc\r\nConnection: close\r\n\r\n";
     assert_eq!(api.send(scrape).await.status, 200);
 }
@@ -316,7 +316,7 @@ async fn connections_past_the_bound_wait() {
     second.await;
 }
 
-/// Nobody waits for connections that send nothing, or half a head, to be quiet for too long.
+/// New connections do not wait until those that send nothing or half a head have been silent for too long.
 #[tokio::test(start_paused = true)]
 async fn silent_connections_keep_nobody_out() {
     let api = Api::start().await;

@@ -1,4 +1,4 @@
-//! The body of a request, text or an archive: bounded in size and in time.
+//! The body of a request, as text or as an archive, with limits for size and time.
 
 use crate::problem::Problem;
 use axum::body::Bytes;
@@ -16,7 +16,7 @@ pub(crate) const ARCHIVE_BYTES_MAX: usize = 32 << 20;
 /// The content type of an archive.
 pub(crate) const ZIP: &str = "application/zip";
 
-/// The maximum time for sending it.
+/// The time limit for sending it.
 pub(crate) const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// The whole body as text.
@@ -33,7 +33,7 @@ impl<S: Send + Sync> FromRequest<S> for Text {
     }
 }
 
-/// A configuration, as a text or as an archive, by its content type.
+/// A configuration, as text or as an archive according to its content type.
 #[derive(Debug)]
 pub(crate) struct Configuration(pub(crate) Sent);
 
@@ -74,13 +74,14 @@ async fn body<S: Send + Sync>(
     state: &S,
     bytes_max: usize,
 ) -> Result<Bytes, Problem> {
-    // Checked by the announced length, before a byte is read. A body without a length is cut off at the same bound.
+    // The announced length is checked before reading. A body without a length has the same limit.
     if length(request.headers()).is_some_and(|length| length > bytes_max) {
         return Err(too_large(bytes_max));
     }
     let body = tokio::time::timeout(BODY_TIME_MAX, Bytes::from_request(request, state)).await;
-    let body = body
-        .map_err(|_| Problem::new(StatusCode::REQUEST_TIMEOUT, "The body did not come in time."))?;
+    let body = body.map_err(|_| {
+        Problem::new(StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time.")
+    })?;
     let body = body.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?;
     if body.len() > bytes_max { Err(too_large(bytes_max)) } else { Ok(body) }
 }
@@ -91,6 +92,6 @@ fn too_large(bytes_max: usize) -> Problem {
 }
 
 fn length(headers: &HeaderMap) -> Option<usize> {
-    // Harmless: the size that is read counts, and not the announced one.
+    // Harmless: the size is checked again while reading.
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

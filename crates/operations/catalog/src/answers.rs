@@ -17,13 +17,13 @@ use tokio::time::timeout;
 use crate::http::{Answer, Asked, Refusal, ok, pairs};
 use crate::{Catalog, devportal, plans, publisher};
 
-/// Documents with schemas have some hundred kilobytes; the largest that are known have a few megabytes.
+/// The largest body. Documents with schemas have some hundred kilobytes; the largest known ones have a few megabytes.
 const BODY_BYTES_MAX: usize = 10 << 20;
 
-/// Connections at once. Beyond it, a new connection replaces the one that has been idle longest.
+/// The limit of concurrent connections. Above it, a new connection replaces the one with the longest idle time.
 const CONNECTIONS_MAX: usize = 1024;
 
-/// A client that sends slower than this is refused.
+/// The time limit for a request's body.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// Serves the catalog on a socket.
@@ -33,7 +33,7 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let current = catalog.control.clone();
-    // The next connection gets a renewed certificate.
+    // Read for each connection, so that a renewed certificate is used.
     let tls = move || current.plan().catalog.as_ref()?.tls.clone();
     let listener = BoundedListener::new(listener, CONNECTIONS_MAX, Box::new(tls));
     let router = Router::new().fallback(answer).with_state(catalog);
@@ -50,14 +50,14 @@ async fn answer(
     dispatch(&catalog, &asked).await
 }
 
-/// A request that was read, by its path below a prefix, with its place among those under way.
+/// A parsed request, with its path after a prefix, and its place among concurrent requests.
 pub(crate) async fn asked_of<'c>(
     catalog: &'c Catalog,
     client: IpAddr,
     request: Request,
     prefix: &str,
 ) -> Result<(Asked, SemaphorePermit<'c>), Refusal> {
-    let busy = |_| Refusal::later("Too many requests are under way");
+    let busy = |_| Refusal::later("Too many requests are in progress");
     let place = catalog.places.try_acquire().map_err(busy)?;
     let (head, body) = request.into_parts();
     let body = timeout(BODY_TIME, to_bytes(body, BODY_BYTES_MAX)).await;
@@ -66,7 +66,7 @@ pub(crate) async fn asked_of<'c>(
     let body = body.map_err(late)?.map_err(large)?;
     let path = head.uri.path();
     let path = path.strip_prefix(prefix).unwrap_or(path);
-    // RFC 9110, 9.3.2: what GET would answer, of which the socket sends the head alone.
+    // RFC 9110, 9.3.2: the answer to GET, of which only the head is sent.
     let method = if head.method == Method::HEAD { Method::GET } else { head.method };
     let asked = Asked {
         schema: catalog.interface.schema(&method, path).cloned(),
@@ -117,7 +117,7 @@ pub(crate) async fn dispatch(catalog: &Catalog, asked: &Asked) -> Answer {
     }
 }
 
-/// `/v1` to `/v4` and no version mean the same.
+/// Removes the version: `/v1` to `/v4` and no version mean the same.
 pub(crate) fn without_version<'p, 'a>(path: &'p [&'a str]) -> &'p [&'a str] {
     match path {
         [version, rest @ ..] if is_version(version) => rest,
@@ -126,7 +126,7 @@ pub(crate) fn without_version<'p, 'a>(path: &'p [&'a str]) -> &'p [&'a str] {
 }
 
 fn is_version(part: &str) -> bool {
-    // Harmless: what does not begin so is not a version.
+    // Harmless: a part without this prefix is not a version.
     let digits = part.strip_prefix('v').unwrap_or_default();
     !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || c == '.')
 }

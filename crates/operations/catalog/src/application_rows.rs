@@ -1,6 +1,7 @@
-//! Applications in memory. There may be hundreds of thousands of them, so each takes some four hundred bytes.
+//! Applications in memory, in a compact form. There may be hundreds of thousands, so each takes some four hundred
+//! bytes.
 //!
-//! Owns their compact form.
+//! Owns the compact form.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +14,7 @@ use crate::objects::{Application, ApplicationKey, KeyKind};
 #[derive(Default)]
 pub(crate) struct ApplicationRows {
     rows: HashMap<Id, Box<CompactRow>>,
-    /// While all rows are read: those that were there before and were not read yet.
+    /// While all rows are being read: the applications that existed before and were not read yet.
     unread: HashSet<Id>,
     /// Owners and plans.
     words: Words,
@@ -55,7 +56,7 @@ impl ApplicationRows {
         self.rows.get(&ids::number(id)?).map(|row| row.version)
     }
 
-    /// False for one that cannot be kept: its ids are none of the catalog's.
+    /// False for an application with an invalid id, which cannot be stored.
     pub(crate) fn insert(&mut self, application: &Application, version: u64) -> bool {
         let keys = application.keys.iter().map(compact).collect::<Option<_>>();
         let (Some(id), Some(keys)) = (ids::number(&application.id), keys) else { return false };
@@ -92,19 +93,19 @@ impl ApplicationRows {
         self.rows.iter().map(|(id, row)| (self.whole(*id, row), row.version))
     }
 
-    /// All rows are about to be read.
+    /// Starts reading all rows.
     pub(crate) fn begin_reading(&mut self) {
         self.unread = self.rows.keys().copied().collect();
     }
 
-    /// The store has this row.
+    /// Notes that the store has this row.
     pub(crate) fn note(&mut self, id: &str) {
         if let Some(id) = ids::number(id) {
             self.unread.remove(&id);
         }
     }
 
-    /// All rows were read: what is not among them is gone.
+    /// Ends reading all rows. Applications without a row are removed.
     pub(crate) fn end_reading(&mut self) {
         for id in std::mem::take(&mut self.unread) {
             self.rows.remove(&id);

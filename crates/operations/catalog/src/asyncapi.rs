@@ -1,4 +1,4 @@
-//! AsyncAPI documents: the topics that one describes, and the document of an API with topics.
+//! AsyncAPI documents: reads topics from a document, and writes the document of an API with topics.
 
 use serde_json::{Map, Value, json};
 
@@ -6,24 +6,24 @@ use crate::definition::operation;
 use crate::endpoints::PRODUCTION;
 use crate::objects::{items, set, text, texts};
 
-/// What a document says about an API with topics.
+/// The description of an API with topics in a document.
 pub(crate) struct Described {
     pub(crate) operations: Vec<Value>,
-    /// The type of the API by the protocol of its servers.
+    /// The type of the API, according to the protocol of its servers.
     pub(crate) kind: Option<&'static str>,
     /// The URL of the first server that is not a hub.
     pub(crate) server: Option<String>,
 }
 
-/// Channels of one document.
+/// The limit of channels in one document.
 const CHANNELS_MAX: usize = 2000;
 
-/// True if a document says that it is one of AsyncAPI.
+/// True for an AsyncAPI document.
 pub(crate) fn is_asyncapi(document: &Value) -> bool {
     document.get("asyncapi").is_some()
 }
 
-/// Reads a document of version 2 or 3, or lists all errors.
+/// Reads a document of version 2 or 3, or returns all errors.
 pub(crate) fn describe(document: &Value, kind: Option<&str>) -> Result<Described, Vec<String>> {
     let mut wrong = Vec::new();
     let version = text(document, "asyncapi");
@@ -39,7 +39,7 @@ pub(crate) fn describe(document: &Value, kind: Option<&str>) -> Result<Described
         Some("2") => of_version_2(channels, kind),
         Some("3") => of_version_3(document, channels, kind, &mut wrong),
         _ => {
-            wrong.push(format!("AsyncAPI {version:?} is not known here; write version 2 or 3"));
+            wrong.push(format!("AsyncAPI {version:?} is not supported; write version 2 or 3"));
             Vec::new()
         }
     };
@@ -50,7 +50,7 @@ pub(crate) fn describe(document: &Value, kind: Option<&str>) -> Result<Described
     }
 }
 
-/// The type by the protocol of the servers, and the URL of the first.
+/// The type according to the protocol of the servers, and the URL of the first server.
 fn of_servers(document: &Value) -> (Option<&'static str>, Option<String>) {
     let servers = document.get("servers").and_then(Value::as_object);
     let Some(server) = servers.and_then(|servers| servers.values().next()) else {
@@ -96,7 +96,7 @@ fn of_version_2(channels: &Map<String, Value>, kind: Option<&str>) -> Vec<Value>
     all
 }
 
-/// In version 3 the application sends what its clients get, and receives what they send.
+/// In version 3 the actions are those of the application: it sends what its clients receive.
 fn of_version_3(
     document: &Value,
     channels: &Map<String, Value>,
@@ -116,7 +116,7 @@ fn of_version_3(
             "send" => "SUBSCRIBE",
             "receive" => "PUBLISH",
             other => {
-                wrong.push(format!("the action {other:?} of the operation {name:?} is not known"));
+                wrong.push(format!("the action {other:?} of the operation {name:?} is unknown"));
                 continue;
             }
         };
@@ -142,12 +142,12 @@ fn of_version_3(
     all
 }
 
-/// True if clients of a type do that: events of streams and hubs come from the service alone.
+/// True if clients of this type may use the verb. Only the service sends events of streams and hubs.
 fn is_verb_of(verb: &str, kind: Option<&str>) -> bool {
     verb == "SUBSCRIBE" || kind == Some("WS")
 }
 
-/// The target of a channel. Topics of hubs have no slash of their own.
+/// The target for a channel. Topics of hubs have no leading slash.
 fn target(channel: &str, kind: Option<&str>) -> String {
     if channel.starts_with('/') || kind == Some("WEBSUB") {
         channel.to_owned()
@@ -156,13 +156,13 @@ fn target(channel: &str, kind: Option<&str>) -> String {
     }
 }
 
-/// An operation; the first of the objects that says something decides.
+/// An operation. The first object with a description is used.
 fn topic(target: &str, verb: &str, says: &[&Value]) -> Value {
     let first = |key: &str| says.iter().find_map(|one| one.get(key));
     let mut made = operation(target, verb);
     let mut scopes = texts(first("x-scopes"));
     if scopes.is_empty() {
-        // Harmless: a requirement is an object, and others name no scopes.
+        // Harmless: a requirement is an object; other values have no scopes.
         let schemes = items(first("security")).iter().filter_map(Value::as_object);
         scopes = schemes.flat_map(|one| one.values()).flat_map(|list| texts(Some(list))).collect();
     }
@@ -178,7 +178,7 @@ fn topic(target: &str, verb: &str, says: &[&Value]) -> Value {
     made
 }
 
-/// The document of an API: the imported one, or one of its topics.
+/// The document of an API: the imported one, or one made from its topics.
 pub(crate) fn document(dto: &Value, imported: Option<&Value>) -> Value {
     if let Some(imported) = imported.filter(|document| is_asyncapi(document)) {
         return imported.clone();

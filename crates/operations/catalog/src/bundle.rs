@@ -1,4 +1,4 @@
-//! The bundle of configuration that the gateway gets of an API.
+//! The configuration bundle for an API.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::endpoints::{PRODUCTION, SANDBOX, SIDES, Side, is_failover};
 use crate::objects::{ApiState, config_name, context, items, set, text, texts};
 use crate::{document, mediation, wsdl_document};
 
-/// The paths of a WEBSUB API at which events are published: the reference's, and the one of hubs.
+/// The paths of a WEBSUB API at which events are published: that of the reference system, and that of hubs.
 const PUBLISH: [&str; 2] = ["/webhooks_events_receiver_resource", "/publish"];
 
-/// The files of an API's bundle: its configuration, and its document where it has one.
+/// The files of an API's bundle: its configuration and, if it has one, its document.
 pub(crate) fn files(
     dto: &Value,
     document: Option<&Value>,
@@ -44,8 +44,8 @@ pub(crate) fn files(
     }
 }
 
-/// A value whose texts mean what they say: those of a configuration may refer to variables and files of the gateway, which are not a
-/// publisher's.
+/// Escapes the texts of a value. In a configuration, texts may refer to variables and files of the gateway, which a publisher must
+/// not use.
 fn literal(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(text.replace("${", "$${")),
@@ -57,7 +57,7 @@ fn literal(value: Value) -> Value {
     }
 }
 
-/// An API on its way to a bundle.
+/// The API for which a bundle is made.
 struct Bundle<'a> {
     dto: &'a Value,
     site: &'a Site<'a>,
@@ -82,7 +82,7 @@ impl Bundle<'_> {
         json!({ "routes": { self.name.as_str(): route } })
     }
 
-    /// What matches these paths below the API's own.
+    /// The matches for these paths below the API's own.
     fn matches(&self, below: &[&str]) -> Value {
         let paths: Vec<String> =
             below.iter().map(|below| format!("{}{below}", self.context)).collect();
@@ -96,7 +96,7 @@ impl Bundle<'_> {
         matches
     }
 
-    /// The policy that authenticates the client, who needs one of these scopes, if there are any.
+    /// The policy that authenticates the client. If there are scopes, the client needs one of them.
     fn credentials(&self, scopes: &[String]) -> Value {
         let schemes = texts(self.dto.get("securityScheme"));
         let takes = |scheme: &str| schemes.iter().any(|known| known == scheme);
@@ -146,7 +146,7 @@ impl Bundle<'_> {
         json!({ "apis": { self.name.as_str(): api } })
     }
 
-    /// The policy that holds clients to their subscriptions. `resource` is the plan of the route.
+    /// The policy that enforces subscriptions. `resource` is the plan of the route.
     fn subscription(&self, resource: &str) -> Value {
         let mut check = json!({
             "api": self.name,
@@ -171,7 +171,7 @@ impl Bundle<'_> {
         policies
     }
 
-    /// Pages of other origins, as the document of an API with operations says it.
+    /// The CORS settings for pages of other origins, as in the document of an API with operations.
     fn cors(&self) -> Option<Value> {
         let written = self.dto.get("corsConfiguration")?;
         if written.get("corsConfigurationEnabled").and_then(Value::as_bool) != Some(true) {
@@ -196,7 +196,7 @@ impl Bundle<'_> {
         side.urls(self.dto.get("endpointConfig"))
     }
 
-    /// Sends tokens for tests to the sandbox, or refuses them where there is none.
+    /// Routes tokens for tests to the sandbox, or refuses them if there is none.
     fn key_type(&self) -> Option<Value> {
         let has = |side: Side| !self.urls(side).is_empty();
         match (has(PRODUCTION), has(SANDBOX)) {
@@ -213,7 +213,7 @@ impl Bundle<'_> {
         format!("{} sandbox", self.name)
     }
 
-    /// The upstreams of the endpoints. One without targets is a complaint of the configuration.
+    /// The upstreams of the endpoints. An upstream without targets causes a complaint.
     fn upstreams(&self) -> Value {
         let config = self.dto.get("endpointConfig");
         let upstream = |urls: Vec<String>, side: Side| {
@@ -245,7 +245,7 @@ impl Bundle<'_> {
         Value::Object(all)
     }
 
-    /// The upstream of the routes, unless the type of a token names another.
+    /// The upstream of the routes, unless the type of a token selects another.
     fn upstream(&self) -> String {
         if self.urls(PRODUCTION).is_empty() && !self.urls(SANDBOX).is_empty() {
             self.sandbox()
@@ -254,7 +254,7 @@ impl Bundle<'_> {
         }
     }
 
-    /// The path that all endpoints have.
+    /// The common path of all endpoints.
     fn path(&self) -> String {
         let url = SIDES.into_iter().flat_map(|side| self.urls(side)).next();
         let path = url.as_deref().and_then(parts).map_or("", |(_, _, path)| path);
@@ -276,7 +276,7 @@ impl Bundle<'_> {
         json!({ "plans": true, "default": default_plan(kind(self.dto)) })
     }
 
-    /// The methods of a route: those of operations, and that of preflights where pages of other origins may ask.
+    /// The methods of a route: those of its operations, and OPTIONS if pages of other origins are allowed.
     fn methods<'m>(&self, of_operations: &[&'m str]) -> Vec<&'m str> {
         let mut methods = of_operations.to_vec();
         if self.cors().is_some() {
@@ -287,14 +287,14 @@ impl Bundle<'_> {
         methods
     }
 
-    /// The scopes that all operations have.
+    /// The common scopes of all operations.
     fn scopes(&self) -> Vec<String> {
         let first = items(self.dto.get("operations")).first();
-        // Harmless: the check of a definition adds operations where there are none.
+        // Harmless: the check of a definition adds operations if there are none.
         first.map(|one| texts(one.get("scopes"))).unwrap_or_default()
     }
 
-    /// An API of one route, whose operations no route tells apart.
+    /// An API with one route, which does not distinguish operations.
     fn route(&self, kind: &str) -> Value {
         let websocket = (kind == "WS").then(|| {
             let mut keys = self.limited();
@@ -304,7 +304,7 @@ impl Bundle<'_> {
             }
             json!({ "websocket": keys })
         });
-        // Topics of WebSockets have scopes of their own.
+        // Topics of WebSockets have their own scopes.
         let scopes = if kind == "WS" { Vec::new() } else { self.scopes() };
         let mut policies = self.policies(&scopes, "", websocket);
         if kind == "SOAP" {
@@ -321,14 +321,14 @@ impl Bundle<'_> {
         json!({ "routes": { self.name.as_str(): route }, "upstreams": self.upstreams() })
     }
 
-    /// The policies of the mediation for all operations, which have the same.
+    /// The mediation policies, which are the same for all operations.
     fn mediation(&self) -> Vec<Value> {
         let first = items(self.dto.get("operations")).first();
         let own = first.and_then(|one| one.get("operationPolicies"));
         mediation::policies(self.dto.get("apiPolicies"), own)
     }
 
-    /// A SOAP service as an API of JSON, at the paths of the definition.
+    /// A SOAP service as a JSON API, with the paths of the definition.
     fn soap_to_rest(&self, wsdl: &str) -> Value {
         let path = self.path();
         let soap_rest = json!({ "soap_rest": {
@@ -354,7 +354,7 @@ impl Bundle<'_> {
         json!({ "routes": { self.name.as_str(): route }, "upstreams": self.upstreams() })
     }
 
-    /// The topics of WebSockets, with what clients may do there; none where they may do all everywhere.
+    /// The topics of WebSockets, with the allowed directions. Empty if everything is allowed everywhere.
     fn sockets(&self) -> Map<String, Value> {
         let mut topics: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
         for operation in items(self.dto.get("operations")) {
@@ -416,7 +416,7 @@ impl Bundle<'_> {
         json!({ "routes": routes, "upstreams": self.upstreams() })
     }
 
-    /// A hub with its topics. Events are published with a signature, or else with a subscription.
+    /// A hub with its topics. Publishers need a signature, or otherwise a subscription.
     fn websub(&self) -> Value {
         let operations = items(self.dto.get("operations"));
         let mut topics: Vec<&str> =
@@ -426,7 +426,7 @@ impl Bundle<'_> {
         let verify = self.dto.get("enableSubscriberVerification").and_then(Value::as_bool);
         let mut scopes = Map::new();
         for operation in operations {
-            // All operations of a topic have the same.
+            // All operations of a topic have the same scopes.
             let own = texts(operation.get("scopes"));
             if !own.is_empty() {
                 scopes.insert(topic(text(operation, "target")).to_owned(), json!(own));
@@ -461,11 +461,11 @@ impl Bundle<'_> {
                 json!(if algorithm.is_empty() { "sha1" } else { &algorithm }),
             );
         } else {
-            // Subscribers of the reference verify SHA-1.
+            // Subscribers of the reference system verify SHA-1.
             set(&mut hub, "algorithm", json!("sha1"));
         }
         let mut policies: Vec<Value> = self.cors().into_iter().collect();
-        // Topics have scopes of their own.
+        // Topics have their own scopes.
         policies.push(self.credentials(&[]));
         policies.push(self.subscription(""));
         let route = |below: &[&str], policies: Vec<Value>| json!({ "match": self.matches(below), "hub": self.name, "errors": "wso2_apim", "policies": policies });
@@ -478,13 +478,13 @@ impl Bundle<'_> {
     }
 }
 
-/// The path at the backend that an operation names, if it names one.
+/// The path at the backend for an operation, if it names one.
 fn mapping(operation: &Value) -> Option<&str> {
     let named = ["uriMapping", "x-uri-mapping"].map(|key| text(operation, key));
     named.into_iter().find(|path| path.starts_with('/'))
 }
 
-/// A target as a path of the gateway: `/*` at its end means all below.
+/// Converts a target to a path of the gateway: `/*` at its end includes all paths below.
 fn all_below(target: &str) -> String {
     match target.strip_suffix("/*") {
         Some(before) => format!("{before}/**"),

@@ -14,31 +14,31 @@ use crate::unsupported;
 const NAME_CHARS_MAX: usize = 150;
 const CONTEXT_CHARS_MAX: usize = 200;
 
-/// Operations of one API.
+/// The limit of operations in one API.
 const OPERATIONS_MAX: usize = 2000;
 
-/// The types that are served.
+/// The supported types of APIs.
 pub(crate) const KINDS: [&str; 6] = ["HTTP", "SOAP", "SOAPTOREST", "SSE", "WS", "WEBSUB"];
 
 /// The methods of operations.
 pub(crate) const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"];
 
-/// The topic of a WEBSUB API that names none, as in the reference.
+/// The topic of a WEBSUB API without topics, as in the reference system.
 const TOPIC: &str = "_default";
 
-/// What the gateway of an API offers to it.
+/// The gateway's settings that affect APIs.
 pub(crate) struct Site<'s> {
     /// Names of plans.
     pub(crate) plans: HashSet<&'s str>,
-    /// Hosts that endpoints may have; any if absent.
+    /// Hosts that endpoints may have. All are allowed if absent.
     pub(crate) endpoints: Option<&'s [HostRule]>,
-    /// The listener of APIs; any if absent.
+    /// The listener of APIs. All are used if absent.
     pub(crate) gateway: Option<&'s str>,
-    /// The issuers whose tokens lead to applications.
+    /// The issuers whose tokens identify applications.
     pub(crate) issuers: Vec<&'s str>,
     /// The issuer of API keys.
     pub(crate) key_issuer: Option<&'s str>,
-    /// Networks of callbacks that are called though they are private.
+    /// Private networks whose callbacks may be called.
     pub(crate) callbacks: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl<'s> Site<'s> {
         }
     }
 
-    /// A gateway without a catalog, with the plans that are always there.
+    /// A gateway without a catalog, with the predefined plans.
     pub(crate) fn offline(issuers: Vec<&'s str>) -> Site<'s> {
         Site {
             plans: config::ready_plans(config::At::NOWHERE).map(|(name, _)| name).collect(),
@@ -72,7 +72,7 @@ pub(crate) fn is_stream(kind: &str) -> bool {
     matches!(kind, "SSE" | "WS" | "WEBSUB")
 }
 
-/// True if no route tells the operations of an API apart.
+/// True if the API has one route, which does not distinguish operations.
 pub(crate) fn is_of_wsdl(kind: &str) -> bool {
     matches!(kind, "SOAP" | "SOAPTOREST")
 }
@@ -82,24 +82,24 @@ pub(crate) fn kind(dto: &Value) -> &str {
     dto.get("type").and_then(Value::as_str).unwrap_or("HTTP")
 }
 
-/// Fills in the defaults of the reference, and lists all errors, those about what is not supported here among them.
+/// Fills in the defaults of the reference system, and returns all errors, including unsupported parts.
 pub(crate) fn check(dto: &mut Value, site: &Site<'_>) -> Vec<String> {
     let mut wrong = check_all(dto, site);
     wrong.extend(unsupported::list(dto).iter().map(ToString::to_string));
     wrong
 }
 
-/// The same without what is not supported here.
+/// Fills in the defaults, and returns all errors except unsupported parts.
 pub(crate) fn check_all(dto: &mut Value, site: &Site<'_>) -> Vec<String> {
     let mut wrong = check_names(dto);
     let Some(members) = dto.as_object_mut() else { return wrong };
-    // The reference writes null for what is left out.
+    // The reference system writes null for absent members.
     members.retain(|_, value| !value.is_null());
     let kind = members.entry("type").or_insert_with(|| json!("HTTP"));
-    // Harmless: what is not a text is not a type that is known.
+    // Harmless: a value that is not text is not a known type.
     let kind = kind.as_str().unwrap_or_default().to_owned();
     if !KINDS.contains(&kind.as_str()) {
-        wrong.push(format!("type has to be one of {}", KINDS.join(", ")));
+        wrong.push(format!("type must be one of {}", KINDS.join(", ")));
     }
     check_plans(members, &kind, site, &mut wrong);
     check_operations(members, &kind, site, &mut wrong);
@@ -113,7 +113,7 @@ fn check_names(dto: &Value) -> Vec<String> {
     let version = text("version");
     if !is_name(text("name")) {
         wrong.push(format!(
-            "name has 1 to {NAME_CHARS_MAX} characters and none of ~!@#;:%^*()+={{}}|\\<>\"',&$/[]"
+            "name must have 1 to {NAME_CHARS_MAX} characters, and none of ~!@#;:%^*()+={{}}|\\<>\"',&$/[]"
         ));
     }
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
@@ -122,7 +122,9 @@ fn check_names(dto: &Value) -> Vec<String> {
         || !version.chars().all(is_plain)
         || version.starts_with('.')
     {
-        wrong.push("version has 1 to 30 letters, digits, dots, dashes and underscores".to_owned());
+        wrong.push(
+            "version must have 1 to 30 letters, digits, dots, dashes and underscores".to_owned(),
+        );
     }
     let whole = context(dto);
     let is_path = whole.split('/').skip(1).all(|part| {
@@ -131,7 +133,9 @@ fn check_names(dto: &Value) -> Vec<String> {
             && !part.trim_matches('.').is_empty()
     });
     if text("context").is_empty() || !is_path || whole.len() > CONTEXT_CHARS_MAX {
-        wrong.push("context is a path of letters, digits, dots, dashes and underscores".to_owned());
+        wrong.push(
+            "context must be a path of letters, digits, dots, dashes and underscores".to_owned(),
+        );
     }
     wrong
 }
@@ -144,7 +148,7 @@ fn is_name(name: &str) -> bool {
         && !name.chars().any(is_bad)
 }
 
-/// The plan of clients of a type whose API names none.
+/// The default plan of clients for a type of API.
 pub(crate) fn default_plan(kind: &str) -> &'static str {
     match kind {
         "SSE" | "WS" => "AsyncUnlimited",
@@ -165,7 +169,7 @@ fn check_plans(
         *policies = json!([default]);
     }
     let Some(names) = policies.as_array() else {
-        return wrong.push("policies has to be a list".to_owned());
+        return wrong.push("policies must be a list".to_owned());
     };
     for name in names {
         if !name.as_str().is_some_and(|name| site.plans.contains(name)) {
@@ -217,10 +221,10 @@ fn check_operations(
             _ => &METHODS,
         };
         if !verbs.contains(&verb) {
-            wrong.push(format!("the verb {verb:?} is not known"));
+            wrong.push(format!("the verb {verb:?} is unknown"));
         }
         if !seen.insert((target, verb)) {
-            wrong.push(format!("the operation {verb} {target:?} stands there twice"));
+            wrong.push(format!("the operation {verb} {target:?} is listed twice"));
         }
         let plan = text("throttlingPolicy");
         if !plan.is_empty() && !site.plans.contains(plan) {
@@ -230,8 +234,8 @@ fn check_operations(
     wrong.extend(check_scopes(kind, operations));
 }
 
-/// The operation of a SOAP service is known only after the policies of its route, so all need the same scopes. A topic of a hub has scopes
-/// for all that is done there.
+/// Requires the same scopes for all operations of a SOAP service, since the operation is known only after the policies of its route, and
+/// for all operations of a hub's topic, since a topic has one list of scopes.
 fn check_scopes(kind: &str, operations: &[Value]) -> Option<String> {
     let scopes = |operation: &Value| {
         let mut scopes = texts(operation.get("scopes"));
@@ -259,27 +263,27 @@ fn check_target(target: &str, kind: &str) -> Result<(), &'static str> {
     match kind {
         "WEBSUB" if topic(target).is_empty() => Err("is not the name of a topic"),
         "WEBSUB" => Ok(()),
-        "SOAP" if target != "/*" => Err("is not /*, at which a SOAP service is"),
+        "SOAP" if target != "/*" => Err("must be /* for a SOAP service"),
         _ if !target.starts_with('/') => Err("does not begin with /"),
         _ if target
             .split('/')
             .any(|part| part.matches('{').count() != part.matches('}').count()) =>
         {
-            Err("has a brace without its other")
+            Err("has an unbalanced brace")
         }
         "SSE" | "WS" if target.contains(['?', '#', '%', ' ']) => {
-            Err("has a query, a fragment or characters that no path has")
+            Err("has a query, a fragment or invalid characters")
         }
         _ => Ok(()),
     }
 }
 
-/// The topic of a target: without its slash.
+/// The topic for a target: the target without its slash.
 pub(crate) fn topic(target: &str) -> &str {
     target.strip_prefix('/').unwrap_or(target)
 }
 
-/// An operation with the defaults of the reference.
+/// An operation with the defaults of the reference system.
 pub(crate) fn operation(target: &str, verb: &str) -> Value {
     json!({
         "id": "",
@@ -309,12 +313,12 @@ fn check_endpoints(config: Option<&Value>, kind: &str, site: &Site<'_>) -> Vec<S
             }
         }
         if endpoints::paths_differ(config, &[side]) {
-            wrong.push(format!("the endpoints for {} all need the same path", side.name));
+            wrong.push(format!("the endpoints for {} must all have the same path", side.name));
         }
     }
     // Such an API is one route.
     if (is_stream(kind) || is_of_wsdl(kind)) && endpoints::paths_differ(config, &SIDES) {
-        wrong.push("the endpoints of an API of this type all need the same path".to_owned());
+        wrong.push("the endpoints of an API of this type must all have the same path".to_owned());
     }
     wrong
 }
@@ -325,11 +329,11 @@ fn check_url(url: &str, site: &Site<'_>) -> Result<(), &'static str> {
         return Err("is not an http, https, ws or wss URL");
     }
     if authority.contains('@') {
-        return Err("has user information");
+        return Err("has a user name or password");
     }
     let is_plain = |c: char| c.is_ascii_graphic() && !"\"<>\\^`{}|?#".contains(c);
     if !url.chars().all(is_plain) || path.contains("..") {
-        return Err("has characters that cannot be sent, a query or dots");
+        return Err("has invalid characters, a query or dot segments");
     }
     let host = host_of(authority);
     let Some(allow) = site.endpoints else { return Ok(()) };

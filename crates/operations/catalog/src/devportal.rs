@@ -20,10 +20,10 @@ const APPLICATIONS: [&str; 3] = ["apim:subscribe", "apim:app_manage", "apim:admi
 const SUBSCRIBE: [&str; 3] = ["apim:subscribe", "apim:sub_manage", "apim:admin"];
 const KEYS: [&str; 4] = ["apim:subscribe", "apim:app_manage", "apim:api_key", "apim:admin"];
 
-/// The grants of keys whose request names none.
+/// The grant types of keys whose request names none.
 const GRANTS: [&str; 3] = ["client_credentials", "password", "refresh_token"];
 
-/// The longest time for which a request may ask for a key or token: ten years.
+/// The longest lifetime of a key or token in a request: ten years.
 const SECONDS_MAX: i64 = 10 * 365 * 86_400;
 
 pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> Answer {
@@ -69,7 +69,7 @@ fn visible(catalog: &Catalog, id: &str) -> Result<Read<Api>, Refusal> {
 
 fn api_dto(catalog: &Catalog, api: &Api) -> Value {
     let tiers = api.plans().into_iter().map(|name| json!({ "tierName": name, "tierPlan": "FREE" }));
-    // Harmless: a catalog that goes has no listener to show.
+    // Harmless: a catalog that is being removed has no listener to show.
     let listener = catalog.settings().ok().and_then(|settings| settings.gateway.clone());
     json!({
         "id": api.id,
@@ -112,7 +112,7 @@ fn owned(catalog: &Catalog, visitor: &Visitor, id: &str) -> Result<Read<Applicat
     read.ok_or_else(|| Refusal::missing("application"))
 }
 
-/// Name, plan, description and attributes of an application, as a client writes them.
+/// Name, plan, description and attributes of an application in a client's request.
 fn wish(catalog: &Catalog, asked: &Asked) -> Result<(String, String, String, Value), Refusal> {
     let dto = asked.json()?;
     let text = |key: &str| crate::objects::text(&dto, key);
@@ -121,7 +121,7 @@ fn wish(catalog: &Catalog, asked: &Asked) -> Result<(String, String, String, Val
         && name.chars().count() <= 70
         && !name.chars().any(char::is_control);
     if !is_name {
-        return Err(Refusal::bad("name has 1 to 70 characters"));
+        return Err(Refusal::bad("name must have 1 to 70 characters"));
     }
     let plan =
         if text("throttlingPolicy").is_empty() { "Unlimited" } else { text("throttlingPolicy") };
@@ -224,12 +224,12 @@ async fn create(catalog: &Catalog, asked: &Asked, owner: String) -> Answer {
     created(&body)
 }
 
-/// Removes an application; its tokens are refused from then on. Its subscriptions follow, of which there may be more than one change of
-/// the store takes.
+/// Removes an application. Its tokens are refused from then on. Its subscriptions are removed later, since there may be more than one
+/// change of the store can have.
 async fn remove(catalog: &Catalog, read: &Read<Application>) -> Answer {
     let application = &read.object;
     let settings = catalog.settings()?;
-    // Harmless: keys without a time have the catalog's.
+    // Harmless: keys without a lifetime use the catalog's.
     let longest = application.keys.iter().filter_map(|key| key.lifetime).max().unwrap_or_default();
     let until = kit::clock::wall().as_secs() + longest.max(settings.lifetime_max().as_secs());
     let mut batch = Batch::default();
@@ -258,18 +258,18 @@ fn key_dto(key: &ApplicationKey, secret: Option<&str>, token: Value) -> Value {
         "token": token,
         "additionalProperties": {},
     });
-    // Only the answer that makes a secret shows it.
+    // Only the answer to the creation of a secret shows it.
     if let Some(secret) = secret {
         crate::objects::set(&mut dto, "consumerSecret", json!(secret));
     }
     dto
 }
 
-/// The seconds that a request asks for. None: it leaves them out, or writes -1.
+/// The seconds in a request. None if they are absent or -1.
 fn seconds(value: Option<&Value>) -> Result<Option<u64>, Refusal> {
     let number = match value {
         None | Some(Value::Null) => return Ok(None),
-        // Harmless: what is not a number is refused below.
+        // Harmless: a text that is not a number is refused below.
         Some(Value::String(text)) => text.parse::<i64>().ok(),
         Some(value) => crate::objects::integer(value),
     };
@@ -278,7 +278,7 @@ fn seconds(value: Option<&Value>) -> Result<Option<u64>, Refusal> {
         // Harmless: the number is positive.
         Some(number) if (1..=SECONDS_MAX).contains(&number) => Ok(u64::try_from(number).ok()),
         Some(_) | None => {
-            Err(Refusal::bad("a validity period is a number of seconds above 0, or -1"))
+            Err(Refusal::bad("a validity period must be a positive number of seconds, or -1"))
         }
     }
 }
@@ -287,7 +287,7 @@ async fn generate(catalog: &Catalog, asked: &Asked, read: Read<Application>) -> 
     let dto = asked.json()?;
     let text = |key: &str| crate::objects::text(&dto, key);
     let kind = KeyKind::read(text("keyType"))
-        .ok_or_else(|| Refusal::bad("keyType is PRODUCTION or SANDBOX"))?;
+        .ok_or_else(|| Refusal::bad("keyType must be PRODUCTION or SANDBOX"))?;
     if read.object.keys.iter().any(|key| key.kind == kind) {
         return Err(Refusal::conflict("Keys of this type exist already"));
     }
@@ -391,7 +391,7 @@ async fn put_key(
     Ok(())
 }
 
-/// API keys are signed, so the catalog stores only those that are revoked.
+/// API keys are signed, so the catalog stores only revoked ones.
 async fn api_key(
     catalog: &Catalog,
     asked: &Asked,
@@ -399,13 +399,13 @@ async fn api_key(
     kind: &str,
     action: &str,
 ) -> Answer {
-    let kind =
-        KeyKind::read(kind).ok_or_else(|| Refusal::bad("the key type is PRODUCTION or SANDBOX"))?;
+    let kind = KeyKind::read(kind)
+        .ok_or_else(|| Refusal::bad("the key type must be PRODUCTION or SANDBOX"))?;
     let dto = asked.json()?;
     match action {
         "generate" => {
             let lifetime = seconds(dto.get("validityPeriod"))?;
-            // Harmless: without properties nothing is bounded.
+            // Harmless: without properties there are no restrictions.
             let more = dto.get("additionalProperties").cloned().unwrap_or_default();
             let text = |key: &str| crate::objects::text(&more, key).to_owned();
             let settings = catalog.settings()?;
@@ -488,7 +488,7 @@ async fn subscriptions(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answe
             let is_of = |one: &Subscription| api.is_none_or(|id| one.api == id);
             let mut all: Vec<(u64, String)> = Vec::new();
             match application {
-                // Those of another's application are none.
+                // Those of another owner's application are not shown.
                 Some(id) if owned(catalog, &visitor, id).is_err() => {}
                 Some(id) => {
                     let found = catalog.shelf.subscriptions_of(id).into_iter().filter(is_of);
@@ -546,7 +546,7 @@ async fn subscribe(catalog: &Catalog, visitor: &Visitor, dto: &Value) -> Answer 
     let text = |key: &str| crate::objects::text(dto, key);
     let api = visible(catalog, text("apiId"))?;
     if api.object.state != ApiState::Published {
-        let why = "An API that is deprecated or blocked takes no new subscriptions";
+        let why = "An API that is deprecated or blocked accepts no new subscriptions";
         return Err(Refusal::new(StatusCode::FORBIDDEN, why));
     }
     let application = owned(catalog, visitor, text("applicationId"))?;

@@ -1,4 +1,4 @@
-//! The OpenAPI document of an API, and the operations that such a document describes.
+//! The OpenAPI document of an API, and the operations in such a document.
 
 use serde_json::{Map, Value, json};
 
@@ -7,17 +7,18 @@ use crate::endpoints::{self, SIDES};
 use crate::mediation;
 use crate::objects::{items, texts};
 
-/// The OpenAPI document of an API, imported or made of the operations, as anybody may see it.
+/// The public OpenAPI document of an API: the imported one, or one made from the operations.
 pub(crate) fn openapi(dto: &Value, imported: Option<&Value>) -> Value {
     made(dto, imported, false)
 }
 
-/// The same as the gateway reads it, with its credentials at the endpoints and the policies of operations.
+/// The document for the gateway, with the credentials for the endpoints and the policies of operations.
 pub(crate) fn served(dto: &Value, imported: Option<&Value>) -> Value {
     made(dto, imported, true)
 }
 
-/// True for members that the gateway reads. Those of a document say nothing: the definition does, which was checked.
+/// True for members that the gateway interprets. They are taken from the definition, which was checked, and never
+/// from a document.
 fn is_read(name: &str) -> bool {
     const PREFIXES: [&str; 4] = ["x-wso2-", "x-tidegate-", "x-auth-type", "x-mediation-"];
     const WORDS: [&str; 3] = ["x-scopes", "x-throttling-tier", "x-amzn-resource-name"];

@@ -1,10 +1,10 @@
-//! Endpoints of a definition: where they are, in which order they are tried, and as whom the gateway asks them.
+//! Endpoints of a definition: their addresses, their order, and the gateway's credentials for them.
 
 use serde_json::{Map, Value, json};
 
 use crate::objects::{items, set, text};
 
-/// The two environments: their endpoints, those that take over, and their name in `endpoint_security`.
+/// The two environments: their endpoints, their failover endpoints, and their name in `endpoint_security`.
 pub(crate) const SIDES: [Side; 2] = [PRODUCTION, SANDBOX];
 
 pub(crate) const PRODUCTION: Side =
@@ -20,7 +20,7 @@ pub(crate) struct Side {
     pub(crate) name: &'static str,
 }
 
-/// The secrets of an environment's credentials, which no answer shows.
+/// The secrets in the credentials of an environment. No answer shows them.
 const SECRETS: [&str; 2] = ["password", "clientSecret"];
 
 impl Side {
@@ -33,13 +33,13 @@ impl Side {
         urls
     }
 
-    /// The credentials of the gateway at this environment, if they are enabled.
+    /// The gateway's credentials for this environment, if they are enabled.
     fn security(self, config: Option<&Value>) -> Option<&Value> {
         let all = config?.get("endpoint_security")?;
         all.get(self.name).filter(|one| one.get("enabled").and_then(Value::as_bool) == Some(true))
     }
 
-    /// The keys of an upstream that its credentials are.
+    /// The credentials as keys of an upstream.
     pub(crate) fn credentials(self, config: Option<&Value>) -> Map<String, Value> {
         let mut keys = Map::new();
         let is_refused =
@@ -72,18 +72,18 @@ pub(crate) fn is_failover(config: Option<&Value>) -> bool {
     config.is_some_and(|config| text(config, "endpoint_type") == "failover")
 }
 
-/// The URLs of an endpoint, which is one object or a list.
+/// The URLs of an endpoint, which is an object or a list.
 fn urls(config: Option<&Value>, key: &str) -> Vec<String> {
     let Some(written) = config.and_then(|config| config.get(key)) else { return Vec::new() };
     let url = |one: &Value| one.get("url").and_then(Value::as_str).map(str::to_owned);
     match written.as_array() {
-        // Harmless: an endpoint without a URL leads nowhere.
+        // Harmless: an endpoint without a URL is ignored.
         Some(list) => list.iter().filter_map(url).collect(),
         None => url(written).into_iter().collect(),
     }
 }
 
-/// Other parameters of a token request, which the reference writes as an object or as the text of one.
+/// Additional parameters of a token request. The reference system writes an object, or its JSON as text.
 fn parameters(security: &Value) -> Option<Map<String, Value>> {
     let written = security.get("customParameters")?;
     let read = match written.as_str() {
@@ -94,7 +94,7 @@ fn parameters(security: &Value) -> Option<Map<String, Value>> {
     read.as_object().filter(|all| !all.is_empty()).cloned()
 }
 
-/// What is wrong with the credentials of endpoints, and is done nowhere here, with the keys that lead to it.
+/// The unsupported or invalid parts of the endpoints' credentials, with the keys that lead to them.
 pub(crate) fn refused(config: Option<&Value>) -> Vec<(Vec<String>, &'static str)> {
     let mut all = Vec::new();
     for side in SIDES {
@@ -114,7 +114,7 @@ pub(crate) fn refused(config: Option<&Value>) -> Vec<(Vec<String>, &'static str)
             "oauth" => {
                 needs(&["tokenUrl", "clientId", "clientSecret"]);
                 if !["", "CLIENT_CREDENTIALS"].contains(&text(security, "grantType")) {
-                    add("grantType", "only CLIENT_CREDENTIALS is implemented here");
+                    add("grantType", "only CLIENT_CREDENTIALS is supported");
                 }
                 let written = security.get("customParameters").filter(|written| !written.is_null());
                 let is_empty = |written: &Value| {
@@ -123,16 +123,16 @@ pub(crate) fn refused(config: Option<&Value>) -> Vec<(Vec<String>, &'static str)
                 if written.is_some_and(|written| !is_empty(written))
                     && parameters(security).is_none_or(|all| !all.values().all(Value::is_string))
                 {
-                    add("customParameters", "has to be an object of texts");
+                    add("customParameters", "must be an object with text values");
                 }
             }
-            _ => add("type", "only BASIC and OAUTH are implemented here"),
+            _ => add("type", "only BASIC and OAUTH are supported"),
         }
     }
     all
 }
 
-/// A definition without the secrets of its credentials, as the reference shows it.
+/// A definition without the secrets of its credentials, as in the reference system.
 pub(crate) fn without_secrets(dto: &mut Value) {
     for_each_secret(dto, |secret, _, _| {
         if secret.as_str().is_some_and(|text| !text.is_empty()) {
@@ -141,7 +141,7 @@ pub(crate) fn without_secrets(dto: &mut Value) {
     });
 }
 
-/// Secrets that a change leaves empty stay as they are known.
+/// Keeps the known secrets that a change leaves empty.
 pub(crate) fn keep_secrets(dto: &mut Value, known: &Value) {
     for_each_secret(dto, |secret, side, key| {
         let before = known.get("endpointConfig").and_then(|config| config.get("endpoint_security"));
@@ -169,7 +169,7 @@ fn for_each_secret(dto: &mut Value, mut change: impl FnMut(&mut Value, &str, &st
     }
 }
 
-/// The endpoints of an environment in an OpenAPI document, with or without the gateway's credentials there.
+/// The endpoints of an environment for an OpenAPI document, with or without the gateway's credentials.
 pub(crate) fn extension(config: Option<&Value>, side: Side, shows_all: bool) -> Option<Value> {
     let urls = side.urls(config);
     if urls.is_empty() {
@@ -198,7 +198,7 @@ pub(crate) fn extension(config: Option<&Value>, side: Side, shows_all: bool) -> 
     Some(made)
 }
 
-/// The address at which the gateway gets tokens for an environment.
+/// The URL at which the gateway requests tokens for an environment.
 pub(crate) fn token_url(config: Option<&Value>, side: Side) -> Option<&str> {
     let security = side.security(config)?;
     let is_oauth = text(security, "type").eq_ignore_ascii_case("oauth");
@@ -218,7 +218,7 @@ pub(crate) fn paths_differ(config: Option<&Value>, sides: &[Side]) -> bool {
     urls.iter().any(|url| Some(path(url)) != first)
 }
 
-/// True if a definition names endpoints that take over from others.
+/// True if a definition has failover endpoints.
 pub(crate) fn has_others(config: Option<&Value>, side: Side) -> bool {
     !items(config.and_then(|config| config.get(side.others))).is_empty()
 }

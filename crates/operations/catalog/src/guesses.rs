@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use kit::clock::{self, Instant};
 
-/// Wrong secrets of one client, and from one address, within [`WINDOW`].
+/// The limits of wrong secrets within [`WINDOW`]: for one client, and from one address.
 const OF_CLIENT: u32 = 10;
 const OF_ADDRESS: u32 = 100;
 
-/// The time in which wrong secrets count, and the time to wait after too many.
+/// The time in which wrong secrets are counted, and the time to wait after too many.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// The most clients, and the most addresses. Some 5 MiB each, whatever names the clients have.
+/// The limit of clients and of addresses. Each table takes some 5 MiB, whatever the names of the clients.
 const KEYS_MAX: usize = 50_000;
 
-/// What a full table keeps at most, so that it is not gone through for each guess.
+/// The number of entries that a full table keeps, so that it need not be scanned for each guess.
 const KEPT_MAX: usize = KEYS_MAX / 4 * 3;
 
 /// The wrong secrets of the last minutes.
@@ -28,26 +28,27 @@ pub(crate) struct Guesses {
     names: RandomState,
 }
 
-/// Clients and addresses have a table each: somebody who invents names fills only that of names, and addresses stay counted.
+/// Clients and addresses have separate tables: an attacker who invents names only fills the table of names, and addresses
+/// remain counted.
 #[derive(Default)]
 struct Counts {
-    /// By the hashes of their names, which strangers may write as long as they like. Nobody knows the key of the hash, so nobody can
-    /// find another name with the same one.
+    /// Clients by the hashes of their names, which may have any length. The hash is keyed, so an attacker cannot find another name
+    /// with the same hash.
     clients: HashMap<u64, Wrong>,
     addresses: HashMap<IpAddr, Wrong>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Wrong {
-    /// The first one, or the last one if it has to wait.
+    /// The time of the first wrong secret, or of the last one if it has to wait.
     since: Instant,
     count: u32,
-    /// Whether all its secrets are refused unchecked for [`WINDOW`].
+    /// True if all its secrets are refused without a check for [`WINDOW`].
     waits: bool,
 }
 
 impl Guesses {
-    /// How long a client at this address has to wait before its secret is looked at.
+    /// How long a client at this address has to wait before its secret is checked.
     pub(crate) fn wait(&self, client: &str, address: IpAddr) -> Option<Duration> {
         let now = clock::now();
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +61,7 @@ impl Guesses {
         of_client.max(left(counts.addresses.get(&network(address))))
     }
 
-    /// Notes a wrong secret.
+    /// Records a wrong secret.
     pub(crate) fn note(&self, client: &str, address: IpAddr) {
         let now = clock::now();
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +70,7 @@ impl Guesses {
     }
 }
 
-/// Who has one address of IPv6 has a network of them, 64 bits wide.
+/// The network of an address. For IPv6 it has 64 bits, since one user usually has a whole network.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() & (u128::MAX << 64)).into()),
@@ -92,7 +93,8 @@ fn note<K: Eq + Hash>(all: &mut HashMap<K, Wrong>, guesser: K, max: u32, now: In
     }
 }
 
-/// Drops those whose time is over, and if that is too few, those who have guessed least. Who waits has guessed most.
+/// Removes entries whose time is over and, if there are too few, those with the fewest guesses. Entries that wait
+/// have the most.
 fn make_room<K: Eq + Hash>(all: &mut HashMap<K, Wrong>, now: Instant) {
     all.retain(|_, wrong| !wrong.is_over(now));
     let over = all.len().saturating_sub(KEPT_MAX);
@@ -151,7 +153,7 @@ mod tests {
         (0..OF_ADDRESS).for_each(|number| guesses.note(&number.to_string(), address(number)));
         assert_eq!(guesses.wait("b", address(OF_ADDRESS)), Some(WINDOW));
         assert_eq!(guesses.wait("b", Ipv6Addr::LOCALHOST.into()), None);
-        // An address of IPv4 is the same one, however the socket writes it.
+        // An IPv4 address counts the same in both notations.
         let [plain, mapped]: [IpAddr; 2] =
             [[192, 0, 2, 1].into(), "::ffff:192.0.2.1".parse().unwrap()];
         (0..OF_ADDRESS).for_each(|number| guesses.note(&format!("c{number}"), mapped));
@@ -169,7 +171,7 @@ mod tests {
         };
         for number in 0..1_000_000_u32 {
             let address = std::net::Ipv4Addr::from_bits(0x0a00_0000 + number);
-            // A name of 1 kB takes no more than a short one.
+            // A name of 1 kB takes no more memory than a short one.
             let name = if number % 1000 == 0 { "x".repeat(1000) } else { String::new() };
             guesses.note(&format!("{name}{number}"), address.into());
             if number % 1000 == 0 {
@@ -192,7 +194,7 @@ mod tests {
         (1..OF_CLIENT).for_each(|_| guesses.note("known", own));
         (OF_CLIENT..OF_ADDRESS).for_each(|number| guesses.note(&format!("a{number}"), own));
         for number in 0..150_000_u32 {
-            // Each of these addresses has a wait, which it ignores.
+            // Each of these addresses has to wait, but continues.
             let address = std::net::Ipv4Addr::from_bits(0x0a00_0000 + number % 200);
             guesses.note(&format!("b{number}"), address.into());
         }

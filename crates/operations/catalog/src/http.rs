@@ -1,4 +1,4 @@
-//! Requests of the catalog's interface, taken apart, and its answers in the reference's shapes.
+//! Parsed requests of the catalog's interface, and answers in the format of the reference system.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::shelf::WriteError;
 
-/// A request that was read.
+/// A parsed request.
 pub(crate) struct Asked {
     pub(crate) method: Method,
     pub(crate) path: String,
@@ -18,11 +18,11 @@ pub(crate) struct Asked {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) client: IpAddr,
-    /// What the JSON of its body has to be like.
+    /// The schema of its JSON body.
     pub(crate) schema: Option<Schema>,
 }
 
-/// Why a request is refused.
+/// A refusal of a request.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     status: StatusCode,
@@ -30,32 +30,32 @@ pub(crate) struct Refusal {
     /// One text for each error.
     errors: Vec<String>,
     headers: Vec<(header::HeaderName, String)>,
-    /// The form of the token endpoint (RFC 6749, 5.2).
+    /// The error code in the format of the token endpoint (RFC 6749, 5.2).
     oauth: Option<&'static str>,
 }
 
 pub(crate) type Answer = Result<Response, Refusal>;
 
-/// Rows of a list, unless the request asks for another number.
+/// The number of rows in a list, if the request has no `limit`.
 const PAGE: usize = 25;
 const PAGE_MAX: usize = 1000;
 
-/// The most errors of a body that an answer lists.
+/// The limit of errors of a body in an answer.
 const ERRORS_MAX: usize = 100;
 
 impl Asked {
-    /// A parameter of the query.
+    /// The value of a query parameter.
     pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         value_of(&self.query, name)
     }
 
-    /// A parameter that has to be there.
+    /// The value of a required query parameter.
     pub(crate) fn required(&self, name: &str) -> Result<&str, Refusal> {
         self.parameter(name)
             .ok_or_else(|| Refusal::bad(format!("The query parameter {name} is missing")))
     }
 
-    /// The body as JSON that the interface describes, if it is.
+    /// The body as JSON, validated against the interface's schema if there is one.
     pub(crate) fn described(&self) -> Result<Value, Refusal> {
         let read: Value = serde_json::from_slice(&self.body)
             .map_err(|error| Refusal::bad(format!("The body is not JSON: {error}")))?;
@@ -74,7 +74,7 @@ impl Asked {
         if read.is_object() {
             Ok(read)
         } else {
-            Err(Refusal::bad("The body has to be a JSON object"))
+            Err(Refusal::bad("The body must be a JSON object"))
         }
     }
 
@@ -84,15 +84,15 @@ impl Asked {
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        // Harmless: a line that is not text says nothing here.
+        // Harmless: a header that is not text is ignored.
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 }
 
-/// Parameters as a query or a form has them.
+/// Parses the parameters of a query or a form.
 pub(crate) fn pairs(text: &[u8]) -> Vec<(String, String)> {
     let decoded =
-        // Harmless: a parameter that is not text means nothing here.
+        // Harmless: a parameter that is not text is ignored.
         |part: &[u8]| String::from_utf8_lossy(&kit::percent::decoded(part, true)).into_owned();
     let parts = text.split(|byte| *byte == b'&').filter(|part| !part.is_empty());
     let pair = |part: &[u8]| match part.iter().position(|byte| *byte == b'=') {
@@ -135,7 +135,7 @@ impl Refusal {
         Refusal::new(StatusCode::CONFLICT, description)
     }
 
-    /// 503, after which the client may try again.
+    /// 503, after which the client may retry.
     pub(crate) fn later(description: &str) -> Refusal {
         let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, description);
         refusal.with(header::RETRY_AFTER, "1")
@@ -145,7 +145,7 @@ impl Refusal {
         Refusal::later("The catalog is not ready")
     }
 
-    /// The refusal of a change that was not written. `conflict` describes a conflict to the client.
+    /// The refusal of a change that was not stored. `conflict` is the text for a conflict.
     pub(crate) fn unwritten(error: WriteError, conflict: &str) -> Refusal {
         match error {
             WriteError::Conflict => Refusal::conflict(conflict),
@@ -162,7 +162,7 @@ impl Refusal {
     }
 
     pub(crate) fn not_here() -> Refusal {
-        Refusal::new(StatusCode::NOT_IMPLEMENTED, "This resource is not implemented here")
+        Refusal::new(StatusCode::NOT_IMPLEMENTED, "This resource is not supported")
     }
 
     pub(crate) fn internal(why: &str) -> Refusal {
@@ -175,7 +175,7 @@ impl Refusal {
         Refusal { oauth: Some(error), ..Refusal::new(status, why) }
     }
 
-    /// The same in the form of other resources than the token endpoint.
+    /// Converts the refusal to the format of the other resources.
     pub(crate) fn plain(self) -> Refusal {
         Refusal { oauth: None, ..self }
     }
@@ -215,7 +215,7 @@ impl IntoResponse for Refusal {
 
 impl From<WriteError> for Refusal {
     fn from(error: WriteError) -> Refusal {
-        Refusal::unwritten(error, "It exists already, or somebody else has changed it meanwhile")
+        Refusal::unwritten(error, "It exists already, or it was changed meanwhile")
     }
 }
 
@@ -243,10 +243,10 @@ pub(crate) fn done() -> Answer {
     Ok(Response::new(Body::empty()))
 }
 
-/// With the version of the object as its `ETag`.
+/// Adds the version of the object as its `ETag`.
 pub(crate) fn tagged(answer: Answer, version: u64) -> Answer {
     let mut response = answer?;
-    // Harmless: digits can stand in a header.
+    // Harmless: digits are valid in a header.
     if let Ok(value) = HeaderValue::from_str(&format!("\"{version}\"")) {
         response.headers_mut().insert(header::ETAG, value);
     }
@@ -264,23 +264,24 @@ pub(crate) fn check_match(asked: &Asked, version: u64) -> Result<(), Refusal> {
     }
 }
 
-/// A page of a list, as the reference has it.
+/// A page of a list, in the format of the reference system.
 pub(crate) fn list(asked: &Asked, all: Vec<Value>) -> Answer {
     list_of(asked, &all, |one| Some(one.clone()))
 }
 
-/// The same of objects, of which only those of the page are shown. One that is gone meanwhile is none.
+/// A page of a list of objects. Only those on the page are read, and objects that were removed meanwhile are left
+/// out.
 pub(crate) fn list_of<T>(asked: &Asked, all: &[T], shown: impl Fn(&T) -> Option<Value>) -> Answer {
     let number = |name: &str| {
         let count = asked.query.iter().filter(|(known, _)| known == name).count();
         let read = asked.parameter(name).map(str::parse::<u32>).transpose();
-        let wrong = || Refusal::bad(format!("{name} has to be one number"));
+        let wrong = || Refusal::bad(format!("{name} must be a number"));
         read.ok().filter(|_| count < 2).ok_or_else(wrong)
     };
     let (limit, offset) = (number("limit")?, number("offset")?.unwrap_or(0) as usize);
     let limit = limit.map_or(PAGE, |limit| limit as usize).min(PAGE_MAX);
     let total = all.len();
-    // Harmless: the rest is on other pages, which the answer names.
+    // Harmless: the rest is on other pages, to which the answer links.
     let page: Vec<Value> = all.iter().skip(offset).take(limit).filter_map(shown).collect();
     let at = |offset: usize| format!("{}?limit={limit}&offset={offset}", asked.path);
     let next = offset.saturating_add(limit);

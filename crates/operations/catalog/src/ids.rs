@@ -1,14 +1,14 @@
-//! The ids of the catalog as numbers, and texts that many objects have by their numbers.
+//! The catalog's ids as numbers, and shared texts as numbers.
 
 use std::collections::HashMap;
 
 /// An identifier in the form of a UUID, as a number.
 pub(crate) type Id = [u8; 16];
 
-/// The number of a UUID as the catalog writes them: in lower case, with dashes at their places.
+/// Parses a UUID in the format of the catalog: in lower case with dashes.
 pub(crate) fn number(id: &str) -> Option<Id> {
     let digits: String = id.split('-').collect();
-    // Harmless: what does not have such digits is not an id.
+    // Harmless: a text with other characters is not an id.
     let number = u128::from_str_radix(&digits, 16).ok()?.to_be_bytes();
     (text(number) == id).then_some(number)
 }
@@ -22,7 +22,7 @@ pub(crate) fn text(id: Id) -> String {
     parts.collect::<Vec<_>>().join("-")
 }
 
-/// Texts by their numbers, and numbers by their texts. There are few: one that is gone leaves its word until the next start.
+/// Maps shared texts to numbers and back. There are few; an unused one remains until the next start.
 #[derive(Default)]
 pub(crate) struct Words {
     all: Vec<Box<str>>,

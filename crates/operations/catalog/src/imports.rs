@@ -21,7 +21,7 @@ impl Form {
     fn read(asked: &Asked) -> Result<Form, Refusal> {
         let form = Form(parts::read(asked)?);
         if form.part("url").is_some_and(|url| !url.is_empty()) {
-            return Err(Refusal::bad("url is not read here; send the document as file"));
+            return Err(Refusal::bad("url is not supported; send the document as file"));
         }
         Ok(form)
     }
@@ -34,16 +34,16 @@ impl Form {
         self.part("file").ok_or_else(|| Refusal::bad("the part file is missing"))
     }
 
-    /// The text of one of these parts.
+    /// The text of the first of these parts that exists.
     fn text(&self, names: &[&str]) -> Result<String, Refusal> {
         let found = names.iter().find_map(|name| self.part(name));
         let found = found
             .ok_or_else(|| Refusal::bad(format!("the part {} is missing", names.join(" or "))))?;
         let text = std::str::from_utf8(found);
-        text.map(str::to_owned).map_err(|_| Refusal::bad("the document is not text in UTF-8"))
+        text.map(str::to_owned).map_err(|_| Refusal::bad("the document is not UTF-8 text"))
     }
 
-    /// What the document does not say, which wins over what it says.
+    /// The properties in the form, which override those of the document.
     fn properties(&self) -> Result<Value, Refusal> {
         let Some(text) = self.part("additionalProperties") else { return Ok(json!({})) };
         let read = serde_json::from_slice::<Value>(text);
@@ -52,12 +52,12 @@ impl Form {
         if read.is_object() {
             Ok(read)
         } else {
-            Err(Refusal::bad("additionalProperties has to be a JSON object"))
+            Err(Refusal::bad("additionalProperties must be a JSON object"))
         }
     }
 }
 
-/// Sets a member that is not there.
+/// Sets a member if it is absent.
 fn default(dto: &mut Value, key: &str, value: Option<Value>) {
     if let Some(value) = value.filter(|_| dto.get(key).is_none_or(Value::is_null)) {
         set(dto, key, value);
@@ -109,7 +109,7 @@ pub(crate) async fn asyncapi(catalog: &Catalog, asked: &Asked) -> Answer {
     publisher::create(catalog, asked, dto, Some(document)).await
 }
 
-/// Type, topics and endpoint of an API by its AsyncAPI document.
+/// Takes the type, topics and endpoint of an API from its AsyncAPI document.
 fn of_asyncapi(dto: &mut Value, document: &Value) -> Result<(), Vec<String>> {
     if !asyncapi::is_asyncapi(document) {
         return Err(vec!["The document is not an AsyncAPI document".to_owned()]);
@@ -118,11 +118,11 @@ fn of_asyncapi(dto: &mut Value, document: &Value) -> Result<(), Vec<String>> {
     let described = asyncapi::describe(document, written.as_deref())?;
     let Some(kind) = written.or(described.kind.map(str::to_owned)) else {
         return Err(vec![
-            "type is missing: write SSE, WS or WEBSUB into additionalProperties".to_owned(),
+            "type is missing: set it to SSE, WS or WEBSUB in additionalProperties".to_owned(),
         ]);
     };
     if !definition::is_stream(&kind) {
-        return Err(vec![format!("type is SSE, WS or WEBSUB, and not {kind:?}")]);
+        return Err(vec![format!("type must be SSE, WS or WEBSUB, and not {kind:?}")]);
     }
     set(dto, "type", json!(kind));
     set(dto, "operations", json!(described.operations));
@@ -134,11 +134,11 @@ fn of_asyncapi(dto: &mut Value, document: &Value) -> Result<(), Vec<String>> {
 pub(crate) async fn wsdl(catalog: &Catalog, asked: &Asked) -> Answer {
     catalog.visitor(asked, &CREATE).await?;
     let form = Form::read(asked)?;
-    // Harmless: a kind that is not text is not one that is known.
+    // Harmless: a kind that is not text is not a known one.
     let kind = String::from_utf8_lossy(form.part("implementationType").unwrap_or(b"SOAP"));
     let kind = if kind.trim().is_empty() { "SOAP" } else { kind.trim() };
     if !definition::is_of_wsdl(kind) {
-        return Err(Refusal::bad("implementationType is SOAP or SOAPTOREST"));
+        return Err(Refusal::bad("implementationType must be SOAP or SOAPTOREST"));
     }
     let document = wsdl_files(form.file()?)?;
     let (document, endpoint) = described(document).await?;
@@ -154,7 +154,7 @@ pub(crate) async fn wsdl(catalog: &Catalog, asked: &Asked) -> Answer {
     publisher::create(catalog, asked, dto, Some(document)).await
 }
 
-/// The operations that a description offers as JSON, as the gateway names them.
+/// The operations of a description as a JSON API, named as in the gateway.
 fn offered(document: &Value) -> Result<Vec<Value>, Refusal> {
     let names = wsdl_document::operations(document).map_err(Refusal::wrong)?;
     let target = |name: &String| {
@@ -164,7 +164,7 @@ fn offered(document: &Value) -> Result<Vec<Value>, Refusal> {
     Ok(names.iter().map(target).collect())
 }
 
-/// The description in an archive, or the one that the file is.
+/// The description in an archive, or in a single file.
 fn wsdl_files(bytes: &[u8]) -> Result<Value, Refusal> {
     if bytes.starts_with(b"PK") {
         let files = import::apictl::texts(bytes)
@@ -174,23 +174,23 @@ fn wsdl_files(bytes: &[u8]) -> Result<Value, Refusal> {
             .map(|(name, _)| name)
             .filter(|name| name.to_ascii_lowercase().ends_with(".wsdl"));
         let root = root.min_by_key(|name| (name.matches('/').count(), name.len())).cloned();
-        let root = root.ok_or_else(|| Refusal::bad("the archive has no file .wsdl"))?;
+        let root = root.ok_or_else(|| Refusal::bad("the archive has no .wsdl file"))?;
         let files = files.into_iter().map(|(name, text)| (name, Value::String(text)));
         return Ok(json!({ "root": root, "files": files.collect::<serde_json::Map<_, _>>() }));
     }
     let text =
-        std::str::from_utf8(bytes).map_err(|_| Refusal::bad("the WSDL is not text in UTF-8"))?;
+        std::str::from_utf8(bytes).map_err(|_| Refusal::bad("the WSDL is not UTF-8 text"))?;
     Ok(wsdl_document::of_text(text))
 }
 
-/// The description with the address of its service. Large ones take a while, so they are read beside the runtime.
+/// The description with the address of its service. Large ones take a while, so they are read on another thread.
 async fn described(document: Value) -> Result<(Value, Option<String>), Refusal> {
     let read = kit::task::beside(move || {
         let endpoint = wsdl_document::endpoint(&document);
         (document, endpoint)
     });
     let (document, endpoint) =
-        read.await.ok_or_else(|| Refusal::internal("reading a WSDL ended half-way"))?;
+        read.await.ok_or_else(|| Refusal::internal("reading a WSDL has failed"))?;
     Ok((document, endpoint.map_err(Refusal::wrong)?))
 }
 
@@ -209,12 +209,12 @@ pub(crate) async fn of_api(catalog: &Catalog, asked: &Asked, id: &str, what: &st
     }
 }
 
-/// The document of an API, if it has one of this form.
+/// The document of an API, if it has one of this kind.
 pub(crate) fn shown(api: &Api, what: &str) -> Answer {
     let is_stream = definition::is_stream(api.kind());
     match what {
         "swagger" if !is_stream && api.kind() != "SOAP" => {
-            // That of a SOAP service is a WSDL.
+            // The document of a SOAP service is a WSDL.
             let imported = api.document.as_ref().filter(|_| api.kind() == "HTTP");
             ok(&document::openapi(&api.dto, imported))
         }
@@ -267,7 +267,7 @@ async fn replace(catalog: &Catalog, asked: &Asked, read: &Read<Api>, what: &str)
 
 /// The document of a request: the parameter `apiDefinition` or a file.
 fn definition_text(asked: &Asked) -> Result<String, Refusal> {
-    // Harmless: an absent type is that of a form of parts, whose reader refuses it.
+    // Harmless: without a content type, the parser of forms refuses the request.
     if asked
         .header("content-type")
         .unwrap_or_default()
@@ -280,7 +280,8 @@ fn definition_text(asked: &Asked) -> Result<String, Refusal> {
     Form::read(asked)?.text(&["apiDefinition", "file"])
 }
 
-/// `import`: a project of apictl. Its API is created or, with `overwrite`, changed, and deployed as the project says.
+/// `import`: a project of apictl. Its API is created or, with `overwrite`, changed, and deployed as the project
+/// specifies.
 pub(crate) async fn project(catalog: &Catalog, asked: &Asked) -> Answer {
     let visitor = catalog.visitor(asked, &CREATE).await?;
     let form = Form::read(asked)?;
@@ -288,7 +289,7 @@ pub(crate) async fn project(catalog: &Catalog, asked: &Asked) -> Answer {
     let read = kit::task::beside(move || {
         Project::unzip(&bytes).map_err(|why| vec![why])?.api(&Environment::default())
     });
-    let read = read.await.ok_or_else(|| Refusal::internal("reading a project ended half-way"))?;
+    let read = read.await.ok_or_else(|| Refusal::internal("reading a project has failed"))?;
     let project = read.map_err(Refusal::wrong)?;
     let mut imported = api_of(&project, visitor.name.clone(), &Site::of(&*catalog.settings()?))?;
     if imported.state != ApiState::Created || !project.deployments.is_empty() {
@@ -325,7 +326,7 @@ pub(crate) async fn project(catalog: &Catalog, asked: &Asked) -> Answer {
     Ok(answer_json(axum::http::StatusCode::OK, &json!("API imported successfully.")))
 }
 
-/// The API of a project, not deployed yet.
+/// The API of a project, which is not deployed yet.
 fn api_of(project: &ApiProject, owner: String, site: &Site<'_>) -> Result<Api, Refusal> {
     let mut dto = project.dto.clone();
     let mut errors = prepare(&mut dto, project.document.as_ref());
@@ -334,7 +335,7 @@ fn api_of(project: &ApiProject, owner: String, site: &Site<'_>) -> Result<Api, R
     let state = match ApiState::read(if word.is_empty() { "CREATED" } else { &word }) {
         Some(state) => state,
         None => {
-            errors.push(format!("lifeCycleStatus {word:?} is not known here"));
+            errors.push(format!("lifeCycleStatus {word:?} is not supported"));
             ApiState::Created
         }
     };
@@ -355,7 +356,7 @@ fn api_of(project: &ApiProject, owner: String, site: &Site<'_>) -> Result<Api, R
     })
 }
 
-/// Takes from the document of a project what its API leaves to it.
+/// Takes properties that a project's API lacks from the project's document.
 pub(crate) fn prepare(dto: &mut Value, document: Option<&Value>) -> Vec<String> {
     let has_operations = !crate::objects::items(dto.get("operations")).is_empty();
     let Some(document) = document else { return Vec::new() };
@@ -379,10 +380,10 @@ pub(crate) fn prepare(dto: &mut Value, document: Option<&Value>) -> Vec<String> 
     Vec::new()
 }
 
-/// An API that is there already, with what a project says.
+/// An existing API, changed according to a project.
 fn over(known: &Api, new: Api, rotates: Option<&str>) -> Result<Api, Refusal> {
     if known.context() != new.context() {
-        return Err(Refusal::bad("name, version and context of an API stay as they are"));
+        return Err(Refusal::bad("name, version and context of an API cannot be changed"));
     }
     let mut revisions = known.revisions.clone();
     if revisions.len() >= publisher::REVISIONS_MAX && rotates == Some("true") {
@@ -399,7 +400,7 @@ fn over(known: &Api, new: Api, rotates: Option<&str>) -> Result<Api, Refusal> {
     })
 }
 
-/// Adds a revision and deploys it, where the project says so.
+/// Adds a revision and deploys it, if the project specifies that.
 fn revise(api: &mut Api, deployments: &[Value]) -> Result<(), Refusal> {
     if deployments.is_empty() || api.state == ApiState::Retired {
         return Ok(());

@@ -1,7 +1,7 @@
-//! The keys that sign: kept in the store, rotated with an overlap.
+//! The signing keys: stored, and rotated with an overlap.
 //!
-//! The newest key signs. An older one is published until the last token that it may have signed is over. Tokens that live longer than
-//! tokens usually do, such as API keys, are noted at their key before they are signed.
+//! The newest key signs. An older one is published until the last token that it may have signed has expired. If a token lives longer
+//! than usual, such as an API key, its end is recorded with its key before it is signed.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -24,17 +24,17 @@ use crate::shelf::{Read, Shelf, WriteError};
 #[derive(Default)]
 pub(crate) struct Keyring(RwLock<Vec<Arc<Signer>>>);
 
-/// The shortest time for which a key is published after it has signed its last token.
+/// The least time for which a key is published after it has signed its last token.
 const OVERLAP_MIN: Duration = Duration::from_secs(24 * 3600);
 
-/// How much longer than asked a key is kept.
+/// How much longer than requested a key is published.
 const NOTED_AHEAD: Duration = Duration::from_secs(30 * 86_400);
 
-/// Attempts to note something at a key while other gateways do.
+/// The number of attempts to update a key while other gateways do so too.
 const ATTEMPTS_MAX: usize = 8;
 
 impl Keyring {
-    /// Makes, retires and publishes keys when their times come.
+    /// Creates, retires and publishes keys when they are due.
     pub(crate) async fn turn(
         &self,
         shelf: &Shelf,
@@ -51,7 +51,7 @@ impl Keyring {
             keys = newest_first(shelf);
         }
         let overlap = overlap(settings);
-        // A key has signed until the next one was made.
+        // A key has signed until the next one was created.
         let mut until = u64::MAX;
         for key in &keys {
             if until.saturating_add(overlap).max(key.object.until) <= now {
@@ -63,7 +63,7 @@ impl Keyring {
         Ok(())
     }
 
-    /// Takes over the keys of the store.
+    /// Loads the keys from the store.
     pub(crate) fn publish(&self, shelf: &Shelf, settings: &CatalogSettings) {
         let mut signers = Vec::new();
         for key in newest_first(shelf) {
@@ -91,7 +91,7 @@ impl Keyring {
         document(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A token with these claims, which ends then. Its key stays published for as long.
+    /// A signed token with these claims and this end. Its key stays published until then.
     pub(crate) async fn sign(
         &self,
         claims: &Object,
@@ -109,25 +109,25 @@ impl Keyring {
     }
 }
 
-/// How long a key is published after it has signed its last token, unless one of its tokens lives longer.
+/// How long a key is published after its last signature, unless one of its tokens lives longer.
 fn overlap(settings: &CatalogSettings) -> u64 {
     settings.lifetime_max().max(OVERLAP_MIN).as_secs()
 }
 
-/// Notes at a key that one of its tokens ends then.
+/// Records that a token of this key ends at this time.
 async fn keep_until(key: &str, until: u64, shelf: &Shelf) -> Result<(), Refusal> {
     for _ in 0..ATTEMPTS_MAX {
         let is_it = |read: &Read<SigningKey>| {
-            // Harmless: a key that cannot be read has signed nothing here.
+            // Harmless: an unreadable key has not signed anything here.
             Signer::from_pem(&read.object.pem).is_ok_and(|signer| signer.id() == key)
         };
         let Some(read) = newest_first(shelf).into_iter().find(is_it) else {
-            return Err(Refusal::internal("the key that signs is gone"));
+            return Err(Refusal::internal("the signing key was removed"));
         };
         if read.object.until >= until {
             return Ok(());
         }
-        // For later tokens too, which then need no further note.
+        // A margin, so that later tokens need no further update.
         let until = until.saturating_add(NOTED_AHEAD.as_secs());
         let changed = SigningKey { until, ..SigningKey::clone(&read.object) };
         match shelf.change(&read, changed).await {
@@ -135,10 +135,10 @@ async fn keep_until(key: &str, until: u64, shelf: &Shelf) -> Result<(), Refusal>
             done => return Ok(done?),
         }
     }
-    Err(Refusal::later("The key that signs is being changed"))
+    Err(Refusal::later("The signing key is being changed"))
 }
 
-/// The keys of the store.
+/// The stored keys.
 fn newest_first(shelf: &Shelf) -> Vec<Read<SigningKey>> {
     let mut keys = shelf.all::<SigningKey>();
     keys.sort_by_key(|key| std::cmp::Reverse(key.object.created));
@@ -149,10 +149,10 @@ fn document(signers: &[Arc<Signer>]) -> Value {
     json!({ "keys": signers.iter().map(|signer| signer.jwk()).collect::<Vec<_>>() })
 }
 
-/// A new key, made beside the runtime.
+/// A new key, generated on another thread.
 async fn new_key(algorithm: CatalogAlgorithm, now: u64) -> Option<SigningKey> {
     let made = kit::task::beside(move || {
-        // Harmless: without a key the next turn tries again, and the log says so.
+        // Harmless: on a failure the next turn retries, and it is logged.
         let der = match algorithm {
             CatalogAlgorithm::Rs256 => {
                 RsaKeyPair::generate(KeySize::Rsa2048).ok()?.as_der().ok()?.as_ref().to_vec()
@@ -173,10 +173,10 @@ async fn new_key(algorithm: CatalogAlgorithm, now: u64) -> Option<SigningKey> {
             lines.join("\n")
         ))
     });
-    // Harmless: the lines below report a key that was not made.
+    // Harmless: a failure is reported below.
     let pem = made.await.flatten();
     if pem.is_none() {
-        tracing::error!("catalog: no key can be made");
+        tracing::error!("catalog: a key cannot be created");
     }
     Some(SigningKey { id: secrets::uuid(), pem: pem?, created: now, until: 0 })
 }

@@ -1,8 +1,9 @@
-//! The catalog: APIs, applications, subscriptions and tokens, managed over REST in the shapes of WSO2's API Manager.
+//! The catalog: APIs, applications, subscriptions and tokens, managed by a REST interface in the format of WSO2's API
+//! Manager.
 //!
-//! Owns the objects and their states, the token endpoint, and what follows from a change: the bundle of a deployed API, and the map of
-//! applications that workers read. The gateway answers the requests of APIs, by the bundles and the map; the catalog sees none of them. It
-//! runs beside the workers, never on one.
+//! Owns the objects and their states, the token endpoint, and the effects of a change: the bundle of a deployed API, and the map of
+//! applications that workers read. The gateway answers the requests of APIs with these; they do not pass through the catalog. The catalog
+//! runs on other threads than the workers.
 #![forbid(unsafe_code)]
 
 mod answers;
@@ -75,36 +76,36 @@ pub struct Catalog {
     secrets: Secrets,
     guesses: Guesses,
     interface: Interface,
-    /// The gateway's listeners by their names, with their addresses.
+    /// The addresses of the gateway's listeners by name.
     addresses: Addresses,
-    /// Requests at once.
+    /// The limit of concurrent requests.
     places: Semaphore,
-    /// True once the store was read.
+    /// True once all objects were read from the store.
     is_ready: AtomicBool,
-    /// The generation of the plan whose limits the map of applications has.
+    /// The generation of the plan whose limits are in the map of applications.
     generation: AtomicU64,
-    /// Held from the change of a bundle to that of its row, so that no bundle of before comes back.
+    /// Held from the change of a bundle to that of its row, so that an older bundle cannot replace a newer one.
     deploying: tokio::sync::Mutex<()>,
-    /// What the bundles in service have of the settings.
+    /// The settings that the bundles in service depend on.
     site: Mutex<String>,
 }
 
-/// What tells the gateway's listeners by their names, with their addresses.
+/// Returns the addresses of the gateway's listeners by name.
 pub type Addresses = Box<dyn Fn() -> Vec<(String, SocketAddr)> + Send + Sync>;
 
-/// How often the catalog looks for changes of other gateways.
+/// The interval of checks for changes by other gateways.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Looks between two turns, which rotate keys and remove what has expired.
+/// The number of checks between two turns, which rotate keys and remove expired objects.
 const LOOKS_PER_TURN: u32 = 240;
 
-/// Requests at once. Managers are few, and each token takes a moment.
+/// The limit of concurrent requests. There are few managers, and issuing a token takes a moment.
 const PLACES: usize = 256;
 
 /// The name of the catalog in the history of the configuration.
 const CHANGER: &str = "catalog";
 
-/// The beginning of the names of bundles.
+/// The prefix of bundle names.
 const BUNDLE: &str = "catalog-";
 
 /// The bundle with the plans of administrators.
@@ -116,7 +117,7 @@ fn now() -> u64 {
 }
 
 impl Catalog {
-    /// The catalog of the plan in service, if it has one. Reads what is in the store, which has to be open.
+    /// The catalog of the plan in service, if it has one. Reads all objects from the store, which has to be open.
     pub async fn start(control: Arc<Control>, addresses: Addresses) -> Option<Arc<Catalog>> {
         let plan = control.plan();
         plan.catalog.as_ref()?;
@@ -127,7 +128,7 @@ impl Catalog {
         let interface = match Interface::read() {
             Ok(interface) => interface,
             Err(why) => {
-                tracing::error!(why, "catalog: its interface cannot be read");
+                tracing::error!(why, "catalog: the description of its interface is invalid");
                 return None;
             }
         };
@@ -148,17 +149,17 @@ impl Catalog {
             site: Mutex::default(),
         });
         if let Err(error) = catalog.read_all().await {
-            // Without a store the catalog starts all the same, and is ready later.
+            // If the store is unavailable, the catalog starts anyway and becomes ready later.
             tracing::warn!(?error, "catalog: the store cannot be read; trying again");
         }
         Some(catalog)
     }
 
-    /// Follows the changes of other gateways, and rotates keys. Never ends.
+    /// Applies the changes of other gateways, and rotates keys. It never ends.
     pub async fn follow(self: Arc<Catalog>) {
         let mut watch = self.shelf.watch();
         let mut looks: u32 = 0;
-        // The first look finds changes from before the watch, and those that a crash cut off between a bundle and its row.
+        // The first check finds earlier changes, and those that a crash interrupted between a bundle and its row.
         self.shelf.set_unsure();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -180,7 +181,7 @@ impl Catalog {
         }
     }
 
-    /// Takes over what other gateways have changed.
+    /// Applies the changes of other gateways.
     async fn look(&self) {
         let done = match self.shelf.news().await {
             Ok(News::Rows(rows)) => self.take_over(rows).await,
@@ -197,14 +198,14 @@ impl Catalog {
         self.control.plan().catalog.clone().ok_or_else(Refusal::unready)
     }
 
-    /// Reads everything of the store, and puts it into service.
+    /// Reads all objects from the store, and puts them into service.
     async fn load(&self) -> Result<(), WriteError> {
         self.read_all().await?;
         self.deploy_all().await;
         Ok(())
     }
 
-    /// Reads everything of the store.
+    /// Reads all objects from the store.
     async fn read_all(&self) -> Result<(), WriteError> {
         self.shelf.load::<Api>().await?;
         self.shelf.load::<Application>().await?;
@@ -222,7 +223,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Reads rows that other gateways have changed, and puts what they say into service.
+    /// Reads rows that other gateways have changed, and puts the changes into service.
     async fn take_over(&self, rows: BTreeSet<String>) -> Result<(), WriteError> {
         let (mut apis, mut applications) = (BTreeSet::new(), BTreeSet::new());
         let (mut gone, mut plans, mut keys) = (Vec::new(), false, false);
@@ -260,7 +261,7 @@ impl Catalog {
                     gone.push(id);
                 }
                 other => {
-                    tracing::warn!(kind = other, "catalog: rows of a later version are left alone")
+                    tracing::warn!(kind = other, "catalog: rows of a later version are not changed")
                 }
             }
         }
@@ -280,14 +281,14 @@ impl Catalog {
         Ok(())
     }
 
-    /// Rotates keys, and removes what has expired.
+    /// Rotates keys, and removes expired objects.
     async fn turn(&self) {
         let Ok(settings) = self.settings() else { return };
         if let Err(error) = self.keyring.turn(&self.shelf, &settings).await {
-            tracing::warn!(?error, "catalog: keys cannot be turned");
+            tracing::warn!(?error, "catalog: keys cannot be rotated");
         }
         let now = kit::clock::wall().as_secs();
-        // A crash has cut off their removal.
+        // A crash has interrupted their removal.
         let mut removed = Vec::new();
         self.shelf.each::<Application>(|one, _| {
             removed.extend(one.removed.then(|| one.id.clone()));
@@ -304,14 +305,14 @@ impl Catalog {
             self.remove_over::<GoneKey>(|one| one.until <= now).await
         };
         if let Err(error) = removed.await {
-            tracing::debug!(?error, "catalog: what is over cannot be removed");
+            tracing::debug!(?error, "catalog: expired objects cannot be removed");
         }
     }
 
     async fn remove_over<T: Object>(&self, is_over: impl Fn(&T) -> bool) -> Result<(), WriteError> {
         let over = self.shelf.all::<T>().into_iter().filter(|read| is_over(&read.object));
         let mut batch = Batch::default();
-        // Harmless: one change takes no more, and the next turns remove the rest.
+        // Harmless: this is the limit of one change. The next turns remove the rest.
         over.take(100).for_each(|read| batch.remove(&read));
         self.shelf.commit(batch).await
     }
@@ -319,10 +320,10 @@ impl Catalog {
     /// Removes the subscriptions of a removed application, and then the application itself.
     async fn finish_removal(&self, application: &str) -> Result<(), WriteError> {
         let all = self.shelf.subscriptions_of(application);
-        // Each has a row for its name, too.
+        // Each also has a row for its name.
         for some in all.chunks(shelf::CHANGES_MAX / 2) {
             let mut batch = Batch::default();
-            // Harmless: one that is gone needs no removal.
+            // Harmless: a missing one needs no removal.
             let found = some.iter().filter_map(|one| self.shelf.get::<Subscription>(&one.id));
             found.for_each(|read| batch.remove(&read));
             self.shelf.commit(batch).await?;
@@ -333,7 +334,7 @@ impl Catalog {
         }
     }
 
-    /// Makes the map of applications equal to the store, with the plans of the plan in service.
+    /// Updates the map of applications to match the store and the plans of the plan in service.
     fn sync_all(&self) {
         let plan = self.control.plan();
         if let Some(settings) = &plan.catalog {
@@ -343,7 +344,7 @@ impl Catalog {
         }
     }
 
-    /// Gives the map of applications the plans of the plan in service.
+    /// Updates the plans in the map of applications to those of the plan in service.
     fn sync_plans(&self) {
         let plan = self.control.plan();
         if let Some(settings) = &plan.catalog {
@@ -353,13 +354,13 @@ impl Catalog {
         }
     }
 
-    /// Makes the entry of an application anew.
+    /// Rebuilds the entry of an application.
     fn sync(&self, application: &str) -> Result<(), Refusal> {
         self.live.sync([application], &self.shelf, &*self.settings()?);
         Ok(())
     }
 
-    /// Writes a subscription that was read, changed; requests see it at once.
+    /// Stores a changed subscription. Requests see the change at once.
     async fn change_subscription(
         &self,
         read: &Read<Subscription>,
@@ -369,7 +370,7 @@ impl Catalog {
         self.sync(&read.object.application)
     }
 
-    /// Gives revoked tokens to the workers.
+    /// Publishes revoked tokens to the workers.
     fn publish_revoked(&self) {
         let (plan, now) = (self.control.plan(), kit::clock::wall().as_secs());
         for read in self.shelf.all::<Revoked>() {
@@ -412,7 +413,7 @@ impl Catalog {
         self.place(bundle_name(api), files).await
     }
 
-    /// Puts a bundle into service. A new plan has new limits, which the map of applications gets.
+    /// Puts a bundle into service. The map of applications gets the limits of the new plan.
     async fn place(&self, name: String, files: control::BundleFiles) -> Result<(), Refusal> {
         let outcome = self.control.place_bundle(name, files).await.map_err(refusal)?;
         if !matches!(outcome, control::Outcome::Unchanged(_)) {
@@ -421,7 +422,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Writes a new API, in service if it is deployed.
+    /// Stores a new API, and puts it into service if it is deployed.
     async fn add_api(&self, api: Api) -> Result<(), Refusal> {
         let is_taken = |known: &Read<Api>| {
             let known = known.object.names();
@@ -443,7 +444,7 @@ impl Catalog {
         added.map_err(|error| Refusal::unwritten(error, taken))
     }
 
-    /// Puts a changed API into service, and writes it. If it cannot be written, what the store has serves.
+    /// Puts a changed API into service, and stores it. If storing fails, the stored version is put back into service.
     async fn change_deployed(&self, read: &Read<Api>, changed: Api) -> Result<(), Refusal> {
         let _alone = self.deploying.lock().await;
         self.bring_into_service(&changed).await?;
@@ -457,7 +458,8 @@ impl Catalog {
         self.written_or_back(&read.object.id, self.shelf.remove(read).await).await
     }
 
-    /// The outcome of a write that followed a change of a bundle. If it failed, what the store has serves.
+    /// The result of a write that followed a change of a bundle. If it failed, the stored version is put back into
+    /// service.
     async fn written_or_back(
         &self,
         id: &str,
@@ -472,7 +474,7 @@ impl Catalog {
         Err(error.into())
     }
 
-    /// Puts an API into service as it is known now.
+    /// Puts the current version of an API into service.
     async fn deploy_api(&self, id: &str) -> Result<(), Refusal> {
         let _alone = self.deploying.lock().await;
         self.deploy_known(id).await
@@ -496,7 +498,7 @@ impl Catalog {
         }
     }
 
-    /// Refuses an API that would not compile.
+    /// Refuses an API whose bundle would not compile.
     async fn check_bundle(&self, api: &Api) -> Result<(), Refusal> {
         let settings = self.settings()?;
         let files = bundle::files(
@@ -508,7 +510,7 @@ impl Catalog {
         self.control.try_bundle(bundle_name(api), files).await.map_err(refusal)
     }
 
-    /// Puts the plans of administrators into service.
+    /// Puts the administrators' plans into service.
     async fn deploy_plans(&self) -> Result<(), Refusal> {
         let _alone = self.deploying.lock().await;
         let plans = self.shelf.all::<Plan>();
@@ -527,7 +529,7 @@ impl Catalog {
         *self.site.lock().unwrap_or_else(PoisonError::into_inner) != site_of(settings)
     }
 
-    /// Puts the APIs and plans of the store into service after other gateways have changed them, and takes out those that are gone.
+    /// Puts the stored APIs and plans into service after changes by other gateways, and takes removed ones out.
     async fn deploy_all(&self) {
         let Ok(settings) = self.settings() else { return };
         *self.site.lock().unwrap_or_else(PoisonError::into_inner) = site_of(&settings);
@@ -551,7 +553,7 @@ impl Catalog {
     }
 }
 
-/// Reports what cannot be put into service.
+/// Logs a change that cannot be put into service.
 fn report(what: &str, done: Result<(), Refusal>) {
     if let Err(error) = done {
         let why = "catalog: a change of another gateway cannot be put into service";
@@ -559,7 +561,7 @@ fn report(what: &str, done: Result<(), Refusal>) {
     }
 }
 
-/// What bundles have of the settings.
+/// The settings that bundles depend on.
 fn site_of(settings: &CatalogSettings) -> String {
     format!("{:?} {:?} {:?}", settings.gateway, settings.issuers, settings.callbacks)
 }
@@ -573,7 +575,7 @@ fn name_of_bundle(id: &str) -> String {
     format!("{BUNDLE}{id}")
 }
 
-/// The answer to a change whose configuration is refused.
+/// The answer to a change whose configuration was refused.
 fn refusal(failure: Failure) -> Refusal {
     let Failure::Complaints(report) = failure else {
         return Refusal::internal(&failure.to_string());

@@ -1,4 +1,4 @@
-//! Keeps the map that all workers read equal to the catalog's applications and subscriptions.
+//! Keeps the map that all workers read consistent with the catalog's applications and subscriptions.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,13 +11,13 @@ use crate::ids::{self, Id};
 use crate::objects::{Api, Application, GoneKey, KeyKind, SubscriptionState, config_name};
 use crate::shelf::Shelf;
 
-/// The entries that this catalog has made in the map.
+/// The entries of this catalog in the map.
 #[derive(Default)]
 pub(crate) struct Live(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// The map that has them.
+    /// The map with these entries.
     map: Option<Arc<Subscribers>>,
     /// Applications by the digests of their consumer keys.
     owners: HashMap<[u8; 16], Id>,
@@ -25,10 +25,11 @@ struct Known {
     keys: HashMap<Id, Box<str>>,
 }
 
-/// No consumer key has it: the catalog makes them of hex digits.
+/// No consumer key has this character, since the catalog generates them from hexadecimal digits.
 const BETWEEN: char = '\n';
 
-/// Applications whose entries are made at once: a change copies parts of the map, so many small ones would take long, and what one large
+/// The number of applications updated at once. A change copies parts of the map: many small changes would take long, and one large one
+/// would temporarily double the memory.
 /// change replaces would be there twice.
 const AT_ONCE: usize = 4096;
 
@@ -42,7 +43,7 @@ impl Live {
         self.lock().owners.get(&consumer_key(key).0).copied().map(ids::text)
     }
 
-    /// Gives the map the plans of the plan in service.
+    /// Updates the map to the plans of the plan in service.
     pub(crate) fn sync_plans(&self, shelf: &Shelf, settings: &CatalogSettings) {
         let is_same = |map: &Arc<Subscribers>| Arc::ptr_eq(map, &settings.live);
         if self.lock().map.as_ref().is_some_and(is_same) {
@@ -54,9 +55,9 @@ impl Live {
 
     /// Rebuilds the entries of all applications.
     pub(crate) fn sync_all(&self, shelf: &Shelf, settings: &CatalogSettings) {
-        // Applications that are gone lose their keys.
+        // The keys of removed applications are removed.
         let mut applications: HashSet<Id> = self.lock().keys.keys().copied().collect();
-        // Harmless: rows with other ids were refused.
+        // Harmless: rows with invalid ids were refused.
         shelf.each::<Application>(|one, _| applications.extend(ids::number(&one.id)));
         let gone = shelf.all::<GoneKey>();
         self.sync_gone(gone.iter().map(|read| read.object.id.as_str()), shelf, settings);
@@ -90,7 +91,7 @@ impl Live {
         let mut changes = Vec::new();
         let mut known = self.lock();
         for id in applications {
-            // Harmless: rows with other ids were refused.
+            // Harmless: rows with invalid ids were refused.
             let Some(number) = ids::number(id) else { continue };
             let read = shelf.get::<Application>(id).filter(|read| !read.object.removed);
             let mut kept = Vec::new();
@@ -133,7 +134,7 @@ fn gone_owner(key: &str, shelf: &Shelf) -> Option<KeyOwner> {
     Some(KeyOwner { application, sandbox: false, gone: true })
 }
 
-/// An application in the form that workers read.
+/// An application in the form for workers.
 fn made(
     application: &Application,
     shelf: &Shelf,
@@ -143,7 +144,7 @@ fn made(
         settings.live.plan_number(name, settings.plans.get(name))
     };
     let written = shelf.subscriptions_of(&application.id).into_iter();
-    // Harmless: a subscription to an API that is gone leads nowhere.
+    // Harmless: a subscription to a removed API has no effect.
     let all = written.filter_map(|one| {
         let api = shelf.get::<Api>(&one.api)?;
         let plan = number(&one.plan)?;

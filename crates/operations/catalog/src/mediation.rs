@@ -1,4 +1,4 @@
-//! Policies of the reference's mediation, by the names under which it ships them, as policies of a route.
+//! Maps mediation policies of the reference system, by their original names, to policies of a route.
 
 use serde_json::{Value, json};
 
@@ -7,19 +7,19 @@ use crate::objects::{items, text};
 /// The flows to which a definition may attach policies.
 const FLOWS: [&str; 3] = ["request", "response", "fault"];
 
-/// What a definition asks of the mediation that is not done here.
+/// An unsupported mediation policy in a definition.
 pub(crate) struct UnsupportedPolicy {
-    /// The keys that lead to it, from the policies on.
+    /// The keys that lead to it, starting at the policies.
     pub(crate) at: Vec<String>,
     pub(crate) why: &'static str,
 }
 
-/// The policies of a route, in its order: requests pass them from the first to the last, and replies from the last to the first.
-/// `of_api` are those of the API, which requests pass first and replies last.
+/// The policies of a route in order: requests pass them from first to last, and replies from last to first. `of_api` are those
+/// of the API, which are outermost.
 pub(crate) fn policies(of_api: Option<&Value>, of_operation: Option<&Value>) -> Vec<Value> {
     let flow = |written: Option<&Value>, flow: &str| -> Vec<Value> {
         let uses = items(written.and_then(|written| written.get(flow)));
-        // Harmless: the check of a definition refuses what is not known here.
+        // Harmless: the check of a definition refuses unknown policies.
         uses.iter().filter_map(|one| policy(one, flow).ok()).collect()
     };
     let mut all = flow(of_api, "request");
@@ -30,10 +30,10 @@ pub(crate) fn policies(of_api: Option<&Value>, of_operation: Option<&Value>) -> 
     all
 }
 
-/// What is not done here of the policies of an API or an operation.
+/// The unsupported policies of an API or an operation.
 pub(crate) fn refused(written: Option<&Value>) -> Vec<UnsupportedPolicy> {
     let mut all = Vec::new();
-    // Harmless: what is not there asks for nothing.
+    // Harmless: an absent list has no policies.
     let flows = written.and_then(Value::as_object).into_iter().flatten();
     for (flow, uses) in flows {
         for (number, one) in items(Some(uses)).iter().enumerate() {
@@ -47,18 +47,18 @@ pub(crate) fn refused(written: Option<&Value>) -> Vec<UnsupportedPolicy> {
     all
 }
 
-/// The policy for one of the reference's, or the key that is not known here.
+/// The gateway's policy for one of the reference system, or the key that is not supported.
 fn policy(one: &Value, flow: &str) -> Result<Value, (&'static str, &'static str)> {
     if !FLOWS.contains(&flow) || flow == "fault" {
-        return Err(("policyName", "policies of the fault flow are not implemented here"));
+        return Err(("policyName", "policies of the fault flow are not supported"));
     }
-    // The last is ours, for what the reference leaves to templates.
+    // The last one is our own, for what the reference system does with templates.
     let headers = |edit: Value| json!({ "headers": { flow: edit } });
     let name = |key: &'static str, place: &'static str| {
         let name = one.get("parameters").map_or("", |parameters| text(parameters, key));
         let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         if name.is_empty() || !name.chars().all(is_token) {
-            return Err((place, "the name of a header is missing or is none"));
+            return Err((place, "the name of a header is missing or invalid"));
         }
         Ok(name.to_ascii_lowercase())
     };
@@ -66,15 +66,12 @@ fn policy(one: &Value, flow: &str) -> Result<Value, (&'static str, &'static str)
         let value = one.get("parameters").and_then(|parameters| parameters.get(key)?.as_str());
         let value = value.ok_or((place, "a value is missing"))?;
         if value.contains(['{', '}']) || value.chars().any(char::is_control) {
-            return Err((
-                place,
-                "expressions, braces and control characters are not implemented here",
-            ));
+            return Err((place, "expressions, braces and control characters are not supported"));
         }
         Ok(value.to_owned())
     };
     match text(one, "policyName") {
-        // The reference's own replaces a header of that name, too.
+        // The policy of the reference system also replaces an existing header.
         "addHeader" | "setHeader" | "ccAddHeader" | "ccSetHeader" => {
             let name = name("headerName", "parameters.headerName")?;
             Ok(headers(json!({ "set": { name: value("headerValue", "parameters.headerValue")? } })))
@@ -103,7 +100,7 @@ fn policy(one: &Value, flow: &str) -> Result<Value, (&'static str, &'static str)
         }
         _ => Err((
             "policyName",
-            "of the mediation's policies only those that add, remove and rename headers and parameters of the query are implemented here",
+            "only the mediation policies that add, remove and rename headers and query parameters are supported",
         )),
     }
 }

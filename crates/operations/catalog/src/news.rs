@@ -1,7 +1,8 @@
-//! What other gateways have changed: each change of the catalog names its rows in a ring of its writer, so that others read only these.
+//! Changes of other gateways. Each change of the catalog lists its rows in a ring of its writer, so that other gateways read only these
+//! rows.
 //!
-//! A reader that cannot be sure to have seen every change reads everything: after more changes of one writer than its ring holds, or
-//! where a change is missing that its writer has not reported as failed.
+//! A reader that may have missed a change reads all rows. This happens after more changes of one writer than its ring holds, or if a
+//! change is missing that its writer has not reported as failed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,28 +16,28 @@ use crate::secrets;
 /// The prefix of the keys of rings.
 pub(crate) const PREFIX: &str = "news/";
 
-/// Changes that the ring of one writer holds. Readers look four times a second.
+/// The number of changes in the ring of one writer. Readers check four times a second.
 const RING: u64 = 256;
 
-/// Seconds after which a change is removed. Its readers have seen it, or read everything.
+/// The number of seconds after which a change is removed. By then readers have seen it, or will read all rows.
 const KEPT: u64 = 3600;
 
-/// Numbers of changes that failed and are not reported yet.
+/// The limit of failed changes that were not reported yet.
 const FAILED_MAX: usize = 1024;
 
-/// Rows of one ring entry that are named. A larger change has everything read.
+/// The limit of rows in one entry. After a larger change, readers read all rows.
 const NAMED_MAX: usize = 2000;
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
-    /// From 1 for each writer.
+    /// The number of the change, from 1 for each writer.
     number: u64,
     /// Seconds since the Unix epoch.
     time: u64,
-    /// Keys of rows, without those of names; none: too many.
+    /// The keys of the rows, without those of names. None if there are too many.
     rows: Option<Vec<String>>,
-    /// Numbers that were never written.
+    /// The numbers of changes that were never written.
     failed: Vec<u64>,
 }
 
@@ -52,27 +53,27 @@ pub(crate) struct Pending {
     pub(crate) key: String,
     pub(crate) value: Vec<u8>,
     number: u64,
-    /// Reported by this change.
+    /// The failed changes that this one reports.
     failed: Vec<u64>,
 }
 
-/// What this gateway has seen of all others.
+/// The changes of other gateways that this one has seen.
 #[derive(Default)]
 pub(crate) struct Reader(HashMap<String, Seen>);
 
 #[derive(Default)]
 struct Seen {
     last: u64,
-    /// Numbers below that were neither seen nor reported.
+    /// Earlier numbers that were neither seen nor reported.
     missing: BTreeSet<u64>,
 }
 
-/// What a look at all rings found.
+/// The result of a check of all rings.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum News {
     /// Keys of rows.
     Rows(BTreeSet<String>),
-    /// Some changes cannot be told.
+    /// Some changes are unknown, so all rows have to be read.
     Everything,
 }
 
@@ -81,7 +82,7 @@ impl Writer {
         Writer { id: secrets::uuid(), last: AtomicU64::new(0), failed: Mutex::default() }
     }
 
-    /// The entry of a change that is about to be written.
+    /// The entry for a change that is about to be written.
     pub(crate) fn begin(&self, rows: Vec<String>) -> Pending {
         let number = self.last.fetch_add(1, Ordering::AcqRel) + 1;
         let failed = std::mem::take(&mut *self.lock());
@@ -92,17 +93,17 @@ impl Writer {
             failed: failed.clone(),
         };
         let key = format!("{PREFIX}{}/{:03}", self.id, number % RING);
-        // Harmless: an entry is data, which can always be written.
+        // Harmless: an entry can always be serialised.
         let value = serde_json::to_vec(&entry).unwrap_or_default();
         Pending { key, value, number, failed }
     }
 
-    /// Notes that a change was not written.
+    /// Records that a change was not written.
     pub(crate) fn failed(&self, pending: Pending) {
         let mut failed = self.lock();
         failed.extend(pending.failed);
         failed.push(pending.number);
-        // Readers then read everything.
+        // Readers then read all rows.
         let over = failed.len().saturating_sub(FAILED_MAX);
         failed.drain(..over);
     }
@@ -119,22 +120,22 @@ impl Writer {
 
 /// The writer of an entry.
 fn writer(key: &[u8]) -> Option<&str> {
-    // Harmless: what has another form is not an entry.
+    // Harmless: a key in another form is not that of an entry.
     let key = std::str::from_utf8(key).ok()?;
     key.strip_prefix(PREFIX)?.split_once('/').map(|(id, _)| id)
 }
 
-/// True if a change is so old that nobody needs its entry.
+/// True if a change is so old that its entry is no longer needed.
 pub(crate) fn is_over(row: &Row, now: u64) -> bool {
     match serde_json::from_slice::<Entry>(&row.value) {
         Ok(entry) => entry.time.saturating_add(KEPT) <= now,
-        // One that cannot be read tells nobody anything.
+        // An unreadable entry has no use.
         Err(_) => true,
     }
 }
 
 impl Reader {
-    /// The news in the rings of all others.
+    /// Reads the rings of all other gateways.
     pub(crate) fn read(&mut self, rows: &[Row]) -> News {
         let mut rings: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
         let mut all = BTreeSet::new();
@@ -158,7 +159,7 @@ impl Reader {
 }
 
 impl Seen {
-    /// The rows of entries that are new; none if some changes cannot be told.
+    /// The rows of new entries. None if some changes are unknown.
     fn read(&mut self, entries: &[Entry]) -> Option<Vec<String>> {
         let newest = entries.iter().map(|entry| entry.number).max()?;
         let before = self.last;
@@ -181,7 +182,7 @@ impl Seen {
             self.missing.remove(failed);
         }
         if !self.missing.is_empty() {
-            // A change that is written after a later one is news when it comes.
+            // A change that is written after a later one is detected when it arrives.
             self.missing.retain(|number| number + RING > newest);
             is_whole = false;
         }
@@ -223,7 +224,7 @@ mod tests {
         let (writer, mut reader) = (Writer::new(), Reader::default());
         let (first, second) = (change(&writer, "a"), change(&writer, "b"));
         assert_eq!(reader.read(&[row(&second)]), News::Everything);
-        assert_eq!(reader.read(&[row(&first), row(&second)]), rows(&["a"]), "it came late");
+        assert_eq!(reader.read(&[row(&first), row(&second)]), rows(&["a"]), "it was written late");
         let third = change(&writer, "c");
         writer.failed(third);
         let fourth = change(&writer, "d");

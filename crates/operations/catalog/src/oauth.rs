@@ -1,4 +1,4 @@
-//! The token endpoint: tokens for applications, for users by their password, and by refresh tokens; and their revocation.
+//! The token endpoint: tokens for applications, for users with a password, and by refresh tokens; and revocation.
 
 use std::net::IpAddr;
 
@@ -16,29 +16,29 @@ use crate::objects::{Application, ApplicationKey, Client, Family, KeyKind, Revok
 use crate::secrets;
 use crate::shelf::{Batch, CHANGES_MAX, Read, WriteError};
 
-/// The client that asks for a token.
+/// The client that requests a token.
 pub(crate) enum Asker {
     /// A client of the catalog's REST interface.
     Portal(Read<Client>),
     /// An application, by one of its keys.
     Application(Read<Application>, ApplicationKey),
-    /// An application of the configuration, by its consumer key.
+    /// A configured application, by its consumer key.
     Written(String, WrittenKey),
 }
 
-/// What a token says.
+/// The content of a token.
 pub(crate) struct Grant {
     pub(crate) client: String,
     pub(crate) subject: String,
-    /// True if the subject is a user, false if it is the application.
+    /// True if the subject is a user, false if it is an application.
     pub(crate) of_user: bool,
     pub(crate) scope: String,
     pub(crate) kind: Option<KeyKind>,
-    /// Seconds.
+    /// The lifetime in seconds.
     pub(crate) lifetime: u64,
 }
 
-/// A token that was made.
+/// An issued token.
 pub(crate) struct Issued {
     pub(crate) text: String,
     pub(crate) id: String,
@@ -64,7 +64,7 @@ impl Asker {
     }
 }
 
-/// A refusal of a client's credential.
+/// The refusal of invalid client credentials.
 fn invalid_client() -> Refusal {
     Refusal::oauth(StatusCode::UNAUTHORIZED, "invalid_client", "Client authentication failed")
         .with(header::WWW_AUTHENTICATE, "Basic realm=\"tidegate\"")
@@ -84,7 +84,7 @@ fn slow_down(wait: std::time::Duration) -> Refusal {
         .with(header::RETRY_AFTER, seconds)
 }
 
-/// The parameters of the forms here. Others mean nothing.
+/// The known parameters of forms. Others are ignored.
 const PARAMETERS: [&str; 8] = [
     "grant_type",
     "client_id",
@@ -96,7 +96,7 @@ const PARAMETERS: [&str; 8] = [
     "token",
 ];
 
-/// The parameters of a form, none of which may be there twice (RFC 6749, 3.2): others on the way might have read the other one.
+/// The parameters of a form. Repeated ones are refused (RFC 6749, 3.2), since an intermediary might have used the other value.
 fn form_once(asked: &Asked) -> Result<Vec<(String, String)>, Refusal> {
     let form = asked.form();
     let is_twice = |name: &&&str| form.iter().filter(|(known, _)| known == **name).count() > 1;
@@ -106,7 +106,7 @@ fn form_once(asked: &Asked) -> Result<Vec<(String, String)>, Refusal> {
     }
 }
 
-/// The client that asks, and its secret, by `Basic` or by the form. Both have to say the same (RFC 6749, 2.3).
+/// The client and its secret, from `Basic` or the form. If both are present, they must be equal (RFC 6749, 2.3).
 fn credential<'f>(
     asked: &Asked,
     field: impl Fn(&str) -> Option<&'f str>,
@@ -124,14 +124,14 @@ fn credential<'f>(
     Ok((client.to_owned(), secret.to_owned()))
 }
 
-/// A name and a secret, as `Basic` has them.
+/// A name and a secret from `Basic`.
 pub(crate) fn basic(asked: &Asked) -> Option<(String, String)> {
     let value = asked.header("authorization")?;
     let (scheme, text) = value.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return None;
     }
-    // Harmless: what is not base64 or no text is not a credential.
+    // Harmless: a value that is not base64 of a text is not a credential.
     let decoded = String::from_utf8(STANDARD.decode(text.trim()).ok()?).ok()?;
     let (name, secret) = decoded.split_once(':')?;
     Some((name.to_owned(), secret.to_owned()))
@@ -153,7 +153,7 @@ impl Catalog {
             let why = "The client may not use this grant type";
             return Err(Refusal::oauth(StatusCode::BAD_REQUEST, "unauthorized_client", why));
         }
-        // Harmless: a request without a scope asks for none.
+        // Harmless: the scope is optional.
         let scope = field("scope").unwrap_or_default();
         match grant {
             "client_credentials" => {
@@ -163,7 +163,7 @@ impl Catalog {
             }
             "password" => {
                 let (name, password) =
-                    // Harmless: an empty name is nobody's.
+                    // Harmless: an empty name does not exist.
                     (field("username").unwrap_or_default(), field("password").unwrap_or_default());
                 if !self.is_password(name, password, asked.client).await? {
                     return Err(invalid_grant("The user name or the password is wrong"));
@@ -176,7 +176,7 @@ impl Catalog {
         }
     }
 
-    /// The client of a request, if its secret is right.
+    /// Authenticates the client of a request.
     async fn authenticated<'f>(
         &self,
         asked: &Asked,
@@ -243,7 +243,7 @@ impl Catalog {
         Ok(is_right)
     }
 
-    /// The content of a client's token, without the scopes that it may not have.
+    /// The content of a client's token, without scopes that the client must not have.
     fn grant(&self, asker: &Asker, user: Option<&str>, scope: &str) -> Result<Grant, Refusal> {
         let settings = self.settings()?;
         let lifetime = settings.lifetime.as_secs().max(1);
@@ -263,7 +263,7 @@ impl Catalog {
                     lifetime,
                 })
             }
-            // No API of the configuration defines scopes for the catalog.
+            // APIs of the configuration define no scopes for the catalog.
             Asker::Written(key, written) => Ok(Grant {
                 client: key.clone(),
                 subject: user.unwrap_or(key).to_owned(),
@@ -316,7 +316,7 @@ impl Catalog {
         Ok(Issued { text, id, until })
     }
 
-    /// A token with a refresh token, which begins a family.
+    /// A token with a refresh token, which starts a family.
     async fn with_refresh(&self, asker: &Asker, grant: &Grant) -> Answer {
         let token = self.issue(grant).await?;
         if !asker.may_use("refresh_token") {
@@ -339,7 +339,7 @@ impl Catalog {
         ok(&reply(&token, grant, Some(&text)))
     }
 
-    /// The next token of a family. A refresh token that was used before ends the family.
+    /// The next token of a family. If a refresh token is used again, the family is revoked.
     async fn refresh(&self, asker: &Asker, text: &str, scope: &str) -> Answer {
         let wrong = || invalid_grant("The refresh token is not valid");
         let (id, secret) = text.split_once('.').ok_or_else(wrong)?;
@@ -359,7 +359,7 @@ impl Catalog {
             self.revoke_family(&family).await?;
             return Err(wrong());
         }
-        // A refresh gives no scope that the first token did not have.
+        // A refreshed token gets only scopes of the first token.
         let had: Vec<&str> = family.object.scope.split(' ').collect();
         let wanted: Vec<&str> = scope.split(' ').filter(|scope| had.contains(scope)).collect();
         let scope = if scope.is_empty() { family.object.scope.clone() } else { wanted.join(" ") };
@@ -405,7 +405,7 @@ impl Catalog {
         let form = form_once(asked)?;
         let field = |name: &str| value_of(&form, name);
         let asker = self.authenticated(asked, field).await?;
-        // Harmless: an empty token is none.
+        // Harmless: an empty token is not valid.
         let text = field("token").unwrap_or_default();
         if let Some(family) = text.split_once('.').and_then(|(id, _)| self.shelf.get::<Family>(id))
         {
@@ -414,7 +414,7 @@ impl Catalog {
             }
             return done();
         }
-        // RFC 7009, 2.2: a token that is invalid, or another client's, needs no revocation.
+        // RFC 7009, 2.2: an invalid token, or one of another client, needs no revocation.
         if let Some((id, until, client)) = self.read_token(text)
             && client == asker.client_id()
         {
@@ -423,7 +423,7 @@ impl Catalog {
         done()
     }
 
-    /// Ends a token now, on all gateways.
+    /// Revokes a token now, on all gateways.
     pub(crate) async fn revoke_token(&self, id: &str, until: u64) -> Result<(), Refusal> {
         let mut batch = Batch::default();
         self.add_revoked(&mut batch, id, until);
@@ -432,11 +432,11 @@ impl Catalog {
         Ok(())
     }
 
-    /// Id, end and client of a token of ours.
+    /// The id, end and client of a token that this gateway has issued.
     pub(crate) fn read_token(&self, text: &str) -> Option<(String, u64, String)> {
-        // Harmless: what is not a token of ours is none.
+        // Harmless: other tokens are ignored.
         let token = Token::parse(text.as_bytes()).ok()?;
-        // Harmless: without settings no token is ours.
+        // Harmless: without settings there are no issued tokens.
         let settings = self.settings().ok()?;
         if !settings.keys.is_ours(&token) {
             return None;
@@ -471,7 +471,7 @@ impl Catalog {
         let text = |key: &str| crate::objects::text(&wish, key).to_owned();
         let name = text("clientName");
         if name.is_empty() || name.chars().count() > 200 {
-            return Err(Refusal::bad("clientName has 1 to 200 characters"));
+            return Err(Refusal::bad("clientName must have 1 to 200 characters"));
         }
         let written = text("grantType");
         let grants = if written.is_empty() {
@@ -518,13 +518,13 @@ impl Catalog {
     }
 }
 
-/// True if a secret fits a hash of the configuration. Slow hashes are checked beside the runtime.
+/// True if a secret matches a configured hash. Slow hashes are checked on another thread.
 async fn is_of(hash: &HashedSecret, secret: &str) -> bool {
     if !hash.is_slow() {
         return hash.is_of(secret.as_bytes());
     }
     let (hash, secret) = (hash.clone(), secret.to_owned());
-    // Harmless: a check that did not end finds no right secret.
+    // Harmless: a failed check counts as a wrong secret.
     kit::task::beside(move || hash.is_of(secret.as_bytes())).await.unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! The objects of the catalog. Each is stored as a row of JSON.
+//! The objects of the catalog. Each is stored as a row in JSON.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,10 +10,10 @@ pub(crate) trait Object:
     /// The prefix of its row's key.
     const KIND: &'static str;
 
-    /// The identifier, unique among objects of the kind.
+    /// The identifier, which is unique among objects of the kind.
     fn id(&self) -> &str;
 
-    /// Names that no other object of its kind may have.
+    /// Names that must be unique among objects of the kind.
     fn names(&self) -> Vec<String> {
         Vec::new()
     }
@@ -25,12 +25,12 @@ pub(crate) struct Api {
     pub(crate) id: String,
     pub(crate) state: ApiState,
     pub(crate) owner: String,
-    /// The definition as the publisher wrote it: the reference's DTO.
+    /// The publisher's definition, in the format of the reference system.
     pub(crate) dto: Value,
-    /// The document that was imported: one of OpenAPI or AsyncAPI, or a WSDL with its files.
+    /// The imported document: OpenAPI, AsyncAPI, or a WSDL with its files.
     pub(crate) document: Option<Value>,
     pub(crate) revisions: Vec<Revision>,
-    /// The number of the newest revision, which may be removed since.
+    /// The number of the newest revision, which may have been removed.
     pub(crate) revision_last: u32,
     /// Milliseconds since the Unix epoch.
     pub(crate) created: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Revision {
     pub(crate) created: u64,
     pub(crate) dto: Value,
     pub(crate) document: Option<Value>,
-    /// The deployments as the request wrote them; empty if the revision is not deployed.
+    /// The deployments as in the request. Empty if the revision is not deployed.
     pub(crate) deployments: Vec<Value>,
     pub(crate) deployed: u64,
 }
@@ -73,7 +73,7 @@ pub(crate) struct Application {
     pub(crate) keys: Vec<ApplicationKey>,
     pub(crate) created: u64,
     pub(crate) updated: u64,
-    /// It was removed, and its subscriptions follow.
+    /// True if it was removed, but its subscriptions were not yet.
     #[serde(default)]
     pub(crate) removed: bool,
 }
@@ -87,9 +87,9 @@ pub(crate) struct ApplicationKey {
     pub(crate) secret_hash: String,
     pub(crate) grants: Vec<String>,
     pub(crate) callback: String,
-    /// Scopes that its tokens may ask for; empty: any of its APIs.
+    /// Scopes that its tokens may have. If empty, all scopes of its APIs.
     pub(crate) scopes: Vec<String>,
-    /// Seconds for which its tokens are valid; those of the catalog if absent.
+    /// The lifetime of its tokens in seconds. If absent, that of the catalog.
     pub(crate) lifetime: Option<u64>,
 }
 
@@ -125,7 +125,7 @@ pub(crate) struct Plan {
     pub(crate) id: String,
     pub(crate) level: PlanLevel,
     pub(crate) name: String,
-    /// The reference's DTO.
+    /// The definition in the format of the reference system.
     pub(crate) dto: Value,
 }
 
@@ -134,7 +134,7 @@ pub(crate) struct Plan {
 pub(crate) enum PlanLevel {
     Application,
     Subscription,
-    /// Of APIs and resources.
+    /// Plans of APIs and resources.
     Advanced,
 }
 
@@ -153,23 +153,23 @@ pub(crate) struct Client {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct SigningKey {
     pub(crate) id: String,
-    /// PKCS#8, as PEM.
+    /// The key as PKCS#8 in PEM.
     pub(crate) pem: String,
     /// Seconds since the Unix epoch.
     pub(crate) created: u64,
-    /// The end of the last token that lives longer than tokens usually do, such as an API key; seconds since the Unix epoch.
+    /// The end of the last token with an unusually long lifetime, such as an API key; in seconds since the Unix epoch.
     #[serde(default)]
     pub(crate) until: u64,
 }
 
-/// The refresh tokens that follow one another, with the access tokens that came with them.
+/// A sequence of refresh tokens, with the access tokens issued with them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Family {
     pub(crate) id: String,
     pub(crate) client: String,
     pub(crate) subject: String,
     pub(crate) scope: String,
-    /// The SHA-256 of the valid refresh token, in hex digits.
+    /// The SHA-256 of the valid refresh token, in hexadecimal digits.
     pub(crate) current: String,
     /// Seconds since the Unix epoch.
     pub(crate) until: u64,
@@ -220,7 +220,7 @@ objects! {
     ];
     Application = "application", |application| {
         let name = format!("{} {}", application.owner, application.name);
-        // The name is free again at once.
+        // The name can be used again at once.
         if application.removed { Vec::new() } else { vec![name] }
     };
     Subscription = "subscription", |subscription| vec![
@@ -247,7 +247,7 @@ impl Api {
         self.text("version")
     }
 
-    /// The path at which it answers, version included.
+    /// The path of the API, including the version.
     pub(crate) fn context(&self) -> String {
         context(&self.dto)
     }
@@ -259,7 +259,7 @@ impl Api {
         }
     }
 
-    /// The revision that is deployed.
+    /// The deployed revision.
     pub(crate) fn deployed(&self) -> Option<&Revision> {
         self.revisions.iter().rev().find(|revision| !revision.deployments.is_empty())
     }
@@ -270,7 +270,7 @@ impl Api {
     }
 }
 
-/// The path at which an API answers, version included.
+/// The path of an API, including the version.
 pub(crate) fn context(dto: &Value) -> String {
     let (context, version) = (text(dto, "context").trim_end_matches('/'), text(dto, "version"));
     let context = if context.starts_with('/') { context.to_owned() } else { format!("/{context}") };
@@ -286,20 +286,20 @@ pub(crate) fn config_name(dto: &Value) -> String {
     format!("{} {}", text(dto, "name"), text(dto, "version"))
 }
 
-/// The text of a member; empty where there is none.
+/// The text of a member. Empty if it is absent.
 pub(crate) fn text<'v>(object: &'v Value, key: &str) -> &'v str {
     // Harmless: callers that need a text refuse an empty one.
     object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The items of a list, or none if there is no list.
+/// The items of a list. Empty if there is no list.
 pub(crate) fn items(list: Option<&Value>) -> &[Value] {
     list.and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
 }
 
-/// A whole number, however it is written: JSON Schema takes `5.0` for an integer, too.
+/// A whole number in any notation: JSON Schema also accepts `5.0` as an integer.
 pub(crate) fn integer(value: &Value) -> Option<i64> {
-    // Up to here every whole number has a float of its own (RFC 8259, 6).
+    // Up to here every whole number is exact as a float (RFC 8259, 6).
     const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
     if let Some(number) = value.as_i64() {
         return Some(number);
@@ -307,7 +307,7 @@ pub(crate) fn integer(value: &Value) -> Option<i64> {
     let number = value.as_f64()?;
     let is_whole = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
     // Harmless: such a number is exact in both.
-    #[allow(clippy::cast_possible_truncation, reason = "the line above holds it to 53 bits")]
+    #[allow(clippy::cast_possible_truncation, reason = "the line above limits it to 53 bits")]
     is_whole.then_some(number as i64)
 }
 
@@ -346,7 +346,7 @@ impl ApiState {
         }
     }
 
-    /// The states after each action that is possible now.
+    /// The actions that are possible in this state, with the resulting states.
     pub(crate) fn actions(self) -> &'static [(&'static str, ApiState)] {
         match self {
             ApiState::Created => &[("Publish", ApiState::Published)],

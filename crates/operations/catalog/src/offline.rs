@@ -1,4 +1,4 @@
-//! An API of a project without a catalog: the configuration of a gateway that serves it.
+//! The configuration for an API of a project, for a gateway without a catalog.
 
 use import::apictl::ApiProject;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::objects::{ApiState, config_name, text};
 use crate::unsupported::{self, Unsupported};
 use crate::{bundle, imports};
 
-/// An API as a gateway serves it.
+/// The configuration of an API.
 #[derive(Debug)]
 pub struct OfflineApi {
     /// Its name and version.
@@ -17,13 +17,13 @@ pub struct OfflineApi {
     pub dto: Value,
     /// Routes, upstreams, APIs and hubs.
     pub configuration: Value,
-    /// Files that the configuration names.
+    /// Files that the configuration refers to.
     pub files: Vec<(String, Vec<u8>)>,
     pub unsupported: Vec<Unsupported>,
 }
 
-/// Makes the configuration of a project's API, whose tokens this issuer signs; or lists all mistakes. If a part that is not supported
-/// guards the API, it answers 503.
+/// Makes the configuration of a project's API with tokens of this issuer, or returns all mistakes. If an unsupported part protects
+/// the API, the API answers 503.
 pub fn of_project(project: &ApiProject, issuer: &str) -> Result<OfflineApi, Vec<String>> {
     let (site, mut dto) = (Site::offline(vec![issuer]), project.dto.clone());
     let mut wrong = imports::prepare(&mut dto, project.document.as_ref());
@@ -35,7 +35,7 @@ pub fn of_project(project: &ApiProject, issuer: &str) -> Result<OfflineApi, Vec<
     };
     let Some(state) = state.filter(|_| wrong.is_empty()) else {
         if state.is_none() {
-            wrong.push(format!("lifeCycleStatus {word:?} is not known here"));
+            wrong.push(format!("lifeCycleStatus {word:?} is not supported"));
         }
         return Err(wrong);
     };
@@ -44,7 +44,7 @@ pub fn of_project(project: &ApiProject, issuer: &str) -> Result<OfflineApi, Vec<
     if schemes.iter().any(|scheme| scheme == "api_key") {
         unsupported.push(Unsupported {
             at: vec!["securityScheme".to_owned()],
-            why: "API keys are made by a catalog, and this gateway has none",
+            why: "API keys need a catalog, and this gateway has none",
             guards: schemes.iter().all(|scheme| scheme != "oauth2"),
         });
     }
@@ -60,7 +60,7 @@ pub fn of_project(project: &ApiProject, issuer: &str) -> Result<OfflineApi, Vec<
     Ok(OfflineApi { name: config_name(&dto), dto, configuration, files, unsupported })
 }
 
-/// An API that answers nothing else.
+/// An API that always answers with this status.
 fn refused(dto: &Value, status: u16) -> Value {
     let route = json!({
         "match": { "path": format!("{}/**", crate::objects::context(dto)) },

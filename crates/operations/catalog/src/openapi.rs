@@ -1,4 +1,4 @@
-//! The catalog's interface as `interface.yaml` describes it: its OpenAPI document, and what requests of an operation have to be like.
+//! The catalog's interface, defined by `interface.yaml`: its OpenAPI document, and the validation of requests.
 
 use std::path::Path;
 
@@ -12,13 +12,14 @@ use crate::objects::{set, text, texts};
 
 const TEXT: &str = include_str!("interface.yaml");
 
-/// The address of the document, by which its schemas are found.
+/// The address of the document, to which its schemas refer.
 const ADDRESS: &str = "tidegate:catalog";
 
-/// Where the document that is checked against has the schemas of parameters. That of clients has them at each operation.
+/// The place of parameters' schemas in the document for validation. In the document for clients they are in each
+/// operation.
 const PARAMETERS: &str = "x-parameters";
 
-/// The members of an operation that have a body.
+/// The members of an operation that can have a body.
 const BODIES: [(&str, &str); 3] = [
     ("body", "application/json"),
     ("form", "application/x-www-form-urlencoded"),
@@ -50,11 +51,11 @@ struct Parameter {
     schema: Schema,
 }
 
-/// How the text of a parameter is read.
+/// The type of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ParameterKind {
     Text,
-    /// As JSON writes it: a number, or true or false.
+    /// A JSON value: a number, or true or false.
     Json,
 }
 
@@ -78,7 +79,7 @@ impl Interface {
         set(&mut checked, PARAMETERS, json!(parameters));
         let schemas = Schemas::new([(ADDRESS.to_owned(), checked)], false)?;
         let mut places = Vec::new();
-        // Harmless: a test sees that all of the interface is there.
+        // Harmless: a test checks that the interface is complete.
         for (path, operations) in paths.into_iter().flatten() {
             let mut made = Vec::new();
             // Harmless: the same.
@@ -105,12 +106,12 @@ impl Interface {
         &self.document
     }
 
-    /// What the JSON of a request has to be like.
+    /// The schema of a request's body.
     pub(crate) fn schema(&self, method: &Method, path: &str) -> Option<&Schema> {
         self.operation(method, path)?.body.as_ref()
     }
 
-    /// Refuses a query with a parameter that is not as the interface describes it, or is there twice. Others mean nothing here.
+    /// Refuses a query with an invalid or repeated parameter. Unknown parameters are ignored.
     pub(crate) fn check_query(&self, asked: &Asked) -> Result<(), Refusal> {
         let Some(operation) = self.operation(&asked.method, &asked.path) else { return Ok(()) };
         for parameter in &operation.query {
@@ -131,7 +132,7 @@ impl Interface {
         found.map(|(_, operation)| operation)
     }
 
-    /// The methods of a resource that is there but has not this one. None: the resource has it, or there is no such resource.
+    /// The allowed methods of a resource without this method. None if the resource has the method, or does not exist.
     pub(crate) fn others(&self, method: &Method, path: &str) -> Option<String> {
         let place = self.place(path)?;
         if place.operations.iter().any(|(known, _)| known == method) {
@@ -158,7 +159,7 @@ impl Parameter {
     ) -> Result<Parameter, String> {
         let name = written.trim_end_matches('!');
         let described = parameters.and_then(|parameters| parameters.get(name));
-        let described = described.ok_or_else(|| format!("the parameter {name} is not there"))?;
+        let described = described.ok_or_else(|| format!("the parameter {name} is missing"))?;
         let kind = match text(described, "type") {
             "integer" | "boolean" => ParameterKind::Json,
             _ => ParameterKind::Text,
@@ -186,7 +187,7 @@ impl Segment {
     fn fits(&self, part: &str) -> bool {
         match self {
             Segment::Word(word) => word == part,
-            // The reference has other resources beside the ids.
+            // The reference system has other resources beside the ids.
             Segment::Id => {
                 let is_digit = |c: char| c.is_ascii_hexdigit() || c == '-';
                 part.len() == 36 && part.chars().all(is_digit)
@@ -216,21 +217,21 @@ fn without_version_of(path: &str) -> Vec<&str> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     match parts.as_slice() {
         ["api", "am", portal, rest @ ..] => {
-            // The older name of the same interface.
+            // An older name of the same interface.
             let portal = if *portal == "store" { "devportal" } else { *portal };
             [&["api", "am", portal][..], without_version(rest)].concat()
         }
-        // The version of the registration may be any.
+        // The registration accepts any version.
         ["client-registration", _, rest @ ..] => [&["client-registration"][..], rest].concat(),
         _ => parts,
     }
 }
 
-/// The OpenAPI document of what is written.
+/// The OpenAPI document for the interface's definition.
 fn document(written: &Value) -> Value {
     let members = |name: &str| written.get(name).and_then(Value::as_object);
     let mut paths = Map::new();
-    // Harmless: a test sees that all of the interface is there.
+    // Harmless: a test checks that the interface is complete.
     for (path, operations) in members("paths").into_iter().flatten() {
         // Harmless: the same.
         let operations = operations.as_object().into_iter().flatten();

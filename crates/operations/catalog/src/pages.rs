@@ -1,7 +1,7 @@
 //! The catalog's pages: APIs with their plans and documents, applications with their keys, and requests to try.
 //!
-//! The operators' API serves them at `/catalog/`, beside the dashboard. Their scripts ask the catalog's REST interface below
-//! `/catalog/rest/`, as a user of the catalog. A client without a credential gets only these files.
+//! The operators' API serves them at `/catalog/`, beside the dashboard. Their scripts use the catalog's REST interface below
+//! `/catalog/rest/` as a user of the catalog. A client without a credential only gets these files.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const FILES: [(&str, &str, &str); 3] = [
     ("pages.css", "text/css; charset=utf-8", include_str!("pages/pages.css")),
 ];
 
-/// Nothing but the files above runs, and nothing is loaded from elsewhere.
+/// Only the files above may run, and nothing is loaded from other origins.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -54,7 +54,7 @@ fn file(name: &str) -> Answer {
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    // A newer program has newer files.
+    // A newer version of the program has other files.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     Ok(response)
 }
@@ -65,7 +65,7 @@ async fn rest(
     request: Request,
 ) -> Answer {
     let (asked, _place) = asked_of(&catalog, peer.address.ip(), request, "/catalog/rest").await?;
-    // What the catalog tells everybody it does not tell on the operators' socket.
+    // Public data of the catalog is not public on the operators' socket.
     if asked.header("authorization").is_none() {
         return Err(Refusal::unauthorized("Unauthenticated request"));
     }

@@ -1,4 +1,4 @@
-//! Forms of several parts, which carry documents and their properties.
+//! Multipart forms, which contain documents and their properties.
 
 use std::path::Path;
 
@@ -15,20 +15,20 @@ pub(crate) fn read(asked: &Asked) -> Result<Vec<(String, Vec<u8>)>, Refusal> {
     let form = Multipart::read(kind, &asked.body).map_err(wrong)?;
     let mut parts = Vec::new();
     for part in form.parts() {
-        // Harmless: a part without the line is refused.
+        // Harmless: a part without this header is refused.
         let line = part.line(&asked.body, "content-disposition").unwrap_or_default();
         let name =
             once(&line, "name").map_err(wrong)?.ok_or_else(|| wrong("a part has no name"))?;
         let content = part.content(&asked.body).map_err(wrong)?;
-        // Harmless: a name that is not text is not looked for.
+        // Harmless: a name that is not text is never looked up.
         parts.push((String::from_utf8_lossy(&name).into_owned(), content.into_owned()));
     }
     Ok(parts)
 }
 
-/// A document of YAML or JSON. Large ones take a while, so it is read beside the runtime.
+/// Parses a document in YAML or JSON. Large ones take a while, so it is parsed on another thread.
 pub(crate) async fn document(text: String) -> Result<Value, Refusal> {
     let read = kit::task::beside(move || config::document(&text, Path::new("document")));
-    let read = read.await.ok_or_else(|| Refusal::internal("reading a document ended half-way"))?;
+    let read = read.await.ok_or_else(|| Refusal::internal("reading a document has failed"))?;
     read.map_err(|why| Refusal::bad(format!("The document cannot be read: {why}")))
 }

@@ -1,4 +1,4 @@
-//! Plans: the predefined ones, and those that an administrator makes, as the reference writes them.
+//! Plans: the predefined ones, and those of administrators in the format of the reference system.
 
 use axum::http::Method;
 use config::LimitPlan;
@@ -76,7 +76,7 @@ fn names(catalog: &Catalog, level: PlanLevel) -> Vec<String> {
 
 fn shown(catalog: &Catalog, name: &str, word: &str) -> Value {
     let settings = catalog.settings();
-    // Harmless: a catalog that goes has no limits to show.
+    // Harmless: a catalog that is being removed has no limits to show.
     let limits = settings.ok().and_then(|settings| {
         let plan = settings.plans.get(name)?;
         plan.limits().requests.first().copied()
@@ -106,7 +106,7 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> A
             word @ ("application" | "subscription" | "advanced"),
             rest @ ..,
         ] => (*word, rest),
-        // The reference has policies of other levels, too.
+        // The reference system also has policies of other levels.
         ["throttling", "policies", word, ..] if *word != "custom" => {
             return Err(Refusal::missing("level of policies"));
         }
@@ -160,7 +160,7 @@ async fn one(
         Method::PUT => {
             let dto = asked.json()?;
             if checked(&dto)? != read.object.name {
-                return Err(Refusal::bad("policyName stays as it is"));
+                return Err(Refusal::bad("policyName cannot be changed"));
             }
             let changed = Plan { dto, ..Plan::clone(&read.object) };
             let body = whole(&changed);
@@ -206,22 +206,22 @@ fn whole(plan: &Plan) -> Value {
     dto
 }
 
-/// The name of a plan, if name and limits can be used.
+/// The name of a plan, if the name and the limits are valid.
 fn checked(dto: &Value) -> Result<String, Refusal> {
     let name = crate::objects::text(dto, "policyName");
     let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.len() > 60 || !name.chars().all(good) {
         return Err(Refusal::bad(
-            "policyName has 1 to 60 letters, digits, dashes, dots and underscores",
+            "policyName must have 1 to 60 letters, digits, dashes, dots and underscores",
         ));
     }
     if READY.iter().any(|(_, names)| names.contains(&name)) || STREAMING.contains(&name) {
-        return Err(Refusal::conflict("A policy of this name is there already"));
+        return Err(Refusal::conflict("A policy with this name exists already"));
     }
     if !crate::objects::items(dto.get("conditionalGroups")).is_empty() {
         return Err(Refusal::new(
             axum::http::StatusCode::NOT_IMPLEMENTED,
-            "conditionalGroups are not implemented here",
+            "conditionalGroups are not supported",
         ));
     }
     let plan = limits(dto).map_err(Refusal::bad)?;
@@ -234,7 +234,7 @@ fn checked(dto: &Value) -> Result<String, Refusal> {
     Ok(name.to_owned())
 }
 
-/// Limits of the reference as a plan of the configuration.
+/// Converts limits of the reference system to a plan of the configuration.
 pub(crate) fn limits(dto: &Value) -> Result<Value, String> {
     let default = dto.get("defaultLimit").ok_or("defaultLimit is missing")?;
     let kind = crate::objects::text(default, "type");
@@ -244,7 +244,7 @@ pub(crate) fn limits(dto: &Value) -> Result<Value, String> {
         "EVENTCOUNTLIMIT" => ("eventCount", "eventCount"),
         _ => {
             return Err(
-                "defaultLimit.type is REQUESTCOUNTLIMIT, BANDWIDTHLIMIT or EVENTCOUNTLIMIT"
+                "defaultLimit.type must be REQUESTCOUNTLIMIT, BANDWIDTHLIMIT or EVENTCOUNTLIMIT"
                     .to_owned(),
             );
         }
@@ -252,11 +252,11 @@ pub(crate) fn limits(dto: &Value) -> Result<Value, String> {
     let limit = default.get(member).ok_or_else(|| format!("defaultLimit.{member} is missing"))?;
     let number = |value: Option<&Value>, what: &str| {
         let number = value.and_then(crate::objects::integer);
-        // Harmless: what is not above 0 is refused.
+        // Harmless: a number that is not positive is refused.
         let number = number.and_then(|number| u64::try_from(number).ok());
         number
             .filter(|number| *number > 0)
-            .ok_or_else(|| format!("{what} has to be a number above 0"))
+            .ok_or_else(|| format!("{what} must be a positive number"))
     };
     let amount = number(limit.get(count), count)?;
     let unit_time = number(limit.get("unitTime"), "unitTime")?;
@@ -273,9 +273,9 @@ pub(crate) fn limits(dto: &Value) -> Result<Value, String> {
                 "KB" => 1 << 10,
                 "MB" => 1 << 20,
                 "GB" => 1 << 30,
-                _ => return Err("dataUnit is KB, MB or GB".to_owned()),
+                _ => return Err("dataUnit must be KB, MB or GB".to_owned()),
             };
-            let bytes: u64 = amount.checked_mul(bytes).ok_or("dataAmount is too much")?;
+            let bytes: u64 = amount.checked_mul(bytes).ok_or("dataAmount is too large")?;
             plan.insert("bytes".to_owned(), json!(format!("{bytes}B")));
         }
     }
@@ -293,7 +293,7 @@ pub(crate) fn limits(dto: &Value) -> Result<Value, String> {
     Ok(Value::Object(plan))
 }
 
-/// A number above 0; none where it is absent, 0 or -1, as the reference writes it.
+/// A positive number. None if it is absent, 0 or -1, as in the reference system.
 fn optional(dto: &Value, key: &str) -> Result<Option<u64>, String> {
     match dto.get(key) {
         None | Some(Value::Null) => Ok(None),
@@ -301,7 +301,7 @@ fn optional(dto: &Value, key: &str) -> Result<Option<u64>, String> {
             Some(-1 | 0) => Ok(None),
             // Harmless: the number is positive.
             Some(number) if number > 0 => Ok(u64::try_from(number).ok()),
-            Some(_) | None => Err(format!("{key} has to be a number above 0, or -1 for none")),
+            Some(_) | None => Err(format!("{key} must be a positive number, or -1 for none")),
         },
     }
 }
@@ -315,6 +315,6 @@ fn seconds_of(unit: &str) -> Result<u64, String> {
         "week" | "weeks" => Ok(7 * 86_400),
         "month" | "months" => Ok(30 * 86_400),
         "year" | "years" => Ok(365 * 86_400),
-        _ => Err("timeUnit is sec, min, hour, day, week, month or year".to_owned()),
+        _ => Err("timeUnit must be sec, min, hour, day, week, month or year".to_owned()),
     }
 }

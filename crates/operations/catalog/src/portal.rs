@@ -29,9 +29,7 @@ impl Catalog {
             let name = self.basic_user(asked).await?;
             let roles = settings.roles(&name);
             if !rights::grants(roles, scopes) {
-                return Err(Refusal::unauthorized(
-                    "The user does not have the role that is needed",
-                ));
+                return Err(Refusal::unauthorized("The user does not have the required role"));
             }
             return Ok(Visitor { is_admin: is_admin(roles), name });
         }
@@ -44,14 +42,14 @@ impl Catalog {
             return Err(refused());
         }
         let claims = token.claims().ok_or_else(refused)?;
-        // Harmless: an absent claim fits nothing.
+        // Harmless: an absent claim matches nothing.
         let claim = |name: &str| claims.get(name).and_then(Value::as_str).unwrap_or_default();
         let now = kit::clock::wall().as_secs();
-        // Harmless: a token without an end is over.
+        // Harmless: a token without an end counts as expired.
         let until = claims.get("exp").and_then(Value::as_u64).unwrap_or_default();
         let is_current = until > now && claim("iss") == settings.issuer;
         let is_revoked = self.shelf.get::<Revoked>(claim("jti")).is_some();
-        // Tokens of applications open nothing here.
+        // Tokens of applications are not accepted here.
         if !is_current || is_revoked || self.shelf.get::<Client>(claim("azp")).is_none() {
             return Err(refused());
         }

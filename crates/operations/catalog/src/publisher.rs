@@ -10,7 +10,7 @@ use crate::objects::{Api, ApiState, Application, Revision, Subscription, Subscri
 use crate::shelf::Read;
 use crate::{endpoints, imports, plans, secrets};
 
-/// The most revisions of one API, as in the reference.
+/// The limit of revisions of one API, as in the reference system.
 pub(crate) const REVISIONS_MAX: usize = 5;
 
 pub(crate) const VIEW: [&str; 5] =
@@ -29,7 +29,7 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> A
             list(asked, found(catalog, asked.parameter("query").unwrap_or_default()))
         }
         (&Method::POST, ["apis"]) => {
-            // A stranger's body is not read.
+            // The body is read only after authentication.
             catalog.visitor(asked, &CREATE).await?;
             create(catalog, asked, asked.json()?, None).await
         }
@@ -70,7 +70,7 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> A
             catalog.visitor(asked, &VIEW).await?;
             let read = api(catalog, id)?;
             let deployed = read.object.deployed().map(|one| one.deployments.clone());
-            // Harmless: what is not deployed has no deployments.
+            // Harmless: an API that is not deployed has no deployments.
             list(asked, deployed.unwrap_or_default())
         }
         (_, ["subscriptions", rest @ ..]) => subscriptions(catalog, asked, rest).await,
@@ -97,7 +97,7 @@ fn found(catalog: &Catalog, query: &str) -> Vec<Value> {
 pub(crate) fn matches(api: &Api, query: &str) -> bool {
     query.split_whitespace().all(|word| {
         let (key, wanted) = word.split_once(':').unwrap_or(("name", word));
-        // A `$` at the end asks for the whole.
+        // A `$` at the end asks for an exact match.
         let (wanted, whole) = match wanted.strip_suffix('$') {
             Some(wanted) => (wanted, true),
             None => (wanted, false),
@@ -199,7 +199,7 @@ async fn one(catalog: &Catalog, asked: &Asked, id: &str) -> Answer {
                 dto.get(key).is_none_or(|value| Some(value) == read.object.dto.get(key))
             };
             if !["name", "version", "context"].into_iter().all(stays) {
-                return Err(Refusal::bad("name, version and context of an API stay as they are"));
+                return Err(Refusal::bad("name, version and context of an API cannot be changed"));
             }
             let updated = Api { dto, updated: crate::now(), ..Api::clone(&read.object) };
             let body = whole(&updated);
@@ -284,7 +284,7 @@ async fn revisions(catalog: &Catalog, asked: &Asked, id: &str, rest: &[&str]) ->
             let known = read.object.revisions.iter().find(|known| known.id == *revision);
             let known = known.ok_or_else(|| Refusal::missing("revision"))?;
             if !known.deployments.is_empty() {
-                return Err(Refusal::bad("A revision that is deployed cannot be removed"));
+                return Err(Refusal::bad("A deployed revision cannot be removed"));
             }
             let mut changed = Api::clone(&read.object);
             changed.revisions.retain(|known| known.id != *revision);
@@ -319,7 +319,7 @@ async fn deploy(catalog: &Catalog, asked: &Asked, id: &str, on: bool) -> Answer 
                 given.into_iter().map(|one| deployment(one, wanted, now)).collect();
             revision.deployed = now;
         } else if is_it || on {
-            // One revision serves at a time.
+            // Only one revision is in service at a time.
             revision.deployments.clear();
         }
     }
@@ -349,7 +349,7 @@ fn lifecycle(api: &Api) -> Value {
     })
 }
 
-/// The word with its first letter as it is and all others in lower case.
+/// The word with its first letter unchanged and all others in lower case.
 fn capitalized(word: &str) -> String {
     let (first, rest) = word.split_at_checked(1).unwrap_or((word, ""));
     format!("{first}{}", rest.to_lowercase())
@@ -415,7 +415,7 @@ async fn subscriptions(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answe
                 ("unblock-subscription", _) => SubscriptionState::Unblocked,
                 (_, "BLOCKED") => SubscriptionState::Blocked,
                 (_, "PROD_ONLY_BLOCKED") => SubscriptionState::ProdOnlyBlocked,
-                _ => return Err(Refusal::bad("blockState is BLOCKED or PROD_ONLY_BLOCKED")),
+                _ => return Err(Refusal::bad("blockState must be BLOCKED or PROD_ONLY_BLOCKED")),
             };
             let read = catalog.shelf.get::<Subscription>(id);
             let read = read.ok_or_else(|| Refusal::missing("subscription"))?;

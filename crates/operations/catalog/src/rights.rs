@@ -1,8 +1,8 @@
-//! The scopes of the catalog's REST interface that each role may have.
+//! The scopes of the catalog's REST interface for each role.
 
 use plan::CatalogRole;
 
-/// What publishers may do.
+/// The scopes of publishers.
 const PUBLISHER: [&str; 7] = [
     "api_",
     "subscription_",
@@ -13,14 +13,14 @@ const PUBLISHER: [&str; 7] = [
     "common_operation_policy_",
 ];
 
-/// What developers may do.
+/// The scopes of developers.
 const DEVELOPER: [&str; 6] =
     ["subscribe", "app_manage", "sub_manage", "api_key", "app_import_export", "store_settings"];
 
 /// True if one of the roles has the scope.
 pub(crate) fn may_have(roles: &[CatalogRole], scope: &str) -> bool {
     let Some(name) = scope.strip_prefix("apim:") else {
-        // What OpenID Connect asks for says nothing about rights.
+        // Scopes of OpenID Connect do not grant rights.
         return scope == "openid";
     };
     roles.iter().any(|role| match role {

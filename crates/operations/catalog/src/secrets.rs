@@ -1,4 +1,4 @@
-//! Secrets of clients: made here, shown once, kept as Argon2 hashes, and checked off the runtime's thread.
+//! Secrets of clients: generated, shown once, stored as Argon2 hashes, and checked on other threads.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,21 +12,21 @@ use tokio::sync::Semaphore;
 
 use crate::http::Refusal;
 
-/// Checks at once: each takes 19 MiB and a core for some tens of milliseconds.
+/// The limit of concurrent checks. Each takes 19 MiB and a core for some tens of milliseconds.
 const CHECKS_MAX: usize = 2;
 
-/// Checks that wait. More are refused.
+/// The limit of waiting checks. Further ones are refused.
 const WAITING_MAX: usize = 64;
 
-/// The most right secrets that are remembered.
+/// The limit of correct secrets that are cached.
 const KNOWN_MAX: usize = 100_000;
 
 /// The checks of secrets.
 pub(crate) struct Secrets {
     places: Semaphore,
     waiting: Semaphore,
-    /// The right secrets, by the hashes that they fit: keyed digests of both. A changed secret has another hash, so that the one before
-    /// is not found from then on.
+    /// Cached correct secrets: keyed digests of the hash and of the secret. A changed secret has another hash, so its old entry
+    /// is never found.
     known: Mutex<HashMap<Mark, Mark>>,
     key: hmac::Key,
 }
@@ -56,12 +56,12 @@ pub(crate) fn secret() -> Result<String, Refusal> {
 
 fn random<const N: usize>() -> Option<[u8; N]> {
     let mut bytes = [0; N];
-    // Harmless: without random numbers the callers refuse.
+    // Harmless: without random numbers, the callers refuse.
     rand::fill(&mut bytes).ok()?;
     Some(bytes)
 }
 
-/// The SHA-256 of a text, in hex digits.
+/// The SHA-256 of a text, in hexadecimal digits.
 pub(crate) fn digest(text: &str) -> String {
     let digest = aws_digest::digest(&aws_digest::SHA256, text.as_bytes());
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
@@ -78,7 +78,7 @@ pub(crate) async fn hash(secret: &str) -> Result<String, Refusal> {
     let hashed = kit::task::beside(move || {
         let salt: [u8; 16] = random()?;
         let hashed = Argon2::default().hash_password_with_salt(secret.as_bytes(), &salt);
-        // Harmless: the caller says that nothing was made.
+        // Harmless: the caller reports the failure.
         hashed.map(|hash| hash.to_string()).ok()
     });
     // Harmless: a missing hash is reported.
@@ -86,7 +86,7 @@ pub(crate) async fn hash(secret: &str) -> Result<String, Refusal> {
 }
 
 impl Secrets {
-    /// None: the system has no random numbers.
+    /// None if the system has no random numbers.
     pub(crate) fn new() -> Option<Secrets> {
         let key = random::<32>()?;
         Some(Secrets {
@@ -97,11 +97,11 @@ impl Secrets {
         })
     }
 
-    /// True if a secret fits a hash.
+    /// True if a secret matches a hash.
     pub(crate) async fn is_right(&self, hash: &str, secret: &str) -> Result<bool, Busy> {
         let (of_hash, of_secret) = (self.mark(hash), self.mark(secret));
         if let Some(known) = self.lock().get(&of_hash) {
-            // No other secret that fits the same hash can be found.
+            // Nobody can find another secret with the same hash.
             return Ok(constant_time::verify_slices_are_equal(known, &of_secret).is_ok());
         }
         let _waiting = self.waiting.try_acquire().map_err(|_| Busy)?;
@@ -110,12 +110,12 @@ impl Secrets {
         let checked = kit::task::beside(move || {
             HashedSecret::read(&kept).is_ok_and(|kept| kept.is_of(tried.as_bytes()))
         });
-        // Harmless: a check that did not end finds no right secret.
+        // Harmless: a failed check counts as a wrong secret.
         let is_right = checked.await.unwrap_or_default();
         if is_right {
             let mut known = self.lock();
             if known.len() >= KNOWN_MAX {
-                // Any quarter: if all were forgotten at once, all would have to be checked at once.
+                // Any quarter. If all entries were removed, all secrets would have to be checked again at once.
                 let mut left = KNOWN_MAX / 4;
                 known.retain(|_, _| {
                     left = left.saturating_sub(1);
@@ -151,7 +151,7 @@ mod tests {
             assert!(!secrets.is_right(&old, "new").await.unwrap());
         }
         assert_eq!(secrets.lock().len(), 1);
-        // The secret was changed: its new hash knows nothing of the old one.
+        // The secret was changed: the old one does not match the new hash.
         assert!(!secrets.is_right(&new, "old").await.unwrap());
         assert!(secrets.is_right(&new, "new").await.unwrap());
         for number in 0..KNOWN_MAX {

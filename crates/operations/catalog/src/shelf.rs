@@ -1,7 +1,7 @@
-//! The objects of the catalog: in the store, and in memory as they were last read or written.
+//! The objects of the catalog: in the store, and in memory as last read or written.
 //!
-//! Owns the rows. An object is written only if nobody has changed it since its writer read it. A write is acknowledged once it is durable
-//! and in memory. Changes of other gateways are read row by row, by their [`crate::news`].
+//! Owns the rows. An object is written only if it was not changed since its writer read it. A write is acknowledged once it is durable
+//! and in memory. Changes of other gateways are read row by row, by means of [`crate::news`].
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
@@ -19,10 +19,11 @@ use crate::subscription_rows::SubscriptionRows;
 /// The table of all rows.
 const TABLE: &str = "catalog";
 
-/// Removed rows that are remembered. Of more, none is: only a read that began before a removal could bring its row back.
+/// The number of removed rows that are remembered. Above it none is: only a read that began before a removal could
+/// restore its row.
 const GONE_MAX: usize = 100_000;
 
-/// The most rows of one scan.
+/// The limit of rows in one scan.
 const ROWS: usize = 1000;
 
 /// All objects.
@@ -33,17 +34,17 @@ pub(crate) struct Shelf {
     memory: RwLock<Memory>,
     writer: Writer,
     reader: Mutex<Reader>,
-    /// Nobody knows whether a write of this gateway happened.
+    /// True if it is unknown whether a write of this gateway has happened.
     unsure: AtomicBool,
 }
 
-/// Changes of one call to the store, beside the entry of the news.
+/// The limit of changes in one call to the store, without the entry of the ring.
 pub(crate) const CHANGES_MAX: usize = store::limits::ITEMS_MAX - 1;
 
 #[derive(Default)]
 struct Memory {
     kinds: HashMap<&'static str, Rows>,
-    /// Rows that were removed here, with the versions of their removals.
+    /// Rows that were removed here, with the version of the removal.
     gone: HashMap<String, u64>,
 }
 
@@ -54,11 +55,11 @@ enum Rows {
     Subscriptions(SubscriptionRows),
 }
 
-/// The objects of a kind of which there are few.
+/// The objects of a kind with few objects.
 #[derive(Default)]
 struct Objects {
     rows: HashMap<String, Known>,
-    /// While all rows are read: those that were there before and were not read yet.
+    /// While all rows are being read: those that existed before and were not read yet.
     unread: HashSet<String>,
 }
 
@@ -76,10 +77,10 @@ pub(crate) struct Read<T> {
     pub(crate) version: u64,
 }
 
-/// Why something was not written.
+/// The reason why an object was not written.
 #[derive(Debug)]
 pub(crate) enum WriteError {
-    /// Somebody else has changed the object, or another object has the name.
+    /// The object was changed since it was read, or another object has the name.
     Conflict,
     /// The store cannot be reached.
     Away(String),
@@ -88,11 +89,11 @@ pub(crate) enum WriteError {
 /// An object of any kind.
 type AnyObject = Arc<dyn Any + Send + Sync>;
 
-/// Changes that are made all or none.
+/// Changes that are all made or none.
 #[derive(Default)]
 pub(crate) struct Batch {
     changes: Vec<Change>,
-    /// What each change does to memory once it is durable, by the place of the change.
+    /// The effect of each change on memory once it is durable, by the index of the change.
     effects: Vec<(usize, &'static str, String, Option<AnyObject>)>,
 }
 
@@ -105,7 +106,7 @@ impl Batch {
         self.put(object, Expect::Nothing);
     }
 
-    /// Writes an object that was read, changed.
+    /// Writes a changed object.
     pub(crate) fn change<T: Object>(&mut self, read: &Read<T>, object: T) {
         let (before, after) = (read.object.names(), object.names());
         for gone in before.iter().filter(|name| !after.contains(name)) {
@@ -128,7 +129,7 @@ impl Batch {
     }
 
     fn put<T: Object>(&mut self, object: T, expect: Expect) {
-        // Harmless: an object is data, which can always be written.
+        // Harmless: an object can always be serialised.
         let value = serde_json::to_vec(&object).unwrap_or_default();
         let id = object.id().to_owned();
         self.effects.push((self.changes.len(), T::KIND, id.clone(), Some(Arc::new(object))));
@@ -163,7 +164,7 @@ impl Shelf {
         }
     }
 
-    /// The rows that other gateways have changed since the last look.
+    /// The rows that other gateways have changed since the last check.
     pub(crate) async fn news(&self) -> Result<News, WriteError> {
         if self.unsure.swap(false, Ordering::AcqRel) {
             return Ok(News::Everything);
@@ -179,21 +180,21 @@ impl Shelf {
         Ok(reader.read(&others))
     }
 
-    /// True if memory may lack something that this gateway has written.
+    /// True if memory may lack a change of this gateway.
     pub(crate) fn is_unsure(&self) -> bool {
         self.unsure.load(Ordering::Acquire)
     }
 
-    /// Everything is to be read again.
+    /// Requests that all rows are read again.
     pub(crate) fn set_unsure(&self) {
         self.unsure.store(true, Ordering::Release);
     }
 
-    /// Removes entries of the news that nobody needs.
+    /// Removes ring entries that are no longer needed.
     pub(crate) async fn remove_old_news(&self, now: u64) -> Result<(), WriteError> {
         let mut changes = Vec::new();
         self.rows(news::PREFIX, |row| {
-            // The next turns remove the rest.
+            // Later turns remove the rest.
             if news::is_over(&row, now) && changes.len() < CHANGES_MAX {
                 changes.push(Change {
                     table: TABLE.into(),
@@ -210,11 +211,11 @@ impl Shelf {
         self.store.change(changes, None).await.map(drop).map_err(away)
     }
 
-    /// Reads all objects of a kind from the store. What was changed here meanwhile stays as it is.
+    /// Reads all objects of a kind from the store. Changes that this gateway makes meanwhile are kept.
     pub(crate) async fn load<T: Object>(&self) -> Result<(), WriteError> {
         self.write().of::<T>().begin_reading();
         self.rows(&format!("{}/", T::KIND), |row| {
-            // Harmless: a row that cannot be read is in the log.
+            // Harmless: an unreadable row is logged.
             if let Some((id, known)) = read::<T>(&row) {
                 self.write().take_over::<T>(id, known);
             }
@@ -224,7 +225,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// Reads one row again. Gives the object of before.
+    /// Reads one row again. Returns the previous object.
     pub(crate) async fn refresh<T: Object>(&self, id: &str) -> Result<Option<Read<T>>, WriteError> {
         let before = self.get::<T>(id);
         let row = self.store.get(TABLE, key::<T>(id).as_bytes()).await.map_err(away)?;
@@ -242,7 +243,7 @@ impl Shelf {
         Ok(before)
     }
 
-    /// Calls `each` with all rows whose keys begin so.
+    /// Calls `each` with all rows whose keys have a prefix.
     async fn rows(&self, prefix: &str, mut each: impl FnMut(Row)) -> Result<(), WriteError> {
         let mut after = None;
         loop {
@@ -262,8 +263,8 @@ impl Shelf {
         memory.kinds.get(T::KIND)?.get(id).as_ref().and_then(typed)
     }
 
-    /// All objects of a kind, in no order. Of applications and subscriptions there may be too many: [`Self::each`] looks at one at a
-    /// time.
+    /// All objects of a kind, in no particular order. There may be too many applications and subscriptions for this: [`Self::each`]
+    /// visits one at a time.
     pub(crate) fn all<T: Object>(&self) -> Vec<Read<T>> {
         let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
         let mut all = Vec::new();
@@ -274,7 +275,8 @@ impl Shelf {
         all
     }
 
-    /// Looks at each object of a kind, with its version. `look` must not ask for others: a writer may be waiting.
+    /// Visits each object of a kind with its version. `look` must not access other objects, since a writer may be
+    /// waiting for the lock.
     pub(crate) fn each<T: Object>(&self, mut look: impl FnMut(&T, u64)) {
         let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(rows) = memory.kinds.get(T::KIND) {
@@ -316,7 +318,7 @@ impl Shelf {
         self.commit(batch).await
     }
 
-    /// Writes one object that was read, changed.
+    /// Writes one changed object.
     pub(crate) async fn change<T: Object>(
         &self,
         read: &Read<T>,
@@ -379,7 +381,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// Wakes up when any gateway has changed something.
+    /// Wakes up when any gateway has changed a row.
     pub(crate) fn watch(&self) -> store::Watch {
         self.store.watch(TABLE)
     }
@@ -450,7 +452,7 @@ impl Rows {
         }
     }
 
-    /// All rows are about to be read.
+    /// Starts reading all rows.
     fn begin_reading(&mut self) {
         match self {
             Rows::Objects(objects) => objects.unread = objects.rows.keys().cloned().collect(),
@@ -459,7 +461,7 @@ impl Rows {
         }
     }
 
-    /// The store has this row.
+    /// Notes that the store has this row.
     fn note(&mut self, id: &str) {
         match self {
             Rows::Objects(objects) => drop(objects.unread.remove(id)),
@@ -468,7 +470,7 @@ impl Rows {
         }
     }
 
-    /// All rows were read: what was there before and is not in the store any more is gone.
+    /// Ends reading all rows. Earlier objects without a row are removed.
     fn end_reading(&mut self) {
         match self {
             Rows::Objects(Objects { rows, unread }) => {
@@ -497,7 +499,7 @@ impl Memory {
         self.kinds.entry(kind).or_insert_with(|| Rows::new(kind))
     }
 
-    /// Takes a row that was read, unless a later one is known.
+    /// Adopts a row that was read, unless a later version is known.
     fn take_over<T: Object>(&mut self, id: String, known: Known) {
         let removed = self.gone.get(&key::<T>(&id)).copied().unwrap_or(0);
         let rows = self.of::<T>();

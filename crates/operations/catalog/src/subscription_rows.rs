@@ -1,6 +1,7 @@
-//! Subscriptions in memory. There may be millions of them, so each takes some hundred bytes and not a kilobyte.
+//! Subscriptions in memory, in a compact form. There may be millions, so each takes some hundred bytes instead of a
+//! kilobyte.
 //!
-//! Owns their compact form, and the list of those that an application has.
+//! Owns the compact form, and the list of each application's subscriptions.
 
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -16,14 +17,14 @@ const NONE: u32 = u32::MAX;
 #[derive(Default)]
 pub(crate) struct SubscriptionRows {
     rows: Vec<CompactRow>,
-    /// Places of `rows` that are free.
+    /// Free places in `rows`.
     free: Vec<u32>,
-    /// Places by id, without the id, which the row has.
+    /// Places by id. The ids are in the rows.
     places: HashTable<u32>,
     /// The place of the newest subscription of each application.
     newest: HashTable<u32>,
     hash: RandomState,
-    /// While all rows are read: whether the row at each place was read or written since. Empty at other times.
+    /// While all rows are being read: whether the row at each place was read or written since. Empty at other times.
     is_read: Vec<bool>,
     /// APIs and plans.
     words: Words,
@@ -36,7 +37,7 @@ struct CompactRow {
     created: u64,
     api: u32,
     plan: u32,
-    /// The next older one of the same application.
+    /// The next older subscription of the same application.
     older: u32,
     state: SubscriptionState,
 }
@@ -50,7 +51,7 @@ impl SubscriptionRows {
         self.row(id).map(|row| row.version)
     }
 
-    /// False for one that cannot be kept: its ids are none of the catalog's.
+    /// False for a subscription with an invalid id, which cannot be stored.
     pub(crate) fn insert(&mut self, subscription: &Subscription, version: u64) -> bool {
         let Subscription { id, api, application, plan, state, created } = subscription;
         let (Some(number), Some(application)) = (number(id), number(application)) else {
@@ -60,7 +61,7 @@ impl SubscriptionRows {
         let (Some(api), Some(plan)) = (self.words.number(api), self.words.number(plan)) else {
             return false;
         };
-        // Harmless: the caller reports what cannot be kept.
+        // Harmless: the caller reports a subscription that cannot be stored.
         let Some(place) = self.free.pop().or_else(|| u32::try_from(self.rows.len()).ok()) else {
             return false;
         };
@@ -104,7 +105,7 @@ impl SubscriptionRows {
         self.free.push(place);
     }
 
-    /// Takes a place out of the list of its application.
+    /// Removes a place from the list of its application.
     fn unlink(&mut self, application: Id, place: u32, older: u32) {
         let Some(newest) = self.newest_of(application) else { return };
         if newest == place {
@@ -133,7 +134,7 @@ impl SubscriptionRows {
         self.newest.find(self.hash.hash_one(application), is_it).copied()
     }
 
-    /// Begins the list of an application at this place, or removes the list.
+    /// Sets the start of an application's list, or removes the list.
     fn set_newest(&mut self, application: Id, place: u32) {
         let SubscriptionRows { rows, newest, hash, .. } = self;
         let of = |place: &u32| rows.get(*place as usize).map(|row| row.application);
@@ -150,12 +151,12 @@ impl SubscriptionRows {
         }
     }
 
-    /// All rows are about to be read.
+    /// Starts reading all rows.
     pub(crate) fn begin_reading(&mut self) {
         self.is_read = vec![false; self.rows.len()];
     }
 
-    /// The store has this row.
+    /// Notes that the store has this row.
     pub(crate) fn note(&mut self, id: &str) {
         if let Some(place) = number(id).and_then(|id| self.place(id)) {
             self.note_place(place);
@@ -163,13 +164,13 @@ impl SubscriptionRows {
     }
 
     fn note_place(&mut self, place: u32) {
-        // Harmless: a place that was not there when the reading began is not looked at in its end.
+        // Harmless: a place added after the start of the reading is not checked at its end.
         if let Some(is_read) = self.is_read.get_mut(place as usize) {
             *is_read = true;
         }
     }
 
-    /// All rows were read: what is not among them is gone.
+    /// Ends reading all rows. Subscriptions without a row are removed.
     pub(crate) fn end_reading(&mut self) {
         for (place, is_read) in (0..).zip(std::mem::take(&mut self.is_read)) {
             if !is_read {
@@ -188,7 +189,7 @@ impl SubscriptionRows {
         self.rows_of(application).count()
     }
 
-    /// The applications that have subscribed to an API. Compares numbers, since all subscriptions are examined.
+    /// The applications that have subscribed to an API. Compares numbers, since it examines all subscriptions.
     pub(crate) fn subscribers_of(&self, api: &str) -> impl Iterator<Item = String> {
         let number = self.words.known(api);
         let rows = self.all().filter(move |row| Some(row.api) == number);
@@ -205,7 +206,7 @@ impl SubscriptionRows {
     }
 
     fn rows_of(&self, application: &str) -> impl Iterator<Item = &CompactRow> {
-        // Harmless: an application that is not there has none.
+        // Harmless: an unknown application has none.
         let newest = number(application).and_then(|id| self.newest_of(id));
         let first = newest.and_then(|place| self.rows.get(place as usize));
         std::iter::successors(first, |row| self.rows.get(row.older as usize))
@@ -259,7 +260,7 @@ mod tests {
         }
         assert_eq!(ids(&rows, 100), [8, 6, 4, 2].map(id));
         assert_eq!(rows.count_of(&id(101)), 5);
-        // The first, the last and one between leave the list.
+        // The first, the last and a middle one are removed from the list.
         for gone in [8, 4, 2] {
             rows.remove(&id(gone));
             rows.remove(&id(gone));
@@ -267,7 +268,7 @@ mod tests {
         assert_eq!(ids(&rows, 100), [id(6)]);
         rows.remove(&id(6));
         assert_eq!((ids(&rows, 100).len(), rows.newest.len()), (0, 1));
-        // A change keeps the place, and a free one is used again.
+        // A change keeps the place, and a free place is reused.
         let changed = Subscription { state: SubscriptionState::Blocked, ..subscription(3, 101) };
         assert!(rows.insert(&changed, 2) && rows.insert(&subscription(20, 102), 1));
         assert_eq!(rows.rows.len(), 9);
@@ -278,7 +279,7 @@ mod tests {
         );
         assert_eq!((rows.version(&id(20)), rows.version(&id(8))), (Some(1), None));
         assert_eq!(rows.iter().count(), 6);
-        // Removed rows keep their places until these are used again, and count for no API.
+        // Removed rows keep their places until these are reused, and are not counted.
         let mut subscribers: Vec<String> = rows.subscribers_of("api 0").collect();
         subscribers.sort();
         assert_eq!(subscribers, [101, 101].map(id));
@@ -295,13 +296,13 @@ mod tests {
         rows.note(&id(2));
         assert!(rows.insert(&subscription(3, 100), 2));
         rows.remove(&id(4));
-        // It takes the place of one that was there.
+        // It reuses the place of a removed one.
         assert!(rows.insert(&subscription(8, 100), 2) && rows.insert(&subscription(9, 101), 2));
         rows.end_reading();
         assert_eq!(ids(&rows, 100), [8, 3, 2].map(id));
         assert_eq!(ids(&rows, 101), [9].map(id));
         rows.end_reading();
-        assert_eq!(rows.iter().count(), 4, "nobody reads now");
+        assert_eq!(rows.iter().count(), 4, "no reading is in progress");
     }
 
     #[test]

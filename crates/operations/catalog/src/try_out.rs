@@ -1,5 +1,5 @@
-//! Requests of the pages to an API, sent to the gateway's own listener, so that a page of another origin can try APIs that allow no such
-//! pages.
+//! Requests from the pages to an API. They are sent to the gateway's own listener, so that the pages can try APIs that do not allow
+//! other origins.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -12,23 +12,23 @@ use crate::definition::METHODS;
 use crate::http::{Answer, Asked, Refusal, ok};
 use crate::objects::{Api, text};
 
-/// The longest wait for a piece of a reply. A stream is shown as far as it has come by then.
+/// The longest wait for a piece of a reply. For a stream, the data received so far is shown.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// The whole time, for replies that come bit by bit.
+/// The total time limit, for replies that arrive in many pieces.
 const TIME_MAX: Duration = Duration::from_secs(15);
 
-/// The most of a reply that is shown.
+/// The size of the part of a reply that is shown.
 const REPLY_BYTES_MAX: usize = 256 * 1024;
 
-/// Lines and bytes of a request's head.
+/// The limits of a request's head: the number of headers, and their bytes.
 const HEADERS_MAX: usize = 50;
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 
 const SCOPES: [&str; 5] =
     ["apim:subscribe", "apim:app_manage", "apim:api_view", "apim:api_create", "apim:admin"];
 
-/// Lines that the sender writes itself.
+/// Headers that this code sets itself.
 const OWN: [&str; 6] =
     ["host", "connection", "content-length", "transfer-encoding", "upgrade", "te"];
 
@@ -41,10 +41,10 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &Asked) -> Answer {
     let settings = catalog.settings()?;
     let (address, tls) = catalog.gateway_address(settings.gateway.as_deref())?;
     let request = written(&wish, &api.context(), address)?;
-    // Harmless: it is only shown, and was made of text.
+    // Harmless: it is only shown, and is text.
     let shown = String::from_utf8_lossy(&request).into_owned();
     let sent = kit::task::beside(move || send(address, tls, &request));
-    let reply = sent.await.ok_or_else(|| Refusal::internal("trying a request ended half-way"))?;
+    let reply = sent.await.ok_or_else(|| Refusal::internal("trying a request has failed"))?;
     let reply =
         reply.map_err(|why| Refusal::later(&format!("The gateway does not answer: {why}")))?;
     let mut told = parsed(&reply)?;
@@ -52,16 +52,16 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &Asked) -> Answer {
     ok(&told)
 }
 
-/// The request as it is sent. A reply to HTTP/1.0 ends with its connection.
+/// Encodes the request. A reply to HTTP/1.0 ends with its connection.
 fn written(wish: &Value, context: &str, address: SocketAddr) -> Result<Vec<u8>, Refusal> {
     let (method, path) = (text(wish, "method"), text(wish, "path"));
     if !METHODS.contains(&method) {
-        return Err(Refusal::bad(format!("the method {method:?} is not known")));
+        return Err(Refusal::bad(format!("the method {method:?} is unknown")));
     }
     let below = path.strip_prefix(context);
     let is_below = below.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
     if !is_below || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Refusal::bad(format!("the path has to begin with {context}, without spaces")));
+        return Err(Refusal::bad(format!("the path must begin with {context} and have no spaces")));
     }
     let mut head = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\n");
     let headers = crate::objects::items(wish.get("headers"));
@@ -79,7 +79,7 @@ fn written(wish: &Value, context: &str, address: SocketAddr) -> Result<Vec<u8>, 
             return Err(Refusal::bad(format!("the header {name:?} cannot be sent")));
         }
         if OWN.contains(&name.to_ascii_lowercase().as_str()) {
-            return Err(Refusal::bad(format!("the header {name} is not one to be set here")));
+            return Err(Refusal::bad(format!("the header {name} cannot be set here")));
         }
         head.push_str(&format!("{name}: {value}\r\n"));
     }
@@ -93,7 +93,7 @@ fn written(wish: &Value, context: &str, address: SocketAddr) -> Result<Vec<u8>, 
     Ok(format!("{head}\r\n{body}").into_bytes())
 }
 
-/// Sends a request, and reads its reply as far as it comes in time.
+/// Sends a request, and reads as much of the reply as arrives in time.
 fn send(address: SocketAddr, tls: Option<tls::Client>, request: &[u8]) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| error.to_string();
     let socket = TcpStream::connect_timeout(&address, WAIT_MAX).map_err(failed)?;
@@ -119,7 +119,7 @@ fn converse(mut stream: impl Read + Write, request: &[u8]) -> Result<Vec<u8>, St
         match stream.read(&mut piece) {
             Ok(0) => break,
             Ok(read) => reply.extend_from_slice(piece.get(..read).unwrap_or_default()),
-            // What came is shown.
+            // The data received so far is shown.
             Err(error) if reply.is_empty() => return Err(error.to_string()),
             Err(_) => break,
         }
@@ -151,7 +151,7 @@ fn parsed(reply: &[u8]) -> Result<Value, Refusal> {
 }
 
 impl Catalog {
-    /// The socket of the gateway on this machine, and how to speak there.
+    /// The address of the gateway on this machine, and the TLS settings for it.
     fn gateway_address(
         &self,
         listener: Option<&str>,
@@ -172,7 +172,7 @@ impl Catalog {
         if !has_tls {
             return Ok((address, None));
         }
-        // The gateway speaks to itself, by an address that its certificate does not name.
+        // The gateway connects to itself, with an address that is not in its certificate.
         let spec = tls::ClientSpec { ca: None, pair: None, verify: false, server_name: None };
         let client = tls::Client::new(&spec);
         let client = client.map_err(|error| Refusal::internal(&error.to_string()))?;

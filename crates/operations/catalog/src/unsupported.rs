@@ -1,4 +1,4 @@
-//! What a definition of the reference may say and this gateway does not do. It is refused, never left out silently.
+//! Parts of a definition that this gateway does not support. They are refused, never ignored.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub struct Unsupported {
     /// The keys that lead to it.
     pub at: Vec<String>,
     pub why: &'static str,
-    /// True if requests would pass without it that the reference refuses.
+    /// True if ignoring it would allow requests that the reference system refuses.
     pub guards: bool,
 }
 
@@ -25,15 +25,15 @@ impl fmt::Display for Unsupported {
     }
 }
 
-/// The schemes of `securityScheme` that are known here.
+/// The supported values of `securityScheme`.
 const SCHEMES: [&str; 3] = ["oauth2", "api_key", "oauth_basic_auth_api_key_mandatory"];
 
-/// The types of `endpointConfig` that are known here.
+/// The supported types of `endpointConfig`.
 const ENDPOINTS: [&str; 5] = ["", "http", "address", "load_balance", "failover"];
 
-const POLICIES: &str = "policies of the mediation are implemented for HTTP and SOAP alone";
+const POLICIES: &str = "mediation policies are only supported for HTTP and SOAP";
 
-/// All such parts.
+/// All unsupported parts.
 pub(crate) fn list(dto: &Value) -> Vec<Unsupported> {
     let mut all = Vec::new();
     let mut add = |at: &[&str], why: &'static str, guards: bool| {
@@ -41,39 +41,35 @@ pub(crate) fn list(dto: &Value) -> Vec<Unsupported> {
     };
     let schemes = texts(dto.get("securityScheme"));
     if schemes.iter().any(|scheme| !SCHEMES.contains(&scheme.as_str())) {
-        add(&["securityScheme"], "only oauth2 and api_key are implemented here", true);
+        add(&["securityScheme"], "only oauth2 and api_key are supported", true);
     }
     for (key, fine, why, guards) in [
-        ("visibility", "PUBLIC", "only APIs that everybody sees are implemented here", false),
+        ("visibility", "PUBLIC", "only APIs that are visible to everybody are supported", false),
         (
             "accessControl",
             "NONE",
-            "only APIs that every publisher sees are implemented here",
+            "only APIs that are visible to all publishers are supported",
             false,
         ),
-        ("gatewayVendor", "wso2", "gateways of other vendors are not implemented here", false),
+        ("gatewayVendor", "wso2", "gateways of other vendors are not supported", false),
     ] {
         if !["", fine].contains(&text(dto, key)) {
             add(&[key], why, guards);
         }
     }
     for (key, why) in [
-        ("isDefaultVersion", "an API answers with its version alone here"),
-        ("responseCachingEnabled", "the caching of replies is not implemented here"),
+        ("isDefaultVersion", "an API without its version in the path is not supported"),
+        ("responseCachingEnabled", "response caching is not supported"),
     ] {
         if dto.get(key).and_then(Value::as_bool) == Some(true) {
             add(&[key], why, false);
         }
     }
     if texts(dto.get("audiences")).iter().any(|audience| audience != "all") {
-        add(&["audiences"], "audiences are not implemented here", true);
+        add(&["audiences"], "audiences are not supported", true);
     }
     if dto.get("maxTps").is_some_and(says_something) {
-        add(
-            &["maxTps"],
-            "limits of the backend are not implemented here; `apiThrottlingPolicy` limits",
-            true,
-        );
+        add(&["maxTps"], "backend limits are not supported; use `apiThrottlingPolicy`", true);
     }
     if !items(dto.get("mediationPolicies")).is_empty() {
         add(&["mediationPolicies"], POLICIES, true);
@@ -95,12 +91,12 @@ fn of_endpoints(dto: &Value) -> Vec<Unsupported> {
         });
     };
     if !ENDPOINTS.contains(&text(config, "endpoint_type")) {
-        add("endpoint_type", "only http, address, load_balance and failover are implemented here");
+        add("endpoint_type", "only http, address, load_balance and failover are supported");
     }
     let is_failover = endpoints::is_failover(Some(config));
     for side in SIDES {
         if !is_failover && endpoints::has_others(Some(config), side) {
-            add(side.others, "endpoints take over only where endpoint_type is failover");
+            add(side.others, "failover endpoints need the endpoint_type failover");
         }
     }
     let refused = endpoints::refused(Some(config)).into_iter();
@@ -108,7 +104,7 @@ fn of_endpoints(dto: &Value) -> Vec<Unsupported> {
     all
 }
 
-/// Policies of the mediation that are not done here. Streams have none in the reference.
+/// Unsupported mediation policies. In the reference system, streams have none.
 fn of_policies(dto: &Value, written: Option<&Value>, at: &[&str]) -> Vec<Unsupported> {
     let place = |more: Vec<String>| at.iter().map(|key| (*key).to_owned()).chain(more).collect();
     if is_stream(kind(dto)) {
@@ -137,10 +133,13 @@ fn of_operations(dto: &Value) -> Vec<Unsupported> {
             all.push(Unsupported { at, why, guards: true });
         };
         if is_of_wsdl(kind) && policies != first {
-            add("operationPolicies", "the operations of a SOAP API all need the same policies");
+            add(
+                "operationPolicies",
+                "the operations of a SOAP API must all have the same policies",
+            );
         }
         if is_one_route && text(operation, "authType") == "None" {
-            add("authType", "operations of this type all need a credential here");
+            add("authType", "operations of this type must all require a credential");
         }
         let plan = text(operation, "throttlingPolicy");
         if is_one_route && kind != "SSE" && !["", "Unlimited", "AsyncUnlimited"].contains(&plan) {

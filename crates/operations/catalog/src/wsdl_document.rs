@@ -1,4 +1,4 @@
-//! The WSDL of a SOAP API, with the files that it names: `{root, files}`. Nothing is fetched.
+//! The WSDL of a SOAP API, with its imported files: `{root, files}`. No files are fetched.
 
 use ::wsdl::typed::{self, PortChoice};
 use ::wsdl::{Limits, RpcMessages};
@@ -7,7 +7,7 @@ use xsd::{ResolveError, Resolver};
 
 use crate::objects::text;
 
-/// The URL of the first port that has an address, or all complaints about the description.
+/// The URL of the first port with an address, or all complaints about the description.
 pub(crate) fn endpoint(document: &Value) -> Result<Option<String>, Vec<String>> {
     let (root, nothing) = (text(document, "root"), Map::new());
     let files = Files(document.get("files").and_then(Value::as_object).unwrap_or(&nothing));
@@ -18,7 +18,7 @@ pub(crate) fn endpoint(document: &Value) -> Result<Option<String>, Vec<String>> 
             let address = ports.find_map(|port| port.address.as_deref());
             Ok(address.map(str::to_owned))
         }
-        // Clients and the service may be content with a description that is not perfect.
+        // Clients and the service may work with an imperfect description.
         Err(_) => match ::wsdl::outline(root, &files, &limits, RpcMessages::Undeclared) {
             Ok(_) => Ok(None),
             Err(complaints) => Err(complaints.iter().map(ToString::to_string).collect()),
@@ -26,7 +26,7 @@ pub(crate) fn endpoint(document: &Value) -> Result<Option<String>, Vec<String>> 
     }
 }
 
-/// The names of the operations that a description offers as JSON.
+/// The names of the operations of a description as a JSON API.
 pub(crate) fn operations(document: &Value) -> Result<Vec<String>, Vec<String>> {
     let (root, nothing) = (text(document, "root"), Map::new());
     let files = Files(document.get("files").and_then(Value::as_object).unwrap_or(&nothing));
@@ -39,7 +39,7 @@ pub(crate) fn operations(document: &Value) -> Result<Vec<String>, Vec<String>> {
     Ok(api.operations().iter().map(|one| one.name().to_owned()).collect())
 }
 
-/// The files of a description for a folder, the description first. None: they are in several folders.
+/// The files of a description for one folder, the description first. None if they are in several folders.
 pub(crate) fn files(document: Option<&Value>) -> Option<Vec<(String, Vec<u8>)>> {
     let document = document?;
     let (folder, root) = split(text(document, "root"));
@@ -62,7 +62,7 @@ fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// A description that is one file.
+/// A description in one file.
 pub(crate) fn of_text(wsdl: &str) -> Value {
     json!({ "root": "service.wsdl", "files": { "service.wsdl": wsdl } })
 }

@@ -78,7 +78,7 @@ fn warn_of_circle(
     }
     if reached.contains(name.value.as_str()) {
         let what = format!("messages of the queue `{}` may be put into it again", name.value);
-        let fix = "see to it that a step ends this, or they go round for ever";
+        let fix = "make sure that a step ends this, or messages circulate without end";
         report.warn(queue.value.flow.at, what, fix);
     }
 }

@@ -448,7 +448,7 @@ impl Clients<'_> {
 fn warn_unverified(tls: &UpstreamTls, report: &mut Report) {
     if !tls.verify.value {
         let help = "name the service's authority in `ca` instead";
-        report.warn(tls.verify.at, "whoever answers is believed to be the service", help);
+        report.warn(tls.verify.at, "any server that answers is trusted as the service", help);
     }
 }
 

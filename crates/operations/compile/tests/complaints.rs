@@ -374,7 +374,7 @@ fn tls_files() {
           help: write targets as `https://HOST:PORT`, or remove `tls`
         gate.yaml:18:3: warning: nothing uses the upstream `any`
           help: remove it, or name it in a route's `upstream` or a flow's `call`
-        gate.yaml:18:49: warning: whoever answers is believed to be the service
+        gate.yaml:18:49: warning: any server that answers is trusted as the service
           help: name the service's authority in `ca` instead
     "#]].assert_eq(&said(
         r#"
@@ -648,11 +648,11 @@ queues:
 "#,
         expect![[r#"
             gate.yaml:12:16: warning: messages of the queue `own` may be put into it again
-              help: see to it that a step ends this, or they go round for ever
+              help: make sure that a step ends this, or messages circulate without end
             gate.yaml:13:18: warning: messages of the queue `there` may be put into it again
-              help: see to it that a step ends this, or they go round for ever
+              help: make sure that a step ends this, or messages circulate without end
             gate.yaml:14:17: warning: messages of the queue `back` may be put into it again
-              help: see to it that a step ends this, or they go round for ever
+              help: make sure that a step ends this, or messages circulate without end
         "#]],
     );
 }

@@ -1,7 +1,7 @@
-//! The files of a configuration as a ZIP archive, in both directions.
+//! The files of a configuration as a ZIP archive: packing and unpacking.
 //!
-//! An archive has the files of the configuration and the files of the folder that they name, but no file with secrets. Secrets in
-//! texts are masked. A file that is never put into an archive is not removed by an archive without it.
+//! An archive has the files of the configuration, and the files of the folder that they name, except files with secrets. Secrets
+//! in texts are masked. A file that is never packed is not removed by an archive without it.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Cursor, Write as _};
@@ -15,22 +15,23 @@ use zip::write::SimpleFileOptions;
 
 use crate::{Failure, place, unpack};
 
-/// Entries of the folder that a check of an archive links.
+/// The limit of folder entries that are linked to check an archive.
 const ENTRIES_MAX: usize = 10_000;
 
-/// The depth of folders to which it links them one by one.
+/// The depth down to which entries are linked one by one.
 const DEPTH_MAX: usize = 16;
 
-/// The largest file that is put into an archive.
+/// The largest packed file.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// The bytes of all of them.
+/// The total size of packed files.
 const ALL_BYTES_MAX: u64 = 128 << 20;
 
 /// A file by its name in the folder.
 pub(crate) type NamedFile = (String, Vec<u8>);
 
-/// The own files of a configuration, without those of bundles: their names in the folder, or the name of the one file.
+/// The files of a configuration itself, without those of bundles: their names in the folder, or the name of the single
+/// file.
 pub(crate) fn own_files(path: &Path, sources: &Sources) -> Vec<(String, String)> {
     if path.is_dir() {
         let is_own = |name: &str| Path::new(name).parent() == Some(path);
@@ -47,12 +48,12 @@ pub(crate) fn base_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The files of the folder that the configuration names and that hold no secret.
+/// The files of the folder that the configuration names and that have no secrets.
 pub(crate) fn named_files(folder: &Path, loaded: &LoadedConfig) -> Vec<NamedFile> {
     kept_files(folder, loaded).0
 }
 
-/// The same, and the names of the others: those with secrets, and those that are too large.
+/// The same, with the names of the others: files with secrets, and files that are too large.
 pub(crate) fn kept_files(folder: &Path, loaded: &LoadedConfig) -> (Vec<NamedFile>, Vec<String>) {
     let is_source =
         |file: &Path| loaded.report.sources().iter().any(|of| Path::new(&of.name) == file);
@@ -62,7 +63,7 @@ pub(crate) fn kept_files(folder: &Path, loaded: &LoadedConfig) -> (Vec<NamedFile
         let is_plain = below.components().all(|part| {
             matches!(part, std::path::Component::Normal(name) if !name.to_string_lossy().starts_with('.'))
         });
-        // Harmless: a file that is gone cannot be kept.
+        // Harmless: a missing file cannot be packed.
         let metadata = fs::metadata(file).ok().filter(fs::Metadata::is_file);
         let Some(bytes) = metadata.map(|metadata| metadata.len()) else { continue };
         if is_source(file) {
@@ -71,7 +72,7 @@ pub(crate) fn kept_files(folder: &Path, loaded: &LoadedConfig) -> (Vec<NamedFile
         let name = below.to_string_lossy().into_owned();
         let is_small = bytes <= FILE_BYTES_MAX && bytes <= left;
         let is_open = is_plain && is_small && !loaded.secret_files.contains(file);
-        // Harmless: a file that cannot be read is one of the others, and stays where it is.
+        // Harmless: an unreadable file counts as one of the others, which are not changed.
         let read = if is_open { fs::read(file).ok() } else { None };
         match read.filter(|content| !holds_key(content)) {
             Some(content) => {
@@ -89,7 +90,7 @@ fn holds_key(bytes: &[u8]) -> bool {
     bytes.windows(11).any(|part| part == b"PRIVATE KEY")
 }
 
-/// An archive of files.
+/// Packs files into an archive.
 pub(crate) fn pack(files: &[NamedFile]) -> io::Result<Vec<u8>> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, bytes) in files {
@@ -99,7 +100,7 @@ pub(crate) fn pack(files: &[NamedFile]) -> io::Result<Vec<u8>> {
     zip.finish().map(Cursor::into_inner).map_err(io::Error::other)
 }
 
-/// The files of an archive, with the values in service where its texts have masks.
+/// The files of an archive. Masks in its texts are replaced with the values in service.
 pub(crate) fn unpacked(archive: &[u8], in_service: &Sources) -> Result<Vec<NamedFile>, Failure> {
     let staged = TemporaryFolder::new().map_err(crate::unwritable)?;
     unpack::unpack_plain(archive, &staged.0)?;
@@ -110,7 +111,7 @@ pub(crate) fn unpacked(archive: &[u8], in_service: &Sources) -> Result<Vec<Named
         if !path.extension().is_some_and(|end| end == "yaml" || end == "yml") {
             continue;
         }
-        // Harmless: what is not UTF-8 gets its complaint when it is read.
+        // Harmless: invalid UTF-8 causes a complaint when the file is read.
         let Ok(text) = std::str::from_utf8(bytes) else { continue };
         *bytes =
             config::unmasked(text, path, in_service).map_err(Failure::Complaints)?.into_bytes();
@@ -132,7 +133,7 @@ fn gather(folder: &Path, below: &str, files: &mut Vec<NamedFile>) -> io::Result<
     Ok(())
 }
 
-/// A folder that is removed with this value.
+/// A folder that is removed on drop.
 pub(crate) struct TemporaryFolder(pub(crate) PathBuf);
 
 impl TemporaryFolder {
@@ -146,7 +147,7 @@ impl TemporaryFolder {
         Ok(TemporaryFolder(folder))
     }
 
-    /// A copy of the folder as it would be with the new files and without the removed ones. All other files are links.
+    /// A copy of the folder with the new files and without the removed ones. All other files are links.
     pub(crate) fn shadow(
         folder: &Path,
         new: &[NamedFile],
@@ -165,12 +166,12 @@ impl TemporaryFolder {
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
-            tracing::warn!(%error, folder = %self.0.display(), "a temporary folder is left behind");
+            tracing::warn!(%error, folder = %self.0.display(), "a temporary folder could not be removed");
         }
     }
 }
 
-/// Links from a shadow to the files of its folder.
+/// Creates links from a shadow to the files of its folder.
 struct Links<'f> {
     to: &'f Path,
     removed: &'f [String],

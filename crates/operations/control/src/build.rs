@@ -1,5 +1,5 @@
-//! From files or a text to a plan that could serve, with its sources. It reads and compiles and changes nothing. All of it
-//! blocks, so it runs beside the runtime.
+//! Builds a plan with its sources from files or a text. It only reads and compiles. All of it blocks, so it runs on a
+//! separate thread.
 
 use crate::Report;
 use crate::file::Draft;
@@ -19,29 +19,29 @@ use telemetry::Telemetry;
 pub(crate) enum Input {
     /// A file or a folder.
     Path(PathBuf),
-    /// A text that will be written to that place.
+    /// A text that will be written to this path.
     Text(String, PathBuf),
-    /// A text that could not be written to its place.
+    /// A text that could not be written to its path.
     Unwritten(String, PathBuf),
 }
 
-/// A plan that could serve.
+/// A compiled plan that can go into service.
 pub(crate) struct Built {
     pub(crate) plan: Arc<Plan>,
     pub(crate) warnings: Report,
     pub(crate) sources: Sources,
     pub(crate) contents: Option<Contents>,
-    /// The folder of bundles, if there may be some.
+    /// The folder of bundles, if configured.
     pub(crate) bundles: Option<PathBuf>,
 }
 
-/// The outcome of a compilation, and the files it depends on in any case.
+/// The result of a compilation, with the files that it depends on in both cases.
 pub(crate) struct CompileAttempt {
     pub(crate) result: Result<Built, Report>,
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// The first plan, with the metrics for its number of workers.
+/// The first plan, with metrics for its number of workers.
 pub(crate) fn first(path: &Path) -> Result<(Built, Vec<PathBuf>, Arc<Telemetry>), Report> {
     let input = Input::Path(path.to_owned());
     let guess = Telemetry::new(thread::available_parallelism().map_or(1, NonZero::get));
@@ -56,7 +56,7 @@ pub(crate) fn first(path: &Path) -> Result<(Built, Vec<PathBuf>, Arc<Telemetry>)
     Ok((tried.result?, tried.files, telemetry))
 }
 
-/// The plan after `previous`, with the unchanged parts of that one.
+/// The plan after `previous`, reusing its unchanged parts.
 pub(crate) fn attempt(
     input: &Input,
     previous: Option<&Plan>,
@@ -94,7 +94,7 @@ pub(crate) fn attempt(
     CompileAttempt { result, files }
 }
 
-/// All complaints about a configuration. Its metrics are thrown away.
+/// All complaints about a configuration. Its metrics are discarded.
 pub(crate) fn check(input: &Input) -> Report {
     match compile::compile(&input.load(), None, &Telemetry::new(1)) {
         Ok(compiled) => compiled.warnings,
@@ -102,7 +102,7 @@ pub(crate) fn check(input: &Input) -> Report {
     }
 }
 
-/// The differences to a configuration that could serve. On failure, the complaints about that configuration.
+/// The differences to another configuration. If that one has errors, its complaints.
 pub(crate) fn differences(sources: &Sources, input: &Input) -> Result<Vec<Difference>, Report> {
     let new = input.load();
     compile::compile(&new, None, &Telemetry::new(1))?;
@@ -117,8 +117,8 @@ impl Input {
         }
     }
 
-    /// A draft of a text beside the file it will replace. Files are in place already, and a text that could not be written is
-    /// not tried again.
+    /// A draft of a text beside the file that it will replace. None for files, which are already in place, and for a text
+    /// that could not be written.
     pub(crate) fn draft(&self) -> io::Result<Option<Draft>> {
         match self {
             Input::Path(_) | Input::Unwritten(..) => Ok(None),
@@ -126,13 +126,13 @@ impl Input {
         }
     }
 
-    /// The file or folder of the configuration; a text may not be written to it yet.
+    /// The file or folder of the configuration. A text may not have been written to it yet.
     fn path(&self) -> &PathBuf {
         let (Input::Path(path) | Input::Text(_, path) | Input::Unwritten(_, path)) = self;
         path
     }
 
-    /// All files that the configuration depends on, its own included; `named` are files that those name.
+    /// All files that the configuration depends on, including its own. `named` are the files that it names.
     fn files(&self, loaded: &LoadedConfig, named: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
         let path = self.path();
         let own = loaded.files.iter().filter(|file| *file != path && !is_written(file, loaded));
@@ -141,8 +141,8 @@ impl Input {
     }
 }
 
-/// True if the gateway itself writes what its configuration names. Watching it would mean a reload for each line of the access log,
-/// and for each file in the folder of the store.
+/// True if the gateway itself writes a file named in the configuration. Watching it would cause a reload for each line of the
+/// access log, and for each file of the store.
 fn is_written(file: &Path, loaded: &LoadedConfig) -> bool {
     let Some(config) = &loaded.config else { return false };
     let store = config.store.as_ref().and_then(|store| store.value.path.as_ref());

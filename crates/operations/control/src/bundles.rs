@@ -1,7 +1,8 @@
-//! Bundles: folders of configuration and the files that it names, each put into service and taken out as a whole.
+//! Bundles: folders with configuration and the files that it names. Each is put into service or removed as a whole.
 //!
-//! A bundle is unpacked beside its place and then moved there, the one before it aside. If the configuration with it is refused or
-//! cannot be brought into service, everything is moved back. What a crash leaves in between is moved back at the next start.
+//! A bundle is unpacked in a temporary folder, and then moved to its place after the previous one was moved away. If the
+//! configuration with it is refused, or cannot be put into service, everything is moved back. After a crash, the next start moves
+//! everything back.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -13,13 +14,13 @@ use std::time::UNIX_EPOCH;
 use crate::unpack::{self, UnpackedBundle};
 use crate::{Control, Failure, Outcome, blocking, lock, to_the_end};
 
-/// A bundle in its folder.
+/// A bundle in the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
     pub name: String,
     /// Its files, by their paths inside it.
     pub files: Vec<String>,
-    /// The number of files and folders that are not listed: there are too many, or they are too deep.
+    /// The number of entries that are not listed, because there are too many or they are too deep.
     pub unlisted: usize,
     /// The size of all files but those in unlisted folders.
     pub bytes: u64,
@@ -30,26 +31,26 @@ pub struct Bundle {
 /// Files of a bundle, by their names in its folder.
 pub type BundleFiles = Vec<(String, Vec<u8>)>;
 
-/// Stands in the history for the catalog, which makes bundles itself.
+/// The author in the history for bundles that the catalog makes.
 const CATALOG: &str = "catalog";
 
-/// Letters of a name.
+/// The longest name.
 const NAME_CHARS_MAX: usize = 64;
 
-/// Folders inside folders that are listed. Deeper ones are counted.
+/// The depth of listed folders. Deeper ones are only counted.
 const DEPTH_MAX: usize = 32;
 
-/// Files of one bundle that are listed. Further ones are counted.
+/// The number of listed files of one bundle. Further ones are only counted.
 const LISTED_MAX: usize = 10_000;
 
 impl Control {
-    /// The bundles in their folder; none where no folder is named.
+    /// The bundles in the folder. None if no folder is configured.
     pub async fn bundles(&self) -> Result<Vec<Bundle>, Failure> {
         let Some(folder) = self.current().bundles.clone() else { return Ok(Vec::new()) };
         blocking(move || list(&folder)).await?.map_err(|error| unusable(&error))
     }
 
-    /// Puts a bundle into service, in place of the one of that name. All of it serves, or nothing of it.
+    /// Puts a bundle into service, replacing the one of the same name. It succeeds or fails as a whole.
     pub async fn deploy(
         self: &Arc<Self>,
         name: String,
@@ -74,7 +75,7 @@ impl Control {
         Ok((outcome, notes))
     }
 
-    /// The same for files that are made here, not sent. Nothing is done where they are in service already.
+    /// Puts generated files into service as a bundle. Does nothing if they are already in service.
     pub async fn place_bundle(
         self: &Arc<Self>,
         name: String,
@@ -94,7 +95,7 @@ impl Control {
         to_the_end(change).await
     }
 
-    /// Refuses files with which the configuration would not compile, and changes nothing.
+    /// Refuses files with which the configuration would not compile, without changing anything.
     pub async fn try_bundle(
         self: &Arc<Self>,
         name: String,
@@ -116,7 +117,7 @@ impl Control {
         to_the_end(attempt).await
     }
 
-    /// Writes files beside the place of their bundle; gives both.
+    /// Writes files to a temporary folder. Returns that folder and the place of the bundle.
     async fn stage_files(
         &self,
         name: &str,
@@ -130,7 +131,7 @@ impl Control {
         Ok((place, staged))
     }
 
-    /// Takes a bundle out of service. If the configuration is not complete without it, it stays.
+    /// Takes a bundle out of service. It stays if the configuration needs it.
     pub async fn take_out(self: &Arc<Self>, name: String, by: String) -> Result<Outcome, Failure> {
         let control = self.clone();
         let change = async move {
@@ -144,7 +145,7 @@ impl Control {
         to_the_end(change).await
     }
 
-    /// The folder of bundles, for a bundle that may have this name.
+    /// The folder of bundles, if the name is valid for a bundle.
     fn bundle_folder(&self, name: &str) -> Result<PathBuf, Failure> {
         let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -152,19 +153,20 @@ impl Control {
             && name.chars().all(good);
         if !is_name {
             let what = format!(
-                "a bundle's name has up to {NAME_CHARS_MAX} letters, digits, `-`, `_` and `.`, and begins with a letter or digit"
+                "a bundle's name must have up to {NAME_CHARS_MAX} letters, digits, `-`, `_` and `.`, and begin with a letter or digit"
             );
             return Err(Failure::Unfit(what));
         }
         let folder = self.current().bundles.clone();
         folder.ok_or_else(|| {
             Failure::Unwritable(
-                "there is no folder for bundles: write `bundles: { folder: bundles }`".to_owned(),
+                "no folder for bundles is configured: write `bundles: { folder: bundles }`"
+                    .to_owned(),
             )
         })
     }
 
-    /// Moves a bundle to its place, or away from it, and puts the configuration of then into service.
+    /// Moves a bundle to or from its place, and puts the resulting configuration into service.
     async fn swap(
         &self,
         place: PathBuf,
@@ -181,17 +183,17 @@ impl Control {
         if let Err(error) = ended {
             tracing::error!(%error, "a bundle could not be moved");
         }
-        // What was moved here is not a change of somebody else.
+        // The watch must not take this move for a change from outside.
         lock(&self.watched).renew(|file| file.starts_with(&folder));
         self.note(&result);
         result
     }
 }
 
-/// A bundle on its way.
+/// A replacement of a bundle in progress.
 struct Swap {
     place: PathBuf,
-    /// The bundle before; an empty folder if there was none.
+    /// The previous bundle, or an empty folder if there was none.
     before: PathBuf,
 }
 
@@ -216,7 +218,7 @@ impl Swap {
         Ok(swap)
     }
 
-    /// Forgets the bundle before.
+    /// Removes the previous bundle.
     fn keep(self) -> io::Result<()> {
         remove(&self.before)
     }
@@ -240,12 +242,12 @@ fn remove(folder: &Path) -> io::Result<()> {
 
 /// True if a folder has exactly these files.
 fn has_files(folder: &Path, files: &BundleFiles) -> bool {
-    // Harmless: a folder that cannot be read is written anew.
+    // Harmless: an unreadable folder is written again.
     let count = fs::read_dir(folder).map_or(0, Iterator::count);
     count == files.len() && has_all(folder, files)
 }
 
-/// True if a folder has these files, among others perhaps.
+/// True if a folder has these files, and possibly others.
 pub(crate) fn has_all(folder: &Path, files: &[(String, Vec<u8>)]) -> bool {
     let is_there = |(name, bytes): &(String, Vec<u8>)| {
         fs::read(folder.join(name)).is_ok_and(|known| known == *bytes)
@@ -257,7 +259,7 @@ fn write_files(staged: &Path, files: &BundleFiles) -> io::Result<()> {
     remove(staged)?;
     fs::create_dir_all(staged)?;
     for (name, bytes) in files {
-        // They may hold credentials of upstreams.
+        // They may have credentials of upstreams.
         let mut options = fs::OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
         let mut file = options.open(staged.join(name))?;
@@ -266,7 +268,7 @@ fn write_files(staged: &Path, files: &BundleFiles) -> io::Result<()> {
     Ok(())
 }
 
-/// Unpacks an archive into a folder, which is not there afterwards if it is unfit.
+/// Unpacks an archive into a folder. If the archive is invalid, the folder is removed.
 fn stage(archive: &[u8], staged: &Path) -> Result<UnpackedBundle, String> {
     let failed = |error: io::Error| format!("{}: {error}", staged.display());
     remove(staged).map_err(failed)?;
@@ -278,7 +280,7 @@ fn stage(archive: &[u8], staged: &Path) -> Result<UnpackedBundle, String> {
     unpacked
 }
 
-/// Moves back what a crash has left between two bundles.
+/// Moves back the folders of a replacement that a crash has interrupted.
 pub(crate) fn recover(folder: &Path) {
     let entries = match fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
         Ok(entries) => entries,
@@ -286,7 +288,7 @@ pub(crate) fn recover(folder: &Path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return,
         Err(error) => {
             let folder = folder.display();
-            return tracing::error!(%error, %folder, "changes of bundles that were cut off cannot be looked for");
+            return tracing::error!(%error, %folder, "interrupted changes of bundles cannot be searched for");
         }
     };
     for entry in entries {
@@ -294,14 +296,17 @@ pub(crate) fn recover(folder: &Path) {
         let Some(name) = name.strip_prefix('.') else { continue };
         let done = match (name.strip_suffix(".before"), name.strip_suffix(".new")) {
             (Some(name), _) => {
-                tracing::warn!(bundle = name, "the change of a bundle was cut off, and is undone");
+                tracing::warn!(
+                    bundle = name,
+                    "the change of a bundle was interrupted and has been undone"
+                );
                 Swap { place: folder.join(name), before: entry.path() }.undo()
             }
             (None, Some(_)) => remove(&entry.path()),
             (None, None) => Ok(()),
         };
         if let Err(error) = done {
-            tracing::error!(%error, bundle = name, "the change of a bundle cannot be undone");
+            tracing::error!(%error, bundle = name, "the interrupted change of a bundle cannot be undone");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The operations of the admin API on the configuration: changes by text, by archive and by rollback, each on a condition; checks and
-//! comparisons; and the configuration as operators may see it.
+//! The admin API's operations on the configuration: conditional changes by text, by archive and by rollback; checks and comparisons;
+//! and the configuration as operators may see it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::history::{History, HistoryEntry, KeptContent, KeptFile, KeptFiles};
 use crate::place::{self, Replacement};
 use crate::{Control, Current, Failure, Outcome, blocking, lock, to_the_end, unwritable};
 
-/// Stands in the history for an operator without a name.
+/// The author in the history if an operator has no name.
 pub const NOBODY: &str = "admin";
 
 /// A configuration as an operator sends it.
 #[derive(Debug, Clone)]
 pub enum Sent {
     Text(String),
-    /// A ZIP archive of the files of a folder, or of the one file.
+    /// A ZIP archive of the files of a folder, or of the single file.
     Archive(Vec<u8>),
 }
 
@@ -32,16 +32,16 @@ pub struct Demand {
     pub condition: Option<Condition>,
 }
 
-/// The configurations in service that a change may follow.
+/// The configurations in service for which a change is allowed.
 #[derive(Debug, Clone)]
 pub enum Condition {
     Any,
-    /// By their hashes.
+    /// The hashes of the allowed ones.
     OneOf(Vec<String>),
 }
 
 impl Control {
-    /// Puts a configuration into service and writes it to its place. Returns the number of its differences too.
+    /// Puts a configuration into service and writes it to its file. Also returns the number of differences.
     pub async fn put(
         self: &Arc<Self>,
         sent: Sent,
@@ -51,7 +51,7 @@ impl Control {
         self.in_turn(demand, move |by: String| async move { control.place(sent, &by).await }).await
     }
 
-    /// Puts a configuration of the history into service again, as a new generation.
+    /// Puts an earlier configuration into service again, as a new generation.
     pub async fn roll_back(
         self: &Arc<Self>,
         generation: u64,
@@ -125,8 +125,8 @@ impl Control {
         }
     }
 
-    /// Writes the files of a folder, and removes the files of `known` that `new` lacks; if the configuration is refused, all stays as it
-    /// was.
+    /// Writes the files of a folder, and removes the files of `known` that `new` lacks. If the configuration is refused, nothing is
+    /// changed.
     async fn replace(
         &self,
         new: Vec<NamedFile>,
@@ -165,7 +165,7 @@ impl Control {
         Ok(renamed(report, &path))
     }
 
-    /// The differences from the configuration in service to another one, which is not put into service, and the hash of the former.
+    /// The differences from the configuration in service to another one, and the hash of the former. Nothing is changed.
     pub async fn compare(&self, sent: Sent) -> Result<(Vec<Difference>, String), Failure> {
         let current = self.current();
         let (input, _shadow, path) = self.input(sent).await?;
@@ -175,7 +175,7 @@ impl Control {
         Ok((found, hash))
     }
 
-    /// The input of a compilation, and the folder to leave out of names in complaints. The temporary folder has to outlive both.
+    /// The input of a compilation, and the folder prefix to remove in complaints. The temporary folder has to outlive both.
     async fn input(
         &self,
         sent: Sent,
@@ -204,14 +204,14 @@ impl Control {
         }
     }
 
-    /// The configuration in service as it was written, with its secrets or with masks for them.
+    /// The configuration in service as written, with its secrets or with masks.
     pub async fn shown_text(&self, with_secrets: bool) -> Result<String, Failure> {
         let sources = self.current().sources.clone();
         let is_folder = self.path.is_dir();
         blocking(move || whole_text(&sources, is_folder, with_secrets)).await
     }
 
-    /// The same as a ZIP archive of its files.
+    /// The configuration in service as a ZIP archive of its files.
     pub async fn shown_archive(&self, with_secrets: bool) -> Result<Vec<u8>, Failure> {
         let (sources, path) = (self.current().sources.clone(), self.path.clone());
         let packed = blocking(move || {
@@ -239,12 +239,12 @@ impl Control {
         self.path.is_dir()
     }
 
-    /// The configurations that served, newest first.
+    /// The configurations that were in service, newest first.
     pub fn history(&self) -> Vec<HistoryEntry> {
         self.history.entries()
     }
 
-    /// A configuration of the history as it was written.
+    /// An earlier configuration as written.
     pub async fn history_text(
         &self,
         generation: u64,
@@ -280,7 +280,7 @@ impl Control {
         found.ok_or(Failure::NoGeneration(generation))
     }
 
-    /// Files of the history as sources at their places in the folder.
+    /// Files of the history as sources with their paths in the folder.
     fn sources_of(&self, files: &[KeptFile]) -> Sources {
         let folder = if self.path.is_dir() {
             self.path.clone()
@@ -295,19 +295,19 @@ impl Control {
         Sources::new(files.iter().map(source).collect())
     }
 
-    /// Keeps the first configuration in the history.
+    /// Records the first configuration in the history.
     pub(crate) fn keep_first(&self) {
         let Some(max) = self.history_max() else { return };
         let current = self.current();
         let before = self.history.last().filter(|last| last.hash != current.hash);
-        // Harmless: without the files of the last one the number of changes is not known.
+        // Harmless: without the previous files the number of changes is unknown.
         let before = before.and_then(|last| self.history.files(last.generation).ok().flatten());
         let changes =
             before.map_or(0, |files| count(&self.sources_of(&files.texts), &current.sources));
         add((&self.history, &self.path), &current, ("start", changes), max);
     }
 
-    /// Keeps the configuration that serves now, and notes how much it differs from the one before.
+    /// Records the configuration in service in the history, with the number of differences to the previous one.
     pub(crate) async fn keep(&self, before: Sources, by: &str) {
         let Some(max) = self.history_max() else { return };
         let (current, history) = (self.current(), self.history.clone());
@@ -317,17 +317,17 @@ impl Control {
             add((&history, &path), &current, (&by, changes), max);
             changes
         };
-        // Harmless: a comparison that panicked has no number, and the change is in the log.
+        // Harmless: after a panic there is no number, but the change is in the log.
         self.changes.store(self.compiler.run(work).await.unwrap_or_default(), Relaxed);
     }
 
-    /// None without an admin API, since nothing else shows the history.
+    /// None without an admin API, which is the only way to see the history.
     fn history_max(&self) -> Option<usize> {
         self.plan().admin.as_ref().map(|admin| admin.history_max)
     }
 }
 
-/// Adds the configuration in service to a history, with its sender and the number of its differences.
+/// Adds the configuration in service to a history, with its author and the number of its differences.
 fn add(
     (history, path): (&History, &Path),
     current: &Current,
@@ -350,7 +350,7 @@ fn add(
     history.add(entry, KeptContent { texts, named, others }, max);
 }
 
-/// Of these names those that no file of the folder has.
+/// The names that no file of the folder has.
 fn missing(folder: &Path, names: &[String]) -> Vec<String> {
     names.iter().filter(|name| !folder.join(name).is_file()).cloned().collect()
 }
@@ -364,14 +364,14 @@ impl Condition {
     }
 }
 
-/// Puts back the files of a change that a crash has cut off.
+/// Restores the files of a change that a crash has interrupted.
 pub(crate) fn recover(folder: &Path) {
     if let Err(error) = place::recover(folder) {
-        tracing::error!(%error, "a change of the configuration that was cut off cannot be undone");
+        tracing::error!(%error, "an interrupted change of the configuration cannot be undone");
     }
 }
 
-/// A configuration as one text. The files of a folder follow one another, each below a comment with its name.
+/// A configuration as one text. The files of a folder are concatenated, each after a comment with its name.
 pub(crate) fn whole_text(sources: &Sources, is_folder: bool, with_secrets: bool) -> String {
     let texts = texts(sources, with_secrets);
     if is_folder {
@@ -384,7 +384,7 @@ pub(crate) fn whole_text(sources: &Sources, is_folder: bool, with_secrets: bool)
     }
 }
 
-/// The texts of the sources, with their secrets or with masks for them.
+/// The texts of the sources, with their secrets or with masks.
 fn texts(sources: &Sources, with_secrets: bool) -> Vec<String> {
     if with_secrets {
         sources.iter().map(|source| source.text.clone()).collect()
@@ -403,20 +403,20 @@ fn count(before: &Sources, now: &Sources) -> usize {
     config::differences(&before, &now, ShownValue::Api).len()
 }
 
-/// The one text of an archive.
+/// The text of an archive with one file.
 fn one_text(archive: &[u8], sources: &Sources) -> Result<String, Failure> {
     let files = archive::unpacked(archive, sources)?;
     match <[NamedFile; 1]>::try_from(files) {
         Ok([(_, bytes)]) => String::from_utf8(bytes)
             .map_err(|_| Failure::Unfit("the file of the archive is not UTF-8".to_owned())),
         Err(files) => Err(Failure::Unfit(format!(
-            "the configuration is one file, and the archive has {}",
+            "the configuration is one file, but the archive has {}",
             files.len()
         ))),
     }
 }
 
-/// The names of the files that `GET /config` puts into an archive of a folder.
+/// The names of the files in the archive that `GET /config` returns for a folder.
 fn shown_names(folder: &Path, sources: &Sources) -> Vec<String> {
     let loaded: LoadedConfig = config::read_again(sources);
     let own = archive::own_files(folder, sources).into_iter().map(|(name, _)| name);
@@ -427,7 +427,7 @@ fn lacking(new: &[NamedFile], known: Vec<String>) -> Vec<String> {
     known.into_iter().filter(|name| !new.iter().any(|(other, _)| other == name)).collect()
 }
 
-/// A report whose files are named as they are in the archive.
+/// A report with the names of files as in the archive.
 fn renamed(report: Report, folder: &Option<PathBuf>) -> Report {
     match folder {
         Some(folder) => report.relative_to(folder),

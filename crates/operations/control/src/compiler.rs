@@ -1,7 +1,7 @@
-//! The one thread that makes plans.
+//! The thread that compiles plans.
 //!
-//! Owns the thread. The allocator gives the memory of a thread's values to that thread again, whoever frees them. If any thread
-//! of a pool made plans, each of them would keep the memory of a plan that is gone.
+//! Owns the thread. The allocator returns memory to the thread that allocated it, whichever thread frees it. If several threads
+//! compiled plans, each of them would keep the memory of an old plan.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,15 +13,15 @@ use crate::Failure;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Work that waits: changes are handled one at a time.
+/// The number of waiting tasks. Changes are handled one at a time.
 const WAITING_MAX: usize = 1;
 
-/// Starts its thread when there is something to do, so that a program without a change has none.
+/// The thread is started by the first task, so a program without changes has none.
 #[derive(Default)]
 pub(crate) struct Compiler(Mutex<Option<SyncSender<Work>>>);
 
 impl Compiler {
-    /// Does work on the thread, which may block.
+    /// Runs work on the thread. The work may block.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -31,13 +31,13 @@ impl Compiler {
         let work: Work = Box::new(move || {
             // Harmless: the thread survives a panic, and the waiting task learns of it when the channel closes.
             if let Ok(made) = catch_unwind(AssertUnwindSafe(work)) {
-                // Harmless: nobody waits for it any more.
+                // Harmless: the receiver may be gone.
                 let _gone = done.send(made);
             }
         });
-        // The wait blocks, so that a paused clock stands still as for all that blocks.
+        // The wait blocks, so that a paused clock does not advance meanwhile.
         let waited = kit::task::beside(move || {
-            // Harmless: without an outcome the work is reported as panicked.
+            // Harmless: without a result, the work is reported as panicked.
             sender.send(work).ok()?;
             // Harmless: the same.
             outcome.recv().ok()

@@ -1,25 +1,25 @@
-//! Replaces the configuration file so that at every moment either the old or the new one exists, complete.
+//! Replaces the configuration file atomically.
 //!
-//! A file that is mounted by itself, as in containers, cannot be replaced, nor can one in a folder where we may not create
-//! files. It is overwritten in place, since otherwise a restart would lose the configuration.
+//! A file that is itself a mount point, as in containers, cannot be replaced, and neither can one in a folder without
+//! write permission. Such a file is overwritten in place, since otherwise a restart would lose the configuration.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
-/// A new content in a file beside the one it will replace. If it is dropped without [`Draft::replace`], nothing remains.
+/// New content in a file beside the one it will replace. If it is dropped without [`Draft::replace`], it is removed.
 #[derive(Debug)]
 pub(crate) struct Draft {
-    /// The file beside it; none if it cannot be created.
+    /// The new file. None if it cannot be created.
     draft: Option<PathBuf>,
     file: PathBuf,
     text: String,
 }
 
 impl Draft {
-    /// Writes the content beside the file, with the file's permissions and, if we may change it, its owner. A link is followed,
-    /// so that its target is replaced. A full disk is an error.
+    /// Writes the content to a new file with the permissions of the old one and, if allowed, its owner. Links are followed, so
+    /// that their target is replaced. A full disk is an error.
     pub(crate) fn write(file: &Path, text: &str) -> io::Result<Draft> {
         let file = fs::canonicalize(file)?;
         // Harmless: a file that can be written has a name.
@@ -27,7 +27,7 @@ impl Draft {
         // Hidden, so that it does not count in a folder of configuration files.
         let beside = file.with_file_name(format!(".{name}.{}.new", std::process::id()));
         let mut draft = Draft { draft: None, file, text: text.to_owned() };
-        // Harmless: what is left there is of a draft that was cut off.
+        // Harmless: an existing file is an interrupted draft.
         let created = OpenOptions::new().write(true).create(true).truncate(true).open(&beside);
         let mut new = match created {
             Ok(new) => new,
@@ -44,7 +44,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Replaces the file by the draft.
+    /// Replaces the file with the draft.
     pub(crate) fn replace(mut self) -> io::Result<()> {
         let Some(draft) = &self.draft else { return self.overwrite() };
         match fs::rename(draft, &self.file) {
@@ -52,7 +52,7 @@ impl Draft {
             renamed => renamed?,
         }
         self.draft = None;
-        // The rename survives a power cut only once the folder is on disk. It is in effect either way.
+        // The rename is durable only after the folder is synced, but it is in effect in both cases.
         match self.file.parent().map(File::open) {
             Some(Ok(folder)) => folder.sync_all(),
             Some(Err(_)) | None => Ok(()),
@@ -61,7 +61,7 @@ impl Draft {
 }
 
 impl Draft {
-    /// Writes the content into the file. It keeps its room meanwhile, so that the old content can be put back.
+    /// Writes the content into the file. Space for the old content stays reserved, so that it can be restored.
     fn overwrite(&self) -> io::Result<()> {
         let old = fs::read(&self.file)?;
         let file = OpenOptions::new().write(true).open(&self.file)?;
@@ -71,7 +71,7 @@ impl Draft {
             file.sync_all()
         };
         put(self.text.as_bytes()).inspect_err(|_| {
-            // Harmless: the caller gets the error that came first.
+            // Harmless: the caller gets the first error.
             let _restored = put(&old);
         })
     }
@@ -86,7 +86,7 @@ impl Drop for Draft {
         if let Some(draft) = &self.draft
             && let Err(error) = fs::remove_file(draft)
         {
-            tracing::warn!(%error, file = %draft.display(), "a draft of the configuration is left behind");
+            tracing::warn!(%error, file = %draft.display(), "a draft of the configuration could not be removed");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! `control: { follow: store }`: a change that one gateway makes goes to all that share its store, in stages.
+//! `control: { follow: store }`: a change on one gateway is applied to all gateways that share its store, in stages.
 //!
-//! Owns the state in the store (`plan::shared_configuration`): the number of the configuration that all serve, and of the one on trial,
-//! with the gateways that serve it meanwhile. A gateway looks every second. It offers a change of its own, takes what it has to serve,
-//! and on trial watches its errors: if they rise it ends the trial, and if they hold until the end the gateway that made the change
-//! gives it to all. There is no leader: the first gateway to write the state decides, and the others follow. A gateway whose store is away
-//! serves on.
+//! Owns the state in the store (`plan::shared_configuration`): the number of the configuration for all gateways, the number of the one on
+//! trial, and the gateways on trial. Each gateway checks it every second. It offers its own change, applies the configuration that it
+//! should serve, and watches its errors during a trial. If they rise, it ends the trial. If they do not, the gateway that made the change
+//! releases it to all at the end. There is no leader: the first gateway to write the state decides, and the others follow. If the store is
+//! unavailable, a gateway continues to serve.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,24 +16,24 @@ use serde_json::{Value, json};
 use crate::changes::{Demand, Sent};
 use crate::{Control, lock};
 
-/// The time between two looks at the store.
+/// The interval of checks of the store.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Requests before errors on trial say anything.
+/// The number of requests before errors on trial count.
 const REQUESTS_MIN: u64 = 20;
 
-/// The time after the end of a trial for which others wait for the gateway that began it.
+/// How long others wait after the end of a trial for the gateway that began it.
 const LATE_MAX: Duration = Duration::from_secs(60);
 
-/// What the gateways of a store share.
+/// The state that the gateways of a store share.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Shared {
-    /// The last number that was given.
+    /// The last number assigned.
     last: u64,
-    /// The configuration of all.
+    /// The configuration of all gateways.
     stable: u64,
     trial: Option<Trial>,
-    /// Why the last trial ended early, if it did.
+    /// The reason why the last trial ended early, if it did.
     withdrawn: Option<String>,
 }
 
@@ -42,21 +42,21 @@ struct Trial {
     number: u64,
     /// The gateways that serve it.
     canaries: Vec<String>,
-    /// The one that made the change, and its operator.
+    /// The gateway that made the change, and its operator.
     origin: String,
     by: String,
-    /// In milliseconds since the Unix epoch.
+    /// The end, in milliseconds since the Unix epoch.
     until: u64,
 }
 
-/// One gateway among them.
+/// The state of this gateway.
 #[derive(Default)]
 struct Follower {
-    /// The number of what it serves; none before the first look.
+    /// The number of the configuration that it serves. None before the first check.
     number: Option<u64>,
-    /// The hash of that in service here. Another one in service is a change that was made here.
+    /// The hash of that configuration. If another one is in service, it was changed here.
     hash: String,
-    /// Requests and server errors when a trial began, and their share before.
+    /// Requests and server errors at the start of a trial, and their share before.
     began: (u64, u64),
     share_before: f64,
 }
@@ -82,7 +82,7 @@ impl Control {
         }
     }
 
-    /// What the gateways of the store share, for operators.
+    /// The shared state, for operators.
     pub fn shared_view(&self) -> Value {
         lock(&self.shared).as_ref().map_or(Value::Null, Shared::to_json)
     }
@@ -94,7 +94,7 @@ impl Control {
         follower: &mut Follower,
     ) -> Result<(), String> {
         let seen = store.nodes().seen();
-        // Harmless: before it knows its own name the gateway has not joined, and looks again.
+        // Harmless: a gateway that is not listed has not joined yet, and checks again later.
         let Some(me) = seen.iter().find(|node| node.is_this).map(|node| node.name.clone()) else {
             return Ok(());
         };
@@ -120,7 +120,7 @@ impl Control {
         self.judge(&turn, state, follower).await
     }
 
-    /// Offers what serves here to all: on trial first, if there are others.
+    /// Offers the configuration of this gateway to all: on trial first, if there are others.
     async fn offer(
         self: &Arc<Self>,
         turn: &Turn<'_>,
@@ -154,13 +154,13 @@ impl Control {
             tracing::warn!(
                 "another gateway has changed the shared configuration first: the change made here is undone"
             );
-            // It takes what is shared with the next look.
+            // The next check applies the shared configuration.
             *follower = Follower { number: Some(0), hash, ..Follower::default() };
         }
         Ok(())
     }
 
-    /// Takes a configuration of the store into service.
+    /// Puts a configuration from the store into service.
     async fn take(
         self: &Arc<Self>,
         turn: &Turn<'_>,
@@ -169,7 +169,7 @@ impl Control {
         follower: &mut Follower,
     ) -> Result<(), String> {
         let files = shared::files(turn.store, number).await.map_err(|error| error.to_string())?;
-        // Harmless: it was replaced a moment ago, and the next look finds the one that replaced it.
+        // Harmless: it has just been replaced, and the next check finds the new one.
         let Some(files) = files else { return Ok(()) };
         let by = state.by(number).map_or("store".to_owned(), |by| format!("store: {by}"));
         let demand = Demand { by: Some(by), condition: None };
@@ -191,7 +191,7 @@ impl Control {
             Follower { number: Some(number), hash, began: (requests, errors), share_before };
     }
 
-    /// Ends a trial: well if it is over, and early if errors have risen here.
+    /// Ends a trial: successfully when it is over, or early if errors have risen here.
     async fn judge(
         &self,
         turn: &Turn<'_>,
@@ -224,7 +224,7 @@ impl Control {
             if turn.write(&next, None, gone).await? {
                 tracing::info!(
                     number = trial.number,
-                    "the trial went well: all gateways take the configuration"
+                    "the trial succeeded: all gateways apply the configuration"
                 );
             }
             return Ok(());
@@ -237,24 +237,24 @@ impl Control {
     }
 }
 
-/// One look at the store.
+/// One check of the store.
 struct Turn<'s> {
     me: String,
     others: Vec<String>,
     settings: Follow,
     store: &'s LazyStore,
-    /// Of the state that was read.
+    /// The version of the state that was read.
     version: Option<u64>,
 }
 
 impl Turn<'_> {
-    /// The gateways that try a change first, this one among them; none if all take it at once.
+    /// The gateways on trial, including this one. None if all apply the change at once.
     fn canaries(&self) -> Vec<String> {
         if self.others.is_empty() || self.settings.canary == 0 {
             return Vec::new();
         }
         let first = std::iter::once(&self.me).chain(&self.others);
-        // Harmless: the rest is for later.
+        // Harmless: the other gateways follow after the trial.
         first.take(self.settings.canary).cloned().collect()
     }
 
@@ -281,14 +281,14 @@ impl Turn<'_> {
 }
 
 impl Shared {
-    /// The number of what a gateway has to serve.
+    /// The number of the configuration that a gateway should serve.
     fn wanted(&self, me: &str) -> u64 {
         let trial = self.trial.as_ref();
         let trial = trial.filter(|trial| trial.canaries.iter().any(|canary| canary == me));
         trial.map_or(self.stable, |trial| trial.number)
     }
 
-    /// Who made a change, if it is on trial.
+    /// The author of a change that is on trial.
     fn by(&self, number: u64) -> Option<&str> {
         let trial = self.trial.as_ref().filter(|trial| trial.number == number)?;
         Some(&trial.by)
@@ -313,7 +313,7 @@ impl Shared {
     }
 
     fn read(bytes: &[u8]) -> Option<Shared> {
-        // Harmless: a state that cannot be read is told to the operator.
+        // Harmless: an unreadable state is reported to the operator.
         let told: Value = serde_json::from_slice(bytes).ok()?;
         let trial = told.get("trial")?;
         let trial = if trial.is_null() { None } else { Some(Trial::read(trial)?) };

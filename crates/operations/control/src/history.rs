@@ -1,7 +1,7 @@
-//! The configurations that served, newest first, kept as files beside the configuration.
+//! The configurations that were in service, newest first, stored as files beside the configuration.
 //!
-//! Owns the folder `history/`. Its files are for their owner alone, since texts may hold secrets. Where it cannot be written the
-//! history is kept in memory, and a warning says so once.
+//! Owns the folder `history/`. Its files are readable only by their owner, since texts may have secrets. If it cannot be
+//! written, the history is kept in memory, with one warning.
 
 use std::collections::VecDeque;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -18,17 +18,17 @@ use serde_json::{Value, json};
 use crate::archive::NamedFile;
 use crate::lock;
 
-/// One configuration that served.
+/// One configuration that was in service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryEntry {
     pub generation: u64,
-    /// When it went into service, as RFC 3339 writes it.
+    /// When it went into service, in the format of RFC 3339.
     pub time: String,
     /// The operator who sent it, or `file`, `signal`, `start`.
     pub by: String,
-    /// As in the state of the configuration.
+    /// The same as in the state of the configuration.
     pub hash: String,
-    /// The number of its differences to the one before.
+    /// The number of differences to the previous one.
     pub changes: usize,
 }
 
@@ -38,21 +38,21 @@ pub(crate) type KeptFile = (String, String);
 /// The files of one configuration.
 pub(crate) type KeptFiles = Arc<KeptContent>;
 
-/// What is kept of one configuration.
+/// The stored content of one configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct KeptContent {
     /// The texts of the configuration itself.
     pub(crate) texts: Vec<KeptFile>,
     /// Files of its folder that it names, such as stylesheets.
     pub(crate) named: Vec<NamedFile>,
-    /// The names of files of its folder that it names and that are not kept, since they hold secrets or are too large.
+    /// The names of files that it names but that are not stored, since they have secrets or are too large.
     pub(crate) others: Vec<String>,
 }
 
 /// The folder beside the configuration.
 const FOLDER: &str = "history";
 
-/// The longest first line of a file: an entry without its texts.
+/// The longest first line of a file, which is an entry without its texts.
 const ENTRY_BYTES_MAX: u64 = 64 << 10;
 
 /// The largest file: all texts of a folder, in JSON.
@@ -60,7 +60,7 @@ const FILE_BYTES_MAX: u64 = 512 << 20;
 
 pub(crate) struct History {
     folder: PathBuf,
-    /// The name of the configuration: other ones may have their history in the same folder.
+    /// The name of the configuration, since several may have their history in the same folder.
     name: String,
     kept: Mutex<VecDeque<KeptConfiguration>>,
     was_warned: AtomicBool,
@@ -69,12 +69,12 @@ pub(crate) struct History {
 #[derive(Clone)]
 struct KeptConfiguration {
     entry: HistoryEntry,
-    /// None where the files are on the disk.
+    /// None if the files are on disk.
     files: Option<KeptFiles>,
 }
 
 impl History {
-    /// The history of the configuration at this path, as far as it can be read.
+    /// The history of the configuration at this path, as far as it is readable.
     pub(crate) fn open(path: &Path) -> History {
         let (beside, name) = if path.is_dir() {
             (path, "configuration".into())
@@ -93,7 +93,7 @@ impl History {
         history
     }
 
-    /// The entries on the disk, newest first. Files that cannot be read are not ours.
+    /// The entries on disk, newest first. Unreadable files are ignored.
     fn found(&self) -> Vec<KeptConfiguration> {
         let Ok(listed) = fs::read_dir(&self.folder) else { return Vec::new() };
         let prefix = format!("{}-", self.name);
@@ -102,9 +102,9 @@ impl History {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             name.starts_with(&prefix) && name.ends_with(".json")
         };
-        // Harmless: an entry that cannot be read is not ours.
+        // Harmless: an unreadable entry is ignored.
         let paths = listed.filter_map(|entry| Some(entry.ok()?.path())).filter(is_ours);
-        // Harmless: a file without an entry is not ours.
+        // Harmless: a file without an entry is ignored.
         let mut found: Vec<KeptConfiguration> = paths
             .filter_map(|path| Some(KeptConfiguration { entry: first_line(&path)?, files: None }))
             .collect();
@@ -121,7 +121,7 @@ impl History {
         lock(&self.kept).front().map(|kept| kept.entry.clone())
     }
 
-    /// The generation of a configuration that begins to serve at a start.
+    /// The generation of the configuration that is in service after a start.
     pub(crate) fn first_generation(&self, hash: &str) -> u64 {
         match self.last() {
             Some(last) if last.hash == hash => last.generation,
@@ -130,7 +130,7 @@ impl History {
         }
     }
 
-    /// The files of a generation; none if it is not kept.
+    /// The files of a generation. None if they are not stored.
     pub(crate) fn files(&self, generation: u64) -> io::Result<Option<KeptFiles>> {
         let found =
             lock(&self.kept).iter().find(|kept| kept.entry.generation == generation).cloned();
@@ -141,7 +141,7 @@ impl History {
         }
     }
 
-    /// Adds the configuration that serves now, and removes all but the newest `max`.
+    /// Adds the configuration in service, and removes all but the newest `max`.
     pub(crate) fn add(&self, entry: HistoryEntry, files: KeptContent, max: usize) {
         let is_same = |last: HistoryEntry| last.hash == entry.hash && !entry.hash.is_empty();
         if max == 0 || self.last().is_some_and(is_same) {
@@ -153,7 +153,7 @@ impl History {
             Err(error) => {
                 if !self.was_warned.swap(true, Relaxed) {
                     let folder = self.folder.display();
-                    tracing::warn!(%error, %folder, "the history of the configuration is kept in memory alone");
+                    tracing::warn!(%error, %folder, "the history of the configuration is kept only in memory");
                 }
                 Some(Arc::new(files))
             }
@@ -164,7 +164,7 @@ impl History {
         let forgotten: Vec<KeptConfiguration> = kept.drain(end..).collect();
         drop(kept);
         for kept in forgotten {
-            // Harmless: it may be gone already, or was never written.
+            // Harmless: it may not exist.
             let _gone = fs::remove_file(self.file(kept.entry.generation));
         }
     }
@@ -186,7 +186,7 @@ impl History {
         let others = files.others.iter().map(|name| json!({ "name": name }));
         let files: Value = texts.chain(named).chain(others).collect();
         let lines = format!("{}\n{files}\n", entry.to_json());
-        // Harmless: a file there is left of a write that was cut off.
+        // Harmless: an existing file is from an interrupted write.
         let _left = fs::remove_file(&new);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         file.write_all(lines.as_bytes())?;
@@ -195,7 +195,7 @@ impl History {
 }
 
 impl HistoryEntry {
-    /// As the admin API shows it.
+    /// The entry in the admin API.
     pub fn to_json(&self) -> Value {
         let HistoryEntry { generation, time, by, hash, changes } = self;
         json!({ "generation": generation, "time": time, "by": by, "hash": hash, "changes": changes })
@@ -215,14 +215,14 @@ impl HistoryEntry {
 
 fn first_line(path: &Path) -> Option<HistoryEntry> {
     let mut line = String::new();
-    // Harmless: a longer line is not JSON once it is cut.
+    // Harmless: a truncated line is not valid JSON.
     BufReader::new(File::open(path).ok()?.take(ENTRY_BYTES_MAX)).read_line(&mut line).ok()?;
     HistoryEntry::from_json(&serde_json::from_str(&line).ok()?)
 }
 
 fn read(path: &Path) -> io::Result<KeptFiles> {
     let mut text = String::new();
-    // Harmless: a text that is cut is not JSON, and is refused below.
+    // Harmless: truncated JSON is refused below.
     File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
     let damaged = || io::Error::other(format!("{} is damaged", path.display()));
     let (_, files) = text.split_once('\n').ok_or_else(damaged)?;
@@ -270,7 +270,7 @@ mod tests {
         for (generation, hash) in [(1, "x"), (2, "y"), (3, "y"), (4, "z")] {
             history.add(entry(generation, hash), files(hash), 2);
         }
-        // Two alike are one, and of the others the newest stay.
+        // Equal ones count once, and only the newest are kept.
         let again = History::open(&path);
         assert_eq!(again.entries(), [entry(4, "z"), entry(2, "y")]);
         assert_eq!(*again.files(2).unwrap().unwrap(), files("y"));

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use crate::Control;
 
-/// Why the admin API did not do what it was asked.
+/// Why an operation of the admin API has failed.
 pub enum HubFailure {
-    /// There is no such thing; a sentence for the operator.
+    /// The object does not exist; a sentence for the operator.
     Unknown(&'static str),
-    /// Not as things are now; a sentence for the operator.
+    /// It is not possible in the current state; a sentence for the operator.
     Conflict(&'static str),
-    /// Later it may work.
+    /// It may work later.
     Unavailable(String),
 }
 
@@ -52,7 +52,7 @@ impl Control {
         Ok(self.queue_of(name)?.view().await?)
     }
 
-    /// A page of the messages that a queue gave up.
+    /// A page of a queue's dead messages.
     pub async fn dead_messages(
         &self,
         name: &str,
@@ -61,7 +61,7 @@ impl Control {
         Ok(self.queue_of(name)?.dead(after).await?)
     }
 
-    /// A page of the messages that a queue has still to process.
+    /// A page of a queue's unprocessed messages.
     pub async fn queued_messages(
         &self,
         name: &str,
@@ -70,37 +70,37 @@ impl Control {
         Ok(self.queue_of(name)?.messages(after).await?)
     }
 
-    /// A message that a queue gave up, with its failures.
+    /// A dead message of a queue, with its failures.
     pub async fn dead_message(&self, name: &str, id: &str) -> Result<Value, HubFailure> {
         Ok(self.queue_of(name)?.dead_message(id).await?)
     }
 
-    /// Puts all messages that a queue gave up back into it.
+    /// Puts all dead messages of a queue back into it.
     pub async fn retry_messages(&self, name: &str) -> Result<Value, HubFailure> {
         Ok(self.queue_of(name)?.retry_all_dead().await?)
     }
 
-    /// Forgets all messages that a queue gave up.
+    /// Removes all dead messages of a queue.
     pub async fn remove_messages(&self, name: &str) -> Result<Value, HubFailure> {
         Ok(self.queue_of(name)?.remove_all_dead().await?)
     }
 
-    /// Lets a queue begin no more messages.
+    /// Pauses a queue.
     pub async fn pause_queue(&self, name: &str) -> Result<(), HubFailure> {
         Ok(self.queue_of(name)?.pause().await?)
     }
 
-    /// Lets a queue go on.
+    /// Resumes a queue.
     pub async fn resume_queue(&self, name: &str) -> Result<(), HubFailure> {
         Ok(self.queue_of(name)?.resume().await?)
     }
 
-    /// Puts such a message back into its queue.
+    /// Puts a dead message back into its queue.
     pub async fn retry_message(&self, name: &str, id: &str) -> Result<(), HubFailure> {
         Ok(self.queue_of(name)?.retry_dead(id).await?)
     }
 
-    /// Forgets such a message.
+    /// Removes a dead message.
     pub async fn remove_message(&self, name: &str, id: &str) -> Result<(), HubFailure> {
         Ok(self.queue_of(name)?.remove_dead(id).await?)
     }
@@ -121,8 +121,7 @@ impl Control {
         Ok(self.shown("hubs", hubs))
     }
 
-    /// A list with its name, and beside it the gateways that share the store and which partitions of the work each has, where there
-    /// can be several.
+    /// A list with its name. If several gateways may share the store, they are listed too, with their partitions.
     fn shown(&self, name: &str, list: Vec<Value>) -> Value {
         let mut shown = serde_json::Map::from_iter([(name.to_owned(), Value::Array(list))]);
         let store = self.plan().store.clone();
@@ -159,22 +158,22 @@ impl Control {
         Ok(self.hub_of(name)?.remove_subscription(id).await?)
     }
 
-    /// A page of the events that a hub gave up.
+    /// A page of a hub's dead events.
     pub async fn dead(&self, name: &str, after: Option<&str>) -> Result<Value, HubFailure> {
         Ok(self.hub_of(name)?.dead(Page { after }).await?)
     }
 
-    /// One such event, with what was sent and why that failed.
+    /// A dead event, with the content that was sent and the reason for the failure.
     pub async fn dead_event(&self, name: &str, id: &str) -> Result<Value, HubFailure> {
         Ok(self.hub_of(name)?.dead_view(id).await?)
     }
 
-    /// Sends all such events again.
+    /// Sends all dead events again.
     pub async fn retry_all_dead(&self, name: &str) -> Result<Value, HubFailure> {
         Ok(self.hub_of(name)?.retry_all_dead().await?)
     }
 
-    /// Removes all such events.
+    /// Removes all dead events.
     pub async fn remove_all_dead(&self, name: &str) -> Result<Value, HubFailure> {
         Ok(self.hub_of(name)?.remove_all_dead().await?)
     }
@@ -184,17 +183,17 @@ impl Control {
         Ok(self.hub_of(name)?.pause().await?)
     }
 
-    /// Resumes them.
+    /// Resumes the deliveries of a hub.
     pub async fn resume_hub(&self, name: &str) -> Result<(), HubFailure> {
         Ok(self.hub_of(name)?.resume().await?)
     }
 
-    /// Sends such an event again.
+    /// Sends a dead event again.
     pub async fn retry_dead(&self, name: &str, id: &str) -> Result<(), HubFailure> {
         Ok(self.hub_of(name)?.retry_dead(id).await?)
     }
 
-    /// Removes such an event.
+    /// Removes a dead event.
     pub async fn remove_dead(&self, name: &str, id: &str) -> Result<(), HubFailure> {
         Ok(self.hub_of(name)?.remove_dead(id).await?)
     }

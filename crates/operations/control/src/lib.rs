@@ -1,8 +1,9 @@
-//! The configuration in service. Owns the way of a change: it is compiled beside the running plan, published as one swap, and
-//! becomes the current one; or it is refused with every complaint, and the last good plan stays in service.
+//! The configuration in service. Owns the process of a change: the configuration is compiled while the current plan serves,
+//! published at once, and becomes the current one. Or it is refused with all complaints, and the previous plan stays in
+//! service.
 //!
 //! A change comes from the files ([`Control::watch`]), from a signal ([`Control::reload`]) or from the admin API
-//! ([`Control::put`]). Changes are handled one at a time. Nothing here sees a request.
+//! ([`Control::put`]). Changes are handled one at a time. This crate handles no requests of clients.
 #![forbid(unsafe_code)]
 
 mod archive;
@@ -59,11 +60,11 @@ use watched::{Contents, Stamps};
 /// The duration of a revocation without an end: longer than any sensible token is valid.
 const REVOKED_FOR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The file name in complaints about a text that is sent to a gateway with a folder of files.
+/// The file name in complaints about a text that was sent to a gateway with a folder of files.
 const SENT: &str = "sent.yaml";
 
-/// Puts a plan into service: opens and closes listeners and hands the plan to every worker. It resolves once new exchanges use
-/// the new plan. On an error the old plan stays in service.
+/// Puts a plan into service: opens and closes listeners, and passes the plan to every worker. It is ready once new exchanges
+/// use the new plan. On an error the old plan stays in service.
 pub type Publish = Box<dyn Fn(Arc<Plan>) -> PublishFuture + Send + Sync>;
 
 /// The future of a [`Publish`].
@@ -71,23 +72,23 @@ pub type PublishFuture = Pin<Box<dyn Future<Output = Result<(), String>> + Send>
 
 /// Decides which configuration is in service.
 pub struct Control {
-    /// The file or folder the configuration was started from.
+    /// The file or folder given at the start.
     path: PathBuf,
     telemetry: Arc<Telemetry>,
     publish: Publish,
     current: Mutex<Arc<Current>>,
-    /// The files whose change triggers a reload, with their last known stamps.
+    /// The files whose changes cause a reload, with their last known stamps.
     watched: Mutex<Stamps>,
     last_failed: Mutex<Option<Arc<FailedAttempt>>>,
-    /// Held during a change; further changes wait for their turn.
+    /// Held during a change. Further changes wait.
     turn: tokio::sync::Mutex<()>,
     compiler: Compiler,
     draining: AtomicBool,
     history: Arc<History>,
     log_level: LogLevel,
-    /// The number of differences that the last change made.
+    /// The number of differences of the last change.
     changes: AtomicUsize,
-    /// What the gateways of the store share, as it was seen last.
+    /// The last known shared state of the gateways of the store.
     shared: Mutex<Option<follow::Shared>>,
 }
 
@@ -99,32 +100,31 @@ struct Current {
     warnings: Report,
     /// `None` if a file changed while it was read: then the plan's content is unknown, and the next poll compiles again.
     contents: Option<Contents>,
-    /// The text, if the file does not have it.
+    /// The text, if it could not be written to the file.
     unwritten: Option<UnsavedText>,
     hash: String,
     /// Since the Unix epoch.
     since: Duration,
-    /// The folder of bundles, if one is named.
+    /// The folder of bundles, if configured.
     bundles: Option<PathBuf>,
 }
 
-/// A text that is in service and could not be written, and the file's content at that time: once the file changes, it counts
-/// again.
+/// A text in service that could not be written, and the file's content at that time. Once the file changes, it counts again.
 #[derive(Clone)]
 struct UnsavedText {
     text: String,
     file: Contents,
 }
 
-/// The outcome of a change that was not refused.
+/// The result of a change that was not refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The plan of this generation is in service now.
     Serving(u64),
-    /// The plan of this generation is in service now, but its text could not be written to the file, for this reason: a restart
+    /// The plan of this generation is in service, but its text could not be written to the file for this reason. A restart
     /// loses it.
     Unwritten(u64, String),
-    /// The content is that of the plan in service, whose generation this is. Nothing was done.
+    /// The content equals that of the plan in service, which has this generation. Nothing was done.
     Unchanged(u64),
 }
 
@@ -137,7 +137,7 @@ pub enum Failure {
     Unwritable(String),
     /// The plan could not be put into service, for instance because an address is taken.
     Unpublished(String),
-    /// The archive or the name of a bundle is unfit, for this reason.
+    /// The archive or the name of a bundle is invalid, for this reason.
     Unfit(String),
     /// There is no bundle of this name.
     NoBundle(String),
@@ -145,7 +145,7 @@ pub enum Failure {
     TooLarge(String),
     /// Another configuration is in service than the one that was to be changed.
     Stale,
-    /// Files that a configuration of the history names are gone, and the history does not keep them.
+    /// Files that an earlier configuration names are missing, and are not stored in the history.
     FilesGone(Vec<String>),
     /// The history has no such generation.
     NoGeneration(u64),
@@ -199,7 +199,7 @@ impl Control {
         self.current().plan.clone()
     }
 
-    /// Revokes a token, by its `jti`, until `until`, or for a year without it. Returns the end.
+    /// Revokes a token by its `jti` until `until`, or for a year. Returns the end.
     pub fn revoke(&self, id: &str, until: Option<u64>) -> Result<u64, String> {
         if id.is_empty() || id.len() > TOKEN_ID_BYTES_MAX {
             return Err(format!("`jti` has 1 to {TOKEN_ID_BYTES_MAX} bytes."));
@@ -207,7 +207,7 @@ impl Control {
         let now = kit::clock::wall();
         let until = until.unwrap_or_else(|| (now + REVOKED_FOR).as_secs());
         if until <= now.as_secs() {
-            return Err(format!("`until` is over: it is {} now.", now.as_secs()));
+            return Err(format!("`until` is in the past: the time is {} now.", now.as_secs()));
         }
         let added = self.plan().revoked.add(id, until, now.as_secs());
         added.map_err(|_| format!("{REVOKED_MAX} tokens are revoked already."))?;
@@ -225,7 +225,7 @@ impl Control {
         &self.telemetry
     }
 
-    /// The configuration in service as it was written, secrets included.
+    /// The configuration in service as written, including secrets.
     fn config_text(&self) -> String {
         let sources = self.current().sources.clone();
         changes::whole_text(&sources, self.path.is_dir(), true)
@@ -243,28 +243,28 @@ impl Control {
         }
     }
 
-    /// The reason why the gateway should get no new clients, if there is one.
+    /// The reason why the gateway should get no new clients, if any.
     pub fn not_ready(&self) -> Option<&'static str> {
         self.draining.load(Relaxed).then_some("draining")
     }
 
-    /// Notes that the gateway is stopping.
+    /// Records that the gateway is stopping.
     pub fn set_draining(&self) {
         self.draining.store(true, Relaxed);
     }
 
-    /// Reads the files again and puts their configuration into service. Once begun it runs to its end, even if the caller goes
-    /// away: half a swap would leave the workers with another plan than everyone else.
+    /// Reads the files again and puts their configuration into service. Once started, it runs to its end, even if the caller
+    /// is dropped: an incomplete switch would leave workers with different plans.
     pub async fn reload(self: &Arc<Self>) -> Result<Outcome, Failure> {
         let control = self.clone();
         to_the_end(async move { control.take_turn("signal").await }).await
     }
 
-    /// The same for files that somebody has just changed. A certificate and a key that do not belong together are not an outcome yet where
-    /// `waits`: the other of the two may be on its way. True if that is so.
+    /// Reads files that have just changed. With `waits`, a certificate and a key that do not match are not reported, since the other file
+    /// may change soon. True if that is the case.
     pub(crate) async fn reload_changed(self: &Arc<Self>, waits: bool) -> bool {
         let control = self.clone();
-        // Once begun it runs to its end, as a reload does.
+        // Once started it runs to its end, like a reload.
         let turn = to_the_end(async move {
             let _turn = control.turn.lock().await;
             let result = control.look("file").await;
@@ -274,11 +274,11 @@ impl Control {
             }
             Ok(waits && half)
         });
-        // Harmless: the turn itself does not fail, and notes what does.
+        // Harmless: failures are recorded within the turn.
         turn.await.unwrap_or_default()
     }
 
-    /// The place of a text that is only checked: relative paths in it start where those of the files do.
+    /// The path for a text that is only checked. Its relative paths start there, as those of the files do.
     fn place_of_text(&self) -> PathBuf {
         if self.path.is_dir() { self.path.join(SENT) } else { self.path.clone() }
     }
@@ -292,7 +292,7 @@ impl Control {
         Err(Failure::Unwritable(why))
     }
 
-    /// Reads the files in its turn, and puts them into service if they have changed.
+    /// Reads the files in turn, and puts them into service if they have changed.
     async fn take_turn(&self, by: &str) -> Result<Outcome, Failure> {
         let _turn = self.turn.lock().await;
         let result = self.look(by).await;
@@ -309,19 +309,19 @@ impl Control {
         };
         if blocking(move || file.again() != file).await? {
             tracing::warn!(
-                "the configuration that could not be written is given up: its file has changed"
+                "the configuration that could not be written is dropped, since its file has changed"
             );
             return self.change(Input::Path(self.path.clone()), by).await;
         }
         let outcome = self.change(self.files(), by).await?;
         tracing::warn!(
             file = %self.path.display(),
-            "it is the configuration that could not be written to its file, and a restart loses it"
+            "the configuration could not be written to its file; a restart loses it"
         );
         Ok(outcome)
     }
 
-    /// The files as they are, or the text that could not be written to its file.
+    /// The files, or the text that could not be written to its file.
     fn files(&self) -> Input {
         match self.current().unwritten.clone() {
             Some(UnsavedText { text, .. }) => Input::Unwritten(text, self.path.clone()),
@@ -344,8 +344,8 @@ impl Control {
         blocking(move || known.again() == known).await
     }
 
-    /// Compiles, publishes, and makes the plan current. A text is written beside the file just before and renamed just after.
-    /// So a full disk refuses it before anything has happened.
+    /// Compiles, publishes, and makes the plan current. A text is written beside the file just before and renamed just after,
+    /// so that a full disk refuses it before anything has happened.
     async fn change(&self, input: Input, by: &str) -> Result<Outcome, Failure> {
         let input = Arc::new(input);
         let before = self.current().sources.clone();
@@ -373,7 +373,7 @@ impl Control {
         if let Input::Text(text, path) = &*input {
             let (text, path) = (text.clone(), path.clone());
             let left = blocking(move || UnsavedText { text, file: Contents::read(&[path]) }).await;
-            // Harmless: without it the next look at the file finds the text that is not in service.
+            // Harmless: without it, the next check of the file finds the difference.
             let current = Current::clone(&self.current()).with_unwritten(left.ok());
             *lock(&self.current) = Arc::new(current);
         }
@@ -398,7 +398,7 @@ impl Control {
         tried.result.map_err(Failure::Complaints)
     }
 
-    /// Records the outcome of a change in the log, the metrics and the status.
+    /// Records the result of a change in the log, the metrics and the status.
     fn note(&self, result: &Result<Outcome, Failure>) {
         let generation = self.plan().generation;
         let failed = match result {
@@ -407,7 +407,7 @@ impl Control {
                 tracing::error!(
                     generation,
                     file = %self.path.display(),
-                    "the new configuration is in service, but it could not be written to its file and a restart loses it: {why}"
+                    "the new configuration is in service, but could not be written to its file; a restart loses it: {why}"
                 );
                 None
             }
@@ -441,7 +441,7 @@ impl Current {
         Current { plan, sources, warnings, contents, unwritten: None, hash, since, bundles }
     }
 
-    /// Sets the text that could not be written, and notes the file's actual content, which differs from it.
+    /// Sets the text that could not be written, and records the file's actual content.
     fn with_unwritten(mut self, unwritten: Option<UnsavedText>) -> Current {
         if let (Some(contents), Some(unwritten)) = (&mut self.contents, &unwritten) {
             contents.correct(&unwritten.file);
@@ -472,16 +472,16 @@ impl fmt::Display for Failure {
             Failure::Unpublished(why) => {
                 write!(f, "the configuration cannot be brought into service: {why}")
             }
-            Failure::Unfit(why) => write!(f, "the bundle is unfit: {why}"),
+            Failure::Unfit(why) => write!(f, "the bundle is invalid: {why}"),
             Failure::NoBundle(name) => write!(f, "there is no bundle {name}"),
             Failure::TooLarge(why) => f.write_str(why),
-            Failure::Stale => f.write_str("another configuration is in service by now"),
+            Failure::Stale => f.write_str("another configuration is in service"),
             Failure::NoGeneration(number) => {
                 write!(f, "the history has no configuration {number}")
             }
             Failure::FilesGone(names) => write!(
                 f,
-                "the configuration names files that the history does not keep and that are gone: {}; put them back first",
+                "the configuration names files that are missing and not stored in the history: {}; restore them first",
                 names.join(", ")
             ),
             Failure::Internal(why) => write!(f, "a defect of the gateway: {why}"),
@@ -495,7 +495,7 @@ fn unwritable(error: io::Error) -> Failure {
     Failure::Unwritable(error.to_string())
 }
 
-/// Runs a change in a task of its own, so that it does not end with its caller: an admin client may hang up.
+/// Runs a change in a separate task, so that it continues when its caller is dropped: an admin client may disconnect.
 #[allow(
     clippy::disallowed_methods,
     reason = "kit::spawn is for tasks that stay on a worker; here is none"
@@ -506,14 +506,14 @@ async fn to_the_end<T: Send + 'static>(
     tokio::spawn(change).await.unwrap_or_else(|error| Err(Failure::Internal(error.to_string())))
 }
 
-/// Runs blocking work beside the runtime, which also serves `/healthz`.
+/// Runs blocking work on another thread, since the runtime also serves `/healthz`.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failure> {
     tokio::task::spawn_blocking(work).await.map_err(|error| Failure::Internal(error.to_string()))
 }
 
-/// The data is consistent even if a thread panicked while it held the lock: every change is one assignment.
+/// Ignores poisoning. The data is consistent even after a panic, since every change is one assignment.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Another level of the program's log for a while.
+//! Temporary levels of the program's log.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{Control, lock};
 
-/// Sets the level of the log, as `TIDEGATE_LOG` is written; without one, the level of the start. The error says what is wrong with it.
+/// Sets the log level, in the format of `TIDEGATE_LOG`, or restores the initial one. The error describes what is invalid.
 pub type SetLevel = Box<dyn Fn(Option<&str>) -> Result<(), String> + Send + Sync>;
 
 /// The longest time for which a level may be set.
@@ -16,25 +16,25 @@ pub const LOG_LEVEL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Default)]
 pub(crate) struct LogLevel {
     set: OnceLock<SetLevel>,
-    /// Since the Unix epoch.
+    /// The level, and its end since the Unix epoch.
     current: std::sync::Mutex<Option<(String, Duration)>>,
-    /// Grows with each change, so that the timer of an earlier one does not end a later one.
+    /// Increases with each change, so that the timer of an earlier level does not end a later one.
     number: std::sync::atomic::AtomicU64,
 }
 
 impl Control {
     /// Sets the function that changes the level of the log.
     pub fn on_log_level(&self, set: SetLevel) {
-        // Harmless: there is one log.
+        // Harmless: there is only one log.
         let _second = self.log_level.set.set(set);
     }
 
-    /// The level that was set, and its end since the Unix epoch; none while the level is that of the start.
+    /// The level that was set, and its end since the Unix epoch. None if the initial level applies.
     pub fn log_level(&self) -> Option<(String, Duration)> {
         lock(&self.log_level.current).clone()
     }
 
-    /// Sets the level of the log for a while, or without one goes back to the level of the start.
+    /// Sets the log level for a while, or restores the initial one.
     #[allow(clippy::disallowed_methods, reason = "kit::spawn is for tasks that stay on a worker")]
     pub fn set_log_level(
         self: &Arc<Self>,
@@ -65,7 +65,7 @@ impl Control {
         if let Some(set) = self.log_level.set.get()
             && let Err(error) = set(None)
         {
-            tracing::error!(error, "the level of the log cannot be set back");
+            tracing::error!(error, "the level of the log cannot be restored");
         }
     }
 }

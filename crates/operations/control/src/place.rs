@@ -1,6 +1,6 @@
-//! Replaces the files of a folder so that either all of them are the new ones or none is.
+//! Replaces the files of a folder atomically: either all of them or none.
 //!
-//! The old files are copied aside before anything is written. After a crash in between, the next start puts them back.
+//! The old files are copied before anything is written. After a crash, the next start restores them.
 
 use std::fs;
 use std::io;
@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 /// The folder with the old files.
 const BEFORE: &str = ".before";
 
-/// In that folder, the names of files that were not there before, one a line.
+/// In that folder, the names of files that did not exist before, one per line.
 const CREATED: &str = ".created";
 
-/// A replacement that is neither kept nor undone yet.
+/// A replacement that was neither committed nor undone yet.
 pub(crate) struct Replacement {
     folder: PathBuf,
 }
 
 impl Replacement {
-    /// Writes these files, by their names in the folder, and removes others.
+    /// Writes these files, given their names in the folder, and removes others.
     pub(crate) fn begin(
         folder: &Path,
         new: &[(String, Vec<u8>)],
@@ -57,24 +57,24 @@ impl Replacement {
         removed.iter().try_for_each(|name| absent(fs::remove_file(self.folder.join(name))))
     }
 
-    /// Forgets the old files.
+    /// Commits: removes the copies of the old files.
     pub(crate) fn keep(self) -> io::Result<()> {
         fs::remove_dir_all(self.folder.join(BEFORE))
     }
 
-    /// Puts the old files back.
+    /// Restores the old files.
     pub(crate) fn undo(self) -> io::Result<()> {
         recover(&self.folder)
     }
 }
 
-/// Puts back the old files of a replacement that was neither kept nor undone.
+/// Restores the old files of a replacement that was neither committed nor undone.
 pub(crate) fn recover(folder: &Path) -> io::Result<()> {
     let before = folder.join(BEFORE);
     if !before.is_dir() {
         return Ok(());
     }
-    // Harmless: without the list nothing was written yet.
+    // Harmless: without the list, nothing was written yet.
     if let Ok(created) = fs::read_to_string(before.join(CREATED)) {
         put_back(&before, folder)?;
         created.lines().try_for_each(|name| absent(fs::remove_file(folder.join(name))))?;
@@ -95,7 +95,7 @@ fn put_back(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a file, and makes its folders. A file that exists keeps its permissions and its owner.
+/// Writes a file, and creates its folders. An existing file keeps its permissions and its owner.
 pub(crate) fn put(place: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(parent) = place.parent() {
         fs::create_dir_all(parent)?;

@@ -1,4 +1,4 @@
-//! The samples of the traffic, taken beside the workers for as long as the program runs.
+//! Samples of the traffic, taken by a background task.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use telemetry::traffic::STEP;
 use crate::{Control, blocking};
 
 impl Control {
-    /// Takes a sample every [`STEP`]. Without an admin API nobody could look at them, and none is taken.
+    /// Takes a sample every [`STEP`]. Without an admin API the samples could not be seen, so none is taken.
     pub async fn sample_traffic(self: Arc<Self>) {
         loop {
             tokio::time::sleep(STEP).await;
@@ -16,7 +16,7 @@ impl Control {
             }
             let telemetry = self.telemetry.clone();
             if let Err(failure) = blocking(move || telemetry.sample_traffic()).await {
-                tracing::error!(%failure, "a sample of the traffic was not taken");
+                tracing::error!(%failure, "a sample of the traffic could not be taken");
             }
         }
     }

@@ -38,7 +38,7 @@ impl Control {
         if schedule.run_now() {
             Ok(())
         } else {
-            Err(HubFailure::Conflict("A run of this schedule is under way."))
+            Err(HubFailure::Conflict("A run of this schedule is in progress."))
         }
     }
 

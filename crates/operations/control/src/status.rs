@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Status {
     /// The generation of the plan in service; the first is 1.
     pub generation: u64,
-    /// A short name for the content it was compiled from.
+    /// The hash of its content.
     pub hash: String,
     /// When it went into service, since the Unix epoch.
     pub since: Duration,

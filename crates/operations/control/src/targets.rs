@@ -1,6 +1,6 @@
-//! Shares and drains of targets that operators set until the upstream changes.
+//! Weights and drains of targets that operators have set until the upstream changes.
 //!
-//! A store, if the configuration has one, keeps them over a restart, with a number for the settings of their upstream.
+//! If there is a store, they are stored with a fingerprint of their upstream's settings, and restored after a restart.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -14,7 +14,7 @@ use crate::hubs::HubFailure;
 use crate::{Control, view};
 
 impl Control {
-    /// Sets the share of a target, or drains it. Returns the upstream with the change.
+    /// Sets the weight of a target, or drains it. Returns the upstream after the change.
     pub async fn set_target(
         &self,
         upstream: &str,
@@ -29,15 +29,21 @@ impl Control {
         let member = set.members().iter().find(|member| member.target.id() == id);
         let member = member.ok_or(HubFailure::Unknown("The upstream has no such target."))?;
         member.target.set(weight, drain);
-        tracing::info!(upstream, url = &**member.target.url(), weight, drain, "a target is set");
+        tracing::info!(
+            upstream,
+            url = &**member.target.url(),
+            weight,
+            drain,
+            "an operator has changed a target"
+        );
         self.keep_targets(&plan).await?;
         Ok(view::upstream(found))
     }
 
-    /// Writes what operators have set into the store, if there is one.
+    /// Writes the operators' changes to the store, if there is one.
     async fn keep_targets(&self, plan: &Plan) -> Result<(), HubFailure> {
         let Some(store) = &plan.store else { return Ok(()) };
-        // Harmless: an upstream without a target that operators have set has nothing to keep.
+        // Harmless: an upstream without such changes needs no row.
         let set: BTreeMap<&str, Value> =
             plan.upstreams.iter().filter_map(|upstream| set_of(upstream)).collect();
         let value = if set.is_empty() { None } else { Some(json!(set).to_string().into_bytes()) };
@@ -45,16 +51,18 @@ impl Control {
         kept.map_err(|error| HubFailure::Unavailable(error.to_string()))
     }
 
-    /// Sets what operators had set before a restart. Upstreams whose settings differ since keep what the configuration says.
+    /// Restores the operators' changes after a restart. They are dropped for upstreams with changed settings.
     pub async fn restore_targets(&self) {
         let plan = self.plan();
         let Some(store) = &plan.store else { return };
         let kept = match set_targets::kept(store).await {
             Ok(Some(kept)) => kept,
             Ok(None) => return,
-            Err(error) => return tracing::warn!(%error, "what is set of targets cannot be read"),
+            Err(error) => {
+                return tracing::warn!(%error, "the stored changes of targets cannot be read");
+            }
         };
-        // Harmless: a row that cannot be read is written anew with the next change.
+        // Harmless: an unreadable row is overwritten by the next change.
         let Ok(set) = serde_json::from_slice::<Value>(&kept) else { return };
         for upstream in &plan.upstreams {
             let Some(kept) = set.get(&upstream.settings().name) else { continue };
@@ -64,7 +72,7 @@ impl Control {
             for member in upstream.targets().members() {
                 let Some(kept) = kept.get(member.target.id()) else { continue };
                 let weight = kept.get("weight").and_then(Value::as_u64);
-                // Harmless: a weight that is too large was not written here.
+                // Harmless: the gateway never writes such a large weight.
                 let weight = weight.and_then(|weight| u16::try_from(weight).ok());
                 member.target.set(weight, kept.get("drain").and_then(Value::as_bool));
             }
@@ -72,7 +80,7 @@ impl Control {
     }
 }
 
-/// What operators have set on the targets of an upstream, if anything.
+/// The operators' changes of an upstream's targets, if any.
 fn set_of(upstream: &Arc<Upstream>) -> Option<(&str, Value)> {
     let mut told = serde_json::Map::new();
     for member in upstream.targets().members() {
@@ -89,7 +97,7 @@ fn set_of(upstream: &Arc<Upstream>) -> Option<(&str, Value)> {
     Some((&upstream.settings().name, told.into()))
 }
 
-/// A number for the settings of an upstream, the same after a restart of the same program.
+/// The fingerprint of an upstream's settings. It is the same after a restart of the same program.
 fn fingerprint(upstream: &Upstream) -> u64 {
     let mut hasher = DefaultHasher::new();
     format!("{:?}", upstream.settings()).hash(&mut hasher);

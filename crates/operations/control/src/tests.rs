@@ -1,4 +1,4 @@
-//! Changes of the configuration, from the file to the published plan.
+//! Tests of configuration changes, from the file to the published plan.
 
 use super::*;
 use expect_test::expect;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
-/// A gateway in which only the configuration is real: published plans come out of a channel.
+/// A gateway without workers: published plans are sent to a channel.
 struct Rig {
     folder: TempDir,
     control: Arc<Control>,
@@ -141,7 +141,7 @@ async fn a_plan_that_cannot_be_published_does_not_serve() {
     assert!(matches!(apply(&rig.control, yaml("three")).await, Err(Failure::Unpublished(_))));
     assert_eq!(rig.serves(), serving(1, "one"));
     let text = fs::read_to_string(rig.at("tidegate.yaml")).unwrap();
-    assert_eq!(text, yaml("two"), "the file is as the operator left it");
+    assert_eq!(text, yaml("two"), "the file is unchanged");
 
     rig.broken.store(false, Relaxed);
     assert_eq!(rig.control.reload().await.unwrap(), Outcome::Serving(2));
@@ -175,7 +175,7 @@ async fn a_text_that_serves_and_cannot_be_written_is_no_failure() {
     let path = folder.path().join("tidegate.yaml");
     fs::write(&path, yaml("one")).unwrap();
     let file = path.clone();
-    // A folder takes the file's place while the plan is published.
+    // The file is replaced with a folder while the plan is published.
     let publish: Publish = Box::new(move |_| {
         fs::remove_file(&file).and_then(|()| fs::create_dir(&file)).unwrap();
         Box::pin(async { Ok(()) })
@@ -220,7 +220,7 @@ async fn a_text_that_could_not_be_written_serves_until_the_file_changes() {
     }
     fs::write(at("secret"), "two").unwrap();
     assert_eq!(control.reload().await.unwrap(), Outcome::Serving(5));
-    assert_eq!(control.status().hash, hash, "it is of what serves");
+    assert_eq!(control.status().hash, hash, "it belongs to the plan in service");
     fs::remove_file(at("secret")).unwrap();
     assert!(matches!(control.reload().await, Err(Failure::Complaints(_))));
     fs::write(at("secret"), "two").unwrap();
@@ -298,7 +298,7 @@ async fn a_folder_is_shown_whole_and_not_written_to() {
     assert_eq!(
         rig.control.reload().await.unwrap(),
         Outcome::Serving(3),
-        "a name is content of a folder"
+        "the names of files are part of a folder's content"
     );
 }
 
@@ -400,7 +400,7 @@ async fn a_change_ends_even_if_nobody_waits_for_it() {
     assert!(begun);
     drop(change);
     assert_eq!(rig.published.recv().await.map(|plan| Rig::body(&plan)).unwrap(), "two");
-    // Its turn comes later.
+    // Its turn is later.
     assert_eq!(rig.control.reload().await.unwrap(), Outcome::Unchanged(2));
     assert_eq!(fs::read_to_string(rig.at("tidegate.yaml")).unwrap(), yaml("two"));
 }
@@ -519,7 +519,7 @@ async fn a_plan_is_shown_with_its_defaults() {
     assert_eq!(view::plan(&plan)["listeners"][0]["address"], "127.0.0.1:0");
 }
 
-/// Sends a text as an operator does.
+/// Sends a text like an operator.
 async fn apply(control: &Arc<Control>, text: String) -> Result<Outcome, Failure> {
     control.put(Sent::Text(text), Demand::default()).await.map(|(outcome, _)| outcome)
 }

@@ -1,4 +1,4 @@
-//! Archives of bundles, unpacked into a folder within bounds. No entry is written outside of it.
+//! Unpacks archives of bundles into a folder, with limits. No entry is written outside of it.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,46 +14,46 @@ use crate::Failure;
 /// The result of unpacking.
 #[derive(Debug, Default)]
 pub(crate) struct UnpackedBundle {
-    /// Parts of artifacts of Synapse that were not converted as they are.
+    /// Parts of Synapse artifacts that were approximated or refused.
     pub(crate) notes: Vec<String>,
 }
 
 /// Files of one bundle.
 const FILES_MAX: usize = 2_000;
 
-/// Entries of a `.tar.gz`: each file may have an extension in front of it, or two.
+/// Entries of a `.tar.gz`. Each file may be preceded by one or two extensions.
 const ENTRIES_MAX: usize = 3 * FILES_MAX;
 
-/// Bytes of one file, unpacked: a configuration or a schema has a few megabytes at most.
+/// The largest unpacked file. A configuration or a schema has a few megabytes at most.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// The beginning of what is said of an archive whose files are too large.
+/// The beginning of the message about an archive with files that are too large.
 const TOO_LARGE: &str = "the archive is too large";
 
-/// Bytes of all files, unpacked.
+/// The total size of unpacked files.
 const ALL_BYTES_MAX: u64 = 128 << 20;
 
-/// Characters of a path.
+/// The longest path in characters.
 const PATH_CHARS_MAX: usize = 240;
 
-/// Folders inside folders.
+/// The depth of folders.
 const DEPTH_MAX: usize = 16;
 
-/// The kind of a file in the mode that an archive keeps, and the kinds that are unpacked.
+/// The mask of a file's type in its mode, and the types that are unpacked.
 const KIND: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 const FOLDER: u32 = 0o040_000;
 
-/// The beginning of what gzip writes, and so of a `.tar.gz`.
+/// The first bytes of gzip data, and so of a `.tar.gz`.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Bytes of a `.tar.gz`, unpacked: its files, and for each the head, a long name and the padding.
+/// The unpacked size of a `.tar.gz`: its files, each with a head, a long name and padding.
 const TAR_BYTES_MAX: u64 = ALL_BYTES_MAX + FILES_MAX as u64 * 4_096;
 
-/// Bytes of an extension of a `.tar.gz`: a long name, or records about the next entry.
+/// The size of an extension in a `.tar.gz`: a long name, or records about the next entry.
 const EXTENSION_BYTES_MAX: u64 = 64 << 10;
 
-/// Unpacks an archive. The error says what is wrong with it.
+/// Unpacks an archive. The error describes what is wrong with it.
 pub(crate) fn unpack(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
     if archive.starts_with(&GZIP) {
         unpack_tar(archive, folder)
@@ -62,7 +62,7 @@ pub(crate) fn unpack(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, St
     }
 }
 
-/// Unpacks a ZIP archive of plain files, of whatever kind they are.
+/// Unpacks a ZIP archive of files of any kind.
 pub(crate) fn unpack_plain(archive: &[u8], folder: &Path) -> Result<(), Failure> {
     let mut zip = ZipArchive::new(Cursor::new(archive))
         .map_err(|error| Failure::Unfit(format!("this is not a ZIP archive: {error}")))?;
@@ -117,7 +117,7 @@ fn unpack_zip(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
     files.end()
 }
 
-/// A `.tar.gz` is read twice, so that its names are known before anything is written.
+/// Unpacks a `.tar.gz`. It is read twice, so that all names are known before anything is written.
 fn unpack_tar(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
     let mut names = Vec::new();
     each_of_tar(archive, |name, _, _| {
@@ -147,7 +147,7 @@ fn each_of_tar(
     let failed = |error: io::Error| format!("this .tar.gz cannot be read: {error}");
     let unpacked = BoundedReader { inner: MultiGzDecoder::new(archive), left: TAR_BYTES_MAX };
     let mut tar = tar::Archive::new(unpacked);
-    // What an extension said of the next entry. The library would read an extension whole, whatever its size.
+    // The next entry's name from an extension. The library would read an extension of any size.
     let mut long_name = None;
     for (at, entry) in tar.entries().map_err(failed)?.raw(true).enumerate() {
         if at >= ENTRIES_MAX {
@@ -162,14 +162,14 @@ fn each_of_tar(
             } else {
                 name_in_records(at, &bytes)?
             };
-            // A record has precedence over the long name in front of it, as for the programs that write both.
+            // A record has precedence over a preceding long name, as in the programs that write both.
             long_name = name.or(long_name);
             continue;
         }
         let path = long_name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
         let name = String::from_utf8(path)
             .map_err(|_invalid| format!("entry {at} has a name that is not UTF-8"))?;
-        // This is how tar names what is in the folder that it packs.
+        // tar adds this prefix to the names in the folder that it packs.
         let name = name.strip_prefix("./").unwrap_or(&name);
         if kind.is_file() {
             let size = entry.size();
@@ -181,18 +181,18 @@ fn each_of_tar(
                 check(name)?;
             }
         } else if !kind.is_pax_global_extensions() {
-            // What packs commits writes the commit's name into global extensions.
+            // Archives of git commits have the commit's name in a global extension.
             return Err(not_a_file(name));
         }
     }
-    // Behind the last entry is the checksum.
+    // The checksum follows the last entry.
     io::copy(&mut tar.into_inner(), &mut io::sink()).map(drop).map_err(failed)
 }
 
 /// The content of an extension.
 fn extension(at: usize, entry: &mut impl Read) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    // Harmless: one byte more than the bound shows that it is exceeded.
+    // Harmless: one more byte than the limit shows that it is exceeded.
     let read = entry.take(EXTENSION_BYTES_MAX + 1).read_to_end(&mut bytes);
     read.map_err(|error| format!("entry {at}, an extension: {error}"))?;
     if bytes.len() as u64 > EXTENSION_BYTES_MAX {
@@ -204,7 +204,7 @@ fn extension(at: usize, entry: &mut impl Read) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The name that pax records give the next entry. A record that would change what is read as its content is refused.
+/// The name for the next entry in pax records. A record that would change how its content is read is refused.
 fn name_in_records(at: usize, records: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let mut name = None;
     for record in tar::PaxExtensions::new(records) {
@@ -217,14 +217,14 @@ fn name_in_records(at: usize, records: &[u8]) -> Result<Option<Vec<u8>>, String>
                     "entry {at} has the pax record `{key}`, which is not supported"
                 ));
             }
-            // Harmless: the others are times, owners and notes, which a bundle does not keep.
+            // Harmless: the others are times, owners and comments, which a bundle does not need.
             _ => {}
         }
     }
     Ok(name)
 }
 
-/// Fails where more bytes come than are left.
+/// Fails if more bytes arrive than are left.
 struct BoundedReader<R> {
     inner: R,
     left: u64,
@@ -240,12 +240,12 @@ impl<R: Read> Read for BoundedReader<R> {
     }
 }
 
-/// The files of an archive as they are written.
+/// Writes the files of an archive.
 struct Files<'f> {
     folder: &'f Path,
     /// The folder in which all entries are.
     top: String,
-    /// The bytes that may still come.
+    /// The bytes that are left of the limit.
     left: u64,
     seen: HashSet<String>,
 }
@@ -258,13 +258,13 @@ impl<'f> Files<'f> {
     /// Writes a file, and returns its size.
     fn add(&mut self, name: &str, entry: impl Read) -> Result<u64, String> {
         let below = name.strip_prefix(&self.top).unwrap_or(name);
-        // File systems differ in whether `A` is `a`.
+        // Some file systems do not distinguish `A` and `a`.
         if !self.seen.insert(below.to_lowercase()) {
             return Err(format!("the archive has {name:?} twice"));
         }
         let max = self.left.min(FILE_BYTES_MAX);
         let mut bytes = Vec::new();
-        // The announced size may be wrong; the size that is read counts.
+        // The announced size may be wrong, so the actual size is checked.
         let read = entry.take(max + 1).read_to_end(&mut bytes);
         read.map_err(|error| format!("the entry {name:?}: {error}"))?;
         let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
@@ -288,14 +288,14 @@ impl<'f> Files<'f> {
 }
 
 fn too_many() -> String {
-    format!("the archive has over {FILES_MAX} entries")
+    format!("the archive has more than {FILES_MAX} entries")
 }
 
 fn not_a_file(name: &str) -> String {
     format!("the entry {name:?} is a link or a device")
 }
 
-/// The names of all entries, none of which leads out of the archive or is something else than a file.
+/// The names of all entries. Refuses names that lead out of the archive, and entries that are not files.
 fn names(zip: &mut ZipArchive<Cursor<&[u8]>>) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for at in 0..zip.len() {
@@ -303,7 +303,7 @@ fn names(zip: &mut ZipArchive<Cursor<&[u8]>>) -> Result<Vec<String>, String> {
         let name = entry.name().to_owned();
         if !zip_names::is_plain(entry.name_raw(), &name) {
             return Err(format!(
-                "entry {at} has a name that is not UTF-8, or does not say that it is"
+                "entry {at} has a name that is not UTF-8, or is not marked as UTF-8"
             ));
         }
         let kind = entry.unix_mode().map_or(0, |mode| mode & KIND);
@@ -321,7 +321,7 @@ fn names(zip: &mut ZipArchive<Cursor<&[u8]>>) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Refuses a path that leads out of the bundle, hides a file, or means something else on another system.
+/// Refuses a path that leads out of the bundle, hides a file, or has another meaning on other systems.
 fn check(name: &str) -> Result<(), String> {
     let parts: Vec<&str> = name.split('/').collect();
     let is_bad = |part: &&str| {
@@ -341,7 +341,7 @@ fn check(name: &str) -> Result<(), String> {
     }
 }
 
-/// The folder that all entries are in, with its `/`. An archive of a folder has one, and the bundle is what is in it.
+/// The folder of all entries, with its `/`. If an archive has one, the bundle is its content.
 fn common_folder(names: &[String]) -> String {
     let first = names.first().and_then(|name| name.split_once('/'));
     let Some((folder, _)) = first else { return String::new() };
@@ -360,20 +360,20 @@ fn write(folder: &Path, below: &str, bytes: &[u8]) -> Result<(), String> {
     written.map_err(|error| format!("the entry {below:?} cannot be written: {error}"))
 }
 
-/// A Composite Application archive, as the configuration that it is imported to.
+/// Converts a Composite Application archive to a configuration.
 fn convert(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
     let copy = folder.with_extension("new.car");
     let imported = fs::write(&copy, archive)
         .map_err(|error| format!("the archive cannot be kept: {error}"))
         .and_then(|()| synapse::import(&copy));
-    // Harmless: the folder goes, or the next bundle of the name writes the file anew.
+    // Harmless: the folder is removed, or the next bundle of this name overwrites the file.
     let _removed = fs::remove_file(&copy);
     let imported = imported?;
     write(folder, "imported.yaml", imported.part.as_bytes())?;
     for (name, bytes) in &imported.files {
         write(folder, name, bytes)?;
     }
-    // Harmless: the copy was given a name.
+    // Harmless: the copy has a name.
     let own = copy.file_name().unwrap_or_default().to_string_lossy();
     let own = format!("{own}/");
     let rows = imported.table.rows.iter();
@@ -383,7 +383,7 @@ fn convert(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
             synapse::Outcome::Refused => "refused",
             synapse::Outcome::Converted | synapse::Outcome::Approximated => "approximated",
         };
-        // As a path in the archive: the copy is named for nobody to see.
+        // As a path in the archive, since the name of the copy is internal.
         let place = row.place.to_string();
         let place = place.strip_prefix(&own).unwrap_or(&place);
         format!("{place}: {word}: {}: {}", row.what, row.note)
@@ -405,7 +405,7 @@ mod tests {
         zip.finish().unwrap().into_inner()
     }
 
-    /// The same with the entry `ab` in the place of `cd`: the writer of archives writes no name twice.
+    /// An archive with the entry `ab` instead of `cd`. The writer of archives refuses duplicate names.
     fn renamed(archive: &[u8]) -> Vec<u8> {
         let mut bytes = archive.to_vec();
         for at in 0..bytes.len() - 1 {
@@ -416,7 +416,7 @@ mod tests {
         bytes
     }
 
-    /// A folder may be an entry as often as it likes, in either form.
+    /// A folder may be listed any number of times, in both forms.
     #[test]
     fn folders_may_come_twice() {
         let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
@@ -596,7 +596,7 @@ mod tests {
         assert!(refused(&tar_gz(&many)).contains("entries"));
         let many = vec![(Directory, "a", &b""[..]); ENTRIES_MAX + 1];
         assert!(refused(&tar_gz(&many)).contains("entries"));
-        // Extensions, which have a bound of their own.
+        // Extensions have their own limit.
         let long = vec![b'x'; usize::try_from(EXTENSION_BYTES_MAX).unwrap() + 1];
         for kind in [GNULongName, XHeader] {
             let why = refused(&tar_gz(&[(kind, "a", &long), (Regular, "a.yaml", b"")]));
@@ -615,7 +615,7 @@ mod tests {
             let told = refused(&tar_gz(&[(XHeader, "p", record), (Regular, "a.yaml", b"")]));
             assert!(told.contains(why), "{told}");
         }
-        // What is said to be there and is not.
+        // The announced content is missing.
         let mut header = tar::Header::new_gnu();
         header.set_path("a.yaml").unwrap();
         header.set_size(1 << 40);

@@ -1,5 +1,5 @@
-//! Plans, reports and states as JSON, for the admin API. It shows the compiled plan, with all defaults, but no secret: values
-//! of headers and fixed replies are left out.
+//! Plans, reports and states as JSON for the admin API. A plan is shown with all defaults, but without secrets: values of
+//! headers and fixed replies are left out.
 
 mod live;
 
@@ -99,7 +99,7 @@ pub fn refusals(telemetry: &Telemetry, max: usize) -> Value {
     json!({ "refusals": refused.iter().map(one).collect::<Vec<_>>() })
 }
 
-/// The certificates that the gateway shows.
+/// The gateway's certificates.
 pub fn certificates(plan: &Plan) -> Value {
     let now = i64::try_from(kit::clock::wall().as_secs()).unwrap_or(i64::MAX);
     let time = |seconds: i64| {
@@ -132,7 +132,7 @@ pub fn revoked(plan: &Plan) -> Value {
     json!({ "revoked": all.into_iter().map(one).collect::<Vec<_>>() })
 }
 
-/// The wish for traces that is still open, and the last traces, newest first.
+/// The pending request for traces, and the last traces, newest first.
 pub fn traces(tracer: &Tracer) -> Value {
     let asked = tracer.wish().map(|wish| {
         json!({
@@ -178,7 +178,7 @@ fn traced_policy(policy: &TracedPolicy, on: &str) -> Value {
     })
 }
 
-/// Complaints, errors before warnings, as far as they are kept.
+/// Complaints, errors before warnings, up to a limit.
 fn complaints(report: &Report) -> Value {
     report
         .errors()
@@ -187,7 +187,7 @@ fn complaints(report: &Report) -> Value {
         .collect()
 }
 
-/// The complaints as members of an answer: `name`, and `left_out` with how many more there are, where there are more.
+/// Adds complaints to an answer as the member `name`, and `left_out` with the number of further ones, if any.
 pub fn with_complaints(mut answer: Value, name: &str, report: &Report) -> Value {
     let (errors, warnings) = (report.errors_left_out(), report.warnings_left_out());
     if let Some(members) = answer.as_object_mut() {
@@ -303,7 +303,7 @@ fn route(matcher: &Matcher, route: &Route) -> Value {
 fn wants(wants: &[(String, ValueCondition)]) -> Value {
     let want = |(name, want): &(String, ValueCondition)| match want {
         ValueCondition::Present => json!({ "name": name, "present": true }),
-        // The value may be a client's secret.
+        // The value may be a secret of a client.
         ValueCondition::Equals(_) => {
             json!({ "name": name, "present": true, "equals": "(not shown)" })
         }
@@ -351,13 +351,13 @@ pub(crate) fn upstream(upstream: &Upstream) -> Value {
     view
 }
 
-/// Why there are no targets, where DNS names them.
+/// Why there are no targets, if they come from DNS.
 fn unknown(knowledge: &Knowledge) -> Value {
     match knowledge {
         Knowledge::Known => Value::Null,
         Knowledge::Unknown => json!("the first look-up has not ended"),
         Knowledge::Unresolved(why) => json!(why),
-        Knowledge::NotAvailable => json!("DNS says that the service is not available"),
+        Knowledge::NotAvailable => json!("according to DNS, the service is not available"),
     }
 }
 

@@ -1,29 +1,29 @@
-//! Watching for changed files, for as long as the program runs.
+//! Watches files for changes.
 
 use crate::watched::Stamps;
 use crate::{Control, blocking, lock};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The interval between two polls of the files. A change has to be in effect within 2 s: one interval until it is seen, one
-/// until the files are quiet, and a second to compile the largest configuration.
+/// The interval of polls. A change has to be in effect within 2 s: one interval until it is seen, one until the files have
+/// settled, and a second to compile the largest configuration.
 pub const POLL_EVERY: Duration = Duration::from_millis(250);
 
-/// The number of intervals to wait for a change to end. If somebody keeps writing, the files are read as they are.
+/// The number of intervals to wait until files have settled. If they keep changing, they are read as they are.
 const UNQUIET_MAX: u32 = 4;
 
-/// The interval between two warnings of a running gateway about certificates that expire. At a start or a reload, such a
-/// certificate is among the warnings.
+/// The interval of warnings about certificates that expire soon. At a start or a reload, they are among the
+/// configuration's warnings.
 const WARN_OF_EXPIRY_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long a renewed certificate may wait for its key: those who copy one after the other need less.
+/// How long a renewed certificate waits for its key. Copying one file after the other takes less time.
 const PAIR_WAIT: Duration = Duration::from_secs(5);
 
 impl Control {
-    /// Puts changed files into service, and warns each day of certificates that expire soon, until it is dropped.
+    /// Puts changed files into service, and warns daily about certificates that expire soon, until it is dropped.
     pub async fn watch(self: Arc<Self>) {
         let mut warned = kit::clock::now();
-        // Since when a certificate waits for its key, or a key for its certificate.
+        // The time since which a certificate waits for its key, or a key for its certificate.
         let mut half_since: Option<kit::clock::Instant> = None;
         loop {
             tokio::time::sleep(POLL_EVERY).await;
@@ -33,7 +33,7 @@ impl Control {
             }
             let waited = half_since.is_some_and(|since| since.elapsed() >= PAIR_WAIT);
             if self.has_settled().await || waited {
-                // The outcome is in the log, the metrics and the status.
+                // The result is in the log, the metrics and the status.
                 let half = self.reload_changed(!waited).await;
                 half_since = half.then(|| half_since.unwrap_or_else(kit::clock::now));
             }
@@ -61,7 +61,7 @@ impl Control {
         }
         let mut watched = lock(&self.watched);
         if *watched != known {
-            // Another reload has read the files meanwhile, after SIGHUP for instance, and reported its outcome. The next poll
+            // Another reload, for instance after SIGHUP, has read the files meanwhile and reported its result. The next poll
             // sees later changes.
             return false;
         }
@@ -74,6 +74,6 @@ impl Control {
 /// None if the check itself failed.
 async fn look_again(stamps: &Stamps) -> Option<Stamps> {
     let stamps = stamps.clone();
-    // Harmless: the next look may succeed.
+    // Harmless: the next poll may succeed.
     blocking(move || stamps.again()).await.ok()
 }

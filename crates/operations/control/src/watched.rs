@@ -1,22 +1,23 @@
-//! Detects changed files. Owns the two ways: stamps, which are cheap and compared all the time, and contents, which decide.
+//! Detects changed files in two ways: by stamps, which are cheap and compared at each poll, and by contents, which decide.
 //!
-//! A stamp follows links, so that it notices both a file renamed over another and a switched link (as Kubernetes does with a
-//! ConfigMap).
+//! A stamp follows links, so that it detects both a file renamed over another one and a changed link (as Kubernetes does
+//! with a ConfigMap).
 
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a file that count as its content. No configuration takes larger ones, and a device such as `/dev/zero` has no end.
+/// The size of a file that counts as its content. No configuration accepts larger files, and a device such as `/dev/zero` is
+/// endless.
 const CONTENT_BYTES_MAX: u64 = 32 << 20;
 
-/// The metadata of some files at one time. A missing file has none, and is noticed when it appears.
+/// The metadata of files at one time. A missing file has none, and is detected when it appears.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Stamps(Vec<(PathBuf, Option<Stamp>)>);
 
-/// A file's place on disk and its times of change. Only the system sets the change time, so an editor that sets the
-/// modification time back is still noticed.
+/// A file's identity and its times of change. Only the system sets the change time, so an editor that restores the
+/// modification time is also detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -26,7 +27,7 @@ struct Stamp {
     changed: (i64, i64),
 }
 
-/// The contents of some files at one time, as a hash of each.
+/// The contents of files at one time, as one hash for each.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Contents(Vec<(PathBuf, Option<u128>)>);
 
@@ -47,7 +48,7 @@ impl Stamps {
         }
     }
 
-    /// Stamps of these files: old ones for files that are known, new ones for the others.
+    /// Stamps of these files: existing ones for known files, new ones for the others.
     pub(crate) fn extended(&self, files: &[PathBuf]) -> Stamps {
         let known = |file: &PathBuf| self.0.iter().find(|(known, _)| known == file);
         let stamp =
@@ -57,9 +58,9 @@ impl Stamps {
 }
 
 impl Stamp {
-    /// None for a file that is missing or cannot be looked at.
+    /// None for a file that is missing or inaccessible.
     fn of(file: &Path) -> Option<Stamp> {
-        // Harmless: a file that appears, or goes, differs from none.
+        // Harmless: a missing file differs from an existing one.
         let meta = fs::metadata(file).ok()?;
         Some(Stamp {
             device: meta.dev(),
@@ -81,7 +82,7 @@ impl Contents {
         Contents(self.0.iter().map(|(file, _)| (file.clone(), content_of(file))).collect())
     }
 
-    /// Replaces the content of one file by a text that is about to be written there.
+    /// Replaces the content of one file with a text that is about to be written there.
     pub(crate) fn put(&mut self, file: &Path, text: &str) {
         let mut hash = Fnv::default();
         hash.add(text.as_bytes());
@@ -91,7 +92,7 @@ impl Contents {
         }
     }
 
-    /// Takes over the contents that `others` has for the same files.
+    /// Adopts the contents in `others` for the same files.
     pub(crate) fn correct(&mut self, others: &Contents) {
         for (file, hash) in &mut self.0 {
             if let Some((_, known)) = others.0.iter().find(|(other, _)| other == file) {
@@ -104,7 +105,7 @@ impl Contents {
         self.0.iter().map(|(file, _)| file)
     }
 
-    /// True if all files that are in both have the same content.
+    /// True if all files in both have the same content.
     pub(crate) fn agrees(&self, other: &Contents) -> bool {
         let same = |(file, hash): &(PathBuf, Option<u128>)| {
             other.0.iter().find(|(known, _)| known == file).is_none_or(|(_, known)| known == hash)
@@ -112,20 +113,20 @@ impl Contents {
         self.0.iter().all(same)
     }
 
-    /// A short name for all contents, the same on every machine with the same contents.
+    /// A hash of all contents, which is the same on every machine with the same contents.
     pub(crate) fn name(&self) -> String {
         let mut all = Fnv::default();
         for (_, hash) in &self.0 {
-            // Zero stands for a file that cannot be read.
+            // Zero is used for an unreadable file.
             all.add(&hash.unwrap_or(0).to_le_bytes());
         }
         format!("{:016x}", all.0 >> 64)
     }
 }
 
-/// The hash of what can be read; none of a file that cannot.
+/// The hash of a file. None if it cannot be read.
 fn content_of(path: &Path) -> Option<u128> {
-    // Harmless: a file that can be read again differs from none.
+    // Harmless: an unreadable file differs from a readable one.
     hash_of(path).ok()
 }
 
@@ -137,7 +138,7 @@ fn hash_of(path: &Path) -> io::Result<u128> {
         let mut paths = listed.collect::<io::Result<Vec<_>>>()?;
         paths.retain(|path| config::is_configuration(path));
         let holds = |path: &PathBuf| {
-            // Harmless: a bundle that cannot be listed gets a complaint when the change of its own folder is read.
+            // Harmless: a bundle that cannot be listed causes a complaint when its folder is read.
             let inside = fs::read_dir(path).into_iter().flatten().flatten();
             inside.map(|entry| entry.path()).any(|path| config::is_configuration(&path))
         };
@@ -162,7 +163,7 @@ fn hash_of(path: &Path) -> io::Result<u128> {
     Ok(hash.0)
 }
 
-/// FNV-1a with 128 bits. It need not withstand attacks, since whoever writes the configuration controls the gateway anyway. It
+/// FNV-1a with 128 bits. It need not withstand attacks, since the authors of the configuration control the gateway anyway. It
 /// has to be the same in every build, unlike the hash of the standard library.
 struct Fnv(u128);
 

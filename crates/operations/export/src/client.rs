@@ -1,4 +1,4 @@
-//! Requests to a collector, over the gateway's own clients of HTTP/1.1 and HTTP/2.
+//! Requests to a collector, with the gateway's HTTP/1.1 and HTTP/2 clients.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use upstream::{HostSent, Upstream};
 
 use crate::{Collector, CollectorProtocol};
 
-/// A client of one collector. It belongs to one thread with a runtime.
+/// A client of one collector. It belongs to a thread with a runtime.
 pub(crate) struct Client {
     upstream: Arc<Upstream>,
     caller: Caller,
@@ -26,18 +26,18 @@ pub(crate) struct Client {
     timeout: Duration,
 }
 
-/// What a client sends.
+/// The content that a client sends.
 pub(crate) struct Content {
-    /// The path of the call, where the collector speaks gRPC.
+    /// The path of the call, for gRPC.
     pub(crate) grpc_method: &'static str,
-    /// The content type, where it does not.
+    /// The content type, for HTTP.
     pub(crate) media_type: &'static str,
 }
 
-/// An answer of a collector is a few numbers, and a reason for what it refused.
+/// The largest answer of a collector: a few numbers, and the reason for a refusal.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// A byte for compression and the length, before a message of gRPC.
+/// The prefix of a gRPC message: a byte for compression, and the length.
 const PREFIX_BYTES: usize = 5;
 
 impl Client {
@@ -55,7 +55,7 @@ impl Client {
             lines.add_known("Content-Type", content.media_type.as_bytes());
         }
         for (name, value) in &collector.headers {
-            // Harmless: `compile` has refused what no header can be.
+            // Harmless: `compile` has refused invalid headers.
             let _added = lines.add(name, value.as_bytes());
         }
         Client {
@@ -68,7 +68,7 @@ impl Client {
         }
     }
 
-    /// Sends a message and returns what the collector answers to one that it took.
+    /// Sends a message. Returns the collector's answer if it accepted the message.
     pub(crate) async fn send(&self, message: Vec<u8>) -> Result<Bytes, SendFailure> {
         let mut head = RequestHead::new(Protocol::Http11, b"POST", self.target.as_bytes());
         head.headers.add_all(&self.lines);
@@ -83,7 +83,7 @@ impl Client {
     }
 }
 
-/// A message of gRPC with its prefix.
+/// A gRPC message with its prefix.
 fn framed(message: &[u8]) -> Result<Vec<u8>, SendFailure> {
     let length = u32::try_from(message.len());
     let length = length.map_err(|_| SendFailure::lasting("a batch is larger than 4 GiB"))?;
@@ -100,7 +100,7 @@ async fn of_http(reply: Reply) -> Result<Bytes, SendFailure> {
     if (200..300).contains(&status) {
         return Ok(answer.bytes);
     }
-    let why = format!("it answers {status}");
+    let why = format!("it answered with status {status}");
     Err(if is_passing(status) {
         SendFailure { pause, ..SendFailure::passing(why) }
     } else {
@@ -121,10 +121,10 @@ async fn of_grpc(reply: Reply) -> Result<Bytes, SendFailure> {
             message.map(|_| answer.bytes.slice(PREFIX_BYTES..)).ok_or_else(not_a_collector)
         }
         Some(Outcome::Status(status)) if may_pass(status) => {
-            Err(SendFailure::passing(format!("it answers with gRPC status {}", status.code())))
+            Err(SendFailure::passing(format!("it answered with gRPC status {}", status.code())))
         }
         Some(outcome) => {
-            Err(SendFailure::lasting(format!("it answers with gRPC status {}", outcome.label())))
+            Err(SendFailure::lasting(format!("it answered with gRPC status {}", outcome.label())))
         }
         None => Err(not_a_collector()),
     }
@@ -146,7 +146,7 @@ async fn gather(body: Body) -> Result<GatheredBody, SendFailure> {
 }
 
 fn failure(fault: &Fault) -> SendFailure {
-    // What is not HTTP will not be the next time.
+    // If the answer is not HTTP, a retry will not help.
     if fault.kind == Kind::UpstreamMalformed {
         SendFailure::lasting(&*fault.cause)
     } else {
@@ -154,12 +154,12 @@ fn failure(fault: &Fault) -> SendFailure {
     }
 }
 
-/// The statuses with which a collector asks for the same again (OTLP 1, "Retryable Response Codes").
+/// The statuses that ask for a retry (OTLP 1, "Retryable Response Codes").
 fn is_passing(status: u16) -> bool {
     matches!(status, 429 | 502 | 503 | 504)
 }
 
-/// The same of gRPC. `ResourceExhausted` may come with a time that nothing here reads; the pauses grow.
+/// The gRPC statuses that ask for a retry. `ResourceExhausted` may have a delay, which is not used; the pauses grow.
 fn may_pass(status: Status) -> bool {
     matches!(
         status,

@@ -1,14 +1,14 @@
-//! The settings of a receiver that speaks HTTP.
+//! The settings of a receiver that uses HTTP.
 
 use std::fmt;
 use std::time::Duration;
 
 use upstream::UpstreamSettings;
 
-/// A receiver that speaks HTTP. Two are equal if they were written alike.
+/// A receiver that uses HTTP. Two are equal if their settings are.
 #[derive(Clone, PartialEq)]
 pub struct Collector {
-    /// How it is reached: one target, without retries.
+    /// The connection settings: one target, without retries.
     pub upstream: UpstreamSettings,
     pub protocol: CollectorProtocol,
     /// Header lines of each request; they may be credentials.
@@ -17,12 +17,12 @@ pub struct Collector {
     pub timeout: Duration,
 }
 
-/// The form of requests.
+/// The protocol of requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CollectorProtocol {
     /// A POST to this path.
     Http(String),
-    /// A unary call of gRPC; what is sent decides its name.
+    /// A unary gRPC call. Its name depends on the data.
     Grpc,
 }
 
@@ -36,7 +36,7 @@ impl Collector {
     }
 }
 
-/// Without the headers, which may be credentials.
+/// Omits the headers, which may be credentials.
 impl fmt::Debug for Collector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Collector").field(&self.name()).finish()

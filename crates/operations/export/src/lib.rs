@@ -1,7 +1,7 @@
-//! What the gateway sends about its traffic to receivers on the network: lines of logs, and spans.
+//! Sends data about the traffic to receivers on the network: log lines and spans.
 //!
 //! Owns the receivers' protocols: OTLP over HTTP and gRPC, batches of lines over HTTP, lines over TCP and UDP, and syslog. Each
-//! receiver has a thread of its own; no request ever waits for one, and what a receiver does not take in time is dropped and counted.
+//! receiver has its own thread. Requests never wait for a receiver; data that it does not accept in time is dropped and counted.
 #![forbid(unsafe_code)]
 
 mod client;

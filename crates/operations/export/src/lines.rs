@@ -1,4 +1,4 @@
-//! Receivers of lines, and how each gets them.
+//! Receivers of log lines, and the protocol of each.
 
 use std::io;
 
@@ -15,13 +15,13 @@ use crate::socket::{Framing, SocketReceiver, SocketSink};
 /// A receiver of lines on the network.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LineReceiver {
-    /// A POST with the lines of a batch as they are.
+    /// A POST with the lines of a batch.
     Http(Collector),
-    /// A log record for each line, by OTLP.
+    /// An OTLP log record for each line.
     Otlp(Collector),
-    /// A message of RFC 5424 for each line.
+    /// An RFC 5424 message for each line.
     Syslog(SocketReceiver),
-    /// The lines as they are: a stream of them, or a datagram for each.
+    /// The lines themselves, as a stream or as one datagram each.
     Socket(SocketReceiver),
 }
 
@@ -42,7 +42,7 @@ impl LineReceiver {
         }
     }
 
-    /// What makes the sink on its thread. `log` is the name of the log, for syslog.
+    /// Returns a function that makes the sink on its thread. `log` is the name of the log, for syslog.
     pub fn opening(&self, log: &'static str) -> OpenSink {
         let receiver = self.clone();
         Box::new(move || receiver.open(log))
@@ -75,7 +75,7 @@ pub(crate) fn runtime() -> io::Result<LocalRuntime> {
     Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
 }
 
-/// Lines as they are, in the body of a POST.
+/// Lines in the body of a POST.
 struct PostedLines {
     // Dropped before its runtime.
     client: Client,
@@ -88,7 +88,7 @@ impl LineSink for PostedLines {
     }
 }
 
-/// Lines as log records of OTLP.
+/// Lines as OTLP log records.
 struct LogRecords {
     client: Client,
     runtime: LocalRuntime,
@@ -100,7 +100,7 @@ impl LineSink for LogRecords {
         let answer = self.runtime.block_on(self.client.send(request))?;
         let answer = ExportLogsServiceResponse::decode(answer).map_err(|_| not_a_collector())?;
         let refused = answer.partial_success.map_or(0, |partial| partial.rejected_log_records);
-        // Harmless: a collector that refuses fewer than none refuses none.
+        // Harmless: a negative number of refused records counts as zero.
         Ok(u64::try_from(refused).unwrap_or(0))
     }
 }

@@ -1,4 +1,4 @@
-//! Lines of a log as log records of OTLP. The members of a line of JSON become attributes; the line itself is the body.
+//! Log lines as OTLP log records. The members of a JSON line become attributes; the line itself is the body.
 
 use kit::clock;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::resource::{attribute, resource, scope};
 
-/// Members of a line that are fields of a record and not attributes.
+/// Members of a line that become fields of the record instead of attributes.
 const TIME: &str = "time";
 const TRACE_ID: &str = "trace_id";
 const SPAN_ID: &str = "span_id";
@@ -31,7 +31,7 @@ pub(crate) fn of_lines(lines: &[u8]) -> ExportLogsServiceRequest {
 }
 
 fn record(line: &[u8], observed: u64) -> LogRecord {
-    // Harmless: a line by a template has no members.
+    // Harmless: a line from a template has no members.
     let members: Map<String, Json> = serde_json::from_slice(line).unwrap_or_default();
     let text = |name: &str| members.get(name).and_then(Json::as_str);
     // Harmless: a line may have no ids.
@@ -40,14 +40,14 @@ fn record(line: &[u8], observed: u64) -> LogRecord {
     let time = text(TIME).and_then(time_of).unwrap_or(observed);
     let own = |name: &str| matches!(name, TIME | TRACE_ID | SPAN_ID);
     let attributes = members.iter().filter(|(name, _)| !own(name));
-    // Harmless: a null has nothing to say.
+    // Harmless: a null has no value.
     let attributes = attributes.filter_map(|(name, json)| Some(attribute(name, value(json)?)));
     LogRecord {
         time_unix_nano: time,
         observed_time_unix_nano: observed,
         severity_number: SeverityNumber::Info.into(),
         severity_text: "INFO".to_owned(),
-        // Harmless: lines of the gateway are UTF-8.
+        // Harmless: the gateway's lines are UTF-8.
         body: Some(string(String::from_utf8_lossy(line).into_owned())),
         attributes: attributes.collect(),
         trace_id,
@@ -75,7 +75,7 @@ fn value(json: &Json) -> Option<Value> {
 }
 
 fn time_of(text: &str) -> Option<u64> {
-    // Harmless: the time of a line that has none is when it was read.
+    // Harmless: a line without a time gets the time at which it is read.
     let time: jiff::Timestamp = text.parse().ok()?;
     // Harmless: the same.
     u64::try_from(time.as_nanosecond()).ok()
@@ -85,14 +85,14 @@ fn nanoseconds(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The bytes of hex digits; nothing where the text has others.
+/// Decodes hexadecimal digits. Empty if the text has other characters.
 fn unhex(text: &str) -> Vec<u8> {
     // Harmless: a digit fits.
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     let bytes: Option<Vec<u8>> =
         pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect();
-    // Harmless: what is not an id is none.
+    // Harmless: an invalid id is left out.
     bytes.filter(|_| rest.is_empty()).unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! What names this process in all that goes to a collector of OTLP.
+//! The identity of this process for OTLP collectors.
 
 use std::sync::LazyLock;
 
@@ -10,10 +10,10 @@ use policy::RequestId;
 const NAME: &str = "tidegate";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Another one for each process, so that a collector tells gateways apart.
+/// A different value for each process, so that a collector can distinguish gateways.
 static INSTANCE: LazyLock<String> = LazyLock::new(|| RequestId::made().as_str().to_owned());
 
-/// The process, with what the operator adds. An attribute of the operator takes the place of ours.
+/// The process's attributes with those of the operator, which replace ours of the same name.
 pub(crate) fn resource(added: &[(String, String)]) -> Resource {
     let own = [
         ("service.name", NAME),
@@ -26,7 +26,7 @@ pub(crate) fn resource(added: &[(String, String)]) -> Resource {
     Resource { attributes, ..Resource::default() }
 }
 
-/// The program, as what recorded.
+/// The program as the instrumentation scope.
 pub(crate) fn scope() -> InstrumentationScope {
     InstrumentationScope {
         name: NAME.to_owned(),

@@ -1,4 +1,5 @@
-//! Lines over a socket: a stream of TCP, with TLS or without, or datagrams. It blocks the log's own thread, for a bounded time.
+//! Sends lines over a socket: a TCP stream, with or without TLS, or datagrams. It blocks the log's own thread, for a bounded
+//! time.
 
 use std::io::{self, ErrorKind, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
@@ -8,7 +9,7 @@ use telemetry::access::{LineSink, SendFailure};
 
 use crate::syslog::{self, Header};
 
-/// A receiver at a socket.
+/// A receiver with a socket.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SocketReceiver {
     pub host: String,
@@ -18,7 +19,7 @@ pub struct SocketReceiver {
     pub timeout: Duration,
 }
 
-/// The way of lines to a socket.
+/// The transport of lines.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Transport {
     Udp,
@@ -26,9 +27,9 @@ pub enum Transport {
     Tls(tls::Client),
 }
 
-/// The form of a line on its way.
+/// The framing of a line.
 pub(crate) enum Framing {
-    /// As it is; in a stream with its line end.
+    /// The line itself. In a stream it is followed by a line end.
     Lines,
     Syslog(Header),
 }
@@ -46,7 +47,7 @@ enum Connection {
     Tls(Box<tls::BlockingStream>),
 }
 
-/// Addresses of a name that are tried.
+/// The number of a name's addresses that are tried.
 const ADDRESSES_TRIED_MAX: usize = 4;
 
 impl SocketReceiver {
@@ -105,7 +106,7 @@ impl Framing {
         Framing::Syslog(Header::new(log))
     }
 
-    /// Lines for a stream.
+    /// Encodes lines for a stream.
     fn stream(&self, lines: &[u8]) -> Vec<u8> {
         match self {
             Framing::Lines => lines.to_vec(),
@@ -117,7 +118,7 @@ impl Framing {
         }
     }
 
-    /// One line for a datagram.
+    /// Encodes one line as a datagram.
     fn datagram(&self, line: &[u8]) -> Vec<u8> {
         match self {
             Framing::Lines => line.to_vec(),
@@ -126,7 +127,7 @@ impl Framing {
     }
 }
 
-/// Lines without their ends.
+/// Lines without their line ends.
 fn each(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
     lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
 }
@@ -136,7 +137,7 @@ impl SocketSink {
         SocketSink { receiver, framing, connection: None }
     }
 
-    /// The connection that is open, or a new one.
+    /// The open connection, or a new one.
     fn open(&mut self) -> io::Result<&mut Connection> {
         let open = self.connection.take().filter(Connection::is_open);
         let open = match open {
@@ -161,7 +162,7 @@ impl SocketSink {
         }
     }
 
-    /// Sends a datagram for each line, and counts those that did not get there, as far as anybody knows.
+    /// Sends a datagram for each line, and counts those that were lost, as far as known.
     fn send_datagrams(&mut self, lines: &[u8]) -> io::Result<u64> {
         let Some(Connection::Udp(socket)) = &self.connection else { return Ok(0) };
         let mut lost = 0;
@@ -170,13 +171,13 @@ impl SocketSink {
             match socket.send(&datagram) {
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                    // The answer to the datagram before: nobody listens there.
+                    // The answer to the previous datagram: the port is closed.
                     lost += 1;
                     if socket.send(&datagram).is_err() {
                         lost += 1;
                     }
                 }
-                // It is larger than a datagram may be, or the network is away.
+                // It exceeds the size of a datagram, or the network is down.
                 Err(error) => {
                     tracing::debug!(bytes = datagram.len(), "a datagram cannot be sent: {error}");
                     lost += 1;
@@ -190,7 +191,7 @@ impl SocketSink {
 impl LineSink for SocketSink {
     fn send(&mut self, lines: &[u8]) -> Result<u64, SendFailure> {
         self.try_send(lines).map_err(|error| {
-            // A part of the lines may have been sent: the rest would begin within a line.
+            // A part of a line may have been sent, so the connection cannot be reused.
             self.connection = None;
             SendFailure::passing(error.to_string())
         })
@@ -198,7 +199,7 @@ impl LineSink for SocketSink {
 }
 
 impl Connection {
-    /// False if the other side has closed it: what is written then is lost, and nothing says so.
+    /// False if the peer has closed it. Data written then would be lost without an error.
     fn is_open(&self) -> bool {
         let stream = match self {
             Connection::Udp(_) => return true,

@@ -1,4 +1,4 @@
-//! Spans to a collector: a thread that gathers them from the workers' queue and sends batches (O20).
+//! Sends spans to a collector: a thread takes them from the workers' queue and sends batches (O20).
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,15 +26,15 @@ use crate::client::{Client, Content, not_a_collector};
 use crate::lines::runtime;
 use crate::resource::{attribute, resource, scope};
 
-/// A collector of spans, and what names this process there.
+/// A collector of spans, and the identity of this process there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpanCollector {
     pub collector: Collector,
-    /// Attributes of the operator.
+    /// Attributes set by the operator.
     pub attributes: Vec<(String, String)>,
 }
 
-/// A running exporter. Dropping it sends what is left, without waiting for that.
+/// A running exporter. Dropping it sends the remaining spans, without waiting.
 #[derive(Debug)]
 pub struct SpanExporter {
     queue: Arc<SpanQueue>,
@@ -54,18 +54,18 @@ const CONTENT: Content = Content {
     media_type: "application/x-protobuf",
 };
 
-/// The spans from which on a batch does not wait, and the time that it waits.
+/// The size from which a batch is sent at once, and the time that a smaller one waits.
 const BATCH_SPANS: usize = 512;
 const BATCH_EVERY: Duration = Duration::from_secs(1);
 
-/// The time between two looks into the queue. In that time a gateway at full load makes no more spans than the queue holds.
+/// The interval of checks of the queue. In that time a gateway at full load makes no more spans than fit into the queue.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The time that the end of the program waits for the last spans.
+/// How long the end of the program waits for the last spans.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
 
 impl SpanExporter {
-    /// Starts the thread. Nothing is connected yet. Spans that are lost count in `dropped`.
+    /// Starts the thread. Nothing is connected yet. Lost spans are counted in `dropped`.
     pub fn start(to: &SpanCollector, dropped: Arc<SharedCounter>) -> io::Result<SpanExporter> {
         let (queue, receiver) = SpanQueue::new(dropped.clone());
         let ending: Arc<Ending> = Arc::default();
@@ -74,7 +74,7 @@ impl SpanExporter {
         let body = move || {
             let runtime = match runtime() {
                 Ok(runtime) => runtime,
-                // Harmless: the one that starts the thread waits for it.
+                // Harmless: the starting thread waits for this message.
                 Err(error) => return drop(started.send(Err(error))),
             };
             // Harmless: the same.
@@ -92,12 +92,12 @@ impl SpanExporter {
         Ok(SpanExporter { queue: Arc::new(queue), ending })
     }
 
-    /// Where workers leave spans.
+    /// The queue into which workers put spans.
     pub fn queue(&self) -> &Arc<SpanQueue> {
         &self.queue
     }
 
-    /// Sends the last spans. False if the collector did not take them in time.
+    /// Sends the last spans. False if the collector did not accept them in time.
     pub fn close(self) -> bool {
         self.ending.is_asked.store(true, Ordering::Release);
         let ended = self.ending.ended.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,14 +123,14 @@ impl Ending {
     }
 }
 
-/// The thread's own state.
+/// The state of the thread.
 struct SpanCourier {
     to: SpanCollector,
     client: Client,
     receiver: SpanReceiver,
     dropped: Arc<SharedCounter>,
     ending: Arc<Ending>,
-    /// The last attempt failed. This is logged once, not for each batch.
+    /// True if the last attempt failed. This is logged once, not for each batch.
     failing: bool,
 }
 
@@ -149,14 +149,14 @@ impl SpanCourier {
                     continue;
                 }
             } else if !is_open || is_ending {
-                // Workers may still hold the queue of a plan that is gone; what comes then is lost and counted.
+                // Workers may still have the queue of an old plan. Later spans in it are lost and counted.
                 return self.ending.end();
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 
-    /// Sends a batch, again where that may help, and counts what is lost of it.
+    /// Sends a batch, with retries if they may help, and counts lost spans.
     async fn send(&mut self, batch: Vec<Span>) {
         let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
         let request = request(&self.to, batch).encode_to_vec();
@@ -185,7 +185,7 @@ impl SpanCourier {
         let answer = self.client.send(request).await?;
         let answer = ExportTraceServiceResponse::decode(answer).map_err(|_| not_a_collector())?;
         let rejected = answer.partial_success.map_or(0, |partial| partial.rejected_spans);
-        // Harmless: a collector that rejects fewer than none rejects none.
+        // Harmless: a negative number of rejected spans counts as zero.
         Ok(u64::try_from(rejected).unwrap_or(0))
     }
 

@@ -1,4 +1,4 @@
-//! Messages of syslog (RFC 5424), and their framing in a stream (RFC 6587, 3.4.1).
+//! Syslog messages (RFC 5424), and their framing in a stream (RFC 6587, 3.4.1).
 
 use kit::{calendar, clock};
 
@@ -8,7 +8,7 @@ const PRIORITY: u8 = 16 * 8 + 6;
 /// The longest name of a host that a message may have (RFC 5424, 6).
 const HOST_BYTES_MAX: usize = 255;
 
-/// What is the same in all messages of a log.
+/// The part that all messages of a log share.
 #[derive(Debug, Clone)]
 pub(crate) struct Header {
     host: String,
@@ -20,7 +20,7 @@ impl Header {
     /// `log` is the message id, such as `access`.
     pub(crate) fn new(log: &'static str) -> Header {
         let name = rustix::system::uname();
-        // Harmless: a name with other characters has them left out below.
+        // Harmless: other characters are removed below.
         let name = name.nodename().to_string_lossy();
         // Harmless: names of hosts are shorter.
         let host: String =
@@ -29,7 +29,7 @@ impl Header {
         Header { host, process: std::process::id(), log }
     }
 
-    /// The message for a line without its end.
+    /// The message for a line without its line end.
     pub(crate) fn message(&self, line: &[u8]) -> Vec<u8> {
         let time = calendar::rfc3339(clock::wall());
         let Header { host, process, log } = self;

@@ -1,6 +1,6 @@
 //! Projects of apictl: one API with its documents, in a folder or an archive.
 //!
-//! Owns the bounds on the files, the values of an environment, and the places of what is written. What an API means is not known here.
+//! Owns the limits of the files, the values of an environment, and the places of values. It does not interpret APIs.
 
 use std::collections::HashMap;
 use std::fs;
@@ -27,15 +27,15 @@ pub struct ApiProject {
     pub dto: Json,
     /// The OpenAPI or AsyncAPI document, or the WSDL with its files: `{root, files}`.
     pub document: Option<Json>,
-    /// The environments to which it is deployed, as `deploy-revision` writes them; none where the project does not say.
+    /// The environments of the deployment, as for `deploy-revision`. Empty if the project names none.
     pub deployments: Vec<Json>,
-    /// Files that say nothing about the API at a gateway, or something that is not read.
+    /// Files that do not affect a gateway, or that are not read.
     pub unread: Vec<String>,
     written: Placed,
     params: Option<Placed>,
 }
 
-/// Values of an environment, in place of those of the project.
+/// Values of an environment, which override those of the project.
 #[derive(Debug, Clone, Default)]
 pub struct Environment<'e> {
     /// One of the `environments` of `api_params.yaml`.
@@ -305,7 +305,7 @@ fn named(params: Option<Placed>, name: &str, mistakes: &mut Vec<String>) -> Opti
 }
 
 impl ApiProject {
-    /// The place of a value in `api.yaml`, or of the innermost map or list that has it.
+    /// The place of a value in `api.yaml`, or of the innermost enclosing map or list that exists.
     pub fn place(&self, keys: &[&str]) -> ArtifactPosition {
         let data = if self.written.json.get("data").is_some() { &["data"][..] } else { &[] };
         self.written.at(&[data, keys].concat())
@@ -451,7 +451,7 @@ impl Placed {
         Ok(Placed { file: file.to_owned(), json, tree })
     }
 
-    /// What stands below `data`; all of it where there is no such key.
+    /// The content of `data`, or everything if there is no such key.
     fn data(&self) -> &Json {
         self.json.get("data").unwrap_or(&self.json)
     }
@@ -466,7 +466,7 @@ impl Placed {
                     entry.map(|entry| (entry.key_at, &entry.node))
                 }
                 Tree::List(items) => {
-                    // Harmless: what is not a number names no item.
+                    // Harmless: a key that is not a number selects no item.
                     let item = key.parse::<usize>().ok().and_then(|at| items.get(at));
                     item.map(|item| (item.at, item))
                 }

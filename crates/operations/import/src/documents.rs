@@ -67,7 +67,7 @@ impl Documents {
         self.at(&child).is_some().then(|| self.follow(child))
     }
 
-    /// Follows a reference that stands alone.
+    /// Follows a reference that has no other members.
     pub fn follow(&self, spot: JsonLocation) -> JsonLocation {
         let alone = |value: &Json| value.as_object().is_some_and(|members| members.len() == 1);
         match self.referred(&spot).filter(|_| self.at(&spot).is_some_and(alone)) {
@@ -76,7 +76,7 @@ impl Documents {
         }
     }
 
-    /// A place as it was written, for messages.
+    /// The place in the original notation, for messages.
     pub fn origin(&self, spot: &JsonLocation) -> String {
         let defined = spot.pointer.strip_prefix("/$defs/").and_then(|rest| {
             let (index, below) = rest.split_once('/').unwrap_or((rest, ""));

@@ -128,7 +128,7 @@ fn filled(url: &str, server: Option<&Json>) -> Result<String, String> {
     })
 }
 
-/// An endpoint that makes an upstream. The error has the place of what is wrong.
+/// An endpoint as an upstream. The error has the place of the mistake.
 fn read_at(spot: &JsonLocation, value: &Json, side: Side) -> Result<Endpoint, String> {
     let endpoint = read(spot, value, side).map_err(|fault| format!("{spot}: {fault}"))?;
     let faults = extensions::faults::<Upstream>(&endpoint.upstream, spot);

@@ -1,7 +1,7 @@
 //! The examples of an OpenAPI document's replies.
 //!
-//! Owns where examples stand: beside a schema, below it in its members, and in files that the document refers to. A schema that says
-//! nothing gives none.
+//! Owns the search for examples: beside a schema, in its members, and in files that the document refers to. A schema without
+//! examples gives none.
 
 use std::path::Path;
 
@@ -11,12 +11,12 @@ use crate::documents::JsonLocation;
 use crate::files::{self, Files};
 use crate::normal::HOPS_MAX;
 
-/// What a document shows of one reply in one media type.
+/// The examples of one reply in one media type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExampleReply {
-    /// As in the document: `/pets/{id}`.
+    /// The path as in the document, such as `/pets/{id}`.
     pub path: String,
-    /// In upper case.
+    /// The method in upper case.
     pub method: String,
     /// `200`, `2XX` or `default`.
     pub status: String,
@@ -26,10 +26,10 @@ pub struct ExampleReply {
     pub examples: Vec<Json>,
 }
 
-/// How deep an example is put together from those of members.
+/// The depth to which an example is composed from those of members.
 const DEPTH_MAX: usize = 12;
 
-/// More values than a reply that somebody shows.
+/// The limit of values in one example.
 const VALUES_MAX: usize = 20_000;
 
 /// The examples of all replies, those of an operation in the order of the document. `looks_for` is called with every file that is needed.

@@ -17,7 +17,7 @@ use crate::extensions::{self, Level, Levels};
 use crate::model::{Model, Operation, Path};
 use crate::note::Note;
 
-/// The options of an API besides its document.
+/// The options of an API that are not in its document.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     pub name: String,
@@ -38,7 +38,7 @@ pub struct Options {
     pub plan_unknown: Option<Map<String, Json>>,
     /// True if the API's own policies require credentials.
     pub secured: bool,
-    /// True if tiers are noted beside the routes, for subscriptions to count by.
+    /// True if tiers are recorded with the routes, so that subscriptions can count by them.
     pub subscription: bool,
 }
 
@@ -67,9 +67,9 @@ pub struct GeneratedRoute {
     pub own_at: usize,
     /// True if it is for anonymous clients: the API's policies that require credentials are left out.
     pub open: bool,
-    /// Scopes, of which a token needs one.
+    /// A token needs one of these scopes.
     pub scopes: Vec<String>,
-    /// True if the document offers several credentials, each of which is enough.
+    /// True if the document allows several alternative credentials.
     pub alternatives: bool,
     /// True if the document offers to come without any.
     pub optional: bool,
@@ -130,9 +130,9 @@ struct Expansion<'a> {
     base: String,
     model: &'a Model,
     named: Vec<(String, Endpoint)>,
-    /// The number of paths that routes do not tell apart, by their form without names.
+    /// The number of paths that routes cannot distinguish, by their form without parameter names.
     shapes: HashMap<String, usize>,
-    /// Requirements for credentials that nothing checks: where the first stands, and how many others there are.
+    /// Requirements for credentials that are not checked: the place of the first, and the number of others.
     unchecked: BTreeMap<String, (JsonLocation, usize)>,
     made: GeneratedApi,
 }
@@ -345,8 +345,8 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// The path that a route's `openapi` looks at alone. Paths that routes do not tell apart are looked at together, so that the
-    /// methods of each are known.
+    /// The path to which a route's `openapi` policy is restricted. Paths that routes cannot distinguish are not separated, so
+    /// that the methods of each are known.
     fn own_path<'p>(&self, path: &'p Path) -> Option<&'p str> {
         let (written, query) = without_query(&path.template);
         let shape = merge_routes::unnamed(&pattern(written).0);
@@ -432,7 +432,7 @@ fn shapes(model: &Model) -> HashMap<String, usize> {
     shapes
 }
 
-/// A path without the query that some documents write behind it, and the conditions that this is.
+/// Splits off a query that some documents write after a path, and returns the conditions for it.
 fn without_query(template: &str) -> (&str, Map<String, Json>) {
     let Some((path, query)) = template.split_once('?') else { return (template, Map::new()) };
     let pairs = query.split('&').filter(|pair| !pair.is_empty());

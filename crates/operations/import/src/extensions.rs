@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 
 use crate::documents::{Documents, JsonLocation};
 
-/// Names of extensions behind `x-wso2-` or `x-tidegate-` that only an API has.
+/// Names of extensions after `x-wso2-` or `x-tidegate-` that are only valid for a whole API.
 const OF_API: [&str; 4] = ["basePath", "base-path", "endpoints", "cors"];
 
 /// Names that operations, paths and APIs have.
@@ -37,12 +37,12 @@ pub(crate) enum Level {
     Below,
 }
 
-/// The name behind the prefix of this or of the reference system.
+/// The name after the prefix of this system or of the reference system.
 fn own_name(name: &str) -> Option<&str> {
     name.strip_prefix("x-wso2-").or_else(|| name.strip_prefix("x-tidegate-"))
 }
 
-/// True for extensions that are read, or of which it is said that they are not.
+/// True for extensions that are read, or reported as not supported.
 pub(crate) fn may_have_effect(name: &str) -> bool {
     own_name(name).is_some() || OTHERS.contains(&name) || IGNORED.contains(&name)
 }
@@ -70,7 +70,7 @@ impl<'a> Levels<'a> {
         self.nearest_at(name).map(|(_, value)| value)
     }
 
-    /// The same with its place.
+    /// The nearest value, with its place.
     pub(crate) fn nearest_at(&self, name: &str) -> Option<(JsonLocation, &'a Json)> {
         self.places().find_map(|spot| self.of(spot, name))
     }
@@ -80,7 +80,7 @@ impl<'a> Levels<'a> {
         self.of_api_at(name).map(|(_, value)| value)
     }
 
-    /// The same with its place.
+    /// The value for the API, with its place.
     pub(crate) fn of_api_at(&self, name: &str) -> Option<(JsonLocation, &'a Json)> {
         self.of(self.root, name)
     }
@@ -90,7 +90,7 @@ impl<'a> Levels<'a> {
         self.member_at(name).map(|(_, value)| value)
     }
 
-    /// The same with its place.
+    /// The member, with its place.
     pub(crate) fn member_at(&self, name: &str) -> Option<(JsonLocation, &'a Json)> {
         self.places().find_map(|spot| Some((spot.child(name), self.documents.at(spot)?.get(name)?)))
     }
@@ -108,7 +108,8 @@ impl<'a> Levels<'a> {
     }
 }
 
-/// What is wrong with the part of a configuration that was made of an extension, each complaint with the place of that.
+/// The mistakes in a part of a configuration that was made from an extension. Each complaint has the place of the
+/// extension.
 pub(crate) fn faults<T: Decode>(made: &Json, spot: &JsonLocation) -> Vec<String> {
     let mut report = Report::default();
     let _only_complained_about: Option<T> = config::decode(made, At::NOWHERE, &mut report);

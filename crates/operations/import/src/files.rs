@@ -77,7 +77,7 @@ impl<'l> Files<'l> {
         self.at(spot)?.get("$ref")?.as_str().map(str::to_owned)
     }
 
-    /// The place that a reference leads to. The error says where the reference stands.
+    /// The place to which a reference leads. The error has the place of the reference.
     pub(crate) fn resolve(
         &mut self,
         at: &JsonLocation,
@@ -109,7 +109,7 @@ impl<'l> Files<'l> {
         found.ok_or_else(|| format!("{at} refers to `{reference}`, which does not exist"))
     }
 
-    /// The root of what a reference without its fragment names: a file, or a schema with an `$id`.
+    /// The root for a reference without its fragment: a file, or a schema with an `$id`.
     fn resource(&mut self, at: &JsonLocation, target: &str) -> Result<JsonLocation, String> {
         let own = self.enclosing_id(at);
         if target.is_empty() {
@@ -291,12 +291,12 @@ pub(crate) fn path_of(uri: &str) -> PathBuf {
     PathBuf::from(unescaped(uri.trim_start_matches("file://")))
 }
 
-/// A name as it stands in a JSON pointer.
+/// Escapes a name for a JSON pointer.
 pub(crate) fn escaped_name(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// Percent-encodes bytes that may not stand in a URI.
+/// Percent-encodes bytes that are not allowed in a URI.
 pub(crate) fn escaped(text: &str, also: &[u8]) -> String {
     percent::encoded(text.as_bytes(), also)
 }

@@ -35,7 +35,7 @@ use tree::{Mistakes, Variables};
 
 use crate::table::{ArtifactPosition, Table};
 
-/// What the operator says of an import.
+/// The options of an import.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Only entities with all of these tags are converted.
@@ -62,14 +62,14 @@ pub struct Source {
 pub struct KongImport {
     /// A whole configuration, as YAML.
     pub configuration: String,
-    /// Files that it names, by their paths beside it.
+    /// Files to which it refers, by their relative paths.
     pub files: Vec<(String, Vec<u8>)>,
     /// The outcome of each part.
     pub table: Table,
     /// Values for the variables of the environment that it names, with which it can be checked.
     pub stand_ins: HashMap<String, String>,
     whole: Json,
-    /// The entity of which each entry of a section was made.
+    /// The entity from which each entry of a section was made.
     origins: HashMap<(String, String), (String, ArtifactPosition)>,
     policies: HashMap<String, Vec<PolicyOrigin>>,
 }

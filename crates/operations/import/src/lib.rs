@@ -7,9 +7,9 @@
 //! that `config` decodes or [`yaml()`] writes.
 //!
 //! The public names: [`Documents`] and [`JsonLocation`] (files and places in them), [`Model`] (operations), [`examples()`] (of replies),
-//! [`expand()`] (routes, with a [`Note`] for each part that is left out or done otherwise), [`wsdl`] (SOAP services), [`rows`] (what
-//! became of each part of both), [`synapse`] (mediation), [`kong`] (another gateway's files), [`apictl`] (an API's project), [`yaml()`]
-//! (configuration as text), [`listen_beside`] (a listener that no target uses), [`zip_names`] (what a ZIP archive has twice).
+//! [`expand()`] (routes, with a [`Note`] for each part that is left out or approximated), [`wsdl`] (SOAP services), [`rows`] (tables of
+//! both), [`synapse`] (mediation), [`kong`] (files of Kong), [`apictl`] (projects of APIs), [`yaml()`] (configuration as text),
+//! [`listen_beside`] (a listener that no target uses), [`zip_names`] (duplicate names in ZIP archives).
 #![forbid(unsafe_code)]
 
 pub mod apictl;

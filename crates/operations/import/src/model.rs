@@ -23,7 +23,7 @@ pub struct Path {
 
 #[derive(Debug)]
 pub struct Operation {
-    /// In upper case.
+    /// The method in upper case.
     pub method: String,
     pub spot: JsonLocation,
     pub parameters: Vec<Parameter>,
@@ -42,7 +42,7 @@ pub struct Parameter {
     pub schema: Option<JsonLocation>,
     /// True if its value is JSON.
     pub json: bool,
-    /// True if it may be empty, whatever its schema says.
+    /// True if it may be empty, whatever its schema allows.
     pub may_be_empty: bool,
 }
 
@@ -57,11 +57,11 @@ pub struct Content {
     /// In lower case, without parameters. It may be a range such as `text/*`.
     pub media_type: String,
     pub schema: Option<JsonLocation>,
-    /// How members of a form are written, where the document says so.
+    /// The encoding of a form's members, if the document specifies it.
     pub encoding: Vec<FieldEncoding>,
 }
 
-/// How a member of a form is written.
+/// The encoding of a member of a form.
 #[derive(Debug)]
 pub struct FieldEncoding {
     pub name: String,

@@ -1,6 +1,6 @@
-//! Reads a document into one form, from its root down: each object as what it is at its place, with every reference followed that
-//! has an effect. A reference that cannot be followed is an error, and so is a value of another type than its place takes. Parts
-//! without effect, such as examples, are neither copied nor looked into.
+//! Reads a document into one form, starting at its root: each object is read according to its place, and every reference that has
+//! an effect is resolved. A reference that cannot be resolved is an error, and so is a value of the wrong type. Parts without
+//! effect, such as examples, are neither copied nor read.
 
 mod discriminator;
 mod schema;
@@ -72,16 +72,16 @@ pub(crate) fn read(
     Ok(Documents::new(reader.root.uri(), Json::Object(document), origins))
 }
 
-/// The dialects, which differ in what stands where.
+/// The dialects, which differ in the places of their parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
     Swagger,
     V30,
-    /// And later.
+    /// Version 3.1 and later.
     V31,
 }
 
-/// The place of a schema, and the part of what stands there that it is.
+/// The place of a schema, and how it is used there.
 type Definition = (JsonLocation, SchemaUse);
 
 /// The part of a value that is a schema.
@@ -89,9 +89,9 @@ type Definition = (JsonLocation, SchemaUse);
 enum SchemaUse {
     /// All of it.
     Whole,
-    /// Without the choice of a schema that inherits it, for these.
+    /// For subtypes: without the selection by discriminator.
     Inherited,
-    /// What is left of a parameter of Swagger 2 without the members of parameters.
+    /// The rest of a parameter of Swagger 2, without the members of parameters.
     Parameter,
 }
 
@@ -105,7 +105,7 @@ struct Reader<'l> {
     /// The schemas that inherit others, by these; none until one is asked for.
     children: Option<discriminator::Children>,
     faults: Vec<String>,
-    /// All of them, since what several places share is wrong once.
+    /// The faults reported so far, since a fault in a shared part is reported once.
     said: HashSet<String>,
     values: usize,
 }
@@ -167,7 +167,7 @@ impl Reader<'_> {
         names
     }
 
-    /// A copy of what stands at the end of the references there.
+    /// A copy of the value at the end of the references.
     fn plain(&mut self, at: JsonLocation) -> Option<Json> {
         let at = self.follow(at)?;
         self.counts().then(|| self.files.at(&at).cloned()).flatten()
@@ -242,7 +242,8 @@ impl Reader<'_> {
         Some(Json::Object(made))
     }
 
-    /// The members of an object whose reference may have others beside it. Those win, in the order of `places`.
+    /// The members of an object, including those beside its reference. The latter take precedence, in the order of
+    /// `places`.
     fn members(
         &mut self,
         places: &[JsonLocation],
@@ -305,7 +306,7 @@ impl Reader<'_> {
         Some(Json::Object(made))
     }
 
-    /// The parameters of a path or an operation, which may stand at several places.
+    /// The parameters of a path or an operation, which may be in several places.
     fn parameters(&mut self, places: &[JsonLocation]) -> Option<Json> {
         let mut list = Vec::new();
         for place in places {
@@ -435,7 +436,7 @@ impl Reader<'_> {
         match self.files.at(&at)? {
             Json::Object(members) => {
                 let names: Vec<String> = members.keys().cloned().collect();
-                // Harmless: what is cut for its size is a fault.
+                // Harmless: exceeding the size is a fault.
                 let read = names.into_iter().filter_map(|name| {
                     let value = self.extension(at.child(&name), depth + 1)?;
                     Some((name, value))

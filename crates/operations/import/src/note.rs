@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::documents::JsonLocation;
 
-/// What became of one part.
+/// The result for one part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     pub spot: JsonLocation,
@@ -17,7 +17,7 @@ pub struct Note {
 }
 
 impl Note {
-    /// About a part by itself. `prefix` stands in front of it in the sentence.
+    /// A note about one part. `prefix` is put before it in the sentence.
     pub(crate) fn new(
         outcome: Outcome,
         spot: &JsonLocation,

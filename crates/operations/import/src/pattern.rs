@@ -1,7 +1,7 @@
 //! Regular expressions of ECMAScript, in a form that other engines read alike.
 //!
-//! Browsers and most validators read patterns by Annex B of ECMA-262: without the flag `u`, what has no other meaning is itself.
-//! The engine here refuses it or gives it a meaning of its own.
+//! Browsers and most validators interpret patterns according to Annex B of ECMA-262: without the flag `u`, characters without
+//! another meaning are literal. The engine here refuses them, or gives them another meaning.
 
 use std::borrow::Cow;
 use std::iter::Peekable;
@@ -9,10 +9,10 @@ use std::str::Chars;
 
 use serde_json::{Map, Value as Json};
 
-/// Letters and digits that mean something behind a backslash. All others are themselves there.
+/// Letters and digits with a meaning after a backslash. All others are literal.
 const ESCAPES: &str = "bBcdDfknpPrsStuvwWx0123456789";
 
-/// The same pattern, with a backslash before what is itself in ECMAScript.
+/// The same pattern, with a backslash before characters that are literal in ECMAScript.
 pub(crate) fn portable(pattern: &str) -> Cow<'_, str> {
     let mut made = String::with_capacity(pattern.len() + 8);
     let mut rest = pattern.chars().peekable();
@@ -31,7 +31,7 @@ pub(crate) fn portable(pattern: &str) -> Cow<'_, str> {
     if made == pattern { Cow::Borrowed(pattern) } else { Cow::Owned(made) }
 }
 
-/// A JSON Schema with its patterns in that form. `serde_json` bounds the depth of what it reads.
+/// A JSON Schema with its patterns in that form. `serde_json` limits the depth of its input.
 pub fn portable_schema(schema: Json) -> Json {
     match schema {
         Json::Object(members) => {
@@ -65,7 +65,7 @@ fn named_schemas(named: Map<String, Json>, name_of: impl Fn(String) -> String) -
     Json::Object(made.collect())
 }
 
-/// What stands behind a backslash. True if it is a class, such as `\w`.
+/// Reads the characters after a backslash. True if it is a class, such as `\w`.
 fn escape(rest: &mut Peekable<Chars<'_>>, made: &mut String) -> bool {
     let Some(c) = rest.next() else {
         made.push('\\');
@@ -78,7 +78,7 @@ fn escape(rest: &mut Peekable<Chars<'_>>, made: &mut String) -> bool {
     }
     made.push('\\');
     made.push(c);
-    // `\u{1F600}`, `\p{L}`, `\k<name>`: a brace here is none of a quantifier.
+    // `\u{1F600}`, `\p{L}`, `\k<name>`: a brace here does not begin a quantifier.
     if matches!(c, 'u' | 'x' | 'p' | 'P') && rest.peek() == Some(&'{') {
         for inner in rest.by_ref() {
             made.push(inner);
@@ -124,7 +124,7 @@ fn class(rest: &mut Peekable<Chars<'_>>, made: &mut String) {
     }
 }
 
-/// True where the text behind a brace makes it a quantifier: `{2}`, `{2,}` or `{2,3}` behind something.
+/// True if the text after a brace makes it a quantifier: `{2}`, `{2,}` or `{2,3}` after an atom.
 fn begins_quantifier(rest: &Peekable<Chars<'_>>, before: &str) -> bool {
     if before.is_empty() {
         return false;
@@ -152,7 +152,7 @@ mod tests {
             "enum": [{ "pattern": word }],
         });
         let made = portable_schema(schema).to_string();
-        // As a string of JSON.
+        // As a JSON string.
         let portable = r"^[\\w\\-\\.]+$";
         assert_eq!(made.matches(portable).count(), 6, "{made}");
         assert_eq!(made.matches(r"^[\\w-\\.]+$").count(), 2, "{made}");

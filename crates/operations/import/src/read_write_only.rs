@@ -27,7 +27,7 @@ impl Documents {
         };
         let root = self.root();
         let spot = root.child("$defs");
-        // Harmless: a document without schemas has none to look at.
+        // Harmless: a document without schemas needs no change.
         let mut schemas = self.at(&spot).cloned().unwrap_or_default();
         let mut excused = ExcusedProperties::new();
         // Harmless: the same.
@@ -131,7 +131,7 @@ impl Documents {
     /// True for a property that has the flag, or whose schema has it.
     fn has_flag(&self, property: &Json, flag: &str) -> bool {
         let mut property = Some(property);
-        // As long a chain as a document may have.
+        // This is the longest chain in a document.
         for _ in 0..HOPS_MAX {
             let Some(value) = property else { return false };
             if value.get(flag) == Some(&Json::Bool(true)) {

@@ -1,5 +1,5 @@
-//! The tables of imports of OpenAPI documents and of WSDL: a row for each operation and for each part that is left out or done
-//! otherwise, with its place.
+//! The tables of imports of OpenAPI documents and WSDL: a row with its place for each operation, and for each part that is
+//! left out or approximated.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -38,7 +38,7 @@ pub fn of_openapi(file: &Path, model: &Model, made: &GeneratedApi, more: &[Note]
 
 /// Places in the files of a document.
 struct JsonPlaces<'d> {
-    /// As the user named it.
+    /// The path as given by the user.
     document: &'d Path,
     texts: HashMap<String, String>,
 }
@@ -60,7 +60,8 @@ impl JsonPlaces<'_> {
     }
 }
 
-/// The rows of a description: each operation that is offered, with what its round trip showed, and what is not offered.
+/// The rows of a description: each converted operation with the result of its round trip, and the operations that are
+/// left out.
 pub fn of_wsdl(file: &Path, import: &WsdlImport) -> Table {
     let mut named = NamedPlaces::default();
     for (location, bytes) in &import.documents {
@@ -95,7 +96,7 @@ pub fn of_wsdl(file: &Path, import: &WsdlImport) -> Table {
     table
 }
 
-/// Where the operations and services of descriptions are.
+/// The places of operations and services in descriptions.
 #[derive(Default)]
 struct NamedPlaces {
     file: String,

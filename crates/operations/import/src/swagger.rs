@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 /// Methods of an operation.
 const METHODS: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
 
-/// The schema of a download, which is none.
+/// The schema for a download, which has no constraints.
 pub(crate) fn file() -> Json {
     json!({ "type": "file" })
 }

@@ -1,8 +1,8 @@
 //! Artifacts of Apache Synapse and WSO2 Micro Integrator, turned into a configuration.
 //!
-//! Owns the counterpart of each artifact and mediator: proxies and APIs are routes, sequences are flows, endpoints are upstreams.
-//! It runs nothing that it reads and downloads nothing. Every part is in the table: converted, approximated with the
-//! difference, or refused with the reason; a comment stands in the place of a refused part.
+//! Owns the mapping of artifacts and mediators: proxies and APIs become routes, sequences become flows, endpoints become
+//! upstreams. It runs no artifact and downloads nothing. Every part is in the table: converted, approximated with the difference,
+//! or refused with the reason. A comment replaces a refused part.
 
 mod archive;
 mod artifacts;
@@ -46,9 +46,9 @@ pub use crate::table::{ArtifactPosition, Mistake, Outcome, Row, Table};
 pub struct ImportResult {
     /// A whole configuration, as YAML.
     pub configuration: String,
-    /// The same without a listener, for a gateway that has its own.
+    /// The configuration without a listener, for a gateway that has its own.
     pub part: String,
-    /// Files that it names, by their paths beside it.
+    /// Files to which it refers, by their relative paths.
     pub files: Vec<(String, Vec<u8>)>,
     /// The outcome of each part.
     pub table: Table,
@@ -56,7 +56,7 @@ pub struct ImportResult {
     pub stand_ins: HashMap<String, String>,
     /// The configuration, with the origin of each step.
     whole: Json,
-    /// The artifact of which each entry of a section was made.
+    /// The artifact from which each entry of a section was made.
     owners: HashMap<(String, String), Origin>,
 }
 
@@ -117,7 +117,7 @@ impl<'a> Converter<'a> {
         self.out.give_times();
     }
 
-    /// Converts artifacts of one kind. What is made meanwhile is theirs.
+    /// Converts artifacts of one kind. Entries that are made meanwhile are recorded as theirs.
     fn each(&mut self, artifacts: &[Element<'a>], convert: fn(&mut Self, &Element<'a>)) {
         for artifact in artifacts {
             self.owner = format!("{} {}", mediators::told(artifact), artifact.place());

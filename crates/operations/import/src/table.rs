@@ -8,9 +8,9 @@ use std::fmt;
 pub struct ArtifactPosition {
     /// The file's path below the imported folder.
     pub file: String,
-    /// From 1.
+    /// The line, from 1.
     pub line: u32,
-    /// From 1, in characters.
+    /// The column in characters, from 1.
     pub column: u32,
 }
 
@@ -19,9 +19,9 @@ pub struct ArtifactPosition {
 pub enum Outcome {
     /// The configuration does the same.
     Converted,
-    /// The configuration does nearly the same; the note says where it differs.
+    /// The result is nearly equivalent; the note names the difference.
     Approximated,
-    /// It has no counterpart; the note says why. A comment stands in its place.
+    /// It has no counterpart; the note is the reason. A comment replaces it.
     Refused,
 }
 
@@ -51,7 +51,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Opens a row, so that it stands above those of inner elements.
+    /// Opens a row, so that it comes before those of inner elements.
     pub(crate) fn begin(&mut self, what: String, place: ArtifactPosition) -> usize {
         self.rows.push(Row { outcome: Outcome::Converted, what, place, note: String::new() });
         self.rows.len() - 1

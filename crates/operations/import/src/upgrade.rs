@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-/// A schema as 2020-12 writes it. One that is so already stays the same.
+/// Converts a schema to 2020-12. A schema in that dialect is not changed.
 pub(crate) fn upgraded(mut members: Map<String, Json>) -> Json {
     bounds(&mut members, "exclusiveMinimum", "minimum");
     bounds(&mut members, "exclusiveMaximum", "maximum");
@@ -10,7 +10,7 @@ pub(crate) fn upgraded(mut members: Map<String, Json>) -> Json {
     nullable(members)
 }
 
-/// `exclusiveMinimum: true` makes `minimum` exclusive; in 2020-12 it holds the bound itself.
+/// `exclusiveMinimum: true` makes `minimum` exclusive; in 2020-12, `exclusiveMinimum` is the bound itself.
 fn bounds(members: &mut serde_json::Map<String, Json>, exclusive: &str, plain: &str) {
     match members.get(exclusive) {
         Some(Json::Bool(true)) => match members.remove(plain) {
@@ -18,7 +18,7 @@ fn bounds(members: &mut serde_json::Map<String, Json>, exclusive: &str, plain: &
             None => drop(members.remove(exclusive)),
         },
         Some(Json::Bool(false)) => drop(members.remove(exclusive)),
-        // Harmless: a number is how later versions write it.
+        // Harmless: a number is the notation of later versions.
         _ => {}
     }
 }
@@ -43,7 +43,8 @@ fn integers(members: &mut serde_json::Map<String, Json>) {
     members.entry("maximum").or_insert(json!(most));
 }
 
-/// `nullable` adds null to what the schema allows. Where other keywords forbid it, it becomes an alternative to them.
+/// `nullable` adds null to the types that the schema allows. If other keywords forbid null, it becomes an alternative
+/// to them.
 fn nullable(mut members: Map<String, Json>) -> Json {
     let said = ["nullable", "x-nullable"].map(|name| members.remove(name));
     if !said.contains(&Some(Json::Bool(true))) {

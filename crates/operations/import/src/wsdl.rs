@@ -54,7 +54,7 @@ fn with_texts(
     Ok((ReadDescription { description, content }, read))
 }
 
-/// A complaint. If the policy `soap` would accept the mistake, the text says why it counts here.
+/// A complaint. If the policy `soap` would accept the mistake, the text explains why it matters here.
 fn told(complaint: &Complaint) -> String {
     if complaint.code.starts_with("wsdl-") && !::wsdl::is_needed(complaint) {
         format!("{complaint}, which is needed to translate messages to JSON")
@@ -79,14 +79,14 @@ impl Files {
     }
 }
 
-/// The file that a location names from a folder. A location is a URI reference: `my%20types.xsd` is the file `my types.xsd`, unless a file
-/// has the name as it is written.
+/// The file for a location, relative to a folder. A location is a URI reference: `my%20types.xsd` is the file `my types.xsd`, unless a
+/// file has the undecoded name.
 pub fn file_at(folder: &Path, location: &str) -> PathBuf {
     let written = folder.join(location);
     if !location.contains('%') || written.exists() {
         return written;
     }
-    // Harmless: a name that is not UTF-8 is looked for as it is written.
+    // Harmless: a name that is not UTF-8 is looked up undecoded.
     let decoded = String::from_utf8(kit::percent::decoded(location.as_bytes(), false).into_owned());
     decoded.map_or(written, |decoded| folder.join(decoded))
 }
@@ -113,7 +113,7 @@ impl Resolver for Files {
     }
 }
 
-/// The options besides the description.
+/// The options of an import.
 #[derive(Debug, Clone, Default)]
 pub struct RestOptions {
     /// The name of the route and the upstream.
@@ -122,7 +122,7 @@ pub struct RestOptions {
     pub imports: Vec<(String, PathBuf)>,
     pub service: Option<String>,
     pub port: Option<String>,
-    /// The path in front of every operation.
+    /// The prefix of all operations' paths.
     pub prefix: Option<String>,
     /// The URL of the service, instead of the port's address.
     pub upstream: Option<String>,

@@ -2,16 +2,16 @@
 
 use serde_json::{Value as Json, json};
 
-/// The prefix of the name of a member that is a comment. No document has it in a name.
+/// The prefix of members that are comments. Names in documents never have it.
 pub(crate) const COMMENT: &str = "\u{0}#";
 
-/// The name of a member that says of which part of a document its object was made. It is not written.
+/// The name of a member with the origin of its object. It is not written.
 pub(crate) const ORIGIN: &str = "\u{0}@";
 
-/// The stand-in for a `${` in a text that does begin a variable.
+/// The replacement for a `${` that does begin a variable.
 const VARIABLE: &str = "\u{0}{";
 
-/// A comment, to stand in the place of an item, or as a member whose name begins with [`COMMENT`].
+/// A comment as an item of a list, or as a member whose name begins with [`COMMENT`].
 pub(crate) fn comment(text: &str) -> Json {
     json!({ COMMENT: text })
 }
@@ -88,7 +88,7 @@ fn block(value: &Json, depth: usize, out: &mut String) {
     }
 }
 
-/// Writes an item behind its dash.
+/// Writes an item after its dash.
 fn item(item: &Json, depth: usize, out: &mut String) {
     indent(depth, out);
     out.push('-');
@@ -107,7 +107,7 @@ fn item(item: &Json, depth: usize, out: &mut String) {
     out.push_str(within.trim_start_matches(' '));
 }
 
-/// Writes a comment on lines of its own.
+/// Writes a comment on separate lines.
 fn remark(text: &str, depth: usize, out: &mut String) {
     for line in text.lines() {
         indent(depth, out);
@@ -117,7 +117,7 @@ fn remark(text: &str, depth: usize, out: &mut String) {
     }
 }
 
-/// Returns true if a list stands on one line.
+/// Returns true if a list is written on one line.
 fn is_flow(items: &[Json]) -> bool {
     items.iter().all(|item| !item.is_object() && !item.is_array())
 }

@@ -22,7 +22,7 @@ pub(crate) fn each(
         let within = entry.name().to_owned();
         if !zip_names::is_plain(entry.name_raw(), &within) {
             return Err(format!(
-                "entry {at} has a name that is not UTF-8, or does not say that it is"
+                "entry {at} has a name that is not UTF-8, or is not marked as UTF-8"
             ));
         }
         let leaves = entry.enclosed_name().is_none()
@@ -39,7 +39,7 @@ pub(crate) fn each(
     Ok(())
 }
 
-/// All bytes, if they are no more than `max`. The size that an archive announces may be wrong; the size that is read counts.
+/// All bytes, if there are at most `max`. The announced size of an entry may be wrong, so the actual size is checked.
 pub(crate) fn bounded(from: impl Read, max: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     from.take(max + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! The names that the directory of a ZIP archive lists. The library that reads archives keeps the last of several entries with one
-//! name, and others keep the first, so that nobody could tell which file was meant.
+//! The names in the directory of a ZIP archive. For duplicate names, the library uses the last entry and other programs use the
+//! first, so an archive with duplicates is ambiguous.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use std::collections::HashSet;
 const SIGNATURE: &[u8] = b"PK\x01\x02";
 const RECORD_BYTES: usize = 46;
 
-/// The places of three lengths in a record: of the name, and of what stands behind it.
+/// The offsets of three lengths in a record: of the name, and of the two parts after it.
 const LENGTHS: [usize; 3] = [28, 30, 32];
 
 /// Refuses an archive that has a file twice. `directory` is where its directory begins, and `count` the number of entries that
@@ -31,7 +31,7 @@ pub fn check_once(archive: &[u8], directory: u64, count: usize) -> Result<(), St
     }
 }
 
-/// The name in the first record, and what stands behind that.
+/// The name in the first record, and the following records.
 fn first(records: &[u8]) -> Option<(&[u8], &[u8])> {
     let (record, rest) = records.split_at_checked(RECORD_BYTES)?;
     if !record.starts_with(SIGNATURE) {
@@ -46,8 +46,8 @@ fn first(records: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((name, rest.get(extra? + comment?..)?))
 }
 
-/// True if the name that was read is the name that stands in the archive. Where that does not say that it is UTF-8, a name beyond ASCII is
-/// read as that of an old code page, and no file that refers to it would find it.
+/// True if the decoded name is the one in the archive. If a name is not marked as UTF-8, characters beyond ASCII are decoded with an old
+/// code page, and references to the file would fail.
 #[must_use]
 pub fn is_plain(raw: &[u8], read: &str) -> bool {
     raw == read.as_bytes()

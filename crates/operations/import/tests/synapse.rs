@@ -2592,7 +2592,7 @@ fn endpoints() {
     }
 }
 
-/// Its address has parameters of the path of whoever calls it.
+/// Its address has parameters of its callers' paths.
 #[test]
 fn an_endpoint_of_its_own_takes_parameters_of_a_path() {
     let endpoint = r#"<endpoint SYNAPSE name="EP"><http method="get" uri-template="http://d.test/of/{uri.var.kind}"/></endpoint>"#;

@@ -33,25 +33,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use writer::{Inbox, Writer};
 
-/// The longest delay of a line while the sink keeps up. An operator who watches the log does not notice it.
+/// The longest delay of a line while the sink is fast enough. Operators who watch the log do not notice it.
 pub const FLUSH_EVERY: Duration = Duration::from_millis(100);
 
-/// The time that the end of the program waits for the last lines to be written.
+/// How long the end of the program waits until the last lines are written.
 pub const CLOSE_MAX: Duration = Duration::from_secs(2);
 
 /// Memory for one worker's unwritten lines: about 3,000 lines, which is 30 ms of full load.
 pub const RING_BYTES: usize = 1 << 20;
 
-/// The content of one line. Text from a peer is bytes, because nobody has validated it.
+/// The content of one line. Text from a peer is bytes, since it was not validated.
 #[derive(Debug, Clone, Copy)]
 pub struct AccessEntry<'a> {
     /// The beginning of the request, since the Unix epoch (`kit::clock::wall`).
     pub time: Duration,
-    /// The client's address: the peer's, or the one that a trusted proxy named.
+    /// The client's address: that of the peer, or the one that a trusted proxy has sent.
     pub client: IpAddr,
     pub method: &'a [u8],
     pub host: Option<&'a [u8]>,
-    /// The request target as it was received.
+    /// The request target as received.
     pub path: &'a [u8],
     /// `HTTP/1.1`, `HTTP/2`.
     pub protocol: &'static str,
@@ -77,13 +77,13 @@ pub struct AccessEntry<'a> {
     pub fault: Option<&'static str>,
     /// The fault's cause, for operators.
     pub cause: Option<&'a str>,
-    /// The operation that was called, if a policy tells operations apart.
+    /// The operation that was called, if a policy distinguishes operations.
     pub operation: Option<&'a str>,
     /// The label of the call's SOAP fault.
     pub soap_fault: Option<&'static str>,
     /// The name of the client identity.
     pub subject: Option<&'a str>,
-    /// Retries: attempts beyond the first of each call.
+    /// Retries: the attempts after the first of each call.
     pub retries: u32,
     /// Events that passed, if a policy counts them.
     pub events: Option<u64>,
@@ -91,14 +91,14 @@ pub struct AccessEntry<'a> {
     pub stream_end: Option<&'static str>,
     /// The end of a call of gRPC.
     pub grpc_status: Option<Outcome>,
-    /// What the operator wants beside the usual, by name; of lines in JSON alone.
+    /// Configured fields by name. Only lines in JSON have them.
     pub extra: &'a [(&'a str, ExtraValue<'a>)],
 }
 
-/// A value of such a field.
+/// The value of a configured field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtraValue<'a> {
-    /// Text from anywhere.
+    /// Text from any source.
     Text(&'a [u8]),
     Number(u64),
     Boolean(bool),
@@ -150,7 +150,7 @@ impl AccessLog {
         Ok(AccessLog { format, rings, inbox, dropped })
     }
 
-    /// Starts the thread that takes the lines to a receiver on the network; `name` is its address, for the program's log. Nothing
+    /// Starts the thread that sends the lines to a receiver on the network. `name` is its address, for the program's log. Nothing
     /// is connected yet.
     pub fn start_sending(
         format: Format,
@@ -163,7 +163,7 @@ impl AccessLog {
         Ok(AccessLog { format, rings, inbox, dropped })
     }
 
-    /// Writes one line for a worker. A worker must not write for another: its ring has one writer.
+    /// Writes one line for a worker. Only that worker may call this for its index, since its ring has one writer.
     pub fn write(&self, worker: usize, entry: &AccessEntry<'_>) {
         LINE.with_borrow_mut(|line| {
             line.clear();
@@ -177,12 +177,12 @@ impl AccessLog {
         });
     }
 
-    /// Opens the file again after it was renamed. Earlier lines go to the old file.
+    /// Reopens the file after it was renamed. Earlier lines go to the old file.
     pub fn reopen(&self) {
         self.inbox.reopen();
     }
 
-    /// Writes the remaining lines and ends the thread. False if the sink did not take them within [`CLOSE_MAX`].
+    /// Writes the remaining lines and ends the thread. False if the sink did not accept them within [`CLOSE_MAX`].
     pub fn close(self) -> bool {
         self.inbox.close();
         self.inbox.wait_closed(CLOSE_MAX)

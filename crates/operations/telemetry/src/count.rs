@@ -1,24 +1,25 @@
-//! The counters that all metrics consist of. They only count; the level above decides whose they are.
+//! The counters in all metrics.
 //!
 //! [`Counter`] and [`Gauge`] have a single writer: the worker that owns their shard. `add` is a relaxed load and a relaxed
-//! store, so it compiles to an ordinary `add`, without the bus lock of `fetch_add` (about 20 cycles each on x86). A second
-//! writer would not be unsound, but would lose counts. [`SharedCounter`] is for the few numbers that several threads write.
+//! store, so it compiles to an ordinary `add` without the bus lock of `fetch_add` (about 20 cycles each on x86). A second
+//! writer would not be unsound, but counts would be lost. [`SharedCounter`] is for the few numbers with several writers.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-/// A number that only grows, with one writer.
+/// A number that only increases, with one writer.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
-/// A number that goes up and down, with one writer.
+/// A number that increases and decreases, with one writer.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicI64);
 
-/// A number that several threads write, off the path of a request.
+/// A number that several threads write, outside the path of a request.
 #[derive(Debug, Default)]
 pub struct SharedCounter(AtomicU64);
 
-/// Keeps two workers' numbers on different cache lines, and off the neighbouring line that the prefetcher of x86 loads with it.
+/// Keeps the numbers of two workers on different cache lines. The prefetcher of x86 loads pairs of lines, so these are separate
+/// as well.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct CachePadded<T>(pub T);

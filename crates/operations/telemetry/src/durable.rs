@@ -20,11 +20,11 @@ pub struct DurableReading {
 /// A gateway's part of the work that gateways share through a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SharedReading {
-    /// The database does not answer.
+    /// True if the database does not answer.
     pub is_away: bool,
-    /// Gateways that share it, as this one saw them last.
+    /// The number of gateways that share it, as last seen by this one.
     pub nodes: u64,
-    /// Partitions of the work that are this one's now.
+    /// The number of partitions that this gateway owns.
     pub partitions: u64,
     /// The number of times that another gateway took over this one's work.
     pub losses: u64,
@@ -33,7 +33,7 @@ pub struct SharedReading {
 /// Returns a reading without waiting; none while the store is not open.
 pub type AskDurable = Box<dyn Fn() -> Option<DurableReading> + Send + Sync>;
 
-/// Reads the counts of the store of the last plan that has one.
+/// Reads the counts of the store in the last plan that has one.
 #[derive(Default)]
 pub(crate) struct DurableMetrics(RwLock<Option<AskDurable>>);
 

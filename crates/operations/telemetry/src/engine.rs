@@ -1,5 +1,4 @@
-//! Metrics of the engine that transforms messages on a machine of its own. The engine counts itself; this module reads its
-//! counts.
+//! Metrics of Saxon, which transforms messages in a JVM. The engine counts itself; this module reads its counts.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -33,7 +32,6 @@ pub type ReadEngine = Box<dyn Fn() -> EngineReading + Send + Sync>;
 impl EngineMetrics {
     /// Sets the engine to read; a process has only one.
     pub(crate) fn set(&self, ask: ReadEngine) {
-        // A second call is for the same engine.
         // Harmless: a second call is for the same engine.
         let _known = self.0.set(ask);
     }

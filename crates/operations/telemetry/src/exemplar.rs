@@ -1,4 +1,5 @@
-//! Examples for the buckets of a histogram: a sampled trace whose duration is in the bucket. Only sampled exchanges touch them.
+//! Examples for the buckets of a histogram: a sampled trace whose duration is in the bucket. Only sampled exchanges access
+//! them.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -18,7 +19,7 @@ pub(crate) struct Exemplar {
 /// The newest example of each bucket.
 pub(crate) type BucketExemplars = [Option<Exemplar>; WAIT_MICROS.len() + 1];
 
-/// The examples of one worker for one route. The lock is for a scrape; no other worker takes it.
+/// The examples of one worker for one route. Only a scrape competes for the lock.
 #[derive(Debug, Default)]
 pub(crate) struct Exemplars(Mutex<BucketExemplars>);
 
@@ -31,7 +32,7 @@ impl Exemplars {
         }
     }
 
-    /// Adds these to those of other workers: the newest one counts.
+    /// Merges these with those of other workers. The newest one is kept.
     pub(crate) fn add_to(&self, newest: &mut BucketExemplars) {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Harmless: both have the same buckets.

@@ -22,11 +22,11 @@ struct FlowShard {
     runs: Counter,
     own_micros: Counter,
     call_micros: Counter,
-    /// Copies that were not made.
+    /// The number of dropped copies.
     dropped: Counter,
-    /// Made with the first fault.
+    /// Created with the first fault.
     faults: OnceLock<Box<Faults>>,
-    /// Of branches whose faults ended neither step nor flow.
+    /// Faults of branches that did not end the step or the flow.
     branch_faults: OnceLock<Box<Faults>>,
 }
 
@@ -37,7 +37,7 @@ type Faults = [Counter; REASONS_MAX];
 #[derive(Debug)]
 pub(crate) struct FlowSum {
     pub(crate) flow: Box<str>,
-    /// None: of the flow as a whole.
+    /// None for the flow as a whole.
     pub(crate) step: Option<Box<str>>,
     pub(crate) runs: u64,
     pub(crate) own_micros: u64,
@@ -55,7 +55,7 @@ pub struct FlowNumbers {
     pub own: Duration,
     /// The time in calls of upstreams.
     pub in_calls: Duration,
-    /// By reason, those that there were.
+    /// Counts by reason, without zeros.
     pub faults: Vec<(&'static str, u64)>,
 }
 
@@ -64,8 +64,8 @@ impl FlowMetrics {
         FlowMetrics { shards: Shards::new(workers), reasons }
     }
 
-    /// Counts one run, on the worker that ran it: the time that its own work took, the time in calls of upstreams, and the label
-    /// of the fault that it ended in.
+    /// Counts one run on the worker that ran it: the time of its own work, the time in calls of upstreams, and the label of its
+    /// fault.
     pub fn record(
         &self,
         worker: usize,
@@ -82,7 +82,7 @@ impl FlowMetrics {
         }
     }
 
-    /// Counts a fault of work beside the flow.
+    /// Counts a fault of separate work, such as a copy.
     pub fn fault(&self, worker: usize, label: &'static str) {
         self.add(&self.shards.of(worker).faults, label);
     }
@@ -92,7 +92,7 @@ impl FlowMetrics {
         self.add(&self.shards.of(worker).branch_faults, label);
     }
 
-    /// Counts a copy that was not made.
+    /// Counts a dropped copy.
     pub fn dropped(&self, worker: usize) {
         self.shards.of(worker).dropped.add(1);
     }

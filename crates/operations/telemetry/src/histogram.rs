@@ -94,7 +94,7 @@ impl<const BUCKETS: usize> Sum<BUCKETS> {
     }
 }
 
-/// Nanoseconds in 64 bits are 584 years; `Duration::as_nanos` would compute in 128.
+/// Nanoseconds in 64 bits are 584 years. `Duration::as_nanos` would compute with 128 bits.
 fn nanos(duration: Duration) -> u64 {
     duration
         .as_secs()

@@ -9,27 +9,27 @@ use crate::shards::Shards;
 pub struct TopicMetrics {
     published: SharedCounter,
     outcomes: [SharedCounter; DeliveryOutcome::ALL.len()],
-    /// One for each worker, which has subscriptions of its own.
+    /// One for each worker, since each has other subscriptions.
     lag: Shards<Gauge>,
 }
 
 /// The outcome of an attempt to deliver an event to a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryOutcome {
-    /// The subscriber has it.
+    /// The subscriber has accepted it.
     Success,
-    /// It is tried again.
+    /// It will be retried.
     Failure,
     /// It failed for the last time.
     Dead,
-    /// It was over the limits of the hub, and was not sent.
+    /// It exceeded the limits of the hub, and was not sent.
     Limited,
     /// It was dropped from the log before it could be sent.
     Expired,
 }
 
 impl DeliveryOutcome {
-    /// All of them, in the order of their numbers.
+    /// All outcomes, in the order of their numbers.
     pub const ALL: [DeliveryOutcome; 5] = [
         DeliveryOutcome::Success,
         DeliveryOutcome::Failure,
@@ -74,14 +74,14 @@ impl TopicMetrics {
         self.published.add(1);
     }
 
-    /// Counts a try to deliver one.
+    /// Counts an attempt to deliver an event.
     pub fn delivered(&self, outcome: DeliveryOutcome) {
         if let Some(count) = self.outcomes.get(outcome as usize) {
             count.add(1);
         }
     }
 
-    /// Sets how many events the slowest of a worker's subscriptions has still to get.
+    /// Sets the number of events that a worker's slowest subscription has not received yet.
     pub fn set_lag(&self, worker: usize, events: u64) {
         self.lag.of(worker).set(i64::try_from(events).unwrap_or(i64::MAX));
     }

@@ -1,8 +1,8 @@
 //! Observability for operators: metrics ([`Telemetry`]), the access log ([`access`]) and traces of single messages ([`trace`]).
 //!
-//! Owns the names of all metrics, their shards and the text of `/metrics`, and the lines of the access log with the one thread
-//! that writes them. It decides nothing about a request and knows nothing of HTTP servers. Recording an exchange takes no lock
-//! and no instruction with a bus lock: a worker writes only its own shard, and a scrape adds up the shards.
+//! Owns the names of all metrics, their shards and the text of `/metrics`, and the lines of the access log with the thread
+//! that writes them. It makes no decisions about requests and does not depend on an HTTP server. Recording an exchange takes
+//! no lock and no instruction with a bus lock: a worker writes only its own shard, and a scrape adds up the shards.
 #![forbid(unsafe_code)]
 
 pub mod access;
@@ -72,46 +72,47 @@ use reason::Reasons;
 use std::fmt;
 use std::sync::Arc;
 
-/// Routes counted separately, four times the largest configuration that we test. Further ones count as [`OTHER`].
+/// The limit of routes that are counted separately: four times the largest configuration that we test. Further ones
+/// count as [`OTHER`].
 pub const ROUTES_MAX: usize = 20_000;
 
-/// Upstreams counted separately: a configuration has at most about one per route.
+/// The limit for upstreams: a configuration has at most about one per route.
 pub const UPSTREAMS_MAX: usize = 20_000;
 
-/// Listeners counted separately. Each has sockets, so there are never many.
+/// The limit for listeners. Each has sockets, so there are never many.
 pub const LISTENERS_MAX: usize = 1_000;
 
-/// Issuers counted separately. A gateway has a handful.
+/// The limit for issuers. A gateway has a handful.
 pub const ISSUERS_MAX: usize = 1_000;
 
-/// XML definitions counted separately: about one for each route over XML.
+/// The limit for XML definitions: about one for each route with XML.
 pub const DEFINITIONS_MAX: usize = 5_000;
 
-/// Stores counted separately. More than one is rare.
+/// The limit for stores. More than one is rare.
 pub const STORES_MAX: usize = 100;
 
-/// Operations counted separately, over all routes. A service has some ten, the largest a few hundred.
+/// The limit for operations of all routes. A service has some ten, the largest a few hundred.
 pub const OPERATIONS_MAX: usize = 20_000;
 
-/// Flows and their steps counted separately: a thousand flows of twenty steps.
+/// The limit for flows and their steps: a thousand flows of twenty steps.
 pub const FLOWS_MAX: usize = 20_000;
 
-/// Queues counted separately.
+/// The limit for queues.
 pub const QUEUES_MAX: usize = 1_000;
 
-/// Topics of hubs counted separately.
+/// The limit for topics of hubs.
 pub const TOPICS_MAX: usize = 20_000;
 
-/// Schedules counted separately.
+/// The limit for schedules.
 pub const SCHEDULES_MAX: usize = 1_000;
 
-/// The operation of messages that match none of the description's.
+/// The operation of messages that match none in the description.
 pub const UNKNOWN_OPERATION: &str = "(unknown)";
 
-/// The worker index of the one background thread: health checks open connections too.
+/// The worker index of the background thread, which also opens connections for health checks.
 pub const BACKGROUND: usize = usize::MAX;
 
-/// The name for everything above a bound.
+/// The name for everything above a limit.
 pub const OTHER: &str = named_map::OTHER;
 
 /// The route name of requests that no route matched.
@@ -139,7 +140,7 @@ pub struct Telemetry {
     engine: EngineMetrics,
     reasons: Arc<Reasons>,
     reload: ReloadMetrics,
-    /// In the order of [`Metric::ALL`]; those of other kinds of rows count nothing.
+    /// In the order of [`Metric::ALL`]. Those of rows of other kinds stay zero.
     totals: Vec<Arc<SharedCounter>>,
     tracer: Arc<trace::Tracer>,
     refusals: refusals::Refusals,
@@ -148,7 +149,7 @@ pub struct Telemetry {
     started_unix_seconds: u64,
 }
 
-/// Counts of one worker about itself.
+/// Counts of one worker.
 #[derive(Debug, Default)]
 pub struct WorkerMetrics {
     pub requests: Counter,
@@ -191,7 +192,7 @@ impl Telemetry {
         })
     }
 
-    /// The place to ask for a trace of a message.
+    /// Manages requests for traces.
     pub fn tracer(&self) -> &Arc<trace::Tracer> {
         &self.tracer
     }
@@ -207,17 +208,17 @@ impl Telemetry {
         &self.refusals
     }
 
-    /// The exchanges that end now.
+    /// The most recently ended exchanges.
     pub fn tail(&self) -> &tail::Tail {
         &self.tail
     }
 
-    /// Ends a sample of the traffic. No worker's thread may call it, nor the two below.
+    /// Ends a sample of the traffic. This and the next two functions must not be called on a worker's thread.
     pub fn sample_traffic(&self) {
         self.traffic.sample(&self.routes, kit::clock::wall());
     }
 
-    /// The traffic of the last hour: of all routes in each sample, and of each route over all samples.
+    /// The traffic of the last hour: of all routes in each sample, and of each route in total.
     pub fn traffic(&self) -> (Vec<TrafficPoint>, Vec<RouteTraffic>) {
         self.traffic.all(&self.routes, kit::clock::wall())
     }
@@ -254,74 +255,74 @@ impl Telemetry {
         self.routes.get_or_make(name, || RouteMetrics::new(self.workers(), self.reasons.clone()))
     }
 
-    /// The metrics of an upstream; the same name gives the same again.
+    /// The metrics of an upstream. The same name returns the same metrics.
     pub fn upstream(&self, name: &str) -> Arc<UpstreamMetrics> {
         self.upstreams.get_or_make(name, || UpstreamMetrics::new(self.workers()))
     }
 
-    /// The metrics of a listener; the same name gives the same again.
+    /// The metrics of a listener. The same name returns the same metrics.
     pub fn listener(&self, name: &str) -> Arc<ListenerMetrics> {
         self.listeners.get_or_make(name, || ListenerMetrics::new(self.workers()))
     }
 
-    /// The metrics of an issuer's keys; the same name gives the same again.
+    /// The metrics of an issuer's keys. The same name returns the same metrics.
     pub fn issuer(&self, name: &str) -> Arc<IssuerMetrics> {
         self.issuers.get_or_make(name, IssuerMetrics::default)
     }
 
-    /// The metrics of a store; the same name gives the same again.
+    /// The metrics of a store. The same name returns the same metrics.
     pub fn store(&self, name: &str) -> Arc<StoreMetrics> {
         self.stores.get_or_make(name, StoreMetrics::default)
     }
 
-    /// The metrics of an XML definition; the same name gives the same again.
+    /// The metrics of an XML definition. The same name returns the same metrics.
     pub fn definition(&self, name: &str) -> Arc<DefinitionMetrics> {
         self.definitions.get_or_make(name, DefinitionMetrics::default)
     }
 
-    /// The metrics of an operation of a route; the same names give the same again.
+    /// The metrics of an operation of a route. The same names return the same metrics.
     pub fn operation(&self, route: &str, operation: &str) -> Arc<OperationMetrics> {
         let name = format!("{route}{}{operation}", operation::BETWEEN);
         self.operations.get_or_make(&name, || OperationMetrics::new(self.workers()))
     }
 
-    /// The metrics of a flow as a whole; the same name gives the same again.
+    /// The metrics of a flow as a whole. The same name returns the same metrics.
     pub fn flow(&self, name: &str) -> Arc<FlowMetrics> {
         self.flows.get_or_make(name, || FlowMetrics::new(self.workers(), self.reasons.clone()))
     }
 
-    /// The metrics of a step of a flow; the same names give the same again.
+    /// The metrics of a step of a flow. The same names return the same metrics.
     pub fn flow_step(&self, flow: &str, step: &str) -> Arc<FlowMetrics> {
         self.flow(&format!("{flow}{}{step}", operation::BETWEEN))
     }
 
-    /// The metrics of a queue; the same name gives the same again.
+    /// The metrics of a queue. The same name returns the same metrics.
     pub fn queue(&self, name: &str) -> Arc<QueueMetrics> {
         self.queues.get_or_make(name, QueueMetrics::default)
     }
 
-    /// The metrics of a topic of a hub; the same names give the same again.
+    /// The metrics of a topic of a hub. The same names return the same metrics.
     pub fn topic(&self, hub: &str, topic: &str) -> Arc<TopicMetrics> {
         let name = format!("{hub}{}{topic}", operation::BETWEEN);
         self.topics.get_or_make(&name, || TopicMetrics::new(self.workers()))
     }
 
-    /// The metrics of a schedule; the same name gives the same again.
+    /// The metrics of a schedule. The same name returns the same metrics.
     pub fn schedule(&self, name: &str) -> Arc<ScheduleMetrics> {
         self.schedules.get_or_make(name, ScheduleMetrics::default)
     }
 
-    /// Also shows the counts of this store, in place of those of another.
+    /// Adds the counts of this store to the output, replacing those of another store.
     pub fn set_durable(&self, ask: AskDurable) {
         self.durable.set(ask);
     }
 
-    /// Also shows the counts of this engine.
+    /// Adds the counts of this engine to the output.
     pub fn set_engine(&self, ask: ReadEngine) {
         self.engine.set(ask);
     }
 
-    /// The counts of a worker about itself. A worker must not write those of another.
+    /// The counts of a worker. Only that worker may write them.
     pub fn worker(&self, index: usize) -> &WorkerMetrics {
         debug_assert!(index < self.workers.len(), "there is no worker {index}");
         self.workers.get(index).map_or(&self.stray, |worker| &worker.0)
@@ -337,12 +338,13 @@ impl Telemetry {
         &self.reload
     }
 
-    /// Writes all metrics. It takes milliseconds with thousands of busy routes, so no worker's thread may call it.
+    /// Writes all metrics. With thousands of busy routes this takes milliseconds, so it must not be called on a
+    /// worker's thread.
     pub fn scrape(&self, format: ScrapeFormat, take: &mut TakePiece<'_>) -> fmt::Result {
         snapshot::Snapshot::take(self).render(scrape::Scrape::new(format, take))
     }
 
-    /// All metrics as one text of OpenMetrics.
+    /// All metrics as one OpenMetrics text.
     pub fn render(&self) -> String {
         let mut text = Vec::new();
         let scraped = self.scrape(ScrapeFormat::OpenMetrics, &mut |piece| {

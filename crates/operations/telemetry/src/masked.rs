@@ -1,10 +1,10 @@
-//! The target of a request for the access log: without the credentials in it.
+//! Removes credentials from the target of a request, for the access log.
 
 use std::borrow::Cow;
 
 use kit::percent;
 
-/// Words in the names of parameters whose values are credentials, whatever the route reads.
+/// Parts of names of parameters that are credentials, whatever the route uses.
 const WORDS: [&[u8]; 11] = [
     b"password",
     b"passwd",
@@ -19,11 +19,12 @@ const WORDS: [&[u8]; 11] = [
     b"assertion",
 ];
 
-/// Whole names of such parameters.
+/// Full names of such parameters.
 const NAMES: [&[u8]; 4] = [b"jwt", b"pwd", b"sig", b"pass"];
 
-/// The target with a star for the value of each parameter that is one of `secrets` or whose name says that it is a credential, in any
-/// spelling, and for each value that is a URL with such a parameter. Servers read `;` like `&`, and parameters in paths.
+/// The target with masked credentials: a star replaces the value of each parameter that is listed in `secrets` or whose name denotes
+/// a credential, in any spelling, and each value that is a URL with such a parameter. Servers treat `;` like `&`, and paths may have
+/// parameters.
 pub fn masked<'t>(target: &'t [u8], secrets: &[String]) -> Cow<'t, [u8]> {
     let Some(first) = target.iter().position(|byte| matches!(byte, b'?' | b';')) else {
         return target.into();
@@ -55,7 +56,7 @@ pub fn masked<'t>(target: &'t [u8], secrets: &[String]) -> Cow<'t, [u8]> {
 /// `value` begins with its `=`, if there is one.
 fn is_masked(name: &[u8], value: &[u8], secrets: &[String]) -> bool {
     let plain = percent::decoded(name, true);
-    // An escape in what was decoded: a server may decode it once more.
+    // The decoded text still has an escape, which a server may decode again.
     let is_read =
         secrets.iter().any(|secret| secret.as_bytes().eq_ignore_ascii_case(plain.trim_ascii()));
     is_read

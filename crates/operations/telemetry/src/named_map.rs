@@ -1,13 +1,14 @@
-//! A bounded number of things, each found by its name. Used when a plan is built, never by a request.
+//! A bounded number of objects, found by name. Used when a plan is built, never by a request.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The name of the shared thing for all names above the bound. No route can have it: names in a configuration have no brackets.
+/// The name of the shared object for all names above the limit. No route can have it, since names in a configuration have no
+/// brackets.
 pub(crate) const OTHER: &str = "(other)";
 
-/// A bounded map from name to thing. A thing stays when nobody holds it, so that its counts survive a reload. It is removed
-/// only when the map is full.
+/// A bounded map from names to objects. An unused object stays, so that its counts survive a reload. It is removed only
+/// when the map is full.
 #[derive(Debug)]
 pub(crate) struct NamedMap<T> {
     things: Mutex<BTreeMap<Box<str>, Arc<T>>>,
@@ -20,7 +21,7 @@ impl<T> NamedMap<T> {
         NamedMap { things: Mutex::default(), other: Arc::new(other), max }
     }
 
-    /// The thing of that name. It is made if it is missing and there is room; otherwise the shared thing is returned.
+    /// The object with this name. It is created if there is space; otherwise the shared object is returned.
     pub(crate) fn get_or_make(&self, name: &str, make: impl FnOnce() -> T) -> Arc<T> {
         let mut things = self.lock();
         if name == OTHER {
@@ -40,7 +41,7 @@ impl<T> NamedMap<T> {
         thing
     }
 
-    /// All things in the order of their names, the shared one last.
+    /// All objects in the order of their names, the shared one last.
     pub(crate) fn all(&self) -> Vec<(Box<str>, Arc<T>)> {
         let mut all: Vec<_> = self.lock().iter().map(|(n, t)| (n.clone(), t.clone())).collect();
         all.push((OTHER.into(), self.other.clone()));
@@ -65,6 +66,6 @@ mod tests {
         assert_eq!(named.all().len(), 3);
 
         drop(a);
-        assert_eq!((*named.get_or_make("c", || 3), *b), (3, 2), "an unused name makes way");
+        assert_eq!((*named.get_or_make("c", || 3), *b), (3, 2), "an unused name is removed");
     }
 }

@@ -1,8 +1,8 @@
-//! Every metric and every label of this process, in one place: a typo is a compile error, and the values of a label are
-//! reviewed here. Names follow `tidegate_<noun>_<unit>`; `scrape` appends `_total` to counters and `_info` to infos.
-//! `process_*` are the names that every Prometheus client library and dashboard uses for the process itself.
+//! All metrics and labels of this process, in one place: a typo does not compile, and the values of a label are
+//! reviewed here. Names have the form `tidegate_<noun>_<unit>`; `scrape` appends `_total` to counters and `_info` to
+//! infos. `process_*` are the usual names of Prometheus client libraries for the process itself.
 
-/// The kind of a metric, as scrapers know it.
+/// The type of a metric in the exposition format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MetricKind {
     Counter,
@@ -11,7 +11,7 @@ pub(crate) enum MetricKind {
     Info,
 }
 
-/// The kind of a row. A `Total` is a counter without labels, which is kept and rendered by its row alone.
+/// The kind of a row. A `Total` is a counter without labels, for which its row is enough.
 macro_rules! metric_kind {
     (Total) => {
         MetricKind::Counter
@@ -39,7 +39,7 @@ macro_rules! is_total {
     };
 }
 
-/// A counter of the whole process without labels. [`Telemetry::total`](crate::Telemetry::total) counts it.
+/// A counter of the whole process without labels. [`Telemetry::total`](crate::Telemetry::total) returns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Total(pub(crate) Metric);
 
@@ -53,7 +53,7 @@ macro_rules! metrics {
             /// All metrics, in the order of this table.
             pub const ALL: &'static [Metric] = &[$(Metric::$metric),*];
 
-            /// The labels of its series, but for the bounds of buckets.
+            /// The labels of its series, without the bounds of buckets.
             pub const fn labels(self) -> &'static [Label] {
                 match self { $(Metric::$metric => &[$($(Label::$label),*)?]),* }
             }
@@ -98,39 +98,39 @@ metrics! {
     WebSocketMessages = Counter "tidegate_websocket_messages" [Route, Direction], "Messages that passed on routes with the policy `websocket`, by route: received from clients, or sent to them.";
     WebSocketDropped = Counter "tidegate_websocket_messages_dropped" [Route], "Messages that the policy `websocket` dropped, by route.";
     StreamsOpen = Gauge "tidegate_streams_open" [Route, Kind], "Streams that are open, by route and kind: event streams (sse), WebSockets, other tunnels, and calls of gRPC.";
-    StreamEnds = Counter "tidegate_stream_ends" [Route, Reason], "Streams that ended before their time on routes with `sse` or `websocket`, by route and reason.";
+    StreamEnds = Counter "tidegate_stream_ends" [Route, Reason], "Streams that ended early on routes with `sse` or `websocket`, by route and reason.";
     ConnectionsOpen = Gauge "tidegate_connections_open" [Listener], "Open client connections by listener.";
     Connections = Counter "tidegate_connections" [Listener], "Client connections accepted, by listener.";
     ConnectionsRefused = Counter "tidegate_connections_refused" [Listener, Reason], "Client connections turned away, by listener and reason.";
     ConnectionsDisplaced = Counter "tidegate_connections_displaced" [Listener], "Idle client connections closed to make room for new ones, by listener.";
     UpstreamOpen = Gauge "tidegate_upstream_connections_open" [Upstream], "Open connections to an upstream.";
-    UpstreamIdle = Gauge "tidegate_upstream_connections_idle" [Upstream], "Connections that wait in the pools of an upstream.";
+    UpstreamIdle = Gauge "tidegate_upstream_connections_idle" [Upstream], "Idle connections in the pools of an upstream.";
     UpstreamCreated = Counter "tidegate_upstream_connections_created" [Upstream], "Connections made to an upstream.";
     UpstreamFailed = Counter "tidegate_upstream_connections_failed" [Upstream], "Connections to an upstream that could not be made.";
     UpstreamActive = Gauge "tidegate_upstream_requests_active" [Upstream], "Requests an upstream is working on.";
     UpstreamPending = Gauge "tidegate_upstream_requests_pending" [Upstream], "Requests that wait for a connection to an upstream.";
-    UpstreamRetries = Counter "tidegate_upstream_retries" [Upstream], "Requests sent to an upstream once more.";
+    UpstreamRetries = Counter "tidegate_upstream_retries" [Upstream], "Retries of requests to an upstream.";
     UpstreamRefused = Counter "tidegate_upstream_breaker_refused" [Upstream], "Requests refused because an upstream was at its limits.";
-    UpstreamLookUpsFailed = Counter "tidegate_upstream_lookups_failed" [Upstream], "Look-ups of an upstream's names that failed. Its targets stay as they were.";
+    UpstreamLookUpsFailed = Counter "tidegate_upstream_lookups_failed" [Upstream], "Failed look-ups of an upstream's names. Its targets do not change then.";
     UpstreamLeftOut = Gauge "tidegate_upstream_targets_left_out" [Upstream], "Targets that DNS names beyond the 1,000 that an upstream may have. They get no requests.";
-    TargetHealthy = Gauge "tidegate_upstream_target_healthy" [Upstream, Target], "1 if a target is well, 0 if its health checks or, without them, its last exchange failed; absent while nothing is known.";
-    TargetHealth = Gauge "tidegate_upstream_target_health" [Upstream, Target, State], "1 for what is known about a target: unknown, healthy, failing (its last exchange, without health checks) or unhealthy (its health checks).";
+    TargetHealthy = Gauge "tidegate_upstream_target_healthy" [Upstream, Target], "1 if a target is healthy, 0 if its health checks or, without them, its last exchange failed; absent while its health is unknown.";
+    TargetHealth = Gauge "tidegate_upstream_target_health" [Upstream, Target, State], "1 for the state of a target: unknown, healthy, failing (its last exchange, without health checks) or unhealthy (its health checks).";
     TargetEjected = Gauge "tidegate_upstream_target_ejected" [Upstream, Target], "1 while a target is kept out of the rotation because it keeps failing.";
     TargetEjections = Counter "tidegate_upstream_target_ejections" [Upstream, Target], "How often a target was taken out of the rotation.";
     TargetSuspended = Gauge "tidegate_upstream_target_suspended" [Upstream, Target], "1 while a target gets no requests because of a failure that suspends it.";
     TargetSuspensions = Counter "tidegate_upstream_target_suspensions" [Upstream, Target], "How often a target was suspended.";
-    IssuerKeys = Gauge "tidegate_issuer_keys" [Issuer], "Keys of an issuer that verify tokens now.";
+    IssuerKeys = Gauge "tidegate_issuer_keys" [Issuer], "Keys of an issuer that are in use.";
     IssuerReads = Counter "tidegate_issuer_key_reads" [Issuer, Result], "Attempts to read an issuer's keys, by result.";
-    StoreAnswers = Gauge "tidegate_store_answers" [Store], "Whether a store of shared limits answered the last time: 1, or 0 while it is away.";
+    StoreAnswers = Gauge "tidegate_store_answers" [Store], "Whether a store of shared limits answered the last time: 1, or 0 while it is unavailable.";
     StoreCalls = Counter "tidegate_store_calls" [Store, Result], "Calls of a store of shared limits, by result.";
     StoreSync = Histogram "tidegate_store_sync_seconds", "Time until a batch of records or changes was durable in the store.";
     StoreRecords = Counter "tidegate_store_records", "Records appended to logs of the store.";
     StoreBytes = Counter "tidegate_store_written_bytes", "Bytes written to logs of the store.";
     StoreCommits = Counter "tidegate_store_commits", "Transactions of the store's tables.";
-    StoreDamaged = Counter "tidegate_store_damaged", "Places at which something else was found than was written, at the start or by a reader. `tidegate store check` says more.";
-    StoreAway = Gauge "tidegate_store_away", "Whether the store's database is away: 1, or 0 while it answers.";
-    StoreNodes = Gauge "tidegate_store_nodes", "Gateways that share the store, as this one saw them last.";
-    StorePartitions = Gauge "tidegate_store_partitions", "Partitions of the work (deliveries, queues, schedules) that this gateway has now, of 16.";
+    StoreDamaged = Counter "tidegate_store_damaged", "Places with damaged data in the store, found at the start or by a reader. `tidegate store check` shows details.";
+    StoreAway = Gauge "tidegate_store_away", "Whether the store's database is unavailable: 1, or 0 while it answers.";
+    StoreNodes = Gauge "tidegate_store_nodes", "Gateways that share the store, as last seen by this one.";
+    StorePartitions = Gauge "tidegate_store_partitions", "Partitions of the work (deliveries, queues, schedules) that this gateway owns, of 16.";
     StoreLosses = Counter "tidegate_store_lease_losses", "How often another gateway took over the work of this one.";
     IssuerRead = Gauge "tidegate_issuer_keys_read_timestamp_seconds" [Issuer], "When an issuer's keys were last read, since the Unix epoch.";
     DefinitionCompilations = Counter "tidegate_definition_compilations" [Definition, Result], "How often an XML schema, description or stylesheet was compiled, by result.";
@@ -141,44 +141,44 @@ metrics! {
     FlowStepRuns = Counter "tidegate_flow_step_runs" [Flow, FlowStep], "Runs of steps, by the name of the step, or else what it is and its path in the flow.";
     FlowStepFaults = Counter "tidegate_flow_step_faults" [Flow, FlowStep, Reason], "Runs of steps that ended in a fault, by reason; those that hold other steps count theirs too.";
     FlowBranchFaults = Counter "tidegate_flow_branch_faults" [Flow, FlowStep, Reason], "Branches of `scatter` and `split` that failed, by reason, whether or not their step did.";
-    FlowTapsDropped = Counter "tidegate_flow_taps_dropped" [Flow, FlowStep], "Messages that a `wire_tap` did not copy, because `max` copies were under way.";
+    FlowTapsDropped = Counter "tidegate_flow_taps_dropped" [Flow, FlowStep], "Messages that a `wire_tap` did not copy, because `max` copies were in progress.";
     FlowStepOwn = Counter "tidegate_flow_step_own_seconds" [Flow, FlowStep], "Time that steps took in the gateway. Steps that hold other steps have none of their own.";
     FlowStepCall = Counter "tidegate_flow_step_call_seconds" [Flow, FlowStep], "Time that steps waited for upstreams.";
     ScheduleRuns = Counter "tidegate_schedule_runs" [Schedule, Result], "Runs of schedules that have ended, by result.";
-    ScheduleSkipped = Counter "tidegate_schedule_skipped" [Schedule], "Times at which a schedule was due and still ran.";
+    ScheduleSkipped = Counter "tidegate_schedule_skipped" [Schedule], "Times at which a schedule was due while its last run was in progress.";
     ScheduleLast = Gauge "tidegate_schedule_last_run_timestamp_seconds" [Schedule], "When the last run of a schedule ended, since the Unix epoch.";
     HubPublished = Counter "tidegate_hub_published" [Hub, Topic], "Events published, by hub and topic.";
-    HubDeliveries = Counter "tidegate_hub_deliveries" [Hub, Topic, Outcome], "Tries to deliver an event to a subscription, by hub, topic and what became of them: success, failure (it is tried again), dead (it was the last try), limited (over the hub's limits) or expired (dropped before it could be sent).";
-    HubLag = Gauge "tidegate_hub_lag_events" [Hub, Topic], "Events that the slowest subscription of a topic has still to get.";
+    HubDeliveries = Counter "tidegate_hub_deliveries" [Hub, Topic, Outcome], "Attempts to deliver an event to a subscription, by hub, topic and outcome: success, failure (it is retried), dead (it was the last attempt), limited (over the hub's limits) or expired (dropped before it could be sent).";
+    HubLag = Gauge "tidegate_hub_lag_events" [Hub, Topic], "Events that the slowest subscription of a topic has not received yet.";
     QueueStored = Counter "tidegate_queue_stored" [Queue], "Messages put into a queue by the step `store`.";
-    QueueRuns = Counter "tidegate_queue_runs" [Queue, Outcome], "Tries to process a message of a queue, by what became of them: success, failure (it is tried again) or dead (it was the last try).";
+    QueueRuns = Counter "tidegate_queue_runs" [Queue, Outcome], "Attempts to process a message of a queue, by outcome: success, failure (it is retried) or dead (it was the last attempt).";
     QueueDepth = Gauge "tidegate_queue_depth" [Queue], "Messages of a queue that are not processed yet.";
-    QueueAge = Gauge "tidegate_queue_oldest_age_seconds" [Queue], "The age of the oldest of them.";
+    QueueAge = Gauge "tidegate_queue_oldest_age_seconds" [Queue], "The age of the oldest message of a queue that is not processed yet.";
     QueueDead = Gauge "tidegate_queue_dead_messages" [Queue], "Messages of a queue that are dead and kept for operators.";
-    QueueDeadBytes = Gauge "tidegate_queue_dead_bytes" [Queue], "Bytes of them.";
-    QueueDeadAge = Gauge "tidegate_queue_dead_oldest_age_seconds" [Queue], "The time since the first of them died.";
-    QueueDeadRemoved = Counter "tidegate_queue_dead_removed" [Queue], "Dead messages that were removed because they were beyond the bounds of `dead`.";
+    QueueDeadBytes = Gauge "tidegate_queue_dead_bytes" [Queue], "Bytes of the dead messages of a queue.";
+    QueueDeadAge = Gauge "tidegate_queue_dead_oldest_age_seconds" [Queue], "The age of the oldest dead message of a queue.";
+    QueueDeadRemoved = Counter "tidegate_queue_dead_removed" [Queue], "Dead messages that were removed because they exceeded the limits in `dead`.";
     EngineThreads = Gauge "tidegate_saxon_threads", "Threads of the JVM that transform messages.";
     EnginePending = Gauge "tidegate_saxon_pending", "Messages that wait to be transformed by Saxon.";
-    EngineHeap = Gauge "tidegate_saxon_heap_used_bytes", "The JVM's heap that is in use, garbage not yet collected included.";
+    EngineHeap = Gauge "tidegate_saxon_heap_used_bytes", "The JVM's heap in use, including garbage that is not collected yet.";
     EngineHeapMax = Gauge "tidegate_saxon_heap_max_bytes", "The largest heap of the JVM.";
     EngineCalls = Counter "tidegate_saxon_transforms" [Result], "Messages transformed by Saxon, by result; refused ones were turned away because too many waited.";
-    EngineOnWorkers = Counter "tidegate_saxon_on_workers", "Of the messages transformed by Saxon, those that a worker transformed itself.";
+    EngineOnWorkers = Counter "tidegate_saxon_on_workers", "Messages transformed by Saxon on a worker's own thread.";
     EngineStopped = Counter "tidegate_saxon_stopped", "Transformations that were stopped because they took too long.";
-    EngineBusy = Counter "tidegate_saxon_busy_seconds", "Time that transformations by Saxon took, waits for a thread not included.";
+    EngineBusy = Counter "tidegate_saxon_busy_seconds", "Time that transformations by Saxon took, without waits for a thread.";
     MessageParses = Counter "tidegate_message_parses" [Format], "Messages parsed into a JSON tape or an XML tree, by format. Policies that read the same bytes share one; what passes through unread and what is checked as it streams has none.";
     MemoryUsed = Gauge "tidegate_memory_used_bytes", "Memory that the process allocated since it began to serve and has not freed, without caches: bodies, trees, results, connections.";
-    MemoryLimit = Gauge "tidegate_memory_limit_bytes", "The bound on it, by `limits.memory`.";
+    MemoryLimit = Gauge "tidegate_memory_limit_bytes", "The limit of allocated memory, set by `limits.memory`.";
     MemoryRefused = Counter "tidegate_memory_refused", "How often there was no memory for a message.";
-    ConfigInfo = Info "tidegate_config" [Hash], "The configuration that serves, by the hash of its content.";
-    ConfigGeneration = Gauge "tidegate_config_generation", "How many plans have served, the present one included.";
-    PlansAlive = Gauge "tidegate_plans_alive", "Configurations in memory: the one that serves, and those whose requests are not answered yet.";
+    ConfigInfo = Info "tidegate_config" [Hash], "The configuration in service, by the hash of its content.";
+    ConfigGeneration = Gauge "tidegate_config_generation", "How many plans have been in service, including the current one.";
+    PlansAlive = Gauge "tidegate_plans_alive", "Configurations in memory: the one in service, and those with unanswered requests.";
     ConfigReloads = Counter "tidegate_config_reloads" [Result], "Attempts to bring a configuration into effect, by result.";
-    ConfigReloaded = Gauge "tidegate_config_last_reload_success_timestamp_seconds", "When the plan that serves came into effect.";
+    ConfigReloaded = Gauge "tidegate_config_last_reload_success_timestamp_seconds", "When the plan in service came into effect.";
     CertificateExpiry = Gauge "tidegate_certificate_expiry_timestamp_seconds" [Certificate], "When a certificate that the gateway shows to clients or upstreams expires, since the Unix epoch, by its place in the configuration.";
-    AccessLogDropped = Total "tidegate_access_log_dropped", "Access log lines lost because the log could not be written fast enough, or its receiver did not take them.";
-    AuditLogDropped = Total "tidegate_audit_log_dropped", "Audit log lines that their receiver did not take; those that it could not be sent at all are in the program's own log.";
-    TracesDropped = Total "tidegate_traces_dropped", "Spans that were lost because there were too many, or the collector did not take them.";
+    AccessLogDropped = Total "tidegate_access_log_dropped", "Access log lines lost because the log could not be written fast enough, or its receiver did not accept them.";
+    AuditLogDropped = Total "tidegate_audit_log_dropped", "Audit log lines that their receiver did not accept. Lines that could not be sent at all are in the program's own log.";
+    TracesDropped = Total "tidegate_traces_dropped", "Spans that were lost because there were too many, or the collector did not accept them.";
     ProcessResident = Gauge "process_resident_memory_bytes", "Resident memory.";
     ProcessVirtual = Gauge "process_virtual_memory_bytes", "Virtual memory.";
     ProcessCpu = Counter "process_cpu_seconds", "User and system CPU time.";
@@ -188,7 +188,7 @@ metrics! {
     ProcessStart = Gauge "process_start_time_seconds", "When the process started, since the Unix epoch.";
 }
 
-/// The name of a label, with what bounds its values.
+/// The name of a label, with the limit of its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Label {
     /// Names of routes: at most [`ROUTES_MAX`](crate::ROUTES_MAX).
@@ -201,7 +201,7 @@ pub enum Label {
     Reason,
     /// Names of listeners: at most [`LISTENERS_MAX`](crate::LISTENERS_MAX).
     Listener,
-    /// Places of certificates in the configuration that serves.
+    /// Places of certificates in the configuration in service.
     Certificate,
     /// Names of upstreams: at most [`UPSTREAMS_MAX`](crate::UPSTREAMS_MAX).
     Upstream,

@@ -1,4 +1,4 @@
-//! Metrics of one operation of a service behind a route: its calls and their faults.
+//! Metrics of one operation of a service: its calls and their faults.
 
 use crate::count::Counter;
 use crate::shards::Shards;
@@ -37,7 +37,7 @@ impl SoapFault {
         }
     }
 
-    /// By the local name of a fault's code.
+    /// The fault for the local name of a fault code.
     pub fn of_code(local: &str) -> SoapFault {
         match local {
             "Client" | "Sender" => SoapFault::Client,

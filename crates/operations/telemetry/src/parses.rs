@@ -1,7 +1,7 @@
 //! Counts of messages that were parsed into a tape or a tree.
 //!
-//! Whoever parses has a message and knows no exchange. A worker is a thread, so the thread keeps the count until the next exchange
-//! of the worker is recorded.
+//! The code that parses does not know the exchange. Since a worker is a thread, the thread keeps the count until the worker
+//! records its next exchange.
 
 use std::cell::Cell;
 

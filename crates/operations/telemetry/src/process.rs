@@ -1,4 +1,4 @@
-//! Numbers of the system about this process, read from `/proc` at each scrape. Without `/proc` there are none.
+//! Numbers about this process from the system, read from `/proc` at each scrape. They are absent without `/proc`.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ pub(crate) struct Process {
     pub(crate) max_fds: Option<u64>,
 }
 
-/// The unit of CPU time in `/proc`. The kernel converts to it for user space, whatever its own tick (`man 5 proc`, USER_HZ).
+/// The unit of CPU time in `/proc`. The kernel converts to it, whatever its own tick (`man 5 proc`, USER_HZ).
 const TICKS_PER_SECOND: f64 = 100.0;
 
 impl Process {

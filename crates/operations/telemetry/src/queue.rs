@@ -18,16 +18,16 @@ pub struct QueueMetrics {
 /// The outcome of an attempt to process a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueRun {
-    /// It is processed.
+    /// It was processed.
     Success,
-    /// It is tried again.
+    /// It will be retried.
     Failure,
     /// It failed for the last time.
     Dead,
 }
 
 impl QueueRun {
-    /// All of them, in the order of their numbers.
+    /// All outcomes, in the order of their numbers.
     pub const ALL: [QueueRun; 3] = [QueueRun::Success, QueueRun::Failure, QueueRun::Dead];
 
     /// The label in metrics.
@@ -60,7 +60,7 @@ impl QueueMetrics {
         self.stored.add(1);
     }
 
-    /// Counts a try to process one.
+    /// Counts an attempt to process a message.
     pub fn ran(&self, run: QueueRun) {
         if let Some(count) = self.runs.get(run as usize) {
             count.add(1);
@@ -73,7 +73,7 @@ impl QueueMetrics {
         self.age_seconds.set(age);
     }
 
-    /// Sets how many messages are dead, their bytes, and for how many seconds the oldest is.
+    /// Sets the number of dead messages, their bytes, and the age of the oldest in seconds.
     pub fn set_dead(&self, messages: u64, bytes: u64, age: u64) {
         self.dead.set(messages);
         self.dead_bytes.set(bytes);

@@ -3,10 +3,10 @@
 
 use std::sync::OnceLock;
 
-/// The number of reasons that are counted separately; `fault` has fewer. Further ones count as [`OTHER`].
+/// The limit of reasons that are counted separately. `fault` has fewer. Further ones count as [`OTHER`].
 pub const REASONS_MAX: usize = 64;
 
-/// The label for reasons that found no place in the table.
+/// The label for reasons that are not in the table.
 pub const OTHER: &str = "other";
 
 /// The table, filled as labels are first seen.
@@ -20,7 +20,7 @@ impl Default for Reasons {
 }
 
 impl Reasons {
-    /// Position of a label; a new label is entered. The last position is for all labels that found no place.
+    /// The position of a label. A new label is added. The last position is for all labels that do not fit.
     pub fn index(&self, label: &'static str) -> usize {
         let last = REASONS_MAX - 1;
         self.0
@@ -37,7 +37,7 @@ impl Reasons {
     }
 }
 
-/// The address nearly always decides: a label is defined once, in the table of kinds in `fault`.
+/// Usually the address is enough: a label is defined once, in the table of kinds in `fault`.
 fn same(a: &'static str, b: &'static str) -> bool {
     std::ptr::eq(a, b) || a == b
 }

@@ -1,6 +1,6 @@
-//! The last refused exchanges of each worker, for operators who ask why.
+//! The last refused exchanges of each worker, for operators.
 //!
-//! A worker writes into a ring of its own, so that no two wait for one another; whoever reads merges them.
+//! Each worker writes to its own ring, so that workers do not wait for one another. Readers merge the rings.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use crate::shards::Shards;
 
-/// Refusals that are kept, of each worker and altogether.
+/// The limit of refusals kept for each worker, and returned in total.
 pub const REFUSALS_MAX: usize = 1_000;
 
-/// The longest text of one.
+/// The longest text in a refusal.
 const TEXT_BYTES_MAX: usize = 512;
 
 /// An exchange that was refused.
@@ -21,7 +21,7 @@ pub struct RefusedExchange {
     /// Since the Unix epoch.
     pub time: Duration,
     pub request_id: Box<str>,
-    /// None if no route took it.
+    /// None if no route matched.
     pub route: Option<Box<str>>,
     /// The policy that refused it, if one did.
     pub policy: Option<&'static str>,
@@ -47,7 +47,7 @@ impl Refusals {
         Refusals(Shards::new(workers))
     }
 
-    /// Keeps a refusal of a worker, in place of its oldest one if there are many.
+    /// Keeps a refusal of a worker, replacing the oldest one if necessary.
     pub fn keep(&self, worker: usize, refusal: RefusedExchange) {
         let ring = &self.0.of(worker).0;
         let mut ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,17 +62,17 @@ impl Refusals {
         let mut all: Vec<RefusedExchange> = Vec::new();
         for ring in self.0.all() {
             let ring = ring.0.lock().unwrap_or_else(PoisonError::into_inner);
-            // Harmless: no more than that are shown.
+            // Harmless: this is the limit of shown refusals.
             all.extend(ring.iter().rev().take(max).cloned());
         }
         all.sort_by_key(|refusal| std::cmp::Reverse(refusal.time));
-        // Harmless: no more than that are asked for.
+        // Harmless: this is the requested number.
         all.truncate(max.min(REFUSALS_MAX));
         all
     }
 }
 
-/// A cause as it may be shown: cut, and without the values of queries.
+/// A cause for display: truncated, and without the values of queries.
 pub fn cause_shown(cause: &str) -> Box<str> {
     let (mut shown, mut rest) = (String::new(), cause);
     while let Some((before, query)) = rest.split_once('?') {
@@ -91,7 +91,7 @@ pub fn cause_shown(cause: &str) -> Box<str> {
     }
     shown.push_str(rest);
     if shown.len() > TEXT_BYTES_MAX {
-        // Harmless: `...` says that it was longer, and the log has all of it.
+        // Harmless: `...` marks it as truncated, and the log has the whole text.
         let ends = shown.char_indices().map(|(at, _)| at);
         let end = ends.take_while(|at| *at <= TEXT_BYTES_MAX).last();
         // Harmless: the same.

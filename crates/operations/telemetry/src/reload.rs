@@ -1,4 +1,4 @@
-//! Metrics of the configuration: the one in service, and the outcomes of attempts to change it.
+//! Metrics of the configuration: the one in service, and the results of attempts to change it.
 
 use crate::count::SharedCounter;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ pub struct ReloadMetrics {
     plans: Arc<()>,
 }
 
-/// Counts the plan that holds it as one in memory.
+/// Marks the plan that holds it as one in memory.
 #[derive(Debug)]
 pub struct PlanAlive {
     _counted: Arc<()>,
@@ -58,12 +58,12 @@ impl ReloadMetrics {
         *self.certificates.lock().unwrap_or_else(PoisonError::into_inner) = certificates.into();
     }
 
-    /// A plan holds this as long as it is in memory.
+    /// Held by a plan while it is in memory.
     pub fn plan_alive(&self) -> PlanAlive {
         PlanAlive { _counted: self.plans.clone() }
     }
 
-    /// Counts a refused configuration; the last good plan stays in service.
+    /// Counts a refused configuration. The previous plan stays in service.
     pub fn failed(&self) {
         self.failed.add(1);
     }

@@ -1,4 +1,4 @@
-//! Renders a snapshot. Owns the order of the metrics and what is a sample; `scrape` owns the formats.
+//! Renders a snapshot. Owns the order of the metrics and the choice of samples; `scrape` owns the formats.
 
 mod queues;
 mod upstreams;

@@ -19,13 +19,13 @@ pub struct Record<'a> {
     pub worker: usize,
     /// The route's metrics; `None` if no route was found.
     pub route: Option<&'a RouteMetrics>,
-    /// The status for the client, even if the client had left.
+    /// The status for the client, even if the client left before the reply.
     pub status: u16,
     /// The label of the fault's kind.
     pub fault: Option<&'static str>,
     /// The end of a call of gRPC.
     pub grpc: Option<Outcome>,
-    /// From the first byte of the request to the last of the reply.
+    /// From the first byte of the request to the last byte of the reply.
     pub duration: Duration,
     /// The part of `duration` spent waiting for upstreams; zero if none was called.
     pub upstream: Duration,
@@ -48,7 +48,7 @@ pub enum MirrorOutcome {
     Dropped,
     /// The body was larger than the bound.
     TooLarge,
-    /// The request's body broke off, or the gateway stopped.
+    /// The request's body was incomplete, or the gateway stopped.
     Incomplete,
 }
 
@@ -59,8 +59,7 @@ pub struct RouteMetrics {
     pub(crate) reasons: Arc<Reasons>,
 }
 
-/// One worker's counts. The counters come first, so that the writes of every record, apart from the buckets, share two cache
-/// lines.
+/// One worker's counts. The counters come first, so that each record writes only to two cache lines and the buckets.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct RouteShard {
@@ -70,59 +69,59 @@ pub(crate) struct RouteShard {
     pub(crate) total: WaitHistogram,
     pub(crate) own: OwnHistogram,
     pub(crate) upstream: WaitHistogram,
-    /// Most routes never see a fault.
+    /// Created on demand, since most routes never have a fault.
     pub(crate) faults: OnceLock<Box<Faults>>,
-    /// Calls of gRPC by their end. Most routes have none.
+    /// gRPC calls by status. Most routes have none.
     pub(crate) grpc: OnceLock<Box<CallCounts>>,
     /// Most routes have no mirror.
     pub(crate) mirrored: OnceLock<Box<MirrorCounts>>,
-    /// Most routes look into no stream.
+    /// Most routes have no policies for streams.
     pub(crate) streams: OnceLock<Box<StreamCounts>>,
-    /// Most routes have none.
+    /// Most routes have no open streams.
     pub(crate) open: OnceLock<Box<OpenCounts>>,
-    /// Without traces there are none.
+    /// There are none without traces.
     pub(crate) exemplars: OnceLock<Box<Exemplars>>,
 }
 
-/// Counts of what policies see of open streams.
+/// Counts of what policies observe in streams.
 #[derive(Debug, Default)]
 pub(crate) struct StreamCounts {
     pub(crate) events: Counter,
     /// Messages from clients and to them.
     pub(crate) messages: [Counter; 2],
     pub(crate) dropped: Counter,
-    /// Streams that ended before their time, in the order of [`StreamEnd::ALL`].
+    /// Streams that ended early, in the order of [`StreamEnd::ALL`].
     pub(crate) ends: [Counter; StreamEnd::ALL.len()],
 }
 
-/// The reason for which a stream ended, where neither side ended it well.
+/// The reason why a stream ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamEnd {
     /// Its quota was used up.
     Quota,
     /// An event or message was too large.
     TooLarge,
-    /// Nothing came for too long.
+    /// Nothing arrived for too long.
     Idle,
     /// The client's token expired.
     Expired,
-    /// The client sent a message without the right to.
+    /// The client sent a message without permission.
     Forbidden,
-    /// A message was not as its schema says.
+    /// A message did not match its schema.
     Invalid,
     /// A side sent bytes that are not a WebSocket.
     Malformed,
     /// A side did not answer pings.
     Unanswered,
-    /// The client went without a word.
+    /// The client closed its connection without ending the stream.
     ClientGone,
-    /// The upstream went without a word.
+    /// The upstream closed its connection without ending the stream.
     UpstreamGone,
-    /// The gateway stopped, its route changed, or the stream was old.
+    /// The gateway stopped, its route changed, or the stream reached its age limit.
     Leaving,
-    /// The client of a shared stream was so slow that its next event is not kept any more.
+    /// The client of a shared stream was so slow that its next event was removed.
     Slow,
-    /// There was no memory for an event or message.
+    /// There was not enough memory for an event or message.
     NoMemory,
 }
 
@@ -245,7 +244,7 @@ impl RouteMetrics {
         self.shards.of(worker).streams.get_or_init(Box::default).dropped.add(1);
     }
 
-    /// Counts a stream that ended before its time.
+    /// Counts a stream that ended early.
     pub fn stream_ended(&self, worker: usize, end: StreamEnd) {
         let counts = self.shards.of(worker).streams.get_or_init(Box::default);
         if let Some(counter) = counts.ends.get(end as usize) {

@@ -32,7 +32,7 @@ impl ScheduleMetrics {
         self.last_unix_seconds.set(kit::clock::wall().as_secs());
     }
 
-    /// Counts times at which it was due while it still ran.
+    /// Counts times at which it was due while a run was in progress.
     pub fn skipped(&self, times: u64) {
         self.skipped.add(times);
     }

@@ -1,7 +1,7 @@
 //! Writes the text of a scrape, piece by piece. Owns both formats, the names of series and the escaping.
 //!
-//! The two formats differ in their comments only: in the text format 0.0.4 a counter is named with its suffix, an info is a gauge,
-//! quotes in a help text are not escaped, and nothing marks the end. Examples for buckets exist in OpenMetrics only.
+//! The two formats differ only in their comments: in the text format 0.0.4 a counter is named with its suffix, an info is a gauge,
+//! quotes in a help text are not escaped, and there is no end marker. Only OpenMetrics has exemplars for buckets.
 //!
 //! `prometheus-client` wrote the same before, through a formatter and as one text of 28 MB for 5,000 busy routes: 164 ms of CPU. ADR 0028
 //! has the figures.
@@ -17,7 +17,7 @@ use crate::names::{Label, Metric, MetricKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScrapeFormat {
     OpenMetrics,
-    /// The text format 0.0.4 of Prometheus, for scrapers that do not ask for OpenMetrics.
+    /// The Prometheus text format 0.0.4, for scrapers that do not request OpenMetrics.
     PlainText,
 }
 
@@ -35,10 +35,11 @@ impl ScrapeFormat {
 /// Takes the pieces of a text, one after the other. An error ends the rendering.
 pub type TakePiece<'t> = dyn FnMut(Vec<u8>) -> fmt::Result + 't;
 
-/// The bytes after which a piece is handed over. It stays in the cache of a core until it is sent.
+/// The size at which a piece is passed on. It stays in the cache of a core until it is sent.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// Room for the line that makes a piece full: names are bounded by the configuration, and longer lines only move the piece once.
+/// Space for the line that completes a piece. Names are bounded by the configuration, and a longer line only moves the piece
+/// once.
 const LINE_BYTES: usize = 1024;
 
 /// A scrape that is being written.
@@ -59,7 +60,7 @@ pub(crate) struct Family<'s, 't> {
 pub(crate) struct HistogramFamily<'s, 't> {
     scrape: &'s mut Scrape<'t>,
     name: &'static str,
-    /// The beginnings of the lines of buckets, which all series have in common.
+    /// The beginnings of the lines of buckets, which are the same for all series.
     buckets: Vec<String>,
 }
 
@@ -95,7 +96,7 @@ impl<'t> Scrape<'t> {
         Ok(HistogramFamily { name, buckets: buckets.collect(), scrape: self })
     }
 
-    /// Marks the end, and hands over what is left.
+    /// Writes the end marker, and passes on the last piece.
     pub(crate) fn finish(mut self) -> fmt::Result {
         if self.format == ScrapeFormat::OpenMetrics {
             self.piece.extend_from_slice(b"# EOF\n");
@@ -186,7 +187,7 @@ impl HistogramFamily<'_, '_> {
     }
 }
 
-/// What follows the bound in a line of a bucket.
+/// The text after the bound in the line of a bucket.
 fn bucket_labels(label: Option<(Label, &str)>) -> String {
     match label {
         Some((label, text)) => format!(",{}=\"{}\"}} ", label.name(), escaped(text)),
@@ -202,7 +203,7 @@ fn write_example(example: &Exemplar, line: &mut Vec<u8>) -> fmt::Result {
     written.map_err(|_| fmt::Error)
 }
 
-/// The value of a label, whatever is in it.
+/// Escapes the value of a label.
 fn escaped(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|byte| matches!(byte, b'\\' | b'"' | b'\n')) {
         return Cow::Borrowed(text);
@@ -214,7 +215,7 @@ fn new_piece() -> Vec<u8> {
     Vec::with_capacity(PIECE_BYTES + LINE_BYTES)
 }
 
-/// A number that always has a point, as OpenMetrics asks for in bounds of buckets.
+/// A number that always has a decimal point, as OpenMetrics requires for bounds of buckets.
 fn real(number: f64) -> String {
     dtoa::Buffer::new().format(number).to_owned()
 }

@@ -1,5 +1,5 @@
-//! One shard of a metric per worker, made when that worker first needs it: 5,000 routes on 64 workers are 320,000 possible
-//! shards, of which an ordinary day uses a few hundred.
+//! The shards of a metric, one per worker, each created when the worker first needs it: 5,000 routes on 64 workers are
+//! 320,000 possible shards, of which usually a few hundred are used.
 
 use std::sync::OnceLock;
 
@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 #[derive(Debug)]
 pub(crate) struct Shards<T> {
     workers: Box<[OnceLock<Box<T>>]>,
-    /// For [`BACKGROUND`](crate::BACKGROUND), and for an index without a worker. The latter is a defect of the caller, but must
-    /// not cost an exchange.
+    /// For [`BACKGROUND`](crate::BACKGROUND), and for an index without a worker. The latter is a mistake of the caller, but
+    /// must not fail an exchange.
     stray: OnceLock<Box<T>>,
 }
 
@@ -26,15 +26,15 @@ impl<T: Default> Shards<T> {
         self.workers.get(worker).unwrap_or(&self.stray).get_or_init(Box::default)
     }
 
-    /// The shard of a worker, if it was ever written.
+    /// The shard of a worker, if it was ever used.
     pub(crate) fn seen(&self, worker: usize) -> Option<&T> {
         self.workers.get(worker)?.get().map(|shard| &**shard)
     }
 
-    /// The shards that were ever written.
+    /// The shards that were ever used.
     pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
         let shards = self.workers.iter().chain(std::iter::once(&self.stray));
-        // Harmless: a shard that was never written counts nothing.
+        // Harmless: an unused shard has no counts.
         shards.filter_map(|shard| shard.get().map(|shard| &**shard))
     }
 }

@@ -1,5 +1,5 @@
-//! The reading of one scrape: the sums over the shards of all workers. It never waits for a worker. Routes, upstreams and
-//! listeners without any activity are left out, so that the cost of a scrape depends on what was used.
+//! The values for one scrape: the sums over the shards of all workers. It never waits for a worker. Unused routes,
+//! upstreams and listeners are left out, so that the cost of a scrape depends on what was used.
 
 use crate::Telemetry;
 use crate::count::Counter;
@@ -56,7 +56,7 @@ pub(crate) struct Snapshot {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MemoryReading {
     pub(crate) used: u64,
-    /// If there is one.
+    /// The limit, if there is one.
     pub(crate) limit: Option<u64>,
     pub(crate) refused: u64,
 }
@@ -88,17 +88,17 @@ pub(crate) struct RouteSum {
     pub(crate) request_bytes: u64,
     pub(crate) reply_bytes: u64,
     pub(crate) total: Sum<{ WAIT_MICROS.len() + 1 }>,
-    /// For buckets of `total`, if a trace was sampled.
+    /// Exemplars for buckets of `total`, if a trace was sampled.
     pub(crate) exemplars: Option<Box<BucketExemplars>>,
     pub(crate) own: Sum<{ OWN_MICROS.len() + 1 }>,
     pub(crate) upstream: Sum<{ WAIT_MICROS.len() + 1 }>,
     /// By label, in the label's order.
     pub(crate) faults: Vec<(&'static str, u64)>,
-    /// In the order of [`Outcome::index`], if there were calls of gRPC.
+    /// In the order of [`Outcome::index`], if there were gRPC calls.
     pub(crate) grpc: Option<[u64; Outcome::COUNT]>,
     /// In the order of [`MirrorOutcome::ALL`], if there was a mirror.
     pub(crate) mirrored: Option<[u64; MirrorOutcome::ALL.len()]>,
-    /// If a policy looks into streams.
+    /// Set if a policy observes streams.
     pub(crate) streams: Option<StreamSum>,
     /// In the order of [`StreamKind::ALL`], if there ever was a stream.
     pub(crate) open: Option<[i64; StreamKind::ALL.len()]>,

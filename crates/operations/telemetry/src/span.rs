@@ -1,7 +1,7 @@
-//! Spans of distributed traces: what is recorded of an exchange that is sampled, and the queue to the thread that sends it.
+//! Spans of distributed traces: the data of sampled exchanges, and the queue to the thread that sends it.
 //!
-//! Nothing of this runs without `telemetry.traces`. An exchange that is not sampled has ids and no recorder, so it allocates
-//! nothing. A worker leaves its spans in the queue and never waits for it.
+//! None of this runs without `telemetry.traces`. An exchange that is not sampled has ids but no recorder, so it allocates
+//! nothing. A worker puts its spans into the queue without ever waiting.
 
 mod propagation;
 
@@ -19,13 +19,13 @@ use kit::clock::{self, Instant};
 
 use crate::count::SharedCounter;
 
-/// The id of a trace: not all zeros.
+/// The id of a trace. It is not zero.
 pub type TraceId = [u8; 16];
 
-/// The id of a span: not all zeros.
+/// The id of a span. It is not zero.
 pub type SpanId = [u8; 8];
 
-/// A span as others refer to it.
+/// The identity of a span, for references to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpanIds {
     pub trace_id: TraceId,
@@ -33,14 +33,14 @@ pub struct SpanIds {
     pub sampled: bool,
 }
 
-/// What is traced, and how ids pass.
+/// The settings: what is traced, and how ids are passed on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceSettings {
-    /// The share of traces that begin here and are sampled, by [`Sampler`].
+    /// The share of traces starting here that are sampled.
     pub sampler: Sampler,
-    /// The formats of headers; the first whose header is there and valid decides.
+    /// The formats of headers. The first one with a valid header is used.
     pub propagate: Vec<Propagation>,
-    /// Headers of requests that become attributes, in lower case.
+    /// Request headers that become attributes, in lower case.
     pub request_headers: Vec<String>,
     /// A span for each step of a flow.
     pub steps: bool,
@@ -50,14 +50,14 @@ pub struct TraceSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sampler(u64);
 
-/// The part of a gateway or a worker in tracing: the settings, and where spans go.
+/// Tracing for a gateway or a worker: the settings, and the destination of spans.
 #[derive(Debug)]
 pub struct Tracing {
     pub settings: Arc<TraceSettings>,
     queue: Arc<SpanQueue>,
 }
 
-/// Spans on their way to the exporter, at most [`SPANS_WAITING_MAX`].
+/// Spans that wait for the exporter, up to [`SPANS_WAITING_MAX`].
 #[derive(Debug)]
 pub struct SpanQueue {
     sender: SyncSender<Vec<Span>>,
@@ -65,19 +65,19 @@ pub struct SpanQueue {
     dropped: Arc<SharedCounter>,
 }
 
-/// The other end of the queue.
+/// The receiving end of the queue.
 #[derive(Debug)]
 pub struct SpanReceiver {
     receiver: Receiver<Vec<Span>>,
     waiting: Arc<AtomicUsize>,
 }
 
-/// One piece of work that is over.
+/// An operation that has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
     pub context: SpanIds,
     pub parent: Option<SpanId>,
-    /// The span that caused it, where that is of another trace.
+    /// A span of another trace that caused it.
     pub link: Option<SpanIds>,
     pub kind: SpanKind,
     pub name: Cow<'static, str>,
@@ -85,7 +85,7 @@ pub struct Span {
     pub start: Duration,
     pub end: Duration,
     pub attributes: Vec<Attribute>,
-    /// Why it failed; empty if there is no more to say.
+    /// The error text. It is empty if there are no details.
     pub error: Option<Box<str>>,
 }
 
@@ -98,7 +98,7 @@ pub enum SpanKind {
     Producer,
 }
 
-/// A name with its value, by the semantic conventions where these have one.
+/// A name with its value, according to the semantic conventions where they define one.
 pub type Attribute = (Cow<'static, str>, AttributeValue);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,21 +108,21 @@ pub enum AttributeValue {
     Texts(Vec<Box<str>>),
 }
 
-/// Spans that wait for the exporter (O20); what is over is dropped and counted.
+/// The limit of spans that wait for the exporter (O20). Further ones are dropped and counted.
 pub const SPANS_WAITING_MAX: usize = 4_096;
 
-/// Spans of one exchange. A flow over many parts has a span for each step of each.
+/// The limit of spans in one exchange. A flow over many parts has a span for each step of each part.
 const SPANS_MAX: usize = 1_000;
 
 impl Sampler {
-    /// `millionths` of all traces.
+    /// Samples this share of all traces, in millionths.
     pub fn new(millionths: u32) -> Sampler {
         let share = u64::from(millionths.min(1_000_000));
         // The ids are compared with 63 bits (TraceIdRatioBased).
         Sampler((1 << 63) / 1_000_000 * share + if share == 1_000_000 { 1 << 63 } else { 0 })
     }
 
-    /// True for a trace that is sampled.
+    /// True if a trace is sampled.
     pub fn samples(self, trace_id: &TraceId) -> bool {
         let [.., a, b, c, d, e, f, g, h] = *trace_id;
         u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1 < self.0
@@ -151,7 +151,7 @@ impl Tracing {
         Tracing { settings, queue }
     }
 
-    /// The span of an exchange that begins, and its parent's id, by the headers that it came with.
+    /// The span of a new exchange and the id of its parent, according to the request's headers.
     pub fn begin(&self, parent: ParentSpan) -> (SpanIds, Option<SpanId>) {
         let trace_id = parent.ids.map_or_else(new_trace_id, |(trace_id, _)| trace_id);
         let sampled = parent.sampled.unwrap_or_else(|| self.settings.sampler.samples(&trace_id));
@@ -159,14 +159,14 @@ impl Tracing {
         (context, parent.ids.map(|(_, span_id)| span_id))
     }
 
-    /// A span that begins a trace of its own.
+    /// A span that starts a new trace.
     pub fn root(&self) -> SpanIds {
         self.begin(ParentSpan::default()).0
     }
 }
 
 impl SpanQueue {
-    /// Both ends. What is dropped counts in `dropped`.
+    /// Makes both ends. Dropped spans are counted in `dropped`.
     pub fn new(dropped: Arc<SharedCounter>) -> (SpanQueue, SpanReceiver) {
         let (sender, receiver) = sync_channel(SPANS_WAITING_MAX);
         let waiting: Arc<AtomicUsize> = Arc::default();
@@ -176,7 +176,7 @@ impl SpanQueue {
         )
     }
 
-    /// Leaves spans, or drops and counts them if too many wait.
+    /// Adds spans. They are dropped and counted if too many are waiting.
     pub fn push(&self, spans: Vec<Span>) {
         let count = spans.len();
         if count == 0 {
@@ -196,7 +196,7 @@ impl SpanQueue {
 }
 
 impl SpanReceiver {
-    /// Moves waiting spans to `spans` until it has `enough`. False if there will be no more.
+    /// Moves waiting spans to `spans` until it has `enough`. False if the queue is closed.
     pub fn take(&self, spans: &mut Vec<Span>, enough: usize) -> bool {
         while spans.len() < enough {
             match self.receiver.try_recv() {
@@ -211,16 +211,16 @@ impl SpanReceiver {
     }
 }
 
-/// The spans of one exchange that is sampled, so far. The last who holds it leaves them in the queue.
+/// The spans of one sampled exchange so far. The last owner puts them into the queue.
 #[derive(Debug)]
 pub struct Recorder {
     tracing: Rc<Tracing>,
     spans: RefCell<Vec<Span>>,
-    /// Spans beyond the bound.
+    /// The number of spans above the limit.
     left_out: Cell<usize>,
-    /// The span around what the exchange does now.
+    /// The span around the current work of the exchange.
     current: Cell<SpanId>,
-    /// Parameters of queries that are credentials on the route.
+    /// Query parameters that are credentials on the route.
     secrets: RefCell<Box<[String]>>,
 }
 
@@ -243,7 +243,7 @@ impl Recorder {
         self.current.get()
     }
 
-    /// Sets the span around what follows, and returns the one before.
+    /// Sets the current span, and returns the previous one.
     pub fn enter(&self, span: SpanId) -> SpanId {
         self.current.replace(span)
     }
@@ -252,7 +252,7 @@ impl Recorder {
         *self.secrets.borrow_mut() = secrets.into();
     }
 
-    /// A target of a request as a text, without credentials.
+    /// The target of a request as text, without credentials.
     pub fn shown_target(&self, target: &[u8]) -> String {
         // Harmless: it is only shown.
         String::from_utf8_lossy(&crate::masked::masked(target, &self.secrets.borrow())).into_owned()
@@ -275,7 +275,7 @@ impl Drop for Recorder {
     }
 }
 
-/// A time of the monotonic clock since the Unix epoch.
+/// Converts a time of the monotonic clock to one since the Unix epoch.
 pub fn wall_of(instant: Instant) -> Duration {
     clock::wall().saturating_sub(instant.elapsed())
 }

@@ -1,8 +1,8 @@
-//! Metrics of one store through which gateways share counts: whether it answers.
+//! Metrics of a store through which gateways share counts: whether it answers.
 
 use crate::count::SharedCounter;
 
-/// Written by whoever reports counts to the store.
+/// Written by the code that reports counts to the store.
 #[derive(Debug, Default)]
 pub struct StoreMetrics {
     answers: SharedCounter,

@@ -1,4 +1,5 @@
-//! How many streams are open: what may stay for hours, and so is in no count of what has ended.
+//! The number of open streams. A stream may stay open for hours, during which the counts of ended exchanges do not
+//! include it.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ pub enum StreamKind {
     Sse,
     /// A WebSocket, over either version of HTTP.
     WebSocket,
-    /// Another protocol behind a 101.
+    /// Another protocol after a 101.
     Tunnel,
     /// A call of gRPC, from its request to its end.
     Grpc,
@@ -22,7 +23,7 @@ pub enum StreamKind {
 /// Open streams, in the order of [`StreamKind::ALL`].
 pub(crate) type OpenCounts = [Gauge; StreamKind::ALL.len()];
 
-/// A stream that counts as open until this is dropped, on the worker where it was opened.
+/// A stream that counts as open until this is dropped, on the worker that opened it.
 #[derive(Debug)]
 pub struct OpenStream {
     metrics: Arc<RouteMetrics>,
@@ -38,7 +39,7 @@ pub struct RouteStreams {
 }
 
 impl Telemetry {
-    /// The open streams of each route that has some.
+    /// The open streams of each route that has any.
     pub fn open_streams(&self) -> Vec<RouteStreams> {
         let of_route = |(route, metrics): (Box<str>, Arc<RouteMetrics>)| {
             let mut open = [0; StreamKind::ALL.len()];

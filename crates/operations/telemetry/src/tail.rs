@@ -1,7 +1,7 @@
-//! The exchanges that end now, for an operator who watches.
+//! The most recently ended exchanges, for operators who watch.
 //!
-//! While nobody watches, an exchange looks at one flag and keeps nothing. Each worker keeps a bounded number
-//! a second in its own ring. The access log has all of them.
+//! While nobody watches, an exchange only checks a flag. Otherwise each worker keeps a bounded number per second in
+//! its own ring. The access log has all exchanges.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use crate::shards::Shards;
 
-/// The time for which exchanges are kept after somebody looked.
+/// How long exchanges are kept after a request of an operator.
 const OPEN_FOR: Duration = Duration::from_secs(10);
 
-/// Exchanges that are kept, of each worker. Whoever watches looks once a second.
+/// The limit of exchanges kept for each worker. An operator's page asks once a second.
 const KEPT_MAX: usize = 400;
 
-/// Exchanges of one worker that are kept in a second: no eye follows more.
+/// The limit of exchanges kept per worker and second. Nobody could read more.
 const A_SECOND_MAX: u32 = 100;
 
 /// An exchange that has ended.
@@ -30,26 +30,26 @@ pub struct EndedExchange {
     pub method: Box<str>,
     /// The request's target, without values of queries.
     pub path: Box<str>,
-    /// None if no route took it.
+    /// None if no route matched.
     pub route: Option<Box<str>>,
     pub status: u16,
     pub reply_bytes: u64,
     pub duration: Duration,
-    /// The part of it spent waiting for upstreams.
+    /// The part spent waiting for upstreams.
     pub upstream_wait: Duration,
     /// The label of the fault, and what happened.
     pub fault: Option<(&'static str, Box<str>)>,
     pub subject: Option<Box<str>>,
 }
 
-/// What has ended since somebody looked.
+/// The exchanges that ended since the last request.
 #[derive(Debug, Default)]
 pub struct TailPage {
     /// With their numbers, in the order of their ends.
     pub exchanges: Vec<(u64, EndedExchange)>,
-    /// The number after which the next look begins.
+    /// The number after which the next request continues.
     pub next: u64,
-    /// Exchanges that were too many, since the watching began.
+    /// The number of exchanges above the limits since the watching began.
     pub left_out: u64,
 }
 
@@ -86,12 +86,12 @@ impl Tail {
         }
     }
 
-    /// True while somebody watches.
+    /// True while an operator watches.
     pub fn is_open(&self) -> bool {
         self.is_open.load(Relaxed)
     }
 
-    /// Keeps an exchange of a worker, in place of its oldest one if there are many.
+    /// Keeps an exchange of a worker, replacing the oldest one if necessary.
     pub fn keep(&self, worker: usize, exchange: EndedExchange) {
         if millis(exchange.time) > self.until.load(Relaxed) {
             self.is_open.store(false, Relaxed);
@@ -199,7 +199,7 @@ mod tests {
         }
         let page = tail.look(Some(first.next), Duration::from_secs(1));
         assert_eq!((page.exchanges.len(), page.left_out), (A_SECOND_MAX as usize, 7));
-        // A number that was never given finds nothing, and the next look begins with what there is.
+        // An unknown number finds nothing, and the next request starts at the newest exchange.
         assert_eq!(tail.look(Some(u64::MAX), Duration::from_secs(1)).next, page.next);
     }
 }

@@ -1,4 +1,4 @@
-//! Metrics from the outside: record, render, parse.
+//! Tests of metrics through the public interface: record, render, parse.
 
 use crate::*;
 use expect_test::{Expect, expect};
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::Duration;
 
-/// The samples of the families that begin with `prefix`, with their types, as in the text.
+/// The samples of the families with a prefix, with their types, as in the text.
 fn check(telemetry: &Telemetry, prefixes: &[&str], expected: Expect) {
     let text = telemetry.render();
     strictly_openmetrics(&text);
@@ -31,8 +31,8 @@ fn record<'a>(route: &'a RouteMetrics, worker: usize, status: u16, micros: u64) 
     }
 }
 
-/// A strict parser of the format: each sample belongs to a family that was declared before it, once, with a help text, and no
-/// series comes twice.
+/// A strict parser of the format: each family is declared once, before its samples, with a help text, and no series is
+/// repeated.
 fn strictly_openmetrics(text: &str) -> BTreeMap<String, f64> {
     let body = text.strip_suffix("# EOF\n").expect("ends with the mark of its end");
     let (mut families, mut series) = (BTreeMap::new(), BTreeMap::new());
@@ -73,7 +73,7 @@ fn strictly_openmetrics(text: &str) -> BTreeMap<String, f64> {
     series
 }
 
-/// The labels of a series are those that the table of metrics says. No value in these tests has a comma or a quote.
+/// The labels of a series are those in the table of metrics. No value in these tests has a comma or a quote.
 fn check_labels(family: &str, series: &str) {
     let metric =
         crate::names::Metric::ALL.iter().find(|metric| metric.name() == family).expect(family);
@@ -366,7 +366,7 @@ fn counts_survive_a_reload_and_routes_are_bounded() {
     };
     assert_eq!(requests(OTHER, "5xx"), Some(2.0), "both came after the bound");
     assert_eq!(requests("one more", "5xx"), None);
-    // The map was full when "one more" came, so an entry without a holder was removed.
+    // The map was full when "one more" was added, so an unused entry was removed.
     assert_eq!(requests("kept", "2xx"), None);
 
     drop(held);

@@ -1,7 +1,7 @@
-//! The work of the steps of one message, for an operator who asked.
+//! Traces of the steps of single messages, requested by operators.
 //!
-//! Whoever runs a flow looks once whether somebody asks; without a question nothing is kept. A question has conditions, and the
-//! number of messages that are traced for it. Bodies are cut, and what looks like a secret in them is masked.
+//! A flow checks a flag once; without a request nothing is recorded. A request has conditions and the number of messages to
+//! trace. Bodies are truncated, and likely secrets in them are masked.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The one place where a trace is asked for and left.
+/// Manages requests for traces and the recorded traces.
 #[derive(Debug, Default)]
 pub struct Tracer {
-    /// True while there is a wish.
+    /// True while there is a request.
     asked: AtomicBool,
     wish: Mutex<Option<TraceWish>>,
     /// The newest first.
@@ -21,19 +21,19 @@ pub struct Tracer {
     policies: Mutex<Option<PolicyTrace>>,
 }
 
-/// The messages that somebody wants traced: all conditions that are given have to hold.
+/// A request for traces: all given conditions have to hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TraceWish {
     pub route: Option<String>,
     pub flow: Option<String>,
-    /// The path of the request; with `/**` at its end, all below it too.
+    /// The path of the request; with `/**` at its end, all paths below it too.
     pub path: Option<String>,
     pub request_id: Option<String>,
-    /// How many more messages.
+    /// The number of messages that are still to be traced.
     pub count: usize,
 }
 
-/// A message that could be traced. Of a run that came by no route, route and path are empty.
+/// A message that could be traced. Route and path are empty for a run without a route.
 #[derive(Debug, Clone, Copy)]
 pub struct TraceCandidate<'a> {
     pub route: &'a str,
@@ -43,94 +43,94 @@ pub struct TraceCandidate<'a> {
     pub request_id: &'a str,
 }
 
-/// The policies that one exchange went through, down and up.
+/// The policies of one exchange, for the request and the reply.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PolicyTrace {
-    /// Empty if no route took it.
+    /// Empty if no route matched.
     pub route: Box<str>,
-    /// Those that saw the request, and those that were not reached.
+    /// The policies of the request, and those that were not reached.
     pub down: Vec<TracedPolicy>,
-    /// Those that saw the reply.
+    /// The policies of the reply.
     pub up: Vec<TracedPolicy>,
-    /// The fault that the exchange ended with, with the reason that is logged.
+    /// The fault of the exchange, with its logged cause.
     pub fault: Option<Box<str>>,
 }
 
-/// What a policy made of a message.
+/// The effect of a policy on a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracedPolicy {
     pub name: &'static str,
     /// The place in the configuration.
     pub place: Box<str>,
-    /// Its decision, in words.
+    /// Its decision as text.
     pub verdict: Box<str>,
-    /// What it changed and decided, a line each. Secrets are masked.
+    /// Its changes and decisions, one per line. Secrets are masked.
     pub changes: Vec<String>,
-    /// The beginning of the body that it made, by [`body`].
+    /// The beginning of the body that it set, from [`body`].
     pub body: Option<Box<str>>,
 }
 
-/// The steps that one message went through.
+/// The steps of one message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Trace {
-    /// When it was left, since the Unix epoch.
+    /// The time of the trace, since the Unix epoch.
     pub time: Duration,
-    /// The route's name; empty for a run that came by none.
+    /// The route's name. Empty for a run without a route.
     pub route: Box<str>,
     /// The flow's name; empty for an exchange without one.
     pub flow: Box<str>,
     /// The id of the request.
     pub request_id: Box<str>,
-    /// In the order in which they began.
+    /// The steps, in the order in which they began.
     pub steps: Vec<TracedStep>,
-    /// The number of steps that ran after the last of these.
+    /// The number of further steps that are not listed.
     pub left_out: usize,
-    /// The policies, of an exchange without a flow.
+    /// The policies of an exchange without a flow.
     pub policies: Option<PolicyTrace>,
 }
 
 /// One run of one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracedStep {
-    /// The name that the operator gave it, or its key.
+    /// The configured name of the step, or its key.
     pub name: Arc<str>,
-    /// That name, or what it is and its path in the flow.
+    /// The configured name, or the key and the path in the flow.
     pub label: Arc<str>,
-    /// The number of steps around it.
+    /// The number of enclosing steps.
     pub depth: u16,
-    /// Of a branch, or a part of the message: its number, from 1.
+    /// The number of the branch or of the part of the message, from 1.
     pub part: Option<usize>,
     pub before: TracedMessage,
-    /// The message behind it, or the fault; none if it was cancelled.
+    /// The message after the step, or the fault. None if the step was cancelled.
     pub after: Option<Result<TracedMessage, Box<str>>>,
 }
 
-/// A message as a trace shows it.
+/// A message in a trace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TracedMessage {
     /// None for a request.
     pub status: Option<u16>,
     /// Empty if there is none.
     pub content_type: Box<str>,
-    /// None if nobody has read it.
+    /// None if the body was not read.
     pub bytes: Option<usize>,
-    /// The beginning, by [`body`].
+    /// The beginning of the body, from [`body`].
     pub body: Box<str>,
 }
 
-/// Traces that are kept.
+/// The limit of traces that are kept.
 pub const TRACES_MAX: usize = 100;
 
-/// Bytes of all traces that are kept, about.
+/// The approximate limit of their total size.
 const ALL_BYTES_MAX: usize = 16 << 20;
 
-/// A few screens; with [`STEPS_MAX`] a trace is at most some 8 MiB.
+/// The limit of a body in a trace: a few screens. With [`STEPS_MAX`], a trace has at most some 8 MiB.
 const BODY_BYTES_MAX: usize = 4 * 1024;
 
-/// Steps of one trace: a flow has tens, and one that goes over parts of a message repeats them.
+/// The limit of steps in one trace. A flow has tens, and repeats them for parts of a message.
 pub const STEPS_MAX: usize = 1_000;
 
-/// Words in the names of secrets, without regard to case.
+/// Parts of names of secrets, in any case.
 const SECRETS: [&str; 9] = [
     "password",
     "passwd",
@@ -143,21 +143,21 @@ const SECRETS: [&str; 9] = [
     "credential",
 ];
 
-/// Headers that are secrets by another name.
+/// Headers that are secrets despite other names.
 const SECRET_HEADERS: [&str; 2] = ["cookie", "set-cookie"];
 
-/// Stands for a secret.
+/// Replaces a secret.
 pub const MASK: &str = "***";
 
 impl Tracer {
-    /// Asks for traces, in place of what was asked for before. Those that were left are forgotten.
+    /// Requests traces, replacing the last request. Earlier traces are removed.
     pub fn ask(&self, wish: TraceWish) {
         self.left().clear();
         self.asked.store(wish.count > 0, Ordering::Relaxed);
         *self.wished() = Some(wish).filter(|wish| wish.count > 0);
     }
 
-    /// Asks for the policies of the next exchange.
+    /// Requests a trace of the policies of the next exchange.
     pub fn ask_policies(&self) {
         self.policies_asked.store(true, Ordering::Relaxed);
     }
@@ -168,19 +168,19 @@ impl Tracer {
             && self.policies_asked.swap(false, Ordering::Relaxed)
     }
 
-    /// Leaves the policies of an exchange.
+    /// Stores the trace of an exchange's policies.
     pub fn leave_policies(&self, trace: PolicyTrace) {
         *self.policies.lock().unwrap_or_else(PoisonError::into_inner) = Some(trace);
     }
 
-    /// The policies that were left.
+    /// The trace of the policies, if there is one.
     pub fn take_policies(&self) -> Option<PolicyTrace> {
         self.policies.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// True for a message that is traced.
+    /// True if this message is to be traced.
     pub fn answers(&self, candidate: &TraceCandidate<'_>) -> bool {
-        // Asking is rare: whoever does not trace only reads.
+        // Requests are rare, so usually only a flag is read.
         if !self.is_asked() {
             return false;
         }
@@ -196,14 +196,14 @@ impl Tracer {
         true
     }
 
-    /// Leaves a trace. Old ones are forgotten where there are many, or large ones.
+    /// Stores a trace. Old traces are removed if there are too many or they are too large.
     pub fn leave(&self, trace: Trace) {
         let mut left = self.left();
         left.push_front(Trace { time: kit::clock::wall(), ..trace });
-        // Harmless: the oldest ones make room, as the guide says.
+        // Harmless: the oldest ones are removed, as the guide says.
         left.truncate(TRACES_MAX);
         let mut bytes = 0;
-        // Harmless: the newest one stays whatever its size, which is bounded.
+        // Harmless: the newest one is always kept, and its size is bounded.
         let kept = left.iter().take_while(|trace| {
             bytes += trace.bytes();
             bytes <= ALL_BYTES_MAX
@@ -213,22 +213,22 @@ impl Tracer {
         left.truncate(kept);
     }
 
-    /// True if a message is still waited for.
+    /// True if a message is still to be traced.
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// What is still waited for.
+    /// The current request, if there is one.
     pub fn wish(&self) -> Option<TraceWish> {
         self.wished().clone()
     }
 
-    /// The traces that were left, the newest first; they stay.
+    /// The stored traces, newest first. They stay stored.
     pub fn traces(&self) -> Vec<Trace> {
         self.left().iter().cloned().collect()
     }
 
-    /// The newest trace that was left.
+    /// Takes the newest trace.
     pub fn take(&self) -> Option<Trace> {
         self.left().pop_front()
     }
@@ -243,7 +243,7 @@ impl Tracer {
 }
 
 impl TraceWish {
-    /// The next message, whatever it is.
+    /// A request for the next message.
     pub fn any() -> TraceWish {
         TraceWish { count: 1, ..TraceWish::default() }
     }
@@ -258,7 +258,7 @@ impl TraceWish {
     }
 }
 
-/// True for a path, or one below it where `/**` says so.
+/// True for this path, or for one below it if it ends with `/**`.
 fn is_below(wanted: &str, path: &[u8]) -> bool {
     let path = path.split(|byte| *byte == b'?').next().unwrap_or_default();
     match wanted.strip_suffix("/**") {
@@ -270,7 +270,7 @@ fn is_below(wanted: &str, path: &[u8]) -> bool {
 }
 
 impl Trace {
-    /// About what it takes in memory.
+    /// Its approximate size in memory.
     fn bytes(&self) -> usize {
         let seen = |message: &TracedMessage| message.body.len() + message.content_type.len();
         let step = |step: &TracedStep| {
@@ -285,18 +285,17 @@ impl Trace {
     }
 }
 
-/// The beginning of a body as a text, with what looks like a secret masked.
+/// The beginning of a body as text, with likely secrets masked.
 pub fn body(bytes: &[u8]) -> String {
     let (mut begin, mut rest) = bytes.split_at_checked(BODY_BYTES_MAX).unwrap_or((bytes, &[]));
     if !rest.is_empty()
         && let Err(cut) = std::str::from_utf8(begin)
         && cut.error_len().is_none()
     {
-        // Not within a character.
+        // Does not split a character.
         (begin, rest) = bytes.split_at_checked(cut.valid_up_to()).unwrap_or((begin, rest));
     }
-    // Of UTF-16 the names of secrets are readable without the zeros.
-    // Harmless: the text is only shown.
+    // Harmless: the text is only shown. The names of secrets in UTF-16 are readable without the zeros.
     let mut text = masked(&String::from_utf8_lossy(begin).replace('\0', ""));
     if !rest.is_empty() {
         text.push_str(&format!("... ({} more bytes)", rest.len()));
@@ -304,11 +303,11 @@ pub fn body(bytes: &[u8]) -> String {
     text
 }
 
-/// A text of JSON, XML, a form or lines, with the values of members, elements, attributes, fields and lines masked whose names say
-/// that they are secrets. In doubt more is masked.
+/// Masks likely secrets in JSON, XML, a form or lines: values of members, elements, attributes, fields and lines whose names
+/// denote a secret. In doubt, more is masked.
 pub fn masked(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
-    // Else it is a form or lines, whose values have any character.
+    // Otherwise it is a form or lines, whose values may have any characters.
     let is_markup = text.trim_start().starts_with(['{', '[', '<', '"']);
     let mut out = String::with_capacity(text.len());
     let (mut written, mut from) = (0, 0);
@@ -323,14 +322,14 @@ pub fn masked(text: &str) -> String {
     out
 }
 
-/// True if the name of a header says that its value is a secret.
+/// True if the name of a header denotes a secret.
 pub fn is_secret(header: &[u8]) -> bool {
     // Harmless: the text is only compared with names.
     let name = String::from_utf8_lossy(header).to_ascii_lowercase();
     SECRET_HEADERS.contains(&name.as_str()) || SECRETS.iter().any(|word| name.contains(word))
 }
 
-/// The target of a request, with the values of parameters masked whose names say that they are secrets.
+/// The target of a request. Values of parameters whose names denote secrets are masked.
 pub fn target(target: &[u8]) -> String {
     // Harmless: the text is only shown.
     let target = String::from_utf8_lossy(target);
@@ -340,16 +339,16 @@ pub fn target(target: &[u8]) -> String {
     }
 }
 
-/// The next whole name that has one of the words in it.
+/// The next full name that has one of the parts.
 fn next_secret(lower: &str, from: usize) -> Option<Range<usize>> {
     let rest = lower.get(from..)?;
-    // Harmless: a word that is not there has no place.
+    // Harmless: a missing part has no position.
     let found = SECRETS.iter().filter_map(|word| rest.find(word)).min()? + from;
     let (before, behind) = lower.split_at_checked(found)?;
     let start = before.trim_end_matches(is_of_name).len();
     let (whole, after) =
         behind.split_at_checked(behind.find(|c| !is_of_name(c)).unwrap_or(behind.len()))?;
-    // `password:x`: a colon behind the name belongs to it only in XML.
+    // `password:x`: a colon after the name is part of it only in XML.
     let is_of_xml = before.get(..start)?.ends_with(['<', '/']) || after.starts_with('=');
     let whole = if is_of_xml { whole } else { whole.split(':').next().unwrap_or_default() };
     Some(start..found + whole.trim_end_matches([':', '.']).len())
@@ -368,10 +367,10 @@ fn value_of(text: &str, name: &Range<usize>, is_markup: bool) -> Option<Range<us
     if before.trim_end_matches('"').ends_with("name=")
         && let Some(head) = behind.find("\r\n\r\n")
     {
-        // A part of a form: its value stands behind the empty line.
+        // A part of a form: its value follows the empty line.
         return until(text, name.end + head + 4, |rest| rest.find("\r\n--"));
     }
-    // The name and its value may be in a text of JSON inside another.
+    // The name and its value may be in JSON text nested in another JSON text.
     let escapes = behind.len() - behind.trim_start_matches('\\').len();
     let quote = behind.get(..=escapes).filter(|quote| quote.ends_with('"'));
     let behind = quote.and_then(|quote| behind.strip_prefix(quote)).unwrap_or(behind).trim_start();
@@ -395,7 +394,7 @@ fn value_of(text: &str, name: &Range<usize>, is_markup: bool) -> Option<Range<us
     }
 }
 
-/// All that is in an element: its name may say so of what stands in others inside.
+/// The range of an element's content. Its name may denote a secret that is in nested elements.
 fn content(text: &str, name: &Range<usize>) -> Option<Range<usize>> {
     let behind = text.get(name.end..)?;
     let mut quote = None;
@@ -403,7 +402,7 @@ fn content(text: &str, name: &Range<usize>) -> Option<Range<usize>> {
         match (quote, c) {
             (None, '"' | '\'') => quote = Some(c),
             (Some(open), c) if open == c => quote = None,
-            // Harmless: any other character is a part of the tag.
+            // Harmless: other characters are part of the tag.
             _ => {}
         }
         quote.is_none() && c == '>'
@@ -413,7 +412,7 @@ fn content(text: &str, name: &Range<usize>) -> Option<Range<usize>> {
     until(text, name.end + tag + 1, |rest| end_tag(rest, name_text)).filter(|_| !is_empty)
 }
 
-/// The place of the end tag of an element of this name, behind those of others in it.
+/// The position of the end tag of an element, after nested elements of the same name.
 fn end_tag(rest: &str, name: &str) -> Option<usize> {
     let mut depth = 1_usize;
     let end = rest.match_indices('<').find(|(at, _)| {
@@ -429,7 +428,7 @@ fn end_tag(rest: &str, name: &str) -> Option<usize> {
     end.map(|(at, _)| at)
 }
 
-/// From a place to where a value ends, or to the end: what was cut has no end.
+/// The range up to the end of a value, or of a truncated text.
 fn until(
     text: &str,
     start: usize,
@@ -440,7 +439,8 @@ fn until(
     (len > 0).then_some(start..start + len)
 }
 
-/// Where a text ends that `quote` opened: a quote with its backslashes. One that is part of the text has more of them.
+/// The end of a text that `quote` opened: a quote with the same number of backslashes. A quote within the text has
+/// more of them.
 fn closing(rest: &str, quote: &str) -> Option<usize> {
     let own = quote.len() - 1;
     let mut escapes = 0_usize;
@@ -462,7 +462,7 @@ fn bracketed(rest: &str) -> Option<usize> {
             '"' if !is_escaped => is_text = !is_text,
             '{' | '[' if !is_text => depth += 1,
             '}' | ']' if !is_text => depth = depth.saturating_sub(1),
-            // Harmless: any other character is a part of the text.
+            // Harmless: other characters are part of the text.
             _ => {}
         }
         is_escaped = c == '\\' && !is_escaped;

@@ -1,7 +1,8 @@
-//! Requests, errors and times of each route over the last hour, for operators who look.
+//! Requests, errors and times of each route over the last hour.
 //!
-//! Owns the samples. One is taken every [`STEP`], beside the workers: what each route counted since the sample before. Workers
-//! notice nothing of it. A route without requests takes no memory, and the rows of all samples together are bounded.
+//! Owns the samples. One is taken every [`STEP`] on another thread than the workers: the counts of each route since the
+//! previous sample. Workers are not affected. A route without requests takes no memory, and the number of rows in all samples
+//! is limited.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,13 +12,14 @@ use crate::histogram::{Sum, WAIT_MICROS};
 use crate::named_map::NamedMap;
 use crate::route::{CLASSES, RouteMetrics};
 
-/// The time from one sample to the next: short enough to see a change while it happens.
+/// The length of a sample. It is short enough to show a change soon.
 pub const STEP: Duration = Duration::from_secs(30);
 
-/// The samples of an hour.
+/// The number of samples in an hour.
 const SAMPLES_MAX: usize = 120;
 
-/// Rows of all samples, about 20 MiB: 1,600 routes that are busy for the whole hour. With more the oldest samples go first.
+/// The limit of rows in all samples, about 20 MiB: 1,600 routes that are busy for the whole hour. Above it, the oldest
+/// samples are removed.
 const ROWS_MAX: usize = 200_000;
 
 const BUCKETS: usize = WAIT_MICROS.len() + 1;
@@ -28,22 +30,22 @@ pub struct Traffic(Mutex<Samples>);
 
 #[derive(Debug)]
 struct Samples {
-    /// What the routes had counted at the end of the last sample, of those that ever counted anything.
+    /// The counts of the routes at the end of the last sample, without unused routes.
     counted: BTreeMap<Arc<str>, Counts<u64>>,
     /// The end of the last sample, since the Unix epoch.
     taken: Duration,
-    /// The oldest first.
+    /// The samples, oldest first.
     closed: VecDeque<Sample>,
-    /// Of all samples.
+    /// The number of rows in all samples.
     rows: usize,
 }
 
-/// What was counted in one span of time.
+/// The counts of one interval.
 #[derive(Debug)]
 struct Sample {
     begin: Duration,
     end: Duration,
-    /// Of routes that had requests, in the order of their names.
+    /// The routes with requests, in the order of their names.
     rows: Vec<(Arc<str>, Counts<u32>)>,
 }
 
@@ -51,11 +53,11 @@ struct Sample {
 struct Counts<N> {
     client_errors: N,
     server_errors: N,
-    /// By the time that requests took. Their sum is the number of requests.
+    /// Requests by duration. Their sum is the number of requests.
     buckets: [N; BUCKETS],
 }
 
-/// What passed in one span of time.
+/// The traffic of one interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrafficPoint {
     /// Since the Unix epoch.
@@ -64,7 +66,8 @@ pub struct TrafficPoint {
     pub numbers: TrafficNumbers,
 }
 
-/// Requests, errors, and the times that half, 95 % and 99 % of the requests took at most. No times without requests.
+/// Requests, errors, and the 50th, 95th and 99th percentile of the durations. There are no percentiles without
+/// requests.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TrafficNumbers {
     pub requests: u64,
@@ -80,7 +83,7 @@ pub struct TrafficNumbers {
 pub struct RouteTraffic {
     pub name: Arc<str>,
     pub numbers: TrafficNumbers,
-    /// Requests a second in the newest samples.
+    /// Requests per second in the newest samples.
     pub rate: f64,
 }
 
@@ -106,8 +109,8 @@ impl Traffic {
         }
     }
 
-    /// The traffic of all routes together in each sample, the oldest first, and of each route over all samples. The last sample is the
-    /// one that has not ended.
+    /// The traffic of all routes in each sample, oldest first, and of each route in total. The last sample is the current one, which
+    /// has not ended.
     pub(crate) fn all(
         &self,
         routes: &NamedMap<RouteMetrics>,
@@ -132,7 +135,7 @@ impl Traffic {
         (all().map(|sample| sample.point(|_| true)).collect(), routes)
     }
 
-    /// The traffic of one route in each sample, the oldest first.
+    /// The traffic of one route in each sample, oldest first.
     pub(crate) fn of(
         &self,
         routes: &NamedMap<RouteMetrics>,
@@ -146,7 +149,7 @@ impl Traffic {
         all.map(|sample| sample.point(|other| other == name)).collect()
     }
 
-    /// Requests and server errors of the whole time.
+    /// Requests and server errors in total.
     pub(crate) fn sum(&self, routes: &NamedMap<RouteMetrics>, now: Duration) -> (u64, u64) {
         let (points, _) = self.all(routes, now);
         let numbers = points.iter().map(|point| point.numbers);
@@ -163,7 +166,7 @@ impl Traffic {
 impl Samples {
     /// The sample that has not ended yet.
     fn open(&self, readings: &BTreeMap<Arc<str>, Counts<u64>>, now: Duration) -> Sample {
-        // Harmless: a route without requests has no row.
+        // Harmless: routes without requests have no rows.
         let rows = readings.iter().filter_map(|(name, counts)| {
             // Harmless: a route that counted nothing before counts from zero.
             let before = self.counted.get(name).copied().unwrap_or_default();
@@ -176,7 +179,7 @@ impl Samples {
 
 impl Sample {
     fn seconds(&self) -> f64 {
-        // A clock that was set back must not make a rate endless.
+        // A clock that was set back must not make a rate infinite.
         self.end.saturating_sub(self.begin).as_secs_f64().max(0.1)
     }
 
@@ -208,7 +211,7 @@ pub(crate) fn exchanges(routes: &NamedMap<RouteMetrics>) -> (u64, u64) {
     })
 }
 
-/// What each route has counted so far, of those that counted anything.
+/// The counts of each route so far, without unused routes.
 fn readings(routes: &NamedMap<RouteMetrics>) -> BTreeMap<Arc<str>, Counts<u64>> {
     // Harmless: a route that no worker has served has no counts.
     let read = |(name, route): (Box<str>, Arc<RouteMetrics>)| Some((name.into(), reading(&route)?));
@@ -230,7 +233,7 @@ fn reading(route: &RouteMetrics) -> Option<Counts<u64>> {
 }
 
 impl Counts<u64> {
-    /// What was counted since then. Counts begin anew where a route was forgotten and came again.
+    /// The counts since an earlier reading. They start again from zero if a route was removed and added again.
     fn since(&self, before: &Counts<u64>) -> Counts<u32> {
         // Harmless: all are arrays of one length.
         let is_new = self.buckets.iter().zip(&before.buckets).any(|(now, before)| now < before);
@@ -269,14 +272,14 @@ impl Counts<u64> {
         }
     }
 
-    /// The time that this share of the requests took at most, as if times were spread evenly between two bounds. Times above the last
-    /// bound count as that bound.
+    /// The duration that this share of requests did not exceed, assuming an even distribution between two bounds. Durations above the
+    /// last bound count as that bound.
     #[allow(clippy::cast_precision_loss, reason = "an estimate between two bounds")]
     fn quantile(&self, share: f64) -> Option<Duration> {
         let requests: u64 = self.buckets.iter().sum();
         let wanted = requests as f64 * share;
         let (mut below, mut from) = (0.0, 0.0);
-        // Harmless: the last bucket has no bound, and is behind the loop.
+        // Harmless: the last bucket has no bound, and is handled after the loop.
         for (bucket, bound) in self.buckets.iter().zip(WAIT_MICROS) {
             let (here, to) = (*bucket as f64, f64::from(bound));
             if here > 0.0 && below + here >= wanted {

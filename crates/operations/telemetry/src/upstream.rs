@@ -1,4 +1,4 @@
-//! Metrics of upstreams: the pools, one for each worker, and the targets, which all workers share.
+//! Metrics of upstreams: the pools of the workers, and the targets, which all workers share.
 
 use crate::count::{Counter, Gauge, SharedCounter};
 use crate::shards::Shards;
@@ -14,7 +14,7 @@ pub const TARGETS_MAX: usize = 1_000;
 #[derive(Debug)]
 pub struct UpstreamMetrics {
     pools: Shards<PoolMetrics>,
-    /// Weak, so that a target that left the configuration or the DNS also leaves the metrics.
+    /// Weak, so that the metrics of removed targets disappear.
     targets: Mutex<BTreeMap<Box<str>, Weak<TargetMetrics>>>,
     look_ups_failed: SharedCounter,
     targets_left_out: SharedCounter,
@@ -26,12 +26,12 @@ pub struct UpstreamMetrics {
 pub struct PoolMetrics {
     /// Connections that exist, in use or idle.
     pub connections_open: Gauge,
-    /// Connections that wait idle in the pool.
+    /// Idle connections in the pool.
     pub connections_idle: Gauge,
     pub connections_created: Counter,
     /// Connections that could not be made: refused, timed out, or TLS failed.
     pub connections_failed: Counter,
-    /// Requests sent, or being sent, whose reply is not complete.
+    /// Requests that are being sent, or whose reply is incomplete.
     pub requests_active: Gauge,
     /// Requests that wait for a connection, as the breaker counts them.
     pub requests_pending: Gauge,
@@ -45,10 +45,10 @@ pub struct PoolMetrics {
 pub struct TargetMetrics {
     /// A [`TargetHealth`], as its number.
     health: SharedCounter,
-    /// Number of ejections in force: after a reload, the old and the new target may both be ejected for a while.
+    /// The number of ejections in force. After a reload, the old and the new target may both be ejected for a while.
     ejected: SharedCounter,
     ejections: SharedCounter,
-    /// End of its suspension, in milliseconds since the Unix epoch; 0 if there was none.
+    /// The end of its suspension, in milliseconds since the Unix epoch; 0 if there was none.
     suspended_until: SharedCounter,
     suspensions: SharedCounter,
     /// The serial number of the upstream that reports this target's health.
@@ -60,7 +60,7 @@ pub struct TargetMetrics {
 pub enum TargetHealth {
     /// No request and no check has reached it yet.
     Unknown,
-    /// Its last health checks, or without them its last reply, were good.
+    /// Its last health checks or, without them, its last reply succeeded.
     Healthy,
     /// It has no health checks, and its last exchange failed. It still gets requests.
     Failing,
@@ -87,7 +87,7 @@ impl TargetHealth {
         }
     }
 
-    /// True if it is healthy; none if unknown.
+    /// True if it is healthy. None if that is unknown.
     pub const fn is_healthy(self) -> Option<bool> {
         match self {
             TargetHealth::Unknown => None,
@@ -116,12 +116,12 @@ impl UpstreamMetrics {
         }
     }
 
-    /// Metrics of a way out that belongs to the gateway itself. No scrape shows them.
+    /// Metrics for the gateway's own requests. They are not part of scrapes.
     pub fn unlisted() -> Arc<UpstreamMetrics> {
         Arc::new(UpstreamMetrics::new(0))
     }
 
-    /// The pool metrics of a worker. A worker must not write those of another.
+    /// The pool metrics of a worker. Only that worker may write them.
     pub fn pool(&self, worker: usize) -> &PoolMetrics {
         self.pools.of(worker)
     }
@@ -145,7 +145,7 @@ impl UpstreamMetrics {
         self.look_ups_failed.add(count);
     }
 
-    /// Notes how many targets DNS names beyond those that an upstream may have.
+    /// Records how many targets DNS lists above the limit of an upstream.
     pub fn set_left_out(&self, targets: usize) {
         self.targets_left_out.set(u64::try_from(targets).unwrap_or(u64::MAX));
     }
@@ -158,10 +158,10 @@ impl UpstreamMetrics {
         self.targets_left_out.get()
     }
 
-    /// Connections of all workers, idle ones included.
+    /// The connections of all workers, including idle ones.
     pub fn connections_open(&self) -> u64 {
         let open: i64 = self.pools().map(|pool| pool.connections_open.get()).sum();
-        // Harmless: a sum below zero passes while a connection moves.
+        // Harmless: the sum may be negative for a moment, while a connection changes its worker.
         u64::try_from(open).unwrap_or_default()
     }
 
@@ -173,15 +173,15 @@ impl UpstreamMetrics {
         let targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
         targets
             .iter()
-            // Harmless: a target that is gone has no metrics.
+            // Harmless: a removed target has no metrics.
             .filter_map(|(name, target)| Some((name.clone(), target.upgrade()?)))
             .collect()
     }
 }
 
 impl TargetMetrics {
-    /// From now on the upstream with this serial number reports the health. After a reload, this is the newer of two upstreams
-    /// with the same name.
+    /// Makes the upstream with this serial number report the health. After a reload, this is the newer of two upstreams with
+    /// the same name.
     pub fn claim(&self, teller: u64) {
         self.teller.set(teller);
     }
@@ -202,13 +202,13 @@ impl TargetMetrics {
         known.unwrap_or(TargetHealth::Unknown)
     }
 
-    /// Notes that the target was ejected, because it keeps failing.
+    /// Records that the target was ejected because it keeps failing.
     pub fn eject(&self) {
         self.ejected.add(1);
         self.ejections.add(1);
     }
 
-    /// Notes that the target is back in rotation.
+    /// Records that the ejection has ended.
     pub fn readmit(&self) {
         self.ejected.subtract(1);
     }
@@ -218,13 +218,13 @@ impl TargetMetrics {
         self.ejected.get() > 0
     }
 
-    /// Notes that the target is suspended until this time since the Unix epoch.
+    /// Records that the target is suspended until this time since the Unix epoch.
     pub fn suspend(&self, until: Duration) {
         self.suspended_until.set(u64::try_from(until.as_millis()).unwrap_or(u64::MAX));
         self.suspensions.add(1);
     }
 
-    /// Notes that the target is not suspended, whatever was noted before.
+    /// Records that the target is not suspended.
     pub fn resume(&self) {
         self.suspended_until.set(0);
     }

@@ -1,4 +1,4 @@
-//! The workers and the memory of the process as operators see them.
+//! The workers and the memory of the process, for operators.
 
 use kit::memory;
 
@@ -6,13 +6,13 @@ use crate::Telemetry;
 use crate::process::Process;
 use crate::snapshot;
 
-/// One worker now.
+/// The state of one worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerReading {
     pub requests: u64,
     pub panics: u64,
     pub connections_open: i64,
-    /// What its thread allocated less what it freed.
+    /// The memory that its thread has allocated, minus what it has freed.
     pub memory_bytes: i64,
 }
 
@@ -32,7 +32,7 @@ impl Telemetry {
         (0..self.workers()).map(reading).collect()
     }
 
-    /// Resident memory of the process, where the system tells.
+    /// The resident memory of the process, if the system reports it.
     pub fn resident_bytes(&self) -> Option<u64> {
         Process::read().resident_bytes
     }

@@ -1,14 +1,15 @@
-//! The program's allocator: mimalloc, called for what has no alignment of its own by the calls that know of none.
+//! The program's allocator: mimalloc. Requests without a special alignment use mimalloc's functions without an
+//! alignment.
 //!
-//! The `mimalloc` crate asks for the alignment of every value. mimalloc takes such a call for a usual one only where the size class
-//! has a free block at hand; otherwise it asks itself for a larger block instead. That leaves a size class whose size is not a power of
-//! two without a page for ever, if nobody else fills it: each call for it goes the long way, about 110 instructions longer.
+//! The `mimalloc` crate passes the alignment of every value. mimalloc treats such a call as an ordinary one only if the size class has
+//! a free block available; otherwise it allocates a larger block. If nothing else fills a size class whose size is not a power of two,
+//! that class never gets a page, and each call for it takes the slow path, which costs about 110 more instructions.
 //!
-//! A very large block has a mapping of its own. Growing it moves entries of the page table and copies no byte, which for a tree of 100 MB
-//! would hold a worker for tens of milliseconds: neither mimalloc nor a computation can pause within a copy.
+//! A very large block has its own mapping. Growing it moves page table entries instead of copying bytes. Copying a tree of 100 MB would
+//! block a worker for tens of milliseconds, since neither mimalloc nor a computation can yield within a copy.
 //!
-//! It counts every block in `kit::memory`, by the bytes that were asked for.
-#![allow(unsafe_code, reason = "an allocator cannot be written without")]
+//! It counts every block in `kit::memory` by the requested size.
+#![allow(unsafe_code, reason = "an allocator needs unsafe code")]
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::c_int;
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 use libmimalloc_sys as mimalloc;
 
-// Their binding is behind a feature that brings a dependency.
+// The crate's binding needs a feature that adds a dependency.
 unsafe extern "C" {
     safe fn mi_collect(force: bool);
     // A `long`, which has 64 bits on targets of 64 bits.
@@ -26,29 +27,30 @@ unsafe extern "C" {
     safe fn mi_option_set(option: c_int, value: i64);
 }
 
-/// `mi_option_purge_delay` of `mimalloc.h`: for how many milliseconds free memory stays with the process.
+/// `mi_option_purge_delay` of `mimalloc.h`: the milliseconds for which the process keeps free memory.
 const PURGE_DELAY: c_int = 15;
 
-/// With each block of at least this size the allocator looks at how much of `limits.memory` is used. What exhausts it has such blocks.
+/// For each block of at least this size, the allocator checks how much of `limits.memory` is used. Messages that exhaust it need such
+/// blocks.
 const LARGE_BYTES: usize = 256 << 10;
 
-/// A block of at least this size has a mapping of its own. Copying half of it, as happens when it grows to this size, takes about as
-/// long as one turn of long work. mimalloc, too, takes such a block from the system.
+/// A block of at least this size has its own mapping. Copying half of it, as happens when it grows to this size, takes about as long
+/// as one turn of a long computation. mimalloc also gets such blocks from the system.
 const MAPPED_BYTES: usize = 16 << 20;
 
 /// The smallest page of a system.
 const PAGE_BYTES: usize = 4096;
 
-/// The delay with which mimalloc began; none is known until it is first changed.
+/// The delay with which mimalloc started. It is unknown until the delay is first changed.
 static DELAY: AtomicI64 = AtomicI64::new(-1);
 /// True while more than half of `limits.memory` is used.
 static IS_SHORT: AtomicBool = AtomicBool::new(false);
 
-/// mimalloc lets go of memory that was free for a second, so more often would find nothing.
+/// mimalloc releases memory that has been free for a second, so a shorter interval would have no effect.
 const GIVE_BACK_EVERY: Duration = Duration::from_secs(1);
 
-/// Gives memory that is free back to the system. mimalloc does that by itself only where a page is freed a second later: after a start
-/// that read much, or thousands of clients that left at once, nothing is, and all that they needed would stay.
+/// Returns free memory to the system. mimalloc itself does so only when a page is freed a second later. After a start with much input,
+/// or after thousands of clients have left at once, no page is freed, and their memory would be kept.
 pub(crate) async fn give_back() {
     loop {
         tokio::time::sleep(GIVE_BACK_EVERY).await;
@@ -63,9 +65,8 @@ fn is_short() -> bool {
     kit::memory::limit().is_some_and(|limit| kit::memory::used() > limit / 2)
 }
 
-/// Free memory stays with the process for a while, which saves time. Of a process near its bound it goes back to the system at once: what
-/// was freed for one message would otherwise stay beside what is allocated for the next, and both were measured to need 1.7 times the
-/// bound.
+/// The process keeps free memory for a while, which saves time. When it is near its limit, it returns free memory at once: otherwise the
+/// memory freed for one message would add to that allocated for the next, and the total was measured as 1.7 times the limit.
 #[cold]
 fn settle() {
     let is_short = is_short();
@@ -78,7 +79,7 @@ fn set_delay(is_short: bool) {
     match is_short {
         true => {
             let began = mi_option_get(PURGE_DELAY);
-            // Harmless: it fails where the delay is known already.
+            // Harmless: it fails if the delay is already known.
             let _known = DELAY.compare_exchange(-1, began, Relaxed, Relaxed);
             mi_option_set(PURGE_DELAY, 0);
         }
@@ -92,23 +93,23 @@ fn set_delay(is_short: bool) {
 /// See the module.
 pub(crate) struct Allocator;
 
-/// The alignment that every block has which is at least as large: mimalloc's `MI_MAX_ALIGN_SIZE`, and what C wants of `malloc` on
-/// targets of 64 bits.
+/// Every block of at least this size is aligned to this: mimalloc's `MI_MAX_ALIGN_SIZE`, and the requirement of C for `malloc` on
+/// 64-bit targets.
 const PROMISED: usize = 16;
 
 fn is_promised(align: usize, size: usize) -> bool {
     align <= PROMISED && align <= size
 }
 
-/// Counts a block that had `before` bytes and has `now`. The size of a layout fits an `isize`. A call that finds no memory is counted as if
-/// it had found some; the process ends then.
+/// Counts a block that changes from `before` to `now` bytes. The size of a layout fits an `isize`. An allocation that fails is counted as
+/// if it had succeeded, since the process then ends.
 #[inline]
 fn count(before: usize, now: usize) {
     kit::memory::count(now.wrapping_sub(before).cast_signed());
 }
 
-// SAFETY: all blocks of a layout are made in one way, which gives each the size and alignment of its layout; a null pointer says that
-// there is no memory left. It neither unwinds nor allocates by this one.
+// SAFETY: all blocks of a layout are allocated in the same way, which gives each the size and alignment of its layout. A null pointer
+// means that there is no memory. The code does not unwind, and does not allocate from itself.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -126,7 +127,7 @@ unsafe impl GlobalAlloc for Allocator {
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         count(layout.size(), 0);
         if layout.size() >= LARGE_BYTES {
-            // SAFETY: the caller gives a block of this allocator, with its layout.
+            // SAFETY: the caller passes a block of this allocator, with its layout.
             unsafe { free_large(block, layout) }
         } else {
             // SAFETY: the same; a block of this size is mimalloc's.
@@ -138,7 +139,7 @@ unsafe impl GlobalAlloc for Allocator {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(layout.size(), size);
         if layout.size().max(size) >= LARGE_BYTES {
-            // SAFETY: the caller gives a block of this allocator, with its layout.
+            // SAFETY: the caller passes a block of this allocator, with its layout.
             unsafe { resize_large(block, layout, size) }
         } else {
             // SAFETY: the same; blocks of these sizes are mimalloc's.
@@ -151,7 +152,7 @@ unsafe impl GlobalAlloc for Allocator {
 fn small(layout: Layout) -> *mut u8 {
     let (size, align) = (layout.size(), layout.align());
     if is_promised(align, size) {
-        // SAFETY: any size may be asked for.
+        // SAFETY: any size is allowed.
         unsafe { mimalloc::mi_malloc(size) }.cast()
     } else {
         // SAFETY: the alignment of a layout is a power of two.
@@ -163,7 +164,7 @@ fn small(layout: Layout) -> *mut u8 {
 fn small_zeroed(layout: Layout) -> *mut u8 {
     let (size, align) = (layout.size(), layout.align());
     if is_promised(align, size) {
-        // SAFETY: any size may be asked for.
+        // SAFETY: any size is allowed.
         unsafe { mimalloc::mi_zalloc(size) }.cast()
     } else {
         // SAFETY: the alignment of a layout is a power of two.
@@ -171,7 +172,7 @@ fn small_zeroed(layout: Layout) -> *mut u8 {
     }
 }
 
-/// The caller gives a block of mimalloc.
+/// The caller passes a block of mimalloc.
 #[inline]
 unsafe fn resize(block: *mut u8, align: usize, size: usize) -> *mut u8 {
     if is_promised(align, size) {
@@ -200,12 +201,12 @@ fn large_zeroed(layout: Layout) -> *mut u8 {
     }
 }
 
-/// The caller gives a block of this allocator, with its layout.
+/// The caller passes a block of this allocator, with its layout.
 #[cold]
 unsafe fn free_large(block: *mut u8, layout: Layout) {
     settle();
     if is_mapped(layout.align(), layout.size()) {
-        // SAFETY: the block is a mapping of this size, which nothing uses any more.
+        // SAFETY: the block is an unused mapping of this size.
         unsafe { unmap(block, layout.size()) }
     } else {
         // SAFETY: any other block is mimalloc's.
@@ -213,13 +214,13 @@ unsafe fn free_large(block: *mut u8, layout: Layout) {
     }
 }
 
-/// The caller gives a block of this allocator, with its layout.
+/// The caller passes a block of this allocator, with its layout.
 #[cold]
 unsafe fn resize_large(block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
     settle();
     let (align, before) = (layout.align(), layout.size());
     match (is_mapped(align, before), is_mapped(align, size)) {
-        // SAFETY: the block is a mapping of the size before.
+        // SAFETY: the block is a mapping of the old size.
         (true, true) => unsafe { remap(block, before, size) },
         // SAFETY: a block that is not mapped is mimalloc's.
         (false, false) => unsafe { resize(block, align, size) },
@@ -227,11 +228,11 @@ unsafe fn resize_large(block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
             let new = if to_mapping {
                 map(size)
             } else {
-                // SAFETY: the caller gives a size that makes a layout with this alignment.
+                // SAFETY: the caller passes a size that is valid with this alignment.
                 small(unsafe { Layout::from_size_align_unchecked(size, align) })
             };
             if !new.is_null() {
-                // SAFETY: both blocks have so many bytes, and they are two.
+                // SAFETY: both blocks have this many bytes and do not overlap.
                 unsafe { ptr::copy_nonoverlapping(block, new, before.min(size)) };
                 // SAFETY: the block is the caller's, with its layout, and is not used any more.
                 unsafe { free_large(block, layout) };
@@ -245,7 +246,7 @@ fn is_mapped(align: usize, size: usize) -> bool {
     size >= MAPPED_BYTES && align <= PAGE_BYTES
 }
 
-/// A mapping of so many bytes, rounded up to pages.
+/// Maps this many bytes, rounded up to pages.
 fn map(size: usize) -> *mut u8 {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -253,17 +254,17 @@ fn map(size: usize) -> *mut u8 {
     or_null(unsafe { libc::mmap(ptr::null_mut(), size, access, kind, -1, 0) })
 }
 
-/// The caller gives a mapping of `before` bytes, and uses what this returns in its place, unless it is null.
+/// The caller passes a mapping of `before` bytes, and uses the result instead of it, unless the result is null.
 unsafe fn remap(block: *mut u8, before: usize, now: usize) -> *mut u8 {
     // SAFETY: see above.
     or_null(unsafe { libc::mremap(block.cast(), before, now, libc::MREMAP_MAYMOVE) })
 }
 
-/// The caller gives a mapping of so many bytes.
+/// The caller passes a mapping of this size.
 unsafe fn unmap(block: *mut u8, size: usize) {
     // SAFETY: see above.
     let unmapped = unsafe { libc::munmap(block.cast(), size) };
-    debug_assert_eq!(unmapped, 0, "a mapping of its own can be removed");
+    debug_assert_eq!(unmapped, 0, "the mapping can be removed");
 }
 
 fn or_null(mapping: *mut libc::c_void) -> *mut u8 {
@@ -301,7 +302,7 @@ mod tests {
         pages.split(' ').nth(1).unwrap().parse().unwrap()
     }
 
-    /// Blocks of every size and alignment, so many at once that each size class has more than a page.
+    /// Blocks of every size and alignment, enough that each size class has more than one page.
     #[test]
     fn blocks_have_the_alignment_that_was_asked_for() {
         for align in [1, 2, 4, 8, 16, 32, 64, 128, 4096] {
@@ -332,7 +333,7 @@ mod tests {
         }
     }
 
-    /// Page faults of this thread that needed no disk.
+    /// The page faults of this thread without disk access.
     fn faults() -> i64 {
         // SAFETY: all zeros are a value of this type, which the call fills.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

@@ -42,8 +42,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Serve a configuration until a signal ends it.
     ///
-    /// The configuration is reloaded when one of its files changes, on SIGHUP and by the admin API. If the new one has a mistake,
-    /// the last good one goes on serving. SIGTERM and Ctrl-C let active requests end first.
+    /// The configuration is reloaded when one of its files changes, on SIGHUP and by the admin API. If the new configuration has
+    /// a mistake, the previous one stays in service. On SIGTERM and Ctrl-C, active requests are completed first.
     #[command(after_help = "\
 Examples:
   tidegate run                                  serve ./tidegate.yaml
@@ -54,7 +54,7 @@ Examples:
         #[arg(default_value = "tidegate.yaml")]
         file: PathBuf,
     },
-    /// Ask a running gateway to start its program anew, which takes its place without an interruption. The log of the gateway says how that ends.
+    /// Restart the program of a running gateway without interrupting service. The log of the gateway shows the result.
     #[command(after_help = "\
 Examples:
   tidegate upgrade 4711                         the same as kill -USR2 4711")]
@@ -140,17 +140,17 @@ Examples:
         /// Run only the cases whose names this regular expression finds.
         #[arg(long, value_name = "REGEX")]
         only: Option<String>,
-        /// Write the outcomes as JUnit XML to this file, too; an error instead of them if the cases cannot be run.
+        /// Also write the results as JUnit XML to this file; an error instead of them if the cases cannot be run.
         #[arg(long, value_name = "FILE")]
         junit: Option<PathBuf>,
     },
     /// Compare two configurations: exit code 0 for no difference, 1 for some, 2 if they cannot be compared.
     ///
-    /// Only differences in meaning are printed: names in another order or defaults spelt out are none. Files beside the
+    /// Only differences in meaning are printed: the order of names and explicit defaults do not count. Files beside the
     /// configurations are compared by content. A secret that changes is named but not shown.
     ///
-    /// With --replay, recorded requests are sent through both configurations in memory, and those are listed that end differently:
-    /// another route, reply, fault, or other calls of upstreams. Upstreams answer what was recorded.
+    /// With --replay, recorded requests are sent through both configurations in memory. Those with different results are listed:
+    /// another route, reply, fault, or other calls of upstreams. Upstreams answer as recorded.
     #[command(after_help = "\
 Examples:
   tidegate diff tidegate.yaml new.yaml --replay access.log
@@ -162,10 +162,10 @@ Examples:
         /// The old and the new configuration, each a YAML file or a directory of them; with --admin the new file alone.
         #[arg(required = true, num_args = 1..=2, value_names = ["OLD", "NEW"])]
         files: Vec<PathBuf>,
-        /// Compare with the running gateway whose admin API is at this URL. That gateway reads the files that NEW names.
+        /// Compare with the running gateway at this admin URL. That gateway reads the files that NEW names.
         #[arg(long, value_name = "URL", value_parser = admin_url)]
         admin: Option<String>,
-        /// Compare by the requests in this file: lines of an access log in JSON, or a HAR file.
+        /// Compare the results of the requests in this file: lines of an access log in JSON, or a HAR file.
         #[arg(long, value_name = "FILE", conflicts_with = "admin")]
         replay: Option<PathBuf>,
         #[command(flatten)]
@@ -173,8 +173,8 @@ Examples:
     },
     /// Write the configuration of a running gateway into a file, or into a folder where it serves one.
     ///
-    /// Secrets that are written out are `***`; `sync` and `diff` take that for the value in service. Exit code 0: written; 1: not written;
-    /// 2: no gateway or no permission.
+    /// Secrets in the configuration are written as `***`; `sync` and `diff` replace that with the value in service. Exit code 0: written;
+    /// 1: not written; 2: no gateway or no permission.
     #[command(after_help = "\
 Examples:
   tidegate dump --admin http://127.0.0.1:9901 tidegate.yaml
@@ -193,8 +193,8 @@ Examples:
     },
     /// Bring a file or a folder into service in a running gateway, and print the differences it makes.
     ///
-    /// Nothing is sent where nothing differs. If somebody else changes the configuration meanwhile, the gateway refuses. Exit code 0: done
-    /// or nothing to do; 1: refused; 2: no gateway or no permission.
+    /// Nothing is sent if there are no differences. If somebody else changes the configuration meanwhile, the gateway refuses. Exit code
+    /// 0: done or nothing to do; 1: refused; 2: no gateway or no permission.
     #[command(after_help = "\
 Examples:
   tidegate sync --admin http://127.0.0.1:9901 tidegate.yaml
@@ -212,7 +212,7 @@ Examples:
         /// A YAML file, or a folder where the gateway serves one.
         path: PathBuf,
     },
-    /// Look at a running gateway, and act on it: queues, hubs, schedules, upstreams, flows, traces, refusals, history.
+    /// Inspect and operate a running gateway: queues, hubs, schedules, upstreams, flows, traces, refusals, history.
     ///
     /// Answers are printed as JSON. Exit code 0: done; 1: refused; 2: no gateway or no permission.
     #[command(after_help = "\
@@ -236,7 +236,7 @@ Examples:
     ///
     /// With a terminal it stays up until Ctrl-C; without one it ends after the last request.
     Demo(Demo),
-    /// Run a backend to put behind the gateway.
+    /// Run a backend for use as an upstream of the gateway.
     Backend(Backend),
     /// Run load tests, with the program `tidegate-bench` of the same folder.
     #[command(disable_help_flag = true)]
@@ -250,7 +250,7 @@ Examples:
         #[command(subcommand)]
         what: Import,
     },
-    /// Check, compact or export the store of a gateway that does not run.
+    /// Check, compact or export the store of a stopped gateway.
     Store {
         #[command(subcommand)]
         what: StoreCommand,
@@ -291,7 +291,7 @@ Examples:
     },
 }
 
-/// Where the admin API is in the guide.
+/// The URL of the admin API in the guide.
 const ADMIN_URL: &str = "http://127.0.0.1:9901";
 
 #[derive(Subcommand)]
@@ -304,7 +304,7 @@ pub(crate) enum Manual {
     Faults,
     /// The metrics, as the table in docs/guide/observe.md.
     Metrics,
-    /// What becomes of each part of an artifact of Synapse, as the tables in docs/guide/synapse.md.
+    /// How each part of a Synapse artifact is handled, as the tables in docs/guide/synapse.md.
     Synapse,
 }
 
@@ -389,9 +389,9 @@ Examples:
     },
     /// Print a configuration that turns a SOAP service into a JSON API, and test the translation of each operation.
     ///
-    /// The files that the WSDL imports and includes are read from beside it. For each operation, samples are made of its schema,
-    /// translated to SOAP, validated, and translated back. Exit code 0: all samples come back unchanged, and nothing is left out; 3:
-    /// not so; 1: nothing was written.
+    /// The files that the WSDL imports and includes are read relative to it. For each operation, samples are generated from its
+    /// schema, translated to SOAP, validated, and translated back. Exit code 0: all samples come back unchanged, and nothing is left
+    /// out; 3: otherwise; 1: nothing was written.
     #[command(after_help = "\
 Examples:
   tidegate import wsdl calculator.wsdl > tidegate.yaml
@@ -420,7 +420,7 @@ Examples:
         #[arg(long = "import", value_name = "LOCATION=FILE", value_parser = mapped)]
         imports: Vec<(String, PathBuf)>,
     },
-    /// Print a configuration that does what artifacts of Apache Synapse or WSO2 Micro Integrator do.
+    /// Print a configuration equivalent to artifacts of Apache Synapse or WSO2 Micro Integrator.
     ///
     /// Standard error gets a table of what is converted, approximated and refused, each with its place. A comment stands in the
     /// configuration where something was refused. Exit code 0: all is converted; 3: something is approximated or refused; 1: nothing was
@@ -439,7 +439,7 @@ Examples:
     },
     /// Print a configuration that serves the API of a project of apictl.
     Apictl(ImportApictl),
-    /// Print a configuration that does what declarative files of Kong do.
+    /// Print a configuration equivalent to declarative files of Kong.
     ///
     /// Standard error gets a row for each entity, credential and plugin: converted, approximated or refused, with its place. A route
     /// whose guard is refused answers 503. Exit code 0: all is converted; 3: something is approximated or refused; 1: the files have
@@ -451,7 +451,7 @@ Examples:
                                                 gateway/tidegate.yaml, certificates and keys
   tidegate import kong services/ consumers.yaml --select-tag team-a")]
     Kong {
-        /// Files in YAML or JSON, folders of them, or `-` for standard input. All together are one configuration.
+        /// Files in YAML or JSON, folders of them, or `-` for standard input. Together they are one configuration.
         #[arg(required = true, value_name = "FILE|FOLDER|-")]
         paths: Vec<PathBuf>,
         /// A folder for the configuration and the files that it names. Nothing there is overwritten.
@@ -504,7 +504,7 @@ pub(crate) struct Backend {
     /// The address to listen on.
     #[arg(long, default_value = "127.0.0.1")]
     pub(crate) address: IpAddr,
-    /// The delay of each reply: 250ms, 2s. Other requests do not wait.
+    /// The delay of each reply: 250ms, 2s. Requests are processed concurrently.
     #[arg(long, value_parser = duration, default_value = "0s")]
     pub(crate) delay: Duration,
     /// Speak TLS: with --certificate and --key, or with a certificate made at start.
@@ -582,7 +582,7 @@ pub(crate) struct Token {
 /// The end of a token's validity, as seen from now.
 #[derive(Clone, Copy)]
 pub(crate) struct Expiry {
-    /// It has ended already.
+    /// It has already ended.
     pub(crate) over: bool,
     pub(crate) time: Duration,
 }
@@ -592,5 +592,5 @@ fn expiry(text: &str) -> Result<Expiry, String> {
     Ok(Expiry { over: time.is_some(), time: duration(time.unwrap_or(text))? })
 }
 
-/// RSA signs a thousand or two a second: more than this is a mistake, or takes ten minutes.
+/// RSA makes one or two thousand signatures per second, so a larger number is a mistake or takes ten minutes.
 const TOKENS_MAX: i64 = 1_000_000;

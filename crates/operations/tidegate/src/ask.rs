@@ -1,4 +1,4 @@
-//! Requests to the admin API of a gateway that runs, and to its catalog.
+//! Requests to the admin API of a running gateway, and to its catalog.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
@@ -14,13 +14,13 @@ use serde_json::Value;
 use crate::log;
 use crate::operations::Access;
 
-/// More than all of a large configuration.
+/// The largest answer. It is larger than a large configuration.
 const ANSWER_BYTES_MAX: u64 = 160 << 20;
 
-/// The exit code where no gateway answers, or the operator lacks the permission.
+/// The exit code if no gateway answers, or if the operator lacks the permission.
 pub(crate) const NOT_ASKED: u8 = 2;
 
-/// The variable with the token of the operator.
+/// The environment variable with the operator's token.
 const TOKEN: &str = "TIDEGATE_TOKEN";
 
 /// A gateway, and the operator's credentials for it.
@@ -30,21 +30,21 @@ pub(crate) struct Gateway {
     /// The value of `Authorization`.
     authorization: Option<String>,
     client: Option<tls::Client>,
-    /// The bound on each wait.
+    /// The time limit of each wait.
     patience: Duration,
 }
 
 /// A request.
 #[derive(Default)]
 pub(crate) struct AdminRequest<'q> {
-    /// Such as `POST /config/diff`.
+    /// The method and path, such as `POST /config/diff`.
     pub(crate) request: &'q str,
-    /// Lines of the head.
+    /// Additional headers.
     pub(crate) headers: &'q [(&'q str, &'q str)],
     pub(crate) body: &'q [u8],
 }
 
-/// Its answer.
+/// The answer to a request.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     headers: Vec<(String, String)>,
@@ -72,7 +72,7 @@ impl Gateway {
         Gateway::open(url, token.map(|token| format!("Bearer {token}")), access, patience)
     }
 
-    /// The catalog of a gateway. Its users are not the operators.
+    /// For the catalog of a gateway, whose users are not the operators.
     pub(crate) fn as_user(
         url: &str,
         authorization: Option<String>,
@@ -92,13 +92,13 @@ impl Gateway {
         let target = WebUrl::parse(url).map_err(anyhow::Error::msg)?;
         let is_good = |value: &String| value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
         if !authorization.as_ref().is_none_or(is_good) {
-            bail!("the token has characters that no header can carry");
+            bail!("the token has characters that are not allowed in a header");
         }
         let client = if target.target.tls { Some(tls::Client::new(&spec(access)?)?) } else { None };
         Ok(Gateway { url: url.to_owned(), target, authorization, client, patience })
     }
 
-    /// Sends a request and reads its answer, whatever its status.
+    /// Sends a request and reads its answer, whatever the status.
     pub(crate) fn ask(&self, question: &AdminRequest<'_>) -> anyhow::Result<Answer> {
         let asked = self.exchange(question);
         asked.with_context(|| format!("cannot reach {}", self.url))
@@ -106,7 +106,7 @@ impl Gateway {
 
     fn exchange(&self, question: &AdminRequest<'_>) -> anyhow::Result<Answer> {
         let (host, port) = (self.target.target.host.as_str(), self.target.target.port);
-        let address = (host, port).to_socket_addrs()?.next().context("no such address")?;
+        let address = (host, port).to_socket_addrs()?.next().context("the address is unknown")?;
         let socket = TcpStream::connect_timeout(&address, self.patience)?;
         socket.set_read_timeout(Some(self.patience))?;
         socket.set_write_timeout(Some(self.patience))?;
@@ -138,7 +138,7 @@ impl Gateway {
     }
 }
 
-/// Says why a gateway could not be asked.
+/// Reports why a gateway could not be asked.
 pub(crate) fn not_asked(why: &anyhow::Error) -> ExitCode {
     log::say_error(&format!("{why:#}"));
     ExitCode::from(NOT_ASKED)
@@ -169,11 +169,12 @@ fn converse(mut stream: impl Read + Write, head: &str, body: &[u8]) -> anyhow::R
     match (Answer::parse(&bytes), sent, read) {
         (Some(answer), ..) => Ok(answer),
         (None, Err(error), _) | (None, Ok(()), Err(error)) => Err(error.into()),
-        (None, Ok(()), Ok(_)) => bail!("the answer is not one of HTTP"),
+        (None, Ok(()), Ok(_)) => bail!("the answer is not an HTTP response"),
     }
 }
 
-/// The content of a body in chunks (RFC 9112, 7.1); none if it is not whole. The gateway sends no other coding and no trailers.
+/// Decodes a chunked body (RFC 9112, 7.1). None if it is incomplete. The gateway uses no other transfer coding, and no
+/// trailers.
 fn without_chunks(mut rest: &[u8]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     loop {
@@ -190,7 +191,7 @@ fn without_chunks(mut rest: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl Answer {
-    /// None if it is not whole.
+    /// None if it is incomplete.
     fn parse(bytes: &[u8]) -> Option<Answer> {
         let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
         let head = std::str::from_utf8(bytes.get(..end)?).ok()?;
@@ -222,7 +223,7 @@ impl Answer {
 
     pub(crate) fn json(&self) -> anyhow::Result<Value> {
         serde_json::from_slice(&self.body)
-            .with_context(|| format!("the gateway answers {}, and not in JSON", self.status))
+            .with_context(|| format!("the gateway answered {} without JSON", self.status))
     }
 
     /// True if the operator is unknown, or lacks the role.

@@ -10,7 +10,7 @@ use backends::{Answers, Kind, Options, Tls, Webhook};
 use crate::arguments::Backend;
 use crate::log;
 
-/// Somebody looks at the counts of a webhook while events come.
+/// The interval at which the counts of a webhook are printed.
 const PRINTED_EVERY: Duration = Duration::from_secs(1);
 
 pub(crate) fn backend(arguments: &Backend) -> anyhow::Result<ExitCode> {
@@ -49,7 +49,7 @@ pub(crate) fn backend(arguments: &Backend) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the counts of a webhook whenever they have changed.
+/// Prints the counts of a webhook when they have changed.
 async fn print(webhook: &Webhook) -> std::convert::Infallible {
     let mut before = webhook.statistics();
     loop {
@@ -83,7 +83,7 @@ fn tls(arguments: &Backend) -> Option<Tls> {
     }
 }
 
-/// Ctrl-C. If it cannot be caught, it ends the program the rough way.
+/// Waits for Ctrl-C. If it cannot be caught, Ctrl-C ends the program at once.
 async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;

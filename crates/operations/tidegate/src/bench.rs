@@ -1,4 +1,4 @@
-//! `tidegate bench`: load tests, which are a program of their own in the same folder.
+//! `tidegate bench`: load tests, which are a separate program in the same folder.
 
 use std::env;
 use std::ffi::OsString;
@@ -8,9 +8,9 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, anyhow};
 
-/// Becomes `tidegate-bench`, so that signals and the exit code are that program's.
+/// Replaces this process with `tidegate-bench`, so that it gets the signals and sets the exit code.
 pub(crate) fn bench(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
-    let here = env::current_exe().context("the folder of this program is not known")?;
+    let here = env::current_exe().context("the folder of this program is unknown")?;
     let program = here.with_file_name("tidegate-bench");
     let error = Command::new(&program).args(arguments).exec();
     if error.kind() == ErrorKind::NotFound {

@@ -1,4 +1,4 @@
-//! `tidegate catalog` and `tidegate import apictl` as they are written on the command line.
+//! The command line of `tidegate catalog` and `tidegate import apictl`.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub(crate) struct CatalogAccess {
     /// A token of the catalog, instead of a user.
     #[arg(long, value_name = "TOKEN", global = true, conflicts_with = "user")]
     pub(crate) token: Option<String>,
-    /// PEM file of the authorities to believe, with https; the system's if absent.
+    /// PEM file of trusted authorities, with https; the system's if absent.
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) ca: Option<PathBuf>,
     /// Print JSON instead of a table.
@@ -34,7 +34,7 @@ pub(crate) struct CatalogAccess {
 pub(crate) enum CatalogCommand {
     /// List published APIs with their plans.
     Apis {
-        /// Only those that a search finds: `name:X`, `version:X`, `context:X`, `type:X`, or a part of the name.
+        /// Only the matches of a search: `name:X`, `version:X`, `context:X`, `type:X`, or a part of the name.
         #[arg(value_name = "QUERY")]
         query: Option<String>,
         /// List APIs in all states. That needs the role `publisher`.
@@ -60,13 +60,13 @@ pub(crate) enum CatalogCommand {
     Token {
         /// The name or the id of the application.
         application: String,
-        /// Take the keys for tests instead of those for production.
+        /// Use the keys for tests instead of those for production.
         #[arg(long)]
         sandbox: bool,
         /// A scope of the token; may be given again.
         #[arg(long = "scope", value_name = "SCOPE")]
         scopes: Vec<String>,
-        /// Make the application's keys if it has none, and print the secret, which is never shown again.
+        /// Create the application's keys if it has none, and print the secret, which is never shown again.
         #[arg(long)]
         generate: bool,
     },

@@ -12,10 +12,10 @@ use crate::ask::{self, AdminRequest, Answer, Gateway, NOT_ASKED};
 use crate::catalog_arguments::{CatalogAccess, CatalogCommand};
 use crate::log;
 
-/// The longest wait for an answer. A password takes a while to check.
+/// The longest wait for an answer. Checking a password takes a while.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// Items of one page; the catalog gives no more.
+/// The number of items on one page. The catalog allows no more.
 const PAGE: usize = 1000;
 
 /// The most pages of one list.
@@ -24,17 +24,17 @@ const PAGES_MAX: usize = 10_000;
 const USER: &str = "TIDEGATE_CATALOG_USER";
 const PASSWORD: &str = "TIDEGATE_CATALOG_PASSWORD";
 
-/// The catalog, asked as one user.
+/// The catalog, used as one user.
 struct Catalog {
     gateway: Gateway,
     json: bool,
 }
 
-/// Why a command did not do what was asked.
+/// Why a command failed.
 enum CommandFailure {
-    /// The catalog could not be asked.
+    /// There was no answer from the catalog.
     Away(anyhow::Error),
-    /// The catalog refuses, or what was named is not there.
+    /// The catalog refused, or an object does not exist.
     Refused { why: String, forbidden: bool },
 }
 
@@ -68,12 +68,12 @@ pub(crate) fn catalog(access: &CatalogAccess, what: &CatalogCommand) -> anyhow::
     }
 }
 
-/// The value of `Authorization`; none where neither a user nor a token is given.
+/// The value of `Authorization`. None if neither a user nor a token is given.
 fn authorization(access: &CatalogAccess) -> anyhow::Result<Option<String>> {
     if let Some(token) = &access.token {
         return Ok(Some(format!("Bearer {token}")));
     }
-    // Harmless: an absent variable names nobody.
+    // Harmless: the variables are optional.
     let variable = |name: &str| std::env::var(name).ok();
     let Some(user) = access.user.clone().or_else(|| variable(USER)) else { return Ok(None) };
     let (name, written) = match user.split_once(':') {
@@ -159,7 +159,7 @@ impl Catalog {
         if self.json { pretty(&made) } else { Ok(table(&columns, vec![row(&made)])) }
     }
 
-    /// Prints the token alone, so that a shell can take it. The keys that were made for it are on standard error.
+    /// Prints only the token, for use by a shell. New keys are printed to standard error.
     fn token(
         &self,
         application: &str,
@@ -204,7 +204,7 @@ impl Catalog {
         Ok(text(&token, "accessToken"))
     }
 
-    /// The application of this id or name.
+    /// The application with this id or name.
     fn application(&self, wanted: &str) -> Done<Value> {
         let all = self.list("/api/am/devportal/v3/applications", None)?;
         let is_it =
@@ -214,7 +214,7 @@ impl Catalog {
         })
     }
 
-    /// The published API of this id, name, or name and version.
+    /// The published API with this id, name, or name and version.
     fn api(&self, wanted: &str) -> Done<Value> {
         let all = self.all_apis(None, false)?;
         let is_it = |one: &Value| {
@@ -274,7 +274,7 @@ impl Catalog {
     }
 }
 
-/// The answer of a request that was done.
+/// The content of a successful answer.
 fn read(answer: &Answer) -> Done<Value> {
     let told = answer.json().map_err(CommandFailure::Away)?;
     if (200..300).contains(&answer.status) {
@@ -288,7 +288,7 @@ fn refused(why: String) -> CommandFailure {
     CommandFailure::Refused { why, forbidden: false }
 }
 
-/// The only one, or the refusal.
+/// The only match, or an error.
 fn one_of(
     mut found: Vec<Value>,
     kind: &str,
@@ -300,13 +300,13 @@ fn one_of(
         (Some(one), false) => {
             let all: Vec<String> = found.iter().chain([&one]).map(said).collect();
             let all = all.join(", ");
-            Err(refused(format!("several {kind}s are meant by {wanted:?}: {all}")))
+            Err(refused(format!("several {kind}s match {wanted:?}: {all}")))
         }
-        (None, _) => Err(refused(format!("no {kind} {wanted:?} is there"))),
+        (None, _) => Err(refused(format!("there is no {kind} {wanted:?}"))),
     }
 }
 
-/// The plans that an API offers.
+/// The plans of an API.
 fn plans(api: &Value) -> Vec<String> {
     let listed =
         ["throttlingPolicies", "policies"].iter().find_map(|key| api.get(*key)?.as_array());
@@ -314,7 +314,7 @@ fn plans(api: &Value) -> Vec<String> {
     listed.into_iter().flatten().filter_map(|plan| plan.as_str().map(str::to_owned)).collect()
 }
 
-/// The text of a member; empty where there is none.
+/// The text of a member. Empty if it is absent.
 fn text(of: &Value, key: &str) -> String {
     // Harmless: it is only shown, or compared with what the user wrote.
     of.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -324,7 +324,7 @@ fn pretty(value: &Value) -> Done<String> {
     serde_json::to_string_pretty(value).map_err(|error| CommandFailure::Away(error.into()))
 }
 
-/// Columns as wide as their widest cell. What could move the cursor of a terminal is replaced.
+/// Formats columns with the width of their widest cell. Terminal control characters are replaced.
 fn table(columns: &[&str], rows: Vec<Vec<String>>) -> String {
     let shown = |cell: &str| -> String {
         cell.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
@@ -351,7 +351,7 @@ fn table(columns: &[&str], rows: Vec<Vec<String>>) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A name as a part of a path or a query.
+/// Escapes a name for a path or a query.
 fn part(name: &str) -> String {
     kit::percent::encoded(name.as_bytes(), b"")
 }

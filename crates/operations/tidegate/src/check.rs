@@ -41,7 +41,7 @@ pub(crate) fn check(file: &Path, strict: bool, format: Format) -> anyhow::Result
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The request that `explain` is asked about, as it is written on the command line.
+/// The request for `explain`, as given on the command line.
 pub(crate) struct AskedRequest {
     pub(crate) method: String,
     pub(crate) url: String,
@@ -81,7 +81,7 @@ fn explained(compiled: &CompiledPlan, asked: &AskedRequest) -> Result<String, St
     compile::explain_request(&compiled.plan, &asked)
 }
 
-/// The body that an argument means.
+/// The body that an argument describes.
 fn body(data: &str) -> Result<Vec<u8>, String> {
     let Some(file) = data.strip_prefix('@') else { return Ok(data.as_bytes().to_vec()) };
     let read = match file {
@@ -94,12 +94,12 @@ fn body(data: &str) -> Result<Vec<u8>, String> {
     if fits { Ok(bytes) } else { Err(format!("`{file}` is larger than {BODY_BYTES_MAX} bytes")) }
 }
 
-/// As large a body as a flow holds, and more than other policies read.
+/// The largest body: the limit of a flow, which is more than other policies read.
 const BODY_BYTES_MAX: u64 = 17 * 1024 * 1024;
 
 fn read_bounded(from: impl Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // Harmless: what is longer is refused.
+    // Harmless: a longer body is refused.
     from.take(BODY_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -194,7 +194,7 @@ fn page(path: &str, after: Option<&str>) -> String {
     after.map_or_else(|| path.to_owned(), |after| format!("{path}?after={}", part(after)))
 }
 
-/// A name as a part of a path.
+/// Escapes a name for a path.
 fn part(name: &str) -> String {
     kit::percent::encoded(name.as_bytes(), b"")
 }

@@ -1,4 +1,4 @@
-//! `tidegate demo`: a gateway and its backends in one process, requests through it, and their outcomes.
+//! `tidegate demo`: runs a gateway and its backends in one process, sends requests, and prints the results.
 
 use std::io::IsTerminal;
 use std::net::{SocketAddr, TcpListener};
@@ -17,7 +17,7 @@ use crate::run::{self, NotStarted, RunningGateway};
 mod client;
 mod shows;
 
-/// The configuration, with places for ports.
+/// The configuration, with placeholders for ports.
 const CONFIGURATION: &str = include_str!("demo.yaml");
 
 /// The backends of the demo. They stop when this is dropped.
@@ -52,7 +52,7 @@ pub(crate) fn demo(options: &Demo) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Ctrl-C, or a second one. If it cannot be caught, it ends the program the rough way.
+/// Waits for Ctrl-C, or a second one. If it cannot be caught, it ends the program at once.
 async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
@@ -70,8 +70,8 @@ async fn started(file: &Path) -> anyhow::Result<RunningGateway> {
 
 fn summary(gateway: SocketAddr, admin: Option<SocketAddr>, failed: usize) -> String {
     let mut text = match failed {
-        0 => "\nEverything went as it should. Try it yourself:\n".to_owned(),
-        n => format!("\n{n} did not go as they should. Try it yourself:\n"),
+        0 => "\nAll requests had the expected results. Try it yourself:\n".to_owned(),
+        n => format!("\n{n} requests had unexpected results. Try it yourself:\n"),
     };
     for line in ["/hello", "/echo/anything?you=like", "/orders/7", "/ticks?interval=1s"] {
         text.push_str(&format!("  curl -i  'http://{gateway}{line}'\n"));
@@ -96,7 +96,7 @@ impl RunningGateway {
     fn public(&self) -> anyhow::Result<SocketAddr> {
         match self.gateway.addresses().first() {
             Some((_, address)) => Ok(*address),
-            None => bail!("the gateway listens nowhere"),
+            None => bail!("the gateway has no listener"),
         }
     }
 }
@@ -135,7 +135,7 @@ impl Backends {
     }
 }
 
-/// The wanted port, or 0 if somebody has it: a demo should not fail for that.
+/// The wanted port, or 0 if it is in use, so that the demo does not fail.
 fn free(port: u16) -> u16 {
     match TcpListener::bind(("127.0.0.1", port)) {
         Ok(_) => port,
@@ -161,11 +161,10 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Left behind, it is a small file in the folder for temporary files.
         // Harmless: at worst a small file stays in the folder for temporary files.
         let _left = std::fs::remove_dir_all(&self.path);
     }
 }
 
-/// Nothing the demo asks for takes this long.
+/// The longest wait for an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);

@@ -1,4 +1,5 @@
-//! `tidegate diff`: two configurations, or the one in service and a new one; by what they say, or by what becomes of recorded requests.
+//! `tidegate diff`: compares two configurations, or the one in service with a new one, by content or by the results of recorded
+//! requests.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,7 +11,7 @@ use crate::check::{compiled, say_report};
 use crate::operations::Access;
 use crate::{cases, log, sync};
 
-/// The exit code of an error, as in diff(1): 1 is an answer.
+/// The exit code of an error, as in diff(1), where 1 means a difference.
 const CANNOT_BE_TOLD: u8 = 2;
 
 pub(crate) fn diff(
@@ -44,7 +45,7 @@ pub(crate) fn diff(
     Ok(ExitCode::FAILURE)
 }
 
-/// The same by what becomes of the requests in a file.
+/// Compares by the results of the requests in a file.
 pub(crate) fn replay(files: &[PathBuf], file: &Path) -> ExitCode {
     let changed = match files {
         [old, new] => replayed(old, new, file),
@@ -66,7 +67,7 @@ fn replayed(old: &Path, new: &Path, file: &Path) -> anyhow::Result<bool> {
     cases::replay(&old, &new, file)
 }
 
-/// The old one has to be readable, the new one has to be good.
+/// The old configuration has to be readable, and the new one has to be valid.
 fn between(old: &Path, new: &Path) -> anyhow::Result<Vec<Difference>> {
     let old = config::load(old);
     if old.report.has_errors() {

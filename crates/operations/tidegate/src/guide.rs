@@ -1,5 +1,5 @@
-//! Commands in README and guide are commands: those of the program are read by its own parser, those of make are in the Makefile, and
-//! scripts are there. Others are counted.
+//! Checks the commands in the README and the guide: those of this program with its own parser, those of make against the Makefile,
+//! and scripts for existence. Others are counted.
 
 use std::fs;
 
@@ -10,10 +10,11 @@ use crate::arguments::Arguments;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
 
-/// Commands of other programs (curl, cargo, systemctl, docker), which are read by nobody here. May only shrink.
+/// The number of commands of other programs (curl, cargo, systemctl, docker), which are not checked. It may only
+/// shrink.
 const OTHERS_MAX: usize = 17;
 
-/// A simple command of a line of shell, and where it stands.
+/// A simple shell command with its place.
 struct Simple {
     place: String,
     words: Vec<String>,
@@ -23,7 +24,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(format!("{ROOT}/{path}")).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// The commands in the blocks of shell of a document.
+/// The commands in the shell blocks of a document.
 fn commands(file: &str) -> Vec<Simple> {
     let (mut found, mut shell, mut fenced, mut line) = (Vec::new(), false, false, String::new());
     for (number, text) in (1..).zip(read(file).lines()) {
@@ -43,8 +44,8 @@ fn commands(file: &str) -> Vec<Simple> {
     found
 }
 
-/// A line as the shell splits it, as far as the guide goes: quotes, comments, variables in front, redirections, and several
-/// commands in one line.
+/// Splits a line as a shell does, for the subset that the guide uses: quotes, comments, leading variables, redirections,
+/// and several commands in one line.
 fn split(line: &str) -> Vec<Vec<String>> {
     let (mut commands, mut words) = (Vec::new(), Vec::new());
     let (mut word, mut quote, mut begun) = (String::new(), None, false);
@@ -94,7 +95,7 @@ fn documents() -> Vec<String> {
     files
 }
 
-/// The reason why the program would not take a command.
+/// The reason why the program would refuse a command.
 fn refused(words: &[String]) -> Option<String> {
     match Arguments::try_parse_from(words) {
         Ok(_) => None,
@@ -135,7 +136,7 @@ fn commands_of_the_guide_are_taken() {
     assert!(ours > 15, "{ours}");
     assert!(
         others <= OTHERS_MAX,
-        "{others} commands of others, and {OTHERS_MAX} are known: show what can be read here"
+        "{others} commands of other programs, but only {OTHERS_MAX} are allowed: use commands that this test can check"
     );
 }
 

@@ -57,10 +57,10 @@ pub(crate) fn import(what: &Import) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The exit code if something was approximated or refused and the rest was written.
+/// The exit code if something was approximated or refused, and the rest was written.
 const PARTLY: u8 = 3;
 
-/// The exit code of an import that was written, by whether its result does all that the input said.
+/// The exit code of an import that was written. `complete`: the result is equivalent to the input.
 fn written(complete: bool) -> ExitCode {
     if complete { ExitCode::SUCCESS } else { ExitCode::from(PARTLY) }
 }
@@ -85,7 +85,7 @@ fn synapse(path: &Path, into: Option<&Path>) -> anyhow::Result<ExitCode> {
     finish(checked, &imported.table, into)
 }
 
-/// What an import made.
+/// The result of an import.
 struct Imported {
     configuration: String,
     files: Vec<(String, Vec<u8>)>,
@@ -122,7 +122,7 @@ fn finish(
 }
 
 /// Checks the configuration and removes the parts with mistakes, until the rest passes. `refuse` removes parts and returns the new
-/// configuration; it returns none if a mistake is in no part. Then the report is the error.
+/// configuration. It returns none if a mistake belongs to no part; then the report is the error.
 fn refuse_unusable(
     mut imported: Imported,
     mut refuse: impl FnMut(&[Mistake]) -> Option<String>,
@@ -152,7 +152,8 @@ fn refuse_unusable(
     Ok(Err(report))
 }
 
-/// A part that is taken out can leave others without what they name, in a chain as long as flows call each other.
+/// The limit of rounds. Removing a part can break others that refer to it, in a chain as long as flows call each
+/// other.
 const ROUNDS_MAX: usize = 64;
 
 fn folder_shown(file: &Path) -> String {
@@ -180,7 +181,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Harmless: a file that cannot be removed is left to whatever cleans the temporary folder.
+        // Harmless: a file that cannot be removed stays in the folder for temporary files.
         let _left = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -190,13 +191,13 @@ fn say_unusable(report: &Report) {
     log::say_error(format!("{report:#}").trim_end());
 }
 
-/// Writes the configuration and its files, none of which may be there already.
+/// Writes the configuration and its files. None of them may exist.
 fn write_all(imported: &Imported, folder: &Path) -> anyhow::Result<()> {
     let configuration = ("tidegate.yaml".to_owned(), imported.configuration.clone().into_bytes());
     let all = imported.files.iter().chain([&configuration]);
     let there = all.clone().find(|(name, _)| folder.join(name).symlink_metadata().is_ok());
     if let Some((name, _)) = there {
-        return Err(anyhow!("{} is there already", folder.join(name).display()));
+        return Err(anyhow!("{} already exists", folder.join(name).display()));
     }
     let failed = |path: &Path| format!("{} cannot be written", path.display());
     std::fs::create_dir_all(folder).with_context(|| failed(folder))?;
@@ -214,7 +215,7 @@ fn stem(file: &Path) -> Option<String> {
 
 fn wsdl(options: &RestOptions) -> anyhow::Result<ExitCode> {
     let shown = options.file.display().to_string();
-    // Otherwise it is an import that cannot be found.
+    // Without this check, the error would be about an import that cannot be found.
     let opened = std::fs::File::open(&options.file).and_then(|file| file.metadata());
     let unread = match opened {
         Ok(file) => file.is_dir().then(|| "it is a folder".to_owned()),
@@ -253,9 +254,9 @@ fn openapi(
         base_path: base_path.clone(),
         upstream: upstream.as_ref().map(|_| name.clone()),
         request: validate,
-        // A configuration that has none yet needs one: the name to fill in is said below.
+        // A configuration without an issuer needs one. The user is told below to fill it in.
         issuers: vec!["main".to_owned()],
-        // So with limits, whose numbers are to be filled in.
+        // The same holds for limits, whose numbers the user has to fill in.
         plan_unknown: json!({ "requests": 100, "per": "1m" }).as_object().cloned(),
         name,
         ..Options::default()
@@ -274,7 +275,7 @@ fn openapi(
     write_checked(&::import::yaml(&configuration), &table)
 }
 
-/// The note about a document whose operations need tokens.
+/// The note about a document with operations that need tokens.
 fn unknown_issuer(root: ::import::JsonLocation) -> Note {
     let note = "the document does not say who issues its tokens: `https://idp.example` stands in `issuers` for you to replace";
     Note {
@@ -286,9 +287,9 @@ fn unknown_issuer(root: ::import::JsonLocation) -> Note {
     }
 }
 
-/// Writes a configuration with the rows about its parts, unless `check` would refuse it: then it says why, and writes nothing.
+/// Writes a configuration with the rows about its parts. If `check` would refuse it, reports why and writes nothing.
 fn write_checked(configuration: &str, table: &Table) -> anyhow::Result<ExitCode> {
-    // Paths in it start where the program was started.
+    // Its paths are relative to the working directory.
     let loaded = config::parse(configuration, Path::new("tidegate.yaml"));
     let compiled = compile::compile(&loaded, None, &telemetry::Telemetry::new(1));
     if let Err(report) = compiled {
@@ -300,7 +301,7 @@ fn write_checked(configuration: &str, table: &Table) -> anyhow::Result<ExitCode>
     Ok(written(is_complete(table)))
 }
 
-/// A whole configuration, which `tidegate check` finds good as soon as its `issuers` say whose tokens are meant.
+/// A whole configuration. It passes `tidegate check` once its `issuers` are filled in.
 fn configuration(made: GeneratedApi, upstream: Option<&str>, name: &str) -> Json {
     let given = upstream.map(|url| (name.to_owned(), json!({ "targets": [url] })));
     let upstreams: Map<String, Json> = made.upstreams.into_iter().chain(given).collect();
@@ -308,7 +309,7 @@ fn configuration(made: GeneratedApi, upstream: Option<&str>, name: &str) -> Json
     let routes: Map<String, Json> =
         made.routes.into_iter().map(|made| (made.name, made.route)).collect();
     let mut all = Map::new();
-    // Harmless: an upstream without targets listens nowhere.
+    // Harmless: an upstream without targets has no address.
     let targets = upstreams.values().filter_map(|upstream| upstream.get("targets")?.as_array());
     let url = |target: &'_ Json| target.get("url").unwrap_or(target).as_str().map(str::to_owned);
     // Harmless: each target has a URL.

@@ -1,4 +1,4 @@
-//! The program's own log, and its messages to whoever started it.
+//! The program's own log, and its messages on standard output and standard error.
 
 mod fields;
 mod pending;
@@ -16,14 +16,14 @@ use tracing_subscriber::fmt::format::debug_fn;
 
 /// The variable that sets the level.
 const LEVEL: &str = "TIDEGATE_LOG";
-/// The variable that sets how a record is written.
+/// The variable that sets the format.
 const FORMAT: &str = "TIDEGATE_LOG_FORMAT";
 
-/// True if each record is a JSON object on a line of its own. Set once, before the first record.
+/// True if each record is a line with a JSON object. It is set once, before the first record.
 static IS_JSON: AtomicBool = AtomicBool::new(false);
 
-/// Starts the log on standard error: warnings and news for an operator, unless `TIDEGATE_LOG` says otherwise. The
-/// error is a fault of that variable.
+/// Starts the log on standard error, with the level `info` unless `TIDEGATE_LOG` sets another one. An error means
+/// that the variable is invalid.
 pub(crate) fn start() -> Result<(), String> {
     // Harmless: an absent variable is an empty one.
     let written = std::env::var_os(LEVEL).unwrap_or_default();
@@ -72,7 +72,7 @@ fn keep(reload: impl Fn(EnvFilter) -> Result<(), String> + Send + Sync + 'static
     let _second = RELOAD.set(Box::new(reload));
 }
 
-/// Sets another level; none is that of the start.
+/// Sets the level. None restores the initial one.
 pub(crate) fn set_level(level: Option<&str>) -> Result<(), String> {
     // Harmless: an absent variable is an empty one.
     let written = std::env::var_os(LEVEL).unwrap_or_default();
@@ -81,18 +81,18 @@ pub(crate) fn set_level(level: Option<&str>) -> Result<(), String> {
     reload(filter)
 }
 
-/// From now on nobody waits for whoever reads standard error, until the end.
+/// From now on, a thread writes the log, so that a slow reader of standard error blocks nobody, until the end.
 pub(crate) fn serve() -> anyhow::Result<()> {
     pending::start().context("cannot start the thread of the log")
 }
 
-/// Waits a while until the log is written.
+/// Waits for a while until the log is written.
 pub(crate) fn finish() {
     pending::finish();
 }
 
-/// A level, or levels by the part of the program. A word alone that is not a level would be the name of a part, and nothing else
-/// would be heard.
+/// Parses a level, or levels by part of the program. A single word that is not a level is refused: it would be taken for a part,
+/// and all other records would be dropped.
 fn filter(written: &str) -> Result<EnvFilter, String> {
     let wrong = || format!("{LEVEL} is `{written}`: write error, warn, info, debug, trace or off");
     let mut words = written.split(',').map(str::trim).filter(|word| !word.is_empty());
@@ -103,23 +103,22 @@ fn filter(written: &str) -> Result<EnvFilter, String> {
     filter.parse(written).map_err(|_| wrong())
 }
 
-/// Writes a line to standard error; if the log is JSON, as a record of it.
+/// Writes a line to standard error. If the log is JSON, the line is a record.
 pub(crate) fn say_error(line: &str) {
     if IS_JSON.load(Relaxed) {
         return tracing::error!("{line}");
     }
-    // Nobody is left to tell if this fails.
-    // Harmless: nobody is left to tell if this fails.
+    // Harmless: there is no other place to report this failure.
     let _unheard = writeln!(stderr(), "{line}");
 }
 
-/// Writes a line to standard output, as far as somebody listens.
+/// Writes a line to standard output, if it is open.
 pub(crate) fn say(line: &str) {
-    // Harmless: the program continues if nobody listens.
+    // Harmless: the program continues if standard output is closed.
     let _unheard = writeln!(std::io::stdout(), "{line}");
 }
 
-/// A line of what came over a wire, for a terminal: nothing in it moves the cursor or takes it for a command.
+/// Makes a line from the network safe for a terminal: control characters are replaced.
 pub(crate) fn printable(line: &str) -> Cow<'_, str> {
     let is_command = |c: char| c.is_control() && c != '\t';
     if line.contains(is_command) {
@@ -131,8 +130,8 @@ pub(crate) fn printable(line: &str) -> Cow<'_, str> {
     }
 }
 
-/// Writes the result of a command to standard output: if that cannot be written, the command has failed. A reader that
-/// has gone away has read enough, as `head` has.
+/// Writes the result of a command to standard output. If that fails, the command has failed, unless the reader has
+/// closed the pipe, as `head` does.
 pub(crate) fn write_out(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {

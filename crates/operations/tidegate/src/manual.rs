@@ -1,4 +1,4 @@
-//! Texts about the program for others to keep: manual pages, shell completions, and the tables of the guide.
+//! Generated texts: manual pages, shell completions, and the tables of the guide.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -46,7 +46,7 @@ fn pages(command: &Command, folder: &Path) -> anyhow::Result<()> {
     shown.into_iter().try_for_each(|below| pages(below, folder))
 }
 
-/// A page of section 1. Examples keep their lines, which a generator that fills paragraphs would run together.
+/// A page of section 1. Examples keep their lines, which would be joined if they were filled as paragraphs.
 fn page(command: &Command, name: &str) -> anyhow::Result<String> {
     let examples = command.get_after_help().map(ToString::to_string);
     let manual =
@@ -66,7 +66,7 @@ fn page(command: &Command, name: &str) -> anyhow::Result<String> {
     if let Some(examples) = examples {
         page.push_str(".SH NOTES\n.nf\n");
         for line in examples.lines() {
-            // A line that begins with a dot or a quote would be a request to the formatter.
+            // The formatter would interpret a line that begins with a dot or a quote.
             page.push_str("\\&");
             page.push_str(&line.replace('\\', "\\e").replace('-', "\\-"));
             page.push('\n');

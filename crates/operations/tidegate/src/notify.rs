@@ -9,20 +9,20 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// A manager whose queue is full is not waited for any longer: the gateway has other things to do.
+/// How long to wait for a manager whose queue is full.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The time for ending beside the exchanges: the last lines of the log, threads that end.
+/// The time for ending in addition to that for exchanges: the last lines of the log, and threads that end.
 const SLACK: Duration = Duration::from_secs(15);
 
-/// Every listener is open.
+/// Reports that every listener is open.
 pub(crate) fn serving() {
     tell("READY=1\nSTATUS=Serving.");
 }
 
-/// Tells the manager that files are read again, and the result.
+/// Reports to the manager that files are read again, and the result.
 pub(crate) async fn reloading<T, E>(reload: impl Future<Output = Result<T, E>>) -> Result<T, E> {
-    tell("RELOADING=1\nSTATUS=Looking at the configuration again.");
+    tell("RELOADING=1\nSTATUS=Reading the configuration again.");
     let done = reload.await;
     tell(match &done {
         Ok(_) => "READY=1\nSTATUS=Serving.",
@@ -31,12 +31,13 @@ pub(crate) async fn reloading<T, E>(reload: impl Future<Output = Result<T, E>>) 
     done
 }
 
-/// Tells the manager that another process has taken this one's place.
+/// Reports to the manager that another process has replaced this one.
 pub(crate) fn replaced(pid: u32) {
     tell(&format!("MAINPID={pid}\nSTATUS=Serving."));
 }
 
-/// Tells the manager that it ends, and to wait: `limit` is the longest time for the notice to others and for exchanges.
+/// Reports to the manager that the process ends, and how long to wait: `limit` is the longest time for the announcement
+/// and for exchanges.
 pub(crate) fn stopping(limit: Duration) {
     let micros = limit.saturating_add(SLACK).as_micros();
     tell(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={micros}\nSTATUS=Letting exchanges end."));
@@ -45,7 +46,7 @@ pub(crate) fn stopping(limit: Duration) {
 fn tell(lines: &str) {
     let Some(socket) = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else { return };
     if let Err(e) = send(&socket, lines) {
-        tracing::warn!("the service manager cannot be told: {e}");
+        tracing::warn!("the service manager cannot be notified: {e}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The operations of `tidegate ctl` as they are written, and the operator's credentials.
+//! The command line of `tidegate ctl`, and the operator's credentials.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub(crate) struct Access {
     /// The operator's bearer token; the variable TIDEGATE_TOKEN if absent.
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
-    /// PEM file of the authorities to believe, with https; the system's if absent.
+    /// PEM file of trusted authorities, with https; the system's if absent.
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
     /// PEM file of the operator's certificate.
@@ -24,14 +24,14 @@ pub(crate) struct Access {
     pub(crate) key: Option<PathBuf>,
 }
 
-/// Things with messages.
+/// Objects with dead messages.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Holder {
     Queue,
     Hub,
 }
 
-/// Things that can be paused.
+/// Objects that can be paused.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Pausable {
     Queue,
@@ -47,9 +47,9 @@ pub(crate) enum Ctl {
     Routes,
     /// Requests, errors and times of the last hour: of all routes, or of one.
     Traffic { route: Option<String> },
-    /// Exchanges as they end, each as a line of JSON, until the program is stopped.
+    /// Exchanges as they end, one line of JSON each, until the program is stopped.
     Tail {
-        /// Of this route alone.
+        /// Only this route.
         #[arg(long)]
         route: Option<String>,
         /// End after this time.
@@ -62,15 +62,15 @@ pub(crate) enum Ctl {
     Memory,
     /// The upstreams with their targets, or one.
     Upstreams { name: Option<String> },
-    /// Set the weight of a target, or let it get no new requests, until its upstream changes.
+    /// Set the weight of a target, or stop new requests to it, until its upstream changes.
     Target {
         upstream: String,
         /// Its id, as `upstreams` shows it.
         id: String,
-        /// Its share of requests, 0 to 65535.
+        /// Its weight, 0 to 65535.
         #[arg(long)]
         weight: Option<u16>,
-        /// Whether it gets no new requests.
+        /// Whether to stop new requests to it.
         #[arg(long)]
         drain: Option<bool>,
     },
@@ -82,13 +82,13 @@ pub(crate) enum Ctl {
         #[arg(long, default_value_t = 100)]
         limit: u32,
     },
-    /// The traces that were asked for; with a condition or a count, ask for some.
+    /// The recorded traces; with a condition or a count, record some.
     Trace {
         #[arg(long)]
         route: Option<String>,
         #[arg(long)]
         flow: Option<String>,
-        /// The path of the request; with `/**` at its end, all below it too.
+        /// The path of the request; with `/**` at its end, all paths below it too.
         #[arg(long)]
         path: Option<String>,
         #[arg(long, value_name = "ID")]
@@ -97,16 +97,16 @@ pub(crate) enum Ctl {
         #[arg(long)]
         count: Option<u32>,
     },
-    /// The certificates that the gateway shows, with their ends.
+    /// The gateway's certificates, with their expiry times.
     Certificates,
-    /// The level of the log; with a level, set it for a while: error, warn, info, debug, trace, off, or reset for that of the start.
+    /// The level of the log; with a level, set it for a while: error, warn, info, debug, trace, off, or reset for the initial one.
     Log {
         level: Option<String>,
         /// How long, at most 1d; 10m if absent.
         #[arg(long, value_name = "TIME")]
         r#for: Option<String>,
     },
-    /// Collect what somebody needs who helps from afar into a ZIP archive: masked configuration, plan, metrics, refusals, states.
+    /// Collect data for remote support into a ZIP archive: masked configuration, plan, metrics, refusals, states.
     Support {
         /// The archive.
         #[arg(long, value_name = "FILE")]
@@ -126,7 +126,7 @@ pub(crate) enum Ctl {
     /// Revoke a token by its `jti`.
     Revoke {
         jti: String,
-        /// The end of the revocation, in seconds since 1970; in a year if absent.
+        /// The end of the revocation, in seconds since 1970; one year from now if absent.
         #[arg(long)]
         until: Option<u64>,
     },
@@ -134,15 +134,15 @@ pub(crate) enum Ctl {
     Unrevoke { jti: String },
     /// The bundles.
     Bundles,
-    /// The configurations that served, or one of them.
+    /// The configurations that were in service, or one of them.
     History { generation: Option<u64> },
-    /// The differences from one that served to another, or to the one in service.
+    /// The differences from an earlier configuration to another one, or to the one in service.
     Changes {
         generation: u64,
         #[arg(long)]
         to: Option<u64>,
     },
-    /// Bring one that served into service again.
+    /// Bring an earlier configuration into service again.
     Rollback { generation: u64 },
 }
 
@@ -156,16 +156,16 @@ pub(crate) enum OnMessages {
     /// The subscriptions of a hub.
     Subscriptions {
         hub: String,
-        /// `next` of the page before.
+        /// `next` of the previous page.
         #[arg(long)]
         after: Option<String>,
     },
     /// Remove a subscription of a hub.
     Unsubscribe { hub: String, id: String },
-    /// The messages that wait in a queue.
+    /// The waiting messages of a queue.
     Messages {
         queue: String,
-        /// `next` of the page before.
+        /// `next` of the previous page.
         #[arg(long)]
         after: Option<String>,
     },
@@ -174,7 +174,7 @@ pub(crate) enum OnMessages {
         kind: Holder,
         name: String,
         id: Option<String>,
-        /// `next` of the page before.
+        /// `next` of the previous page.
         #[arg(long)]
         after: Option<String>,
     },

@@ -1,4 +1,4 @@
-//! `tidegate run`: the gateway, its control, its admin API, and the signals that steer them.
+//! `tidegate run`: the gateway, its control, its admin API, and the signals.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use crate::status::{NextStatus, StatusSocket, bound};
 use crate::{log, notify, upgrade};
 
-/// The start of another process: its id once it serves, or why it does not.
+/// The start of another process: its id once it serves, or why it failed.
 type StartingProcess = LocalBoxFuture<'static, Result<u32, String>>;
 
 /// A gateway in service.
@@ -30,13 +30,13 @@ pub(crate) struct RunningGateway {
     /// True once another process has the sockets.
     handed: watch::Sender<bool>,
     status: Arc<StatusSocket>,
-    /// Looks for changes of the files.
+    /// Watches the files for changes.
     watching: JoinHandle<()>,
-    /// Takes over what other gateways change.
+    /// Takes over changes by other gateways.
     following: JoinHandle<()>,
 }
 
-/// The reason why there is no gateway.
+/// Why the gateway did not start.
 pub(crate) enum NotStarted {
     Complaints(Report),
     Failed(anyhow::Error),
@@ -80,7 +80,7 @@ pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Starts everything for a configuration. Background work goes to the caller's runtime.
+/// Starts everything for a configuration. Background work runs on the caller's runtime.
 pub(crate) async fn start(file: &Path) -> Result<RunningGateway, NotStarted> {
     raise_descriptors();
     avoid_huge_pages();
@@ -110,12 +110,12 @@ pub(crate) async fn start(file: &Path) -> Result<RunningGateway, NotStarted> {
     let opened = open_store(&plan).await;
     opened.map_err(|why| NotStarted::Failed(anyhow::anyhow!(why)))?;
     serve_store(&plan, has_company).map_err(NotStarted::Failed)?;
-    // Before the listeners: a gateway that cannot start takes no request.
+    // Before the listeners, so that a gateway that cannot start accepts no requests.
     let admin = admin_socket(&plan).await.map_err(NotStarted::Failed)?;
     let opened = status.open(plan.status.as_ref()).await;
     let next = opened.map_err(|why| NotStarted::Failed(anyhow::anyhow!(why)))?;
     let catalog_socket = catalog_socket(&plan).await.map_err(NotStarted::Failed)?;
-    // Also before them: requests of applications need the catalog.
+    // Also before the listeners, since requests of applications need the catalog.
     let listeners = started.clone();
     let catalog = Catalog::start(control.clone(), Box::new(move || listeners.addresses())).await;
     let published = started.publish(plan.clone()).await;
@@ -139,7 +139,7 @@ pub(crate) async fn start(file: &Path) -> Result<RunningGateway, NotStarted> {
     Ok(RunningGateway { control, gateway: started, admin, handed, status, watching, following })
 }
 
-/// Takes over the work of the process before, if there is one. True if that process had the store of the plan.
+/// Takes over the work of the previous process, if there is one. True if that process had the store of the plan.
 async fn take_work(plan: &Plan) -> anyhow::Result<bool> {
     let folder = match plan.store.as_ref().map(|store| store.place()) {
         Some(StoreLocation::Folder(folder)) => Some(folder.clone()),
@@ -153,24 +153,24 @@ async fn take_work(plan: &Plan) -> anyhow::Result<bool> {
     Ok(has_company)
 }
 
-/// Lets the process before use the store on, for its streams and for what it has begun.
+/// Lets the previous process use the store, for its streams and for requests that it has begun.
 fn serve_store(plan: &Plan, has_company: bool) -> anyhow::Result<()> {
     let Some(store) = plan.store.as_ref().filter(|_| has_company) else { return Ok(()) };
-    store.serve().context("store: it cannot be served to the process before")
+    store.serve().context("store: it cannot be served to the previous process")
 }
 
-/// Opens the store of a plan, if it has one that is not open. That takes as long as reading what is in it.
+/// Opens the store of a plan, if it has one that is not open. This may take as long as reading all its data.
 async fn open_store(plan: &Plan) -> Result<(), String> {
     let Some(store) = plan.store.clone() else { return Ok(()) };
     let path = store.place().to_string();
     let opened = kit::task::beside(move || store.open()).await;
-    let opened = opened.ok_or_else(|| format!("store: {path}: opening it ended half-way"))?;
+    let opened = opened.ok_or_else(|| format!("store: {path}: opening it has failed"))?;
     let Some(found) = opened.map_err(|why| format!("store: {why}"))? else { return Ok(()) };
     tracing::info!(path, logs = found.logs, records = found.records, bytes = found.bytes, "store");
     take_part(plan);
     if found.torn_bytes > 0 {
         let bytes = found.torn_bytes;
-        tracing::warn!(bytes, "store: incomplete writes of the last stop were cut off");
+        tracing::warn!(bytes, "store: incomplete writes of the last stop were removed");
     }
     for (file, range) in &found.damage {
         let (from, to) = (range.start, range.end);
@@ -182,13 +182,13 @@ async fn open_store(plan: &Plan) -> Result<(), String> {
             log,
             from,
             to,
-            "store: damaged: records are gone, their file was cut or is an older one"
+            "store: damaged: records are missing, since their file was truncated or replaced with an older one"
         );
     }
     Ok(())
 }
 
-/// Takes part among the gateways that share the store of a plan, until it stops.
+/// Joins the gateways that share the store of a plan, until the plan's store is closed.
 fn take_part(plan: &Plan) {
     let Some(store) = plan.store.clone() else { return };
     kit::spawn(async move { store.nodes().run(&*store).await });
@@ -218,7 +218,7 @@ fn serve_catalog(
     tracing::info!(%address, "catalog");
     let following = catalog.clone();
     kit::spawn(async move {
-        // The next process deploys into the same folder.
+        // The next process uses the same folder for deployments.
         tokio::select! {
             never = following.follow() => never,
             () = follows_until => {}
@@ -240,7 +240,7 @@ fn admin_api(
 ) -> anyhow::Result<std::net::SocketAddr> {
     let address = listener.local_addr()?;
     tracing::info!(%address, "admin API");
-    // It answers probes to the very end: a draining gateway still says that it is alive, and not ready.
+    // It answers probes until the end: a draining gateway reports that it is alive but not ready.
     let served = admin::serve(listener, control.clone(), pages, is_handed(handed));
     kit::spawn(async move {
         if let Err(e) = served.await {
@@ -250,7 +250,7 @@ fn admin_api(
     Ok(address)
 }
 
-/// Resolves once another process has the sockets.
+/// Ready once another process has the sockets.
 fn is_handed(handed: &watch::Sender<bool>) -> impl Future<Output = ()> + Send + 'static {
     let mut handed = handed.subscribe();
     async move {
@@ -262,7 +262,7 @@ fn is_handed(handed: &watch::Sender<bool>) -> impl Future<Output = ()> + Send + 
 }
 
 impl RunningGateway {
-    /// Starts another program on these sockets. Its id once it serves, or why it does not.
+    /// Starts another program on these sockets. Returns its id once it serves, or why it failed.
     fn start_next(&self) -> StartingProcess {
         let plan = self.control.plan();
         let (gateway, patience) = (self.gateway.clone(), plan.upgrade.timeout);
@@ -275,7 +275,7 @@ impl RunningGateway {
         })
     }
 
-    /// Leaves everything new to the other process, and lets what is open end.
+    /// Leaves new connections to the other process, and completes open exchanges.
     async fn hand_over(self, hurried: impl Future<Output = ()>) {
         let plan = self.control.plan();
         self.handed.send_replace(true);
@@ -283,9 +283,13 @@ impl RunningGateway {
         self.watching.abort();
         self.following.abort();
         let (streams, limit) = (plan.upgrade.drain, plan.drain);
-        tracing::info!(?streams, ?limit, "another process serves; what is open here ends");
+        tracing::info!(
+            ?streams,
+            ?limit,
+            "another process serves; open exchanges are completed here"
+        );
         if let Some(store) = plan.store.clone() {
-            // Its work is for others from now on, though streams stay for long.
+            // Other gateways take over its work from now on, although streams may stay long.
             kit::spawn(async move { store.nodes().leave().await });
         }
         let cutting = async {
@@ -298,10 +302,10 @@ impl RunningGateway {
             never = cutting => never,
         };
         self.end_audit_log().await;
-        tracing::info!(all, "what was open has ended");
+        tracing::info!(all, "all open exchanges have ended");
     }
 
-    /// Reports that it is not ready, and serves on for as long as others need to hear of it. False if `hurried` came first.
+    /// Reports that it is not ready, and continues to serve while others learn of it. False if `hurried` was first.
     async fn announce_end(&self, hurried: impl Future<Output = ()>) -> bool {
         self.control.set_draining();
         let delay = self.control.plan().drain_delay;
@@ -312,7 +316,7 @@ impl RunningGateway {
         tokio::time::timeout(delay, hurried).await.is_err()
     }
 
-    /// Lets exchanges end, then stops; once `hurried` comes, at once.
+    /// Completes open exchanges, then stops. If `hurried` becomes ready, it stops at once.
     pub(crate) async fn end(self, hurried: impl Future<Output = ()>) {
         self.control.set_draining();
         let limit = self.control.plan().drain;
@@ -340,7 +344,7 @@ impl RunningGateway {
 }
 
 impl RunningGateway {
-    /// Sends the last lines of the audit log to their receiver, if it has one.
+    /// Sends the last lines of the audit log to the receiver, if there is one.
     async fn end_audit_log(&self) {
         let plan = self.control.plan();
         let AuditSink::Receiver(receiver) = &plan.audit_log else { return };
@@ -351,7 +355,8 @@ impl RunningGateway {
     }
 }
 
-/// Connections need descriptors; the usual soft limit of 1,024 is for programs that use select().
+/// Raises the limit of descriptors, which connections need. The usual soft limit of 1,024 is for programs that use
+/// select().
 fn raise_descriptors() {
     match rlimit::increase_nofile_limit(u64::MAX) {
         Ok(limit) => {
@@ -362,17 +367,17 @@ fn raise_descriptors() {
     }
 }
 
-/// Turns transparent huge pages off. A page of 2 MiB is resident as a whole once a byte of it is used, and the allocator does not return
-/// the unused part: with huge pages a gateway of 2,000 routes that is reloaded often takes half as much memory again, and 100,000
-/// subscriptions take 137 MiB instead of 105. Without them a request costs 5 % more CPU time at a thousand connections, and no more at a
-/// hundred.
+/// Turns transparent huge pages off. A page of 2 MiB becomes resident as a whole once one byte of it is used, and the allocator does not
+/// return the unused part. With huge pages, a gateway with 2,000 routes that is reloaded often takes half as much memory again, and
+/// 100,000 subscriptions take 137 MiB instead of 105. Without them, a request costs 5 % more CPU time at a thousand connections, and no
+/// more at a hundred.
 fn avoid_huge_pages() {
     if let Err(e) = rustix::thread::disable_transparent_huge_pages(true) {
-        tracing::debug!("transparent huge pages stay: {e}");
+        tracing::debug!("transparent huge pages cannot be turned off: {e}");
     }
 }
 
-/// The signals an operator sends.
+/// The signals from an operator.
 struct Signals {
     hangup: Signal,
     terminate: Signal,
@@ -382,14 +387,14 @@ struct Signals {
     upgrade: Signal,
 }
 
-/// The way in which the gateway was told to stop.
+/// How the gateway was told to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StopMode {
-    /// By whoever runs it: others are told first.
+    /// By its service manager: others are notified first.
     Announced,
-    /// By Ctrl-C: somebody sits in front of it and waits.
+    /// By Ctrl-C, from an operator at a terminal.
     Interrupted,
-    /// Another process, of this id, has taken its place.
+    /// Another process with this id has replaced it.
     Replaced(u32),
 }
 
@@ -424,7 +429,7 @@ impl Signals {
         }
     }
 
-    /// Obeys signals; returns when the program shall end.
+    /// Handles signals. Returns when the program shall end.
     async fn steer(&mut self, running: &RunningGateway) -> StopMode {
         let mut next: Option<StartingProcess> = None;
         loop {
@@ -434,30 +439,29 @@ impl Signals {
                     next = None;
                     match started {
                         Ok(pid) => return StopMode::Replaced(pid),
-                        Err(why) => tracing::error!("SIGUSR2: not replaced, this process goes on: {why}"),
+                        Err(why) => tracing::error!("SIGUSR2: the new process failed, this process continues: {why}"),
                     }
                     continue;
                 }
             };
             match action {
                 SignalAction::Upgrade if next.is_some() => {
-                    tracing::warn!("SIGUSR2 is ignored: another program is starting already");
+                    tracing::warn!("SIGUSR2 is ignored: another process is already starting");
                 }
                 SignalAction::Upgrade => {
-                    tracing::info!("SIGUSR2: starting the program anew");
+                    tracing::info!("SIGUSR2: starting a new process");
                     next = Some(running.start_next());
                 }
                 SignalAction::Reload => {
                     running.gateway.reopen_log();
-                    // The outcome is logged and counted where it is decided.
-                    // Harmless: the outcome is logged and counted where it is decided.
+                    // Harmless: the result is logged and counted where it is determined.
                     let _told = notify::reloading(running.control.reload()).await;
                 }
                 SignalAction::Reopen => reopen(&running.gateway),
                 SignalAction::End(ending) => {
                     if next.is_some() {
                         upgrade::give_up();
-                        // Harmless: it has been ended, whatever it says.
+                        // Harmless: the start was aborted, so its result does not matter.
                         let _ended = started(&mut next).await;
                     }
                     return ending;
@@ -466,7 +470,7 @@ impl Signals {
         }
     }
 
-    /// Returns when a program that is ending already is told so again.
+    /// Returns when a stopping program is told to stop again.
     async fn second(&mut self, gateway: &Gateway) {
         loop {
             match self.next().await {
@@ -478,7 +482,7 @@ impl Signals {
                     tracing::warn!("SIGUSR2: not replaced, the gateway is stopping")
                 }
                 SignalAction::End(_) => {
-                    tracing::warn!("told to stop again: the rest is cut");
+                    tracing::warn!("told to stop again: the remaining exchanges are cut");
                     return;
                 }
             }
@@ -488,10 +492,10 @@ impl Signals {
 
 fn reopen(gateway: &Gateway) {
     gateway.reopen_log();
-    tracing::info!("SIGUSR1: the access log is opened again");
+    tracing::info!("SIGUSR1: the access log is reopened");
 }
 
-/// The end of the start of another program; never where there is none.
+/// The result of starting another process. Never ready if there is none.
 async fn started(next: &mut Option<StartingProcess>) -> Result<u32, String> {
     match next {
         Some(next) => next.await,

@@ -1,10 +1,10 @@
-//! `tidegate explain fault NAME`: the paragraph of the runbook.
+//! `tidegate explain fault NAME`: prints a section of the runbook.
 
 use std::process::ExitCode;
 
 use crate::{WRONG_USAGE, log};
 
-/// Embedded, so that its text fits the version of the program.
+/// Embedded, so that its text matches the version of the program.
 const RUNBOOK: &str = include_str!("../../../../docs/guide/runbook.md");
 
 /// The heading of the part with faults.

@@ -1,7 +1,7 @@
-//! The socket for probes and scrapers, which follows the configuration in service.
+//! The socket for probes and scrapers, as configured by the plan in service.
 //!
 //! A plan whose address cannot be bound is refused as a whole. So the socket is opened before the plan goes into service, and served
-//! after.
+//! afterwards.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,15 +23,15 @@ pub(crate) struct StatusSocket {
 
 #[derive(Default)]
 struct State {
-    /// As the configuration has it. With port 0, the socket has another port.
+    /// The configured address. With port 0, the socket has another port.
     address: Option<SocketAddr>,
-    /// A socket that is open and not served yet.
+    /// A socket that is open but not served yet.
     opened: Option<TcpListener>,
-    /// Stops the socket that serves now.
+    /// Stops the socket that is being served.
     stop: Option<oneshot::Sender<()>>,
 }
 
-/// The socket for a plan that is about to serve.
+/// The socket for the next plan.
 pub(crate) enum NextStatus {
     Kept,
     None,
@@ -50,7 +50,7 @@ impl StatusSocket {
         Ok(NextStatus::New(address, bound(KEY, address).await?))
     }
 
-    /// Serves the next socket, and closes the one before.
+    /// Serves the next socket, and closes the previous one.
     pub(crate) fn adopt(&self, next: NextStatus) {
         let mut state = self.lock();
         (state.address, state.opened) = match next {
@@ -67,7 +67,7 @@ impl StatusSocket {
         self.changed.notify_one();
     }
 
-    /// Starts each socket that `adopt` hands over, since `adopt` runs on threads that cannot start tasks here.
+    /// Serves each socket from `adopt`, which runs on threads where tasks cannot be started.
     pub(crate) async fn run(self: Arc<Self>, control: Arc<Control>) {
         loop {
             if let Some((listener, stopped)) = self.take() {
@@ -103,7 +103,7 @@ async fn serve(listener: TcpListener, control: Arc<Control>, stopped: oneshot::R
         Err(error) => tracing::error!(%error, "status"),
     }
     let stop = async {
-        // Harmless: a sender that is dropped stops it, too.
+        // Harmless: dropping the sender also stops the socket.
         let _stopped = stopped.await;
     };
     if let Err(error) = admin::serve_status(listener, control, stop).await {

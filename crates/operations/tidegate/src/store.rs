@@ -1,4 +1,4 @@
-//! `tidegate store`: a look at what a gateway keeps, while it does not run.
+//! `tidegate store`: inspects and compacts the store of a stopped gateway.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(crate) fn store(what: &StoreCommand) -> anyhow::Result<ExitCode> {
     // The URL may have a password, so it is not repeated.
     if folder.to_str().is_some_and(|text| text.starts_with("postgres")) && !folder.exists() {
         anyhow::bail!(
-            "this looks into folders; a store in PostgreSQL is looked at with its own programs: \
+            "this looks into folders; a store in PostgreSQL is inspected with its own programs: \
              `pg_dump --schema=tidegate` exports it, `pg_amcheck` checks it, and `vacuum` compacts it"
         );
     }
@@ -37,7 +37,7 @@ fn check(folder: &Path) -> anyhow::Result<ExitCode> {
     Ok(if checked.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The outcome of a check as lines.
+/// The result of a check as lines.
 fn said(checked: &CheckReport) -> String {
     if let Some(why) = &checked.unreadable {
         return format!(
@@ -53,7 +53,7 @@ fn said(checked: &CheckReport) -> String {
     ];
     if found.torn_bytes > 0 {
         lines.push(format!(
-            "torn: {} bytes that were on their way when the machine stopped; the next start cuts them off",
+            "torn: {} bytes that were being written when the machine stopped; the next start removes them",
             found.torn_bytes
         ));
     }
@@ -63,29 +63,29 @@ fn said(checked: &CheckReport) -> String {
     lines.push(if checked.is_whole() {
 "intact".to_owned()
 } else {
-"damaged: keep a copy of the folder, then start the gateway: it reads on behind what is lost".to_owned()
+"damaged: keep a copy of the folder, then start the gateway: it continues after the lost data".to_owned()
 });
     lines.join("\n")
 }
 
-/// What is damaged, as lines.
+/// The damage as lines.
 fn damage(checked: &CheckReport) -> String {
     let mut lines = Vec::new();
     for (file, range) in &checked.recovered.damage {
         lines.push(format!(
-            "DAMAGED: {file}, bytes {} to {}: what was there is lost",
+            "DAMAGED: {file}, bytes {} to {}: their content is lost",
             range.start, range.end
         ));
     }
     for (log, positions) in &checked.recovered.gone {
         let (first, last) = (positions.start(), positions.end());
-        lines.push(format!("DAMAGED: the records {first} to {last} of `{log}` are gone: their file was cut, or is an older one"));
+        lines.push(format!("DAMAGED: the records {first} to {last} of `{log}` are missing: their file was truncated, or replaced with an older one"));
     }
     if let Some(why) = &checked.tables {
         lines.push(format!("DAMAGED: {}: {why}", inspect::TABLES_FILE));
     }
     if checked.damaged_rows > 0 {
-        lines.push(format!("DAMAGED: {} rows are not what was written", checked.damaged_rows));
+        lines.push(format!("DAMAGED: {} rows have a wrong checksum", checked.damaged_rows));
     }
     lines.join("\n")
 }
@@ -103,11 +103,11 @@ fn export(folder: &Path) -> anyhow::Result<ExitCode> {
     if exported.is_whole() {
         Ok(ExitCode::SUCCESS)
     } else {
-        anyhow::bail!("the export lacks what is damaged\n{}", damage(&exported))
+        anyhow::bail!("the export lacks the damaged data\n{}", damage(&exported))
     }
 }
 
-/// One thing as a JSON object.
+/// One item as a JSON object.
 fn line(item: &StoredItem<'_>) -> Json {
     match item {
         StoredItem::Record { log, record } => {
@@ -135,7 +135,7 @@ fn insert(object: &mut Json, key: &str, text: String) {
     }
 }
 
-/// Bytes as they are if they are text, else in base64, with the key that says which.
+/// Bytes as text if they are text, otherwise in base64, with the name of the member.
 fn shown(bytes: &[u8]) -> (&'static str, String) {
     match std::str::from_utf8(bytes) {
         Ok(text) => ("text", text.to_owned()),

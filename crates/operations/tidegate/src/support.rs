@@ -29,7 +29,7 @@ const PARTS: &[(&str, &str)] = &[
     ("ready.json", "/readyz"),
 ];
 
-/// The bytes at the end of a log that are taken.
+/// The size of the part at the end of a log that is included.
 const LOG_BYTES_MAX: u64 = 4 << 20;
 
 pub(crate) fn support(
@@ -74,7 +74,7 @@ fn end_of(path: &Path) -> std::io::Result<Vec<u8>> {
     let begin = fs::metadata(path)?.len().saturating_sub(LOG_BYTES_MAX);
     file.seek(SeekFrom::Start(begin))?;
     let mut end = Vec::new();
-    // Harmless: lines that are written meanwhile may be left out.
+    // Harmless: lines written meanwhile may be missing.
     file.take(LOG_BYTES_MAX).read_to_end(&mut end)?;
     Ok(end)
 }

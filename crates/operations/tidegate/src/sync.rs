@@ -1,4 +1,5 @@
-//! `tidegate dump`, `diff --admin` and `sync`: take a configuration from a running gateway into files, compare the two, and send files.
+//! `tidegate dump`, `diff --admin` and `sync`: download the configuration of a running gateway to files, compare files with it, and
+//! upload files.
 
 use std::fs;
 use std::io::{Cursor, Read as _, Write as _};
@@ -20,13 +21,13 @@ use crate::operations::Access;
 /// The longest wait for an answer. The gateway compiles the configuration first, stylesheets and schemas included.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// Files and folders that one archive may have.
+/// The limit of files and folders in one archive.
 const FILES_MAX: usize = 2_000;
 
 /// The longest file of an archive.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// A configuration in files, as it is sent.
+/// A configuration in local files, ready for sending.
 struct Local {
     path: PathBuf,
     kind: &'static str,
@@ -39,7 +40,7 @@ pub(crate) struct Compared {
     tag: Option<String>,
 }
 
-/// The reason why a command did nothing.
+/// Why a command has failed.
 pub(crate) enum Undone {
     /// The gateway refuses the configuration.
     Refused(String),
@@ -62,7 +63,7 @@ fn dumped(url: &str, access: &Access, secrets: bool, path: &Path) -> Result<(), 
     write(&answer.body, is_folder, path).map_err(|why| Undone::Refused(format!("{why:#}")))
 }
 
-/// Writes the files of an archive. A single file is written to the path itself, or into it where that is a folder.
+/// Writes the files of an archive. A single file is written to the path, or into it if it is a folder.
 fn write(archive: &[u8], is_folder: bool, path: &Path) -> anyhow::Result<()> {
     let mut zip = ZipArchive::new(Cursor::new(archive)).context("the answer is not an archive")?;
     for at in 0..zip.len() {
@@ -79,7 +80,7 @@ fn write(archive: &[u8], is_folder: bool, path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes a file. A new one is for its owner alone, since it may hold secrets.
+/// Writes a file. A new file is readable only by its owner, since it may have secrets.
 pub(crate) fn put(place: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut options = fs::OpenOptions::new();
     // Harmless: the operator names the file to write.
@@ -116,7 +117,7 @@ fn synced(url: &str, access: &Access, dry_run: bool, path: &Path) -> Result<Exit
     let told = answer.json().map_err(Undone::NotAsked)?;
     if let Some(why) = told.get("unwritten").and_then(Value::as_str) {
         log::say_error(&format!(
-            "it is in service, but not in its file, and a restart loses it: {why}"
+            "it is in service, but could not be written to its file, so a restart loses it: {why}"
         ));
     }
     Ok(ExitCode::SUCCESS)
@@ -135,9 +136,9 @@ fn compared(gateway: &Gateway, local: &Local) -> Result<Compared, Undone> {
 fn differences(answer: &Answer) -> anyhow::Result<Vec<Difference>> {
     let told = answer.json()?;
     let told = told.get("differences").and_then(Value::as_array);
-    let told = told.context("the gateway answers without a list of differences")?;
+    let told = told.context("the gateway's answer has no list of differences")?;
     let found: Option<Vec<_>> = told.iter().map(Difference::from_json).collect();
-    found.context("the gateway tells a kind of difference that is not known here")
+    found.context("the gateway's answer has an unknown kind of difference")
 }
 
 fn gateway(url: &str, access: &Access) -> Result<Gateway, Undone> {
@@ -169,7 +170,7 @@ fn exit(done: Result<ExitCode, Undone>) -> ExitCode {
 }
 
 impl Undone {
-    /// For a command with one exit code for both.
+    /// Converts it for a command with one exit code for all failures.
     pub(crate) fn into_error(self) -> anyhow::Error {
         match self {
             Undone::Refused(why) => anyhow!("{why}"),
@@ -190,7 +191,7 @@ impl Local {
         Ok(Local { path: path.to_owned(), kind, body })
     }
 
-    /// The local file that the gateway has a complaint about.
+    /// The local file for a complaint of the gateway.
     fn name(&self, told: &str) -> String {
         if self.path.is_dir() {
             self.path.join(told).display().to_string()
@@ -200,7 +201,7 @@ impl Local {
     }
 }
 
-/// The files of a folder as an archive. Hidden ones, and the history of a gateway, are not part of a configuration.
+/// Packs the files of a folder into an archive, without hidden files and the gateway's history.
 fn packed(folder: &Path) -> anyhow::Result<Vec<u8>> {
     let mut names = Vec::new();
     gather(folder, "", &mut names)?;

@@ -1,4 +1,4 @@
-//! `tidegate ctl tail`: the exchanges of a running gateway as they end, each as a line of JSON.
+//! `tidegate ctl tail`: prints the exchanges of a running gateway as they end, one line of JSON each.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::ask::{self, AdminRequest, Gateway};
 use crate::{ctl, log};
 
-/// The time between two looks.
+/// The interval of requests to the gateway.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Prints exchanges until `time` is over, or without it until the program is stopped; of one route alone if it is named.
+/// Prints exchanges for `time`, or until the program is stopped. If a route is given, only its exchanges are printed.
 pub(crate) fn tail(
     gateway: &Gateway,
     route: Option<&str>,

@@ -33,7 +33,7 @@ fn print(minter: &Minter, claims: &Claims) -> anyhow::Result<()> {
     log::write_out(&minter.mint(claims)?)
 }
 
-/// The same claims for one of many tokens.
+/// The claims for one of several tokens.
 fn numbered(claims: &Claims, number: u32) -> Claims {
     let mut claims = claims.clone();
     claims.subject = claims.subject.map(|subject| format!("{subject}-{number}"));

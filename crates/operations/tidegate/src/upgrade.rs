@@ -1,9 +1,9 @@
-//! Another program of the gateway takes this one's place, without an interruption.
+//! Replaces the gateway's process without interrupting service.
 //!
-//! The old process starts the program's file anew and hands it the listening sockets. Once the new one has compiled its configuration, it
-//! asks for the work: the schedules, and the embedded store if both have the same. It serves as soon as its configuration is in service,
-//! and says so. From then on the old one accepts nothing and lets what is open end. A new one that fails, hangs, or ends before, costs
-//! nothing: the old one takes its work back and goes on.
+//! The old process starts the program again, and passes the listening sockets to the new process. Once the new process has compiled its
+//! configuration, it requests the work: the schedules, and the embedded store if both use the same one. It serves as soon as its
+//! configuration is in service, and reports that. From then on, the old process accepts nothing new, and completes open exchanges. If the
+//! new process fails or hangs before, nothing is lost: the old one takes its work back and continues.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _, Write as _};
@@ -22,16 +22,17 @@ use control::{LazyStore, StoreLocation};
 use kit::clock::{self, Instant};
 use listen::handover::{self, HandedSocket};
 
-/// The variable that names the socket of the process before.
+/// The environment variable with the socket of the previous process.
 const VARIABLE: &str = "TIDEGATE_UPGRADE";
 
-/// What the new process sends once it serves.
+/// The byte that the new process sends once it serves.
 const SERVING: u8 = b'S';
 
-/// What it sends before, with the folder of its store: it is ready to have the work.
+/// The byte that it sends before, with the folder of its store, when it is ready to take over the work.
 const WANTS_WORK: u8 = b'W';
 
-/// The answers: it has the schedules, and the store in its folder is not in use here; or it has both; or neither, for a reason.
+/// The answers to that: it gets the schedules, and the store in its folder is not in use here; it gets both; it gets neither,
+/// with a reason.
 const HAS_SCHEDULES: u8 = b'N';
 const HAS_STORE: u8 = b'Y';
 const KEEPS_WORK: u8 = b'E';
@@ -39,28 +40,28 @@ const KEEPS_WORK: u8 = b'E';
 /// The longest path of a store's folder, and the longest reason.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 
-/// The time for which runs of schedules may end before they go over. What takes longer runs on here.
+/// How long runs of schedules may take to end before the handover. Longer ones continue in the old process.
 const RUNS_MAX: Duration = Duration::from_secs(10);
 
-/// The time that the new process waits for the work beyond what the old one gives its runs.
+/// How much longer than that the new process waits for the work.
 const WORK_SLACK: Duration = Duration::from_secs(20);
 
-/// The time between two looks at the new process.
+/// The interval of checks of the new process.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// The time that the new process waits for the sockets.
+/// How long the new process waits for the sockets.
 const SOCKETS_MAX: Duration = Duration::from_secs(10);
 
-/// The way to the process before, until this one serves.
+/// The connection to the previous process, until this one serves.
 static BEFORE: Mutex<Option<UnixStream>> = Mutex::new(None);
 
-/// The process ends, and takes along what it has started.
+/// True if the process is ending and has to end the process that it has started.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
-/// The program as it was started.
+/// The path of the program.
 static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
 
-/// Takes over the sockets of the process before if there is one, or those of a service manager.
+/// Takes over the sockets of the previous process if there is one, or those of a service manager.
 pub(crate) fn inherit() -> anyhow::Result<()> {
     PROGRAM.get_or_init(|| {
         let name = std::env::args_os().next()?;
@@ -71,8 +72,8 @@ pub(crate) fn inherit() -> anyhow::Result<()> {
         handover::keep_passed(passed.context("a socket of the service manager cannot be used")?);
         return Ok(());
     };
-    let mut stream = connect(&name).context("the process before cannot be reached")?;
-    handover::receive(&mut stream).context("the process before did not hand over its sockets")?;
+    let mut stream = connect(&name).context("the previous process cannot be reached")?;
+    handover::receive(&mut stream).context("the previous process did not hand over its sockets")?;
     *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(stream);
     Ok(())
 }
@@ -84,8 +85,8 @@ fn connect(name: &OsStr) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Takes the work over from the process before, if there is one: the schedules, and the store in a folder. True if that process had the
-/// store, and may use it on. This blocks.
+/// Takes over the work of the previous process, if there is one: the schedules, and the store in a folder. True if that process had the
+/// store, and may still use it. This blocks.
 pub(crate) fn take_work(folder: Option<&Path>) -> anyhow::Result<bool> {
     let mut before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(before) = before.as_mut() else { return Ok(false) };
@@ -94,11 +95,11 @@ pub(crate) fn take_work(folder: Option<&Path>) -> anyhow::Result<bool> {
     before.write_all(&[WANTS_WORK])?;
     write_text(before, path)?;
     let mut told = [0];
-    before.read_exact(&mut told).context("the process before does not give its work away")?;
+    before.read_exact(&mut told).context("the previous process did not hand over its work")?;
     if told == [KEEPS_WORK] {
         // Harmless: it is only shown.
         let why = String::from_utf8_lossy(&read_text(|into| before.read_exact(into))?).into_owned();
-        anyhow::bail!("the process before keeps its store: {why}");
+        anyhow::bail!("the previous process keeps its store: {why}");
     }
     let mut since = [0; 8];
     before.read_exact(&mut since)?;
@@ -115,7 +116,7 @@ fn write_text(stream: &mut UnixStream, text: &[u8]) -> io::Result<()> {
 fn read_text(mut read: impl FnMut(&mut [u8]) -> io::Result<()>) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     read(&mut length)?;
-    // Harmless: a number that is too large is refused.
+    // Harmless: the next line refuses a length that is too large.
     let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
     if length > TEXT_BYTES_MAX {
         return Err(io::Error::other("a text is too long"));
@@ -125,19 +126,19 @@ fn read_text(mut read: impl FnMut(&mut [u8]) -> io::Result<()>) -> io::Result<Ve
     Ok(text)
 }
 
-/// Tells the process before that this one serves.
+/// Reports to the previous process that this one serves.
 pub(crate) fn serving() {
     handover::forget_rest();
     let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(mut before) = before else { return };
     let pid = std::process::id();
     match before.write_all(&[SERVING]) {
-        Ok(()) => tracing::info!(pid, "this process serves in place of the one before"),
-        Err(error) => tracing::warn!(pid, "the process before has gone: {error}"),
+        Ok(()) => tracing::info!(pid, "this process has replaced the previous one"),
+        Err(error) => tracing::warn!(pid, "the previous process has ended: {error}"),
     }
 }
 
-/// `tidegate upgrade PID`: asks a gateway to start its program anew.
+/// `tidegate upgrade PID`: asks a gateway to start a new process of its program.
 pub(crate) fn ask(pid: i32) -> anyhow::Result<ExitCode> {
     let process = rustix::process::Pid::from_raw(pid).context("the id of a process is positive")?;
     let asked = rustix::process::kill_process(process, rustix::process::Signal::USR2);
@@ -145,21 +146,21 @@ pub(crate) fn ask(pid: i32) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Gives up an upgrade that is under way: this process is to end.
+/// Aborts an upgrade in progress, since this process is ending.
 pub(crate) fn give_up() {
     GIVEN_UP.store(true, Ordering::Relaxed);
 }
 
-/// What a process gives to the next one beside its sockets.
+/// The work that a process hands over, besides its sockets.
 pub(crate) struct Work {
     store: Option<Arc<LazyStore>>,
-    /// What was given and has to be taken back if the next process fails.
+    /// The work that was handed over, which has to be taken back if the next process fails.
     given: Option<GivenWork>,
 }
 
 struct GivenWork {
     has_store: bool,
-    /// When no run of a schedule began any more, as time since the Unix epoch.
+    /// The time since which no run of a schedule has started, since the Unix epoch.
     since: Duration,
 }
 
@@ -168,12 +169,12 @@ impl Work {
         Work { store, given: None }
     }
 
-    /// Gives the work away: the schedules, and the store if it is in that folder. This blocks.
+    /// Hands over the work: the schedules, and the store if it is in that folder. This blocks.
     fn give(&mut self, folder: &Path, until: Instant) -> Result<&GivenWork, String> {
         let since = clock::wall();
         handover::give_schedules();
         let is_over = || GIVEN_UP.load(Ordering::Relaxed) || clock::now() >= until;
-        // Half of what is left is for the next process.
+        // Half of the remaining time is for the next process.
         let patience = until.saturating_duration_since(clock::now()) / 2;
         let runs_until = clock::now() + patience.min(RUNS_MAX);
         while handover::has_schedule_runs() && clock::now() < runs_until && !is_over() {
@@ -193,7 +194,7 @@ impl Work {
         Ok(self.given.insert(GivenWork { has_store, since }))
     }
 
-    /// Takes back what was given: the process that should have it has ended. This blocks.
+    /// Takes the work back, since the process that had it has ended. This blocks.
     fn take_back(&mut self) {
         let Some(given) = self.given.take() else { return };
         if let Some(store) = self.store.as_ref().filter(|_| given.has_store) {
@@ -207,22 +208,21 @@ impl Work {
     }
 }
 
-/// True for a store that is in a folder.
+/// True for the store in a folder.
 fn is_in(store: &LazyStore, folder: &Path) -> bool {
     let StoreLocation::Folder(own) = store.place() else { return false };
-    // Harmless: a folder that is not there yet is compared by its name.
+    // Harmless: a folder that does not exist yet is compared by name.
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     real(own) == real(folder)
 }
 
-/// Starts the program's file anew, hands it the sockets and the work, and waits until it serves. Returns its id. This blocks.
+/// Starts the program again, hands over the sockets and the work, and waits until it serves. Returns its id. This blocks.
 pub(crate) fn start_next(
     sockets: &[HandedSocket],
     mut work: Work,
     patience: Duration,
 ) -> Result<u32, String> {
-    let program =
-        PROGRAM.get().and_then(Option::as_ref).ok_or("the program's file is not known")?;
+    let program = PROGRAM.get().and_then(Option::as_ref).ok_or("the program's file is unknown")?;
     let name = format!("tidegate-{}-{:016x}", std::process::id(), fastrand::u64(..));
     let address = SocketAddr::from_abstract_name(&name).map_err(|e| e.to_string())?;
     let listener = UnixListener::bind_addr(&address).map_err(|e| e.to_string())?;
@@ -238,7 +238,7 @@ pub(crate) fn start_next(
         Err(why) => {
             // Harmless: it may have ended already.
             let _killed = child.kill();
-            // Harmless: it is only waited for, so that nothing is left of it.
+            // Harmless: this only removes the ended process from the process table.
             let _ended = child.wait();
             work.take_back();
             Err(why)
@@ -254,7 +254,7 @@ fn converse(
 ) -> Result<(), String> {
     let mut stream = loop {
         match listener.accept() {
-            // Somebody else of this machine who guessed the name gets nothing.
+            // Another local user who guessed the name is refused.
             Ok((stream, _)) if is_from(&stream, child) => break stream,
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -276,19 +276,19 @@ fn converse(
                     hear(&mut stream, into, child, until).map_err(io::Error::other)
                 };
                 let folder = read_text(heard).map_err(|error| error.to_string())?;
-                // Harmless: a path of this system, which the same program wrote.
+                // Harmless: it is a path of this system, written by the same program.
                 let folder = PathBuf::from(OsStr::from_bytes(&folder));
                 let given = work.give(&folder, until);
-                answer(&mut stream, given).map_err(|error| format!("it has gone: {error}"))?;
+                answer(&mut stream, given).map_err(|error| format!("it has ended: {error}"))?;
             }
             [other] => {
-                return Err(format!("it says {other:#04x}, which this program does not know"));
+                return Err(format!("it sent {other:#04x}, which this program does not know"));
             }
         }
     }
 }
 
-/// Tells the new process what it has.
+/// Answers the new process.
 fn answer(stream: &mut UnixStream, given: Result<&GivenWork, String>) -> io::Result<()> {
     match given {
         Ok(GivenWork { has_store, since }) => {
@@ -303,7 +303,7 @@ fn answer(stream: &mut UnixStream, given: Result<&GivenWork, String>) -> io::Res
     }
 }
 
-/// Reads all of it, while the new process lives and has time.
+/// Fills the buffer, while the new process runs and has time left.
 fn hear(
     stream: &mut UnixStream,
     mut into: &mut [u8],
@@ -312,9 +312,9 @@ fn hear(
 ) -> Result<(), String> {
     while !into.is_empty() {
         match stream.read(into) {
-            // It has closed its end: its exit says more.
+            // It has closed its end. Its exit status says more.
             Ok(0) => look(child, until)?,
-            // Harmless: no more is read than there is room for.
+            // Harmless: a read never exceeds the buffer.
             Ok(read) => into = std::mem::take(&mut into).get_mut(read..).unwrap_or_default(),
             Err(error)
                 if matches!(
@@ -326,19 +326,19 @@ fn hear(
             {
                 look(child, until)?;
             }
-            Err(error) => return Err(format!("it has gone: {error}")),
+            Err(error) => return Err(format!("it has ended: {error}")),
         }
     }
     Ok(())
 }
 
-/// True for a stream of this child.
+/// True for a connection from this child.
 fn is_from(stream: &UnixStream, child: &Child) -> bool {
     let credentials = rustix::net::sockopt::socket_peercred(stream);
     credentials.is_ok_and(|peer| u32::try_from(peer.pid.as_raw_nonzero().get()) == Ok(child.id()))
 }
 
-/// Waits a moment; an error if the child has ended, or has taken too long.
+/// Waits for a moment. Fails if the child has ended, or has taken too long.
 fn look(child: &mut Child, until: Instant) -> Result<(), String> {
     match child.try_wait() {
         Ok(Some(status)) => return Err(format!("it has ended: {status}")),
@@ -346,7 +346,7 @@ fn look(child: &mut Child, until: Instant) -> Result<(), String> {
         Err(error) => return Err(error.to_string()),
     }
     if GIVEN_UP.load(Ordering::Relaxed) {
-        return Err("this process is to end".to_owned());
+        return Err("this process is ending".to_owned());
     }
     if clock::now() >= until {
         return Err("it did not serve in time".to_owned());
@@ -355,12 +355,12 @@ fn look(child: &mut Child, until: Instant) -> Result<(), String> {
     Ok(())
 }
 
-/// The file of a program by the name that it was started with. A name without a slash is found by `PATH`, as a shell does. Links are
-/// not followed: another version is put in the place of the link.
+/// The file of a program, given the name with which it was started. A name without a slash is looked up in `PATH`, as in a shell.
+/// Links are not resolved, so that changing a link selects another version.
 fn program(name: &OsString, path: Option<&OsStr>) -> Option<PathBuf> {
     let name = Path::new(name);
     if name.components().count() > 1 || name.is_absolute() {
-        // Harmless: without a folder the program is not found, and an upgrade says so.
+        // Harmless: without a working directory the program is not found, and an upgrade reports that.
         return std::env::current_dir().ok().map(|folder| folder.join(name));
     }
     std::env::split_paths(path?).map(|folder| folder.join(name)).find(|file| file.is_file())

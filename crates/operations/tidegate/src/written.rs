@@ -1,4 +1,4 @@
-//! Values of arguments, read as they are written.
+//! Parsers for values of arguments.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) fn is_of_name(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "-_.".contains(letter)
 }
 
-/// A path that routes can begin with; `/` for none.
+/// The prefix of paths for routes; `/` for none.
 pub(crate) fn path(text: &str) -> Result<String, String> {
     let good = |letter: char| is_of_name(letter) || "~%!$&'()+,;=:@".contains(letter);
     let segment =
@@ -81,7 +81,7 @@ pub(crate) fn claim(text: &str) -> Result<(String, serde_json::Value), String> {
     Ok((name.to_owned(), value))
 }
 
-/// A duration as the configuration writes it.
+/// A duration in the format of the configuration.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     // Harmless: the digits begin the text.

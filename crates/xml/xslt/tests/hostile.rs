@@ -1,4 +1,4 @@
-//! Stylesheets that would run for ever or fill the memory: each ends with its budget's error, on a worker's stack.
+//! Stylesheets that would run without end or fill the memory: each ends with its budget's error, on a worker's stack.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -116,12 +116,14 @@ fn site(state: State) -> Result<(Site, String), &'static str> {
         }
         State::Value { declares: false, .. } => Ok((Site::XmlAttribute, "x".to_owned())),
         State::Cdata => Ok((Site::XmlCdata, "x".to_owned())),
-        State::Value { declares: true, .. } => Err("a namespace is written, never put in"),
-        State::Tag => {
-            Err("nothing can be put into a tag but between the quotes of an attribute's value")
+        State::Value { declares: true, .. } => {
+            Err("a namespace cannot be inserted: write it in the template")
         }
-        State::Comment => Err("nothing can be put into a comment"),
-        State::Instruction => Err("nothing can be put into a processing instruction"),
+        State::Tag => Err(
+            "within a tag, values can only be inserted between the quotes of an attribute's value",
+        ),
+        State::Comment => Err("nothing can be inserted into a comment"),
+        State::Instruction => Err("nothing can be inserted into a processing instruction"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A request's body, from its stream.
+//! The body of a request on a stream.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,13 +12,13 @@ use plan::Listener;
 use super::stream::{SharedConnection, Stream};
 use crate::pace::{BodyProgress, Pace};
 
-/// The parts of a request with which the exchange goes on beside its head.
+/// The parts of a request, other than its head, that the exchange needs.
 #[derive(Default)]
 pub(super) struct IncomingRequest {
     pub(super) body: Body,
-    /// The count of the body's bytes as they are read, if it is still coming.
+    /// The number of bytes read from the body, if it is still arriving.
     pub(super) counted: Option<Rc<Cell<u64>>>,
-    /// How a body that is still coming gets on.
+    /// The progress of a body that is still arriving.
     pub(super) progress: Option<BodyProgress>,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn of(stream: &Stream, head: &RequestHead, listener: &Listener) -> In
     }
 }
 
-/// A body that is still coming.
+/// A body that is still arriving.
 struct StreamBody {
     shared: Rc<SharedConnection>,
     number: u32,

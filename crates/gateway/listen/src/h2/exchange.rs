@@ -1,4 +1,4 @@
-//! One stream: its request goes to the pipeline, and the reply back.
+//! One stream: passes its request to the pipeline, and sends the reply.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -23,18 +23,18 @@ use crate::stream_lifetime::StreamLifetime;
 use crate::task_pool::{TaskExchange, TaskPool};
 use crate::tunnel::{TunnelSettings, is_websocket};
 
-/// The exchange of a stream that begins.
+/// The start of a stream's exchange.
 pub(super) struct NewExchange {
     pub(super) connection: Rc<Connection>,
     pub(super) listener: Arc<Listener>,
     pub(super) stream: Stream,
     pub(super) head: Result<RequestHead, RefusedHead>,
     pub(super) is_tunnel: bool,
-    /// Until its task runs.
+    /// Held until its task runs.
     pub(super) unwritten: Unwritten,
 }
 
-/// A request that is no more than answered.
+/// A request that is refused without an exchange.
 pub(super) struct RefusedHead {
     pub(super) fault: Fault,
     pub(super) content_type: Option<Vec<u8>>,
@@ -51,7 +51,7 @@ impl TaskExchange for NewExchange {
     }
 }
 
-/// One exchange, from its head to the end of its reply.
+/// Runs one exchange from its head to the end of its reply.
 async fn run(new: NewExchange) {
     let NewExchange { connection, listener, stream, head, is_tunnel, unwritten } = new;
     drop(unwritten);
@@ -67,13 +67,13 @@ async fn run(new: NewExchange) {
             Ok(head) => {
                 account.asked_for(&head);
                 let begun = if is_tunnel {
-                    // What comes is the tunnel's.
+                    // The tunnel reads the data.
                     body::IncomingRequest::default()
                 } else {
                     body::of(&stream, &head, &listener)
                 };
                 call.begin_body(begun.progress);
-                // A tunnel counts what passes by itself.
+                // A tunnel counts its bytes itself.
                 match begun.counted {
                     Some(counted) => account.count_request_body(counted),
                     None => account.request_bytes = begun.body.remaining().unwrap_or(0),
@@ -92,7 +92,7 @@ async fn run(new: NewExchange) {
                 Some(pipeline::refuse_typed(&mut account, content_type.as_deref(), fault))
             }
         };
-        // A reply that lasts needs its route, which the account has, and not the plan.
+        // A long reply needs its route, which the account has, but not the plan.
         drop(current);
         let Some(mut reply) = reply else { break 'exchange };
         if let Some(tunnel) = reply.tunnel.take().filter(|_| is_tunnel) {
@@ -102,7 +102,7 @@ async fn run(new: NewExchange) {
                 listener: &listener,
                 alarm: &alarm,
             };
-            // Boxed, so that other exchanges need no room for it.
+            // Boxed, so that the futures of other exchanges are smaller.
             Box::pin(join(stream, reply, *tunnel, joining)).await;
             break 'exchange;
         }
@@ -116,7 +116,7 @@ async fn run(new: NewExchange) {
     kit::alarm::give(alarm);
 }
 
-/// Opens the tunnel, and passes on what comes from both sides until the end.
+/// Opens the tunnel, and forwards data in both directions until the end.
 async fn join(stream: Stream, mut reply: Reply, tunnel: Tunnel, joining: TunnelSettings<'_>) {
     let is_websocket = is_websocket(&reply);
     tunnel::open(&stream, &mut reply);
@@ -126,7 +126,7 @@ async fn join(stream: Stream, mut reply: Reply, tunnel: Tunnel, joining: TunnelS
     }
 }
 
-/// The reply, unless the client resets the stream first: an upstream does not work for nobody.
+/// The reply, unless the client resets the stream first. Then the upstream does not work in vain.
 async fn unless_gone(
     stream: &Stream,
     mut serving: Pin<&mut impl Future<Output = Reply>>,

@@ -1,7 +1,7 @@
-//! One HTTP/2 connection: reads frames, starts an exchange for each request, writes what the exchanges put down.
+//! One HTTP/2 connection: reads frames, starts an exchange for each request, and writes the output of the exchanges.
 //!
-//! The connection's task owns the wire. Each stream's exchange is a task of its own beside it; what they share is the
-//! session, which nobody holds while waiting.
+//! The connection's task owns the wire. Each exchange is a task of its own. They share the session, which is never
+//! borrowed across an await.
 
 mod body;
 mod exchange;
@@ -40,54 +40,54 @@ pub(crate) fn is_preface(bytes: &[u8]) -> bool {
 
 /// True if these bytes may become the preface.
 pub(crate) fn may_be_preface(bytes: &[u8]) -> bool {
-    // Harmless: of what is shorter, all that is there has to fit.
+    // Harmless: of shorter input, all bytes have to match.
     bytes.iter().zip(http2::PREFACE).all(|(a, b)| a == b) && !bytes.is_empty()
 }
 
-/// The time in which a client that was told to go has to say that it has read it.
+/// How long a client that got a GOAWAY has to acknowledge it.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
-/// A connection that found enough unwritten so often in a row reads nevertheless, for others may always bring more. Measured: for a
-/// hundred connections with a hundred requests each, 64 are too few.
+/// After a connection has skipped reading this many times in a row because too much was unwritten, it reads nevertheless, since
+/// other connections may keep adding data. For a hundred connections with a hundred requests each, 64 were too few.
 const PUT_OFF_MAX: u32 = 256;
 
 struct H2 {
     connection: Rc<Connection>,
     listener: Arc<Listener>,
     shared: Rc<SharedConnection>,
-    /// Bytes that were read and are not a whole frame yet, or were left for later.
+    /// Bytes that were read but are not a complete frame yet, or were left for later.
     unread: Vec<u8>,
-    /// Something may be on its way through TLS.
+    /// True if TLS may have unsent data.
     unflushed: bool,
     phase: Phase,
     alarm: Alarm,
-    /// Something came since the alarm was set.
+    /// True if data has arrived since the alarm was set.
     heard: bool,
-    /// Since when the resets of the client are not forgiven yet; nothing while it has none.
+    /// The time from which the client's resets count. None if it has none.
     unforgiven: Option<Instant>,
     write_progress: WriteProgress,
-    /// How often it let others run instead of reading, since it last read.
+    /// How often it has skipped reading since it last read.
     put_off: u32,
 }
 
-/// The event for which the connection waits, apart from its wire: the reason for which the alarm is set.
+/// The reason for the alarm: the event that the connection waits for, apart from its wire.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The first frames, or the rest of a head.
     Beginning,
     /// A request.
     Idle,
-    /// The ends of its streams; a client that is silent meanwhile is asked whether it is there.
+    /// The ends of its streams. If the client is silent meanwhile, it gets a ping.
     Busy,
-    /// The answer to that.
+    /// The answer to the ping.
     Asked,
-    /// A client that was told to go.
+    /// The end of a connection whose client got a GOAWAY.
     Leaving,
 }
 
 /// Why a connection ended.
 enum EndReason {
-    /// As it should.
+    /// Regularly.
     Over,
     /// The client has gone.
     Gone(io::Error),
@@ -95,11 +95,11 @@ enum EndReason {
     Wrong(http2::Error),
     /// It does not answer.
     Silent,
-    /// Its listener's time to end has run out.
+    /// The time of its listener for closing is over.
     Cut,
 }
 
-/// Serves a connection to its end. `early` is what was read of it already.
+/// Serves a connection to its end. `early` has the bytes that were already read.
 pub(crate) async fn serve(wire: Wire, early: Vec<u8>, connection: Connection) {
     let listener = connection.permit.listener_state.listener();
     let config = Config {
@@ -145,20 +145,20 @@ impl H2 {
             if written && self.shared.session().is_over() {
                 return Poll::Ready(EndReason::Over);
             }
-            // What was left unread because too much was unwritten.
+            // Continues a read that was skipped because too much was unwritten.
             if !(written && read == ReadState::Full) {
                 return self.poll_time(cx);
             }
         }
     }
 
-    /// Reads as long as there is something to read and room to answer it.
+    /// Reads while there is data and room for the answers.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Result<ReadState, EndReason> {
         if self.unread.is_empty() && self.shared.wire().poll_readable(cx).is_pending() {
-            // An exchange has woken it, to write.
+            // An exchange has woken it to write.
             return Ok(ReadState::Nothing);
         }
-        // A few connections may bring more requests than stay in the cache until they are written.
+        // A few connections may have more requests than stay in the cache until their replies are written.
         if kit::task::has_read_enough() && self.put_off < PUT_OFF_MAX {
             self.put_off += 1;
             cx.waker().wake_by_ref();
@@ -189,7 +189,7 @@ impl H2 {
         Ok(read)
     }
 
-    /// With each second that passes a client may reset some more streams. Most have reset none, and then nobody asks the clock.
+    /// Forgives some resets for each second that has passed. Most clients have reset nothing; then the clock is not read.
     fn forgive(&mut self) {
         let mut session = self.shared.session();
         if !session.has_resets() {
@@ -206,7 +206,7 @@ impl H2 {
         }
     }
 
-    /// Takes what is whole from the front of the input.
+    /// Processes complete frames at the front of the input.
     fn take_frames(&mut self, input: &mut Scratch) -> Result<(), http2::Error> {
         let mut at = 0;
         let mut block = Block::default();
@@ -250,7 +250,7 @@ impl H2 {
         task_pool::start(exchange);
     }
 
-    /// The head as the rest of the gateway knows it, if it keeps the rules that HTTP/1 has.
+    /// Converts a head to the form of HTTP/1, if it obeys the rules of HTTP/1.
     fn request_head(&self, head: &Head, block: Block) -> Result<RequestHead, RefusedHead> {
         let checked = self.check(head, &block);
         let headers = Headers::of(block.bytes, block.lines);
@@ -331,7 +331,7 @@ impl H2 {
         }
     }
 
-    /// The time is up for what the phase waits for.
+    /// The alarm of the current phase has fired.
     fn rung(&mut self) -> Option<EndReason> {
         let mut session = self.shared.session();
         let next = match self.phase {
@@ -346,7 +346,7 @@ impl H2 {
                 Phase::Asked
             }
             Phase::Asked if self.heard => Phase::Busy,
-            // The question may not have reached it yet.
+            // The ping may not have reached the client yet.
             Phase::Asked
                 if self.write_progress.goes_on(&self.shared.wire())
                     && self.write_progress.is_behind() =>
@@ -354,7 +354,7 @@ impl H2 {
                 Phase::Busy
             }
             Phase::Asked => return Some(EndReason::Silent),
-            // It takes nothing, or says nothing: it has had its time.
+            // The client does not read or does not answer in time.
             Phase::Leaving => return Some(EndReason::Over),
         };
         drop(session);
@@ -363,7 +363,7 @@ impl H2 {
         None
     }
 
-    /// Tells the client why, where there is something to tell, and what becomes of its streams.
+    /// Informs the client of the reason, if there is one to report, and ends its streams.
     async fn end(mut self, ended: EndReason) {
         let name = &self.listener.name;
         match &ended {
@@ -391,7 +391,7 @@ impl H2 {
             Ok(false) => Poll::Pending,
             Ok(true) | Err(_) => Poll::Ready(()),
         });
-        // Harmless: whether the goodbye reaches the peer changes nothing.
+        // Harmless: the close notification is optional.
         let _late = tokio::time::timeout(LAST_CALL, last).await;
         lingering_close::linger(&mut self.shared.take_wire()).await;
     }
@@ -401,7 +401,7 @@ impl H2 {
 enum ReadState {
     /// There is nothing to read.
     Nothing,
-    /// There may be; too much is unwritten.
+    /// There may be more; too much is unwritten.
     Full,
 }
 

@@ -1,4 +1,4 @@
-//! A reply on its way to an HTTP/2 client, as fast as it is made and taken.
+//! A reply to an HTTP/2 client, sent as fast as it is made and taken.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use crate::date;
 use crate::stream_lifetime::StreamLifetime;
 use crate::write_progress::WriteProgress;
 
-/// Sends a reply to its end. A body that breaks off, or that the client does not take, ends the stream by a reset.
+/// Sends a reply to its end. If the body fails or the client does not take it, the stream is reset.
 pub(super) async fn send(
     stream: &Stream,
     mut reply: Reply,
@@ -27,7 +27,7 @@ pub(super) async fn send(
     timeout: Duration,
     stay: Option<Rc<StreamLifetime>>,
 ) {
-    // A 101 means nothing in HTTP/2, and was never asked for.
+    // HTTP/2 has no 101, and the client did not ask for one.
     let status = if reply.head.status < 200 { 502 } else { reply.head.status };
     if status == 204 {
         reply.head.headers.remove("content-length");
@@ -35,7 +35,7 @@ pub(super) async fn send(
     let bodiless = is_head || matches!(status, 204 | 304);
     let announced = reply.head.headers.contains("content-length");
     let length = reply.body.remaining().filter(|n| !announced && (!bodiless || *n > 0));
-    // A reply of gRPC that is nothing but a head has no length: its servers send none, and some clients take no other line.
+    // A gRPC reply without a body has no `content-length`: servers send none, and some clients reject it.
     let is_call = account.ex.grpc.is_some();
     let length = length.filter(|n| status != 204 && !(is_call && *n == 0));
     let mut body = if bodiless { Body::Empty } else { reply.body };
@@ -45,7 +45,7 @@ pub(super) async fn send(
         return;
     }
     if let Body::Whole(bytes, _) = &mut body {
-        // Mostly there is room for all of it, and nothing to wait for.
+        // Usually there is room for all of it.
         let sent = stream.with(|session, number| session.send_data(number, bytes, true));
         account.reply_bytes = sent as u64;
         drop(bytes.split_to(sent.min(bytes.len())));
@@ -81,18 +81,18 @@ pub(super) fn send_head(
 
 struct BodySender {
     body: Body,
-    /// The piece that the body gave and the client has not taken yet.
+    /// The piece from the body that the client has not taken yet.
     piece: Bytes,
     ended: bool,
     trailers: Trailers,
     sent: u64,
     timeout: Duration,
-    /// For the client to take something.
+    /// The deadline for the client to take something.
     alarm: Alarm,
     write_progress: WriteProgress,
-    /// Since when, and whether for the client.
+    /// The start of the current wait, and whether it is for the client.
     waiting: Option<(Instant, bool)>,
-    /// The wishes of a stream of events.
+    /// The lifetime of a stream of events.
     stay: Option<Rc<StreamLifetime>>,
 }
 
@@ -120,7 +120,7 @@ impl BodySender {
         }
     }
 
-    /// Goes on, and puts down to whom it waits for how long that takes.
+    /// Sends more, and adds the waiting time to the side that it waits for.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -150,7 +150,7 @@ impl BodySender {
         stream: &Stream,
     ) -> Poll<Result<(), SendError>> {
         while !(self.ended && self.piece.is_empty()) {
-            // No piece is made before there is room for some of it.
+            // The body is polled only if there is room for some of its data.
             let Some(_room) = ready!(self.poll_room(cx, stream)?) else {
                 return Poll::Ready(Err(gone("reset")));
             };
@@ -185,7 +185,7 @@ impl BodySender {
         stream.poll_gone(cx).map(|()| Err(gone("reset")))
     }
 
-    /// Sends what there is room for.
+    /// Sends as much as there is room for.
     fn put(&mut self, stream: &Stream, bytes: &[u8]) -> usize {
         if bytes.is_empty() {
             return 0;
@@ -196,7 +196,7 @@ impl BodySender {
         sent
     }
 
-    /// Ready with nothing when the stream is gone. The deadline moves with every piece the client takes.
+    /// Ready with nothing when the stream is gone. The deadline moves with every piece that the client takes.
     fn poll_room(
         &mut self,
         cx: &mut Context<'_>,
@@ -215,21 +215,21 @@ impl BodySender {
         }
         while self.alarm.poll(cx).is_ready() {
             if !self.goes_on(stream) {
-                return Poll::Ready(Err(gone("it takes nothing of its reply")));
+                return Poll::Ready(Err(gone("the client does not read its reply")));
             }
             self.alarm.set(clock::now(), self.timeout);
         }
         Poll::Pending
     }
 
-    /// True if the client takes bytes that were written. That it does is nothing to a stream for which it leaves no room.
+    /// True if the client takes written bytes. That does not count for a stream that has no window left.
     fn goes_on(&mut self, stream: &Stream) -> bool {
         let is_first = self.write_progress.is_new();
         let takes = self.write_progress.goes_on(&stream.shared.wire());
         takes && (is_first || stream.shared.session().is_full())
     }
 
-    /// Ends the stream, where the last piece did not.
+    /// Ends the stream, unless the last piece did.
     fn finish(&mut self, stream: &Stream) {
         if self.trailers.is_empty() {
             return stream.with(|session, number| {
@@ -251,7 +251,7 @@ impl BodySender {
 }
 
 fn gone(why: &str) -> SendError {
-    let what = format!("the client, while it was answered: {why}");
+    let what = format!("writing the reply to the client: {why}");
     (Fault::new(Kind::ClientGone, what), Code::CANCEL)
 }
 
@@ -282,7 +282,7 @@ mod tests {
         Stream::new(SharedConnection::new(server, wire), number)
     }
 
-    /// Gives an event whenever it is asked, and says each time that nothing is behind it.
+    /// Returns an event at each call, and reports each time that no more follow.
     struct Events(Rc<Cell<usize>>);
 
     impl Source for Events {

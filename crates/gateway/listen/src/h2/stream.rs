@@ -1,4 +1,4 @@
-//! State that a connection's task and those of its streams share.
+//! State that the tasks of a connection and of its streams share.
 
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
@@ -11,11 +11,11 @@ use policy::InterimReplies;
 
 use super::Phase;
 
-/// One connection, as its streams know it.
+/// One connection as its streams see it.
 pub(super) struct SharedConnection {
     session: RefCell<Session>,
     wire: RefCell<Wire>,
-    /// The connection's task, while it does not know that there is something to write.
+    /// The waker of the connection's task, until the task knows that there is data to write.
     writer: RefCell<Option<Waker>>,
 }
 
@@ -25,12 +25,12 @@ impl SharedConnection {
         Rc::new(SharedConnection { session, wire, writer: RefCell::default() })
     }
 
-    /// Held for a few lines, never while something is waited for.
+    /// Borrowed for a few lines, never across an await.
     pub(super) fn session(&self) -> RefMut<'_, Session> {
         self.session.borrow_mut()
     }
 
-    /// The connection's task reads and writes; others only look. Held as briefly.
+    /// The connection's task reads and writes it, and others only inspect it. Borrowed as briefly.
     pub(super) fn wire(&self) -> RefMut<'_, Wire> {
         self.wire.borrow_mut()
     }
@@ -40,19 +40,19 @@ impl SharedConnection {
         self.wire.replace(Wire::Wrapped(Box::new(tokio::io::empty())))
     }
 
-    /// This task writes.
+    /// Sets the task that writes.
     pub(super) fn written_by(&self, task: &Waker) {
         self.writer.replace(Some(task.clone()));
     }
 
-    /// Something is to be written: now, or when all that is ready now has been done. So the replies of many streams are one write.
+    /// Requests a write once the tasks that are ready now have run, so that the replies of many streams are written at once.
     pub(super) fn write_soon(&self) {
         if let Some(writer) = self.writer.take() {
             writer.wake();
         }
     }
 
-    /// The event for which the connection waits, which was `before`; `begun` says that a frame has, and has not ended.
+    /// The phase after `before`. `begun` says that a frame has begun but not ended.
     pub(super) fn phase(&self, before: Phase, begun: bool) -> Phase {
         let session = self.session.borrow();
         match (session.open(), before) {
@@ -77,7 +77,7 @@ impl InterimReplies for SharedConnection {
     }
 }
 
-/// One stream, held by its exchange. Dropped before its end, it is reset.
+/// One stream, owned by its exchange. It is reset if dropped before its end.
 pub(super) struct Stream {
     pub(super) shared: Rc<SharedConnection>,
     pub(super) number: u32,
@@ -88,7 +88,7 @@ impl Stream {
         Stream { shared, number }
     }
 
-    /// Works on the session, and has written what that put down.
+    /// Uses the session, and requests a write of the result.
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut Session, u32) -> R) -> R {
         let mut session = self.shared.session();
         let result = work(&mut session, self.number);
@@ -98,7 +98,7 @@ impl Stream {
         result
     }
 
-    /// Ready when the client has reset the stream, or has gone.
+    /// Ready when the client has reset the stream or has left.
     pub(super) fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut session = self.shared.session();
         if !session.is_open(self.number) {

@@ -1,4 +1,4 @@
-//! A stream that became a tunnel (RFC 8441): the client's end of it as a wire.
+//! A stream that became a tunnel (RFC 8441): the client's side as a wire.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::stream::Stream;
 
-/// The only protocol that clients may tunnel. It is a `:protocol` here and an `Upgrade` to the upstream.
+/// The only protocol that clients may tunnel. It is a `:protocol` here, and an `Upgrade` for the upstream.
 const WEBSOCKET: &[u8] = b"websocket";
 
 /// The part of a key that is random, in base64; what follows makes it 16 bytes (RFC 6455, 4.1).
@@ -30,7 +30,7 @@ pub(super) fn check(protocol: &[u8]) -> Result<(), Fault> {
     }
 }
 
-/// Makes a request for a tunnel ask for an upgrade, as an HTTP/1 client would.
+/// Adds the headers of an upgrade to a request for a tunnel, as an HTTP/1 client would.
 pub(super) fn ask(request: &mut RequestHead) {
     let id = RequestId::made();
     let key = [id.as_bytes().get(..KEY_RANDOM).unwrap_or(b""), KEY_END].concat();
@@ -40,7 +40,7 @@ pub(super) fn ask(request: &mut RequestHead) {
     request.headers.add_known("Sec-WebSocket-Key", &key);
 }
 
-/// The fault of a reply that would open a tunnel, and has none.
+/// The fault of a reply that should open a tunnel but does not.
 pub(super) fn missing(reply: &Reply) -> Option<Fault> {
     let opens = (200..300).contains(&reply.head.status);
     opens.then(|| {
@@ -49,7 +49,7 @@ pub(super) fn missing(reply: &Reply) -> Option<Fault> {
     })
 }
 
-/// Says that the tunnel is open. What only an HTTP/1 client checks stays behind.
+/// Informs the client that the tunnel is open. Headers that only an HTTP/1 client checks are removed.
 pub(super) fn open(stream: &Stream, reply: &mut Reply) {
     for name in ["sec-websocket-accept", "content-length"] {
         reply.head.headers.remove(name);
@@ -57,7 +57,7 @@ pub(super) fn open(stream: &Stream, reply: &mut Reply) {
     super::reply::send_head(stream, 200, &reply.head, None, false);
 }
 
-/// The client's end. Dropped before both sides have ended, it resets the stream.
+/// The client's side. If it is dropped before both sides have ended, it resets the stream.
 pub(super) fn wire(stream: Stream) -> Wire {
     Wire::Wrapped(Box::new(TunnelStream(stream)))
 }
@@ -93,7 +93,7 @@ impl AsyncWrite for TunnelStream {
         Poll::Ready(Ok(stream.with(|session, number| session.send_data(number, bytes, false))))
     }
 
-    /// The connection writes by itself.
+    /// Nothing to do: the connection's task writes the data.
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -9,8 +9,8 @@ use policy::{Exchange, MessageFormat, WaitTime};
 use wsdl::{SOAP_11, SOAP_12};
 use xml::Document;
 
-/// The version of SOAP that a request says it is of: by its content type, and for 1.1, which shares its type with all of XML,
-/// by a `SOAPAction`. A flow that reads the message corrects it.
+/// The SOAP version of a request according to its headers: by its content type, or for 1.1, which uses the general type of
+/// XML, by a `SOAPAction`. A flow that reads the message corrects it.
 pub(super) fn message_format(head: &RequestHead) -> Option<MessageFormat> {
     let content_type = head.headers.get("content-type")?;
     if message::media_type(content_type).eq_ignore_ascii_case(b"multipart/related") {
@@ -23,7 +23,7 @@ pub(super) fn message_format(head: &RequestHead) -> Option<MessageFormat> {
     }
 }
 
-/// The version of SOAP of a message with attachments: its `type` or `start-info` is the content type of that.
+/// The SOAP version of a message with attachments: its `type` or `start-info` is the content type of that version.
 fn of_attachments(content_type: &[u8]) -> Option<MessageFormat> {
     let content_type = content_type.to_ascii_lowercase();
     let names = |name: &[u8]| content_type.windows(name.len()).any(|part| part == name);
@@ -34,10 +34,10 @@ fn of_attachments(content_type: &[u8]) -> Option<MessageFormat> {
     }
 }
 
-/// Messages of SOAP are small, but for those with attachments, which have a content type of their own.
+/// SOAP messages without attachments are small. Those with attachments have a content type of their own.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
-/// True if only the body of a request tells whether it is of SOAP.
+/// True if only the body of a request shows whether it is SOAP.
 pub(crate) fn keeps_body(errors: Errors, ex: &Exchange, head: &RequestHead) -> bool {
     if errors != Errors::Flow {
         return false;
@@ -48,7 +48,7 @@ pub(crate) fn keeps_body(errors: Errors, ex: &Exchange, head: &RequestHead) -> b
     message::media_type(content_type).to_ascii_lowercase().ends_with(b"xml") && !is_known()
 }
 
-/// Reads a small body into memory, for the case of a fault, and gives it a second time.
+/// Reads a small body into memory, in case there is a fault, and returns it as a new body.
 pub(crate) async fn keep_body(
     body: &mut Body,
     client_wait: &WaitTime,
@@ -62,7 +62,7 @@ pub(crate) async fn keep_body(
     Ok(body.replay())
 }
 
-/// Notes the version of SOAP that a request's body is of, unless it is known.
+/// Records the SOAP version of a request's body, unless it is known.
 pub(crate) fn note_format_of(ex: &mut Exchange, body: &Body) {
     let notes = ex.notes();
     let (None, Body::Whole(bytes, _)) = (notes.message_format, body) else { return };
@@ -76,7 +76,8 @@ pub(crate) fn note_format_of(ex: &mut Exchange, body: &Body) {
     };
 }
 
-/// A SOAP fault, if the message is of SOAP. Its status is 500, unless the flow chose one or the gateway never took the message.
+/// A SOAP fault, if the message is SOAP. Its status is 500, unless the flow chose another one or the gateway refused the
+/// message unread.
 pub(super) fn reply(ex: &Exchange, own: u16, fault: &Fault) -> Option<(u16, &'static str, String)> {
     let message_format = ex.notes.as_ref().and_then(|notes| notes.message_format)?;
     let chosen = fault.more.as_ref().is_some_and(|more| more.status.is_some());
@@ -95,7 +96,7 @@ pub(super) fn reply(ex: &Exchange, own: u16, fault: &Fault) -> Option<(u16, &'st
     }
 }
 
-/// True for a fault that a step of a flow finds in the message, and no policy over XML.
+/// True for a fault that a step of a flow found in the message. Faults of XML policies do not count.
 pub(super) fn is_of_step(fault: &Fault) -> bool {
     let by_policy = fault.more.as_ref().is_some_and(|more| more.processing.is_some());
     let kinds = matches!(
@@ -111,7 +112,7 @@ pub(super) fn is_of_step(fault: &Fault) -> bool {
     kinds && !by_policy
 }
 
-/// True if the fault speaks of the request as one of HTTP, and not of the message.
+/// True if the fault concerns the HTTP request and not its message.
 fn is_refused_unread(kind: Kind) -> bool {
     matches!(
         kind,
@@ -131,7 +132,7 @@ fn is_refused_unread(kind: Kind) -> bool {
     )
 }
 
-/// Text of an element; what XML cannot write is left out.
+/// Escapes text for an element. Characters that XML cannot express are left out.
 fn escaped(text: &str) -> String {
     let allowed = |c: &char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..);
     let text: String = text.chars().filter(allowed).collect();

@@ -1,7 +1,7 @@
-//! Faults as SOAP faults of the client's version, and in the words of Kong's SOAP/XML plugins.
+//! Faults as SOAP faults of the client's version, and in the format of Kong's SOAP/XML plugins.
 //!
-//! Owns the layouts. The client's message format was noted when the request arrived; a step that read the message may have
-//! corrected it.
+//! Owns the layouts. The client's message format was recorded when the request arrived; a step that read the message may
+//! have corrected it.
 
 use fault::{Fault, Kind, Side};
 use message::RequestHead;
@@ -10,7 +10,7 @@ use policy::{Exchange, MessageFormat};
 
 use json::push_escaped;
 
-/// Notes the client's message format, on routes whose faults depend on it.
+/// Records the client's message format, on routes whose faults depend on it.
 pub(crate) fn note_message_format(errors: Errors, ex: &mut Exchange, head: &RequestHead) {
     match errors {
         Errors::Soap { .. } | Errors::Kong { .. } => {
@@ -27,14 +27,14 @@ struct FaultTexts {
     message: String,
     server: bool,
     backend: Option<u16>,
-    /// A code of WS-Security.
+    /// A WS-Security code.
     code: Option<&'static str>,
 }
 
 const WSSE: &str =
     "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-secext-1.0.xsd";
 
-/// A properly escaped SOAP fault; none for a client that uses JSON.
+/// A correctly escaped SOAP fault. None for a client that uses JSON.
 pub(super) fn reply(
     ex: &Exchange,
     own: u16,
@@ -58,7 +58,7 @@ pub(super) fn reply(
     }
 }
 
-/// The fault in the words of Kong's plugins.
+/// The fault in the format of Kong's plugins.
 pub(super) fn kong(
     ex: &Exchange,
     own: u16,
@@ -93,7 +93,7 @@ fn message_format(ex: &Exchange) -> MessageFormat {
     ex.notes.as_ref().and_then(|notes| notes.message_format).unwrap_or(MessageFormat::Soap11)
 }
 
-/// True if a SOAP fault about it blames the server.
+/// True if a SOAP fault for it names the server as the cause.
 pub(crate) fn is_servers(fault: &Fault) -> bool {
     processing(fault).map_or(fault.kind.status() >= 500, |of| of.server)
 }
@@ -102,15 +102,15 @@ fn processing(fault: &Fault) -> Option<&fault::ProcessingFault> {
     fault.more.as_ref().and_then(|more| more.processing.as_ref())
 }
 
-/// A refused message is 500 whoever is to blame, as SOAP 1.1 requires; the gateway's own errors keep their status, and a flow may
-/// choose one.
+/// The status of a refused message is 500 in every case, as SOAP 1.1 requires. The gateway's own errors keep their status, and a
+/// flow may choose one.
 fn status(own: u16, fault: &Fault) -> u16 {
     let chosen = fault.more.as_ref().is_some_and(|more| more.status.is_some());
     let by_flow = matches!(fault.kind, Kind::FlowRefused | Kind::Missing) && !chosen;
     if processing(fault).is_some() || by_flow { 500 } else { own }
 }
 
-/// The text if no details may be told.
+/// The text if details must not be shown.
 const NOTHING_TOLD: &str = "SOAP/XML process failure";
 
 fn said(status: u16, fault: &Fault, verbose: bool, standard: &str) -> FaultTexts {
@@ -141,7 +141,7 @@ fn said(status: u16, fault: &Fault, verbose: bool, standard: &str) -> FaultTexts
     }
 }
 
-/// What a step `fault` of a flow says of itself, or a limit with a text of the operator's: its reason and its detail.
+/// The reason and the detail from a step `fault` of a flow, or from a limit with a configured text.
 fn written(fault: &Fault) -> (Option<&str>, Option<&str>) {
     if !matches!(fault.kind, Kind::FlowRefused | Kind::FlowFault | Kind::RateLimited) {
         return (None, None);
@@ -226,7 +226,7 @@ fn envelope_12(said: &FaultTexts) -> String {
     )
 }
 
-/// The JSON body: `message`, and the rest if the client may read it.
+/// The JSON body: `message`, and the other members if the client may see them.
 fn object(said: &FaultTexts, verbose: bool) -> String {
     let mut text = "{\n    \"message\": \"".to_owned();
     push_escaped(&mut text, &said.reason);
@@ -254,7 +254,8 @@ fn is_no_character(c: char) -> bool {
     c < ' ' && !matches!(c, '\t' | '\n' | '\r') || matches!(c, '\u{fffe}' | '\u{ffff}')
 }
 
-/// Kong replaces markup characters by words, except the ampersand. That would make the fault unreadable, so here it is escaped.
+/// Kong replaces markup characters with words, except the ampersand. An unescaped ampersand would make the fault unreadable, so
+/// it is escaped here.
 fn replaced(text: &str) -> String {
     let text = text.strip_suffix('\n').unwrap_or(text);
     let mut out = String::with_capacity(text.len());

@@ -1,4 +1,4 @@
-//! Faults in the words of WSO2 Choreo Connect, so that its clients migrate unchanged.
+//! Faults in the format of WSO2 Choreo Connect, so that its clients need no changes.
 //!
 //! There are two layouts. Refusals of its enforcer have `error_message`, `code` and `error_description`; errors of its router
 //! have `code`, `message` and `description`. Both give the code as text.
@@ -7,12 +7,12 @@ use fault::{Fault, Kind};
 
 use json::push_escaped;
 
-/// Whose bodies are written.
+/// The product whose format is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// Those of Choreo Connect, which are of two kinds.
+    /// Choreo Connect, which has two layouts.
     Connect,
-    /// That of the API Manager.
+    /// The API Manager.
     Manager,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn reply(fault: &Fault, layout: Layout) -> (u16, String) {
         errors.unwrap_or_else(detail)
     };
     let message = text.map_or(http1::standard_reason(status), |text| text.message);
-    // A limit with a text of the operator's says that.
+    // A limit may have a configured text.
     let told = fault.detail.as_deref().filter(|_| fault.kind == Kind::RateLimited);
     let described = told.or(text.and_then(|text| text.description));
     let description = described.map_or_else(own, str::to_owned);

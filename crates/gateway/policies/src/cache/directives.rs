@@ -2,7 +2,7 @@
 
 use message::Headers;
 
-/// The directives of a message. A time that cannot be read is zero: an unknown one is not fresh.
+/// The directives of a message. A time that cannot be parsed is zero, which means not fresh.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Directives {
     pub(super) no_store: bool,
@@ -15,7 +15,7 @@ pub(super) struct Directives {
     pub(super) max_age: Option<u64>,
     pub(super) s_maxage: Option<u64>,
     pub(super) min_fresh: Option<u64>,
-    /// Any staleness is the largest number.
+    /// The largest number if any staleness is accepted.
     pub(super) max_stale: Option<u64>,
     pub(super) stale_if_error: Option<u64>,
 }
@@ -32,7 +32,7 @@ impl Directives {
         said
     }
 
-    /// An old `Pragma: no-cache` counts where nothing else is said (RFC 9111, 5.4).
+    /// An old `Pragma: no-cache` counts if there is no `Cache-Control` (RFC 9111, 5.4).
     pub(super) fn of_request(headers: &Headers) -> Directives {
         let mut said = Directives::of(headers);
         let pragma = || headers.get_all("pragma").any(|value| http1::list_has(value, "no-cache"));
@@ -44,7 +44,7 @@ impl Directives {
         let seconds = || Some(value.map_or(0, seconds));
         match name {
             b"no-store" => self.no_store = true,
-            // With field names it is said of those fields alone; a shared cache may read it as said of all.
+            // With field names it applies to those fields only; a cache may treat it as unqualified.
             b"no-cache" => self.no_cache = true,
             b"private" => self.private = true,
             b"public" => self.public = true,
@@ -55,13 +55,13 @@ impl Directives {
             b"min-fresh" => self.min_fresh = seconds(),
             b"max-stale" => self.max_stale = value.map_or(Some(u64::MAX), |_| seconds()),
             b"stale-if-error" => self.stale_if_error = seconds(),
-            // Harmless: a cache passes over what it does not know (RFC 9111, 5.2.3).
+            // Harmless: a cache ignores unknown directives (RFC 9111, 5.2.3).
             _ => {}
         }
     }
 }
 
-/// Said twice, the shorter one is safe.
+/// The smaller value of a repeated directive, which is the safe one.
 fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -69,14 +69,14 @@ fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     }
 }
 
-/// Seconds, quoted or not; more than 2^31 is that (RFC 9111, 1.2.2).
+/// Seconds, with or without quotes. Larger values than 2^31 become 2^31 (RFC 9111, 1.2.2).
 pub(super) fn seconds(text: &[u8]) -> u64 {
     const MAX: u64 = 1 << 31;
     let bare = text.strip_prefix(b"\"").and_then(|t| t.strip_suffix(b"\"")).unwrap_or(text);
     let digits = !bare.is_empty() && bare.iter().all(u8::is_ascii_digit);
     match std::str::from_utf8(bare) {
         Ok(text) if digits => text.parse().unwrap_or(MAX).min(MAX),
-        // What is not a number is stale (RFC 9111, 4.2.1).
+        // An invalid number means stale (RFC 9111, 4.2.1).
         Ok(_) | Err(_) => 0,
     }
 }

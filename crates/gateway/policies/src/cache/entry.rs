@@ -1,4 +1,4 @@
-//! One kept reply: whether it may be kept, how old it is, and when it may be given (RFC 9111, 3 and 4).
+//! A stored reply: whether it may be stored, its age, and when it may be used (RFC 9111, 3 and 4).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,32 +10,32 @@ use policy::KeptMessage;
 use super::HiddenLines;
 use super::directives::{Directives, seconds};
 
-/// A kept reply. Never changed once it is in the store.
+/// A stored reply. It is immutable once it is in the store.
 #[derive(Debug, Clone)]
 pub(super) struct CachedReply {
     head: ReplyHead,
     body: Bytes,
-    /// The lines that a request has to have for this reply to be its own: names with their values.
+    /// The headers that a request must have to get this reply: names with their values.
     varies: Vec<(String, Vec<u8>)>,
     times: Times,
-    /// A number of a step's own.
+    /// A number that a step assigns.
     mark: u64,
 }
 
-/// The times that decide about freshness, settled when the reply came.
+/// The times that determine freshness, computed when the reply arrived.
 #[derive(Debug, Clone)]
 pub(super) struct Times {
     said: Directives,
     came: Instant,
-    /// The age that it had when it came.
+    /// The age of the reply when it arrived.
     age: Duration,
     fresh_for: Duration,
-    /// The reply, or the operator, says how long it is fresh.
+    /// True if the reply or the operator sets the freshness.
     is_told: bool,
 }
 
 impl Times {
-    /// `ttl` is for replies that say nothing.
+    /// The freshness of a reply. `ttl` applies to replies without freshness information.
     pub(super) fn of(
         headers: &Headers,
         ttl: Option<Duration>,
@@ -45,25 +45,25 @@ impl Times {
         Times::with_age(headers, headers.get("age"), ttl, asked, now)
     }
 
-    /// Those of a message that is fresh for a time, and given to nobody after it.
+    /// The freshness of a message that is not used after this time.
     pub(super) fn until(fresh_for: Duration, now: Instant) -> Times {
         let said = Directives { must_revalidate: true, ..Directives::default() };
         Times { said, came: now, age: Duration::ZERO, fresh_for, is_told: true }
     }
 
-    /// Those of a reply whose directives do not count.
+    /// The freshness of a reply whose directives are ignored.
     pub(super) fn told(ttl: Option<Duration>, now: Instant) -> Times {
         let is_told = ttl.is_some();
         let (said, age) = (Directives::default(), Duration::ZERO);
         Times { said, came: now, age, fresh_for: ttl.unwrap_or(Duration::ZERO), is_told }
     }
 
-    /// The time for which it is still fresh, if anything says so.
+    /// The remaining freshness, if the freshness is known.
     pub(super) fn left(&self) -> Option<Duration> {
         self.is_told.then(|| self.fresh_for.saturating_sub(self.age))
     }
 
-    /// `age` is what the reply said that has just come.
+    /// `age` is the `Age` of the received reply.
     fn with_age(
         headers: &Headers,
         age: Option<&[u8]>,
@@ -80,7 +80,7 @@ impl Times {
         let age = apparent.max(told + now.duration_since(asked));
         let expires = || {
             let line = headers.get("expires")?;
-            // What cannot be read has expired.
+            // An invalid date means expired.
             let until = date_or(line, date.unwrap_or(wall));
             Some(between(date.unwrap_or(wall), until))
         };
@@ -91,13 +91,13 @@ impl Times {
     }
 }
 
-/// The time from one to the other; zero if the other is earlier.
+/// The time from one to the other. Zero if the other is earlier.
 fn between(one: SystemTime, other: SystemTime) -> Duration {
     other.duration_since(one).unwrap_or(Duration::ZERO)
 }
 
 fn date(text: &[u8]) -> Option<SystemTime> {
-    // Harmless: a date that cannot be read counts as absent, and `Expires` as over (RFC 9111, 5.3).
+    // Harmless: an invalid date is ignored, and an invalid `Expires` has passed (RFC 9111, 5.3).
     httpdate::parse_http_date(std::str::from_utf8(text).ok()?).ok()
 }
 
@@ -105,21 +105,22 @@ fn date_or(text: &[u8], other: SystemTime) -> SystemTime {
     date(text).unwrap_or(other)
 }
 
-/// A message without a date is of the moment at which it came (RFC 9110, 6.6.1).
+/// Adds the time of arrival as the date of a message without one (RFC 9110, 6.6.1).
 fn date_now(headers: &mut Headers) {
     let now = httpdate::fmt_http_date(UNIX_EPOCH + clock::wall());
     headers.add_known("Date", now.as_bytes());
 }
 
-/// Statuses that may be kept if the reply says for how long. 206 is not: parts are not put together here.
+/// Statuses that may be stored if the reply sets its freshness. 206 is excluded, since partial replies are not
+/// combined.
 pub const KEPT: [u16; 13] = [200, 203, 204, 300, 301, 302, 307, 308, 404, 405, 410, 414, 501];
 
-/// Statuses that a time of the operator's holds for: what succeeds (206 is never kept), and permanent redirects. A client can bring
-/// about errors, which would then be given to others.
+/// Statuses to which `ttl` applies: successes (206 is never stored), and permanent redirects. Errors are excluded: a client could
+/// cause one, which others would then get.
 pub const TTL_STATUSES: [u16; 5] = [200, 203, 204, 301, 308];
 
-/// Why a reply is not kept (RFC 9111, 3 and 3.5), for `detail` in `Cache-Status`; nothing where it may be. A reply with a cookie is
-/// somebody's own, whatever it says. [`AUTHORIZATION`] is the last: another who asks may be given such a reply.
+/// The reason why a reply is not stored (RFC 9111, 3 and 3.5), for `detail` in `Cache-Status`. None if it may be stored. A reply
+/// with a cookie is private in any case. [`AUTHORIZATION`] comes last, since another client may get such a reply.
 pub(super) fn hindrance(
     head: &ReplyHead,
     is_authorized: bool,
@@ -141,7 +142,7 @@ pub(super) fn hindrance(
     hindrances.iter().find(|(hinders, _)| *hinders).map(|(_, why)| *why)
 }
 
-/// The header that shows who asks; such a reply is kept only if it says that it is for all.
+/// The header with the client's credentials. A reply to such a request is stored only if it is marked as public.
 pub(super) const AUTHORIZATION: &str = "authorization";
 
 fn has_validator(headers: &Headers) -> bool {
@@ -149,7 +150,7 @@ fn has_validator(headers: &Headers) -> bool {
 }
 
 impl CachedReply {
-    /// A reply that is about to pass. None if what it varies by cannot be known.
+    /// A reply that is about to pass. None if the headers by which it varies are unknown.
     pub(super) fn new(
         head: &ReplyHead,
         request: &Headers,
@@ -166,7 +167,7 @@ impl CachedReply {
         entry.vary_by(request, unseen).then_some(entry)
     }
 
-    /// A message of a step, which varies by these lines of the request. None if that cannot be known.
+    /// The message of a step, which varies by these request headers. None if they are unknown.
     pub(super) fn made(
         made: KeptMessage,
         request: &Headers,
@@ -185,14 +186,14 @@ impl CachedReply {
         Some(CachedReply { head, body, varies, times, mark })
     }
 
-    /// The message for a step, whole whatever the client has.
+    /// The whole message for a step, without regard to the client's conditions.
     pub(super) fn kept(&self, how: &str, now: Instant) -> KeptMessage {
         let (head, body) = self.told(None, how, now);
         KeptMessage { head, body, mark: self.mark }
     }
 
-    /// Notes what a request has to say for this to be its reply, as `Vary` names it. False if that cannot be known: it is
-    /// everything, or a line that is unseen here.
+    /// Records the request headers named in `Vary`. False if the reply varies by everything, or by a header that is
+    /// hidden here.
     pub(super) fn vary_by(&mut self, request: &Headers, unseen: &HiddenLines) -> bool {
         self.varies.clear();
         let lines = self.head.headers.get_all("vary");
@@ -219,12 +220,12 @@ impl CachedReply {
         self.times = times;
     }
 
-    /// It can be asked about.
+    /// True if it can be validated.
     pub(super) fn has_validator(&self) -> bool {
         has_validator(&self.head.headers)
     }
 
-    /// True if a 304 is about this reply: the validator that it names is this one's (RFC 9111, 4.3.4).
+    /// True if a 304 applies to this reply: its validator is that of this one (RFC 9111, 4.3.4).
     pub(super) fn is_meant_by(&self, news: &Headers) -> bool {
         let lines = &self.head.headers;
         match (news.get("etag"), lines.get("etag")) {
@@ -239,7 +240,7 @@ impl CachedReply {
         }
     }
 
-    /// The lines of the 304 replace those of their names (RFC 9111, 4.3.4), and how long it is fresh is worked out anew.
+    /// Replaces headers with those of the 304 (RFC 9111, 4.3.4), and computes the freshness again.
     pub(super) fn freshened(
         &self,
         news: &Headers,
@@ -261,7 +262,7 @@ impl CachedReply {
             lines.add_known(std::str::from_utf8(name).unwrap_or_default(), value);
         }
         if !news.contains("date") {
-            // The date of what is kept is that of a reply before.
+            // The stored date is that of an earlier reply.
             lines.remove("date");
             date_now(lines);
         }
@@ -269,24 +270,24 @@ impl CachedReply {
         entry
     }
 
-    /// True if it may still be kept, with the lines of a 304.
+    /// True if it may stay in the store with the headers of a 304.
     pub(super) fn may_stay(&self, is_authorized: bool) -> bool {
         hindrance(&self.head, is_authorized, &self.times).is_none()
     }
 
-    /// The request asks for this variant.
+    /// True if the request selects this variant.
     pub(super) fn fits(&self, request: &Headers) -> bool {
         self.varies.iter().all(|(name, value)| value_of(request, name) == *value)
     }
 
-    /// Both are given to the same requests.
+    /// True if both are used for the same requests.
     pub(super) fn replaces(&self, other: &CachedReply) -> bool {
         self.varies == other.varies
     }
 
-    /// About as much memory.
+    /// Its approximate size in memory.
     pub(super) fn bytes(&self) -> usize {
-        /// The parts that are not text.
+        /// The size of the parts that are not text.
         const BOOKS: usize = 512;
         let lines: usize = self.head.headers.iter().map(|(n, v)| n.len() + v.len() + 28).sum();
         BOOKS + lines + self.body.len()
@@ -319,7 +320,7 @@ impl CachedReply {
         !longest.is_zero() && stale <= longest && !forbidden
     }
 
-    /// Makes the request ask whether this reply still holds. Gives what it asked before.
+    /// Makes the request validate this reply. Returns the client's condition.
     pub(super) fn ask_about(&self, request: &mut Headers) -> Headers {
         let lines = &self.head.headers;
         let mut before = Headers::new();
@@ -353,7 +354,7 @@ impl CachedReply {
         reply
     }
 
-    /// Head and body as the client gets them, 304 if it has them.
+    /// The head and the body for the client, or a 304 if the client has them.
     pub(super) fn told(
         &self,
         condition: Option<&[u8]>,
@@ -382,24 +383,24 @@ fn names_tag(tags: &[u8], etag: Option<&[u8]>) -> bool {
     etag.is_some_and(|etag| listed.any(|tag| tag == b"*" || bare(tag) == bare(etag)))
 }
 
-/// A tag without the mark of a weak one.
+/// An entity tag without the mark of a weak one.
 fn bare(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
-/// A line of another spelling, with `_` for `-`, of which a service behind CGI cannot tell it.
+/// True if there is a header with `_` for `-`, which a CGI service cannot distinguish.
 fn has_alias(headers: &Headers, name: &str) -> bool {
     let of_name = |other: &[u8]| http1::is_alias(other, name.as_bytes());
     let is_other = |other: &[u8]| of_name(other) && !other.eq_ignore_ascii_case(name.as_bytes());
     headers.iter().any(|(other, _)| is_other(other))
 }
 
-/// All lines of a name as one value.
+/// All values of a header as one.
 pub(super) fn value_of(headers: &Headers, name: &str) -> Vec<u8> {
     headers.get_all(name).collect::<Vec<_>>().join(&b","[..])
 }
 
-/// Lines that are said of one reply and not of what is kept.
+/// Headers that belong to a single reply and are not stored.
 fn is_of_one_reply(name: &[u8]) -> bool {
     const NAMES: [&[u8]; 7] = [
         b"content-length",

@@ -1,7 +1,7 @@
-//! Requests for the same that come while the first is on its way: they wait for its reply instead of asking as well.
+//! Equal requests that arrive while the first one is in progress: they wait for its reply instead of being forwarded.
 //!
-//! Only the wait is owned here; what came of it is looked up in the store. Whoever leads ends the wait by being dropped, so
-//! that nobody waits for an exchange that is gone.
+//! Owns only the wait; the result is looked up in the store. Dropping the leader ends the wait, so that no request waits
+//! for an aborted exchange.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,42 +13,43 @@ use tokio::time::timeout;
 
 use super::store::Store;
 
-/// As many may wait for one reply. All of them are answered at once when it is there; more ask themselves.
+/// The limit of requests that wait for one reply. All of them are answered at once when it arrives. Further ones are
+/// forwarded.
 const FOLLOWERS_MAX: usize = 1024;
 
-/// Nobody waits longer for the next piece of a reply that has begun: its client may take nothing, or its upstream give nothing.
-/// Pieces come far more often where both do.
+/// The longest wait for the next piece of a reply that has begun: its client or its upstream may have stopped. Otherwise pieces
+/// arrive far more often.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// A reply that is on its way.
+/// A reply in progress.
 pub(super) struct Flight {
     landed: watch::Sender<bool>,
     followers: AtomicUsize,
     began: Instant,
-    /// When its last piece came, in milliseconds since then, and one more; zero before its head.
+    /// The time of its last piece, in milliseconds from the start, plus one. Zero before its head.
     moved: AtomicU64,
-    /// Nobody waits longer, whenever it began to.
+    /// No request waits longer than until then.
     until: Instant,
 }
 
-/// The way on of a request that finds nothing kept.
+/// The role of a request without a stored reply.
 pub(super) enum FlightRole {
-    /// Ask, and let others wait.
+    /// Forward it, and let others wait.
     Lead(Leader),
     /// Wait.
     Follow(Follower),
-    /// Ask, and let nobody wait.
+    /// Forward it, and let no others wait.
     Alone,
 }
 
-/// Whoever asks. The wait is over when this is dropped.
+/// The request that is forwarded. The wait ends when this is dropped.
 pub(super) struct Leader {
     pub(super) store: Arc<Store>,
     pub(super) key: Box<[u8]>,
     pub(super) flight: Arc<Flight>,
 }
 
-/// Whoever waits.
+/// A request that waits.
 pub(super) struct Follower(Arc<Flight>);
 
 impl Flight {
@@ -68,19 +69,19 @@ impl Flight {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
     }
 
-    /// The time that the next piece may still take; all of it before there is a first.
+    /// The time that is left for the next piece. The whole wait before the first one.
     fn patience(&self) -> Duration {
         let moved = self.moved.load(Ordering::Relaxed);
         let pause = if moved == 0 { 0 } else { self.age_ms().saturating_sub(moved) };
         PAUSE_MAX.saturating_sub(Duration::from_millis(pause))
     }
 
-    /// The reply has begun, and goes on no more.
+    /// True if the reply has begun, but makes no progress.
     pub(super) fn is_stuck(&self) -> bool {
         self.patience().is_zero()
     }
 
-    /// Joins those who wait, if there is room and time.
+    /// Joins the waiting requests, if there is room and time.
     pub(super) fn follow(self: &Arc<Flight>) -> FlightRole {
         let follower = Follower(self.clone());
         let others = self.followers.fetch_add(1, Ordering::AcqRel);
@@ -93,12 +94,12 @@ impl Flight {
 }
 
 impl Leader {
-    /// A piece of the reply has passed.
+    /// Records that a piece of the reply has passed.
     pub(super) fn moved(&self) {
         self.flight.moved.store(self.flight.age_ms(), Ordering::Relaxed);
     }
 
-    /// The reply is not one that is kept: those who wait go on, and for a while nobody waits for the like.
+    /// The reply is not stored: waiting requests continue, and for a while no equal request waits.
     pub(super) fn release(self) {
         self.store.leave_alone(&self.key);
     }
@@ -112,7 +113,7 @@ impl Drop for Leader {
 }
 
 impl Follower {
-    /// Waits until the reply is kept, or is not going to be, or is stuck, or took too long. Whichever it was, the store tells.
+    /// Waits until the reply is stored, will not be stored, makes no progress, or takes too long. The store has the result.
     pub(super) async fn landed(self) {
         let mut landed = self.0.landed.subscribe();
         loop {

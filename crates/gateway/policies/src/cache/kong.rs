@@ -1,10 +1,10 @@
-//! A cache with Kong's header `X-Cache-Status`, and with keys that have some parameters of the query.
+//! Kong's header `X-Cache-Status`, and keys with selected query parameters.
 
 use message::Headers;
 
 use crate::query::is_named;
 
-/// Replaces the gateway's own line of `Cache-Status` by Kong's `X-Cache-Status`.
+/// Replaces the gateway's own `Cache-Status` with Kong's `X-Cache-Status`.
 pub(super) fn tell(headers: &mut Headers) {
     let lines: Vec<Vec<u8>> = headers.get_all("cache-status").map(<[u8]>::to_vec).collect();
     let is_own = |line: &[u8]| line.starts_with(b"tidegate");
@@ -27,10 +27,10 @@ pub(super) fn tell(headers: &mut Headers) {
     headers.add_known("X-Cache-Status", word);
 }
 
-/// A target with only the named parameters of its query, sorted by their text.
+/// A target with only the named query parameters, sorted by their text.
 pub(super) fn target_with(target: &[u8], names: &[String]) -> Vec<u8> {
     let mut parts = target.splitn(2, |byte| *byte == b'?');
-    // Harmless: splitting gives a first part, and there may be no query.
+    // Harmless: a split always has a first part, and the query is optional.
     let (path, query) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let pairs = query.split(|byte| *byte == b'&');
     let mut kept: Vec<&[u8]> =

@@ -1,4 +1,4 @@
-//! Bodies of a cache: one that is given in the place of another, and one that is kept as it passes.
+//! Bodies of the cache: a stored one that replaces another, and one that is stored as it passes.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::entry::CachedReply;
 use super::flight::Leader;
 use super::store::Store;
 
-/// A kept body instead of the one that came.
+/// A stored body that replaces the received one.
 pub(super) struct CachedBody {
     pub(super) bytes: Bytes,
 }
@@ -31,15 +31,15 @@ impl BodyTransform for CachedBody {
     }
 }
 
-/// Keeps a copy of a body that passes.
+/// Copies a body that passes.
 pub(super) struct Record {
     pub(super) entry: CachedReply,
     pub(super) key: Box<[u8]>,
-    /// Nothing once it is too large.
+    /// None once it is too large.
     pub(super) bytes: Option<Vec<u8>>,
     pub(super) bytes_max: usize,
     pub(super) store: Arc<Store>,
-    /// Those who wait are told once the body is whole, or is not going to be kept.
+    /// Waiting requests are notified once the body is complete, or will not be stored.
     pub(super) leader: Option<Leader>,
 }
 

@@ -1,29 +1,29 @@
-//! Lines of a request beside its URL that may change the reply: such a request goes past the cache, or the lines are in the
-//! key. Anything else the upstream has to name in `Vary`.
+//! Request headers that may affect the reply: such a request bypasses the cache, or the headers are part of the key. The
+//! upstream has to list all others in `Vary`.
 //!
-//! Names are compared with `_` as `-`: backends that read header lines as variables cannot tell them apart.
+//! Names are compared with `_` as `-`, since backends that read headers as variables cannot distinguish these.
 
 use message::Headers;
 
-/// Why a request is neither answered from the cache nor its reply kept.
+/// Why a request bypasses the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bypass {
-    /// Its body is not in the key (RFC 9110, 9.3.1: a body of a GET has no meaning; some upstreams read it all the same).
+    /// The body is not part of the key (RFC 9110, 9.3.1: the body of a GET has no meaning, but some upstreams use it).
     Body,
-    /// The upstream may take it for another method.
+    /// The upstream may treat it as another method.
     MethodOverride,
-    /// The reply may be for whoever has the cookie.
+    /// The reply may be private to the client with the cookie.
     Cookie,
-    /// The client does not want the reply to be kept.
+    /// The client forbids storing the reply.
     NoStore,
-    /// Parts of a reply are neither kept nor made.
+    /// Partial replies are neither stored nor made.
     Range,
-    /// The reply has no body that could be kept.
+    /// The reply has no body to store.
     Head,
 }
 
 impl Bypass {
-    /// For `detail` in `Cache-Status` (RFC 9211, 2.8).
+    /// The value of `detail` in `Cache-Status` (RFC 9211, 2.8).
     pub(super) fn word(self) -> &'static str {
         match self {
             Bypass::Body => "body",
@@ -52,7 +52,7 @@ impl Bypass {
     }
 }
 
-/// Lines by which frameworks let a client name another method than that of the request.
+/// Headers by which some frameworks let a client override the method.
 fn overrides_method(name: &[u8]) -> bool {
     let is = |other: &[u8]| name.len() == other.len() && begins(name, other);
     match name.len() {
@@ -63,8 +63,8 @@ fn overrides_method(name: &[u8]) -> bool {
     }
 }
 
-/// Lines that say under which URL the client asked: upstreams make links and redirects of them. Written one after the other, each
-/// behind a line feed, which no value holds.
+/// Headers about the URL that the client used, from which upstreams make links and redirects. They are concatenated, each after a
+/// line feed, which no value contains.
 pub(super) fn keyed_lines(headers: &Headers) -> Vec<u8> {
     let mut keyed = Vec::new();
     for (name, value) in headers.iter().filter(|(name, _)| tells_url(name)) {
@@ -94,15 +94,15 @@ fn tells_url(name: &[u8]) -> bool {
         return false;
     }
     let is = |other: &[u8]| name.len() == other.len() && begins(name, other);
-    // Another for each client, and it tells no URL.
+    // Different for each client, and not about the URL.
     let is_address = is(b"x-forwarded-for");
     let tells =
         NAMES.iter().any(|other| is(other)) || FAMILIES.iter().any(|family| begins(name, family));
     tells && !is_address
 }
 
-/// `Forwarded` (RFC 7239) without what is another for each client. One that is quoted is taken as it stands: within quotes the
-/// separators are none.
+/// `Forwarded` (RFC 7239) without the parts that differ for each client. A quoted value is used unchanged, since separators
+/// within quotes do not count.
 fn without_addresses(value: &[u8], out: &mut Vec<u8>) {
     if value.contains(&b'"') {
         return out.extend_from_slice(value);
@@ -115,7 +115,7 @@ fn without_addresses(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// True if a name begins with the text of `front`, which is in lower case, `_` being `-`.
+/// True if a name begins with `front`, which is in lower case. `_` counts as `-`.
 fn begins(name: &[u8], front: &[u8]) -> bool {
     let same = |(a, b): (&u8, &u8)| a.eq_ignore_ascii_case(b) || (*a == b'_' && *b == b'-');
     // Harmless: the name is as long as the front, or longer.

@@ -1,7 +1,7 @@
-//! The step `cache` of flows: messages are kept by the rules of the policy, under a key that the operator writes.
+//! The step `cache` of flows: stores messages by the rules of the policy, under a configured key.
 //!
-//! The key says what tells results apart. What else a reply may depend on goes past the cache as it does in the policy, unless the
-//! key or a setting names it: other methods, bodies, cookies, credentials.
+//! The key distinguishes results. Other properties that a reply may depend on bypass the cache as in the policy, unless the key or
+//! a setting covers them: other methods, bodies, cookies, credentials.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,15 +19,16 @@ use super::{KEPT, is_authorized};
 /// Settings of one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepCacheSettings {
-    /// The longest time for which a message is given again.
+    /// The longest time for which a message is used again.
     pub ttl: Duration,
-    /// The statuses of replies that say nothing about their freshness and have that of `ttl`.
+    /// The statuses of replies without freshness information to which `ttl` applies.
     pub ttl_statuses: Box<[u16]>,
     pub entry_bytes_max: usize,
-    /// The methods that are cached, if the operator names them.
+    /// The methods that are cached, if configured.
     pub methods: Option<Box<[Box<str>]>>,
     pub ignores_cookies: bool,
-    /// A message for a client with credentials is given to all, whatever the replies say that it was made of.
+    /// Whether a message for a client with credentials is shared with all clients, whatever the replies that it was
+    /// made of allow.
     pub ignores_credentials: bool,
     pub key: KeyParts,
 }
@@ -39,7 +40,7 @@ pub struct StepCache {
 }
 
 impl StepCache {
-    /// Why a request goes past the cache.
+    /// Why a request bypasses the cache.
     fn bypass(&self, ex: &Exchange, head: &RequestHead) -> Result<(), CacheHindrance> {
         let settings = &self.settings;
         let method = head.method();
@@ -63,7 +64,7 @@ impl StepCache {
     }
 }
 
-/// The operator's key, with the method and the lines that say under which URL the client asked.
+/// The configured key, with the method and the headers about the client's URL.
 fn full(head: &RequestHead, key: &str) -> Vec<u8> {
     let method: &[u8] = if head.method() == b"HEAD" { b"GET" } else { head.method() };
     [method, b" ", key.as_bytes(), &keyed_lines(&head.headers)].concat()
@@ -73,14 +74,14 @@ fn is_shared(said: &Directives) -> bool {
     said.public || said.s_maxage.is_some() || said.must_revalidate
 }
 
-/// Why a message with these lines is not kept, whatever its status is.
+/// Why a message with these headers is not stored, whatever its status.
 fn hindrance(headers: &Headers, said: &Directives) -> Option<CacheHindrance> {
     if said.no_store {
         Some("no-store")
     } else if said.private {
         Some("private")
     } else if said.no_cache {
-        // A step has no way to ask whether a message still holds.
+        // A step cannot validate a stored message.
         Some("no-cache")
     } else if headers.contains("set-cookie") {
         Some("set-cookie")
@@ -93,7 +94,7 @@ fn hindrance(headers: &Headers, said: &Directives) -> Option<CacheHindrance> {
 fn varies_of(reply: &ReplyHead) -> impl Iterator<Item = String> {
     let names = reply.headers.get_all("vary").flat_map(|line| line.split(|b| *b == b','));
     let names = names.map(<[u8]>::trim_ascii).filter(|name| !name.is_empty());
-    // Harmless: no header has a name with other bytes.
+    // Harmless: names of headers are ASCII.
     names.map(|name| String::from_utf8_lossy(name).to_ascii_lowercase())
 }
 
@@ -129,7 +130,7 @@ impl ReplyCache for StepCache {
         let mut varies: Vec<Box<str>> = Vec::new();
         let mut is_unknown = false;
         for name in varies_of(reply) {
-            // A header that was not sent made no difference; one that the flow wrote is not the client's.
+            // A header that was not sent has no effect, and one that the flow set is not the client's.
             let is_sent = sent.contains(&name);
             let is_the_clients =
                 entry::value_of(sent, &name) == entry::value_of(&head.headers, &name);

@@ -1,7 +1,7 @@
-//! The store of replies for all workers: a few shards, each with a lock of its own that is held to look up or to link,
-//! never to copy a body. A store per worker would keep each reply as often as there are workers.
+//! The store of replies, shared by all workers: a few shards, each with a lock that is held for look-ups and changes
+//! of links, never for copying a body. With a store per worker, each reply would be stored several times.
 //!
-//! An entry that was not asked for since the hand last passed goes first (the clock algorithm).
+//! An entry that was not used since the hand last passed it is removed first (the clock algorithm).
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -15,7 +15,7 @@ use message::Headers;
 use super::entry::CachedReply;
 use super::flight::{Flight, FlightRole, Leader};
 
-/// Kept replies.
+/// The stored replies.
 pub struct Store {
     hasher: RandomState,
     shards: Box<[Mutex<Shard>]>,
@@ -26,43 +26,43 @@ pub struct Store {
 #[derive(Default)]
 struct Shard {
     slots: HashMap<Arc<[u8]>, Slot>,
-    /// The slots' numbers and keys, the next to be looked at in front. Those of slots that are gone stay until they are
-    /// looked at or make up half of it, so that taking one out costs the same however many there are.
+    /// The slots' numbers and keys; the next one to check is first. Entries of removed slots stay until they are
+    /// checked or make up half of the queue, so that removing a slot has a constant cost.
     queue: VecDeque<(u64, Arc<[u8]>)>,
-    /// The next slot's number.
+    /// The number of the next slot.
     next: u64,
     bytes: usize,
-    /// These bytes, which have a bound of their own.
+    /// The bytes of this shard, which have their own limit.
     held: Held,
-    /// Replies that are asked for just now and others may wait for. No more than exchanges under way.
+    /// Replies in progress that other requests may wait for. There are at most as many as exchanges.
     flights: HashMap<Box<[u8]>, Arc<Flight>>,
-    /// Hashes of keys whose replies were not kept lately, each in the place that its hash gives it.
+    /// Hashes of keys whose replies were recently not stored, each at the index derived from the hash.
     alone: Vec<Option<(u64, Instant)>>,
 }
 
 struct Slot {
     number: u64,
-    /// The latest last.
+    /// The variants, the newest last.
     variants: Vec<Arc<CachedReply>>,
     used: bool,
 }
 
-/// Workers rarely meet in one of so many.
+/// With this many shards, two workers rarely need the same one.
 const SHARDS_MAX: usize = 16;
 
-/// Variants of one URL. A reply that varies by what is different in every request should not push out all others.
+/// The limit of variants of one URL. A reply that varies by a unique header must not evict all others.
 const VARIANTS_MAX: usize = 16;
 
-/// Keys a shard remembers whose replies were not kept, and for how long. Nobody waits for those; a minute is what one wait in
-/// vain costs once.
+/// The number of keys per shard whose replies were recently not stored, and how long they are remembered. Requests for these
+/// do not wait. So a useless wait occurs at most once a minute.
 const ALONE_MAX: usize = 1024;
 const ALONE_FOR: Duration = Duration::from_secs(60);
 
-/// Places of slots that are gone are not worth a walk below so many.
+/// Below this number, entries of removed slots are not cleaned up.
 const QUEUE_SPARE: usize = 64;
 
 impl Store {
-    /// A store for so many bytes and entries in all. A shard has room for a few of the largest.
+    /// A store with this total limit of bytes and entries. A shard has room for several of the largest.
     pub fn new(bytes_max: usize, entry_bytes_max: usize, entries_max: usize) -> Store {
         let shards = (bytes_max / entry_bytes_max.max(1) / 4).clamp(1, SHARDS_MAX);
         Store {
@@ -83,7 +83,7 @@ impl Store {
         self.shards.get(at).map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The variant that a request asks for: the latest of those that fit (RFC 9111, 4).
+    /// The variant that a request selects: the newest one that matches (RFC 9111, 4).
     pub(super) fn find(&self, key: &[u8], request: &Headers) -> Option<Arc<CachedReply>> {
         let mut shard = self.shard(key)?;
         let slot = shard.slots.get_mut(key)?;
@@ -98,8 +98,8 @@ impl Store {
         }
     }
 
-    /// Decides if a request that found nothing asks, or waits at most so long for one that does. One that does not lead lets
-    /// nobody wait.
+    /// Decides whether a request without a stored reply is forwarded, or waits for another one, at most for this time. If it
+    /// is forwarded without leading, no others wait for it.
     pub(super) fn board(
         self: &Arc<Store>,
         key: &[u8],
@@ -123,7 +123,7 @@ impl Store {
         FlightRole::Lead(Leader { store: self.clone(), key: key.into(), flight })
     }
 
-    /// The reply is there, or does not come.
+    /// The reply was stored, or will not be stored.
     pub(super) fn land(&self, key: &[u8], flight: &Arc<Flight>) {
         let Some(mut shard) = self.shard(key) else { return };
         if shard.flights.get(key).is_some_and(|known| Arc::ptr_eq(known, flight)) {
@@ -131,7 +131,7 @@ impl Store {
         }
     }
 
-    /// For a while nobody waits for a reply to this.
+    /// For a while, no request waits for a reply with this key.
     pub(super) fn leave_alone(&self, key: &[u8]) {
         let hash = self.hasher.hash_one(key);
         let until = clock::now().checked_add(ALONE_FOR);
@@ -152,7 +152,7 @@ impl Store {
     }
 }
 
-/// The lower bits tell the shard.
+/// The lower bits select the shard.
 fn alone_place(hash: u64) -> usize {
     (hash >> 32) as usize % ALONE_MAX
 }
@@ -163,7 +163,7 @@ impl Shard {
     }
 
     fn count(&self) -> usize {
-        // Variants are bounded, so that keys stand for entries.
+        // The number of variants is limited, so counting keys is enough.
         self.slots.len()
     }
 
@@ -197,7 +197,7 @@ impl Shard {
         self.bytes = self.bytes.saturating_sub(bytes + 2 * key.len());
     }
 
-    /// Forgets the places of slots that are gone once there are more of them than of others.
+    /// Removes the entries of removed slots once there are more of them than of others.
     fn tidy(&mut self) {
         if self.queue.len() > 2 * self.slots.len() + QUEUE_SPARE {
             let slots = &self.slots;
@@ -206,7 +206,7 @@ impl Shard {
         }
     }
 
-    /// False if there is nothing left to give up.
+    /// False if there is nothing left to remove.
     fn evict(&mut self) -> bool {
         while let Some((number, key)) = self.queue.pop_front() {
             match self.slots.get_mut(&key).filter(|slot| slot.number == number) {

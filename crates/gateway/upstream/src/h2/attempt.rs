@@ -17,11 +17,11 @@ use crate::send::Attempts;
 use crate::settings::Protocol;
 use crate::target::Target;
 
-/// The number of times that a stream on a connection that has ended meanwhile is replaced by another.
+/// How often another stream is tried after a connection has ended.
 const PLACES_TRIED_MAX: usize = 3;
 
 impl Attempts<'_> {
-    /// One attempt over HTTP/2; none if it has to be one over HTTP/1.
+    /// Makes one attempt over HTTP/2. None if it has to use HTTP/1.
     pub(crate) async fn try_http2(
         &mut self,
         place: &Rc<Place>,
@@ -41,19 +41,20 @@ impl Attempts<'_> {
             }
             let permit = match self.stream_permit(place).await {
                 Ok(Some(permit)) => permit,
-                // It has chosen just now, whoever takes the connection. Of those that are known to speak HTTP/2, only what
-                // stands in for a service does.
+                // The target has just chosen HTTP/1. Without ALPN, only a stand-in for a
+                // service does so.
                 Ok(None) if place.connections.borrow().is_http1() => return None,
                 Ok(None) => continue,
                 Err(fault) => return Some(Err(Failure::unsent(fault))),
             };
             return Some(self.call_http2(target, permit).await);
         }
-        let why = format!("{}: its connections end as soon as they are there", target.url());
+        let why = format!("{}: its connections end as soon as they are opened", target.url());
         Some(Err(Failure::unsent(Fault::new(Kind::UpstreamReset, why))))
     }
 
-    /// An ordinary request in place of a handshake would get an answer that means nothing to a WebSocket's client.
+    /// Refuses a WebSocket handshake: as an ordinary request, it would get an answer that a WebSocket client cannot
+    /// use.
     fn refuse_websocket(&self, target: &Target) -> Option<Failure> {
         let upgrade = self.request.head.headers.get("upgrade")?;
         http1::list_has(upgrade, "websocket").then(|| {
@@ -63,12 +64,13 @@ impl Attempts<'_> {
         })
     }
 
-    /// True if the target has chosen HTTP/1 and has kept a connection. Before a new one it chooses again: it may have been replaced.
+    /// True if the target has chosen HTTP/1 and a connection to it is kept. For a new connection it chooses again, since it may have
+    /// been replaced.
     fn keeps_http1(&self, place: &Place) -> bool {
         !self.was_stale && place.connections.borrow().is_http1() && self.pool.has_idle(place)
     }
 
-    /// A place on an open connection; none if another has to be looked for.
+    /// A place on an open connection. None if another one has to be found.
     async fn stream_permit(&mut self, place: &Rc<Place>) -> Result<Option<StreamPermit>, Fault> {
         if self.upstream.has_enough_open() {
             // Makes room by closing an idle connection, perhaps of another target.
@@ -94,8 +96,8 @@ impl Attempts<'_> {
         }
     }
 
-    /// Waits for a target whose settings let nobody open a stream, which they should for a short time only (RFC 9113, 6.5.2): no longer
-    /// than a new connection may take.
+    /// Waits for a target whose settings allow no streams, which should last only a short time (RFC 9113, 6.5.2). The limit is that of
+    /// a new connection.
     async fn let_in(&self, shut: &SharedConnection) -> Result<(), Fault> {
         let settings = self.upstream.settings();
         self.alarm.borrow_mut().set_by(clock::now(), settings.timeout.connect, self.deadline);
@@ -110,13 +112,14 @@ impl Attempts<'_> {
         .await
     }
 
-    /// Waits for a connection to be open, until the deadline of the call. Opening has one of its own.
+    /// Waits for a connection to be opened, until the deadline of the call. Opening has its own time limit.
     async fn opened(&self, permit: &StreamPermit) -> Result<State, Fault> {
         self.alarm.borrow_mut().clear();
         if let Some(deadline) = self.deadline {
             self.alarm.borrow_mut().set_by(deadline, Duration::ZERO, None);
         }
-        let late = || Fault::new(Kind::ConnectTimeout, "no connection in the time of the call");
+        let late =
+            || Fault::new(Kind::ConnectTimeout, "no connection within the time limit of the call");
         poll_fn(|cx| match permit.shared.poll_state(cx) {
             Poll::Ready(state) => Poll::Ready(Ok(state)),
             Poll::Pending => self.alarm.borrow_mut().poll(cx).map(|()| Err(late())),
@@ -129,7 +132,7 @@ impl Attempts<'_> {
         target: &Target,
         permit: StreamPermit,
     ) -> Result<StartedReply, Failure> {
-        // A body in memory costs nothing to keep, and a refused stream is sent again whatever the method.
+        // Keeping a body in memory costs nothing, and a refused stream is retried for every method.
         let kept = self.request.body.replay();
         self.spent = kept.is_none();
         let body = kept.unwrap_or_else(|| std::mem::take(&mut self.request.body));

@@ -21,20 +21,20 @@ struct IncomingBody {
     hold: Lease,
 }
 
-/// An incoming body with what it holds; both end together.
+/// An incoming body with its lease. Both end together.
 struct LeasedBody {
     incoming: Option<IncomingBody>,
     trailers: Trailers,
     may_trail: bool,
 }
 
-/// Turns a begun reply into one that can be passed on.
+/// Converts a started reply into one that can be forwarded.
 pub(crate) fn reply(begun: StartedReply, hold: Lease) -> Reply {
     // A stream has no timeout here: the other side sees to silence in both directions, and notices if its client has gone.
     let timeout = (!crate::reply::is_stream(&begun.head)).then_some(hold.timeout);
     let whole = begun.stream.with(|session, number| session.whole_body(number));
     let body = match whole {
-        // What is left of the request goes nowhere: its reply was given without it.
+        // The rest of the request is not sent, since the target replied without it.
         Some(bytes) => Body::whole(bytes.into()),
         None => {
             hold.alarm.borrow_mut().clear();
@@ -48,7 +48,7 @@ pub(crate) fn reply(begun: StartedReply, hold: Lease) -> Reply {
     Reply { head: begun.head, body, tunnel: None }
 }
 
-/// All of a small reply's body with its trailers, for a caller that is not an exchange and has a deadline of its own.
+/// A small reply's whole body with its trailers, for a caller that has its own deadline.
 pub(crate) async fn whole(
     begun: StartedReply,
     bytes_max: usize,
@@ -59,7 +59,7 @@ pub(crate) async fn whole(
             let piece = stream.with(|session, number| session.poll_body(cx, number, &mut out));
             match piece {
                 BodyPiece::None => return Poll::Pending,
-                BodyPiece::Gone => return Poll::Ready(Err("its reply broke off")),
+                BodyPiece::Gone => return Poll::Ready(Err("its reply is incomplete")),
                 BodyPiece::More | BodyPiece::End(_) if out.len() > bytes_max => {
                     return Poll::Ready(Err("its reply is too large"));
                 }

@@ -19,7 +19,7 @@ pub(crate) struct Call<'a> {
     upload: Upload,
     starvation: Starvation<'a>,
     wait: ReplyTimeouts<'a>,
-    /// True while the target takes nothing of what is there to be sent.
+    /// True while the target does not accept data that is ready to be sent.
     is_stuck: bool,
     url: &'a str,
     /// The way of interim replies to the client.
@@ -33,11 +33,11 @@ pub(crate) struct StartedReply {
     pub(crate) head: ReplyHead,
 }
 
-/// As over HTTP/1.
+/// The same as for HTTP/1.
 const LINES_MAX: usize = 512;
 
 impl<'a> Call<'a> {
-    /// Opens a stream; a connection that takes no more of them refuses it.
+    /// Opens a stream. It is refused if the connection accepts no more.
     pub(crate) fn new(
         permit: StreamPermit,
         head: &RequestHead,
@@ -54,7 +54,7 @@ impl<'a> Call<'a> {
         };
         let upload = Upload::new(body, awaits_leave);
         let Some(number) = opened else {
-            let why = format!("{url}: it takes no more streams on this connection");
+            let why = format!("{url}: the target accepts no more streams on this connection");
             let unsent = upload.into_body();
             return Err(Failure { unsent, ..Failure::refused(why) });
         };
@@ -149,7 +149,7 @@ impl<'a> Call<'a> {
             }
             let head = reply_head(status, block);
             match status {
-                // A 100 is only about the connection to the target. The client gets its own when its body is pulled.
+                // A 100 only concerns the connection to the target. The client gets its own when its body is read.
                 100 => self.release_body(),
                 ..200 => self.interim.into_iter().for_each(|interim| interim.pass(&head)),
                 _ => return Poll::Ready(Ok(head)),
@@ -160,7 +160,7 @@ impl<'a> Call<'a> {
     fn gone(&self, gone: Gone) -> Failure {
         match gone {
             Gone::Refused => Failure::refused(format!("{}: the stream was refused", self.url)),
-            // A connection that was used before may have ended before the request was there.
+            // A reused connection may have ended before the request arrived.
             Gone::Lost => Failure {
                 fault: lost(&self.stream, self.url),
                 no_bytes_received: self.stream.number > 1,
@@ -176,7 +176,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The fault of a stream that ended too early, alone.
+/// The fault of a single stream that ended too early.
 pub(super) fn broken(gone: Gone, url: &str) -> Fault {
     let (kind, why) = match gone {
         Gone::Refused => (Kind::UpstreamReset, "the stream was refused".to_owned()),

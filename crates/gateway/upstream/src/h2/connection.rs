@@ -1,4 +1,4 @@
-//! The task of one connection to a target: it connects, reads, writes, keeps the time.
+//! The task of one connection to a target: connects, reads, writes, and watches the time limits.
 
 use std::future::poll_fn;
 use std::io;
@@ -22,17 +22,17 @@ use crate::roster::Place;
 use crate::settings::Timeouts;
 use crate::target::Target;
 
-/// A target that is silent for this long while exchanges wait for it is asked whether it is there.
+/// A target that is silent for this long while exchanges wait for it gets a PING.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// One that had nothing else to say than that it is there is asked again only after this long: servers of gRPC close connections
-/// that ask more often than every five minutes.
+/// The time before the next PING if the target has only answered the last one. gRPC servers close connections with more than one
+/// PING in five minutes.
 const SILENCE_AGAIN: Duration = Duration::from_secs(330);
 
-/// The time for that answer, and for the first frame of a connection.
+/// The time limit for the answer to a PING, and for the first frame of a connection.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
-/// The time in which the target takes our last words.
+/// The time in which the target has to take the last frames.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 struct H2 {
@@ -40,20 +40,20 @@ struct H2 {
     connection: Connection,
     url: Arc<str>,
     timeouts: Timeouts,
-    /// Bytes that were read and are not a whole frame yet, or were left for later.
+    /// Bytes that were read but are not a complete frame yet, or were left for later.
     unread: Vec<u8>,
-    /// Something may be on its way through TLS.
+    /// True if TLS may have unsent data.
     unflushed: bool,
     phase: Phase,
     alarm: Alarm,
-    /// Something came since the alarm was set.
+    /// True if data has arrived since the alarm was set.
     heard: bool,
-    /// Bytes written, and what they were when the target was asked.
+    /// The number of bytes written, and its value when the PING was sent.
     written: u64,
     written_before: u64,
 }
 
-/// The event for which the connection waits, apart from its wire: the reason for which the alarm is set.
+/// The reason for the alarm: the event that the connection waits for, apart from its wire.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The target's settings.
@@ -62,15 +62,15 @@ enum Phase {
     Idle,
     /// The replies that exchanges wait for.
     Busy,
-    /// The answer to our question whether it is there.
+    /// The answer to a PING.
     Asked,
-    /// As `Busy`, after a target that has only answered that.
+    /// As `Busy`, after the target has only answered the PING.
     Quiet,
 }
 
 /// Why a connection ended.
 enum EndReason {
-    /// As it should.
+    /// Regularly.
     Over,
     Gone(io::Error),
     /// It does not speak HTTP/2.
@@ -80,7 +80,7 @@ enum EndReason {
     Silent,
 }
 
-/// Opens a connection for those that wait for it, and serves it to its end.
+/// Opens a connection for the exchanges that wait for it, and serves it to its end.
 pub(super) async fn open(
     shared: Rc<SharedConnection>,
     upstream: Arc<Upstream>,
@@ -103,12 +103,12 @@ pub(super) async fn open(
     }
     let timeouts = upstream.settings.timeout.clone();
     let h2 = H2::new(shared, connection, &place.target, timeouts);
-    // Held any longer, they would keep an upstream that a reload has removed.
+    // Dropped here, so that an upstream that a reload has removed can be freed.
     drop((upstream, pool, place));
     h2.serve().await;
 }
 
-/// A place on a connection of its own, for a health check. The connection ends with it.
+/// A place on a separate connection for a health check. The connection ends with it.
 pub(crate) fn apart(
     upstream: &Arc<Upstream>,
     connection: Connection,
@@ -169,14 +169,14 @@ impl H2 {
             if written && self.shared.permits() == 0 && self.shared.session().is_leaving() {
                 return Poll::Ready(EndReason::Over);
             }
-            // What was left unread because too much was unwritten.
+            // Continues a read that was skipped because too much was unwritten.
             if !(written && read == ReadState::Full) {
                 return self.poll_time(cx);
             }
         }
     }
 
-    /// Reads as long as there is something to read and room to answer it.
+    /// Reads while there is data and room for the answers.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Result<ReadState, EndReason> {
         let mut input = scratch::lend();
         input.append(&mut self.unread);
@@ -201,7 +201,7 @@ impl H2 {
         Ok(read)
     }
 
-    /// Takes what is whole from the front of the input.
+    /// Processes complete frames at the front of the input.
     fn take_frames(&mut self, input: &mut Scratch) -> Result<(), EndReason> {
         let mut session = self.shared.session();
         if !session.has_begun() && input.starts_with(b"HTTP/1.") {
@@ -215,7 +215,7 @@ impl H2 {
             };
             at += read.len;
             if block.bytes.capacity() == 0 {
-                // A reply's head has taken the last one.
+                // The last one was moved into a reply's head.
                 block = empty_block();
             }
             if session.is_full() {
@@ -295,13 +295,13 @@ impl H2 {
         }
     }
 
-    /// The time is up for what the phase waits for: the next one, or the end.
+    /// The alarm has fired. Returns the next phase, or the reason to end.
     fn rung(&mut self) -> Result<Phase, EndReason> {
         match self.phase {
             Phase::Idle => Err(EndReason::Over),
             Phase::Busy | Phase::Quiet if self.heard => Ok(Phase::Busy),
             Phase::Busy | Phase::Quiet => Ok(Phase::Asked),
-            // The question may not have reached it yet, as it takes what was before.
+            // The PING may not have reached the target yet, since it still takes earlier data.
             Phase::Asked if self.written > self.written_before && self.unflushed => {
                 Ok(Phase::Asked)
             }
@@ -309,12 +309,12 @@ impl H2 {
         }
     }
 
-    /// Tells the exchanges, and the target where there is something to tell.
+    /// Notifies the exchanges, and the target if there is an error to report.
     async fn end(mut self, ended: EndReason) {
         self.count_idle(-1);
         let url = &self.url;
         let (kind, why) = match &ended {
-            EndReason::Over => (Kind::UpstreamReset, format!("{url}: the connection is over")),
+            EndReason::Over => (Kind::UpstreamReset, format!("{url}: the connection has ended")),
             EndReason::Gone(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 (Kind::UpstreamReset, format!("{url}: closed the connection before its reply"))
             }
@@ -342,11 +342,11 @@ impl H2 {
             Ok(false) => Poll::Pending,
             Ok(true) | Err(_) => Poll::Ready(()),
         });
-        // Harmless: whether the goodbye reaches the target changes nothing.
+        // Harmless: the close notification is optional.
         let _late = tokio::time::timeout(LAST_WORDS, last).await;
     }
 
-    /// Counts the connection if nobody is on it, as its permits do while it is open.
+    /// Counts the connection as idle if it has no exchanges, as its permits do while it is open.
     fn count_idle(&self, n: i64) {
         if self.shared.permits() == 0 {
             self.connection.open.metrics().connections_idle.add(n);
@@ -363,14 +363,14 @@ impl H2 {
     }
 }
 
-/// The cause for a target that answers in HTTP/1.
-const SPEAKS_HTTP1: &str = "it answers in HTTP/1.1, and this upstream's `protocol` is http2";
+/// The cause if a target answers with HTTP/1.
+const SPEAKS_HTTP1: &str = "it answers with HTTP/1.1, but this upstream's `protocol` is http2";
 
 #[derive(PartialEq, Eq)]
 enum ReadState {
     /// There is nothing to read.
     Nothing,
-    /// There may be; too much is unwritten.
+    /// There may be more; too much is unwritten.
     Full,
 }
 

@@ -12,27 +12,28 @@ use telemetry::PoolMetrics;
 
 use crate::Upstream;
 
-/// Exchanges on one connection. What services and proxies allow by default is about this many; more would wait for one another.
+/// The limit of exchanges on one connection. It is about the default of services and proxies; more exchanges would wait for one
+/// another.
 const STREAMS_MAX: u32 = 100;
 
-/// Servers send larger heads than clients, as over HTTP/1.
+/// The same as for HTTP/1: servers send larger heads than clients.
 const HEAD_BYTES_MAX: usize = 256 * 1024;
 
-/// One connection, as the exchanges on it know it.
+/// One connection as its exchanges see it.
 pub(crate) struct SharedConnection {
     session: RefCell<Session>,
-    /// Where it leads to, once it is open.
+    /// The address, once the connection is open.
     pub(super) address: OnceCell<SocketAddr>,
     state: RefCell<State>,
-    /// The connection's task, while it does not know that there is something to do.
+    /// The waker of the connection's task, until the task knows that there is work.
     task: RefCell<Option<Waker>>,
-    /// Exchanges that wait for the connection to be open, or for its target to allow streams.
+    /// Exchanges that wait for the connection to be opened, or for its target to allow streams.
     waiting: RefCell<Vec<Waker>>,
-    /// Exchanges that have a place on it.
+    /// The number of exchanges with a place on it.
     permits: Cell<usize>,
-    /// Nobody takes a place any more: the pool is gone, or needs room.
+    /// True if no more places are given: the pool is gone, or needs room.
     is_closing: Cell<bool>,
-    /// An exchange waited in vain, and nothing has been heard since.
+    /// True if an exchange has timed out, and nothing has arrived since.
     is_suspect: Cell<bool>,
 }
 
@@ -41,13 +42,13 @@ pub(crate) struct SharedConnection {
 pub(super) enum State {
     Opening,
     Open,
-    /// The target speaks HTTP/1, and `auto` lets it.
+    /// The target uses HTTP/1, which `auto` allows.
     Http1,
-    /// No connection could be made, or it has ended.
+    /// The connection could not be made, or has ended.
     Over(Kind, Rc<str>),
 }
 
-/// A place on a connection, of a bounded number.
+/// A place on a connection, whose number is limited.
 pub(crate) struct StreamPermit {
     pub(super) shared: Rc<SharedConnection>,
     upstream: Arc<Upstream>,
@@ -56,7 +57,8 @@ pub(crate) struct StreamPermit {
     is_limited: bool,
 }
 
-/// One stream, held by its exchange. It is closed when this is dropped; before its end the target is told to stop.
+/// One stream, owned by its exchange. It is closed when dropped. If that is before its end, the target is told to
+/// stop.
 pub(crate) struct Stream {
     permit: StreamPermit,
     pub(super) number: u32,
@@ -77,17 +79,17 @@ impl SharedConnection {
         })
     }
 
-    /// Held for a few lines, never while something is waited for.
+    /// Borrowed for a few lines, never across an await.
     pub(super) fn session(&self) -> RefMut<'_, Session> {
         self.session.borrow_mut()
     }
 
-    /// This task reads and writes.
+    /// Sets the task that reads and writes.
     pub(super) fn served_by(&self, task: &Waker) {
         self.task.replace(Some(task.clone()));
     }
 
-    /// Something is to be done: now, or when all that is ready now has been done. So the requests of many exchanges are one write.
+    /// Wakes the task, now or after the tasks that are ready now have run, so that the requests of many exchanges are one write.
     pub(super) fn wake_task(&self) {
         if let Some(task) = self.task.take() {
             task.wake();
@@ -98,7 +100,7 @@ impl SharedConnection {
         self.state.borrow().clone()
     }
 
-    /// The state changes, and whoever waits for that goes on.
+    /// Changes the state, and wakes those that wait for a change.
     pub(super) fn become_(&self, state: State) {
         self.state.replace(state);
         self.wake_waiting();
@@ -114,7 +116,7 @@ impl SharedConnection {
         Poll::Pending
     }
 
-    /// Ready once the target's settings let somebody open a stream, or the connection is of no more use.
+    /// Ready once the target's settings allow a stream, or the connection cannot be used any more.
     pub(super) fn poll_shut(&self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.is_shut() || self.is_over() {
             return Poll::Ready(());
@@ -130,7 +132,7 @@ impl SharedConnection {
         }
     }
 
-    /// Those who wait look again.
+    /// Wakes waiting exchanges.
     fn wake_waiting(&self) {
         self.waiting.take().into_iter().for_each(Waker::wake);
     }
@@ -139,7 +141,7 @@ impl SharedConnection {
         self.permits.get()
     }
 
-    /// True if one more exchange may use it.
+    /// True if another exchange may use it.
     pub(super) fn has_room(&self) -> bool {
         let alive = matches!(*self.state.borrow(), State::Opening | State::Open);
         alive
@@ -148,19 +150,19 @@ impl SharedConnection {
             && self.permits.get() < self.session().streams_max()
     }
 
-    /// True if it is open and takes nobody, even without anybody on it: its target's settings say so.
+    /// True if it is open but its target's settings allow no stream, even though it has none.
     pub(super) fn is_shut(&self) -> bool {
         let is_open = matches!(*self.state.borrow(), State::Open) && !self.is_closing.get();
         is_open && self.session().is_shut()
     }
 
-    /// True if it is of no more use to anybody new.
+    /// True if no new exchange can use it.
     pub(super) fn is_over(&self) -> bool {
         let ended = matches!(*self.state.borrow(), State::Over(..) | State::Http1);
         ended || self.is_closing.get() || self.session().is_leaving()
     }
 
-    /// Ends it once nobody is on it.
+    /// Ends it once it has no exchanges.
     pub(super) fn close(&self) {
         self.is_closing.set(true);
         self.wake_task();
@@ -170,7 +172,8 @@ impl SharedConnection {
         self.is_closing.get()
     }
 
-    /// An exchange has waited in vain. Until something is heard nobody else has to; the target is asked at once.
+    /// Records that an exchange has timed out. Until something arrives, other exchanges do not use the connection,
+    /// and the target gets a PING at once.
     pub(super) fn suspect(&self) {
         self.is_suspect.set(true);
         self.wake_task();
@@ -187,7 +190,7 @@ impl SharedConnection {
 }
 
 impl StreamPermit {
-    /// Takes a place on a connection. The first that does takes one under the breaker's limit of connections in use.
+    /// Takes a place on a connection. The first place also counts for the breaker's limit of connections in use.
     pub(super) fn take(
         shared: Rc<SharedConnection>,
         upstream: Arc<Upstream>,
@@ -219,7 +222,7 @@ impl StreamPermit {
     }
 }
 
-/// Counts a connection that is open and has nobody on it.
+/// Counts an open connection without exchanges.
 fn count_idle(metrics: &PoolMetrics, shared: &SharedConnection, n: i64) {
     if matches!(*shared.state.borrow(), State::Open) {
         metrics.connections_idle.add(n);
@@ -237,7 +240,7 @@ impl Drop for StreamPermit {
             limit.leave();
         }
         count_idle(self.upstream.metrics.pool(self.worker), &self.shared, 1);
-        // It has a deadline for being idle.
+        // The idle time starts.
         self.shared.wake_task();
     }
 }
@@ -251,7 +254,7 @@ impl Stream {
         &self.permit.shared
     }
 
-    /// Works on the session, and has written what that put down.
+    /// Uses the session, and requests a write of the result.
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut Session, u32) -> R) -> R {
         let mut session = self.permit.shared.session();
         let result = work(&mut session, self.number);
@@ -261,7 +264,7 @@ impl Stream {
         result
     }
 
-    /// Why the connection has ended, if it has.
+    /// The reason why the connection has ended, if it has.
     pub(super) fn lost(&self) -> Option<(Kind, Rc<str>)> {
         match self.permit.shared.state() {
             State::Over(kind, why) => Some((kind, why)),

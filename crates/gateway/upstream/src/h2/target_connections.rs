@@ -14,19 +14,19 @@ use crate::Upstream;
 use crate::pool::Pool;
 use crate::roster::Place;
 
-/// Connections to one target, in the order in which they are filled, so that those that are not needed become idle.
+/// Connections to one target. They are filled in order, so that unnecessary ones become idle.
 #[derive(Default)]
 pub(crate) struct TargetConnections {
     connections: Vec<Rc<SharedConnection>>,
-    /// Until when the target is taken for one of HTTP/1.
+    /// Until then the target counts as one of HTTP/1.
     http1_until: Option<Instant>,
 }
 
-/// A target that chose HTTP/1 and keeps its connections is offered HTTP/2 again after this time.
+/// How long a target that chose HTTP/1 and keeps its connections is not offered HTTP/2.
 const HTTP1_TIME: Duration = Duration::from_secs(300);
 
 impl TargetConnections {
-    /// True if the target has chosen HTTP/1 not long ago.
+    /// True if the target has recently chosen HTTP/1.
     pub(super) fn is_http1(&self) -> bool {
         self.http1_until.is_some_and(|until| clock::now() < until)
     }
@@ -35,7 +35,7 @@ impl TargetConnections {
         self.http1_until = clock::now().checked_add(HTTP1_TIME);
     }
 
-    /// A connection whose target lets nobody open a stream, if there is one and none has room.
+    /// A connection whose target allows no streams, if there is one and no other has room.
     pub(super) fn shut(&self) -> Option<Rc<SharedConnection>> {
         let have_room = self.connections.iter().any(|shared| shared.has_room());
         self.connections.iter().find(|shared| !have_room && shared.is_shut()).cloned()
@@ -62,23 +62,23 @@ impl TargetConnections {
         Ok(permit)
     }
 
-    /// Forgets connections that have ended.
+    /// Removes connections that have ended.
     pub(crate) fn sweep(&mut self) {
         self.connections.retain(|shared| !shared.is_over());
     }
 
-    /// Ends connections to addresses that are lost, once nobody uses them any more.
+    /// Ends connections to lost addresses, once they have no exchanges.
     pub(crate) fn leave(&mut self, is_lost: impl Fn(Option<&SocketAddr>) -> bool) {
         let lost = self.connections.iter().filter(|shared| is_lost(shared.address.get()));
         lost.for_each(|shared| shared.close());
     }
 
-    /// Ends all connections, once nobody uses them any more.
+    /// Ends all connections, once they have no exchanges.
     pub(crate) fn close(&self) {
         self.connections.iter().for_each(|shared| shared.close());
     }
 
-    /// Ends one connection that nobody uses, if there is one.
+    /// Ends one connection without exchanges, if there is one.
     pub(crate) fn close_one(&mut self) -> bool {
         let idle = self.connections.iter().rposition(|shared| shared.permits() == 0);
         let closed = idle.map(|at| self.connections.remove(at));

@@ -1,4 +1,4 @@
-//! A request's body on its way to the target, as fast as it is made and taken.
+//! A request's body, sent as fast as it is made and taken.
 
 use std::task::{Context, Poll};
 
@@ -12,13 +12,13 @@ use super::shared::Stream;
 /// The part of a body that is still to be sent.
 pub(crate) struct Upload {
     body: Body,
-    /// The piece that the body gave and the target has not taken yet.
+    /// The piece from the body that the target has not taken yet.
     piece: Bytes,
     ended: bool,
     trailers: Trailers,
-    /// True as long as the body may not be pulled.
+    /// True while the body must not be read.
     held: bool,
-    /// True if some of it was pulled.
+    /// True if some of it was read.
     pulled: bool,
     is_done: bool,
     /// After a pending poll: true if the source is slow, not the target.
@@ -57,12 +57,13 @@ impl Upload {
         self.sent_bytes
     }
 
-    /// The body, if none of it was pulled.
+    /// The body, if none of it was read.
     pub(super) fn into_body(self) -> Option<Body> {
         (!self.pulled && matches!(self.body, Body::Stream(_))).then_some(self.body)
     }
 
-    /// Sends what can be sent now; ready when everything is sent, or the target wants no more. A fault is one of the body.
+    /// Sends as much as possible. Ready when everything is sent, or when the target wants no more. A fault is one of the
+    /// body.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -76,7 +77,7 @@ impl Upload {
             return Poll::Pending;
         }
         while !(self.ended && self.piece.is_empty()) {
-            // No piece is made before there is room for some of it.
+            // The body is read only if there is room for some of its data.
             match stream.shared().session().poll_room(cx, stream.number) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => {
@@ -108,7 +109,7 @@ impl Upload {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends what there is room for.
+    /// Sends as much as there is room for.
     fn put(&mut self, stream: &Stream, bytes: &[u8]) -> usize {
         if bytes.is_empty() {
             return 0;
@@ -119,12 +120,12 @@ impl Upload {
         sent
     }
 
-    /// Ends our side of the stream, where the last piece did not.
+    /// Ends our side of the stream, unless the last piece did.
     fn finish(&mut self, stream: &Stream) {
         self.is_done = true;
         let trailers = std::mem::take(&mut self.trailers);
         message::with_lines(|lines| {
-            // They were checked as they were read; none are sent that are not lines.
+            // They were checked when they were read. Invalid ones are not sent.
             if http1::parse_lines(&trailers, &http1::Limits::default(), lines).is_err() {
                 lines.clear();
             }

@@ -1,4 +1,4 @@
-//! The gateway's own parts of requests, and other ones in place of those that a target refuses.
+//! The gateway's own headers in requests, and their replacement when a target refuses them.
 
 use fault::Fault;
 use kit::clock::Instant;
@@ -9,7 +9,7 @@ use super::Attempts;
 use crate::Upstream;
 
 impl Upstream {
-    /// Puts them into a request.
+    /// Adds them to a request.
     pub(super) async fn make_additions(
         &self,
         request: &mut Request,
@@ -26,7 +26,8 @@ impl Upstream {
 }
 
 impl Attempts<'_> {
-    /// Replaces an addition that a reply refuses. False if there is no other one, or the request cannot be sent again.
+    /// Replaces an addition that a reply refuses. False if there is no replacement, or the request cannot be sent
+    /// again.
     pub(super) async fn renew(&mut self, head: &ReplyHead) -> bool {
         self.restore();
         if self.spent {

@@ -1,4 +1,4 @@
-//! What outcomes do to targets: ejection and suspension.
+//! The effects of outcomes on targets: ejection and suspension.
 
 use fault::Kind;
 use kit::clock::Instant;
@@ -55,7 +55,7 @@ impl Upstream {
         }
     }
 
-    /// True if as many connections are open, idle ones included, as may be in use.
+    /// True if as many connections are open, including idle ones, as may be in use.
     pub(crate) fn has_enough_open(&self) -> bool {
         self.metrics.connections_open() >= u64::from(self.settings.breaker.connections)
     }
@@ -68,12 +68,12 @@ impl Upstream {
     }
 }
 
-/// The reason of a state that a reply led to.
+/// The reason of a state that a reply caused.
 pub(super) fn replied(status: u16) -> String {
     format!("it replied {status}")
 }
 
-/// True for a fault of the target, not of the client or of our own limits.
+/// True for a failure of the target, as opposed to the client or our own limits.
 pub(super) fn counts_against(kind: Kind) -> bool {
     let unasked = matches!(
         kind,

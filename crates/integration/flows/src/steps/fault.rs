@@ -1,4 +1,4 @@
-//! `fault`: the flow fails, as its operator says.
+//! `fault`: the flow fails with the configured fault.
 
 use expression::Template;
 use fault::{Fault, Kind};

@@ -1,4 +1,4 @@
-//! `wire_tap`: steps beside the flow, with a copy of the message and without an answer.
+//! `wire_tap`: steps that run concurrently with the flow, on a copy of the message, without an answer.
 //!
 //! A copy is a task of its worker. Copies are limited in number and time, continue when the client has left, and end with the worker.
 
@@ -23,7 +23,7 @@ use crate::state::{Run, State};
 use crate::step::{Action, Step, StepRun, Steps, ended, run as run_steps};
 use crate::steps::call::{flow_timeout, within};
 
-/// Steps beside a flow.
+/// Steps that run concurrently with a flow.
 pub struct WireTap {
     pub steps: Steps,
     /// The limit of concurrent copies on all workers.
@@ -114,7 +114,7 @@ fn tap(made: &WireTap, step: &Step, run: &Run<'_>, state: &State) {
             tracing::warn!(
                 flow,
                 step = label,
-                "{count} messages were not copied: {max} copies are under way"
+                "{count} messages were not copied: {max} copies are in progress"
             );
         }
         return;

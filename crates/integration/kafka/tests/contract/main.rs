@@ -18,7 +18,7 @@ mod closed_port;
 mod lossy;
 mod peers;
 #[path = "../../../store/tests/contract/suite.rs"]
-#[allow(dead_code, reason = "tables are kept elsewhere")]
+#[allow(dead_code, reason = "Kafka keeps no tables")]
 mod suite;
 
 use std::path::Path;

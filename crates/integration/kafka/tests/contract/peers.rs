@@ -42,14 +42,14 @@ async fn what_kafka_forgets_is_trimmed() {
     let span = logs.span("trimmed").await.unwrap();
     assert_eq!((span.oldest, span.newest), (3, 4));
     let kept = [(3, "c".to_owned()), (4, "d".to_owned())];
-    assert_eq!(whole(&logs, "trimmed").await, kept, "0 asks for what there is");
+    assert_eq!(whole(&logs, "trimmed").await, kept, "a wait of 0 returns the existing records");
     let gone = logs.read("trimmed", ReadQuery::after(1)).await;
     assert_eq!(gone, Err(Error::Trimmed { oldest: 3 }));
     assert_eq!(logs.read("trimmed", ReadQuery::after(2)).await.unwrap().records.len(), 2);
     let beyond = logs.read("trimmed", ReadQuery::after(9)).await.unwrap();
     assert_eq!((beyond.records.len(), beyond.newest), (0, 4));
     let trim = store::Keep { after: Some(4), ..store::Keep::default() };
-    assert_eq!(logs.trim("trimmed", trim).await.unwrap().oldest, 3, "what is kept is Kafka's");
+    assert_eq!(logs.trim("trimmed", trim).await.unwrap().oldest, 3, "Kafka decides what is kept");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -288,7 +288,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Passes answers and news on, until the end of the stream.
+    /// Passes answers and notifications on, until the end of the stream.
     async fn run(&mut self) -> std::io::Result<()> {
         while let Some(AnswerFrame { id, body }) = self.reading.next().await? {
             match body {

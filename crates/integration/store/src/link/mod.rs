@@ -111,7 +111,7 @@ fn answered<T: Send + 'static>(
 
 /// The error of a call that is refused because no process serves the store.
 pub(crate) fn going_over() -> Error {
-    Error::Away("it is going over to another process".to_owned())
+    Error::Away("it is moving to another process".to_owned())
 }
 
 #[cfg(test)]

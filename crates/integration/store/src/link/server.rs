@@ -76,7 +76,7 @@ impl StoreServer {
         // Harmless: nobody can connect either once the socket's path is removed.
         let _is_closed = wait_for(STOP_MAX, || *self.phase.borrow() == Phase::Moved);
         if let Err(error) = remove_socket(folder) {
-            tracing::debug!("store: its socket stays: {error}");
+            tracing::debug!("store: its socket cannot be removed: {error}");
         }
     }
 }
@@ -130,7 +130,7 @@ async fn accept(
                     }
                 }));
             }
-            Ok(_) => tracing::warn!("store: a process of another user was turned away"),
+            Ok(_) => tracing::warn!("store: a connection of another user was refused"),
             Err(error) => {
                 tracing::warn!("store: a connection could not be accepted: {error}");
                 tokio::time::sleep(AWAY).await;

@@ -1,4 +1,4 @@
-//! Bytes from a process that is broken, and messages there and back.
+//! Invalid bytes from another process, and round trips of messages.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -56,7 +56,7 @@ async fn frames_come_in_any_pieces() {
     assert!(reader.next::<CallFrame>().await.is_err(), "no message");
 }
 
-/// A reader that gives one piece at a time.
+/// A reader that returns one piece at a time.
 struct Pieces(Vec<Vec<u8>>);
 
 fn tokio_pieces() -> Pieces {

@@ -1,4 +1,5 @@
-//! The life of a node: it takes a place, keeps its lease, shares the partitions with the others, and replaces those that died.
+//! The life of a node: it takes a slot, renews its lease, shares partitions with other nodes, and replaces nodes that have
+//! failed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -14,13 +15,13 @@ use crate::nodes::roster::{self, Holder, Roll};
 use crate::nodes::{NodeView, Nodes, PARTITIONS, SharedState, bit};
 use crate::{Answer, Error, Lease, LeaseAnswer, Store, Watch};
 
-/// The pause before something is tried again that the store did not do.
+/// The pause before a failed call of the store is retried.
 const AWAY: Duration = Duration::from_millis(500);
 
-/// The shortest pause before it is looked at another node's lease again.
+/// The least pause between two checks of another node's lease.
 const LOOK_MIN: Duration = Duration::from_millis(20);
 
-/// A node from when it has a lease until it loses it.
+/// A node, from when it gets a lease until it loses it.
 struct Life<'a> {
     nodes: &'a Nodes,
     shared: &'a SharedState,
@@ -28,11 +29,11 @@ struct Life<'a> {
     lease: Lease,
     me: Holder,
     renew_at: Instant,
-    /// When each other node is looked at, by its slot: its lease lasts until then at least.
+    /// For each other slot, the token and the earliest time at which its lease may have expired.
     looks: BTreeMap<u8, (u64, Instant)>,
-    /// Nobody is replaced before: who could not reach the store either has the time to come back.
+    /// No node is replaced before this time, so that nodes that could not reach the store either have time to return.
     patient_until: Instant,
-    /// Partitions that are given back once nobody works for them.
+    /// Partitions that are returned once no work for them is in progress.
     leaving: BTreeSet<usize>,
 }
 
@@ -43,7 +44,7 @@ enum LifeEnd {
 }
 
 impl Nodes {
-    /// Takes part for as long as it is polled, and returns once it has left.
+    /// Takes part for as long as it is polled. Returns once the node has left.
     pub async fn run(&self, store: &dyn Store) {
         let Some(shared) = &self.shared else { return };
         while !self.is_leaving.load(Ordering::Acquire) {
@@ -54,7 +55,7 @@ impl Nodes {
                 LifeEnd::Fenced => {
                     self.losses.fetch_add(1, Ordering::Relaxed);
                     tracing::warn!(
-                        "store: another node has taken over the work of this one, which joins again"
+                        "store: another node has taken over the work of this node; this node joins again"
                     );
                 }
                 LifeEnd::Left => break,
@@ -63,17 +64,17 @@ impl Nodes {
         self.has_left.send_replace(true);
     }
 
-    /// Sets until when it has what it has.
+    /// Sets the time until which its rights last.
     fn set_until(&self, until: Instant) {
         let had_ended = self.until.load(Ordering::Acquire) <= self.millis(clock::now());
         self.until.store(self.millis(until), Ordering::Release);
         if had_ended {
-            // Whoever waits may go on.
+            // Wakes tasks that wait for a renewal.
             self.standing.send_modify(|standing| standing.revivals += 1);
         }
     }
 
-    /// Sets which partitions it has.
+    /// Sets the partitions that it owns.
     fn set_partitions(&self, partitions: u16, lease: &Lease) {
         // Harmless: the lock is held to the end.
         let _no_holds_meanwhile = self.holds();
@@ -85,7 +86,7 @@ impl Nodes {
         });
     }
 
-    /// It has nothing any more.
+    /// Takes away all its rights.
     pub(crate) fn lose(&self) {
         // Harmless: the lock is held to the end.
         let _no_holds_meanwhile = self.holds();
@@ -112,22 +113,25 @@ impl Nodes {
     }
 }
 
-/// The answer of a store that may be silent.
+/// Limits the time for an answer of the store.
 async fn within<T>(limit: Duration, answer: Answer<T>) -> Result<T, Error> {
     let silent = || Error::Away(format!("no answer in {limit:?}"));
     tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| Err(silent()))
 }
 
 impl<'a> Life<'a> {
-    /// Takes a place among the nodes, however long that takes.
+    /// Takes a slot among the nodes. Retries without limit.
     async fn begin(nodes: &'a Nodes, shared: &'a SharedState, store: &'a dyn Store) -> Life<'a> {
         let mut patient_until = clock::now();
         loop {
             match Life::try_begin(nodes, shared, store, patient_until).await {
                 Ok(Some(life)) => return life,
-                Ok(None) => tracing::warn!("store: {} nodes share it already", roster::SLOTS),
+                Ok(None) => tracing::warn!(
+                    "store: it already has {} nodes, which is the limit",
+                    roster::SLOTS
+                ),
                 Err(error) => {
-                    tracing::warn!("store: this node cannot take part yet: {error}");
+                    tracing::warn!("store: this node cannot join yet: {error}");
                     patient_until = clock::now() + shared.lease;
                 }
             }
@@ -147,7 +151,7 @@ impl<'a> Life<'a> {
             let LeaseAnswer::Yours(lease) = within(limit, acquired).await? else { continue };
             let me = Holder { slot, token: lease.token };
             let roll = Roll::of(&within(limit, roster::scan(store)).await?.rows);
-            // Who had the slot before may have left its work.
+            // The previous owner of the slot may not have returned its partitions.
             let mut changes = roll.freed(slot, None);
             changes.push(roster::enter(me, &shared.name));
             within(limit, store.change(changes, Some(&lease.guard()))).await?;
@@ -168,7 +172,7 @@ impl<'a> Life<'a> {
         Ok(None)
     }
 
-    /// Goes on until it has lost the lease or has left.
+    /// Keeps the lease until it is lost or the node has left.
     async fn last(&mut self) -> LifeEnd {
         let mut watch = self.store.watch(roster::TABLE);
         loop {
@@ -177,7 +181,7 @@ impl<'a> Life<'a> {
                 Ok(None) => return LifeEnd::Left,
                 Err(Error::Fenced) => return LifeEnd::Fenced,
                 Err(error) => {
-                    tracing::warn!("store: this node waits: {error}");
+                    tracing::warn!("store: this node is waiting for the store: {error}");
                     self.patient_until = clock::now() + self.shared.lease;
                     self.renew_at = clock::now();
                     tokio::time::sleep(AWAY.min(self.limit())).await;
@@ -188,7 +192,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// The time that one answer may take.
+    /// The time limit for one answer.
     fn limit(&self) -> Duration {
         self.shared.lease / 3
     }
@@ -197,18 +201,18 @@ impl<'a> Life<'a> {
         within(self.limit(), answer).await
     }
 
-    /// Waits for a change of the rows, for work that was given back, or for a time.
+    /// Waits for a change of the rows, for returned work, or for a time.
     async fn wait(&self, watch: &mut Watch, until: Instant) {
         let (mut changed, mut nudged) = (pin!(watch.changed()), pin!(self.nodes.nudge.notified()));
         let any = poll_fn(|cx| match changed.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(()),
             Poll::Pending => nudged.as_mut().poll(cx),
         });
-        // Harmless: whichever it was, it looks again.
+        // Harmless: the caller checks again in each case.
         let _which = tokio::time::timeout_at(until, any).await;
     }
 
-    /// Does what is to do, and says when it has to be done again. None once it has left.
+    /// Does the work that is due, and returns when to continue. None once the node has left.
     async fn turn(&mut self) -> Result<Option<Instant>, Error> {
         let was_lost = self.nodes.until.load(Ordering::Acquire) == 0;
         if clock::now() >= self.renew_at || was_lost {
@@ -228,7 +232,7 @@ impl<'a> Life<'a> {
         self.look(&roll).await.map(Some)
     }
 
-    /// Gives back what is too much, and takes what is missing.
+    /// Returns partitions above the quota, and takes free ones up to it.
     async fn balance(&mut self, roll: &Roll) -> Result<(), Error> {
         let mine: Vec<usize> = roll.of_holder(self.me).collect();
         self.leaving.retain(|partition| mine.contains(partition));
@@ -239,7 +243,7 @@ impl<'a> Life<'a> {
         self.leaving.extend(too_much);
         self.publish(&kept);
         self.give_back(roll).await?;
-        // From a place of its own, so that two that look at once do not want the same.
+        // Each node starts at a different partition, so that concurrent nodes do not try to take the same ones.
         let begin = roll.rank(self.me.slot) * PARTITIONS / roll.nodes.len().max(1);
         let all = (0..PARTITIONS).map(|offset| (begin + offset) % PARTITIONS);
         for partition in all {
@@ -251,7 +255,7 @@ impl<'a> Life<'a> {
             let claim = roster::claim(partition, self.me, known.map(|(_, version)| *version));
             match self.ask(self.store.change(vec![claim], Some(&self.lease.guard()))).await {
                 Ok(_) => kept.push(partition),
-                // Somebody else was quicker.
+                // Another node took it first.
                 Err(Error::Conflict { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -265,7 +269,7 @@ impl<'a> Life<'a> {
         self.nodes.set_partitions(bits, &self.lease);
     }
 
-    /// Gives partitions back for which nobody works any more.
+    /// Returns partitions that no longer have work in progress.
     async fn give_back(&mut self, roll: &Roll) -> Result<(), Error> {
         let over = self.leaving.iter().filter(|partition| !self.nodes.is_held(**partition));
         // Harmless: a partition without a row is free.
@@ -280,7 +284,7 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// Looks whether other nodes are still there, and replaces those that are not. Says when to look again.
+    /// Checks whether other nodes still exist, and replaces those that do not. Returns when to check again.
     async fn look(&mut self, roll: &Roll) -> Result<Instant, Error> {
         self.looks.retain(|slot, (token, _)| roll.has(Holder { slot: *slot, token: *token }));
         let mut next = self.renew_at;
@@ -304,7 +308,7 @@ impl<'a> Life<'a> {
         Ok(next)
     }
 
-    /// Removes a node whose lease has run out. Its partitions are nobody's then.
+    /// Removes a node whose lease has expired. Its partitions are then free.
     async fn replace(&self, roll: &Roll, slot: u8, name: &str, lease: &Lease) -> Result<(), Error> {
         let mut changes = roll.freed(slot, None);
         changes.extend(roll.nodes.get(&slot).map(|entry| roster::remove(slot, entry.version)));
@@ -312,16 +316,19 @@ impl<'a> Life<'a> {
         self.ask(self.store.release(lease)).await?;
         match done {
             Ok(_) => {
-                tracing::warn!(node = name, "store: a node has failed; others take over its work")
+                tracing::warn!(
+                    node = name,
+                    "store: a node has failed; other nodes take over its work"
+                )
             }
-            // The rows have changed since. It is looked at again.
+            // The rows have changed since, and are read again.
             Err(Error::Conflict { .. }) => {}
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// Gives everything back. None once that is done.
+    /// Returns all partitions. None once that is done.
     async fn leave(&mut self, roll: &Roll) -> Result<Option<Instant>, Error> {
         self.publish(&[]);
         self.leaving = roll.of_holder(self.me).collect();

@@ -1,8 +1,8 @@
-//! The nodes of a store: which of the processes that share it does which part of the work.
+//! The nodes of a store: they divide the work among the processes that share the store.
 //!
-//! All work is in a fixed number of partitions. Each node has a lease and the rows that say which partitions it has. What it writes for
-//! one of them is guarded by its lease: whoever takes over its work takes the lease first, so that it can write nothing more. A store of
-//! one node has no rows and no lease: that node has everything for ever.
+//! All work is in a fixed number of partitions. Each node has a lease, and the rows that name its partitions. Its writes for a partition
+//! are guarded by its lease. A node that takes over its work takes the lease first, so the former owner can write nothing more. A store
+//! of one node has no rows and no lease: that node always owns all partitions.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,28 +16,28 @@ use crate::Guard;
 mod membership;
 mod roster;
 
-/// The partitions of all work, and so the most nodes that have some.
+/// The number of partitions, and so the largest number of nodes that have work.
 pub const PARTITIONS: usize = 16;
 
-/// For how long a node has its work without news of it. A node that died is replaced after that time.
+/// How long a node keeps its work without renewing its lease. A node that has failed is replaced after that time.
 pub const LEASE: Duration = Duration::from_secs(10);
 
-/// The time for which a node that stops waits until its work is given back.
+/// How long a stopping node waits until its work is returned.
 const LEAVE_MAX: Duration = Duration::from_secs(3);
 
-/// This process among the nodes of its store.
+/// This process as one of the nodes of its store.
 #[derive(Debug)]
 pub struct Nodes {
-    /// None where it is alone.
+    /// None if it is the only node.
     shared: Option<SharedState>,
     standing: watch::Sender<NodeStanding>,
-    /// The node that works for each partition.
+    /// This node's ownership of each partition.
     holds: Mutex<Holds>,
-    /// The term, and until when it lasts for sure, in milliseconds since `began`.
+    /// The term, and the time until which it certainly lasts, in milliseconds since `began`.
     term: AtomicU64,
     until: AtomicU64,
     began: Instant,
-    /// Wakes what keeps the lease: work was given back, or somebody has lost the lease, or it is to leave.
+    /// Wakes the task that renews the lease: work was returned, a lease was lost, or the node shall leave.
     nudge: Notify,
     is_leaving: AtomicBool,
     has_left: watch::Sender<bool>,
@@ -57,17 +57,17 @@ struct SharedState {
 /// The rights of a node at this moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeStanding {
-    /// Changes when the node has lost what it had: what was begun in an earlier term is somebody else's.
+    /// Changes when the node has lost its partitions. Work of an earlier term then belongs to other nodes.
     pub term: u64,
-    /// The condition of every write for a partition. None: the node is alone.
+    /// The condition of every write for a partition. None if the node is the only one.
     pub guard: Option<Guard>,
     /// A bit for each partition.
     partitions: u16,
-    /// The number of times that the lease had run out and was renewed.
+    /// How often the lease had expired and was renewed.
     revivals: u64,
 }
 
-/// A node, as operators see it.
+/// A node as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeView {
     pub name: String,
@@ -75,7 +75,7 @@ pub struct NodeView {
     pub is_this: bool,
 }
 
-/// Work for a partition. The node keeps the partition until all of it is over.
+/// Work for a partition. The node keeps the partition until all such work has ended.
 #[derive(Debug)]
 pub struct Tenure {
     nodes: Arc<Nodes>,
@@ -98,9 +98,9 @@ fn bit(partition: usize) -> u16 {
     1_u16.checked_shl(u32::try_from(partition).unwrap_or(u32::MAX)).unwrap_or(0)
 }
 
-/// The partition of work with a name.
+/// The partition of a name.
 pub fn partition(name: &str) -> usize {
-    // FNV-1a: the same on every node, whatever its version.
+    // FNV-1a, since all nodes must compute the same value in all versions.
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -113,9 +113,9 @@ impl Nodes {
         Nodes::new(None, NodeStanding { partitions: u16::MAX, ..NodeStanding::default() }, u64::MAX)
     }
 
-    /// One of several. It has nothing before [`Nodes::run`].
+    /// One of several nodes. It owns nothing before [`Nodes::run`].
     pub fn shared(name: &str, lease: Duration) -> Nodes {
-        // Harmless: the name is the machine's and the process's own, and only shown.
+        // Harmless: the name is only displayed.
         let name = name.chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX).collect();
         Nodes::new(Some(SharedState { name, lease }), NodeStanding::default(), 0)
     }
@@ -180,19 +180,19 @@ impl Nodes {
         self.standing.borrow().clone()
     }
 
-    /// Follows what it may do.
+    /// Follows changes of its rights.
     pub fn follow(&self) -> watch::Receiver<NodeStanding> {
         self.standing.subscribe()
     }
 
-    /// True if nobody else can have what it had in a term: only then is something begun.
+    /// True if no other node can own the partitions of this term. Only then may work start.
     pub fn may_begin(&self, term: u64) -> bool {
         let until = self.until.load(Ordering::Acquire);
         let lasts = until == u64::MAX || self.millis(clock::now()) < until;
         lasts && self.term.load(Ordering::Acquire) == term
     }
 
-    /// True if it has a partition now, and nobody else can.
+    /// True if the node certainly owns a partition now.
     pub fn has(&self, partition: usize) -> bool {
         let (term, has) = {
             let standing = self.standing.borrow();
@@ -201,7 +201,7 @@ impl Nodes {
         has && self.may_begin(term)
     }
 
-    /// Begins to work for a partition. None if it is not the node's, in this term.
+    /// Starts work for a partition. None if the node does not own it in this term.
     pub fn hold(self: &Arc<Self>, partition: usize, term: u64) -> Option<Tenure> {
         let mut holds = self.holds();
         let is_held = {
@@ -213,7 +213,7 @@ impl Nodes {
         Some(Tenure { nodes: self.clone(), partition })
     }
 
-    /// Tells that a write was refused, since the lease of a term was lost. Nothing more begins then.
+    /// Reports that a write was refused because the lease of a term was lost. No more work starts then.
     pub fn tell_fenced(&self, term: u64) {
         if !self.is_alone() && self.term.load(Ordering::Acquire) == term {
             self.until.store(0, Ordering::Release);
@@ -221,12 +221,12 @@ impl Nodes {
         }
     }
 
-    /// All nodes, as this one saw them last.
+    /// All nodes, as of the last time this node read the rows.
     pub fn seen(&self) -> Vec<NodeView> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The name of the node that had a partition when this one looked last.
+    /// The name of the owner of a partition, as of the last time this node read the rows.
     pub fn owner(&self, partition: usize) -> Option<String> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let owner = seen.iter().find(|node| node.partitions.contains(&partition));
@@ -238,7 +238,7 @@ impl Nodes {
         self.losses.load(Ordering::Relaxed)
     }
 
-    /// Gives all work back, so that others need not wait until the lease has run out. Whoever works has to have ended.
+    /// Returns all work, so that others need not wait until the lease expires. All work must have ended before.
     pub async fn leave(&self) {
         if self.is_alone() {
             return;
@@ -246,7 +246,7 @@ impl Nodes {
         self.is_leaving.store(true, Ordering::Release);
         self.nudge.notify_one();
         let mut left = self.has_left.subscribe();
-        // Harmless: whether it took too long or is over, the process stops.
+        // Harmless: the process stops in either case.
         let _in_time = tokio::time::timeout(LEAVE_MAX, left.wait_for(|left| *left)).await;
     }
 

@@ -1,4 +1,4 @@
-//! The rows of nodes: who is there, and who has which partition.
+//! The rows of nodes: which nodes exist, and which one owns each partition.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use bytes::Bytes;
 use crate::nodes::PARTITIONS;
 use crate::{Answer, Change, Expect, Row, Rows, Scan, Store};
 
-/// The table with the rows. The key of a node is its slot, that of a partition its number.
+/// The table of the rows. The key of a node is its slot, and that of a partition its number.
 pub(crate) const TABLE: &str = "nodes";
 
-/// The most nodes of a store. Their leases have the names of their slots, so that there are never more.
+/// The largest number of nodes of a store. Their leases are named by slot, so there are never more.
 pub(crate) const SLOTS: u8 = 64;
 
-/// A node: its slot, and the token of its lease. Whoever has the slot later has another token.
+/// A node: its slot and the token of its lease. A later owner of the slot has another token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) slot: u8,
@@ -33,7 +33,7 @@ pub(crate) struct NodeRow {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Roll {
     pub(crate) nodes: BTreeMap<u8, NodeRow>,
-    /// Whose each partition is, with the version of its row.
+    /// The owner of each partition, with the version of its row.
     pub(crate) partitions: BTreeMap<usize, (Holder, u64)>,
 }
 
@@ -59,7 +59,7 @@ impl Roll {
             let mut words = value.splitn(3, ' ');
             // Harmless: an invalid number is skipped with its row.
             let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
-            // What another version has written is nobody's.
+            // A row in an unknown form counts as free.
             let (Some(slot), Some(token)) = (number(), number()) else { continue };
             let Ok(slot) = u8::try_from(slot) else { continue };
             let version = row.version;
@@ -80,7 +80,7 @@ impl Roll {
         roll
     }
 
-    /// True if a node is there.
+    /// True if a node exists.
     pub(crate) fn has(&self, holder: Holder) -> bool {
         self.nodes.get(&holder.slot).is_some_and(|entry| entry.token == holder.token)
     }
@@ -97,12 +97,12 @@ impl Roll {
         PARTITIONS / count + usize::from(self.rank(slot) < PARTITIONS % count)
     }
 
-    /// The place of a node among all, from 0 on.
+    /// The rank of a node among all, starting at 0.
     pub(crate) fn rank(&self, slot: u8) -> usize {
         self.nodes.keys().position(|known| *known == slot).unwrap_or(self.nodes.len())
     }
 
-    /// The changes that forget the partitions of a slot whose token is not this one.
+    /// The changes that free the partitions of a slot whose token differs from this one.
     pub(crate) fn freed(&self, slot: u8, but: Option<u64>) -> Vec<Change> {
         let all = self.partitions.iter();
         let stale = all.filter(|(_, (of, _))| of.slot == slot && Some(of.token) != but);
@@ -110,12 +110,12 @@ impl Roll {
     }
 }
 
-/// The change that gives a partition back.
+/// The change that frees a partition.
 pub(crate) fn free(partition: usize, version: u64) -> Change {
     change(format!("partition/{partition:02}"), None, Expect::Version(version))
 }
 
-/// The change that takes one, which was nobody's or of this version.
+/// The change that takes a partition, which was free or whose row has this version.
 pub(crate) fn claim(partition: usize, holder: Holder, known: Option<u64>) -> Change {
     let value = format!("{} {}", holder.slot, holder.token);
     let expect = known.map_or(Expect::Nothing, Expect::Version);
@@ -128,7 +128,7 @@ pub(crate) fn enter(holder: Holder, name: &str) -> Change {
     change(format!("node/{:02}", holder.slot), Some(value), Expect::Anything)
 }
 
-/// The change that removes one, if it is still in this version.
+/// The change that removes a node, if its row still has this version.
 pub(crate) fn remove(slot: u8, version: u64) -> Change {
     change(format!("node/{slot:02}"), None, Expect::Version(version))
 }

@@ -25,7 +25,7 @@ fn held(node: &Node) -> Vec<usize> {
     (0..PARTITIONS).filter(|partition| node.nodes.has(*partition)).collect()
 }
 
-/// Lets everything happen that needs no time.
+/// Lets all tasks run that do not wait for time.
 async fn settle() {
     sleep(Duration::from_millis(100)).await;
 }
@@ -59,9 +59,9 @@ async fn nodes_share_all_partitions_as_they_come_and_go() {
             assert_eq!(held(&a), before, "nothing moves without a reason");
             b.nodes.leave().await;
             settle().await;
-            assert!(shared_evenly(&[&a, &c]), "who leaves gives back at once");
+            assert!(shared_evenly(&[&a, &c]), "a node that leaves returns its partitions at once");
             assert!(b.task.is_finished() && held(&b).is_empty());
-            // Twenty are more than there are partitions.
+            // Twenty nodes are more than there are partitions.
             let more: Vec<Node> = (0..18).map(|n| start(&store, &n.to_string())).collect();
             sleep(LEASE).await;
             let all: Vec<&Node> = more.iter().chain([&a, &c]).collect();
@@ -85,7 +85,7 @@ async fn the_work_of_a_dead_node_goes_on_within_the_lease() {
                 let guard = c.nodes.standing().guard.unwrap();
                 c.task.abort();
                 sleep(LEASE / 2).await;
-                assert!(!shared_evenly(&[&a, &b]), "its lease has not run out");
+                assert!(!shared_evenly(&[&a, &b]), "its lease has not expired");
                 sleep(LEASE / 2 + Duration::from_millis(200)).await;
                 assert!(shared_evenly(&[&a, &b]), "{:?} {:?}", held(&a), held(&b));
                 let late = store.append("log", vec![bytes::Bytes::new()], Some(&guard)).await;
@@ -103,13 +103,16 @@ async fn a_node_that_slept_has_nothing_and_begins_anew() {
             let (a, b) = (start(&store, "a"), start(&store, "b"));
             settle().await;
             let (before, term) = (held(&b), b.nodes.standing().term);
-            // Its process is stopped: nothing of it runs, and the clock goes on.
+            // Its process is stopped: its tasks do not run, but the clock advances.
             let b_nodes = b.nodes.clone();
             b.task.abort();
             let hold = b_nodes.hold(before[0], term).unwrap();
             sleep(LEASE + Duration::from_secs(1)).await;
             assert_eq!(held(&a).len(), PARTITIONS);
-            assert!(!b_nodes.may_begin(term), "its time is over, though it cannot know of `a`");
+            assert!(
+                !b_nodes.may_begin(term),
+                "its lease has expired, though it cannot know about `a`"
+            );
             assert!(!b_nodes.has(before[0]));
             let woken = b_nodes.clone();
             let again = store.clone();
@@ -132,8 +135,8 @@ async fn a_partition_moves_once_nobody_works_for_it() {
             let holds: Vec<_> = (0..PARTITIONS).map(|p| a.nodes.hold(p, 0).unwrap()).collect();
             let b = start(&store, "b");
             sleep(LEASE * 2).await;
-            assert!(held(&b).is_empty(), "all are worked for");
-            assert_eq!(held(&a).len(), PARTITIONS / 2, "half may begin nothing more");
+            assert!(held(&b).is_empty(), "all partitions have an owner");
+            assert_eq!(held(&a).len(), PARTITIONS / 2, "half of the nodes may start nothing more");
             let leaving = (0..PARTITIONS).find(|p| !a.nodes.has(*p)).unwrap();
             assert!(a.nodes.hold(leaving, 0).is_none());
             drop(holds);
@@ -159,7 +162,7 @@ async fn a_store_that_is_away_stops_the_work_and_moves_none() {
             store.set_faults(Faults::default());
             sleep(Duration::from_secs(1)).await;
             assert_eq!((held(&a), held(&b)), (of_a, of_b));
-            assert!(news.has_changed().unwrap(), "who waits is told");
+            assert!(news.has_changed().unwrap(), "waiting tasks are notified");
             assert_eq!(a.nodes.standing().term, 0);
         })
         .await;

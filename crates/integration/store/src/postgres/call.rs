@@ -1,4 +1,4 @@
-//! Commands for the thread: writes, which go in batches, and reads.
+//! Commands for the thread: writes, which are batched, and reads.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -14,7 +14,7 @@ use crate::{
     Scan, Span,
 };
 
-/// One write. What can be checked without the database was checked before.
+/// One write. Checks that do not need the database were made before.
 #[derive(Debug)]
 pub(super) enum Write {
     Append {
@@ -23,7 +23,7 @@ pub(super) enum Write {
         guard: Option<Guard>,
         done: Done<RangeInclusive<u64>>,
     },
-    /// Forgets what is below `oldest`, before which there are so many bytes of records.
+    /// Removes the records below `oldest`, before which the log has this many bytes of records.
     Trim {
         log: String,
         oldest: u64,
@@ -87,7 +87,7 @@ impl Write {
         }
     }
 
-    /// Tells its caller, who may be gone.
+    /// Answers its caller, which may be gone.
     pub(super) fn answer(self, outcome: Result<Outcome, Error>) {
         let told = match (self, outcome) {
             (Write::Append { done, .. }, Ok(Outcome::Positions(told))) => {
@@ -126,7 +126,7 @@ impl Write {
     }
 }
 
-/// The names of what a batch needs to know.
+/// The names of the rows that a batch needs.
 #[derive(Debug, Default)]
 pub(super) struct BatchNames<'a> {
     pub(super) logs: BTreeSet<&'a str>,
@@ -169,13 +169,13 @@ impl<'a> BatchNames<'a> {
         }
     }
 
-    /// True if nothing is written that has to be durable when it is answered.
+    /// True if the batch writes nothing that must be durable before it is answered.
     pub(super) fn only_counts(&self) -> bool {
         self.logs.is_empty() && self.rows.is_empty() && self.leases.is_empty()
     }
 }
 
-/// One look, which changes nothing that a caller could see.
+/// One read. It has no effect that a caller could see.
 #[derive(Debug)]
 pub(super) enum ReadCommand {
     Read {
@@ -187,7 +187,7 @@ pub(super) enum ReadCommand {
         log: String,
         done: Done<Span>,
     },
-    /// What of a log is beyond what is to be kept: the oldest that stays, and the bytes before it.
+    /// The part of a log that exceeds the bounds: the oldest record to keep, and the bytes before it.
     Beyond {
         log: String,
         keep: Keep,
@@ -203,14 +203,14 @@ pub(super) enum ReadCommand {
         scan: Scan,
         done: Done<Rows>,
     },
-    /// Removes records that were forgotten.
+    /// Removes the rows of trimmed records.
     Sweep {
         log: String,
     },
 }
 
 impl ReadCommand {
-    /// True if its caller has gone.
+    /// True if its caller is gone.
     pub(super) fn is_over(&self) -> bool {
         match self {
             ReadCommand::Read { done, .. } => done.is_closed(),
@@ -222,9 +222,9 @@ impl ReadCommand {
         }
     }
 
-    /// Tells its caller that there is no answer.
+    /// Answers its caller with an error.
     pub(super) fn refuse(self, error: Error) {
-        // Harmless: a caller that has gone needs none, and a sweep has none.
+        // Harmless: a caller that is gone needs no answer, and a sweep has no caller.
         let _gone = match self {
             ReadCommand::Read { done, .. } => done.send(Err(error)).is_ok(),
             ReadCommand::Span { done, .. } => done.send(Err(error)).is_ok(),

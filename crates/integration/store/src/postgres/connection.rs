@@ -1,4 +1,4 @@
-//! A connection with its prepared statements, and what its failures mean.
+//! A connection with its prepared statements, and the meaning of its errors.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,15 +14,17 @@ use crate::{Error, limits};
 /// Arguments of a statement.
 pub(super) type Arguments<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// No answer takes longer: a server that says nothing for so long is away. A commit of the largest write over a slow line does.
+/// The longest wait for an answer. A server that is silent for longer counts as not available. A commit of the largest write
+/// over a slow line takes less.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// What holds for each connection. A node that stops in the middle of a transaction must not hold up the others for long. A commit is
+/// The settings of each connection. A node that stops in the middle of a transaction must not delay the others for long. A commit is
 /// durable.
 ///
-/// The server keeps the plan of a prepared statement until it analyses the tables. One that was made for small tables reads them from
-/// end to end, and would do so with a million rows in them; each statement has its index. Where the server cannot avoid a way that is
-/// switched off, its estimate of the cost is beyond all bounds, and it would compile that statement at each execution, for 50 ms.
+/// The server keeps the plan of a prepared statement until it analyses the tables. A plan made for small tables reads them
+/// sequentially, and would still do so with a million rows. Each statement has its index, so sequential scans are switched off. If
+/// the server cannot avoid a method that is switched off, its cost estimate becomes so large that it would compile the statement at
+/// each execution, which takes 50 ms. So that is switched off too.
 const SETTINGS: &str = "
     set statement_timeout = '30s';
     set idle_in_transaction_session_timeout = '5s';
@@ -34,20 +36,20 @@ const SETTINGS: &str = "
     select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off';
 ";
 
-/// Bytes that an answer may have: the rows of one read, with their names.
+/// The largest answer: the rows of one read, with their names.
 pub(super) const ANSWER_BYTES_MAX: usize =
     limits::READ_BYTES_MAX + limits::RECORD_BYTES_MAX + (16 << 20);
 
-/// Why a statement gave nothing.
+/// The reason why a statement failed.
 #[derive(Debug)]
 pub(super) enum StatementFailure {
-    /// The connection is gone, and nobody knows what of it was done.
+    /// The connection is gone, and the outcome is unknown.
     Lost(String),
     /// The server has no room.
     Full(String),
-    /// The server refuses, and did nothing.
+    /// The server refused the statement, which had no effect.
     Refused(String),
-    /// The tables are those of a newer program.
+    /// The tables were made by a newer program.
     Newer(String),
 }
 
@@ -67,7 +69,7 @@ pub(super) fn failed(error: &tokio_postgres::Error) -> StatementFailure {
     let Some(db) = error.as_db_error() else { return StatementFailure::Lost(said(error)) };
     match db.code().code() {
         "53100" => StatementFailure::Full(said(error)),
-        // Timeouts of the session, and a server that has become a standby: another connection may do.
+        // Timeouts of the session, and a server that has become a standby: another connection may work.
         code if ["08", "57P", "25006", "25P03"].iter().any(|class| code.starts_with(class)) => {
             StatementFailure::Lost(said(error))
         }
@@ -75,14 +77,14 @@ pub(super) fn failed(error: &tokio_postgres::Error) -> StatementFailure {
     }
 }
 
-/// A connection. Dropping it closes it.
+/// A connection. It is closed when dropped.
 pub(super) struct Link {
     pub(super) session: Session,
     statements: HashMap<&'static str, Statement>,
 }
 
 impl Link {
-    /// Connects, and makes the tables if they are not there.
+    /// Connects, and creates the tables if they do not exist.
     pub(super) async fn open(
         server: &Server,
         told: OnNotification,
@@ -105,7 +107,7 @@ impl Link {
         self.session.client.is_closed()
     }
 
-    /// The statement of a text, prepared once.
+    /// The prepared statement for a text. It is prepared once.
     pub(super) async fn statement(
         &mut self,
         text: &'static str,
@@ -118,7 +120,7 @@ impl Link {
         Ok(made)
     }
 
-    /// The rows that a statement gives.
+    /// Runs a statement, and returns its rows.
     pub(super) async fn rows(
         &mut self,
         text: &'static str,
@@ -129,7 +131,7 @@ impl Link {
         self.session.client.query(&statement, arguments).await.map_err(|error| failed(&error))
     }
 
-    /// Runs a statement, and gives the number of rows that it changed.
+    /// Runs a statement, and returns the number of changed rows.
     pub(super) async fn execute(
         &mut self,
         text: &'static str,
@@ -144,7 +146,7 @@ pub(super) fn unanswered() -> StatementFailure {
     StatementFailure::Lost("the server does not answer".to_owned())
 }
 
-/// A column of a row. A column of another type would be a table that is not ours.
+/// A column of a row. A wrong type means that the table is not ours.
 pub(super) fn column<'a, T: tokio_postgres::types::FromSql<'a>>(
     row: &'a Row,
     index: usize,
@@ -152,7 +154,7 @@ pub(super) fn column<'a, T: tokio_postgres::types::FromSql<'a>>(
     row.try_get(index).map_err(|error| StatementFailure::Refused(said(&error)))
 }
 
-/// A number that the database keeps with the same bits.
+/// An unsigned number that the database stores as a signed one with the same bits.
 pub(super) fn count(row: &Row, index: usize) -> Result<u64, StatementFailure> {
     column::<i64>(row, index).map(i64::cast_unsigned)
 }

@@ -1,4 +1,4 @@
-//! The listener: hears of what other nodes write, and wakes who watches it.
+//! The listener: receives notifications about the writes of other nodes, and wakes those that watch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,30 +11,30 @@ use super::connection::{ANSWER_MAX, Link, StatementFailure, count};
 
 /// The interval at which the connection is checked.
 const LOOK: Duration = Duration::from_secs(1);
-/// So many looks are between two questions whether something was written that nobody told of.
+/// The number of checks between two queries for writes without a notification.
 const ASK_EVERY: u32 = 5;
-/// The pause before it connects again.
+/// The pause before a new connection.
 const PAUSE: Duration = Duration::from_millis(500);
 const VERSION: &str = "select version from tidegate.head where one";
 
-/// Listens for ever.
+/// Runs the listener without end.
 pub(super) async fn run(shared: Arc<SharedState>, server: Arc<Server>) {
     loop {
         if let Err(why) = listen(&shared, &server).await {
-            tracing::debug!(why = ?why, "store: nobody listens to other nodes for a moment");
+            tracing::debug!(why = ?why, "store: notifications of other nodes are interrupted");
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
 async fn listen(shared: &Arc<SharedState>, server: &Server) -> Result<(), StatementFailure> {
-    // The newest change that somebody told of.
+    // The newest change for which there was a notification.
     let newest = Arc::new(AtomicU64::new(0));
     let (told, heard) = (shared.clone(), newest.clone());
     let told = Box::new(move |process: i32, text: &str| {
         let Some((version, subject)) = super::heard(text) else { return };
         heard.fetch_max(version, Ordering::Relaxed);
-        // The writer has woken those who wait here.
+        // The writer has already woken the watchers of this process.
         if !told.is_own(process) {
             told.watches.wake(&subject);
         }
@@ -46,7 +46,7 @@ async fn listen(shared: &Arc<SharedState>, server: &Server) -> Result<(), Statem
         let asked = tokio::time::timeout(ANSWER_MAX, link.rows(VERSION, &[])).await;
         let rows = asked.unwrap_or_else(|_| Err(super::connection::unanswered()))?;
         let found = rows.first().map_or(Ok(0), |row| count(row, 0))?;
-        // Something was written of which nobody told: before it listened, or behind a pooler, which swallows what is told.
+        // There was a write without a notification: before this connection listened, or through a pooler, which drops notifications.
         if found > newest.fetch_max(found, Ordering::Relaxed) {
             shared.watches.wake_all();
         }

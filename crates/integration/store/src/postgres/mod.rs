@@ -1,8 +1,9 @@
 //! The store in a PostgreSQL database, which several nodes share.
 //!
-//! One thread of its own speaks to the database. A writer takes all that waits as one batch and one transaction, a few readers look,
-//! and a listener hears what other nodes wrote. All writers of all nodes take turns by a lock in the database; so positions have no
-//! gaps and what was fetched for a batch stays as it is. Times are the database's: clocks of nodes decide nothing.
+//! One thread communicates with the database. A writer takes all waiting writes as one batch and one transaction, a few readers run
+//! queries, and a listener receives the notifications of other nodes. Writers of all nodes take turns by a lock in the database. So
+//! positions have no gaps, and the rows fetched for a batch do not change. Times are those of the database; the clocks of nodes have
+//! no influence.
 //!
 //! If the answer to a commit is lost or late, a new connection finds out whether the commit happened. Without an answer there either, the
 //! outcome is [`Error::Unknown`]. A commit is never repeated before its outcome is known.
@@ -45,22 +46,22 @@ use call::{ReadCommand, Write};
 use connection::{ANSWER_MAX, unanswered};
 use writer::Writer;
 
-/// Connections that look: a slow answer does not hold up all others.
+/// Connections for reads. With several, one slow answer does not delay all others.
 const READERS: usize = 3;
-/// A server that takes longer to accept a connection is away, unless the URL says something else.
+/// A server that takes longer to accept a connection counts as not available, unless the URL sets another time.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// The first attempt to connect decides whether the program starts; longer it does not wait for it.
+/// The limit for the first attempt to connect, for which the program waits at its start.
 const START_MAX: Duration = Duration::from_secs(15);
 
-/// A database: where it is, and how to speak TLS to it if its address asks for that.
+/// A database: its address, and the TLS settings if its address requires TLS.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Database {
     pub address: Address,
     pub tls: Option<tls::Client>,
 }
 
-/// A store in a database. Copies are the same store, and so are others that were opened with the same database, on any node. It is
-/// closed when the last copy is dropped.
+/// A store in a database. Clones are the same store, and so are others that were opened with the same database on any node. It is
+/// closed when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Postgres {
     inner: Arc<Inner>,
@@ -80,11 +81,11 @@ struct SharedState {
     looks: Queue<ReadCommand>,
     watches: Watches,
     measures: Measures,
-    /// Why the database is away, while it is.
+    /// Why the database is not available, or none if it is.
     away: Mutex<Option<String>>,
-    /// The server's process of the writer.
+    /// The process id of the writer's connection on the server.
     process: AtomicI32,
-    /// Of the server's clock, by which records have their times.
+    /// The history of the server's clock, which sets the times of records.
     clock_history: Mutex<ClockHistory>,
 }
 
@@ -106,8 +107,8 @@ impl Drop for Inner {
 }
 
 impl Postgres {
-    /// Opens the store in a database, and makes its tables if they are not there. A database that is away is not an error: the store
-    /// is away until it is back.
+    /// Opens the store in a database, and creates its tables if they do not exist. A database that cannot be reached is not an
+    /// error: the store is not available until it can be.
     pub fn open(database: &Database) -> Result<Postgres, Error> {
         let Address::Postgres { config, .. } = &database.address else {
             return Err(Error::Away(format!("{} is not PostgreSQL", database.address)));
@@ -146,7 +147,7 @@ impl Postgres {
         self.inner.shared.measures.measured()
     }
 
-    /// Why the database is away, while it is.
+    /// Why the database is not available, or none if it is.
     pub fn away(&self) -> Option<Error> {
         self.inner.shared.away()
     }
@@ -181,14 +182,14 @@ impl Postgres {
         Box::pin(async move {
             pushed?;
             let late = || Err(unanswered().error());
-            // A few connections answer all who look, and the database may have stopped answering.
+            // A few connections serve all reads, and the database may have stopped answering.
             let answered = tokio::time::timeout(ANSWER_MAX, answer).await;
             answered.map_or_else(|_| late(), |answer| answer.unwrap_or_else(|_| Err(closed())))
         })
     }
 }
 
-/// The thread: works until the queues are closed and what waits in them is done.
+/// The main function of the thread: runs until the queues are closed and their calls are done.
 async fn work(
     shared: &Arc<SharedState>,
     server: &Arc<Server>,
@@ -200,15 +201,15 @@ async fn work(
     let writer = kit::spawn(Writer::new(shared.clone(), server.clone(), start).run());
     let listener = kit::spawn(listener::run(shared.clone(), server.clone()));
     if writer.await.is_err() {
-        tracing::error!("store: its writer ended half-way; start the gateway again");
-        shared.set_away(Some("its writer ended half-way".to_owned()));
+        tracing::error!("store: its writer has failed; restart the gateway");
+        shared.set_away(Some("its writer has failed".to_owned()));
         shared.writes.close();
     }
     listener.abort();
 }
 
 impl SharedState {
-    /// The time that records have to have, so that they are not older than an age, where the server's clock shows this.
+    /// The least time of records that are not older than an age, given the current time of the server's clock.
     fn since(&self, age: Duration, shown: Duration) -> Duration {
         let mut history = self.clock_history.lock().unwrap_or_else(PoisonError::into_inner);
         history.since(age, clock::now(), shown)
@@ -232,12 +233,12 @@ impl SharedState {
         away.clone().map(Error::Away)
     }
 
-    /// Fails at once while the database is away, so that nobody waits for an attempt to connect.
+    /// Fails at once while the database is not available, so that callers do not wait for an attempt to connect.
     fn present(&self) -> Result<(), Error> {
         self.away().map_or(Ok(()), Err)
     }
 
-    /// Says in the log when it goes and when it is back.
+    /// Logs when the database becomes unavailable and available again.
     fn set_away(&self, why: Option<String>) {
         let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
         match (&*away, &why) {
@@ -252,7 +253,7 @@ impl SharedState {
         self.process.store(process, Ordering::Relaxed);
     }
 
-    /// True if a process of the server is that of the writer.
+    /// True if a process id of the server is that of the writer.
     fn is_own(&self, process: i32) -> bool {
         self.process.load(Ordering::Relaxed) == process
     }
@@ -271,8 +272,8 @@ impl SharedState {
     }
 }
 
-/// What the database tells nodes of something that changed: the number of the change, the kind of the thing, and its name in
-/// hexadecimal digits, since texts of a database hold no NUL and depend on its encoding.
+/// Encodes a notification: the number of the change, the kind of the thing, and its name in hexadecimal digits, since texts
+/// of a database cannot have NUL and depend on its encoding.
 fn told(version: u64, subject: &Subject) -> String {
     let (kind, name) = match subject {
         Subject::Log(name) => ('l', name),
@@ -286,12 +287,12 @@ fn told(version: u64, subject: &Subject) -> String {
     text
 }
 
-/// The reverse; none if it is nothing of ours.
+/// Decodes a notification. None if it is not ours.
 fn heard(text: &str) -> Option<(u64, Subject)> {
     let at = text.find(|letter: char| !letter.is_ascii_digit())?;
     let (version, rest) = text.split_at_checked(at)?;
     let (kind, digits) = rest.split_at_checked(1)?;
-    // Harmless: what has no digits is nothing of ours.
+    // Harmless: a text without digits is not ours.
     let digit =
         |digit: u8| char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let bytes = digits.as_bytes().chunks(2).map(|pair| match pair {

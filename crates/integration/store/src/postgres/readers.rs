@@ -1,4 +1,4 @@
-//! The readers: connections that look, each one thing after another.
+//! The readers: connections that run one query after the other.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use super::call::ReadCommand;
 use super::connection::{ANSWER_MAX, Link, StatementFailure, column, count, unanswered};
 use crate::{Error, Keep, ReadQuery, Record, Records, Row, Rows, Scan, Span, limits};
 
-/// Positions of a log follow one another, so a batch of records is a range of them. The first is given whatever its size.
+/// Positions of a log are consecutive, so a batch of records is a range of positions. The first record is returned
+/// whatever its size.
 const READ: &str = "with head as (select id, oldest, newest, greatest(oldest, $2::bigint + 1) as first from tidegate.logs where name = $1) \
      select h.oldest, h.newest, r.position, r.time, r.bytes from head h left join tidegate.records r \
      on r.log = h.id and r.position >= h.first and r.position < h.first + $3::bigint and r.position <= h.newest \
@@ -17,7 +18,7 @@ const READ: &str = "with head as (select id, oldest, newest, greatest(oldest, $2
      (select f.before from tidegate.records f where f.log = h.id and f.position = h.first) <= $4::bigint) \
      order by r.position";
 const SPAN: &str = "select oldest, newest, total - before from tidegate.logs where name = $1";
-/// The first record that stays. All three bounds grow with positions, so what is passed over is what is forgotten.
+/// The first record to keep. All three bounds increase with positions, so a single scan finds it.
 const BEYOND: &str = "select h.oldest, h.newest, h.total, r.position, r.before from tidegate.logs h left join lateral \
      (select position, before from tidegate.records where log = h.id and position >= h.oldest and position > $2::bigint \
      and time >= $3::bigint and before >= h.total - $4::bigint \
@@ -27,7 +28,7 @@ const SWEEP: &str = "delete from tidegate.records using (select l.id, l.oldest f
      where log = h.id and position < h.oldest and position in (select s.position from tidegate.records s \
      join tidegate.logs l on l.id = s.log where l.name = $1 order by s.position limit 5000)";
 const GET: &str = "select value, version from tidegate.rows where name = $1 and key = $2";
-/// One row more than asked for shows whether there are more; its value is left out, and so are those behind the bound in bytes.
+/// One row more than requested shows whether there are more. Its value is left out, and so are values above the limit in bytes.
 const SCAN: &str = "select key, version, case when number <= $4::bigint and before < $5::bigint then value end from \
      (select key, version, value, row_number() over w as number, \
      coalesce(sum(octet_length(key) + octet_length(value)) over (w rows between unbounded preceding and 1 preceding), 0) as before \
@@ -39,7 +40,7 @@ const SCAN_TO: &str = "select key, version, case when number <= $4::bigint and b
      from (select key, version, value from tidegate.rows where name = $1 and key >= $2 and key > $3 and key < $6 order by key limit $4::bigint + 1) found \
      window w as (order by key)) counted order by key";
 
-/// Looks until the queue is closed and empty.
+/// Runs queries until the queue is closed and empty.
 pub(super) async fn run(shared: Arc<SharedState>, server: Arc<Server>) {
     let mut kept: Option<Link> = None;
     loop {
@@ -48,13 +49,13 @@ pub(super) async fn run(shared: Arc<SharedState>, server: Arc<Server>) {
             continue;
         }
         if let Some(error) = shared.away() {
-            // Those that have waited are told at once: each attempt to connect would take seconds.
+            // Calls that have waited are refused at once, since each attempt to connect would take seconds.
             look.refuse(error);
             continue;
         }
         if let ReadCommand::Sweep { log } = look {
             if sweep(&server, &mut kept, &log).await == Some(true) {
-                // Harmless: one piece at a time, so that nobody waits for all of it. If there is no room, a later one sweeps this, too.
+                // Harmless: it sweeps in small steps, so that other calls do not wait. If the queue is full, a later sweep removes these rows too.
                 let _full = shared.looks.push(ReadCommand::Sweep { log }, 0);
             }
             continue;
@@ -96,7 +97,8 @@ async fn answer(shared: &SharedState, server: &Server, kept: &mut Option<Link>, 
     }
 }
 
-/// Asks the kept connection, or a new one where there is none or where it is lost: looking twice does no harm.
+/// Runs a query on the kept connection, or on a new one if there is none or it was lost. A query may be repeated
+/// without harm.
 async fn ask<T>(
     server: &Server,
     kept: &mut Option<Link>,
@@ -159,7 +161,7 @@ async fn span(link: &mut Link, log: &str) -> Result<Span, StatementFailure> {
     Ok(Span { oldest: count(row, 0)?, newest: count(row, 1)?, bytes: count(row, 2)? })
 }
 
-/// None if there is nothing to forget.
+/// None if there is nothing to trim.
 async fn beyond(
     link: &mut Link,
     shared: &SharedState,
@@ -184,7 +186,8 @@ async fn beyond(
     Ok((kept.0 > oldest).then_some(kept))
 }
 
-/// Removes a piece of what was forgotten. True if it found any; none if the database is away, and somebody else sweeps later.
+/// Removes some rows of trimmed records. True if it found any. None if the database is not available; another sweep follows
+/// later.
 async fn sweep(server: &Server, kept: &mut Option<Link>, log: &str) -> Option<bool> {
     let swept = ask(server, kept, async |link| link.execute(SWEEP, &[&log.as_bytes()]).await).await;
     Some(swept.ok()? > 0)
@@ -224,7 +227,7 @@ async fn scan(link: &mut Link, table: &str, scan: &Scan) -> Result<Rows, Stateme
     Ok(found)
 }
 
-/// The first key behind all that begin with a prefix, if there is one.
+/// The first key after all keys with a prefix, if there is one.
 fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {

@@ -1,6 +1,7 @@
-//! The tables in the database, by versions.
+//! The tables in the database, and their versions.
 //!
-//! Everything is in a schema `tidegate`. Two nodes may start at once: whoever has the lock makes the tables, the other finds them.
+//! Everything is in the schema `tidegate`. Two nodes may start at once: the one that has the lock creates the tables, and the
+//! other one finds them.
 
 use sql::postgres::Session;
 
@@ -9,13 +10,14 @@ use super::connection::{StatementFailure, failed};
 #[cfg(test)]
 mod tests;
 
-/// What leads from each version to the next. A step that was released is never changed.
+/// The steps from each version to the next. A released step is never changed.
 ///
-/// Names and keys are bytes, since texts of a database hold no NUL and depend on its encoding. Unsigned numbers that may be
-/// large are kept with the same bits.
+/// Names and keys are bytes, since texts of a database cannot have NUL and depend on its encoding. Unsigned numbers that
+/// may be large are stored as signed ones with the same bits.
 ///
-/// Each log counts the bytes of all its records there ever were: `before` of a record are those in front of it, `before` of a log
-/// those in front of its oldest. So what a log holds is a subtraction, and a bound in bytes is found by an index.
+/// Each log counts the bytes of all records that it ever had. `before` of a record is the sum for the records before it, and
+/// `before` of a log the sum for those before its oldest. So the size of a log is a difference, and a limit in bytes is found by
+/// an index.
 const STEPS: &[&str] = &["
     create table tidegate.head (one boolean primary key default true check (one), version bigint not null);
     insert into tidegate.head (version) values (0);
@@ -42,7 +44,7 @@ const STEPS: &[&str] = &["
     ) with (fillfactor = 50);
 "];
 
-/// `tidegate` as a number: the lock of whoever changes tables.
+/// `tidegate` as a number: the lock for changes of tables.
 const LOCK: i64 = 0x7469_6465_6761_7465;
 
 /// Brings the tables to the version of this program.
@@ -55,11 +57,11 @@ async fn migrate_by(session: &Session, steps: &[&str]) -> Result<(), StatementFa
     if version(session).await? == Some(newest(steps)) {
         return Ok(());
     }
-    // The transaction begins behind the lock, since it would not see tables that were made while it waited. A connection that
-    // ends gives the lock back.
+    // The transaction begins after the lock is taken, since it would not see tables that were created while it waited. The
+    // lock is released when the connection ends.
     run(&format!("select pg_advisory_lock({LOCK})")).await?;
     run("begin").await?;
-    // Where it fails, the connection is closed, which undoes all.
+    // On an error the connection is closed, which rolls back everything.
     migrate_locked(session, steps).await?;
     run(&format!("commit; select pg_advisory_unlock({LOCK})")).await
 }
@@ -68,7 +70,7 @@ async fn migrate_locked(session: &Session, steps: &[&str]) -> Result<(), Stateme
     let run = async |text: &str| session.client.batch_execute(text).await.map_err(|e| failed(&e));
     let found = version(session).await?;
     if found.is_none() {
-        // A schema that an operator made for the user is taken as it is, also without the right to make one.
+        // An existing schema is used as it is. The user then needs no right to create one.
         let made = "do $$ begin if to_regnamespace('tidegate') is null then create schema tidegate; end if; end $$;
             create table tidegate.schema (version int not null);
             insert into tidegate.schema values (0)";

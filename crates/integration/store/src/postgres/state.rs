@@ -1,6 +1,6 @@
-//! The effect of a batch, computed in memory: from the rows that the database has to the rows that it gets.
+//! The effect of a batch, computed in memory from the fetched rows.
 //!
-//! The thread holds the lock of all writers meanwhile, so nobody changes what was fetched.
+//! The thread holds the lock of all writers meanwhile, so the fetched rows cannot change.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
@@ -13,7 +13,7 @@ use super::call::{Outcome, Write};
 use crate::watch::Subject;
 use crate::{Change, CounterValue, Error, Expect, Guard, Lease, LeaseAnswer};
 
-/// The rows that a batch touches: as the database has them, and as it gets them.
+/// The rows that a batch affects: as fetched, and as they will be written.
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// The database's clock in microseconds since the Unix epoch.
@@ -21,13 +21,13 @@ pub(super) struct State {
     /// The number of the last change.
     pub(super) version: u64,
     pub(super) logs: HashMap<String, Log>,
-    /// By table and key.
+    /// Rows by table and key.
     pub(super) rows: HashMap<(Arc<str>, Vec<u8>), RowState>,
     pub(super) leases: HashMap<String, HeldLease>,
     pub(super) counters: HashMap<String, Window>,
     pub(super) records: Vec<NewRecord>,
     pub(super) news: BTreeSet<Subject>,
-    /// False as long as nothing is to be written.
+    /// False while there is nothing to write.
     pub(super) changed: bool,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Log {
     pub(super) newest: u64,
     pub(super) before: u64,
     pub(super) total: u64,
-    /// That of the newest record, in milliseconds.
+    /// The time of the newest record, in milliseconds.
     pub(super) time: u64,
     pub(super) changed: bool,
 }
@@ -75,7 +75,7 @@ pub(super) struct NewRecord {
 }
 
 impl State {
-    /// Does one write.
+    /// Runs one write.
     pub(super) fn run(&mut self, write: &Write) -> Result<Outcome, Error> {
         match write {
             Write::Append { log, records, guard, .. } => {
@@ -114,7 +114,7 @@ impl State {
         }
     }
 
-    /// Checks that a lease was not given to anybody else.
+    /// Checks that no other owner was given the lease.
     fn check(&self, guard: Option<&Guard>) -> Result<(), Error> {
         let Some(guard) = guard else { return Ok(()) };
         match self.leases.get(guard.lease.as_ref()) {
@@ -125,7 +125,7 @@ impl State {
 
     fn append(&mut self, name: &str, records: &[Bytes]) -> RangeInclusive<u64> {
         self.version += 1;
-        // A number that nobody else has is the name of a new log.
+        // The version is unique, so it serves as the id of a new log.
         let id = self.version;
         let new = || Log { id, oldest: 1, newest: 0, before: 0, total: 0, time: 0, changed: true };
         let log = self.logs.entry(name.to_owned()).or_insert_with(new);
@@ -159,7 +159,7 @@ impl State {
         }
     }
 
-    /// Makes all changes or none. A change sees those before it.
+    /// Makes all changes or none. Each change sees those before it.
     fn change(&mut self, changes: &[Change]) -> Result<Vec<u64>, Error> {
         let mut undo = Vec::new();
         let mut versions = Vec::new();
@@ -188,7 +188,7 @@ impl State {
         Ok(versions)
     }
 
-    /// Gives a lease, and its token, unless somebody holds it.
+    /// Grants a lease with its token, unless somebody holds it.
     fn acquire(&mut self, name: &str, owner: &Arc<str>, ttl: Duration) -> Result<u64, LeaseAnswer> {
         let new = || HeldLease { owner: None, token: 0, until: 0, changed: false };
         let held = self.leases.entry(name.to_owned()).or_insert_with(new);
@@ -203,7 +203,7 @@ impl State {
         Ok(token)
     }
 
-    /// Changes a lease if it is still this one.
+    /// Changes a lease if it still has this token.
     fn hold(&mut self, lease: &Lease, change: impl FnOnce(&mut HeldLease)) {
         if let Some(held) = self.leases.get_mut(lease.name.as_ref())
             && held.token == lease.token
@@ -217,7 +217,7 @@ impl State {
 
     fn add(&mut self, name: &str, by: u64, limit: u64, window: Duration) -> CounterValue {
         let now = self.clock;
-        // One that ends later than a window begins now is of a clock that was set back since.
+        // A window that ends later than a new one would was started before the clock was set back.
         let last = now.saturating_add(micros(window));
         let open = self.counters.get(name).filter(|open| open.until > now && open.until <= last);
         let (total, until) = open.map_or((0, last), |open| (open.total, open.until));
@@ -233,7 +233,7 @@ impl State {
     }
 }
 
-/// A duration as the database counts; longer ones than it can count are for ever.
+/// A duration in the database's unit. Longer ones than it can represent last without end.
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX).min(i64::MAX.cast_unsigned() / 2)
 }

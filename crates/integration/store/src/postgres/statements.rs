@@ -1,4 +1,5 @@
-//! The statements of a batch: what it needs to know, and what it writes. As many as there are kinds of things, whatever the size.
+//! The statements of a batch, to fetch and to write its rows. Their number depends on the kinds of rows, and not on the size of
+//! the batch.
 
 use std::sync::Arc;
 
@@ -14,9 +15,9 @@ use super::told;
 const BEGIN: &str = "begin";
 const COMMIT: &str = "commit";
 const ROLLBACK: &str = "rollback";
-/// Counts may be lost by a crash of the server, so nobody waits for its disk.
+/// Counts may be lost by a crash of the server, so the commit does not wait for its disk.
 const RELAX: &str = "set local synchronous_commit = off";
-/// One writer of all nodes at a time: so positions have no gaps, versions grow, and what was fetched stays as it is.
+/// One writer of all nodes at a time. So positions have no gaps, versions increase, and fetched rows do not change.
 const LOCK: &str = "select from tidegate.head where one for update";
 const HEAD: &str = "select version, (extract(epoch from clock_timestamp()) * 1000000)::bigint from tidegate.head where one";
 const LOGS: &str = "select name, id, oldest, newest, before, total, time from tidegate.logs \
@@ -45,12 +46,12 @@ const NEW_COUNTERS: &str = "insert into tidegate.counters (name, total, until) \
      select * from unnest($1::bytea[], $2::bigint[], $3::bigint[]) \
      on conflict (name) do update set total = excluded.total, until = excluded.until";
 const NEW_HEAD: &str = "update tidegate.head set version = $1 where one";
-/// What the node did last, which tells it later whether a commit happened whose answer was lost.
+/// The node's last batch. It shows later whether a commit happened whose answer was lost.
 const NEW_BATCH: &str = "insert into tidegate.nodes (node, batch, seen) values ($1, $2, now()) \
      on conflict (node) do update set batch = excluded.batch, seen = excluded.seen";
 const NOTIFY: &str = "select pg_notify('tidegate', news) from unnest($1::text[]) as w (news)";
-/// What a batch of appends writes, as one statement: each statement costs a switch to the server and back. The parts are [`APPEND`],
-/// with their arguments in this order.
+/// The writes of a batch of appends as one statement, since each statement costs a switch to the server and back. The parts are
+/// [`APPEND`], with their arguments in this order.
 const APPENDED: &str = "with head as (update tidegate.head set version = $1 where one), \
      records as (insert into tidegate.records (log, position, time, before, bytes) \
        select * from unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[])), \
@@ -92,9 +93,9 @@ const ALL: &[&str] = &[
 #[derive(Debug)]
 pub(super) enum BatchOutcome {
     Committed,
-    /// Nothing of it happened.
+    /// The batch had no effect.
     Refused(StatementFailure),
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown(String),
 }
 
@@ -102,7 +103,7 @@ type OwnedArgument = Box<dyn ToSql + Sync + Send>;
 /// A statement with its arguments.
 type Part = (&'static str, Vec<OwnedArgument>);
 
-/// Prepares everything, so that batches are two ways to the server and back.
+/// Prepares all statements, so that a batch takes two round trips.
 pub(super) async fn prepare(link: &mut Link) -> Result<(), StatementFailure> {
     for text in ALL {
         link.statement(text).await?;
@@ -110,7 +111,7 @@ pub(super) async fn prepare(link: &mut Link) -> Result<(), StatementFailure> {
     Ok(())
 }
 
-/// Sends statements one behind the other without waiting, and gives what each answers.
+/// Sends statements without waiting in between, and returns their answers.
 async fn pipeline(
     link: &mut Link,
     parts: &[Part],
@@ -127,7 +128,7 @@ async fn pipeline(
             arguments.iter().map(|argument| &**argument as &(dyn ToSql + Sync)).collect();
         client.query(statement, &arguments).await.map_err(|error| failed(&error))
     });
-    // Each is sent when it is first polled, which is in this order.
+    // Each is sent when it is first polled, in this order.
     Ok(join_all(asked).await)
 }
 
@@ -139,7 +140,7 @@ fn numbers(numbers: impl Iterator<Item = u64>) -> OwnedArgument {
     Box::new(numbers.map(u64::cast_signed).collect::<Vec<_>>())
 }
 
-/// Begins a transaction, waits until no other node writes, and fetches what is wanted.
+/// Starts a transaction, waits until no other node writes, and fetches the rows.
 pub(super) async fn fetch(
     link: &mut Link,
     wanted: &BatchNames<'_>,
@@ -174,7 +175,7 @@ pub(super) async fn fetch(
     Ok(state)
 }
 
-/// Reads a row of what was fetched.
+/// Reads a fetched row.
 fn read(state: &mut State, text: &str, row: &Row) -> Result<(), StatementFailure> {
     match text {
         HEAD => (state.version, state.clock) = (count(row, 0)?, count(row, 1)?),
@@ -217,7 +218,7 @@ fn text_of(row: &Row, index: usize) -> Result<String, StatementFailure> {
     text_in(column(row, index)?)
 }
 
-/// Names are written as texts.
+/// Reads a name as text.
 fn text_in(bytes: &[u8]) -> Result<String, StatementFailure> {
     let text = std::str::from_utf8(bytes).map(str::to_owned);
     text.map_err(|_| StatementFailure::Refused("a name in the tables is not UTF-8".to_owned()))
@@ -228,7 +229,7 @@ pub(super) async fn leave(link: &mut Link) -> Result<(), StatementFailure> {
     link.execute(ROLLBACK, &[]).await.map(drop)
 }
 
-/// Writes what a batch gives, and commits it.
+/// Writes the result of a batch, and commits it.
 pub(super) async fn commit(link: &mut Link, state: State, node: &str, batch: i64) -> BatchOutcome {
     let mut parts = writes(state);
     parts.push((NEW_BATCH, vec![Box::new(node.to_owned()), Box::new(batch)]));
@@ -247,7 +248,7 @@ pub(super) async fn commit(link: &mut Link, state: State, node: &str, batch: i64
         match answer {
             Ok(_) => {}
             Err(StatementFailure::Lost(why)) => lost = Some(why),
-            // After an error the server ends the transaction, whatever it is told.
+            // After an error the server rolls back the transaction in any case.
             Err(refused) => return BatchOutcome::Refused(refused),
         }
     }
@@ -343,7 +344,7 @@ fn row_writes(rows: RowStates) -> Vec<Part> {
     parts
 }
 
-/// True if the last batch of this node, as it counts them, was committed. It waits until no connection of it can still commit one.
+/// True if the last batch of this node was committed. Waits until no connection of the node can still commit one.
 pub(super) async fn is_committed(
     link: &mut Link,
     node: &str,
@@ -357,7 +358,7 @@ pub(super) async fn is_committed(
     Ok(last == Some(batch))
 }
 
-/// Bytes as an argument, without a copy of their own.
+/// Bytes as an argument, without copying them.
 #[derive(Debug)]
 struct Raw(bytes::Bytes);
 

@@ -1,4 +1,4 @@
-//! The writer: takes what waits as one batch and commits it, connects again when it has to, and says when the database is away.
+//! The writer: commits waiting writes in batches, reconnects when necessary, and reports when the database is not available.
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -13,7 +13,7 @@ use super::statements::{self, BatchOutcome};
 use super::{SharedState, Start};
 use crate::Error;
 
-/// Writes and bytes of a batch, beyond which it is worth while to answer some callers first.
+/// The limits of a batch in writes and bytes. Above them, some callers are answered first.
 const BATCH_MAX: usize = 4096;
 const BATCH_BYTES: usize = 8 << 20;
 /// The pauses between attempts to connect.
@@ -30,12 +30,13 @@ const COMMIT_MIN: Duration = Duration::from_secs(2);
 /// The maximum time to find out whether a commit whose answer was lost happened; then the outcome is unknown. The server ends an idle
 /// transaction sooner (`idle_in_transaction_session_timeout`).
 const ASK_MAX: Duration = Duration::from_secs(7);
-/// How often a batch that did not happen is begun again, and so often a counter that has ended is removed.
+/// How often a batch that did not happen is tried.
 const ATTEMPTS: usize = 3;
+/// The interval at which ended counters are removed.
 const TIDY: Duration = Duration::from_secs(60);
 const ENDED: &str = "delete from tidegate.counters where name in \
      (select name from tidegate.counters where until < (extract(epoch from clock_timestamp()) * 1000000)::bigint limit 10000)";
-/// A node that has not written for so long asks after no commit.
+/// A node that has not written for this long no longer needs the outcome of a commit.
 const GONE: &str =
     "delete from tidegate.nodes where seen < now() - interval '1 day' and node <> $1";
 const LEAVES: &str = "delete from tidegate.nodes where node = $1";
@@ -45,7 +46,7 @@ pub(super) struct Writer {
     shared: Arc<SharedState>,
     server: Arc<Server>,
     link: Option<Link>,
-    /// The name under which the database knows this store until it is closed.
+    /// The name of this store in the database, until it is closed.
     node: Option<String>,
     /// The number of the last batch.
     batch: i64,
@@ -61,7 +62,7 @@ impl Writer {
         Writer { shared, server, link: None, node: None, batch: 0, start: Some(start) }
     }
 
-    /// Works until the queue is closed and empty.
+    /// Runs until the queue is closed and empty.
     pub(super) async fn run(mut self) {
         let mut tidied = clock::now();
         let mut pause = PAUSE_MIN;
@@ -92,7 +93,7 @@ impl Writer {
         }
     }
 
-    /// True if there is a connection, if need be a new one.
+    /// True if there is a connection. Connects if necessary.
     async fn is_linked(&mut self) -> bool {
         if self.link.as_ref().is_some_and(|link| !link.is_closed()) {
             return true;
@@ -105,7 +106,7 @@ impl Writer {
             Err(_) => Start::Away,
         };
         if let Some(told) = self.start.take() {
-            // Harmless: nobody may wait for it any more.
+            // Harmless: the receiver may be gone.
             let _heard = told.try_send(start);
         }
         match connected {
@@ -134,7 +135,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Tells who waits that the database is away.
+    /// Answers waiting calls that the database is not available.
     fn refuse_waiting(&self) {
         let error = self.shared.away().unwrap_or_else(crate::queue::closed);
         loop {
@@ -161,7 +162,7 @@ impl Writer {
         }
     }
 
-    /// Does a batch, again where it is known not to have happened.
+    /// Commits a batch. Retries if it certainly did not happen.
     async fn committed(&mut self, batch: &[Write]) -> Result<Vec<Result<Outcome, Error>>, Error> {
         let mut why = String::new();
         let bytes: usize = batch.iter().map(Write::bytes).sum();
@@ -197,7 +198,7 @@ impl Writer {
         Err(Error::Away(why))
     }
 
-    /// Marks the database as away, and refuses the writes that still wait: none of them was sent.
+    /// Marks the database as not available, and refuses waiting writes, none of which was sent.
     fn give_up(&mut self, error: fn(String) -> Error, why: &str) -> Error {
         self.link = None;
         self.shared.set_away(Some(why.to_owned()));
@@ -240,7 +241,7 @@ impl Writer {
         }
     }
 
-    /// True if the last batch was committed. None: nobody answered in time.
+    /// True if the last batch was committed. None if there was no answer in time.
     async fn asked_after(&mut self) -> Option<bool> {
         let deadline = clock::now() + ASK_MAX;
         let node = self.node.clone()?;
@@ -251,12 +252,12 @@ impl Writer {
                     return None;
                 }
                 let link = self.link.as_mut()?;
-                // Harmless: it is asked again until the deadline.
+                // Harmless: the query is repeated until the deadline.
                 statements::is_committed(link, &node, self.batch).await.ok()
             };
-            // Harmless: it is asked again until the deadline.
+            // Harmless: the query is repeated until the deadline.
             if let Ok(Some(committed)) = tokio::time::timeout(left(deadline), asked).await {
-                // News of it may have been for others only.
+                // The notification may have reached other nodes only.
                 self.shared.watches.wake_all();
                 return Some(committed);
             }
@@ -267,7 +268,7 @@ impl Writer {
         None
     }
 
-    /// Removes what nobody needs any more. What fails is tried again.
+    /// Removes outdated rows. A failure is retried later.
     async fn tidy(&mut self) {
         let (Some(link), Some(node)) = (&mut self.link, &self.node) else { return };
         let tidied = async {
@@ -294,10 +295,10 @@ fn left(deadline: Instant) -> Duration {
 /// The outcome of one attempt to commit a batch.
 enum Attempt {
     Done(Vec<Result<Outcome, Error>>),
-    /// It did not happen, and would not the next time.
+    /// It did not happen, and a retry would have the same result.
     Refused(StatementFailure),
-    /// It did not happen: the connection was lost before.
+    /// It did not happen, since the connection was lost before.
     Nothing(String),
-    /// The connection was lost, and whether it happened is open. If it did, these are the outcomes.
+    /// The connection was lost, and it is unknown whether it happened. If it did, these are the outcomes.
     Open(Vec<Result<Outcome, Error>>, String),
 }

@@ -1,5 +1,5 @@
-//! A disk that behaves as badly as disks may: what was not synced is lost in parts and out of order, errors come when they are
-//! least wanted, there is only so much room, and it takes its time to make things durable.
+//! A simulated disk with the worst behaviour of real ones. Data that was not synced is lost in parts and out of order, errors
+//! occur at any call, the space is limited, and syncs are slow.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,17 +8,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::disk::{Disk, DiskFile};
 
-/// What is torn: a write reaches the disk by sectors.
+/// The unit of torn writes. A write reaches the disk by sectors.
 const SECTOR: usize = 512;
 
-/// The disk. Copies are the same disk.
+/// The disk. Clones are the same disk.
 #[derive(Debug, Clone)]
 pub(super) struct BadDisk {
     state: Arc<Mutex<State>>,
     slow: SyncHook,
 }
 
-/// What others do while the disk takes its time. Copies are the same.
+/// Work of other threads during a sync. Clones are the same.
 #[derive(Clone, Default)]
 struct SyncHook {
     meanwhile: Arc<Mutex<Option<Meanwhile>>>,
@@ -34,14 +34,14 @@ struct State {
     names: BTreeMap<String, usize>,
     durable_names: BTreeMap<String, usize>,
     pending_names: Vec<Naming>,
-    /// Of so many calls one fails; 0 for none.
+    /// One of this many calls fails; 0 for none.
     error_rate: u32,
     room: Option<u64>,
 }
 
 #[derive(Debug, Default)]
 struct Content {
-    /// As programs see it.
+    /// The content as programs see it.
     seen: Vec<u8>,
     durable: Vec<u8>,
     pending: Vec<Pending>,
@@ -80,7 +80,7 @@ impl BadDisk {
         BadDisk { state: Arc::new(Mutex::new(state)), slow: SyncHook::default() }
     }
 
-    /// What is done from now on during each sync, before anything of it is durable.
+    /// Sets the work done during each sync, before any of its data is durable.
     pub(super) fn set_meanwhile(&self, meanwhile: Option<Meanwhile>) {
         *self.slow.meanwhile.lock().unwrap() = meanwhile;
     }
@@ -89,26 +89,26 @@ impl BadDisk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One of so many calls fails from now on; 0 for none.
+    /// From now on, one of this many calls fails; 0 for none.
     pub(super) fn set_error_rate(&self, rate: u32) {
         self.state().error_rate = rate;
     }
 
-    /// All files together may have so many bytes more than now.
+    /// Limits the growth of all files together to this many bytes.
     pub(super) fn set_room(&self, room: Option<u64>) {
         let mut state = self.state();
         let used = state.used();
         state.room = room.map(|room| used + room);
     }
 
-    /// The machine stops, and this is what the next one finds.
+    /// Stops the machine. The disk then has the state that the next start finds.
     pub(super) fn crash(&self) {
         let mut state = self.state();
         let State { rng, files, .. } = &mut *state;
         for file in files.iter_mut() {
             file.lose(rng);
         }
-        // Names are in a journal: those that came first are kept.
+        // Names are in a journal, so the earliest changes are kept.
         let pending = std::mem::take(&mut state.pending_names);
         let kept = state.rng.usize(..=pending.len());
         for naming in pending.into_iter().take(kept) {
@@ -119,7 +119,7 @@ impl BadDisk {
         state.room = None;
     }
 
-    /// Flips one bit of a file, and tells which byte.
+    /// Flips one bit of a file, and returns the offset of the byte.
     pub(super) fn flip(&self, name: &str) -> Option<usize> {
         let mut state = self.state();
         let file = *state.names.get(name)?;
@@ -136,14 +136,14 @@ impl BadDisk {
 }
 
 impl BadDisk {
-    /// What is durable of a file.
+    /// The durable content of a file.
     pub(super) fn bytes(&self, name: &str) -> Vec<u8> {
         let state = self.state();
         let file = state.names.get(name).and_then(|file| state.files.get(*file));
         file.map(|file| file.durable.clone()).unwrap_or_default()
     }
 
-    /// Puts something else into a file.
+    /// Replaces the content of a file.
     pub(super) fn put(&self, name: &str, bytes: &[u8]) {
         let mut state = self.state();
         let Some(file) = state.names.get(name).copied() else { return };
@@ -201,7 +201,7 @@ impl State {
             .sum()
     }
 
-    /// How many of these bytes more there is room for.
+    /// The number of these bytes for which there is space.
     fn fitting(&self, more: usize) -> usize {
         let left = self.room.map_or(u64::MAX, |room| room.saturating_sub(self.used()));
         more.min(usize::try_from(left).unwrap_or(usize::MAX))
@@ -216,7 +216,7 @@ impl Content {
         bytes[offset..offset + from.len()].copy_from_slice(from);
     }
 
-    /// All that is pending reaches the disk.
+    /// Writes all pending data to the disk.
     fn keep(&mut self) {
         for pending in std::mem::take(&mut self.pending) {
             match pending {
@@ -228,7 +228,7 @@ impl Content {
         }
     }
 
-    /// Some of what is pending reaches the disk, by sectors and in any order of them; the rest never will.
+    /// Writes some of the pending sectors, in any order, and loses the rest.
     fn lose(&mut self, rng: &mut fastrand::Rng) {
         let all = rng.u32(..4);
         for pending in std::mem::take(&mut self.pending) {
@@ -360,7 +360,7 @@ impl DiskFile for OpenFile {
         let State { rng, files, .. } = &mut *state;
         let content = &mut files[self.file];
         if let Err(error) = failed {
-            // What programs see stays, and is never written again: the system believes that it is clean.
+            // Programs still see the data, but it is never written again, since the system marks it as clean.
             let seen = content.seen.clone();
             content.lose(rng);
             content.seen = seen;

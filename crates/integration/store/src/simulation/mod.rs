@@ -1,6 +1,6 @@
-//! Simulations by seed: random operations on a bad disk, crashes, and what has to hold whatever happens.
+//! Simulations by seed: random operations on a bad disk, crashes, and checks of the invariants.
 //!
-//! The engine runs on this thread, so a seed repeats exactly. `TIDEGATE_STORE_SEEDS=FROM..TO` says which to run.
+//! The engine runs on this thread, so each seed is reproducible. `TIDEGATE_STORE_SEEDS=FROM..TO` selects the seeds.
 
 mod disk;
 mod model;
@@ -38,7 +38,7 @@ fn seeds() -> std::ops::Range<u64> {
 #[test]
 fn whatever_happens_nothing_that_was_acknowledged_is_lost() {
     for seed in seeds() {
-        // Whoever sees this fail runs the seed alone.
+        // The output names the seed, so that it can be run alone.
         let run = std::panic::catch_unwind(|| Simulation::new(seed).run());
         assert!(run.is_ok(), "TIDEGATE_STORE_SEEDS={seed}..{}", seed + 1);
     }
@@ -73,7 +73,7 @@ fn records_beside_tables_that_do_not_know_their_log_are_not_read_as_those_of_ano
 
 #[test]
 fn the_last_record_is_damaged_by_a_flipped_bit_and_torn_where_sectors_are_missing() {
-    // A payload has two whole sectors at the least.
+    // A payload has at least two whole sectors.
     let payload = 1500;
     let missing = |bytes: &mut Vec<u8>| {
         let sector = (bytes.len() - 600) / 512 * 512;
@@ -113,7 +113,7 @@ fn the_last_record_is_damaged_by_a_flipped_bit_and_torn_where_sectors_are_missin
         assert_eq!(recovered.damage.is_empty(), !is_damage, "{what}: {recovered:?}");
         assert_eq!(recovered.torn_bytes > 0, !is_damage, "{what}: {recovered:?}");
         assert_eq!(read(&engine), [1], "{what}");
-        // Somebody may have read the second record, so no other gets its position.
+        // A reader may have had the second record, so its position is not reused.
         let next = *append(&mut engine).start();
         assert_eq!(next > 2, is_damage, "{what}: {next}");
         drop(engine);
@@ -139,7 +139,7 @@ fn cut_and_exchanged_segments_are_never_read_as_something_else() {
     }
 }
 
-/// What becomes of the bytes of a segment.
+/// A change of a segment's bytes.
 type Damage<'a> = dyn Fn(&mut Vec<u8>) + 'a;
 
 struct Simulation {
@@ -147,11 +147,11 @@ struct Simulation {
     disk: BadDisk,
     engine: Option<Engine>,
     model: Model,
-    /// Numbers that make each payload another.
+    /// A number that makes each payload different.
     payloads: u64,
 }
 
-/// An answer that must be there by now.
+/// An answer that must already be available.
 fn now<T>(mut answer: oneshot::Receiver<Result<T, Error>>) -> Result<T, Error> {
     answer.try_recv().expect("every command of a batch is answered")
 }
@@ -206,9 +206,9 @@ impl Simulation {
         self.engine.as_mut().expect("it is open")
     }
 
-    /// The machine stops and starts.
+    /// Stops and starts the machine.
     fn crash(&mut self) {
-        // The process is gone before it can tidy up.
+        // The process ends before it can clean up.
         self.disk.set_error_rate(1);
         let old = self.engine.take();
         self.disk.crash();
@@ -217,15 +217,16 @@ impl Simulation {
         self.reopen();
     }
 
-    /// Opens what is on the disk, and compares it with what it has to be.
+    /// Opens the data on the disk, and compares it with the model.
     fn reopen(&mut self) {
-        let (engine, recovered) = open(&self.disk).expect("what was left behind can be opened");
+        let (engine, recovered) =
+            open(&self.disk).expect("the data left by the crash can be opened");
         self.engine = Some(engine);
-        assert_eq!(recovered.damage, [], "nothing was damaged that was durable");
+        assert_eq!(recovered.damage, [], "no durable data was damaged");
         self.reads();
     }
 
-    /// Compares all that can be read with what it has to be.
+    /// Compares all readable data with the model.
     fn reads(&mut self) {
         let Some(engine) = &self.engine else { return };
         for log in LOGS {
@@ -240,7 +241,7 @@ impl Simulation {
         }
     }
 
-    /// Several commands at once.
+    /// Runs several commands at once.
     fn batch(&mut self) {
         let (mut commands, mut appends, mut changes, mut acquires) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -278,12 +279,12 @@ impl Simulation {
                 self.model.leased(lease.token);
                 let (done, answer) = oneshot::channel();
                 self.engine().run(vec![Command::Release { lease, done }]);
-                now(answer).expect("giving back needs no disk");
+                now(answer).expect("a release does not need the disk");
             }
         }
     }
 
-    /// Runs commands on a slow disk: at each of its syncs readers look, and see nothing of what is not durable yet.
+    /// Runs commands on a slow disk. During each sync, readers check that they see no data that is not durable.
     fn run_watched(&mut self, commands: Vec<Command>) {
         let (shared, mut model) = (self.engine().shared.clone(), self.model.clone());
         let look = move || {
@@ -358,7 +359,7 @@ impl Simulation {
             .collect()
     }
 
-    /// Fills a store, closes it, and gives the names of its segments.
+    /// Fills a store, closes it, and returns the names of its segments.
     fn fill(&mut self) -> Vec<String> {
         for _ in 0..STEPS / 3 {
             self.batch();
@@ -386,7 +387,7 @@ impl Simulation {
         assert!(shown || missing == 0, "byte {flipped:?} of {name}: {missing} records are missing");
     }
 
-    /// Fills a store, cuts a segment, exchanges two or puts pieces of one in another order, and reads.
+    /// Fills a store, truncates a segment, exchanges two or reorders the frames of one, and reads.
     fn mangle(mut self) {
         let names = self.fill();
         let (one, other) =
@@ -406,7 +407,7 @@ impl Simulation {
             3 => self.disk.put(one, &[front, &second, back].concat()),
             _ => {
                 let mut frames = frames(&first);
-                // The head stays where it is.
+                // The head is not moved.
                 let last = frames.len().saturating_sub(1);
                 if last > 0 {
                     let (from, to) = (self.rng.usize(1..=last), self.rng.usize(1..=last));
@@ -425,8 +426,8 @@ impl Simulation {
         }
         let shown = !recovered.damage.is_empty() || recovered.torn_bytes > 0;
         let is_last = Some(one) == names.last() || Some(other) == names.last();
-        // The last segment ends where it ends, so what was cut off there is as if it never was; and no disk makes whole frames change
-        // places. In both cases nothing wrong is read.
+        // A truncated last segment looks as if the rest was never written, and no disk reorders whole frames. In both cases only
+        // wrong data would be an error.
         let shows = kind != 4 && !is_last;
         assert!(shown || missing == 0 || !shows, "{what}: {missing} records are missing");
     }

@@ -1,4 +1,4 @@
-//! What a store has to hold, as a program that was told its answers knows it.
+//! A model of the store's content, as known to a program from the answers of the store.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,7 +10,7 @@ use crate::{Change, Error, Keep, Record, Row, Span};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Model {
     logs: HashMap<String, LogModel>,
-    /// The values that a key may have, with their versions if they are known.
+    /// The possible values of each key, with their versions if known.
     rows: BTreeMap<Vec<u8>, Vec<Option<Bytes>>>,
     versions: HashMap<Vec<u8>, u64>,
     highest_version: u64,
@@ -19,13 +19,13 @@ pub(super) struct Model {
 
 #[derive(Debug, Clone, Default)]
 struct LogModel {
-    /// What was acknowledged, or was read once: it has to stay.
+    /// Acknowledged records, and records that were read. They have to stay.
     known: BTreeMap<u64, Bytes>,
-    /// Appends of which nobody knows whether they happened, with their records.
+    /// The records of appends whose outcome is unknown.
     open: Vec<Vec<Bytes>>,
-    /// The highest position that anybody ever saw.
+    /// The highest position ever seen.
     newest: u64,
-    /// What may have been trimmed, and what certainly was.
+    /// The positions that may have been trimmed, and those that certainly were.
     trimmed_at_most: u64,
     trimmed: u64,
 }
@@ -69,7 +69,7 @@ impl Model {
     ) {
         let log = self.logs.entry(log.to_owned()).or_default();
         log.trimmed_at_most = log.trimmed_at_most.max(oldest);
-        assert!(keep.age.is_none(), "nothing is that old");
+        assert!(keep.age.is_none(), "no record is that old");
         if let (Some(bytes), Ok(()), Some(span)) = (keep.bytes, &answer, span) {
             assert!(span.bytes <= bytes, "{span:?} after {keep:?}");
             let before = log.known.range(..span.oldest).next_back();
@@ -85,11 +85,11 @@ impl Model {
         }
     }
 
-    /// Compares a whole log with what it has to be.
+    /// Compares a whole log with the model.
     pub(super) fn compare_log(&mut self, name: &str, found: &[Record], span: Option<Span>) {
         let log = self.logs.entry(name.to_owned()).or_default();
         assert!(found.is_sorted_by(|a, b| a.position < b.position), "positions grow");
-        assert!(found.is_sorted_by_key(|record| record.time), "times do not fall");
+        assert!(found.is_sorted_by_key(|record| record.time), "times do not decrease");
         let by_position: BTreeMap<u64, &Bytes> =
             found.iter().map(|record| (record.position, &record.bytes)).collect();
         let oldest = by_position.keys().next().copied();
@@ -113,7 +113,7 @@ impl Model {
             let open = log.open.iter_mut().position(|open| open.first() == Some(*bytes));
             let group = open.map(|index| log.open.remove(index));
             let group =
-                group.unwrap_or_else(|| panic!("{name}: record {position} came from nowhere"));
+                group.unwrap_or_else(|| panic!("{name}: record {position} was never appended"));
             assert!(*position > log.newest, "{name}: position {position} was used before");
             for (index, record) in group.into_iter().enumerate() {
                 let position = position + index as u64;
@@ -130,7 +130,8 @@ impl Model {
         }
     }
 
-    /// Compares a log of a damaged store: records may be missing, but not differ. Tells how many are missing.
+    /// Compares a log of a damaged store. Records may be missing, but must not differ. Returns the number of missing
+    /// records.
     pub(super) fn compare_damaged(&self, log: &str, found: &[Record]) -> usize {
         let Some(log) = self.logs.get(log) else { return 0 };
         let positions: BTreeSet<u64> = found.iter().map(|record| record.position).collect();
@@ -166,21 +167,21 @@ impl Model {
         }
     }
 
-    /// Compares a table with what it may be.
+    /// Compares a table with the model.
     pub(super) fn compare_rows(&mut self, rows: &[Row]) {
         let found: BTreeMap<&[u8], &Row> = rows.iter().map(|row| (row.key.as_ref(), row)).collect();
         for (key, possible) in &mut self.rows {
             let row = found.get(key.as_slice());
             let value = row.map(|row| row.value.clone());
             assert!(possible.contains(&value), "{key:?} is {value:?}, not one of {possible:?}");
-            // What was read has to stay.
+            // A value that was read has to stay.
             *possible = vec![value];
             if let Some(row) = row {
                 self.highest_version = self.highest_version.max(row.version);
                 self.versions.insert(key.clone(), row.version);
             }
         }
-        assert!(found.keys().all(|key| self.rows.contains_key(*key)), "a row came from nowhere");
+        assert!(found.keys().all(|key| self.rows.contains_key(*key)), "a row was never written");
     }
 
     pub(super) fn leased(&mut self, token: u64) {

@@ -1,6 +1,6 @@
-//! Real processes on real files, killed at any time: what they said is durable has to be there.
+//! Real processes on real files, killed at any time. Acknowledged data has to be there.
 //!
-//! This test starts itself again as the process to be killed. It says on its output what was acknowledged.
+//! This test starts itself again as the process to be killed. The process prints what was acknowledged.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -18,7 +18,7 @@ fn rounds() -> u64 {
     std::env::var("TIDEGATE_STORE_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(5)
 }
 
-/// The process that is killed. On its own it is a test that passes.
+/// The process that is killed. Without its environment it is a test that passes.
 #[tokio::test]
 async fn killed_process() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
@@ -59,7 +59,7 @@ async fn killed_process() {
     publishers.join_next().await;
 }
 
-/// What the killed processes said: the records by log and position, the rows by publisher.
+/// The output of the killed processes: the records by log and position, the rows by publisher.
 #[derive(Default)]
 struct Said {
     records: HashMap<String, HashMap<u64, String>>,
@@ -97,13 +97,13 @@ fn killed_at_any_time_it_keeps_what_it_acknowledged() {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap());
-        // It is killed after a number of lines, not after a time: on a slow machine too it is at work then.
+        // It is killed after a number of lines, not after a time, so that it is at work even on a slow machine.
         let mut left = rng.u32(50..3000);
         let mut line = String::new();
         while lines.read_line(&mut line).unwrap() > 0 {
-            // A line that has no end was cut by the kill.
+            // The kill has cut an incomplete line.
             if line.ends_with('\n') {
-                // The first words of the test runner stand before the first line.
+                // The output of the test runner comes before the first line.
                 let at = line.find("log ").filter(|_| line.starts_with("test ")).unwrap_or(0);
                 said.hear(line[at..].trim_end_matches('\n'));
             }
@@ -113,7 +113,7 @@ fn killed_at_any_time_it_keeps_what_it_acknowledged() {
                 process.kill().unwrap();
             }
         }
-        assert_eq!(left, 0, "it ended by itself");
+        assert_eq!(left, 0, "it ended without being killed");
         process.wait().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(compare(folder.path(), &said));

@@ -1,4 +1,4 @@
-//! An embedded store that goes from one process to the next: the suite by way of its link, and what is under way meanwhile.
+//! An embedded store that moves from one process to the next: the suite through its link, and calls during the move.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::suite;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A store that this process has.
+/// A store that this process has open.
 fn opened(folder: &Path) -> Arc<LazyStore> {
     let store = Arc::new(LazyStore::new(folder));
     store.open().unwrap();
     store
 }
 
-/// The store goes from one process to the next, as in an upgrade.
+/// Moves the store from one process to the next, as in an upgrade.
 fn handed(before: &LazyStore, folder: &Path) -> Arc<LazyStore> {
     before.give(PATIENCE, &|| false).unwrap();
     let next = Arc::new(LazyStore::new(folder));
@@ -52,11 +52,11 @@ async fn the_first_of_a_chain_of_processes_reaches_the_last() {
     let second = handed(&first, folder.path());
     assert_eq!(first.append("l", one("a"), None).await, Ok(1..=1));
     let third = handed(&second, folder.path());
-    // The one in the middle goes.
+    // The process in the middle ends.
     drop(second);
     let mut watch = first.follow("l");
     assert_eq!(third.append("l", one("b"), None).await, Ok(2..=2));
-    tokio::time::timeout(PATIENCE, watch.changed()).await.expect("it hears of the news");
+    tokio::time::timeout(PATIENCE, watch.changed()).await.expect("it is notified of the change");
     assert_eq!(first.append("l", one("c"), None).await, Ok(3..=3));
     let read = first.read("l", ReadQuery::after(0)).await.unwrap();
     assert_eq!(read.records.len(), 3);
@@ -65,7 +65,7 @@ async fn the_first_of_a_chain_of_processes_reaches_the_last() {
     crate::until("the last one is alone", || !third.nodes().has_company());
 }
 
-/// Appends texts by a handle until it is told to stop; gives those that were acknowledged.
+/// Appends texts until it is stopped. Returns the acknowledged ones.
 fn appending(
     store: Arc<LazyStore>,
     name: &str,
@@ -115,7 +115,7 @@ async fn nothing_acknowledged_is_lost_on_the_way() {
             break;
         }
     }
-    assert_eq!(kept.len(), acknowledged.len(), "each is there once");
+    assert_eq!(kept.len(), acknowledged.len(), "each exists once");
     let kept: std::collections::HashSet<String> = kept.into_iter().collect();
     assert!(acknowledged.iter().all(|text| kept.contains(text)));
 }
@@ -127,7 +127,7 @@ async fn a_store_that_nobody_took_is_taken_back() {
     store.append("l", one("a"), None).await.unwrap();
     let giving = store.clone();
     tokio::task::spawn_blocking(move || giving.give(PATIENCE, &|| false)).await.unwrap().unwrap();
-    assert!(!store.nodes().has(0), "it begins no work");
+    assert!(!store.nodes().has(0), "it starts no work");
     let waiting = store.append("l", one("b"), None);
     let reading = store.read("l", ReadQuery::after(0));
     let taking = store.clone();
@@ -136,7 +136,7 @@ async fn a_store_that_nobody_took_is_taken_back() {
     assert_eq!(waiting.await, Ok(2..=2));
     assert!(!reading.await.unwrap().records.is_empty());
     assert!(store.nodes().has(0), "it has its work again");
-    // And again, as by a second upgrade that succeeds.
+    // A second upgrade succeeds.
     let next = handed(&store, folder.path());
     assert_eq!(store.append("l", one("c"), None).await, next.span("l").await.map(|_| 3..=3));
 }

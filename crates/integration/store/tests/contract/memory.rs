@@ -31,7 +31,7 @@ async fn faults_come_and_go() {
     memory.set_faults(Faults { full: true, ..Faults::default() });
     assert!(matches!(memory.append("l", one(), None).await, Err(Error::Full(_))));
     assert!(matches!(memory.change(row(Some(Bytes::new())), None).await, Err(Error::Full(_))));
-    assert_eq!(memory.change(row(None), None).await, Ok(vec![1]), "one may always delete");
+    assert_eq!(memory.change(row(None), None).await, Ok(vec![1]), "deleting is always possible");
 
     memory.set_faults(Faults { delay: Duration::from_secs(2), ..Faults::default() });
     let before = tokio::time::Instant::now();

@@ -1,4 +1,4 @@
-//! The store in PostgreSQL: the suite over two nodes, servers that go and come back, and the tables.
+//! The store in PostgreSQL: the suite with two nodes, servers that stop and restart, and the tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn one(text: &str) -> Vec<Bytes> {
     vec![Bytes::copy_from_slice(text.as_bytes())]
 }
 
-/// Waits until a call succeeds, however often the database was away before.
+/// Repeats a call until it succeeds, however often the database was unavailable.
 async fn patiently<T, F: Future<Output = Result<T, Error>>>(mut call: impl FnMut() -> F) -> T {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
@@ -62,14 +62,18 @@ async fn two_nodes_over_postgres_keep_the_contract() {
     suite::run(Arc::new(a.clone()), Arc::new(b.clone())).await;
     assert!(a.measured().commits > 0 && a.measured().appended > 0);
     assert_eq!(server.sql("select version from tidegate.schema"), "1");
-    // Nothing was left of what was trimmed, once it is swept.
+    // The sweep removes all rows of trimmed records.
     let deadline = tokio::time::Instant::now() + PATIENCE;
     let left = "select count(*) from tidegate.records r join tidegate.logs l on l.id = r.log where r.position < l.oldest";
     while server.sql(left) != "0" {
         assert!(tokio::time::Instant::now() < deadline);
     }
     drop((a, b));
-    assert_eq!(server.sql("select count(*) from tidegate.nodes"), "0", "nodes that end say so");
+    assert_eq!(
+        server.sql("select count(*) from tidegate.nodes"),
+        "0",
+        "nodes that end remove their rows"
+    );
     // A store that is opened again has everything.
     let again = open(&server.url()).unwrap();
     assert_eq!(all(&again, "grow").await, ["one", "two", "three", ""]);
@@ -86,8 +90,8 @@ async fn tables_of_a_newer_program_are_left_alone() {
     open(&server.url()).unwrap().append("l", one("x"), None).await.unwrap();
 }
 
-/// Two nodes append while the server is killed again and again: what was acknowledged is there once, in the order in which each
-/// node got its acknowledgements, and what was refused is there at most once.
+/// Two nodes append while the server is killed again and again. Acknowledged records exist once, in the order in which each
+/// node got its acknowledgements; refused records exist at most once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[allow(clippy::disallowed_methods, reason = "tasks of a test run on its threads")]
 async fn nothing_acknowledged_is_lost_or_doubled_when_the_server_dies() {
@@ -135,7 +139,7 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_the_server_dies() {
     }
     let there = all(&stores[0], "load").await;
     let distinct: std::collections::BTreeSet<&String> = there.iter().collect();
-    assert_eq!(distinct.len(), there.len(), "something is there twice");
+    assert_eq!(distinct.len(), there.len(), "some records exist twice");
     for (writer, (kept, open)) in &acknowledged {
         let front = format!("{writer}/");
         let own: Vec<&String> = there.iter().filter(|text| text.starts_with(&front)).collect();
@@ -143,7 +147,7 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_the_server_dies() {
         for text in kept {
             assert!(rest.any(|found| *found == text), "{text} is lost or out of order");
         }
-        assert!(own.len() <= kept.len() + open, "{writer}: more than was written");
+        assert!(own.len() <= kept.len() + open, "{writer}: has more records than were written");
     }
 }
 
@@ -159,7 +163,7 @@ async fn a_database_that_is_away_at_the_start_and_later_is_waited_for() {
     patiently(|| store.append("l", one("first"), None)).await;
     assert_eq!(store.away(), None);
 
-    // Who listens hears of others again after the server was away.
+    // The listener is notified of other nodes again after the server was restarted.
     let other = open(&server.url()).unwrap();
     let mut news = store.follow("l");
     server.kill();
@@ -189,13 +193,13 @@ async fn what_nobody_told_of_is_found_all_the_same() {
     let change = Change { table: "t".into(), key: b"k".to_vec(), value, expect: Expect::Anything };
     a.change(vec![change], None).await.unwrap();
     tokio::time::timeout(PATIENCE, news.changed()).await.unwrap();
-    // Nobody is told of this, as behind a pooler.
+    // This sends no notification, as with a pooler.
     server.sql(
         "update tidegate.head set version = version + 1; \
          insert into tidegate.rows select name, 'other', 99, value from tidegate.rows",
     );
     tokio::time::timeout(PATIENCE, async {
-        // It may be woken for nothing, as when it has just begun to listen.
+        // It may be woken without a change, for instance when it has just begun to listen.
         news.changed().await;
         while b.get("t", b"other").await.unwrap().is_none() {
             news.changed().await;
@@ -205,7 +209,7 @@ async fn what_nobody_told_of_is_found_all_the_same() {
     .unwrap();
 }
 
-/// A node that stops in the middle of a transaction holds the others up for some seconds only, and its writes are fenced.
+/// A node that stops in the middle of a transaction delays the others for some seconds only, and its writes are fenced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_stands_still_holds_nobody_up_for_ever() {
     let server = Server::start();
@@ -216,7 +220,7 @@ async fn a_node_that_stands_still_holds_nobody_up_for_ever() {
     };
     let stands = server.hold("set idle_in_transaction_session_timeout = '1s'; begin; select from tidegate.head for update");
     let next = patiently(|| b.acquire("w", "b", Duration::from_secs(60))).await;
-    let LeaseAnswer::Yours(next) = next else { panic!("it has run out: {next:?}") };
+    let LeaseAnswer::Yours(next) = next else { panic!("it has expired: {next:?}") };
     assert!(next.token > lease.token);
     assert_eq!(a.append("l", one("late"), Some(&lease.guard())).await, Err(Error::Fenced));
     b.append("l", one("now"), Some(&next.guard())).await.unwrap();

@@ -1,4 +1,4 @@
-//! The embedded store on a disk that takes its time: what waits is bounded, and nothing of it can be read.
+//! The embedded store on a slow disk: waiting writes are bounded, and cannot be read yet.
 
 use std::io;
 use std::path::Path;
@@ -27,7 +27,7 @@ struct Gate {
     opened: Condvar,
 }
 
-/// Opens the gate when it is dropped, so that a test that fails ends.
+/// Opens the gate when it is dropped, so that a failed test ends.
 struct GateGuard(Arc<Gate>);
 
 impl Drop for GateGuard {
@@ -113,7 +113,7 @@ async fn a_slow_disk_makes_callers_wait_or_go_and_readers_see_nothing_early() {
     let mut news = Box::pin(store.follow("l"));
     let mut answers: Vec<_> =
         (1..APPENDS).map(|number| store.append("l", vec![text(number)], None)).collect();
-    // What does not fit is refused at once, and what waits is not there yet.
+    // Appends above the limit are refused at once, and waiting ones cannot be read yet.
     let last = answers.pop().unwrap();
     assert_eq!(last.await, Err(Error::Busy));
     assert_eq!(store.read("l", ReadQuery::after(0)).await.unwrap().records.len(), 1);

@@ -1,4 +1,4 @@
-//! What every store keeps. Two handles are two nodes that share one store; they may be the same.
+//! The contract of every store. The two handles are two nodes that share one store; they may be the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use store::{
 
 type Handle = Arc<dyn Store>;
 
-/// A lease that nobody outlives in these tests, and one that they wait for.
+/// A lease that does not expire in these tests, and one for whose end they wait.
 const LONG: Duration = Duration::from_secs(3600);
 const SHORT: Duration = Duration::from_millis(60);
 
-/// Runs every case. The cases have names of their own, so that a store that is not empty will do.
+/// Runs every case. Each case uses its own names, so the store need not be empty.
 pub(crate) async fn run(a: Handle, b: Handle) {
     logs(&a, &b).await;
     trimming_forgets_the_oldest(&a, &b).await;
@@ -35,7 +35,7 @@ pub(crate) async fn run(a: Handle, b: Handle) {
     sizes_are_checked(&a).await;
 }
 
-/// The cases of logs that nobody trims, which hold as well where logs are kept by themselves.
+/// The cases of logs without trimming, which also apply to logs in another system.
 pub(crate) async fn logs(a: &Handle, b: &Handle) {
     logs_begin_empty(a).await;
     positions_grow(a, b).await;
@@ -60,7 +60,7 @@ fn delete(table: &str, key: &str, expect: Expect) -> Change {
     Change { table: table.into(), key: key.as_bytes().to_vec(), value: None, expect }
 }
 
-/// Reads a log whole, as positions and texts.
+/// Reads a whole log as positions and texts.
 async fn whole(store: &Handle, log: &str, after: u64) -> Vec<(u64, String)> {
     let read = store.read(log, ReadQuery::after(after)).await.unwrap();
     let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
@@ -101,7 +101,7 @@ async fn positions_grow(a: &Handle, b: &Handle) {
     assert_eq!(all, whole(b, "grow", 0).await);
     assert_eq!(whole(a, "grow", all[0].0).await, all[1..]);
     assert_eq!(whole(a, "grow", all[2].0).await, []);
-    assert_eq!(whole(a, "grow", all[2].0 + 100).await, [], "nothing is there yet");
+    assert_eq!(whole(a, "grow", all[2].0 + 100).await, [], "the log is empty");
     let times = a.read("grow", ReadQuery::after(0)).await.unwrap().records;
     let times: Vec<_> = times.iter().map(|record| record.time).collect();
     assert!(times.is_sorted() && times[0] > Duration::from_secs(1_600_000_000), "{times:?}");
@@ -130,14 +130,14 @@ async fn trimming_forgets_the_oldest(a: &Handle, b: &Handle) {
     assert_eq!(a.trim("trim", after).await, Ok(span));
     assert_eq!(a.trim("trim", after).await, Ok(span), "a second time changes nothing");
     let less = Keep { after: Some(1), ..Keep::default() };
-    assert_eq!(b.trim("trim", less).await, Ok(span), "nothing comes back");
+    assert_eq!(b.trim("trim", less).await, Ok(span), "trimmed records do not reappear");
     assert_eq!(b.span("trim").await, Ok(span));
     assert_eq!(
         b.read("trim", ReadQuery::after(all[0])).await,
         Err(Error::Trimmed { oldest: all[2] })
     );
-    assert_eq!(whole(b, "trim", all[1]).await.len(), 2, "nothing behind this was trimmed");
-    assert_eq!(whole(b, "trim", 0).await.len(), 2, "0 asks for what there is");
+    assert_eq!(whole(b, "trim", all[1]).await.len(), 2, "no record after this was trimmed");
+    assert_eq!(whole(b, "trim", 0).await.len(), 2, "0 reads from the oldest record");
 }
 
 async fn positions_outlive_their_records(a: &Handle) {
@@ -151,7 +151,7 @@ async fn positions_outlive_their_records(a: &Handle) {
     let gone = a.read("outlive", ReadQuery::after(newest - 1)).await;
     assert_eq!(gone, Err(Error::Trimmed { oldest: newest + 1 }));
     let next = a.append("outlive", records(&["d"]), None).await.unwrap();
-    assert!(*next.start() > newest, "{next:?} behind {newest}");
+    assert!(*next.start() > newest, "{next:?} after {newest}");
 }
 
 async fn records_outlive_age_and_bytes(a: &Handle) {
@@ -161,16 +161,19 @@ async fn records_outlive_age_and_bytes(a: &Handle) {
     assert_eq!((span.newest - span.oldest, span.bytes), (1, 8), "the newest two fit");
     let before = kit::clock::wall();
     let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
-    // Of a paused clock, too: an age is of both clocks.
+    // Both clocks advance, since an age depends on both.
     tokio::time::sleep(Duration::from_millis(30)).await;
     while kit::clock::wall() < before + Duration::from_millis(30) {
-        assert!(tokio::time::Instant::now() < deadline, "the wall clock stands");
+        assert!(tokio::time::Instant::now() < deadline, "the wall clock does not advance");
         std::thread::yield_now();
     }
     a.append("age", records(&["dddd"]), None).await.unwrap();
     let keep = Keep { age: Some(Duration::from_millis(15)), ..Keep::default() };
     let span = a.trim("age", keep).await.unwrap();
-    assert!(span.oldest + 1 >= span.newest && span.bytes <= 4, "only the young is kept: {span:?}");
+    assert!(
+        span.oldest + 1 >= span.newest && span.bytes <= 4,
+        "only the newer record is kept: {span:?}"
+    );
 }
 
 async fn concurrent_appends_have_an_order(a: &Handle, b: &Handle) {
@@ -190,7 +193,7 @@ async fn concurrent_appends_have_an_order(a: &Handle, b: &Handle) {
     assert_eq!(whole(a, "concurrent", 0).await, expected);
 }
 
-/// Readers that go on from the newest position they saw find everything, while two nodes append.
+/// Readers that continue from the newest position they saw find everything, while two nodes append.
 async fn readers_miss_nothing(a: &Handle, b: &Handle) {
     let mut news = b.follow("missed");
     let mut pending = Vec::new();
@@ -279,7 +282,7 @@ async fn changes_are_all_or_none(a: &Handle) {
     assert_eq!(a.get("all", b"z").await, Ok(None), "a change sees those before it");
 }
 
-/// Prefix, key behind which to begin, rows at most; the values that are found, and whether there are more.
+/// Prefix, key after which to begin, limit of rows; the expected values, and whether there are more.
 type ScanCase = (&'static str, Option<&'static str>, usize, &'static [&'static str], bool);
 
 async fn scans_go_in_order(a: &Handle) {
@@ -380,19 +383,19 @@ async fn leases_run_out(a: &Handle, b: &Handle) {
     let first = yours(a, "short", "a", SHORT).await;
     let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
     let second = loop {
-        assert!(tokio::time::Instant::now() < deadline, "it never runs out");
+        assert!(tokio::time::Instant::now() < deadline, "it never expires");
         match b.acquire("short", "b", LONG).await.unwrap() {
             LeaseAnswer::Yours(lease) => break lease,
             LeaseAnswer::Held { left, .. } => tokio::time::sleep(left).await,
         }
     };
-    assert!(kit::clock::now() >= first.until - SHORT / 10, "not before its time");
+    assert!(kit::clock::now() >= first.until - SHORT / 10, "not before it expires");
     assert!(second.token > first.token);
     assert_eq!(a.renew(&first, LONG).await, Err(Error::Fenced));
 
     let late = yours(a, "late", "a", SHORT).await;
     tokio::time::sleep_until(late.until + SHORT).await;
-    let renewed = a.renew(&late, LONG).await.expect("nobody else wanted it");
+    let renewed = a.renew(&late, LONG).await.expect("no other owner took it");
     assert_eq!(renewed.token, late.token);
 }
 
@@ -439,7 +442,7 @@ async fn counters_have_limits_and_windows(a: &Handle, b: &Handle) {
     assert_eq!(next.total, 1);
 }
 
-/// The size of what was refused, and what would have been possible.
+/// The size of the refused value, and the largest possible size.
 fn size_of(refused: Result<(), Error>) -> (usize, usize) {
     match refused {
         Err(Error::Size { size, max, .. }) => (size, max),

@@ -242,7 +242,7 @@ impl WindowKeys<'_> {
             }
             (Some(_), None) | (None, Some(_)) if !self.intact => {}
             (Some(alone), None) => {
-                report.error(alone.at, "so many requests, but in how long?", "add `per: 1m`");
+                report.error(alone.at, "`requests` without a time", "add `per: 1m`");
             }
             (None, Some(alone)) => {
                 let help = "add `requests: 100`";

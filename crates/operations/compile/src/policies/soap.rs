@@ -139,7 +139,7 @@ impl PolicyKind for config::Soap {
             codings: codings(self.body_bytes_max, place),
         };
         if !settings.request && self.action.value.check != ActionCheck::Off {
-            let what = "`action` is looked at where requests are validated";
+            let what = "`action` is only checked if requests are validated";
             report.error(self.action.at, what, "add `request` to `validate`, or remove `action`");
         }
         checks::policy(Arc::new(definitions), settings)
@@ -251,7 +251,7 @@ const UNRESOLVED_MAX: usize = 20;
 
 /// Warns of unresolved references in a description that are not needed.
 fn unresolved(flaws: &[String], at: At, report: &mut Report) {
-    let help = "messages and actions are looked at without it; `soap_rest` needs it corrected";
+    let help = "messages and actions are checked without it; `soap_rest` needs it corrected";
     // Harmless: the number of omitted ones is reported.
     for what in flaws.iter().take(UNRESOLVED_MAX) {
         report.warn(at, what.as_str(), help);

@@ -12,7 +12,7 @@ keys! {
         /// How many requests may be active at once.
         requests: Requests,
         /// The key that shares a count: `route`, `client`, `subject`, `header:NAME`, `operation` or `cel:EXPRESSION`, as for `rate_limit`.
-        // It is usually the service that needs protection, whoever the clients are.
+        // It is usually the service that needs protection, regardless of the client.
         by: Spanned<LimitBy> = Spanned::unwritten(LimitBy::Route),
         /// How long a request may wait for its turn before it is refused.
         // Queues hide that a service is too slow, so waiting must be enabled explicitly.

@@ -1,4 +1,4 @@
-//! What passes through the gateway, as JSON: traffic of the last hour, exchanges that end now, open streams, workers and memory.
+//! Current activity as JSON: the traffic of the last hour, ended exchanges, open streams, workers and memory.
 
 use plan::Plan;
 use serde_json::{Map, Value, json};
@@ -30,7 +30,7 @@ pub fn traffic_of(plan: &Plan, telemetry: &Telemetry, route: &str) -> Option<Val
     Some(told)
 }
 
-/// Lists with one item for each sample, the oldest first. A list is an eighth of as many objects.
+/// Lists with one item for each sample, oldest first. Lists take an eighth of the space of objects.
 fn series(points: &[TrafficPoint]) -> Value {
     let list = |of: &dyn Fn(&TrafficPoint) -> Value| -> Value { points.iter().map(of).collect() };
     let numbers = |of: fn(&TrafficNumbers) -> u64| list(&|point| json!(of(&point.numbers)));
@@ -64,7 +64,7 @@ fn route(traffic: &RouteTraffic) -> Value {
     })
 }
 
-/// The exchanges that ended after the one with a number.
+/// The exchanges that ended after the one with this number.
 pub fn tail(telemetry: &Telemetry, after: Option<u64>) -> Value {
     let TailPage { exchanges, next, left_out } = telemetry.tail().look(after, kit::clock::wall());
     let exchanges: Vec<Value> = exchanges.iter().map(ended).collect();
@@ -90,7 +90,7 @@ fn ended((number, ended): &(u64, EndedExchange)) -> Value {
     })
 }
 
-/// The open streams of each route that has some.
+/// The open streams of each route that has any.
 pub fn streams(telemetry: &Telemetry) -> Value {
     let one = |streams: &RouteStreams| {
         // Harmless: both are arrays of one length.
@@ -122,7 +122,7 @@ pub fn memory(telemetry: &Telemetry) -> Value {
     })
 }
 
-/// Milliseconds, to the microsecond.
+/// Milliseconds with a precision of microseconds.
 fn millis(time: Option<Duration>) -> Value {
     time.map_or(Value::Null, |time| json!((time.as_secs_f64() * 1e6).round() / 1e3))
 }

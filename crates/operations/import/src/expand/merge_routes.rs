@@ -65,7 +65,8 @@ fn clash(one: &Json, other: &Json) -> bool {
     one == other || one.iter().any(|method| other.contains(method))
 }
 
-/// What a route asks of its clients: scopes, one of several credentials, perhaps none, and the tier.
+/// What a route requires of its clients: scopes, alternative credentials, whether credentials are optional, and the
+/// tier.
 type Credentials<'m> = (&'m [String], bool, bool, &'m Option<NotedTier>);
 
 /// Everything of a route except its operations of the document.

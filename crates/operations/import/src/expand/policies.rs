@@ -37,7 +37,7 @@ struct Requirements {
     scopes: Vec<String>,
     /// Schemes other than tokens.
     others: Vec<String>,
-    /// The number of credentials, or of sets of them, each of which is enough.
+    /// The number of alternative credentials or sets of them.
     ways: usize,
     /// True if one of those is required together with a token.
     together: bool,
@@ -191,7 +191,7 @@ impl Expansion<'_> {
         }
         if let Some(name) = asked.others.first() {
             let what = if asked.together {
-                format!("asks for `{name}` beside a token, and only the token is looked at")
+                format!("asks for `{name}` beside a token, and only the token is checked")
             } else {
                 format!("takes `{name}` in place of a token, and here only a token is taken")
             };
@@ -212,7 +212,7 @@ impl Expansion<'_> {
         RequiredCredentials { policy, scopes, ..RequiredCredentials::default() }
     }
 
-    /// True if the document says that nobody is asked.
+    /// True if the document requires no credentials.
     fn is_open(&mut self, levels: &Levels<'_>) -> bool {
         let kind = levels.member("x-auth-type").and_then(Json::as_str);
         let is_none = kind.is_some_and(|kind| kind.eq_ignore_ascii_case("none"));
@@ -229,7 +229,7 @@ impl Expansion<'_> {
         noted.and_modify(|(_, more)| *more += 1).or_insert((spot.clone(), 0));
     }
 
-    /// The requirements of `security`, or of `application-security` if there is none.
+    /// The requirements in `security`, or in `application-security` if there is none.
     fn requirements(&mut self, levels: &Levels<'_>) -> Requirements {
         let mut all = Requirements::default();
         // Only an operation and the document as a whole can have `security`.
@@ -261,7 +261,7 @@ impl Expansion<'_> {
         all
     }
 
-    /// Separates tokens for production and sandbox, if the document says which of the two exist.
+    /// Separates tokens for production and sandbox, if the document has only one of the two.
     pub(super) fn key_type(&self, places: &Places, sandbox: Option<&str>) -> Option<Json> {
         let Some(sandbox) = sandbox else {
             let named = self.api.of_api("production-endpoints").is_some();
@@ -400,7 +400,7 @@ impl Expansion<'_> {
             includes.is_some_and(|parts| parts.iter().any(|part| part == "invocation_context"))
         };
         if is_told("request") || is_told("response") {
-            // As in the reference system, whatever the upstream sees of it.
+            // As in the reference system, whether or not the upstream gets the token.
             keys.insert("token".to_owned(), json!(true));
         }
         keys.insert("api".to_owned(), api);
@@ -443,7 +443,7 @@ impl Expansion<'_> {
 }
 
 pub(crate) fn truth(value: &Json) -> Option<bool> {
-    // Harmless: the callers refuse or name what is neither.
+    // Harmless: the callers refuse or report other values.
     value.as_bool().or_else(|| value.as_str().and_then(|text| text.parse().ok()))
 }
 
@@ -451,7 +451,7 @@ pub(crate) fn truth(value: &Json) -> Option<bool> {
 fn words(value: Option<&Json>) -> Vec<String> {
     match value {
         Some(Json::Array(items)) => {
-            // What is not text is kept as one, so that no scope is lost.
+            // Other values are converted to text, so that no scope is lost.
             items.iter().map(crate::model::text).collect()
         }
         Some(Json::String(text)) => {

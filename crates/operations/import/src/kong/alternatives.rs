@@ -1,4 +1,4 @@
-//! What the comparisons of an expression of Kong's router are here.
+//! Converts the comparisons in an expression of Kong's router.
 
 use serde_json::{Value as Json, json};
 
@@ -8,7 +8,7 @@ use super::expression::{self, Alternative, Comparison};
 use super::order::{HostWant, PathWant};
 
 impl Criteria {
-    /// The conditions of each alternative of an expression, beside what `common` has. The error says what has no counterpart.
+    /// The conditions of each alternative of an expression, in addition to `common`. The error names what has no counterpart.
     pub(super) fn alternatives(
         common: &Criteria,
         text: &str,
@@ -78,7 +78,7 @@ impl Criteria {
 }
 
 fn path(operator: &str, value: &str) -> Option<PathWant> {
-    // Harmless: the caller refuses what is not an expression.
+    // Harmless: the caller refuses an invalid regular expression.
     let regex = |text: String| regex::bytes::Regex::new(&text).ok().map(|_| PathWant::Regex(text));
     match operator {
         "==" => Some(PathWant::Exact(value.to_owned())),
@@ -101,7 +101,7 @@ fn condition(operator: &str, value: &str) -> Option<Json> {
         "=^" => Some(json!({ "regex": format!(".*{text}") })),
         "contains" => Some(json!({ "regex": format!(".*{text}.*") })),
         "~" => {
-            // Harmless: the caller refuses what is not an expression.
+            // Harmless: the caller refuses an invalid regular expression.
             let regex = regex::bytes::Regex::new(value).ok();
             regex.map(|_| json!({ "regex": format!(".*(?:{value}).*") }))
         }

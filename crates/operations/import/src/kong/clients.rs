@@ -1,4 +1,4 @@
-//! Plugins of one consumer or one consumer group: whom each runs for, beside those of the same name that are for everybody.
+//! Plugins of one consumer or consumer group: the clients of each, and those of plugins with the same name for all clients.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -26,7 +26,7 @@ const CONDITIONAL: [&str; 9] = [
 /// Whom a plugin runs for on a route.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PluginClients {
-    /// None: everybody.
+    /// None for all clients.
     these: Option<BTreeSet<String>>,
     except: BTreeSet<String>,
 }
@@ -125,7 +125,7 @@ impl Converter<'_> {
         members
     }
 
-    /// The clients of a scope; none for everybody.
+    /// The clients of a scope. None for all clients.
     fn clients_of(&self, scope: Scope) -> Option<BTreeSet<String>> {
         let of_group = scope.group.map(|group| {
             // Harmless: a group without members has none.
@@ -135,7 +135,8 @@ impl Converter<'_> {
         consumer.map(|consumer| BTreeSet::from([consumer.name.clone()])).or(of_group)
     }
 
-    /// The plugins that run on a route, with whom each runs for. `on` are those for everybody, `theirs` those of one consumer or group.
+    /// The plugins that run on a route, with the clients of each. `on` are those for all clients, `theirs` those of one consumer or
+    /// group.
     pub(super) fn with_clients(
         &self,
         (on, theirs): (&[usize], &[usize]),
@@ -151,7 +152,7 @@ impl Converter<'_> {
                 && of.is_none_or(|of| service == Some(of))
         };
         let known = |at: &usize| Some((*at, all.plugins.get(*at)?));
-        // Harmless: each of them is a plugin.
+        // Harmless: each index is that of a plugin.
         let theirs = theirs.iter().filter_map(known).filter(|(_, plugin)| of_client(plugin));
         // Harmless: the same.
         let general = on.iter().filter_map(known);

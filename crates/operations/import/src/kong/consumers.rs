@@ -10,18 +10,18 @@ use super::fields::{self, Field, Verdict};
 use super::output::pem;
 use super::tree::Item;
 
-/// The clients that policies let in.
+/// The clients that policies accept.
 #[derive(Debug, Default)]
 pub(super) struct People {
-    /// For `api_key`.
+    /// The keys of `api_key`.
     pub(super) keys: Map<String, Json>,
-    /// For `basic`.
+    /// The users of `basic`.
     pub(super) users: Map<String, Json>,
-    /// For `hmac`.
+    /// The signers of `hmac`.
     pub(super) signers: Map<String, Json>,
-    /// The credentials of `jwt`, each with what `issuers` say of it.
+    /// The credentials of `jwt`, each with its entry in `issuers`.
     pub(super) tokens: Vec<Token>,
-    /// Whether at least one consumer has a `custom_id`, and whether all have one.
+    /// Whether at least one consumer has a `custom_id`, and whether all of them have one.
     pub(super) custom_ids: (bool, bool),
 }
 
@@ -244,7 +244,7 @@ impl<'a> Converter<'a> {
     }
 }
 
-/// What is known of a consumer besides its name.
+/// The data of a consumer other than its name.
 fn holder(consumer: Option<&Entity>, groups: &[&str]) -> Map<String, Json> {
     let mut known = Map::new();
     if !groups.is_empty() {
@@ -256,7 +256,7 @@ fn holder(consumer: Option<&Entity>, groups: &[&str]) -> Map<String, Json> {
     known
 }
 
-/// The wanted name, with a number if an entry has it.
+/// The wanted name, with a number appended if it is in use.
 fn free(entries: &Map<String, Json>, wanted: &str) -> String {
     let numbered = (2..).map(|number| format!("{wanted}-{number}"));
     let mut names = std::iter::once(wanted.to_owned()).chain(numbered);

@@ -1,4 +1,4 @@
-//! What all conversions share, and their order.
+//! State shared by all conversions, and their order.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,19 +17,19 @@ pub(super) struct Converter<'a> {
     pub(super) mistakes: &'a mut Mistakes,
     pub(super) table: Table,
     pub(super) out: Output,
-    /// The entity of which an entry of a section was made, by the section and the entry's name.
+    /// The entity from which an entry was made, by the section and the entry's name.
     pub(super) origins: HashMap<(String, String), (String, Place)>,
-    /// The plugin of which each policy of a route was made.
+    /// The plugin from which each policy of a route was made.
     pub(super) policies: HashMap<String, Vec<PolicyOrigin>>,
-    /// Hosts that plugins name, of which some may be upstreams of Kong's.
+    /// Hosts in plugins, some of which may be Kong upstreams.
     pub(super) named_pools: Vec<String>,
     /// The names of the members of consumer groups.
     pub(super) members: HashMap<usize, BTreeSet<String>>,
     /// True if a route is for gRPC.
     pub(super) has_grpc: bool,
-    /// True if an upstream or a plugin needs what the groups of paths match.
+    /// True if an upstream or a plugin uses the groups matched in paths.
     pub(super) names_captures: bool,
-    /// What became of each service.
+    /// The result for each service.
     pub(super) ends: Vec<ServiceEnd>,
     /// The address for metrics.
     pub(super) listen_metrics: String,
@@ -116,7 +116,7 @@ fn has_grpc(all: &Entities) -> bool {
     protocols.any(|protocol| protocol.starts_with("grpc"))
 }
 
-/// True if something needs what the groups of paths match, by their names.
+/// True if something uses the groups matched in paths, by name.
 fn names_captures(all: &Entities) -> bool {
     let hashes = |item: &Item| {
         ["hash_on", "hash_fallback"].iter().any(|key| item.text(key) == Some("uri_capture"))

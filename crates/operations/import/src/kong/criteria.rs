@@ -10,7 +10,7 @@ use super::output::one_or_more;
 use super::ranks::literal_start;
 use super::tree::{Item, Mistakes};
 
-/// What a request has to have.
+/// The conditions on a request.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Criteria {
     pub(super) protocols: Vec<String>,
@@ -29,7 +29,7 @@ pub(super) struct Criteria {
     priority: Option<u64>,
     regex_priority: u64,
     created_at: Option<u64>,
-    /// How many kinds of conditions there are, those without a counterpart included.
+    /// The number of kinds of conditions, including those without a counterpart.
     kinds: u8,
     pub(super) listener: Option<&'static str>,
     /// True if a condition has no counterpart. The route would then match too many requests.
@@ -42,7 +42,7 @@ fn is_plain(path: &str) -> bool {
 }
 
 impl Criteria {
-    /// `names_captures` if something needs what the groups of paths match, by their names.
+    /// `names_captures`: whether something uses the groups matched in paths, by name.
     pub(super) fn read(
         route: &Entity,
         (names_captures, has_tls): (bool, bool),
@@ -395,7 +395,7 @@ impl Criteria {
     }
 }
 
-/// A match on a listener, of clients that ask for one of these names.
+/// A match on a listener, for clients that send one of these server names.
 fn on_way(mut found: Json, listener: Option<&str>, snis: &[String]) -> Json {
     if let Some(found) = found.as_object_mut() {
         found.extend(listener.map(|listener| ("listener".to_owned(), json!(listener))));

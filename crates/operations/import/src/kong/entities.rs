@@ -1,11 +1,12 @@
-//! All files as one set of entities: what is nested stands beside the rest, defaults are filled in, and references lead to entities.
+//! All files as one set of entities: nested entities are moved to the top level, defaults are filled in, and references are
+//! resolved.
 
 use std::collections::HashMap;
 
 use super::fields::{self, Verdict};
 use super::tree::{Item, Mistakes, Place, Value};
 
-/// What the files have.
+/// The entities of all files.
 #[derive(Debug, Default)]
 pub(super) struct Entities {
     pub(super) services: Vec<Entity>,
@@ -46,7 +47,7 @@ pub(super) struct PluginInstance {
     pub(super) scope: Scope,
 }
 
-/// Where a plugin applies; everywhere if it is empty.
+/// The scope of a plugin. If it is empty, the plugin applies everywhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Scope {
     pub(super) service: Option<usize>,
@@ -96,7 +97,7 @@ const PLAIN: [&str; 8] = [
     "_plugin_configs",
 ];
 
-/// What holds for a file while it is read.
+/// The settings of a file while it is read.
 struct File<'f> {
     root: &'f Item,
     is_old: bool,
@@ -314,7 +315,7 @@ impl File<'_> {
     }
 }
 
-/// What an entity refers to by this key.
+/// The target of an entity's reference in this key.
 fn reference(item: &Item, key: &str) -> Item {
     item.get(key).cloned().unwrap_or(Item { at: item.at, value: Value::Null })
 }
@@ -359,7 +360,7 @@ impl Index {
 }
 
 impl References {
-    /// The plugins that stand within an entity.
+    /// The plugins nested in an entity.
     fn add_plugins(&mut self, item: &Item, scope: Scope) {
         let plugins = item.list("plugins").iter();
         self.plugins.extend(plugins.map(|plugin| (plugin.clone(), scope)));

@@ -1,7 +1,7 @@
 //! Expressions of Kong's router, as alternatives of conditions.
 //!
-//! Owns the grammar (fields, operators, `&&`, `||` and parentheses) and the way to a list of alternatives. What a condition means here is
-//! [`super::criteria`]'s.
+//! Owns the grammar (fields, operators, `&&`, `||` and parentheses) and the conversion to a list of alternatives. [`super::criteria`]
+//! converts the conditions.
 
 /// A comparison of a field with a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,17 +15,17 @@ pub(super) struct Comparison {
 /// Comparisons that all have to hold.
 pub(super) type Alternative = Vec<Comparison>;
 
-/// More alternatives than anybody writes; each becomes a route.
+/// The limit of alternatives, each of which becomes a route.
 const ALTERNATIVES_MAX: usize = 256;
 
-/// How deep parentheses may be nested.
+/// The limit of nested parentheses.
 const DEPTH_MAX: usize = 64;
 
 /// The operators, the longer first.
 const OPERATORS: [&str; 12] =
     ["not in", "contains", "==", "!=", "^=", "=^", ">=", "<=", "~", ">", "<", "in"];
 
-/// Reads an expression. The error says what is not understood.
+/// Parses an expression. The error names the part that cannot be parsed.
 pub(super) fn read(text: &str) -> Result<Vec<Alternative>, String> {
     let mut reader = Reader { rest: text, depth: 0 };
     let alternatives = reader.any()?;
@@ -135,7 +135,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A text behind its first quotation mark.
+    /// Parses a text after its opening quotation mark.
     fn quoted(&mut self, text: &'t str) -> Result<String, String> {
         let mut value = String::new();
         let mut chars = text.char_indices();

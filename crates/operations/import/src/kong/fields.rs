@@ -5,7 +5,7 @@ use crate::table::Outcome;
 
 use super::tree::{Item, Mistakes, Value};
 
-/// What a field takes.
+/// The type of a field.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     Text,
@@ -14,7 +14,7 @@ pub(super) enum Kind {
     Switch,
     /// A list of texts.
     Texts,
-    /// A list of anything, with what it is called.
+    /// A list with items of any type, and what it is called.
     List(&'static str),
     /// A map with any keys.
     Map,
@@ -22,7 +22,7 @@ pub(super) enum Kind {
     Any,
 }
 
-/// What becomes of a field.
+/// How a field is converted.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Rule {
     /// The converter reads it.
@@ -41,7 +41,7 @@ pub(super) struct Field {
     rule: Rule,
 }
 
-/// What became of an entity.
+/// The result for an entity.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Verdict {
     pub(super) outcome: Option<Outcome>,
@@ -58,7 +58,7 @@ pub(super) const fn silent(name: &'static str, kind: Kind) -> Field {
     Field { name, kind, rule: Rule::Silent }
 }
 
-/// A field of which other values than the default are refused.
+/// A field for which only the default value is supported.
 pub(super) const fn only(
     name: &'static str,
     kind: Kind,
@@ -68,7 +68,7 @@ pub(super) const fn only(
     Field { name, kind, rule: Rule::Only(value, Outcome::Refused, note) }
 }
 
-/// A field of which other values than the default do nearly the same.
+/// A field for which other values than the default are approximated.
 pub(super) const fn nearly(
     name: &'static str,
     kind: Kind,
@@ -84,7 +84,7 @@ pub(super) const PROTOCOLS: &[&str] =
 
 const ENTITIES: Kind = List("a list of entities");
 
-/// What every entity has.
+/// The fields of every entity.
 const COMMON: &[Field] = &[
     silent("id", Text),
     silent("tags", Texts),
@@ -95,7 +95,7 @@ const COMMON: &[Field] = &[
     silent("_ignore", Any),
 ];
 
-/// What `_info` of a file has.
+/// The fields of `_info` in a file.
 pub(super) const INFO: &[Field] = &[
     used("select_tags", Texts),
     used("defaults.service", Map),
@@ -344,7 +344,8 @@ impl Verdict {
     }
 }
 
-/// Looks at each field of an entity: wrong values are mistakes, what has no counterpart is in the verdict.
+/// Checks each field of an entity. Invalid values are mistakes; fields without a counterpart are recorded in the
+/// verdict.
 pub(super) fn check(
     entity: &Item,
     table: &[Field],
@@ -359,7 +360,7 @@ pub(super) fn check(
     fields(entity, "", &rows, mistakes, verdict);
 }
 
-/// The same for the `config` of a plugin, which has no common fields.
+/// Checks the `config` of a plugin, which has no common fields.
 pub(super) fn check_config(
     config: &Item,
     table: &[Field],
@@ -413,7 +414,7 @@ fn field(row: &Field, item: &Item, mistakes: &mut Mistakes, verdict: &mut Verdic
     }
 }
 
-/// What a value is expected to be, if it is something else.
+/// The expected type of a value, if the value has another one.
 fn unfit(kind: Kind, item: &Item) -> Option<String> {
     let scalar = item.scalar();
     let is_name = |text: &str| text.contains('\u{0}');

@@ -23,7 +23,7 @@ pub(super) struct Atom {
     pub(super) methods: Vec<String>,
     /// Names with the values that fit each.
     pub(super) headers: HeaderWants,
-    /// How many conditions of an expression there are on headers, and on parameters.
+    /// The numbers of an expression's conditions on headers and on parameters.
     pub(super) raw: (usize, usize),
     pub(super) sources: Vec<String>,
     /// The only listener, if there is one.
@@ -31,7 +31,7 @@ pub(super) struct Atom {
     /// Names that the client asks for by TLS; any if empty.
     pub(super) snis: Vec<String>,
     pub(super) kong: KongRank,
-    /// When the route was made, if the file says so.
+    /// When the route was created, if the file has that.
     pub(super) created_at: Option<u64>,
 }
 
@@ -61,11 +61,11 @@ pub(super) enum PathWant {
 /// Kong's priority of a route with one group of its paths, the most important first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct KongRank {
-    /// Routes with an expression come behind all others.
+    /// Routes with an expression come after all others.
     pub(super) is_traditional: bool,
     /// That of a route with an expression.
     pub(super) priority: u64,
-    /// How many kinds of conditions there are.
+    /// The number of kinds of conditions.
     pub(super) kinds: u8,
     pub(super) plain_hosts: bool,
     pub(super) headers: usize,
@@ -88,22 +88,22 @@ type Shape = (HostWant, PathWant, HeaderWants, Vec<String>);
 /// The most pairs that are reported.
 pub(super) const PAIRS_MAX: usize = 1_000;
 
-/// What an equal, earlier atom leaves of another.
+/// What remains of an atom after an equal, earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
     /// Its requests all go to this route.
     Nothing(usize),
-    /// Those of some methods go to this route.
+    /// Some of its methods go to this route.
     Part(usize),
     All,
 }
 
-/// Removes from each atom the methods that an equal, earlier one has in Kong: two equal conditions are a complaint here. The result says
-/// what is left of each.
+/// Removes from each atom the methods that an equal, earlier one has in Kong, since two equal conditions cause a complaint here. Returns
+/// what remains of each.
 pub(super) fn without_doubles(atoms: &mut [Atom], places: &[Place]) -> Vec<Left> {
     let mut left = vec![Left::All; atoms.len()];
     let mut groups: HashMap<Shape, Vec<usize>> = HashMap::new();
-    // Expressions may say more than what is compared here.
+    // Expressions may have more conditions than are compared here.
     let traditional = atoms.iter().enumerate().filter(|(_, atom)| atom.kong.is_traditional);
     for (at, atom) in traditional {
         let mut headers = atom.headers.clone();
@@ -209,7 +209,7 @@ pub(super) fn kong_order(a: &Atom, b: &Atom) -> Ordering {
     b.kong.cmp(&a.kong).then(age)
 }
 
-/// True if a request can meet the conditions of both besides the path.
+/// True if a request can meet the conditions of both, apart from the path.
 pub(super) fn meets(a: &Atom, b: &Atom) -> bool {
     // A route for HTTPS alone answers plain requests, too, so that listeners tell nothing apart.
     let methods = a.methods.is_empty()

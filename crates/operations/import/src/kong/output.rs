@@ -1,4 +1,4 @@
-//! The configuration that is made, and the files beside it.
+//! The resulting configuration and its files.
 
 use std::collections::HashMap;
 
@@ -16,9 +16,9 @@ pub(super) struct Output {
     pub(super) policy_sets: Map<String, Json>,
     pub(super) routes: Map<String, Json>,
     pub(super) telemetry: Map<String, Json>,
-    /// Where metrics are read.
+    /// The settings for scraping metrics.
     pub(super) status: Map<String, Json>,
-    /// Files beside the configuration, by their paths.
+    /// The files of the configuration, by their paths.
     pub(super) files: Vec<(String, Vec<u8>)>,
     /// Names with their kind, each with the last number that was put after it.
     taken: HashMap<String, usize>,
@@ -42,7 +42,7 @@ impl Output {
         name
     }
 
-    /// Keeps a file beside the configuration; the result is its path there. Equal files are one.
+    /// Adds a file to the configuration, and returns its path. Equal files are stored once.
     pub(super) fn file(&mut self, wanted: &str, ending: &str, content: Vec<u8>) -> String {
         let known =
             self.files.iter().find(|(path, bytes)| *bytes == content && path.ends_with(ending));
@@ -97,7 +97,7 @@ pub(super) fn literal(text: &str) -> String {
     out
 }
 
-/// True for what a text with placeholders takes for a name.
+/// True for a text that would be a name in a placeholder.
 fn is_name(text: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || matches!(c, '{' | '}' | '"' | '\'' | ';' | ',');
     let prefixes = ["claims.", "attributes.", "headers.", "query."];
@@ -111,7 +111,7 @@ fn is_name(text: &str) -> bool {
     }
 }
 
-/// Checks that the gateway's engine accepts a regular expression of Kong. The error says why it does not.
+/// Checks that the gateway supports a regular expression of Kong. The error is the reason if it does not.
 pub(super) fn regex_here(text: &str) -> Result<(), &'static str> {
     let built = regex::bytes::RegexBuilder::new(text).unicode(false).build();
     built.map(drop).map_err(|_| "look-around, references and the like have no counterpart")

@@ -12,7 +12,7 @@ const PAIRS_MAX: usize = 50_000;
 /// The largest automaton of an expression.
 const NFA_BYTES_MAX: usize = 512 * 1024;
 
-/// True unless no path is known to begin with matches of both.
+/// True unless it is certain that no path begins with matches of both.
 pub(super) fn may_meet(one: &str, other: &str) -> bool {
     let (Some(one), Some(other)) = (automaton(one), automaton(other)) else { return true };
     let mut search = Search::new(&one, &other);
@@ -35,7 +35,7 @@ fn automaton(text: &str) -> Option<NFA> {
         .which_captures(WhichCaptures::None);
     let syntax = syntax::Config::new().unicode(false).utf8(false);
     let pattern = format!("(?:{text})(?s:.)*");
-    // Harmless: what is not an expression is refused by the check of the result.
+    // Harmless: the check of the result refuses an invalid expression.
     NFA::compiler().configure(config).syntax(syntax).build(&pattern).ok()
 }
 
@@ -45,7 +45,7 @@ type Pair = (StateID, StateID);
 struct Search<'n> {
     one: &'n NFA,
     other: &'n NFA,
-    /// Where each pair was reached from, and by which byte.
+    /// The predecessor of each pair, and the byte between them.
     from: HashMap<Pair, Option<(Pair, Option<u8>)>>,
     next: VecDeque<Pair>,
 }
@@ -72,7 +72,7 @@ impl<'n> Search<'n> {
     fn reach(&mut self, pair: Pair, from: Option<(Pair, Option<u8>)>) {
         if self.from.len() < PAIRS_MAX && !self.from.contains_key(&pair) {
             self.from.insert(pair, from);
-            // What costs no byte comes first, so that the first text is a shortest one.
+            // Transitions without a byte come first, so that the first text found is a shortest one.
             match from {
                 Some((_, None)) => self.next.push_front(pair),
                 Some((_, Some(_))) | None => self.next.push_back(pair),
@@ -119,7 +119,7 @@ impl<'n> Search<'n> {
 /// The states that are reached without a byte; none if a byte is needed or nothing follows.
 fn without_byte(state: &State) -> Option<Vec<StateID>> {
     match state {
-        // Assertions are taken for true, so that no overlap is missed.
+        // Assertions are assumed to hold, so that no overlap is missed.
         State::Look { next, .. } | State::Capture { next, .. } => Some(vec![*next]),
         State::Union { alternates } => Some(alternates.to_vec()),
         State::BinaryUnion { alt1, alt2 } => Some(vec![*alt1, *alt2]),

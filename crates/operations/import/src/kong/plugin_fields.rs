@@ -5,13 +5,13 @@ use super::fields::{Field, nearly, only, silent, used};
 use super::limit_fields::{RATE_LIMITING, RATE_LIMITING_ADVANCED, RESPONSE_RATELIMITING};
 use super::telemetry_fields::{FILE_LOG, HTTP_LOG, OPENTELEMETRY, PROMETHEUS, TCP_LOG, UDP_LOG};
 
-/// What is known of a plugin.
+/// The description of a plugin.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PluginRow {
     pub(super) name: &'static str,
     /// Plugins with a higher one run earlier.
     pub(super) priority: i32,
-    /// Whether requests may not pass without it.
+    /// Whether it protects a route: requests must not pass without it.
     pub(super) guards: bool,
     pub(super) support: Support,
 }
@@ -20,7 +20,7 @@ pub(super) struct PluginRow {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Support {
     Fields(&'static [Field]),
-    /// It has none, for this reason.
+    /// There is none, for this reason.
     Nothing(&'static str),
 }
 

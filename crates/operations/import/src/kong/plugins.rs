@@ -1,4 +1,4 @@
-//! What is made of each plugin, and where it applies.
+//! Converts plugins, and determines where they apply.
 
 mod auth;
 mod canary;
@@ -19,11 +19,11 @@ use super::entities::{PluginInstance, Scope};
 use super::fields::{self, Verdict};
 use super::plugin_fields::{self, Support};
 
-/// What is made of a plugin.
+/// The result for a plugin.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RouteEffect {
     pub(super) priority: i32,
-    /// In the order in which they run.
+    /// The policies in the order in which they run.
     pub(super) policies: Vec<Json>,
     /// A kind of credential. Several of a route may become one policy `authenticate`.
     pub(super) credential: Option<OneCredential>,
@@ -41,7 +41,7 @@ pub(super) struct RouteEffect {
     pub(super) set: Option<String>,
 }
 
-/// A policy that may stand in `authenticate`.
+/// A policy that can be an alternative in `authenticate`.
 #[derive(Debug, Clone)]
 pub(super) struct OneCredential {
     pub(super) kind: &'static str,
@@ -55,7 +55,7 @@ pub(super) struct Scopes {
     everywhere: Vec<usize>,
     services: HashMap<usize, Vec<usize>>,
     routes: HashMap<usize, Vec<usize>>,
-    /// Those of one consumer or group.
+    /// The plugins of one consumer or group.
     clients: Vec<usize>,
 }
 
@@ -84,7 +84,7 @@ impl Scopes {
         &self.clients
     }
 
-    /// The plugins that run on a route. Of those with the same name, the one with the narrowest scope runs.
+    /// The plugins that run on a route. If several have the same name, the one with the narrowest scope runs.
     pub(super) fn on(
         &self,
         plugins: &[PluginInstance],
@@ -224,7 +224,7 @@ impl Converter<'_> {
         made
     }
 
-    /// A plugin may leave protocols out, but no route has one of these.
+    /// A plugin may be restricted to protocols that a route does not have.
     fn protocols_of(&self, plugin: &PluginInstance, verdict: &mut Verdict) {
         let named = plugin.item.texts("protocols");
         let needed: &[&str] =

@@ -1,7 +1,7 @@
 //! The priorities that give routes here the winners that they have in Kong.
 //!
-//! Owns which routes may match one request, and the lowest priorities by which Kong's winner of each such pair wins here. A pair that does
-//! not really overlap changes nothing but a number.
+//! Owns the pairs of routes that may match the same request, and the lowest priorities by which Kong's winner of each pair also wins here.
+//! A pair that does not really overlap only increases a number.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
@@ -12,24 +12,24 @@ use super::overlap;
 /// The most pairs that are kept. Files with more have routes that nearly all overlap.
 const PAIRS_MAX: usize = 4_000_000;
 
-/// The most pairs that are looked at.
+/// The limit of pairs that are examined.
 const LOOKS_MAX: usize = 60_000_000;
 
 /// The most pairs of expressions that are compared by their automata; the rest counts as overlapping.
 const AUTOMATA_MAX: usize = 2_000;
 
-/// Each priority costs requests a search of its own.
+/// The limit of priorities. Each one costs requests another search.
 const PRIORITIES_MAX: usize = 100;
 
-/// Pairs of atoms that may match one request, the one that wins in Kong first.
+/// Pairs of atoms that may match the same request. The first one wins in Kong.
 #[derive(Debug, Default)]
 pub(super) struct Overlaps {
     pub(super) pairs: Vec<(usize, usize)>,
-    /// False if there are more than can be looked at.
+    /// False if there are too many pairs to examine.
     pub(super) is_complete: bool,
 }
 
-/// All pairs of atoms that may match one request and of which one wins in Kong.
+/// All pairs of atoms that may match the same request and of which one wins in Kong.
 pub(super) fn overlaps(atoms: &[Atom]) -> Overlaps {
     let index = Index::of(atoms);
     let mut search = Search { atoms, found: Vec::new(), looks: 0, automata: 0 };
@@ -47,7 +47,7 @@ pub(super) fn priorities(atoms: &[Atom], overlaps: &Overlaps) -> Option<Vec<i32>
         beaten.entry(*winner).or_default().push(*loser);
     }
     let mut order: Vec<usize> = (0..atoms.len()).collect();
-    // Whoever wins against an atom comes behind it.
+    // An atom that wins over another one comes after it.
     let age = |atom: &Atom| atom.created_at.map(Reverse);
     order.sort_by_key(|at| atoms.get(*at).map(|atom| (atom.kong, age(atom))));
     let mut all = vec![0_i32; atoms.len()];
@@ -111,7 +111,7 @@ impl<'a> Index<'a> {
         for (at, atom) in atoms.iter().enumerate() {
             match &atom.path {
                 PathWant::Regex(_) => index.regexes.add(atom, at),
-                // What begins like the whole path is taken for an overlap.
+                // A common beginning counts as an overlap.
                 PathWant::Exact(text) | PathWant::Prefix(text) => {
                     index.prefixes.entry(text).or_default().add(atom, at);
                 }
@@ -130,11 +130,11 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Finds the atoms beside one, each pair once. False once it is too much.
+    /// Finds the atoms that overlap with one, each pair once. False if there are too many.
     fn with(&mut self, index: &Index<'_>, at: usize, atom: &Atom) -> bool {
         let text = match &atom.path {
             PathWant::Regex(_) => {
-                // Prefixes find expressions, and expressions those behind them.
+                // Prefixes find expressions, and expressions find later ones.
                 return index
                     .regexes
                     .each(&atom.host, &mut |other| other <= at || self.see(at, other));

@@ -1,4 +1,4 @@
-//! Parts that the gateway would not take: what is written always passes `check`.
+//! Removes parts that the gateway would refuse, so that the result always passes `check`.
 //!
 //! A policy that is not a guard is taken out of its route. A route whose guard or destination is refused answers 503, and one whose match is
 //! refused is taken out.
@@ -9,7 +9,7 @@ use super::KongImport;
 use super::output::closed;
 use crate::table::{ArtifactPosition, Mistake};
 
-/// The plugin of which a policy was made.
+/// The plugin from which a policy was made.
 #[derive(Debug, Clone)]
 pub(super) struct PolicyOrigin {
     pub(super) what: String,
@@ -18,14 +18,14 @@ pub(super) struct PolicyOrigin {
 }
 
 impl KongImport {
-    /// Takes the parts with these mistakes out, and refuses them in the table. False if nothing can be done about one of them.
+    /// Removes the parts with these mistakes, and refuses them in the table. False if a mistake belongs to no part.
     pub fn refuse(&mut self, mistakes: &[Mistake]) -> bool {
         let mut done = Vec::new();
         let text = crate::yaml(&self.whole);
         let path = |mistake: &Mistake| config::path_at(&text, mistake.line, mistake.column);
         let mut found: Vec<(Vec<String>, &Mistake)> =
             mistakes.iter().map(|mistake| (path(mistake), mistake)).collect();
-        // From the last to the first, so that the places of the others stay.
+        // From last to first, so that the indices of the others stay valid.
         found.sort_by_key(|(_, mistake)| std::cmp::Reverse((mistake.line, mistake.column)));
         for (path, mistake) in found {
             let why = format!("the gateway would refuse it: {}", mistake.what);

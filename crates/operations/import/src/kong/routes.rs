@@ -27,7 +27,7 @@ struct RunningEffect<'e> {
 /// The plugins that may run on a route.
 struct PluginsOn<'s> {
     route: usize,
-    /// Those for everybody.
+    /// Plugins for all clients.
     on: Vec<usize>,
     /// All of one consumer or group.
     of_clients: &'s [usize],
@@ -42,7 +42,7 @@ struct Draft {
     criteria: Vec<Criteria>,
     /// The only listener, if there is one.
     listener: Option<&'static str>,
-    /// What stands beside `match`.
+    /// The keys other than `match`.
     keys: Map<String, Json>,
     /// The answer to plain HTTP, where the route is for HTTPS alone.
     upgrade: Option<Map<String, Json>>,
@@ -117,7 +117,7 @@ impl Converter<'_> {
         }
     }
 
-    /// None for a route of a service that is switched off.
+    /// None for a route of a disabled service.
     fn draft(
         &mut self,
         route: &Entity,
@@ -253,7 +253,7 @@ impl Converter<'_> {
                 }
                 Some(_) | None => {}
             }
-            // Without an identity nobody is one of them.
+            // Without an identity, no client is one of them.
             if identified || !clients.are_named() {
                 let own = one.policies.iter().map(|policy| by_client(policy, identified));
                 policies.extend(own.map(|p| if identified { clients.limit(p) } else { p }));
@@ -355,8 +355,7 @@ impl Converter<'_> {
         draft.criteria.iter_mut().for_each(|one| one.listener = one.listener.or(listener));
     }
 
-    /// Writes all routes with what is left of their conditions. `priorities` are those of the atoms, which stand in the order of their
-    /// routes.
+    /// Writes all routes with the remaining conditions. `priorities` are those of the atoms, in the order of their routes.
     fn write_all(&mut self, drafts: &mut [Option<Draft>], atoms: &[Atom], priorities: &[i32]) {
         let has_tls = self.has_tls();
         let mut of_route: Vec<Vec<(&Atom, i32)>> = vec![Vec::new(); drafts.len()];
@@ -395,7 +394,7 @@ impl Converter<'_> {
         }
     }
 
-    /// Notes the routes whose requests, or some of them, all go to an equal one in Kong.
+    /// Adds notes to routes whose requests go, entirely or partly, to an equal route in Kong.
     fn say_hidden(&mut self, drafts: &mut [Option<Draft>], atoms: &[Atom], left: &[Left]) {
         let all = self.all;
         // Harmless: there is a mark for each atom.

@@ -18,7 +18,7 @@ pub(super) struct Place {
     column: u32,
 }
 
-/// A value and where it stands.
+/// A value with its place.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Item {
     pub(super) at: Place,
@@ -34,7 +34,7 @@ pub(super) enum Value {
     Map(Vec<(String, Item)>),
 }
 
-/// What Kong or decK would not load.
+/// Mistakes because of which Kong or decK would refuse the files.
 #[derive(Debug, Default)]
 pub(super) struct Mistakes {
     names: Vec<String>,
@@ -45,13 +45,13 @@ pub(super) struct Mistakes {
 #[derive(Default)]
 pub(super) struct Variables {
     pub(super) known: HashMap<String, String>,
-    /// Those that the configuration names, with a value for its check.
+    /// Variables in the configuration, each with a value for its check.
     pub(super) stand_ins: HashMap<String, String>,
     /// Whether `$NAME` and `${NAME}` are variables as well.
     pub(super) of_shell: bool,
 }
 
-/// More would be read by nobody.
+/// The limit of reported mistakes.
 const MISTAKES_MAX: usize = 1_000;
 
 impl Mistakes {
@@ -75,7 +75,7 @@ impl Mistakes {
         ArtifactPosition { file, line: at.line, column: at.column }
     }
 
-    /// All of them, in the order of their places.
+    /// All mistakes, in the order of their places.
     pub(super) fn lines(mut self) -> Vec<String> {
         self.found.sort();
         self.found.iter().map(|(at, what)| format!("{}: {what}", self.position(*at))).collect()
@@ -196,7 +196,7 @@ fn named(template: &str) -> Result<(String, bool), String> {
         Some((call, kind)) => (call.trim(), Some(kind.trim())),
         None => (template.trim(), None),
     };
-    // In a text in double quotes the quotes within have a backslash.
+    // In a double-quoted text, inner quotes are escaped with a backslash.
     let call = call.replace("\\\"", "\"");
     let name = call.strip_prefix("env").map(str::trim);
     let name = name.and_then(|name| name.strip_prefix(['"', '`'])?.strip_suffix(['"', '`']));
@@ -337,7 +337,7 @@ impl Item {
         matches!(self.value, Value::Map(_))
     }
 
-    /// The scalar as it was written.
+    /// The scalar as written.
     pub(super) fn scalar(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) => Some(text),
@@ -374,7 +374,7 @@ impl Item {
 
     /// A whole number of a key.
     pub(super) fn whole(&self, key: &str, absent: u64) -> u64 {
-        // Harmless: the table of fields reports what is not a number.
+        // Harmless: the table of fields reports other values.
         self.text(key).and_then(|text| text.parse().ok()).unwrap_or(absent)
     }
 
@@ -388,13 +388,13 @@ impl Item {
         let Some(item) = self.get(key) else { return Vec::new() };
         match &item.value {
             Value::Text(text) => vec![text],
-            // Harmless: the table of fields reports what is not text.
+            // Harmless: the table of fields reports other values.
             Value::List(items) => items.iter().filter_map(Item::scalar).collect(),
             Value::Null | Value::Map(_) => Vec::new(),
         }
     }
 
-    /// Adds what `defaults` say of keys that are not there.
+    /// Adds the defaults of missing keys.
     pub(super) fn complete(&mut self, defaults: &Item) {
         if let Value::Map(entries) = &mut self.value {
             for (key, value) in defaults.entries() {

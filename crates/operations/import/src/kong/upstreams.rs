@@ -8,7 +8,7 @@ use super::fields::{self, PROTOCOLS, Verdict};
 use super::output::{milliseconds, pem};
 use super::tree::Item;
 
-/// What routes need to know of their service.
+/// The properties of a service that its routes need.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ServiceEnd {
     /// The name of its upstream here; none if requests cannot be sent there.
@@ -20,7 +20,7 @@ pub(super) struct ServiceEnd {
     pub(super) enabled: bool,
 }
 
-/// Where a service is.
+/// The address of a service.
 struct Address {
     scheme: &'static str,
     http2: bool,
@@ -29,7 +29,7 @@ struct Address {
     path: String,
 }
 
-/// What is made of an upstream of Kong's for any service.
+/// The result for a Kong upstream, for use by any service.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pool {
     name: String,
@@ -148,7 +148,7 @@ impl Converter<'_> {
         end
     }
 
-    /// Reads `url`, or the fields that stand for it.
+    /// Reads `url`, or the fields that replace it.
     fn address(&mut self, item: &Item, verdict: &mut Verdict) -> Option<Address> {
         let url = item.text("url");
         let (protocol, host, port, path) = match url {
@@ -442,7 +442,7 @@ fn passive_health(
     } else if statuses.is_empty() {
         vec![429, 500, 503]
     } else {
-        // Harmless: what is not a status is refused by the check of the result.
+        // Harmless: the check of the result refuses an invalid status.
         statuses.iter().filter_map(|status| status.parse().ok()).collect()
     };
     outlier.insert("statuses".to_owned(), json!(statuses));

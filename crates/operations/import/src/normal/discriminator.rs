@@ -62,7 +62,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// The schema there. Where a discriminator chooses among those that inherit it, an object has to obey the one that it names.
+    /// The schema there. If a discriminator selects among its subtypes, an object has to match the subtype that it names.
     pub(super) fn dispatched(&mut self, value: &Json, at: &JsonLocation) -> Option<Json> {
         let alternatives = ["oneOf", "anyOf"].iter().any(|name| value.get(*name).is_some());
         let property = value.get("discriminator").filter(|_| !alternatives).and_then(property);
@@ -188,7 +188,7 @@ impl Reader<'_> {
         children
     }
 
-    /// The end of a reference; nothing where there is none, and where it cannot be followed: this schema may not be needed.
+    /// The end of a reference. None if there is none, or if it cannot be resolved, since this schema may not be needed.
     fn quietly(&mut self, at: JsonLocation) -> Option<JsonLocation> {
         let mut at = at;
         let mut hops = 0;

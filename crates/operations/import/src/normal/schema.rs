@@ -7,7 +7,7 @@ use crate::documents::JsonLocation;
 use crate::files::escaped_name;
 use crate::{pattern, upgrade};
 
-/// What stands below a keyword.
+/// The kind of value of a keyword with schemas.
 enum Below {
     Schema,
     Schemas,
@@ -44,7 +44,7 @@ fn below(keyword: &str) -> Below {
     }
 }
 
-/// The pointers to the schemas that stand directly within one.
+/// The pointers to the direct subschemas of a schema.
 pub(crate) fn subschemas(schema: &Json) -> Vec<String> {
     let mut pointers = Vec::new();
     // Harmless: `true` and `false` have no schemas within.
@@ -67,7 +67,7 @@ pub(crate) fn subschemas(schema: &Json) -> Vec<String> {
 
 /// True for a schema that holds more than its reference: what only describes does not count.
 fn says_more(schema: &Json) -> bool {
-    // Harmless: `true` and `false` say no more.
+    // Harmless: `true` and `false` have no members.
     let members = schema.as_object().into_iter().flatten();
     members.map(|(name, _)| name.as_str()).any(|name| {
         let describes = matches!(name, "readOnly" | "writeOnly");
@@ -128,7 +128,7 @@ impl Reader<'_> {
         made
     }
 
-    /// A schema that stands within another.
+    /// A nested schema.
     fn inner(&mut self, value: &Json, at: &JsonLocation) -> Option<Json> {
         if value.get("$ref").is_some_and(Json::is_string) && !self.holds_more(at) {
             self.schema_there(at, SchemaUse::Whole)
@@ -158,7 +158,7 @@ impl Reader<'_> {
         for (name, member) in members {
             let at = at.child(name);
             let (name, read) = match (name.as_str(), below(name)) {
-                // A parameter says so of itself.
+                // A parameter has its own `required`.
                 ("required", _) if part == SchemaUse::Parameter => continue,
                 ("type", _) if self.version == Version::Swagger && member == "file" => continue,
                 ("$ref", _) => (name.as_str(), self.reference(member, &at)),

@@ -19,7 +19,7 @@ const FILES_MAX: usize = 10_000;
 /// The maximum depth of folders.
 const DEPTH_MAX: usize = 32;
 
-/// Folders of tools, in which no artifacts are.
+/// Folders of tools, which have no artifacts.
 const SKIPPED: [&str; 4] = ["target", "node_modules", ".git", ".settings"];
 
 /// Endings of files that artifacts are, or refer to.

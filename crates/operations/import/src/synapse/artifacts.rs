@@ -57,7 +57,7 @@ pub(super) struct Artifacts<'a> {
     pub(super) endpoints: HashMap<&'a str, Element<'a>>,
     pub(super) templates: HashMap<&'a str, Element<'a>>,
     pub(super) entries: HashMap<&'a str, Element<'a>>,
-    /// In the order written, for those that nothing else refers to.
+    /// In the order of the files, for artifacts that nothing else refers to.
     pub(super) named: Vec<Element<'a>>,
     /// Names of all properties and variables that something sets.
     pub(super) set: HashSet<String>,

@@ -6,13 +6,13 @@
 use super::converter::Converter;
 use super::dollar::{MessagePath, place};
 
-/// Expressions inside one another.
+/// The limit of nested expressions.
 const DEPTH_MAX: usize = 32;
 
 /// An `and` of comparisons without parentheses.
 const BINDING: &str = "`and` and `or` bind weaker than comparisons here; there they bind stronger, so that comparisons need parentheses";
 
-/// Operators by how strongly they bind, the weakest first. Of two that begin alike the longer one stands first.
+/// Operators by precedence, lowest first. If two have the same beginning, the longer one comes first.
 const LEVELS: [&[&str]; 5] = [
     &["||", "or"],
     &["&&", "and"],
@@ -24,14 +24,14 @@ const LEVELS: [&[&str]; 5] = [
 /// The level of comparisons in [`LEVELS`].
 const COMPARISONS: usize = 2;
 
-/// What is known of a part.
+/// The type of a part, as far as known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gives {
     Text,
     Number,
     Truth,
     Null,
-    /// Whatever the message has.
+    /// Any value of the message.
     Any,
 }
 
@@ -68,7 +68,7 @@ impl Part {
         Part { text, gives, level: None, or_null: None }
     }
 
-    /// As an operand of an operator of this level.
+    /// The text as an operand of an operator with this precedence.
     fn inside(&self, level: usize) -> String {
         match self.level {
             Some(own) if own <= level => format!("({})", self.text),
@@ -76,7 +76,7 @@ impl Part {
         }
     }
 
-    /// As an argument; what is absent is null.
+    /// The text as an argument. An absent value is null.
     fn argument(&self) -> &str {
         self.or_null.as_deref().unwrap_or(&self.text)
     }
@@ -150,7 +150,7 @@ impl<'t> Reader<'_, '_, 't> {
         Ok(left)
     }
 
-    /// `and` and `or`, both sides of which are computed.
+    /// `and` and `or`, with both sides computed.
     fn both(&mut self, level: usize, left: &Part, right: &Part) -> Part {
         if [left, right].iter().any(|side| side.level == Some(COMPARISONS)) {
             self.converter.note(BINDING);

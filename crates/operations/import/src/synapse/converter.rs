@@ -1,7 +1,7 @@
 //! The converter: lists of mediators become lists of steps.
 //!
-//! Owns the walk over mediators, what is known of the message on the way, and the flows that are made. What each mediator
-//! becomes is in `mediators`. The walk is bounded by the depth of the documents and by the number of steps.
+//! Owns the walk over mediators, the knowledge about the message at each point, and the resulting flows. `mediators`
+//! converts the single mediators. The walk is limited by the depth of the documents and by the number of steps.
 
 use std::collections::HashSet;
 
@@ -26,14 +26,14 @@ const EXPANDED_MAX: usize = 32;
 /// The maximum depth of nested mediators, expanded sequences included. Mediators that people write stay below 20.
 const DEPTH_MAX: usize = 100;
 
-/// What is said of a mediator whose settings do not reach what they are about.
+/// The note about a mediator whose settings have no effect.
 const LOST: &str =
     "a property in a branch that is about a call or a reply outside of it has no effect there";
 
 /// On which way the message is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Side {
-    /// To a service.
+    /// On the way to a service.
     #[default]
     Request,
     /// Back to the client.
@@ -50,7 +50,7 @@ pub(super) struct Flow<'a> {
     pub(super) side: Side,
     /// The mediators that run on the reply to a `send`.
     pub(super) reply: Vec<Element<'a>>,
-    /// The flow that has it, if several calls do.
+    /// The flow with the handling of the reply, if several calls share it.
     pub(super) reply_flow: Option<String>,
     pub(super) reply_is_shared: bool,
     /// It is a branch of several, whose replies are gathered.
@@ -69,9 +69,9 @@ pub(super) struct Flow<'a> {
     pub(super) base: Option<String>,
     pub(super) pending: PendingProperties,
     pub(super) has_catch: bool,
-    /// The message may be a reply: a `send` of it stands in both branches of a condition.
+    /// True if the message may be a reply, since both branches of a condition have a `send`.
     pub(super) has_split: bool,
-    /// The message was made a form, as the property behind it wants.
+    /// True if the message was converted to a form, for a later property.
     pub(super) is_form: bool,
     /// The context and the version of the API.
     pub(super) api: Option<(String, String)>,
@@ -95,16 +95,16 @@ pub(super) struct Resource {
     pub(super) open: bool,
 }
 
-/// The mediator to go on with.
+/// The mediator with which to continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// The next.
     Continue,
-    /// The one behind so many others, which were taken along.
+    /// The one after this many others, which were converted too.
     Skip(usize),
     /// Nothing: the flow has ended.
     End,
-    /// Nothing, and so many others were taken along.
+    /// None, and this many others were converted too.
     EndBehind(usize),
 }
 
@@ -115,7 +115,7 @@ pub(super) struct Converter<'a> {
     pub(super) out: Output,
     pub(super) table: Table,
     pub(super) flow: Flow<'a>,
-    /// Steps that have to stand before the one that is being made.
+    /// Steps that are put before the one that is being made.
     pub(super) before: Vec<Json>,
     /// Differences between the step that is being made and its mediator.
     pub(super) notes: Vec<String>,
@@ -138,9 +138,9 @@ pub(super) struct Converter<'a> {
     pub(super) owner: String,
     /// Properties that variables keep, by artifacts.
     pub(super) kept: HashSet<(String, KeptProperty)>,
-    /// Properties that were set in a branch and take effect behind it.
+    /// Properties that were set in a branch and take effect after it.
     pub(super) wanted: HashSet<(String, KeptProperty)>,
-    /// Settings of the mediator that is being made, which do not reach what they are about.
+    /// True if settings of the current mediator have no effect.
     pub(super) losses: bool,
     mediators: usize,
     depth: usize,
@@ -183,7 +183,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// A positive number, if one is written. Another text is noted. A negative number and zero stand for none, as in artifacts.
+    /// A positive number, if one is given. Other texts are noted. As in artifacts, zero and negative numbers mean none.
     pub(super) fn number(&mut self, name: &str, text: Option<&str>) -> Option<u64> {
         let text = text?;
         self.read(name, text, |text| text.parse::<i64>().is_ok())?;
@@ -228,7 +228,8 @@ impl<'a> Converter<'a> {
         (steps, false)
     }
 
-    /// The mediators, with the content of sequences in place of them where these hold a clone whose aggregate stands behind.
+    /// The mediators, in which a sequence is replaced with its content if that has a clone whose aggregate follows the
+    /// sequence.
     fn with_clones(&mut self, items: &[Element<'a>]) -> Vec<Element<'a>> {
         let gathers =
             |item: &Element<'a>| item.descendants().iter().any(|it| it.name() == "aggregate");
@@ -254,7 +255,7 @@ impl<'a> Converter<'a> {
         out
     }
 
-    /// Notes mediators behind the end of a flow.
+    /// Adds notes to mediators after the end of a flow.
     fn unreachable(&mut self, rest: &[Element<'a>]) {
         let idle = ["drop", "log", "description", "respond"];
         for item in rest.iter().filter(|item| !idle.contains(&item.name())) {
@@ -306,7 +307,7 @@ impl<'a> Converter<'a> {
             Err(why) => {
                 self.table.set(row, Outcome::Refused, &why);
                 steps.push(comment(&format!("refused: {what}, {}: {why}", item.place())));
-                // Later steps may read what it would have set.
+                // Later steps may use variables that it would have set.
                 let names = artifacts::set_by(item).into_iter().filter(|name| !name.contains('{'));
                 let empty = names.map(|name| (self.out.variable(&name), json!("")));
                 let empty: Map<String, Json> = empty.collect();
@@ -318,7 +319,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// Converts a mediator of which the table knows all parts.
+    /// Converts a mediator whose parts are all in the table.
     fn judged(
         &mut self,
         item: &Element<'a>,
@@ -340,7 +341,7 @@ impl<'a> Converter<'a> {
         (steps, ended)
     }
 
-    /// Makes another flow, and returns its name. The current one goes on afterwards.
+    /// Makes another flow, and returns its name. The current flow is continued afterwards.
     pub(super) fn flow_of(
         &mut self,
         flow: Flow<'a>,
@@ -350,7 +351,7 @@ impl<'a> Converter<'a> {
         let name = flow.name.clone();
         let outer = std::mem::replace(&mut self.flow, flow);
         self.flow.has_catch = catch.is_some();
-        // Flows stand in the order in which they were begun.
+        // Flows are in the order in which they were begun.
         self.out.flows.insert(name.clone(), Json::Null);
         let steps = make(self);
         let catch = catch.map(|items| self.catch(&items));
@@ -388,7 +389,7 @@ impl<'a> Converter<'a> {
         steps
     }
 
-    /// The fault sequence of an artifact: its own, or the one that all have.
+    /// The fault sequence of an artifact: its own one, or the common one.
     pub(super) fn fault_sequence(
         &mut self,
         named: Option<&'a str>,
@@ -468,7 +469,7 @@ impl<'a> Converter<'a> {
                 "send" | "loopback" | "in" | "out" | "aggregate" | "makefault" | "cache" => true,
                 // An aggregate may belong to it.
                 "clone" | "iterate" => true,
-                // It answers with what was set before.
+                // The answer uses settings of earlier mediators.
                 "respond" => self.artifacts.sets_axis2,
                 "call" => self.artifacts.sets_axis2 || self.takes_path(item),
                 "property" => scope == "axis2" || item.is("name", "RESPONSE"),
@@ -489,7 +490,7 @@ impl<'a> Converter<'a> {
         })
     }
 
-    /// True if a call puts the path of its request behind an address.
+    /// True if a call appends the path of its request to an address.
     fn takes_path(&self, call: &Element<'a>) -> bool {
         let written = call.child("endpoint");
         let key = written.and_then(|endpoint| endpoint.attribute("key"));
@@ -510,7 +511,7 @@ impl<'a> Converter<'a> {
         Ok(())
     }
 
-    /// Asks the table about a parameter with a name. One that is refused has a row of its own.
+    /// Looks up a named parameter in the table. A refused one gets its own row.
     pub(super) fn judge_parameter(&mut self, of: &str, parameter: &Element<'a>) {
         let name = parameter.attribute("name").unwrap_or("");
         match known::named(of, name, &parameter.text()) {

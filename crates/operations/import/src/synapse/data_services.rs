@@ -1,7 +1,7 @@
 //! Data services: each resource is a route, and the operations of SOAP are one more. Their queries are steps `sql`.
 //!
-//! Owns the names that are at hand in a service, and the way of a request through it. What a statement becomes is in `queries`, and
-//! what its rows become in `results`.
+//! Owns the parameters of a service's requests, and the route of a request through the service. `queries` converts statements, and
+//! `results` converts their rows.
 
 mod queries;
 mod results;
@@ -23,13 +23,13 @@ struct Service<'a> {
     queries: Vec<Element<'a>>,
 }
 
-/// Where the parameters of a request are.
+/// The places of a request's parameters.
 enum Source<'a> {
-    /// In the path, those with these names, and else in the query.
+    /// The parameters with these names are in the path, and the others in the query.
     Address(Vec<&'a str>),
-    /// In the path, those with these names, and else in the element or object that is the body.
+    /// The parameters with these names are in the path, and the others in the element or object of the body.
     Body(Vec<&'a str>),
-    /// In the element of the operation.
+    /// In the operation's element.
     Operation,
 }
 
@@ -40,7 +40,7 @@ const SOAP11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
 const SOAP12: &str = "http://www.w3.org/2003/05/soap-envelope";
 
 impl<'a> Converter<'a> {
-    /// A data service, with a row of its own and one for each resource and operation.
+    /// A data service, with a row for itself and one for each resource and operation.
     pub(super) fn data_service(&mut self, data: &Element<'a>) {
         let name = data.attribute("name").unwrap_or("");
         let row = self.table.begin(format!("data service {name}"), data.place());

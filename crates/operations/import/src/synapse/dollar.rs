@@ -24,7 +24,7 @@ pub(super) fn value<'a>(
     }
 }
 
-/// The text up to the brace that closes, and the rest behind it.
+/// Splits a text at the closing brace.
 pub(super) fn close(text: &str) -> Option<(&str, &str)> {
     let mut quote = None;
     for (at, c) in text.char_indices() {
@@ -51,11 +51,11 @@ fn called<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 pub(super) struct MessagePath {
     /// Bytes of the text that it takes.
     pub(super) end: usize,
-    /// In the language of flows.
+    /// The notation in flows.
     pub(super) path: String,
-    /// In CEL.
+    /// The notation in CEL.
     pub(super) rule: String,
-    /// In CEL with null where it is absent, of what is null then.
+    /// The notation in CEL with null for an absent value, if that is possible.
     pub(super) or_null: Option<String>,
 }
 

@@ -49,12 +49,13 @@ impl<'d> Element<'d> {
         value.filter(|value| !value.is_empty())
     }
 
-    /// An attribute as it is written, perhaps empty.
+    /// An attribute without interpretation. It may be empty.
     pub(super) fn raw(&self, name: &str) -> Option<&'d str> {
         self.file.document.attribute(self.node, "", name)
     }
 
-    /// The attributes and their values. One with a namespace has it before its name; those for validators say nothing here.
+    /// The attributes and their values. A name with a namespace is prefixed with it. Attributes for validators are left
+    /// out.
     pub(super) fn attributes(&self) -> Vec<(String, &'d str)> {
         const INSTANCE: &str = "http://www.w3.org/2001/XMLSchema-instance";
         let document = &self.file.document;
@@ -115,8 +116,8 @@ impl<'d> Element<'d> {
         self.file.document.to_text(self.node, &Form::Moved { kept: &kept }).trim().to_owned()
     }
 
-    /// The element as a document of its own, with all namespaces that are in scope there but the artifact's: texts of stylesheets,
-    /// schemas and descriptions use prefixes that no name does.
+    /// The element as a document, with all namespaces in scope except the artifact's: stylesheets, schemas and descriptions use
+    /// prefixes in texts too.
     pub(super) fn document(&self) -> String {
         let document = &self.file.document;
         let scope = document.namespaces(self.node);

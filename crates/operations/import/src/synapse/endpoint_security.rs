@@ -1,6 +1,6 @@
-//! What an endpoint adds to messages for a service: an access token, headers of WS-Security and of WS-Addressing.
+//! Additions of an endpoint to messages: an access token, and headers of WS-Security and WS-Addressing.
 //!
-//! Secrets are not copied: each is a variable of the environment, and the row says which.
+//! Secrets are not copied. Each becomes an environment variable, which the row names.
 
 use serde_json::{Map, Value as Json, json};
 use xml::{Document, Kind, Options};
@@ -46,11 +46,11 @@ const POLICY: [&str; 32] = [
     "timestampPrecisionInMilliseconds",
 ];
 
-/// How many seconds a Timestamp is valid if the policy does not say.
+/// The validity of a Timestamp in seconds, if the policy does not set it.
 const TIMESTAMP_SECONDS: u64 = 300;
 
 impl<'a> Converter<'a> {
-    /// Adds what an endpoint says of security and addressing to its upstream.
+    /// Adds the security and addressing settings of an endpoint to its upstream.
     pub(super) fn secured(
         &mut self,
         name: &str,

@@ -1,7 +1,7 @@
 //! Endpoints that are made of templates: the template's endpoint with the parameters put in.
 //!
-//! Owns which parameters there are and how their values are written into the endpoint. Each result is a document of its own, whose
-//! elements are placed where the template is used.
+//! Owns the parameters and their insertion into the endpoint. Each result is a separate document, whose elements have the place
+//! where the template is used.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use super::artifacts::options;
 use super::element::{Element, File};
 use crate::table::ArtifactPosition;
 
-/// The result for one use of a template: the endpoint, or why there is none.
+/// The result for one use of a template: the endpoint, or the reason why there is none.
 pub(super) type TemplateResult = Result<File, String>;
 
-/// The maximum number of uses that are filled, each a document of its own; a large project has some dozen. Others are refused.
+/// The limit of template uses, each of which is a separate document. A large project has some dozen. Further ones are refused.
 const USES_MAX: usize = 1_000;
 
 /// Fills the templates that endpoints in these files name.
@@ -27,7 +27,7 @@ pub(super) fn fill(files: &[File]) -> HashMap<ArtifactPosition, TemplateResult> 
         element.name() == "template" && element.child("endpoint").is_some()
     };
     for element in all.iter().filter(is_template) {
-        // Of several with one name the first is taken, as the table says.
+        // If several have the same name, the first is used, as the table states.
         templates.entry(element.attribute("name").unwrap_or("")).or_insert(*element);
     }
     let uses = all.iter().filter(|element| element.name() == "endpoint");
@@ -79,7 +79,7 @@ fn filled(used: &Element<'_>, template: &Element<'_>, endpoint: &Element<'_>) ->
             None => return Err(format!("the parameter `{name}` of the template is not given")),
         }
     }
-    // Of `$host` and `$hostname` the longer one is meant where it fits.
+    // The longest matching name counts: `$hostname` is not `$host`.
     values.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
     let text = replaced(&endpoint.document(), &values);
     let document = Document::parse(text.as_bytes(), &options())

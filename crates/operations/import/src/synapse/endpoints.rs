@@ -18,11 +18,11 @@ pub(super) struct Target {
     /// The whole URL as a template, in place of an upstream.
     pub(super) url: Option<String>,
     pub(super) upstream: String,
-    /// The path of the URL as a template; empty if it has none.
+    /// The path of the URL as a template. Empty if it has none.
     pub(super) path: String,
     pub(super) query: Option<String>,
     pub(super) method: Option<String>,
-    /// The path is the whole of it: nothing of the request's is put behind.
+    /// True if nothing of the request's path is appended.
     pub(super) is_exact: bool,
     /// The path is the request's own, as the route forwards it.
     pub(super) is_own: bool,
@@ -41,7 +41,7 @@ struct Url {
 /// The maximum depth of groups of endpoints.
 const DEPTH_MAX: usize = 8;
 
-/// What suspends an endpoint that does not say.
+/// The failures that suspend an endpoint by default.
 const ALL_FAILURES: [&str; 3] = ["timeout", "connect_failure", "reset"];
 
 /// The error codes of Synapse that `suspend` has words for.
@@ -266,7 +266,7 @@ impl<'a> Converter<'a> {
         self.taken_apart(kind, written)
     }
 
-    /// The target where no endpoint is written: the address that earlier mediators gave.
+    /// The target if there is no endpoint: the address set by earlier mediators.
     pub(super) fn unnamed(&mut self, item: &Element<'a>) -> Result<Vec<Target>, String> {
         if self.keeps(KeptProperty::To) || self.flow.pending.has_computed_to {
             self.out.calls_urls = true;
@@ -403,7 +403,7 @@ impl<'a> Converter<'a> {
             let is_port = matches!(document.name(*node).local, "port" | "endpoint");
             document.kind(*node) == Kind::Element && is_port && of_service && named(*node, "port")
         });
-        // Harmless: the caller says if no port has an address.
+        // Harmless: the caller reports it if no port has an address.
         let mut addresses = ports.filter_map(|port| {
             let mut within = document.children(port);
             let address = within.find(|node| document.name(*node).local == "address");
@@ -413,7 +413,7 @@ impl<'a> Converter<'a> {
         addresses.next().ok_or_else(|| "its WSDL has no such port".to_owned())
     }
 
-    /// The name of the upstream with these keys: the one that is there, or a new one.
+    /// The name of the upstream with these keys, which may exist already.
     fn upstream(&mut self, name: Option<&str>, keys: Map<String, Json>, target: &str) -> String {
         let host = target.split("://").last().unwrap_or(target).replace(':', "-");
         let key = json!([name, keys]);
@@ -475,7 +475,7 @@ impl<'a> Converter<'a> {
         let delay = mark.and_then(|mark| number(mark, "retryDelay"));
         let longest = number(failure, "maximumDuration");
         let factor = number(failure, "progressionFactor");
-        // This is how artifacts say that an endpoint is never suspended.
+        // In artifacts, this means that an endpoint is never suspended.
         if now.iter().any(|code| code == "-1") || initial.is_some_and(|initial| initial <= 0.0) {
             return None;
         }

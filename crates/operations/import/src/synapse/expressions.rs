@@ -23,7 +23,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// As it stands where an expression is wanted.
+    /// The notation for a key that takes an expression.
     pub(super) fn expression(&self) -> Json {
         match self {
             Value::Literal(text)
@@ -38,7 +38,7 @@ impl Value {
         }
     }
 
-    /// As a text: Synapse joins the texts of all nodes, and takes the markup of elements without a text of their own.
+    /// The value as text: Synapse joins the texts of all nodes, and uses the markup of elements without text.
     pub(super) fn as_text(&self) -> Value {
         match self {
             Value::Path(text, Gives::Elements | Gives::Nodes | Gives::Texts) => {
@@ -53,7 +53,7 @@ impl Value {
         }
     }
 
-    /// As the source and target of steps take it: nodes where the text is a literal would be no node.
+    /// The value as the source or target of a step. A literal is not a node, so it has none.
     pub(super) fn path(&self) -> Option<&str> {
         match self {
             Value::Path(text, _) => Some(text),
@@ -331,7 +331,7 @@ pub(super) fn member(group: &str, name: &str) -> Result<String, String> {
     }
 }
 
-/// The names of XPath where it stands.
+/// The meaning of names in an XPath at its place.
 struct Meant<'c, 'a> {
     converter: &'c mut Converter<'a>,
     element: Element<'a>,

@@ -4,12 +4,12 @@ use super::converter::Converter;
 use crate::files::escaped;
 use crate::yaml::variable;
 
-/// The URL of a database, and what is different from the driver's.
+/// The URL of a database, and the differences from the driver.
 #[derive(Debug, PartialEq, Eq)]
 struct JdbcAddress {
     /// `postgres`, `mysql` or `sqlite`.
     scheme: &'static str,
-    /// What follows user and password, or the file.
+    /// The part after user and password, or the file.
     rest: String,
     /// The name of the database.
     name: String,
@@ -104,7 +104,7 @@ impl Converter<'_> {
 /// Reads the options of a driver: those about TLS, and none of the others may matter.
 fn tls_mode(options: &str) -> Result<(Option<&'static str>, Vec<String>), String> {
     let (mut mode, mut notes) = (None, Vec::new());
-    // Semicolons and `&amp;` stand in files that were escaped twice.
+    // Files that were escaped twice have `&amp;`.
     let options = options.replace("&amp;", "&");
     for option in options.split(['&', ';']).filter(|option| !option.is_empty()) {
         let (key, value) = option.split_once('=').unwrap_or((option, ""));

@@ -1,4 +1,4 @@
-//! The configuration that is made, section by section, and the files beside it.
+//! The resulting configuration, section by section, and its files.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ use crate::yaml::{COMMENT, comment};
 pub(super) struct Output {
     pub(super) upstreams: Map<String, Json>,
     pub(super) routes: Map<String, Json>,
-    /// Listeners beside the one of all routes.
+    /// Listeners other than the common one.
     pub(super) listeners: Map<String, Json>,
     pub(super) flows: Map<String, Json>,
     pub(super) queues: Map<String, Json>,
@@ -25,9 +25,9 @@ pub(super) struct Output {
     pub(super) allowed: Vec<String>,
     /// A call goes to such an address.
     pub(super) calls_urls: bool,
-    /// Files beside the configuration, by their paths.
+    /// The files of the configuration, by their paths.
     pub(super) files: Vec<(String, Vec<u8>)>,
-    /// The artifact of which each entry of a section was made, by the section and its name.
+    /// The artifact from which each entry was made, by the section and the entry's name.
     pub(super) owners: HashMap<(String, String), Origin>,
     /// The number of entries of a section that have an owner.
     owned: HashMap<String, usize>,
@@ -53,10 +53,10 @@ impl Output {
         name
     }
 
-    /// Allows calls of the scheme, host and port that a text has in it. False: it has none.
+    /// Allows calls to the literal scheme, host and port at the beginning of a text. False if it has none.
     pub(super) fn allow(&mut self, text: &str) -> bool {
         let schemes = ["http://", "https://"].into_iter();
-        // Harmless: what has no scheme has no host.
+        // Harmless: without a scheme there is no host.
         let found = schemes.filter_map(|scheme| Some((scheme, text.find(scheme)?))).next();
         let Some((scheme, at)) = found else { return false };
         let rest = text.get(at + scheme.len()..).unwrap_or_default();
@@ -78,7 +78,7 @@ impl Output {
         }
     }
 
-    /// The variable for a property: letters, digits and `_`, none of which is a name of the language.
+    /// The variable for a property: letters, digits and `_`. Names of the language are avoided.
     pub(super) fn variable(&mut self, property: &str) -> String {
         if let Some(known) = self.variables.get(property) {
             return known.clone();
@@ -98,7 +98,7 @@ impl Output {
         name
     }
 
-    /// Keeps a file beside the configuration; the result is its path there.
+    /// Adds a file to the configuration, and returns its path.
     pub(super) fn file(&mut self, resource: Resource, ending: &str) -> String {
         let plain = slug(&resource.name);
         let plain = plain.trim_start_matches('.');
@@ -128,7 +128,7 @@ impl Output {
     pub(super) fn own(&mut self, what: &str, place: &ArtifactPosition) {
         let mut fresh = Vec::new();
         for (section, entries) in self.sections() {
-            // New entries are the last ones; what was replaced keeps its place.
+            // New entries are at the end; a replaced entry keeps its place.
             let known = self.owned.get(section).map_or(0, |known| *known);
             fresh.extend(entries.keys().skip(known).map(|name| (section.to_owned(), name.clone())));
         }

@@ -1,11 +1,11 @@
-//! Properties that are about a later call or reply: what is known of them on the way, and the variables of those that are not known.
+//! Properties for a later call or reply: their known values at each point, and variables for the others.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::converter::{Converter, Side};
 use super::mediators::rewrite::Rewritten;
 
-/// A property that is about a later call or reply. Where it is set in a branch and takes effect behind it, a variable keeps it.
+/// A property for a later call or reply. If it is set in a branch and takes effect after it, a variable keeps its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum KeptProperty {
     Status,
@@ -39,14 +39,14 @@ impl KeptProperty {
     }
 }
 
-/// Who sent the message as it is now.
+/// The sender of the current message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Sender {
     #[default]
     Client,
     /// It is the reply to a call.
     Service,
-    /// Some of the branches before have a call, and others have none.
+    /// Some of the earlier branches have a call, and others have none.
     Either,
 }
 
@@ -74,11 +74,11 @@ pub(super) struct PendingProperties {
     pub(super) to: Option<String>,
     /// That URL was computed.
     pub(super) has_computed_to: bool,
-    /// The same, as rules have made it.
+    /// The address after the rules were applied.
     pub(super) rewritten: Option<Rewritten>,
 }
 
-/// The path behind an address.
+/// The path after an address.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Postfix {
     Text(String),
@@ -87,7 +87,7 @@ pub(super) enum Postfix {
 }
 
 impl Converter<'_> {
-    /// Ends a branch. What it has set for later calls is kept in variables.
+    /// Ends a branch. Its settings for later calls are kept in variables.
     pub(super) fn leave(&mut self, before: PendingProperties, side: Side, ended: bool) {
         self.flow.side = side;
         let left = std::mem::replace(&mut self.flow.pending, before);
@@ -128,7 +128,7 @@ impl Converter<'_> {
         self.out.variable(kept.name())
     }
 
-    /// The step that gives the variables of properties their first values. Behind a call the message is another, which has none.
+    /// The step that initialises the variables of properties. After a call there is another message, without these properties.
     pub(super) fn begin_kept(&mut self) -> Option<Json> {
         let mut values = Map::new();
         for kept in

@@ -1,5 +1,5 @@
-//! Parts that the gateway would not take: each is taken out of the configuration and refused in the table, so that what is written
-//! always passes `check`.
+//! Removes parts that the gateway would refuse. Each is removed from the configuration and refused in the table, so that the
+//! result always passes `check`.
 //!
 //! Owns the way from a place in the configuration to the artifact that it was made of. It checks nothing itself.
 
@@ -9,14 +9,14 @@ use super::ImportResult;
 use crate::table::{ArtifactPosition, Mistake};
 use crate::yaml::{COMMENT, ORIGIN, comment, is_comment};
 
-/// The part of an artifact of which something was made.
+/// The part of an artifact from which something was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) what: String,
     pub(super) place: ArtifactPosition,
 }
 
-/// A step with the mediator of which it was made; what is within has one already.
+/// Records the mediator from which a step was made. Inner steps have theirs already.
 pub(super) fn with_origin(mut step: Json, what: &str, place: &ArtifactPosition) -> Json {
     let is_step = !is_comment(&step);
     if let (Json::Object(keys), true) = (&mut step, is_step)
@@ -39,8 +39,7 @@ fn origin_of(step: &Json) -> Option<Origin> {
 }
 
 impl ImportResult {
-    /// Takes the parts with these mistakes out, and refuses them in the table. False if one of them is in no part, and so nothing can
-    /// be done about it.
+    /// Removes the parts with these mistakes, and refuses them in the table. False if a mistake belongs to no part.
     pub fn refuse(&mut self, mistakes: &[Mistake]) -> bool {
         let text = crate::yaml(&self.whole);
         let mut found: Vec<(Vec<usize>, &Mistake)> = Vec::new();
@@ -51,7 +50,7 @@ impl ImportResult {
                 None => return false,
             }
         }
-        // From the last to the first, so that the places of the others stay; of one part all mistakes are told.
+        // From last to first, so that the indices of the others stay valid. All mistakes of a part are reported.
         found.sort_by(|(a, _), (b, _)| b.cmp(a));
         while let Some((part, first)) = found.first().cloned() {
             let of_part = |(other, _): &(Vec<usize>, &Mistake)| *other == part;
@@ -64,7 +63,7 @@ impl ImportResult {
             let why = format!("the gateway would refuse it: {}", why.join("; "));
             debug_assert!(why.contains(&first.what), "its own mistake is told");
             self.take_out(&part, &why);
-            // What was within it is gone.
+            // Its inner parts were removed with it.
             found.retain(|(other, _)| !other.starts_with(&part));
         }
         self.write();

@@ -9,14 +9,14 @@ use super::known::{self, Fate};
 use super::mediators;
 use crate::table::Outcome;
 
-/// As many attempts as a queue allows.
+/// The limit of attempts in a queue.
 const ATTEMPTS_MAX: u64 = 1000;
 
-/// The attempts of a processor that does not say, and the time between them.
+/// The default attempts of a processor, and the default time between them.
 const ATTEMPTS: u64 = 4;
 const INTERVAL_MS: u64 = 1000;
 
-/// What is said of a store without a processor.
+/// The note for a store without a processor.
 const UNPROCESSED: &str = "; no processor takes its messages: they are kept as dead ones, which an operator retries once the queue has a flow";
 
 impl<'a> Converter<'a> {
@@ -283,7 +283,7 @@ impl<'a> Converter<'a> {
         Ok((keys, note))
     }
 
-    /// The flow that a task runs: a sequence, from its beginning to the end of its sends.
+    /// The flow of a task: a sequence, from its beginning to the end of its sends.
     fn task_flow(&mut self, task: &str, key: &str) -> Result<String, String> {
         let found = self.artifacts.sequences.get_key_value(key);
         let (&key, &sequence) =

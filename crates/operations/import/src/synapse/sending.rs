@@ -23,7 +23,7 @@ impl Format {
             "soap11" => Some(Format::Soap11),
             "soap12" => Some(Format::Soap12),
             "pox" => Some(Format::Pox),
-            // Harmless: `rest` sends the message as it is, and the table refuses all others.
+            // Harmless: `rest` sends the message unchanged, and the table refuses all others.
             _ => None,
         }
     }
@@ -41,7 +41,7 @@ impl Converter<'_> {
         self.write_message(target.format, steps);
         let pending = std::mem::take(&mut self.flow.pending);
         if more.contains_key("into") {
-            // The message stays, and with it what was set for its reply.
+            // The message stays, and with it the settings for its reply.
             self.flow.pending.status.clone_from(&pending.status);
             self.flow.pending.sender = pending.sender;
         } else {
@@ -64,7 +64,7 @@ impl Converter<'_> {
                 self.keeps(KeptProperty::Method).then(|| self.kept_variable(KeptProperty::Method));
             variable.map(|variable| format!("{{{{ ${variable} }}}}")).or(pending.method)
         });
-        // A reply that is sent on has no method of its own.
+        // A forwarded reply has no method.
         let method = method.or_else(|| {
             let is_reply = pending.sender == Sender::Service && !more.contains_key("method");
             is_reply.then(|| "POST".to_owned())
@@ -83,7 +83,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Writes the message in the form that properties and the endpoint say.
+    /// Writes the message in the format set by properties and the endpoint.
     pub(super) fn write_message(&mut self, format: Option<Format>, steps: &mut Vec<Json>) {
         let to = |to: &str| json!({ "convert": { "to": to } });
         let message_type = self.flow.pending.message_type.take();
@@ -120,7 +120,7 @@ impl Converter<'_> {
         }
     }
 
-    /// The path of a call; none for the one that the route forwards.
+    /// The path of a call. None if the route forwards its path.
     fn path_of(&mut self, target: &Target) -> Result<Option<String>, String> {
         if target.is_own {
             return Ok(None);
@@ -163,7 +163,7 @@ impl Converter<'_> {
         }
     }
 
-    /// What is behind the front of a request's path, as XPath; none where the front is not known, or the message is not a request.
+    /// The XPath of a request's path after the known prefix. None if the prefix is unknown, or the message is not a request.
     pub(super) fn rest_of_path(&self) -> Option<String> {
         let front = self.flow.front.as_deref();
         let front = front.filter(|_| self.flow.pending.sender == Sender::Client)?;
@@ -232,8 +232,8 @@ fn or_root(path: String) -> Option<String> {
     Some(if path.is_empty() { "/".to_owned() } else { path })
 }
 
-/// A path with a computed text behind it, unless the message is SOAP. The text is as in a URL, perhaps with several segments and a
-/// query, so that the whole path is one value.
+/// A path followed by a computed text, unless the message is SOAP. The text is part of a URL, possibly with several segments and a
+/// query, so the whole path is one value.
 fn behind(path: &str, postfix: String, is_soap: Option<String>) -> Result<String, String> {
     let base = path.trim_end_matches('/');
     if base.contains("{{") || base.contains('\'') {

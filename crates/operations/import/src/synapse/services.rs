@@ -27,7 +27,7 @@ struct Pattern {
     open: bool,
     /// It is a text with which paths begin, and no segment.
     is_prefix: bool,
-    /// The path with a slash behind it is meant as well.
+    /// True if the path with a trailing slash is included.
     is_root: bool,
     query_names: Vec<(String, String)>,
 }
@@ -392,7 +392,7 @@ impl<'a> Converter<'a> {
         }
         let is_port = |parameter: &&Element<'a>| parameter.is("name", "inbound.http.port");
         let port = parameters.iter().find(is_port).ok_or("it has no port")?.text();
-        // Harmless: what is not a port is refused.
+        // Harmless: an invalid port is refused.
         let port = port.parse::<u16>().ok().filter(|port| *port > 0);
         let port = port.ok_or("its port is not a number")?;
         let key = inbound.attribute("sequence").ok_or("it has no sequence")?;
@@ -425,7 +425,7 @@ impl<'a> Converter<'a> {
     /// The main sequence, which gets requests that are for no proxy and no API.
     pub(super) fn main(&mut self, main: Element<'a>) {
         self.artifact(&main, Outcome::Converted, "");
-        // It runs for replies too: `in` and `out` in it say what is for which.
+        // It also runs for replies: `in` and `out` separate requests and replies.
         let reply = main.children();
         let catch = self.fault_sequence(main.attribute("onError"), None);
         let sequences = Sequences {

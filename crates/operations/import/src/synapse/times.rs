@@ -1,25 +1,26 @@
-//! Times of flows. A sequence of Synapse takes as long as its calls do; a flow has a time of its own.
+//! Time limits of flows. A sequence of Synapse takes as long as its calls; a flow has its own limit.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::endpoints::duration;
 use super::output::Output;
 
-/// The time of a flow and of a call that say nothing, in milliseconds.
+/// The default time limit of a flow and of a call, in milliseconds.
 const USUAL: u64 = 60_000;
 
-/// What a flow has beyond the time of its calls, so that it is the call that ends.
+/// The time of a flow in addition to that of its calls, so that the call's limit is reached first.
 const MORE: u64 = 10_000;
 
-/// Flows inside one another. Flows that run themselves are not made.
+/// The limit of nested flows. Recursive flows are never made.
 const DEPTH_MAX: usize = 64;
 
 impl Output {
-    /// Gives flows the time for all of their calls, where one of these may take longer than a flow usually does.
+    /// Sets the time limits of flows to the sum of their calls', if a call may take longer than the default of a
+    /// flow.
     pub(super) fn give_times(&mut self) {
         let sections = [&self.routes, &self.queues, &self.schedules];
         let ends = sections.into_iter().flat_map(Map::values);
-        // Harmless: what ends in no flow has no steps.
+        // Harmless: a route without a flow has no steps.
         let ends = ends.filter_map(|keys| keys.get("flow")?.as_str().map(str::to_owned));
         for name in ends.collect::<Vec<_>>() {
             let Some(flow) = self.flows.get(&name) else { continue };

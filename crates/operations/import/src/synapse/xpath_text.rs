@@ -1,4 +1,4 @@
-//! XPath of an artifact, rewritten: names of Synapse become names of flows, and everything else stays as it is written.
+//! Rewrites the XPath of an artifact: names of Synapse become names of flows, and the rest is unchanged.
 //!
 //! Owns the reading of XPath 1.0 as far as names in it can be told apart. The caller replaces the names.
 
@@ -347,7 +347,7 @@ fn token<'t>(
     }
 }
 
-/// Returns true if a token ends an operand, behind which `*` and `and` are operators.
+/// Returns true if a token ends an operand, after which `*` and `and` are operators.
 fn is_operand(before: Option<Token<'_>>) -> bool {
     match before {
         None => false,

@@ -1,7 +1,7 @@
-//! The one thread that takes lines to a receiver on the network: it gathers the rings into batches and hands each to the sink.
+//! The thread that sends lines to a receiver on the network: it collects batches from the rings and passes them to the sink.
 //!
-//! While the receiver is slow or away, the thread waits and tries again, and the rings fill: lines beyond them are dropped and
-//! counted. A batch that the receiver has not taken within [`RETRY_MAX`] is dropped and counted too.
+//! While the receiver is slow or unavailable, the thread waits and retries, and the rings fill up. Lines that do not fit are
+//! dropped and counted. A batch that the receiver has not accepted within [`RETRY_MAX`] is also dropped and counted.
 
 use super::ring::{PushOutcome, Ring};
 use super::writer::Inbox;
@@ -14,51 +14,51 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// A line waits at most this long for others of its batch.
+/// The longest time that a line waits for others of its batch.
 pub const BATCH_EVERY: Duration = Duration::from_secs(1);
 
-/// The size of a batch from which on it does not wait. A single longer line is a batch of its own.
+/// The size from which a batch is sent at once. A single longer line is a batch of its own.
 pub const BATCH_BYTES: usize = 1 << 20;
 
-/// The time after which a batch that the receiver does not take is dropped. Longer than a restart of a receiver.
+/// How long a batch is retried. It is longer than the restart of a receiver.
 const RETRY_MAX: Duration = Duration::from_secs(30);
 
-/// The first pause before a batch is sent again, and the longest; each is twice the one before.
+/// The first and the longest pause between attempts to send a batch. Each pause is twice the previous one.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// Takes lines to a receiver on the network. It lives on the log's own thread and may block it for a bounded time.
+/// Sends lines to a receiver on the network. It runs on the log's own thread, and may block it for a bounded time.
 pub trait LineSink {
     /// Sends lines, each with its line end. Returns how many of them the receiver refused.
     fn send(&mut self, lines: &[u8]) -> Result<u64, SendFailure>;
 }
 
-/// Makes a sink on the thread where it will live.
+/// Makes a sink on the thread that will use it.
 pub type OpenSink = Box<dyn FnOnce() -> io::Result<Box<dyn LineSink>> + Send>;
 
-/// The reason why a receiver did not take something.
+/// The reason why a receiver did not accept data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SendFailure {
     pub why: String,
-    /// True if it may take the same later.
+    /// True if a retry may succeed.
     pub retryable: bool,
     /// The pause that the receiver asked for.
     pub pause: Option<Duration>,
 }
 
 impl SendFailure {
-    /// The receiver may take the same later.
+    /// A temporary failure.
     pub fn passing(why: impl Into<String>) -> SendFailure {
         SendFailure { why: why.into(), retryable: true, pause: None }
     }
 
-    /// The receiver will never take it.
+    /// A permanent failure.
     pub fn lasting(why: impl Into<String>) -> SendFailure {
         SendFailure { why: why.into(), retryable: false, pause: None }
     }
 }
 
-/// The pauses between attempts to send one thing.
+/// The pauses between attempts to send one batch.
 #[derive(Debug)]
 pub struct Pauses {
     began: Instant,
@@ -70,7 +70,7 @@ impl Pauses {
         Pauses { began: clock::now(), next: PAUSE_MIN }
     }
 
-    /// The pause after a failure; none if there is no further attempt.
+    /// The pause after a failure. None if there is no further attempt.
     pub fn after(&mut self, failure: &SendFailure) -> Option<Duration> {
         if !failure.retryable || self.began.elapsed() >= RETRY_MAX {
             return None;
@@ -81,7 +81,7 @@ impl Pauses {
     }
 }
 
-/// Lines for a receiver that come from anywhere but the hot path. Dropping it sends the remaining ones without waiting for that.
+/// Lines for a receiver that do not come from workers. Dropping it sends the remaining ones without waiting.
 #[derive(Debug)]
 pub struct LineQueue {
     rings: Arc<[Ring]>,
@@ -89,14 +89,14 @@ pub struct LineQueue {
 }
 
 impl LineQueue {
-    /// Starts the thread. Lines that the receiver does not take count in `dropped`.
+    /// Starts the thread. Lines that the receiver does not accept are counted in `dropped`.
     pub fn start(name: &str, open: OpenSink, dropped: Arc<SharedCounter>) -> io::Result<LineQueue> {
         let rings: Arc<[Ring]> = std::iter::once(Ring::new(RING_BYTES)).collect();
         let inbox = Courier::start(name, open, rings.clone(), dropped)?;
         Ok(LineQueue { rings, inbox })
     }
 
-    /// Leaves a line. False if there is no room for it.
+    /// Adds a line. False if there is no space.
     pub fn push(&mut self, line: &str) -> bool {
         let line = format!("{line}\n");
         match self.rings.first().map_or(PushOutcome::Full, |ring| ring.push(line.as_bytes())) {
@@ -109,7 +109,7 @@ impl LineQueue {
         }
     }
 
-    /// Sends the remaining lines and ends the thread. False if the receiver did not take them within [`CLOSE_MAX`].
+    /// Sends the remaining lines and ends the thread. False if the receiver did not accept them within [`CLOSE_MAX`].
     pub fn close(self) -> bool {
         self.inbox.close();
         self.inbox.wait_closed(CLOSE_MAX)
@@ -122,7 +122,7 @@ impl Drop for LineQueue {
     }
 }
 
-/// The thread's own state.
+/// The state of the thread.
 pub(super) struct Courier {
     name: String,
     sink: Box<dyn LineSink>,
@@ -130,9 +130,9 @@ pub(super) struct Courier {
     inbox: Arc<Inbox>,
     dropped: Arc<SharedCounter>,
     batch: Vec<u8>,
-    /// When the batch got its first line.
+    /// The time at which the batch got its first line.
     began: Option<Instant>,
-    /// The last attempt failed. This is logged once, not for each batch.
+    /// True if the last attempt failed. This is logged once, not for each batch.
     failing: bool,
 }
 
@@ -217,7 +217,7 @@ impl Courier {
         self.batch.clear();
     }
 
-    /// Sends a piece, again where that may help, and counts what is lost of it.
+    /// Sends a piece, with retries if they may help, and counts lost lines.
     fn send(&mut self, piece: &[u8]) {
         let mut pauses = Pauses::begin();
         loop {
@@ -254,7 +254,7 @@ impl Courier {
     }
 }
 
-/// Reports whether the sink could be made, and gives it.
+/// Reports whether the sink could be made, and returns it.
 fn told(
     opened: io::Result<Box<dyn LineSink>>,
     to: &SyncSender<io::Result<()>>,
@@ -263,12 +263,12 @@ fn told(
         Ok(sink) => (Some(sink), Ok(())),
         Err(error) => (None, Err(error)),
     };
-    // Harmless: the one that started the thread waits for it.
+    // Harmless: the starting thread waits for this message.
     let _heard = to.send(result);
     sink
 }
 
-/// The first lines that are no more than a batch, and the others.
+/// Splits off the first lines that fit into a batch.
 fn split_at_line_end(lines: &[u8]) -> (&[u8], &[u8]) {
     if lines.len() <= BATCH_BYTES {
         return (lines, &[]);

@@ -1,4 +1,4 @@
-//! The fields of a line, as an enum: a template with an unknown field is refused when it is parsed.
+//! The fields of a line. They are an enum, so that a template with an unknown field is refused when it is parsed.
 
 use super::AccessEntry;
 use crate::span::HexText;
@@ -64,7 +64,7 @@ pub(super) enum Value<'a> {
     Absent,
     /// Text from the program.
     Plain(&'static str),
-    /// Text from a peer or an operator. It has to be escaped.
+    /// Text from a peer or an operator, which must be escaped.
     Hostile(&'a [u8]),
     Number(u64),
     Milliseconds(Duration),
@@ -117,7 +117,7 @@ impl Field {
     }
 }
 
-/// What a request whose head could not be read has not.
+/// Absent if empty, as for a request with an unreadable head.
 fn not_empty(text: &[u8]) -> Value<'_> {
     hostile(Some(text).filter(|text| !text.is_empty()))
 }

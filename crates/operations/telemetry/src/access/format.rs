@@ -7,10 +7,10 @@ use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-/// The number of bytes of one text that a line shows. A request target may have a megabyte, which does not belong in a log.
+/// The longest text in a line. A request target may have a megabyte, which is too long for a log.
 pub(super) const TEXT_BYTES_MAX: usize = 4096;
 
-/// The end of a text that was cut.
+/// The end of a truncated text.
 const CUT: &[u8] = b"...";
 
 const HEX: [u8; 16] = *b"0123456789abcdef";
@@ -94,8 +94,8 @@ fn ours(value: Value<'_>, line: &mut Vec<u8>) {
     }
 }
 
-/// Text inside a JSON string. Valid UTF-8 stays, except characters with a meaning for JSON or terminals: controls of both
-/// ranges, line separators and marks of text direction. Invalid UTF-8 is shown as `\xNN`.
+/// Text inside a JSON string. Valid UTF-8 is kept, except characters with a meaning for JSON or terminals: control
+/// characters, line separators and marks of text direction. Invalid UTF-8 is written as `\xNN`.
 fn json_text(text: &[u8], line: &mut Vec<u8>) {
     let (text, cut) = bounded(text);
     if json::is_plain(text) {
@@ -135,7 +135,8 @@ fn is_invisible(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Text in a template's line. Printable ASCII stays, except the quote and the backslash; everything else is `\xNN`.
+/// Text in a template's line. Printable ASCII is kept, except the quote and the backslash. Everything else is written
+/// as `\xNN`.
 fn plain_text(text: &[u8], line: &mut Vec<u8>) {
     if text.is_empty() {
         return line.push(b'-');
@@ -166,7 +167,7 @@ fn push_hex(byte: u8, line: &mut Vec<u8>) {
     }
 }
 
-/// All escaped characters lie in the basic plane, so one escape is enough.
+/// All escaped characters are in the basic plane, so one escape is enough.
 fn push_unicode(c: char, line: &mut Vec<u8>) {
     line.extend_from_slice(b"\\u");
     let [_, _, high, low] = u32::from(c).to_be_bytes();
@@ -178,7 +179,7 @@ fn push_number(number: u64, line: &mut Vec<u8>) {
     push_digits(number, 1, line);
 }
 
-/// Milliseconds with three decimals, truncated to the microsecond.
+/// Milliseconds with three decimals, truncated to microseconds.
 fn push_milliseconds(duration: Duration, line: &mut Vec<u8>) {
     let micros = duration.as_secs().saturating_mul(1_000_000) + u64::from(duration.subsec_micros());
     push_number(micros / 1_000, line);

@@ -1,7 +1,8 @@
 //! A bounded queue of lines with one writer and one reader, without locks.
 //!
-//! Lines lie in a ring of words, each after a word with its length in bytes. The writer owns `head`, the reader owns `tail`,
-//! and each only reads the other's. The words are atomics so that no unsafe code is needed; a relaxed store is an ordinary one.
+//! The ring consists of words. Each line follows a word with its length in bytes. The writer owns `head`, the reader owns
+//! `tail`, and each only reads the other's. The words are atomics, so that no unsafe code is needed; a relaxed store is as fast
+//! as an ordinary one.
 
 use crate::count::CachePadded;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -12,7 +13,7 @@ const WORD: usize = size_of::<u64>();
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PushOutcome {
     Kept,
-    /// Stored, and the ring is more than half full: the reader should come early.
+    /// Stored. The ring is more than half full, so the reader should be woken.
     HalfFull,
     /// Dropped, because there was no room.
     Full,
@@ -42,7 +43,7 @@ impl Ring {
     pub(super) fn push(&self, line: &[u8]) -> PushOutcome {
         let size = self.words.len() as u64;
         let head = self.head.0.load(Relaxed);
-        // The reader may have gone on meanwhile: then there is more room than this says, never less.
+        // The reader may have advanced meanwhile. Then there is more space than computed here.
         let used = head - self.tail.0.load(Acquire);
         let needed = 1 + line.len().div_ceil(WORD) as u64;
         if used + needed > size {

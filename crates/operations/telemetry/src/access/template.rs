@@ -1,4 +1,4 @@
-//! Lines by an operator's template: `{client} "{method} {path}" {status}`. Parsed once, when the plan is made.
+//! Lines in an operator's format: `{client} "{method} {path}" {status}`. Templates are parsed when the plan is made.
 
 use super::field::Field;
 use super::{AccessEntry, format};
@@ -17,7 +17,7 @@ enum Part {
 /// The reason why a template cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TemplateError {
-    /// There is no field of that name.
+    /// There is no field with this name.
     Unknown(String),
     /// A `{` without its `}`, or a `}` without its `{`.
     Unbalanced,
@@ -85,7 +85,7 @@ impl fmt::Display for TemplateError {
                 write!(f, "there is no field `{name}`; the fields are {}", names.join(", "))
             }
             TemplateError::Unbalanced => {
-                f.write_str("a brace has no partner; write `{{` or `}}` for a brace itself")
+                f.write_str("a brace is unbalanced; write `{{` or `}}` for a literal brace")
             }
             TemplateError::Control => {
                 f.write_str("a template is one line without control characters")

@@ -172,7 +172,7 @@ fn no_request_can_forge_a_line() {
         };
         let json = line(&Format::Json, &hostile);
         let value: serde_json::Value = serde_json::from_str(&json).expect(&json);
-        // No method and no path is a head that could not be read.
+        // A line without method and path is for an unreadable head.
         let fields = if attack.is_empty() { 16 } else { 18 };
         assert_eq!(value.as_object().unwrap().len(), fields, "{json}");
         assert_eq!(value["status"], 200, "{json}");
@@ -245,7 +245,7 @@ fn a_sink_that_does_not_take_them_drops_lines_and_counts_them() {
     let path = folder.path().join("pipe");
     let status = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
     assert!(status.success());
-    // Nobody reads from this pipe: it takes 64 KiB, then the writer's thread blocks.
+    // This pipe is never read: it accepts 64 KiB, then the writer's thread blocks.
     let reader = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
     let telemetry = Telemetry::new(1);
     let log = AccessLog::start(Format::Json, Sink::File(path), &telemetry).unwrap();

@@ -1,5 +1,4 @@
-//! The one thread that writes: it empties the rings into the sink and sleeps. It may block on the sink, and nobody waits for
-//! it.
+//! The thread that writes lines: it empties the rings into the sink and sleeps. It may block, since nobody waits for it.
 
 use super::ring::Ring;
 use super::{FLUSH_EVERY, Sink};
@@ -11,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// Messages of the rest of the program to the writer.
+/// Requests to the writer.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     closing: AtomicBool,
@@ -21,7 +20,7 @@ pub(super) struct Inbox {
     thread: OnceLock<Thread>,
 }
 
-/// The thread's own state.
+/// The state of the thread.
 pub(super) struct Writer {
     sink: Sink,
     out: Out,
@@ -29,7 +28,7 @@ pub(super) struct Writer {
     inbox: Arc<Inbox>,
     dropped: Arc<SharedCounter>,
     lines: Vec<u8>,
-    /// The last write to the sink failed. This is logged once, not for each batch.
+    /// True if the last write failed. This is logged once, not for each batch.
     failing: bool,
 }
 
@@ -41,8 +40,8 @@ enum Out {
 }
 
 impl Writer {
-    /// Opens the sink and starts the thread. It is a thread and not a task, because a full disk or a stopped reader of standard
-    /// output blocks it, and our runtimes must never block.
+    /// Opens the sink and starts the thread. It is a thread instead of a task, since a full disk or a stopped reader of
+    /// standard output blocks it, and our runtimes must never block.
     pub(super) fn start(
         sink: Sink,
         rings: Arc<[Ring]>,
@@ -68,7 +67,7 @@ impl Writer {
         loop {
             // Read before the rings are emptied, so that lines from before the close are written.
             let closing = self.inbox.is_closing();
-            // Lines from before the call belong in the old file, so the rings are emptied first.
+            // Earlier lines belong to the old file, so the rings are emptied first.
             let reopening = self.inbox.reopening.swap(false, Acquire);
             let wrote = self.empty();
             if reopening {
@@ -115,7 +114,7 @@ impl Writer {
         match Out::open(&self.sink) {
             Ok(out) => self.out = out,
             Err(error) => {
-                tracing::error!(%error, sink = ?self.sink, "the access log could not be opened again and goes on as it was");
+                tracing::error!(%error, sink = ?self.sink, "the access log could not be reopened; the old file stays in use");
             }
         }
     }
@@ -145,7 +144,7 @@ impl Out {
 }
 
 impl Inbox {
-    /// Names the thread to wake.
+    /// Sets the thread to wake.
     pub(super) fn set_thread(&self, thread: &Thread) {
         self.thread.get_or_init(|| thread.clone());
     }
@@ -154,7 +153,7 @@ impl Inbox {
         self.closing.load(Acquire)
     }
 
-    /// Wakes the writer to look into the rings now.
+    /// Wakes the writer to empty the rings now.
     pub(super) fn wake(&self) {
         if let Some(thread) = self.thread.get() {
             thread.unpark();

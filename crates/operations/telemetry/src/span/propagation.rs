@@ -1,6 +1,6 @@
-//! The ids of spans as headers have them: W3C Trace Context and B3.
+//! Span ids in headers: W3C Trace Context and B3.
 //!
-//! A value is read strictly: what is not exactly as specified is as if it were not there.
+//! Values are parsed strictly: an invalid one is ignored.
 
 use super::{SpanId, SpanIds, TraceId};
 
@@ -15,16 +15,16 @@ pub enum Propagation {
     B3Multi,
 }
 
-/// What headers say of the span that a request comes from.
+/// The parent span of a request according to its headers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ParentSpan {
     pub ids: Option<(TraceId, SpanId)>,
-    /// The decision of the sender; none if it made none.
+    /// The sampling decision of the sender, if it made one.
     pub sampled: Option<bool>,
 }
 
 impl ParentSpan {
-    /// By a `traceparent` (W3C Trace Context, 3.2). Later versions may have more behind the flags.
+    /// Parses a `traceparent` (W3C Trace Context, 3.2). Later versions may have more data after the flags.
     pub fn of_traceparent(value: &[u8]) -> Option<ParentSpan> {
         let (version, rest) = split(value, 2)?;
         let (trace_id, rest) = split(rest, 32)?;
@@ -41,7 +41,7 @@ impl ParentSpan {
         Some(ParentSpan { ids: Some(ids), sampled: Some(flags & 1 == 1) })
     }
 
-    /// By the one header `b3`: `TRACE-SPAN`, `TRACE-SPAN-STATE`, `TRACE-SPAN-STATE-PARENT`, or a state alone.
+    /// Parses the single header `b3`: `TRACE-SPAN`, `TRACE-SPAN-STATE`, `TRACE-SPAN-STATE-PARENT`, or only a state.
     pub fn of_b3(value: &[u8]) -> Option<ParentSpan> {
         if let Some(sampled) = b3_state(value) {
             return Some(ParentSpan { ids: None, sampled: Some(sampled) });
@@ -56,7 +56,7 @@ impl ParentSpan {
         (parent_is_id && parts.next().is_none()).then_some(ParentSpan { ids: Some(ids), sampled })
     }
 
-    /// By the headers `X-B3-TraceId`, `X-B3-SpanId`, `X-B3-Sampled` and `X-B3-Flags`.
+    /// Parses the headers `X-B3-TraceId`, `X-B3-SpanId`, `X-B3-Sampled` and `X-B3-Flags`.
     pub fn of_b3_lines(
         (trace_id, span_id): (Option<&[u8]>, Option<&[u8]>),
         sampled: Option<&[u8]>,
@@ -64,7 +64,7 @@ impl ParentSpan {
     ) -> Option<ParentSpan> {
         let sampled = match (flags, sampled) {
             (Some(b"1"), _) => Some(true),
-            // Older senders write words.
+            // Older senders use words.
             (_, Some(b"1" | b"true")) => Some(true),
             (_, Some(b"0" | b"false")) => Some(false),
             (_, Some(_)) => return None,
@@ -81,12 +81,12 @@ impl ParentSpan {
 }
 
 impl SpanIds {
-    /// As `traceparent`. Arrays, since each request has one, sampled or not.
+    /// Formats it as `traceparent`. The result is an array, since each request needs one, sampled or not.
     pub fn traceparent(&self) -> [u8; 55] {
         joined([b"00-", &self.trace_id_text().0, b"-", &self.span_id_text().0, b"-0", self.state()])
     }
 
-    /// As `b3`.
+    /// Formats it as `b3`.
     pub fn b3(&self) -> [u8; 51] {
         joined([&self.trace_id_text().0, b"-", &self.span_id_text().0, b"-", self.state()])
     }
@@ -95,18 +95,18 @@ impl SpanIds {
         if self.sampled { b"1" } else { b"0" }
     }
 
-    /// In hex digits.
+    /// The trace id in hexadecimal digits.
     pub fn trace_id_text(&self) -> HexText<32> {
         HexText::of(&self.trace_id)
     }
 
-    /// The same.
+    /// The span id in hexadecimal digits.
     pub fn span_id_text(&self) -> HexText<16> {
         HexText::of(&self.span_id)
     }
 }
 
-/// Hex digits, without memory of their own.
+/// Hexadecimal digits without an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HexText<const N: usize>([u8; N]);
 
@@ -133,10 +133,10 @@ impl<const N: usize> std::fmt::Display for HexText<N> {
     }
 }
 
-/// The digits of each byte. Each request has 24 bytes of ids, and a division into digits cost ten times as much as a look-up.
+/// The digits of each byte. Each request has 24 bytes of ids, and computing the digits took ten times as long as a look-up.
 #[allow(
     clippy::indexing_slicing,
-    reason = "it is computed by the compiler, which refuses a wrong index"
+    reason = "it is computed at compile time, where a wrong index is an error"
 )]
 static DIGITS: [[u8; 2]; 256] = {
     let (digits, mut pairs, mut byte) = (b"0123456789abcdef", [[0; 2]; 256], 0);
@@ -147,7 +147,7 @@ static DIGITS: [[u8; 2]; 256] = {
     pairs
 };
 
-/// Joins parts that have `N` bytes together.
+/// Joins parts with a total of `N` bytes.
 fn joined<const N: usize, const PARTS: usize>(parts: [&[u8]; PARTS]) -> [u8; N] {
     let mut out = [0; N];
     let mut rest = &mut out[..];
@@ -160,13 +160,13 @@ fn joined<const N: usize, const PARTS: usize>(parts: [&[u8]; PARTS]) -> [u8; N] 
     out
 }
 
-/// The first bytes, and what follows the dash after them.
+/// Splits off the first bytes, and removes the dash after them.
 fn split(value: &[u8], bytes: usize) -> Option<(&[u8], &[u8])> {
     let (first, rest) = value.split_at_checked(bytes)?;
     Some((first, rest.strip_prefix(b"-")?))
 }
 
-/// Reads exactly `N` bytes of hex digits in lower case.
+/// Parses exactly `N` bytes of hexadecimal digits in lower case.
 fn lower_hex<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
     let (pairs, rest) = digits.as_chunks::<2>();
     if pairs.len() != N || !rest.is_empty() {
@@ -189,7 +189,7 @@ fn not_zero<const N: usize>(id: [u8; N]) -> Option<[u8; N]> {
     (id != [0; N]).then_some(id)
 }
 
-/// B3 has ids of traces with 64 bits too, which are the low ones.
+/// Trace ids of B3 may also have 64 bits, which are the low ones.
 fn b3_ids(trace_id: &[u8], span_id: &[u8]) -> Option<(TraceId, SpanId)> {
     let trace_id = match lower_hex::<8>(trace_id) {
         Some([a, b, c, d, e, f, g, h]) => [0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d, e, f, g, h],

@@ -1,11 +1,11 @@
-//! The differences between a message and that which a case expects.
+//! The differences between a message and the one that a case expects.
 
 use config::{CaseExpect, CaseReply, Map, Spanned};
 
 use super::message::Message;
 use super::{json, xml};
 
-/// One difference, in words.
+/// One difference, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Difference {
     /// The part that differs, and the place in it.
@@ -22,7 +22,7 @@ struct Body<'a> {
     contains: &'a [Spanned<String>],
 }
 
-/// More of a value than this helps nobody.
+/// The number of characters of a value that are shown.
 const SHOWN_CHARS_MAX: usize = 400;
 
 /// The differences between a request and the expected one.
@@ -101,7 +101,7 @@ impl Difference {
         Difference { at: at.to_owned(), expected: shown(expected), came: shown(came) }
     }
 
-    /// The lines that tell it.
+    /// The lines of its description.
     pub(super) fn lines(&self) -> [String; 3] {
         [
             format!("{} differs", self.at),

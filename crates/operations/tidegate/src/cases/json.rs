@@ -1,5 +1,5 @@
-//! JSON by meaning: values. Numbers count by their value, to the last digit; the order of members counts for nothing; the last of
-//! members of one name counts.
+//! Compares JSON by meaning. Numbers are compared by value, to the last digit. The order of members does not matter. If a name is
+//! repeated, the last member counts.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use json::{Kind, Limits, TapeEntry};
 
 use super::difference::Difference;
 
-/// As deep as messages of flows may be; comparing goes as deep.
+/// The depth limit of messages in flows, which also limits the depth of the comparison.
 const LIMITS: Limits = Limits { depth_max: 512, entries_max: 2_000_000 };
 
-/// A text and where its values are.
+/// A text with the positions of its values.
 struct Text<'t> {
     text: &'t str,
     tape: Vec<TapeEntry>,
@@ -92,7 +92,7 @@ impl<'t> TapeValue<'t> {
     }
 }
 
-/// The reader bounds the depth of texts, and so of this.
+/// The parser limits the depth of texts, and so the recursion here.
 fn values(one: TapeValue<'_>, other: TapeValue<'_>, here: &str) -> Option<Difference> {
     let same = match (one.kind()?, other.kind()?) {
         (Kind::Object, Kind::Object) => return members(one, other, here),

@@ -1,4 +1,4 @@
-//! Outcomes as JUnit XML, which build servers read.
+//! Writes results as JUnit XML, for build servers.
 
 use std::fmt::Write as _;
 
@@ -35,7 +35,7 @@ pub(super) fn written(file: &str, outcomes: &[Outcome]) -> String {
     text
 }
 
-/// A suite whose cases could not be run, and why.
+/// A suite whose cases could not be run, with the reason.
 pub(super) fn not_run(file: &str, why: &str) -> String {
     let counts = r#"tests="1" failures="0" errors="1" time="0.000""#;
     let (file, all) = (attribute(file), content(why));
@@ -49,7 +49,7 @@ pub(super) fn not_run(file: &str, why: &str) -> String {
     )
 }
 
-/// Without the characters that XML cannot have.
+/// Removes the characters that are not allowed in XML.
 fn clean(text: &str) -> String {
     let good = |c: &char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..);
     text.chars().filter(good).collect()

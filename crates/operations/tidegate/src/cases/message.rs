@@ -1,4 +1,4 @@
-//! Messages of HTTP/1.1 over a wire inside the process, read by the gateway's own codec.
+//! HTTP/1.1 messages over an in-process wire, parsed by the gateway's own codec.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http1::{Decoder, Framing, Limits, Line, MethodKind, Span, parse_request, parse_response};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// A message that came over a wire.
+/// A message that arrived over a wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Message {
     /// The method of a request; empty for a reply.
@@ -21,30 +21,30 @@ pub(super) struct Message {
     pub(super) body: Vec<u8>,
 }
 
-/// The kind of message that is read.
+/// The kind of message to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageKind {
     Request,
-    /// `to_head`: it has no body, whatever its head says.
+    /// `to_head`: the reply to a HEAD request, which has no body.
     Reply {
         to_head: bool,
     },
 }
 
-/// One end of a wire, with the bytes that came over it and were not read yet.
+/// One end of a wire, with the bytes that have arrived and are unread.
 pub(super) struct WireReader<R> {
     wire: R,
     buffer: Vec<u8>,
 }
 
-/// A head as it was read, and how its body goes on.
+/// A parsed head and the framing of its body.
 struct Head {
     message: Message,
     head_len: usize,
     framing: Framing,
 }
 
-/// Four times the size that a flow holds: a body that passes a gateway in a test is in memory.
+/// Four times the limit of a flow's body, since a body passing a gateway in a test is in memory.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 impl Message {
@@ -56,14 +56,14 @@ impl Message {
         Message { method, target, status: 0, lines: lines(&head.headers), body: body.into() }
     }
 
-    /// A reply that no wire has carried.
+    /// A reply that was not sent over a wire.
     pub(super) fn of_reply(head: &ReplyHead, body: Bytes) -> Message {
         let (method, target) = (String::new(), String::new());
         let (status, lines) = (head.status, lines(&head.headers));
         Message { method, target, status, lines, body: body.into() }
     }
 
-    /// The values of the lines of this name as one; none if there is no such line.
+    /// The combined value of the headers with this name. None if there is none.
     pub(super) fn get(&self, name: &str) -> Option<String> {
         let lines = self.lines.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
         let values: Vec<&str> = lines.map(|(_, value)| value.as_str()).collect();
@@ -86,7 +86,7 @@ impl<R: AsyncRead + Unpin> WireReader<R> {
         WireReader { wire, buffer: Vec::new() }
     }
 
-    /// The next message; none if the peer has closed before it. Interim replies are left out.
+    /// The next message. None if the peer has closed the wire before it. Interim replies are skipped.
     pub(super) async fn next(&mut self, side: MessageKind) -> Result<Option<Message>, String> {
         loop {
             let Some(head) = self.head(side).await? else { return Ok(None) };
@@ -130,7 +130,7 @@ impl<R: AsyncRead + Unpin> WireReader<R> {
             }
             if self.read().await? == 0 {
                 let ended = decoder.end_of_input();
-                return ended.map(|()| message).map_err(|_| "a body that was cut".to_owned());
+                return ended.map(|()| message).map_err(|_| "an incomplete body".to_owned());
             }
         }
     }
@@ -177,7 +177,7 @@ fn parse(bytes: &[u8], side: MessageKind) -> Result<Option<Head>, http1::Error> 
     Ok(Some(Head { message, head_len, framing }))
 }
 
-/// The gateway's own limits are under test; these only bound memory.
+/// These limits only bound memory, since the gateway's own limits are under test.
 fn limits() -> Limits {
     Limits { head_bytes_max: 1024 * 1024, target_bytes_max: 1024 * 1024, headers_max: 10_000 }
 }

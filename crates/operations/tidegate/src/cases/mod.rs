@@ -1,7 +1,7 @@
 //! `tidegate test`, `tidegate explain --run` and `tidegate diff --replay`: requests through a whole gateway without a network.
 //!
-//! Owns the stand-ins for clients and upstreams ([`rehearsal`], [`services`]), the comparison of messages with those that a case
-//! expects ([`difference`]), and the report. Each case has a gateway of its own, so that none sees another's counts and caches.
+//! Owns the stand-ins for clients and upstreams ([`rehearsal`], [`services`]), the comparison of messages with the expected ones
+//! ([`difference`]), and the report. Each case has its own gateway, so that counters and caches are not shared.
 
 mod difference;
 mod json;
@@ -47,13 +47,13 @@ struct Outcome {
     failures: Vec<String>,
 }
 
-/// The file of outcomes for a build server, if one is wanted.
+/// The file of results for a build server, if requested.
 struct JunitReport<'a> {
     suite: String,
     path: Option<&'a Path>,
 }
 
-/// Cases mostly wait for their own delays, so there may be more of them than cores.
+/// Cases mostly wait for delays, so there may be more threads than cores.
 const THREADS_MAX: usize = 8;
 
 /// Runs the cases of a configuration whose names match `only`.
@@ -84,7 +84,7 @@ pub(crate) fn test(
     })
 }
 
-/// The configuration, whose warnings are said; or its complaints.
+/// Loads a configuration and prints its warnings, or returns its complaints.
 fn loaded(file: &Path) -> Result<LoadedConfig, String> {
     match compiled(file) {
         Ok((compiled, loaded)) => {
@@ -114,7 +114,7 @@ fn chosen<'l>(
 }
 
 impl JunitReport<'_> {
-    /// A build server reads the file whatever comes of the run, and must not take an older one for it.
+    /// Replaces an older file at the start, so that a build server cannot mistake it for the result of this run.
     fn replace_older(&self) -> anyhow::Result<()> {
         if self.path.is_some_and(Path::is_file) {
             self.write(|suite| junit::not_run(suite, "the run has not ended"))
@@ -123,7 +123,7 @@ impl JunitReport<'_> {
         }
     }
 
-    /// Says why there are no outcomes.
+    /// Reports why there are no results.
     fn not_run(&self, why: &str) -> anyhow::Result<ExitCode> {
         log::say_error(why);
         self.write(|suite| junit::not_run(suite, why))?;
@@ -137,7 +137,7 @@ impl JunitReport<'_> {
     }
 }
 
-/// Runs cases side by side, and tells of each in their order.
+/// Runs cases concurrently, and reports them in their order.
 fn run_all(loaded: &LoadedConfig, cases: &[(&str, &Case)]) -> anyhow::Result<Vec<Outcome>> {
     let next = AtomicUsize::new(0);
     let (send, receive) = sync_channel(cases.len());
@@ -151,7 +151,7 @@ fn run_all(loaded: &LoadedConfig, cases: &[(&str, &Case)]) -> anyhow::Result<Vec
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some((name, case)) = cases.get(number) else { return };
-                    // A gateway leaves things to its thread, so each case has one of its own.
+                    // A gateway keeps state in its thread, so each case has its own thread.
                     let ran = std::thread::scope(|scope| {
                         scope.spawn(|| run_case(loaded, name, case)).join()
                     });
@@ -172,7 +172,7 @@ fn run_all(loaded: &LoadedConfig, cases: &[(&str, &Case)]) -> anyhow::Result<Vec
                 told += 1;
             }
         }
-        // Harmless: each case has put its outcome there.
+        // Harmless: each case has stored its outcome.
         Ok(slots.into_iter().flatten().collect())
     })
 }
@@ -189,7 +189,7 @@ fn failures(loaded: &LoadedConfig, case: &Case) -> anyhow::Result<Vec<String>> {
     let compiled = compiled.map_err(|report| anyhow::anyhow!("{report:#}"))?;
     let services = Services::once(case.calls.iter().map(|call| call.value.clone()));
     let rehearsed = rehearsal::run(compiled, telemetry, &services, &task(case)?);
-    // Calls first: a wrong reply mostly follows from them.
+    // Calls first, since they are usually the cause of a wrong reply.
     let mut failures = wrong_calls(&services);
     match rehearsed {
         Ok(Rehearsed { end, queues }) => {
@@ -203,7 +203,7 @@ fn failures(loaded: &LoadedConfig, case: &Case) -> anyhow::Result<Vec<String>> {
     Ok(failures)
 }
 
-/// What a case does.
+/// The task of a case.
 fn task(case: &Case) -> anyhow::Result<Task> {
     match (&case.request, &case.message, &case.schedule) {
         (Some(request), ..) => {
@@ -247,7 +247,7 @@ fn body(
     }
 }
 
-/// The differences of the end from that which is expected.
+/// The differences between the result and the expected one.
 fn wrong_end(expected: &CaseReply, end: Result<Message, Fault>) -> Vec<String> {
     let told = |at: &str, expected: &str, came: &str| {
         let difference = Difference::new(at, expected, came);
@@ -286,7 +286,7 @@ fn wrong_messages(
     for (name, came) in queues {
         let listed = expected.get(name).map_or(&[][..], Vec::as_slice);
         let place = |number: usize| format!("queues.{name}[{number}]");
-        // Harmless: the remaining ones of either list are reported after it.
+        // Harmless: the remaining ones of either list are reported after this loop.
         for (number, (listed, came)) in listed.iter().zip(came).enumerate() {
             let found = difference::of_request(listed, came);
             told.extend(
@@ -297,7 +297,7 @@ fn wrong_messages(
             told.push(format!("{}: no such message was put into the queue", place(number)));
         }
         for (number, came) in came.iter().enumerate().skip(listed.len()) {
-            // Harmless: it is shown and no more.
+            // Harmless: the text is only shown.
             let body = difference::shown(&String::from_utf8_lossy(&came.body));
             let line = format!("{} {}", came.method, came.target);
             told.push(format!(
@@ -309,7 +309,8 @@ fn wrong_messages(
     told
 }
 
-/// Calls that no case lists, and listed ones that were not made. A pair of the same upstream is told as one difference.
+/// Calls that are not listed, and listed calls that were not made. One of each for the same upstream is reported as one
+/// difference.
 fn wrong_calls(services: &Services) -> Vec<String> {
     let mut missing = services.not_made();
     let mut told = Vec::new();
@@ -339,7 +340,7 @@ fn not_made(number: usize, call: &CaseCall) -> String {
 
 impl Outcome {
     fn broken(name: &str) -> Outcome {
-        let why = "the case broke the program: please report it".to_owned();
+        let why = "the case caused a panic: please report it".to_owned();
         Outcome { name: name.to_owned(), took: Duration::ZERO, failures: vec![why] }
     }
 

@@ -1,6 +1,6 @@
-//! Recorded requests with their replies: lines of an access log in JSON, or an archive of a browser (HAR 1.2).
+//! Reads recorded requests with their replies: an access log with lines of JSON, or a browser's archive (HAR 1.2).
 //!
-//! A line that is not a request is named with its place and left out, never guessed.
+//! A line that is not a complete request is reported with its place and skipped.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -14,13 +14,13 @@ use serde_json::Value;
 
 use super::rehearsal::{SentRequest, is_sendable};
 
-/// As much of a log as is read at once.
+/// The size of a log that can be read at once.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// Requests of a file. A minute of work for two small configurations.
+/// The number of requests in a file: about a minute for two small configurations.
 const REQUESTS_MAX: usize = 100_000;
 
-/// Headers that say how a message was sent, and not what it is.
+/// Headers that belong to the connection and not to the message.
 const OF_CONNECTIONS: [&str; 9] = [
     "connection",
     "content-length",
@@ -38,22 +38,22 @@ const REQUEST_ID: &str = "X-Request-Id";
 /// The file as it was read.
 pub(super) struct Recording {
     pub(super) requests: Vec<RecordedRequest>,
-    /// What was left out, each with its place and the reason.
+    /// The skipped entries, each with its place and the reason.
     pub(super) left_out: Vec<String>,
-    /// True if it has no headers, as an access log.
+    /// True for an access log, which has no headers.
     pub(super) is_log: bool,
 }
 
-/// One request and what an upstream answered.
+/// One request with the upstream's reply.
 pub(super) struct RecordedRequest {
-    /// Such as `line 3`.
+    /// The place, such as `line 3`.
     pub(super) place: String,
     pub(super) client: Option<IpAddr>,
     pub(super) sent: SentRequest,
     pub(super) reply: RecordedReply,
 }
 
-/// The reply that stands in for those of upstreams.
+/// The reply with which stand-ins for upstreams answer.
 #[derive(Clone, Default)]
 pub(super) struct RecordedReply {
     pub(super) status: u16,
@@ -118,9 +118,9 @@ fn of_line(place: String, line: &str) -> anyhow::Result<RecordedRequest> {
         lines: lines.collect(),
         body: Vec::new(),
     };
-    // Harmless: a client that is not an address is any.
+    // Harmless: without a valid address, the default client is used.
     let client = member("client").and_then(|client| client.parse().ok());
-    // What the gateway answered itself says nothing of an upstream.
+    // A reply that the gateway made itself is not one of an upstream.
     let status = line.get("status").and_then(Value::as_u64).filter(|_| member("fault").is_none());
     request(
         place,
@@ -172,7 +172,7 @@ fn of_entry(place: String, entry: &Value) -> anyhow::Result<RecordedRequest> {
     request(place, None, sent, reply)
 }
 
-/// The headers of a message in an archive, without those of its connection.
+/// The headers of a message in an archive, without those of the connection.
 fn lines(message: &Value) -> Vec<(String, String)> {
     // Harmless: a message without headers has none.
     let listed = message.get("headers").and_then(Value::as_array).into_iter().flatten();
@@ -182,7 +182,7 @@ fn lines(message: &Value) -> Vec<(String, String)> {
         let is_of_message = !OF_CONNECTIONS.contains(&&*name.to_ascii_lowercase());
         (is_of_message && !name.starts_with(':')).then_some((name, value))
     };
-    // Harmless: what has no name and value is not a header.
+    // Harmless: an entry without a name and a value is not a header.
     listed.filter_map(line).collect()
 }
 
@@ -198,14 +198,14 @@ fn bytes(content: &Value) -> anyhow::Result<Option<Vec<u8>>> {
     }
 }
 
-/// A status that an upstream may send, or 200 where nobody knows.
+/// A status that an upstream may send, or 200 if it is unknown.
 fn status_of(status: Option<u64>) -> u16 {
-    // Harmless: what is not a status is unknown.
+    // Harmless: an invalid status counts as unknown.
     let status = status.and_then(|status| u16::try_from(status).ok());
     status.filter(|status| (200..=599).contains(status)).unwrap_or(200)
 }
 
-/// Refuses what a client of a gateway cannot send.
+/// Refuses requests that a client cannot send.
 fn request(
     place: String,
     client: Option<IpAddr>,
@@ -222,7 +222,7 @@ fn request(
         let is_good = http1::is_token(name.as_bytes()) && http1::is_header_value(value.as_bytes());
         ensure!(is_good, "its header `{}` cannot be sent", name.escape_debug());
     }
-    // The id is in replies: it has to be the same in both configurations.
+    // The request id occurs in replies, so it has to be the same for both configurations.
     if !sent.lines.iter().any(|(name, _)| name.eq_ignore_ascii_case(REQUEST_ID)) {
         sent.lines.push((REQUEST_ID.to_owned(), place.replace(' ', "-")));
     }

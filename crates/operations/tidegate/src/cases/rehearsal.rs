@@ -1,7 +1,8 @@
-//! One request through a whole gateway inside a thread: the real listener, pipeline, policies and upstreams, and no network.
+//! Sends one request through a whole gateway in a thread: the real listener, pipeline, policies and upstreams, without a
+//! network.
 //!
-//! The seam is the connection, not the call: a stand-in for an upstream speaks HTTP over a wire inside the process. So
-//! everything above the socket is the code that serves traffic: framing, hop-by-hop headers, timeouts, retries, breakers.
+//! The stand-ins replace connections, not calls: a stand-in for an upstream uses HTTP over an in-process wire. So all
+//! code above the socket is the code in production: framing, hop-by-hop headers, timeouts, retries, breakers.
 
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -35,17 +36,17 @@ pub(super) struct SentRequest {
     pub(super) body: Vec<u8>,
 }
 
-/// What is done with a gateway.
+/// The use of a gateway.
 pub(super) enum Task {
     /// A client sends a request.
     Request(SentRequest),
-    /// The flow of this queue processes a message.
+    /// The flow of this queue processes the message.
     Message(String, SentRequest),
     /// The flow of this schedule runs.
     Schedule(String),
 }
 
-/// What came of it.
+/// The result.
 pub(super) struct Rehearsed {
     /// The reply, or the fault that the flow of a queue or a schedule ended with.
     pub(super) end: Result<Message, Fault>,
@@ -53,29 +54,29 @@ pub(super) struct Rehearsed {
     pub(super) queues: Vec<(String, Vec<Message>)>,
 }
 
-/// The largest reply of a flow behind which nobody reads.
+/// The largest reply of a flow that is read to its end.
 const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Addresses that documents may name (RFC 5737): no policy takes them for its own network.
+/// A client address for documentation (RFC 5737), which no policy treats as internal.
 const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::new(198, 51, 100, 7), 40_000);
 const LOCAL: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 100), 8080);
 
-/// A flow takes at most a minute unless it says otherwise, and a listed delay at most as long.
+/// The time limit for a reply. Flows take at most a minute by default, and listed delays at most as long.
 const REPLY_MAX: Duration = Duration::from_secs(150);
 
-/// Key sets are fetched before the request, as a gateway fetches them before it serves.
+/// The time limit for fetching key sets, which happens before the request, as in a gateway before it serves.
 const BACKGROUND_MAX: Duration = Duration::from_secs(5);
 
-/// For calls beside the exchange, those of mirrors, and only where one is not made yet.
+/// The time limit for calls of mirrors that were not made yet.
 const LATE_MAX: Duration = Duration::from_millis(500);
 
-/// The interval at which is looked whether work beside is over.
+/// The interval of checks whether separate work has ended.
 const BESIDE_EVERY: Duration = Duration::from_millis(2);
 
-/// So often other tasks run before a call that nobody lists is said not to have come.
+/// The number of times that other tasks run before a call counts as not made.
 const ROUNDS: usize = 16;
 
-/// Does something with a gateway that serves `compiled`, whose upstreams are `services`. Takes the thread for itself.
+/// Runs a task on a gateway that serves `compiled`, with `services` as upstreams. Uses the current thread.
 pub(super) fn run(
     compiled: CompiledPlan,
     telemetry: Arc<Telemetry>,
@@ -83,14 +84,14 @@ pub(super) fn run(
     task: &Task,
 ) -> anyhow::Result<Rehearsed> {
     services.stand_in();
-    // Events of sockets too: the programs of `script` run behind some. No connection leaves the process.
+    // Socket events are needed for the programs of `script`. No connection leaves the machine.
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
     let plan = Arc::new(compiled.plan);
     let rehearsed = rehearse(plan, telemetry, services, task);
     runtime.context("no runtime for a case")?.block_on(rehearsed)
 }
 
-/// Sends recorded requests one after another through a gateway that serves `compiled`. Takes the thread for itself.
+/// Sends recorded requests one after the other through a gateway that serves `compiled`. Uses the current thread.
 pub(super) fn replay(
     compiled: CompiledPlan,
     telemetry: Arc<Telemetry>,
@@ -123,7 +124,7 @@ async fn rehearse(
     services: &Services,
     task: &Task,
 ) -> anyhow::Result<Rehearsed> {
-    // What a case keeps is gone with it.
+    // The data of a case is dropped with it.
     plan.store.iter().for_each(|store| store.open_in_memory());
     begin(&plan, services).await;
     let end = match task {
@@ -144,7 +145,7 @@ async fn rehearse(
     Ok(Rehearsed { end, queues })
 }
 
-/// Waits for what runs beside: taps, whose calls are waited for as those of a request are, and mirrors.
+/// Waits for separate work: taps, whose calls have the same time limit as those of a request, and mirrors.
 async fn settle(services: &Services) {
     let beside = async {
         while kit::task::has_side_work() {
@@ -160,7 +161,7 @@ async fn settle(services: &Services) {
     let _not_made = tokio::time::timeout(LATE_MAX, services.settled()).await;
 }
 
-/// What the flow of a queue makes of a message.
+/// The result of a queue's flow for a message.
 async fn processed(
     plan: &Plan,
     name: &str,
@@ -172,7 +173,7 @@ async fn processed(
     Ok(ended.map(|(head, body)| Message::of_reply(&head, body)))
 }
 
-/// What the flow of a schedule ends with.
+/// The result of a schedule's flow.
 async fn scheduled(plan: &Plan, name: &str) -> anyhow::Result<Result<Message, Fault>> {
     let schedule = plan.schedules.iter().find(|schedule| schedule.name == name);
     let schedule = schedule.with_context(|| format!("there is no schedule `{name}`"))?;
@@ -186,7 +187,7 @@ async fn scheduled(plan: &Plan, name: &str) -> anyhow::Result<Result<Message, Fa
     Ok(ended.await)
 }
 
-/// Whoever lets flows run that no client asked for.
+/// The caller of flows that no client requested.
 fn nowhere() -> Rc<Caller> {
     let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     Rc::new(Caller::new(nowhere, nowhere, Scheme::Http, 0))
@@ -205,7 +206,7 @@ async fn exchange(
     let served = kit::spawn(async move { serving.serve(wire, client, LOCAL.into()).await });
     let (read, mut write) = tokio::io::split(near);
     let bytes = sent.bytes();
-    // The reply may come before all of the request is taken. The half is kept open: closing it would abort the exchange.
+    // The reply may arrive before the whole request is written. The sending half stays open, since closing it would abort the exchange.
     let writing = kit::spawn(async move {
         // Harmless: the gateway may answer before it has read all.
         let _refused = write.write_all(&bytes).await;
@@ -224,18 +225,18 @@ async fn exchange(
     reply.context("the connection was closed without a reply")
 }
 
-/// One round of the work beside the requests. Its calls may be listed, and need not.
+/// Runs one round of the background work. Its calls may be listed, but need not be.
 async fn begin(plan: &Plan, services: &Services) {
     let local = SocketAddr::from(LOCAL);
     let caller = Rc::new(Caller::new(local, local, Scheme::Http, 0));
     for background in &plan.background {
-        // Harmless: what is late is as in a gateway that has just begun.
+        // Harmless: late work is missing, as in a gateway that has just started.
         let _late = tokio::time::timeout(BACKGROUND_MAX, background.round(&caller)).await;
     }
     services.forget_unlisted();
 }
 
-/// The first listener by which a route takes the request, or else the first.
+/// The first listener that has a route for the request, or else the first one.
 fn listener(plan: &Plan, sent: &SentRequest) -> Option<Arc<Listener>> {
     let head = sent.head();
     let takes = |listener: &&Arc<Listener>| {
@@ -248,12 +249,12 @@ fn listener(plan: &Plan, sent: &SentRequest) -> Option<Arc<Listener>> {
 }
 
 impl SentRequest {
-    /// The host of its URL, if its target is one, and path and query.
+    /// The host, if the target is a URL, and the path with the query.
     pub(super) fn origin(&self) -> (Option<&str>, Cow<'_, str>) {
         origin(&self.target)
     }
 
-    /// Its head, without what frames its body.
+    /// Its head, without the headers that frame its body.
     fn head(&self) -> RequestHead {
         let (host, target) = self.origin();
         let method = self.method.as_bytes();
@@ -262,8 +263,7 @@ impl SentRequest {
             head.headers.add_known("Host", host.as_bytes());
         }
         for (name, value) in &self.lines {
-            // A name that cannot be a header's finds no route, and is refused as it should be.
-            // Harmless: a name that cannot be a header's finds no route.
+            // Harmless: an invalid header name matches no route, and the request is refused.
             let _refused = head.headers.add(name, value.as_bytes());
         }
         head
@@ -273,7 +273,7 @@ impl SentRequest {
         self.lines.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
     }
 
-    /// The request as it goes over the wire.
+    /// The request as sent over the wire.
     fn bytes(&self) -> Vec<u8> {
         let host = self.origin().0.unwrap_or("localhost");
         let host = (!self.has("host")).then_some(("Host", host));
@@ -287,7 +287,7 @@ impl SentRequest {
     }
 }
 
-/// True for a request line that a client of a gateway can write.
+/// True for a request line that a client can send.
 pub(super) fn is_sendable(method: &str, target: &str) -> bool {
     let (host, path) = origin(target);
     let is_host = host.is_none_or(|host| http1::is_host(host.as_bytes()));
@@ -295,7 +295,7 @@ pub(super) fn is_sendable(method: &str, target: &str) -> bool {
     is_host && http1::is_token(method) && http1::is_target(method, path.as_bytes())
 }
 
-/// The host of a target in absolute form, as clients of a proxy write it (RFC 9112, 3.2.2), and the path and query of any.
+/// The host of a target in absolute form, as for a proxy (RFC 9112, 3.2.2), and the path with the query of any target.
 pub(super) fn origin(target: &str) -> (Option<&str>, Cow<'_, str>) {
     let Some((scheme, rest)) = target.split_once("://") else { return (None, target.into()) };
     if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {

@@ -1,7 +1,8 @@
-//! `tidegate diff --replay FILE`: recorded requests through two configurations in memory, and the outcomes that differ.
+//! `tidegate diff --replay FILE`: sends recorded requests through two configurations in memory, and prints the
+//! different results.
 //!
-//! Each configuration has one gateway for all requests, in their order, so that counts of limits and caches go on from one to the
-//! next. Calls of upstreams are answered with what was recorded.
+//! Each configuration has one gateway for all requests in their order, so that counters and caches continue from one request to
+//! the next. Calls of upstreams are answered as recorded.
 
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -18,41 +19,41 @@ use super::rehearsal;
 use super::services::{Came, Services};
 use crate::log;
 
-/// Headers that are another with each request.
+/// Headers that differ with each request.
 const OF_THE_MOMENT: [&str; 6] =
     ["date", "x-request-id", "traceparent", "tracestate", "age", "server-timing"];
 
-/// Places that are named of what is left out.
+/// The number of skipped entries that are shown.
 const LEFT_OUT_SHOWN: usize = 10;
 
-/// What came of one request in one configuration.
+/// The result of one request with one configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ReplayOutcome {
-    /// Empty if no route took it.
+    /// The route. Empty if there was none.
     route: String,
-    /// The fault that it ended with, with its cause.
+    /// The fault of the exchange, with its cause.
     fault: Option<String>,
-    /// None if there was no reply, for this reason.
+    /// The reply, or the reason why there was none.
     reply: Result<Shown, String>,
     calls: Vec<(String, Shown)>,
 }
 
-/// A message as it is compared.
+/// A message in the form used for the comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Shown {
     /// A status, or method and target.
     start: String,
-    /// In the order of their names.
+    /// The headers, sorted by name.
     lines: Vec<(String, String)>,
     body_bytes: usize,
     body_hash: u64,
 }
 
-/// Prints the outcomes that differ. True if there are some.
+/// Prints the results that differ. True if there are any.
 pub(crate) fn replay(old: &LoadedConfig, new: &LoadedConfig, file: &Path) -> anyhow::Result<bool> {
     let name = file.display();
     let recording = recorded::read(file).with_context(|| format!("{name}"))?;
-    // Harmless: the number of the others is said below.
+    // Harmless: the number of the others is printed below.
     for why in recording.left_out.iter().take(LEFT_OUT_SHOWN) {
         log::say_error(&log::printable(&format!("{name}: left out: {why}")));
     }
@@ -62,17 +63,17 @@ pub(crate) fn replay(old: &LoadedConfig, new: &LoadedConfig, file: &Path) -> any
     }
     if recording.is_log {
         log::say_error(
-            "an access log has no other headers than Host and User-Agent and no bodies: what depends on them is judged as if they were absent",
+            "an access log has no other headers than Host and User-Agent and no bodies: rules that depend on them behave as if they were absent",
         );
     }
     let Recording { requests, .. } = &recording;
-    // A gateway leaves things to its thread, so each has one of its own.
+    // A gateway keeps state in its thread, so each has its own thread.
     let (before, after) = std::thread::scope(|scope| {
         let [old, new] = [old, new].map(|config| scope.spawn(move || outcomes(config, requests)));
         (old.join(), new.join())
     });
     let done = |joined: std::thread::Result<anyhow::Result<Vec<ReplayOutcome>>>| {
-        joined.map_err(|_| anyhow!("the replay broke the program: please report it"))?
+        joined.map_err(|_| anyhow!("the replay caused a panic: please report it"))?
     };
     let (before, after) = (done(before)?, done(after)?);
     let mut changed = 0;
@@ -83,7 +84,7 @@ pub(crate) fn replay(old: &LoadedConfig, new: &LoadedConfig, file: &Path) -> any
             log::write_out(&told(request, old, new))?;
         }
     }
-    log::write_out(&format!("{changed} of {} requests have another outcome", requests.len()))?;
+    log::write_out(&format!("{changed} of {} requests have different results", requests.len()))?;
     Ok(changed > 0)
 }
 
@@ -103,7 +104,7 @@ impl ReplayOutcome {
         policies: Option<PolicyTrace>,
         calls: Vec<Came>,
     ) -> ReplayOutcome {
-        // Harmless: an exchange without a trace went through no route.
+        // Harmless: an exchange without a trace had no route.
         let policies = policies.unwrap_or_default();
         let mut calls: Vec<(String, Shown)> = calls
             .iter()
@@ -112,7 +113,7 @@ impl ReplayOutcome {
                 (upstream.clone(), Shown::of(start, request))
             })
             .collect();
-        // Calls of a `scatter` and those of mirrors come in any order.
+        // Calls of a `scatter` and of mirrors have no fixed order.
         calls.sort_by(|a, b| (&a.0, &a.1.start).cmp(&(&b.0, &b.1.start)));
         ReplayOutcome {
             route: policies.route.into(),
@@ -144,7 +145,11 @@ impl Shown {
         come.for_each(|line| add(text, '+', &format!("{what}: {}", header(line))));
         if (self.body_bytes, self.body_hash) != (new.body_bytes, new.body_hash) {
             let (old, new) = (self.body_bytes, new.body_bytes);
-            add(text, '~', &format!("{what}: body of {old} bytes -> another of {new}"));
+            add(
+                text,
+                '~',
+                &format!("{what}: body of {old} bytes -> different body of {new} bytes"),
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `tidegate explain FILE --run FILE`: what each policy made of a message, and the message before and after each step of a flow.
+//! `tidegate explain FILE --run FILE`: shows the effect of each policy on a message, and the message before and after each step
+//! of a flow.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,7 +19,7 @@ use super::services::Services;
 use crate::check::say_report;
 use crate::{WRONG_USAGE, log};
 
-/// As large a body as a flow holds, and its head.
+/// The largest request: the largest body of a flow, and a head.
 const REQUEST_BYTES_MAX: u64 = 17 * 1024 * 1024;
 
 /// Sends the request in a file, and prints the trace.
@@ -47,14 +48,14 @@ pub(crate) fn explain_run(file: &Path, request: &Path) -> anyhow::Result<ExitCod
     tracer.ask_policies();
     let task = Task::Request(sent);
     let rehearsed = rehearsal::run(compiled, telemetry.clone(), &services, &task)?;
-    let Task::Request(sent) = task else { anyhow::bail!("the request is gone") };
+    let Task::Request(sent) = task else { anyhow::bail!("the request was not run") };
     let traces = (tracer.take_policies(), tracer.take());
     log::write_out(told(&sent, &traces, &services, &rehearsed)?.trim_end())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Calls of all cases, those of cases with this request first: as they are listed, and then whatever they expect but their method
-/// and path, since the request is another one than the case's.
+/// The calls of all cases, starting with cases for this request. Each is listed once as in its case, and once with only its
+/// method and path, since the request may differ from that of the case.
 fn calls(config: &Config, sent: &SentRequest) -> Vec<CaseCall> {
     let is_this = |case: &&Case| {
         case.request.as_ref().is_some_and(|request| {
@@ -78,10 +79,11 @@ fn looser(mut call: CaseCall) -> CaseCall {
     call
 }
 
-/// A request as HTTP/1.1 writes it. Lines may end with LF alone, and the length of the body is the file's.
+/// Reads a request in the format of HTTP/1.1. Lines may end with only LF, and the length of the body is the rest of
+/// the file.
 fn read(file: &Path) -> anyhow::Result<SentRequest> {
     let mut bytes = Vec::new();
-    // A device has no end, and no size.
+    // A device may be endless and has no size, so the read is limited.
     let read = fs::File::open(file)
         .and_then(|file| file.take(REQUEST_BYTES_MAX + 1).read_to_end(&mut bytes));
     let read = read.map_err(|error| anyhow::anyhow!(config::reason(&error)))?;
@@ -98,13 +100,14 @@ fn request(bytes: &[u8]) -> anyhow::Result<SentRequest> {
         }
         let end = rest.iter().position(|byte| *byte == b'\n');
         let (line, after) =
-            // Harmless: the end of a line is in the text.
+            // Harmless: the position of a line end is within the text.
             rest.split_at_checked(end.map_or(rest.len(), |end| end + 1)).unwrap_or_default();
         rest = after;
         let text = std::str::from_utf8(line).context("its head is not UTF-8 text")?;
         Ok(Some(text.trim_end_matches(['\r', '\n'])).filter(|text| !text.is_empty()))
     };
-    let start = line()?.context("it begins with no request line: write `POST /path HTTP/1.1`")?;
+    let start =
+        line()?.context("it does not begin with a request line: write `POST /path HTTP/1.1`")?;
     let mut words = start.split(' ');
     // Harmless: an absent word is refused below.
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -139,13 +142,15 @@ fn told(
     let none = PolicyTrace::default();
     let policies = policies.as_ref().unwrap_or(&none);
     match &*policies.route {
-        "" => text.push_str("no route took it\n"),
+        "" => text.push_str("no route matched\n"),
         route => line(&mut text, 0, &format!("route `{route}`")),
     }
     each_policy(&mut text, "policies on the request:", &policies.down);
     match trace {
         Some(trace) => steps(&mut text, trace),
-        None => text.push_str("no step ran: the route ends elsewhere, or its flow only forwards\n"),
+        None => text.push_str(
+            "no step ran: the route has another destination, or its flow only forwards\n",
+        ),
     }
     let calls = services.came();
     text.push_str(if calls.is_empty() { "" } else { "calls:\n" });
@@ -153,7 +158,7 @@ fn told(
         let (method, target) = (&came.request.method, target(came.request.target.as_bytes()));
         let answer = match came.answered {
             Some(status) => format!("{status} by a case"),
-            None => "no case answers it".to_owned(),
+            None => "no case has an answer for it".to_owned(),
         };
         line(&mut text, 1, &format!("{method} {target} to `{}`: {answer}", came.upstream));
     }

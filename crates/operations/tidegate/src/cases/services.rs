@@ -1,4 +1,4 @@
-//! The services in place of upstreams: they answer the calls that cases list.
+//! Stand-ins for upstreams: they answer the calls that cases list.
 
 use std::cell::RefCell;
 use std::io;
@@ -13,18 +13,18 @@ use super::difference::{Difference, of_request};
 use super::message::{Message, MessageKind, WireReader, head};
 use super::recorded::RecordedReply;
 
-/// The upstreams of one run. Its clones are the same.
+/// The upstreams of one run. Clones share state.
 #[derive(Clone)]
 pub(super) struct Services(Rc<Inner>);
 
 struct Inner {
     listed: RefCell<Vec<ListedCall>>,
     came: RefCell<Vec<Came>>,
-    /// Each listed call may be made any number of times.
+    /// True if each listed call may be made any number of times.
     again: bool,
-    /// The answer to calls that are not listed; none while such calls are wrong.
+    /// The answer to unlisted calls. None if such calls are errors.
     reply: RefCell<Option<RecordedReply>>,
-    /// Something came.
+    /// Notified of each call.
     news: Notify,
 }
 
@@ -34,25 +34,25 @@ struct ListedCall {
     made: bool,
 }
 
-/// A call that came.
+/// A call that was made.
 #[derive(Debug, Clone)]
 pub(super) struct Came {
     pub(super) upstream: String,
     pub(super) request: Message,
-    /// The status that it was answered with; none if no case lists it.
+    /// The status of its answer. None if the call is not listed.
     pub(super) answered: Option<u16>,
 }
 
-/// Bytes on their way between the gateway and who stands in for a peer.
+/// The buffer size of a wire between the gateway and a stand-in.
 pub(super) const WIRE_BYTES: usize = 64 * 1024;
 
 impl Services {
-    /// Answers each of these once.
+    /// Answers each of these calls once.
     pub(super) fn once(calls: impl Iterator<Item = CaseCall>) -> Services {
         Services::new(calls, false)
     }
 
-    /// Answers these any number of times, the first that fits.
+    /// Answers these calls any number of times. The first match is used.
     pub(super) fn again(calls: impl Iterator<Item = CaseCall>) -> Services {
         Services::new(calls, true)
     }
@@ -62,12 +62,12 @@ impl Services {
         Services::new(std::iter::empty(), true)
     }
 
-    /// From now on every call is answered so.
+    /// Sets the answer to every further call.
     pub(super) fn set_reply(&self, reply: &RecordedReply) {
         *self.0.reply.borrow_mut() = Some(reply.clone());
     }
 
-    /// The calls that came since the last time.
+    /// The calls since the last time.
     pub(super) fn take_came(&self) -> Vec<Came> {
         self.0.came.take()
     }
@@ -83,31 +83,31 @@ impl Services {
         }))
     }
 
-    /// From now on this thread has no other network.
+    /// Replaces the network for this thread.
     pub(super) fn stand_in(&self) {
         let services = self.clone();
         kit::stand_in::network(move |upstream| Ok(services.connect(upstream)));
     }
 
-    /// Forgets the calls that are not listed: work beside the requests may be listed, and need not.
+    /// Removes unlisted calls. Calls of background work may be listed, but need not be.
     pub(super) fn forget_unlisted(&self) {
         self.0.came.borrow_mut().retain(|came| came.answered.is_some());
     }
 
-    /// The calls that came, in their order.
+    /// The calls in their order.
     pub(super) fn came(&self) -> Vec<Came> {
         self.0.came.borrow().clone()
     }
 
-    /// The listed calls that nobody made, with their numbers.
+    /// The listed calls that were not made, with their numbers.
     pub(super) fn not_made(&self) -> Vec<(usize, CaseCall)> {
         let listed = self.0.listed.borrow();
         let open = listed.iter().enumerate().filter(|(_, listed)| !listed.made);
         open.map(|(number, listed)| (number, listed.call.clone())).collect()
     }
 
-    /// Returns once no call is waited for: every listed one was made, or one came that is not listed, perhaps in its place.
-    /// Mirrors make theirs beside the exchange.
+    /// Returns once no call is missing: all listed ones were made, or an unlisted one was made, possibly instead of a
+    /// listed one. Mirrors make their calls outside the exchange.
     pub(super) async fn settled(&self) {
         while !self.0.is_settled() {
             self.0.news.notified().await;
@@ -117,9 +117,9 @@ impl Services {
     fn connect(&self, upstream: &str) -> Box<dyn Duplex> {
         let (near, far) = tokio::io::duplex(WIRE_BYTES);
         let (services, upstream) = (self.clone(), upstream.to_owned());
-        // It ends with the connection.
+        // The task ends with the connection.
         kit::spawn(async move {
-            // Harmless: the connection has ended, which the gateway sees.
+            // Harmless: the gateway notices the end of the connection.
             let _cut = services.serve(&upstream, far).await;
         });
         Box::new(near)
@@ -128,7 +128,7 @@ impl Services {
     async fn serve(&self, upstream: &str, wire: DuplexStream) -> io::Result<()> {
         let (read, mut write) = tokio::io::split(wire);
         let mut incoming = WireReader::new(read);
-        // The gateway writes no malformed request; one would end the connection.
+        // The gateway sends no malformed requests. One would end the connection.
         while let Ok(Some(request)) = incoming.next(MessageKind::Request).await {
             let to_head = request.method == "HEAD";
             let answer = self.answer(upstream, request);
@@ -145,7 +145,7 @@ impl Services {
         Ok(())
     }
 
-    /// The answer of the listed call that fits and is open; none if there is none.
+    /// The answer of the first matching listed call that is still open. None if there is none.
     fn answer(&self, upstream: &str, request: Message) -> Option<CaseAnswer> {
         let mut listed = self.0.listed.borrow_mut();
         let fits = |listed: &&mut ListedCall| {
@@ -160,7 +160,7 @@ impl Services {
         let answered = answer.as_ref().map(status);
         let upstream = upstream.to_owned();
         self.0.came.borrow_mut().push(Came { upstream, request, answered });
-        // A task that does not wait yet looks first.
+        // A task that does not wait yet checks before it waits.
         self.0.news.notify_one();
         answer
     }
@@ -175,7 +175,7 @@ impl Inner {
 }
 
 impl Came {
-    /// The differences from a listed call of the same upstream that nobody made.
+    /// The differences from a listed call of the same upstream that was not made.
     pub(super) fn differences(&self, call: &CaseCall) -> Vec<Difference> {
         of_request(&call.expect, &self.request)
     }
@@ -192,7 +192,7 @@ fn status(answer: &CaseAnswer) -> u16 {
     u16::try_from(answer.status.get()).unwrap_or(200)
 }
 
-/// An answer as it goes over the wire. A call that is not listed is answered, so that it fails once and is not tried again.
+/// Encodes an answer. An unlisted call also gets one, so that it fails at once and is not retried.
 fn written(answer: Option<&CaseAnswer>, to_head: bool) -> Vec<u8> {
     let Some(answer) = answer else {
         return head("HTTP/1.1 501 Not Listed", std::iter::empty(), Some(0)).into_bytes();

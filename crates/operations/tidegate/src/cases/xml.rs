@@ -1,5 +1,5 @@
-//! XML by meaning: names, namespaces, attributes and texts. Prefixes, comments, instructions and white space between elements count
-//! for nothing.
+//! Compares XML by meaning: names, namespaces, attributes and texts. Prefixes, comments, processing instructions and white space
+//! between elements are ignored.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use xml::{Document, Kind, NodeId, Options};
 
 use super::difference::Difference;
 
-/// The namespace of `xsi:type`, whose value is a name with a prefix.
+/// The namespace of `xsi:type`, whose value is a qualified name.
 const INSTANCES: &str = "http://www.w3.org/2001/XMLSchema-instance";
 
 /// A child of an element.
@@ -28,7 +28,7 @@ pub(super) fn difference(expected: &str, came: &[u8]) -> Option<Difference> {
     };
     let one = match Document::parse(expected.as_bytes(), &Options::default()) {
         Ok(document) => document,
-        // `check` complains of it.
+        // `check` reports this.
         Err(error) => return unreadable(format!("what is expected: {error}")),
     };
     let other = match Document::parse(came, &Options::default()) {
@@ -40,7 +40,7 @@ pub(super) fn difference(expected: &str, came: &[u8]) -> Option<Difference> {
     elements((&one, root), (&other, other.root_element()?), &here)
 }
 
-/// A parser bounds the depth of documents, and so of this.
+/// The parser limits the depth of documents, and so the recursion here.
 fn elements(
     one: (&Document, NodeId),
     other: (&Document, NodeId),
@@ -123,7 +123,7 @@ fn attributes_of((document, id): (&Document, NodeId)) -> BTreeMap<String, String
     attributes.collect()
 }
 
-/// A name with a prefix, by its namespace.
+/// Resolves a qualified name in a value to its namespace.
 fn resolved(document: &Document, scope: NodeId, value: &str) -> String {
     let (prefix, local) = value.trim().split_once(':').unwrap_or(("", value.trim()));
     match document.lookup_prefix(scope, prefix) {
@@ -132,7 +132,7 @@ fn resolved(document: &Document, scope: NodeId, value: &str) -> String {
     }
 }
 
-/// Elements and texts, each text in one piece. White space between elements is left out.
+/// Child elements and texts. Adjacent texts are joined, and white space between elements is left out.
 fn children_of((document, id): (&Document, NodeId)) -> Vec<Child> {
     let mut children: Vec<Child> = Vec::new();
     for child in document.children(id) {

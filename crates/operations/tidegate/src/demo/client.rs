@@ -1,4 +1,4 @@
-//! As much of an HTTP client as the demo needs: it shows bytes as they are.
+//! A minimal HTTP client for the demo. It does not interpret the answer.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ pub(super) struct Answer {
     pub(super) body: String,
 }
 
-/// An answer is shown, so it is small.
+/// The largest answer. Answers are printed, so they are small.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 
 impl Answer {
@@ -27,13 +27,13 @@ impl Answer {
     }
 }
 
-/// Sends bytes as they are and reads until the other side closes.
+/// Sends bytes, and reads until the peer closes the connection.
 pub(super) async fn send(address: SocketAddr, request: &str) -> anyhow::Result<Answer> {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await?;
         stream.write_all(request.as_bytes()).await?;
         let mut answer = Vec::new();
-        // Harmless: an answer that is cut is not the expected one.
+        // Harmless: a truncated answer differs from the expected one.
         stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await?;
         // Harmless: the text is only shown.
         Ok::<_, std::io::Error>(String::from_utf8_lossy(&answer).into_owned())
@@ -41,20 +41,20 @@ pub(super) async fn send(address: SocketAddr, request: &str) -> anyhow::Result<A
     let answer =
         tokio::time::timeout(ANSWER_MAX, exchange).await.context("no answer in time")??;
     let Some((head, body)) = answer.split_once("\r\n\r\n") else {
-        bail!("no whole head: {answer}")
+        bail!("incomplete head: {answer}")
     };
     // Harmless: an absent status is an error below.
     let status = head.split(' ').nth(1).and_then(|s| s.parse().ok()).context("no status")?;
     Ok(Answer { status, head: head.to_owned(), body: body.to_owned() })
 }
 
-/// Sends a request line's worth.
+/// Sends a GET request.
 pub(super) async fn get(address: SocketAddr, path: &str) -> anyhow::Result<Answer> {
     send(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"))
         .await
 }
 
-/// Sends a body of this content type.
+/// Sends a body with this content type.
 pub(super) async fn post(
     address: SocketAddr,
     path: &str,
@@ -103,12 +103,12 @@ pub(super) async fn websocket(
     tokio::time::timeout(ANSWER_MAX, exchange).await.context("no answer in time")?
 }
 
-/// A final, masked text frame; short texts only.
+/// A final masked text frame, for short texts only.
 fn text_frame(text: &str) -> anyhow::Result<Vec<u8>> {
     const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
     let len =
         u8::try_from(text.len()).ok().filter(|len| *len < 126).context("too long for the demo")?;
-    // Harmless: the mask has no end.
+    // Harmless: the mask is repeated endlessly.
     let masked = text.bytes().zip(MASK.into_iter().cycle()).map(|(byte, mask)| byte ^ mask);
     Ok([0x81, 0x80 | len].into_iter().chain(MASK).chain(masked).collect())
 }

@@ -1,4 +1,4 @@
-//! The features that the demo shows: for each a request, the expected answer, and the actual one.
+//! The features that the demo shows: a request, the expected answer and the actual answer for each.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::ANSWER_MAX;
 use super::client::{get, post, send, websocket};
 use crate::log::say;
 
-/// Runs every show in turn and prints its outcome; gives the number that failed.
+/// Runs all of them in order and prints the results. Returns the number of failures.
 pub(super) async fn all(gateway: SocketAddr, admin: Option<SocketAddr>) -> usize {
     let mut failed = 0;
     let mut tell = |what: &str, outcome: anyhow::Result<String>| match outcome {
@@ -74,7 +74,7 @@ async fn balance(gateway: SocketAddr) -> anyhow::Result<String> {
             other => bail!("answered by {other:?}"),
         }
     }
-    // Each worker takes turns of its own, so the shares are near the weights, not on them.
+    // Each worker balances by itself, so the shares only approximate the weights.
     ensure!(one > 0 && two > 0, "one target got everything");
     Ok(format!("30 requests balanced by weight 1:2: {one} and {two}"))
 }
@@ -94,7 +94,7 @@ async fn add(gateway: SocketAddr) -> anyhow::Result<String> {
     let answer = post(gateway, "/add", "application/json", r#"{"a":40,"b":2}"#).await?;
     let sum = r#"{ "sum": 42 }"#;
     ensure!(answer.status == 200 && answer.body == sum, "{}: {}", answer.status, answer.body);
-    Ok(format!("200, a flow called the SOAP service and answers {sum}"))
+    Ok(format!("200, a flow called the SOAP service and answered {sum}"))
 }
 
 async fn not_soap(gateway: SocketAddr) -> anyhow::Result<String> {
@@ -109,10 +109,10 @@ async fn news(gateway: SocketAddr) -> anyhow::Result<String> {
     ensure!(published.status == 200, "{}: {}", published.status, published.body);
     let read = get(gateway, "/news/topics/sports?after=0").await?;
     ensure!(read.body.contains(r#""body":"goal""#), "{}: {}", read.status, read.body);
-    Ok("200, the event is on the disk; a reader has it".to_owned())
+    Ok("200, the event is stored; a reader has got it".to_owned())
 }
 
-/// The first event must be here before the last is made.
+/// The first event must arrive before the last one is sent.
 async fn ticks(gateway: SocketAddr) -> anyhow::Result<String> {
     const COUNT: usize = 4;
     let began = kit::clock::now();

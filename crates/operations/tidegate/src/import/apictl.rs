@@ -15,10 +15,10 @@ use crate::catalog_arguments::ImportApictl;
 /// The largest file of parameters.
 const PARAMS_BYTES_MAX: u64 = 1 << 20;
 
-/// The issuer of tokens, which no project names.
+/// The issuer of tokens, which a project does not name.
 const ISSUER: &str = "main";
 
-/// Files that say nothing about what a gateway does, and those that do and are not read, by the beginning of their paths.
+/// Files that do not affect a gateway, and files that do but are not read, by the beginning of their paths.
 const FILES: [(&str, &str); 8] = [
     ("Docs/", "documents are shown by a portal, and not by a gateway"),
     ("Image/", "an image is shown by a portal, and not by a gateway"),
@@ -40,7 +40,7 @@ pub(super) fn import(options: &ImportApictl) -> anyhow::Result<ExitCode> {
     });
     let params = params.transpose()?;
     let variables = std::env::vars_os();
-    // Harmless: a name or a value that is not text cannot stand in a file.
+    // Harmless: a name or a value that is not text cannot occur in a file.
     let variables = variables
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let environment = Environment {
@@ -64,7 +64,7 @@ pub(super) fn import(options: &ImportApictl) -> anyhow::Result<ExitCode> {
 /// A whole configuration.
 fn configuration(offline: &OfflineApi) -> Json {
     let upstreams = offline.configuration.get("upstreams").and_then(Json::as_object);
-    // Harmless: an upstream without targets listens nowhere, and each target has a URL.
+    // Harmless: an upstream without targets has no address, and each target has a URL.
     let targets =
         upstreams.into_iter().flatten().filter_map(|(_, one)| one.get("targets")?.as_array());
     // Harmless: the same.
@@ -91,7 +91,7 @@ fn configuration(offline: &OfflineApi) -> Json {
 /// True if the API answers with a fixed reply.
 fn is_refused(offline: &OfflineApi) -> bool {
     let routes = offline.configuration.get("routes").and_then(Json::as_object);
-    // Harmless: without routes none answers so.
+    // Harmless: without routes there is no such reply.
     routes.into_iter().flatten().any(|(_, route)| route.get("respond").is_some())
 }
 
@@ -104,13 +104,15 @@ fn table(api: &ApiProject, offline: &OfflineApi) -> Table {
     let name = &offline.name;
     let guarded = offline.unsupported.iter().any(|one| one.guards);
     let (outcome, note) = match (guarded, is_refused(offline)) {
-        (true, _) => (Outcome::Refused, "it answers 503, since what guards it is refused"),
-        (false, true) => (Outcome::Converted, "in its state it serves nothing"),
+        (true, _) => {
+            (Outcome::Refused, "it answers 503, since a policy that protects it was refused")
+        }
+        (false, true) => (Outcome::Converted, "an API in this state does not serve requests"),
         (false, false) => (Outcome::Converted, ""),
     };
     add(outcome, format!("{kind} API {name}"), api.place(&["name"]), note);
     let operations = offline.dto.get("operations").and_then(Json::as_array);
-    // Harmless: the check of a definition adds operations where there are none.
+    // Harmless: the check of a definition adds operations if there are none.
     for (at, operation) in operations.into_iter().flatten().enumerate() {
         let text = |key: &str| operation.get(key).and_then(Json::as_str).unwrap_or("");
         let what = format!("{} {}", text("verb"), text("target"));
@@ -126,7 +128,7 @@ fn table(api: &ApiProject, offline: &OfflineApi) -> Table {
     }
     for file in &api.unread {
         let why = FILES.iter().find(|(begin, _)| file.starts_with(begin));
-        let why = why.map_or("nothing here reads it", |(_, why)| why);
+        let why = why.map_or("it is not read here", |(_, why)| why);
         let place = ArtifactPosition { file: file.clone(), line: 1, column: 1 };
         add(Outcome::Refused, "file".to_owned(), place, why);
     }

@@ -13,11 +13,11 @@ use anyhow::{Context as _, anyhow};
 use super::{Imported, finish, refuse_unusable};
 use crate::log;
 
-/// The largest file: 100,000 routes fit.
+/// The largest file. It can have 100,000 routes.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The most files of all folders.
 const FILES_MAX: usize = 10_000;
-/// Folders within folders.
+/// The depth of folders.
 const DEPTH_MAX: usize = 16;
 
 pub(super) fn import(
@@ -40,7 +40,7 @@ pub(super) fn import(
         ));
     }
     let variables = std::env::vars_os();
-    // Harmless: a name or a value that is not text cannot stand in a file.
+    // Harmless: a name or a value that is not text cannot occur in a file.
     let variables = variables
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let environment: HashMap<String, String> =
@@ -55,7 +55,7 @@ pub(super) fn import(
     let bytes = imported.configuration.len() as u64;
     if bytes > config::FILE_BYTES_MAX {
         return Err(anyhow!(
-            "the configuration of these files would have {bytes} bytes, of at most {}: import a part of the files, or with --select-tag",
+            "the configuration would have {bytes} bytes, but the limit is {}: import a part of the files, or use --select-tag",
             config::FILE_BYTES_MAX
         ));
     }

@@ -1,14 +1,14 @@
-//! The fields of a record in the text format: one record is one line, whatever a peer sent.
+//! The fields of a record in the text format. A record is always one line, whatever a peer sent.
 
 use std::fmt::{self, Debug, Write};
 
 use tracing::field::Field;
 use tracing_subscriber::fmt::format::Writer;
 
-/// The field with several lines that are the program's own: the complaints about a configuration.
+/// The only field that may have several lines: the complaints about a configuration.
 const REPORT: &str = "report";
 
-/// Writes a message as it is, and any other field as `name=value`.
+/// Writes a message unchanged, and any other field as `name=value`.
 pub(super) fn write(to: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
     match field.name() {
         REPORT => return write!(Escaped { to, lines: true }, "\n{value:?}"),
@@ -23,7 +23,7 @@ pub(super) fn is_dangerous(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Writes such characters as escapes, but for line ends where there may be some.
+/// Writes such characters as escapes, except line ends if they are allowed.
 struct Escaped<'a, W> {
     to: &'a mut W,
     lines: bool,

@@ -1,7 +1,7 @@
-//! Records of the log that wait for standard error.
+//! Log records that wait to be written to standard error.
 //!
-//! Owns the thread that writes them while the gateway serves. A pipe whose reader has stopped takes 64 KiB, and then holds up
-//! whoever writes for as long as that lasts. That must be no worker.
+//! Owns the thread that writes them while the gateway serves. A pipe whose reader has stopped accepts 64 KiB, and then blocks
+//! the writer. A worker must not be blocked.
 
 use std::io::{self, Write, stderr};
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,10 +9,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Bytes that wait at most, some 8,000 records. What comes then is dropped and counted.
+/// The limit of waiting bytes, about 8,000 records. Further records are dropped and counted.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// The wait for the last records at the end of the program, whose reader may have stopped for ever.
+/// The wait for the last records when the program ends, since the reader may have stopped.
 const END_MAX: Duration = Duration::from_secs(1);
 
 static PENDING: Pending = Pending {
@@ -32,9 +32,9 @@ struct Pending {
 
 struct State {
     bytes: Vec<u8>,
-    /// Records that found no room since the last write.
+    /// Records that were dropped since the last write.
     dropped: u64,
-    /// Without the thread each record is written at once.
+    /// Without the thread, each record is written at once.
     has_thread: bool,
     is_writing: bool,
 }
@@ -66,14 +66,14 @@ impl Write for Records {
     }
 }
 
-/// A record of JSON without the characters that its format leaves as they are and terminals act on. They can only stand in a text.
+/// Escapes characters in a JSON record that JSON allows but terminals interpret. They can only occur in texts.
 fn escaped(record: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(record).ok()?;
     let is_dangerous = |c: char| c != '\n' && super::fields::is_dangerous(c);
     text.contains(is_dangerous).then(|| {
         text.chars().fold(String::new(), |mut out, c| {
             if is_dangerous(c) {
-                // All of them lie in the basic plane.
+                // All of them are in the basic plane.
                 out.push_str(&format!("\\u{:04x}", u32::from(c)))
             } else {
                 out.push(c)
@@ -83,21 +83,21 @@ fn escaped(record: &[u8]) -> Option<String> {
     })
 }
 
-/// Starts the thread: from now on no record holds up whoever logs it.
+/// Starts the thread. From now on, logging never blocks.
 pub(super) fn start() -> io::Result<()> {
     thread::Builder::new().name("log".to_owned()).spawn(write_all)?;
     PENDING.lock().has_thread = true;
     Ok(())
 }
 
-/// Waits a while until all records are written.
+/// Waits for a while until all records are written.
 pub(super) fn finish() {
     let is_busy =
         |state: &mut State| state.has_thread && (state.is_writing || !state.bytes.is_empty());
     drop(PENDING.changed.wait_timeout_while(PENDING.lock(), END_MAX, is_busy));
 }
 
-/// Writes what waits, until the program ends.
+/// Writes waiting records, until the program ends.
 fn write_all() {
     let mut state = PENDING.lock();
     loop {
@@ -110,11 +110,10 @@ fn write_all() {
         let (bytes, dropped) =
             (std::mem::take(&mut state.bytes), std::mem::take(&mut state.dropped));
         drop(state);
-        // Nobody is left to tell if this fails.
-        // Harmless: nobody is left to tell if this fails.
+        // Harmless: there is no other place to report this failure.
         let _unheard = stderr().write_all(&bytes);
         if dropped > 0 {
-            tracing::warn!(dropped, "records are missing here: nobody read standard error");
+            tracing::warn!(dropped, "records are missing here: standard error was not read");
         }
         state = PENDING.lock();
     }

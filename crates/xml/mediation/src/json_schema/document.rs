@@ -335,7 +335,7 @@ pub(crate) fn malformed(bytes: &[u8]) -> Unreadable {
     };
     match read {
         Err(error) => Unreadable::Malformed { line: error.line(), column: error.column() },
-        // `serde_json` accepts the text, but nothing has checked its names. It is refused all the same.
+        // `serde_json` accepts the text, but nothing has checked its names. It is refused nevertheless.
         Ok(()) => Unreadable::Malformed { line: 1, column: 1 },
     }
 }

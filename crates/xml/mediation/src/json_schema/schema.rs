@@ -12,7 +12,7 @@ use super::node::{OnTape, Part};
 use super::number::{self, Exact};
 
 /// Maximum number of backtracking steps of a `pattern`. Patterns come from the operator, but texts come from anyone: without the bound, one
-/// text could block a worker for ever.
+/// text could block a worker without end.
 const BACKTRACKS_MAX: usize = 2_000;
 
 /// The fault of a value whose validation exceeded its budget.

@@ -6,7 +6,7 @@ use std::mem;
 use crate::tree::names::Names;
 use crate::tree::{Declaration, Document, Node};
 
-/// Larger arenas are freed, so that one huge message does not hold memory for ever. The tree of a message with small elements takes about
+/// Larger arenas are freed, so that one huge message does not hold memory permanently. The tree of a message with small elements takes about
 /// five times the bytes of the message.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 

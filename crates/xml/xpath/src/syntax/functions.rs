@@ -48,7 +48,7 @@ pub(crate) enum Core {
 }
 
 impl Core {
-    /// True if a call with so many arguments asks for the context node, its place or its document.
+    /// True if a call with this number of arguments uses the context node, its position or its document.
     pub(crate) fn looks_at_focus(self, arguments: usize) -> bool {
         let always = matches!(self, Core::Last | Core::Position | Core::Id | Core::Lang);
         // What has no argument is asked of the context node, but for `true()` and `false()`.

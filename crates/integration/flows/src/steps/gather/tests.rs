@@ -1,4 +1,4 @@
-//! Parts cut from the first levels of results, beside those cut from whole trees.
+//! Compares parts cut from the first levels of results with those cut from whole trees.
 
 use expression::{Budget, Language, Limits, Member, NameKind, Names, Scope, Slot};
 
@@ -55,7 +55,7 @@ fn message(text: &[u8], content_type: &str) -> Message {
     Message { status: None, lines: Headers::new(), payload: Payload::Held(Rc::new(content)) }
 }
 
-/// The part that is cut, in a place with a default namespace or in one without, and what stands around it; or what is wrong.
+/// The part that is cut, in a place with or without a default namespace, and its surroundings; or the error.
 fn cut_of(message: &Message, take: Option<&Expression>, default_namespace: bool) -> String {
     let content = message.content().unwrap();
     let mut budget = Budget::new(Limits::default());
@@ -215,7 +215,7 @@ impl Dice {
     }
 }
 
-/// Issue 21: what is cut while a result is parsed is what its tree gives.
+/// Issue 21: the parts cut while a result is parsed equal those cut from its tree.
 #[test]
 fn parts_of_the_first_levels_are_those_of_a_whole_tree() {
     let takes: Vec<Option<Expression>> =
@@ -274,7 +274,7 @@ fn what_looks_deeper_has_a_whole_tree() {
     }
 }
 
-/// Another encoding, one that somebody else has, and JSON, which takes texts.
+/// Another encoding, a shared body, and JSON, which needs text.
 #[test]
 fn what_is_not_cut_from_its_source_has_a_whole_tree() {
     let text = "<a><b><c><d>é</d></c></b></a>";

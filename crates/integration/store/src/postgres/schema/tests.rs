@@ -1,4 +1,4 @@
-//! Tables of an older program become those of a newer one.
+//! Migrations of tables from an older program to a newer one.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A program that knows one version more. To run its step twice would fail.
+/// A program that knows one version more. Its step would fail if it ran twice.
 const LATER: &str = "
     alter table tidegate.rows add column mark int not null default 7;
     create table tidegate.later (one int primary key);
@@ -49,7 +49,7 @@ async fn tables_of_an_older_program_are_brought_up_once_and_keep_their_rows() {
         migrate_by(&connected(&server).await, STEPS).await.unwrap();
         server.sql("insert into tidegate.rows values ('t', 'k', 1, 'v')");
         let newer = [STEPS, &[LATER]].concat();
-        // A session that failed gives its lock back when it ends.
+        // A failed session releases its lock when it ends.
         let migrate = async |session: Session| migrate_by(&session, &newer).await;
         let (one, other) = (connected(&server).await, connected(&server).await);
         let both = tokio::join!(migrate(one), migrate(other));
@@ -58,7 +58,7 @@ async fn tables_of_an_older_program_are_brought_up_once_and_keep_their_rows() {
         assert_eq!(server.sql(rows), "\\x74|\\x6b|\\x76|7|1");
         let known = newer.len();
         assert_eq!(server.sql("select version from tidegate.schema"), known.to_string());
-        // The older program leaves them alone.
+        // The older program does not change them.
         let older = migrate_by(&connected(&server).await, STEPS).await;
         assert!(matches!(older, Err(StatementFailure::Newer(_))), "{older:?}");
         assert_eq!(server.sql("select version from tidegate.schema"), known.to_string());

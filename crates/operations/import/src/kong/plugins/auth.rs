@@ -131,7 +131,7 @@ impl Converter<'_> {
         made.policies = identity(people, verdict);
     }
 
-    /// `openid-connect`, as far as it is about tokens that come with requests.
+    /// `openid-connect`, restricted to tokens in requests.
     pub(super) fn openid(
         &mut self,
         plugin: &PluginInstance,
@@ -186,7 +186,7 @@ impl Converter<'_> {
         }
         let scopes = config.texts("scopes_required");
         if !scopes.is_empty() {
-            // Each text of the list is a choice; the words in one of them are all required.
+            // The texts of the list are alternatives. All words within one text are required.
             if scopes.iter().any(|scope| scope.contains(' ')) && scopes.len() > 1 {
                 verdict.refuse("alternatives of several scopes have no counterpart");
             }

@@ -113,7 +113,7 @@ impl Converter<'_> {
             keys.insert("examples".to_owned(), json!("random"));
         }
         let statuses = config.texts("included_status_codes");
-        // Harmless: what is not a status was never answered with.
+        // Harmless: a value that is not a status never occurs.
         let statuses: Vec<u64> = statuses.iter().filter_map(|status| status.parse().ok()).collect();
         if !statuses.is_empty() {
             keys.insert("statuses".to_owned(), json!(statuses));

@@ -39,7 +39,7 @@ pub(super) fn size(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict)
 }
 
 impl Converter<'_> {
-    /// Keeps an OpenAPI document beside the configuration.
+    /// Adds an OpenAPI document as a file of the configuration.
     pub(super) fn document(&mut self, text: &str) -> String {
         let ending = if text.trim_start().starts_with('{') { "json" } else { "yaml" };
         self.out.file("openapi", ending, text.as_bytes().to_vec())
@@ -196,7 +196,7 @@ impl Converter<'_> {
         numbers
     }
 
-    /// Where counts are kept.
+    /// Where counters are stored.
     fn counted(
         &mut self,
         config: &Item,

@@ -13,7 +13,7 @@ use super::super::tree::Item;
 
 const LINES: &str = "lines have fields of their own";
 
-/// The share of traces that Kong samples if neither the plugin nor `kong.conf` says one.
+/// The share of traces that Kong samples if neither the plugin nor `kong.conf` sets one.
 const SAMPLE: f64 = 0.01;
 
 impl Converter<'_> {
@@ -163,7 +163,7 @@ fn texts(config: &Item, key: &str) -> Map<String, Json> {
     entries.filter_map(|(name, item)| Some((name.clone(), first(item)?))).collect()
 }
 
-/// Adds a key for texts, unless there are none.
+/// Adds a key with texts, if there are any.
 fn insert_texts(keys: &mut Map<String, Json>, key: &str, texts: Map<String, Json>) {
     if !texts.is_empty() {
         keys.insert(key.to_owned(), Json::Object(texts));

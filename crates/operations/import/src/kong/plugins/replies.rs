@@ -12,7 +12,7 @@ use super::RouteEffect;
 const METHODS: [&str; 9] =
     ["GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "OPTIONS", "TRACE", "CONNECT"];
 
-/// What a browser does without `Access-Control-Max-Age` (the Fetch standard, 4.9).
+/// The default of browsers for `Access-Control-Max-Age` (the Fetch standard, 4.9).
 const MAX_AGE: &str = "5s";
 
 /// The statuses of replies that the gateway's cache may keep.
@@ -104,7 +104,7 @@ pub(super) fn cache(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict
     let statuses: Vec<u64> = if statuses.is_empty() {
         vec![200, 301, 404]
     } else {
-        // Harmless: what is not a status is refused by the check of the result.
+        // Harmless: the check of the result refuses an invalid status.
         statuses.iter().filter_map(|status| status.parse().ok()).collect()
     };
     let (kept, never): (Vec<u64>, Vec<u64>) =
@@ -195,7 +195,7 @@ impl Converter<'_> {
     }
 }
 
-/// Kong's message for a status, if the plugin has none.
+/// Kong's default message for a status.
 fn standing(status: u64) -> &'static str {
     match status {
         503 => "Service unavailable",

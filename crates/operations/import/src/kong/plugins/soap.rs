@@ -29,7 +29,7 @@ impl Side {
     }
 }
 
-/// What a text of the plugin is.
+/// The kind of definition in a text of the plugin.
 enum Definition {
     /// Nothing but a comment: switched off.
     Off,
@@ -117,7 +117,7 @@ impl Converter<'_> {
         Some(json!({ "xslt": keys }))
     }
 
-    /// The schemas of envelopes. True if one of them is fetched.
+    /// The schemas of envelopes. True if one of them is downloaded.
     fn envelopes(
         &mut self,
         config: &Item,
@@ -256,7 +256,7 @@ fn verbose(config: &Item, side: Side) -> Option<(String, Json)> {
     config.is_true(key, false).then(|| ("verbose".to_owned(), json!(true)))
 }
 
-/// How definitions are downloaded.
+/// The settings for downloading definitions.
 fn fetch(config: &Item) -> Json {
     let seconds = |key: &str, absent: u64| format!("{}s", config.whole(key, absent).max(1));
     json!({

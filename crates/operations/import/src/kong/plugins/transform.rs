@@ -7,14 +7,14 @@ use super::super::output::literal;
 use super::super::tree::Item;
 use super::RouteEffect;
 
-/// What one action does to one part of a message, as Kong writes it.
+/// One action on one part of a message, in Kong's notation.
 #[derive(Clone, Copy)]
 struct Edits<'i> {
     config: &'i Item,
     part: &'static str,
-    /// The only action that is looked at, if there is one.
+    /// The only action to convert, if restricted to one.
     only: Option<&'static str>,
-    /// Whether values may be templates. Those of replies are literal.
+    /// Whether values may be templates. Values for replies are literal.
     has_templates: bool,
 }
 
@@ -166,7 +166,7 @@ fn response_edits(
     policies
 }
 
-/// A status, or a range of them.
+/// A status or a range of statuses.
 fn range(text: &str) -> Json {
     match text.trim().parse::<u64>() {
         Ok(status) => json!(status),
@@ -235,7 +235,7 @@ fn value(text: &str, verdict: &mut Verdict) -> String {
     })
 }
 
-/// The actions besides `remove`, with the keys of `headers` and of `transform`'s `query`.
+/// The actions other than `remove`, with the keys of `headers` and of `transform`'s `query`.
 const ACTIONS: [(&str, &str); 4] =
     [("rename", "rename"), ("replace", "replace"), ("add", "default"), ("append", "add")];
 
@@ -249,7 +249,7 @@ fn headers(edits: &Edits<'_>, is_request: bool, verdict: &mut Verdict) -> Option
     {
         verdict.refuse("a reply has no Host");
     }
-    // In the lists of a reply alone, Kong reads `name:value` as one value of a header.
+    // Only in lists for replies, Kong interprets `name:value` as one value of a header.
     if !is_request && edits.list("remove").iter().any(|name| name.contains(':')) {
         verdict.refuse("a value of a header is not removed alone here");
     }
@@ -326,7 +326,7 @@ fn json_edits(edits: &Edits<'_>, types: Option<&Edits<'_>>, verdict: &mut Verdic
     (!out.is_empty()).then_some(Json::Object(out))
 }
 
-/// A value of JSON with a type of Kong's; a string if there is none.
+/// A JSON value with one of Kong's types. Without a type it is a string.
 fn typed(text: &str, kind: Option<&str>, verdict: &mut Verdict) -> Json {
     match kind {
         Some("number") => match text.parse::<serde_json::Number>() {

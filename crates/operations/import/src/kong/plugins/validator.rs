@@ -92,7 +92,7 @@ impl Converter<'_> {
         Some(Json::Object(keys))
     }
 
-    /// Keeps a schema beside the configuration. It gets a draft if it says none.
+    /// Adds a schema as a file of the configuration. If it has no draft, one is added.
     fn schema_file(&mut self, item: &Item, key: &str, text: &str, draft: &str) -> String {
         let mut schema: Json = match serde_json::from_str(text) {
             Ok(schema) => schema,

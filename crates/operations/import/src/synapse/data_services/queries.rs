@@ -6,14 +6,14 @@ use super::{Service, Source, results};
 use crate::synapse::converter::Converter;
 use crate::synapse::element::Element;
 
-/// How a parameter's text becomes an argument.
+/// How a parameter's text is converted to an argument.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ParameterType {
     Text,
     Number,
 }
 
-/// What a call gives to a parameter.
+/// The value of a parameter in a call.
 enum ParameterOrigin<'a> {
     /// The parameter of the request, or of the query around it, with this name.
     Parameter(&'a str),
@@ -21,7 +21,7 @@ enum ParameterOrigin<'a> {
     Column(&'a str),
 }
 
-/// Where a nested query has its arguments from, and what the calls around it are.
+/// The arguments of a nested query, and the enclosing calls.
 struct Nesting<'s, 'a> {
     service: &'s Service<'a>,
     /// The identifiers of the queries around it.
@@ -78,7 +78,7 @@ impl<'a> Converter<'a> {
         Ok((steps, true))
     }
 
-    /// The steps that put the rows of nested queries beside each row, and the results of these queries.
+    /// The steps that add the rows of nested queries to each row, and the results of these queries.
     fn nested(
         &mut self,
         nesting: &Nesting<'_, 'a>,
@@ -174,7 +174,7 @@ impl<'a> Converter<'a> {
             } }));
         }
         if is_optional {
-            // What is absent is null, which a variable cannot be.
+            // An absent value is null, which a variable cannot have.
             return Ok(json!(expression));
         }
         if kind == ParameterType::Number {
@@ -203,7 +203,7 @@ fn database(service: &Service<'_>, query: &Element<'_>) -> Result<String, String
     }
 }
 
-/// A parameter's name, and what a call gives it.
+/// A parameter's name and its value in a call.
 fn passed<'a>(
     call: &Element<'a>,
     parameter: &Element<'a>,
@@ -334,7 +334,7 @@ fn statement(
     Ok((out, ordered))
 }
 
-/// The number of each parameter among placeholders: the one that is written, or the next.
+/// The ordinal of each parameter: the given one, or the next one.
 fn ordinals(query: &Element<'_>) -> Result<Vec<usize>, String> {
     let mut last = 0;
     let mut all = Vec::new();
@@ -344,7 +344,7 @@ fn ordinals(query: &Element<'_>) -> Result<Vec<usize>, String> {
             Some(text) => text.parse::<i64>().map_err(|_| format!("the ordinal `{text}`"))?,
             None => 0,
         };
-        // Harmless: a negative number stands for none, as in the data service.
+        // Harmless: a negative number means none, as in the data service.
         let ordinal = usize::try_from(written).ok().filter(|number| *number > 0);
         last = ordinal.map_or(last + 1, |ordinal| last.max(ordinal));
         all.push(ordinal.unwrap_or(last));

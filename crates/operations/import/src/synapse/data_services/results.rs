@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use crate::synapse::element::Element;
 
-/// What is different in every result.
+/// The difference that all results have.
 pub(super) const DIFFERENCE: &str = "values are written as `sql` returns them: floating point without `.0`, dates without a zone, and a `tinyint(1)` of MySQL as a number unless its type is xs:boolean";
 
 /// The functions of every program: of values in text, and of columns.
@@ -16,8 +16,8 @@ def o($k; $n; f): if has($k) then (.[$k] | f | e($n)) else "" end;
 def a($n): if . == null then "" else " \($n)=\"\(t)\"" end;
 "#;
 
-/// The program for the result of a query. `nested` are the results of the queries that it calls, in their order: then each row is in
-/// `row`, beside the rows of these by their numbers.
+/// The program for the result of a query. `nested` are the results of its nested queries in order. If there are any, each row is in
+/// `row`, and the rows of the nested queries are beside it by number.
 pub(super) fn program(
     namespace: &str,
     result: &Element<'_>,
@@ -44,7 +44,7 @@ impl Writer<'_, '_> {
         let end = quoted(&format!("</{element}>"));
         let row = self.row(result, has_calls)?;
         let lower = "with_entries(.key |= ascii_downcase)";
-        // Where there are calls, the step before them has done it.
+        // If there are calls, an earlier step has done it.
         let each = if has_calls { row } else { format!("{lower} | {row}") };
         Ok(format!("{start} + (map({each}) | join(\"\")) + {end}"))
     }
@@ -90,7 +90,7 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Refuses what an element or attribute asks for beside a value, such as roles that may see it.
+/// Refuses additional requirements of an element or attribute, such as roles.
 fn understood(part: &Element<'_>) -> Result<(), String> {
     let known = ["name", "column", "value", "xsdType", "optional", "href", "includeRowId"];
     let attributes = part.attributes();

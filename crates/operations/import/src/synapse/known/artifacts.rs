@@ -107,7 +107,7 @@ pub(super) const ARTIFACTS: &[Part] = &[
     refused("wsdl", "@format @optimize @encoding", "the message is sent in the form it has"),
     same("default", ". @format=soap11 @format=soap12"),
     refused("default", "@format @optimize @encoding", "the message is sent in the form it has"),
-    // What all endpoints have.
+    // Parts of all endpoints.
     same("target", "timeout/duration/** timeout/action/** timeout/responseAction/**"),
     may_differ("target", "timeout=discard", "a timeout is a fault, not a discarded reply"),
     same(
@@ -249,7 +249,7 @@ pub(super) const ARTIFACTS: &[Part] = &[
     refused("inboundEndpoint", "@class @interval", "code in Java is not run"),
     same("inbound parameter", "inbound.http.port"),
     refused("inbound parameter", "*", "no parameter of that name is known"),
-    // What else there is.
+    // Other artifacts.
     same("registry", "."),
     same("taskManager", "."),
     same("description", "."),

@@ -2,7 +2,7 @@
 
 use super::{Part, differs, may_differ, refused, same};
 
-/// A timeout, a pool, and other parts that only say where a value is.
+/// Timeouts, pools, and other parts that only contain values.
 pub(super) const MEDIATORS: &[Part] = &[
     same("*", "@description @statistics @trace description/**"),
     // Calls.
@@ -56,7 +56,7 @@ pub(super) const MEDIATORS: &[Part] = &[
         "/transport",
         "Synapse writes the content type and the action of the message in place of `Content-Type` and `SOAPAction` of the transport",
     ),
-    // What changes or tells of the message.
+    // Mediators that change or report the message.
     same(
         "log",
         ". @category @separator @level=custom message/** property@name property@value property@expression property@type",
@@ -155,7 +155,7 @@ pub(super) const MEDIATORS: &[Part] = &[
         "*",
         "a script sees the message and its properties, not the gateway, and no Java",
     ),
-    // What decides which mediators run.
+    // Mediators that select other mediators.
     same("filter", ". @xpath @source @regex then@sequence then/* else@sequence else/* /*"),
     same("switch", ". @source case@regex case/* default/*"),
     same("in", ". @sequence /*"),
@@ -258,7 +258,7 @@ pub(super) const MEDIATORS: &[Part] = &[
         "aggregation@condition",
         "a condition on the replies has no counterpart",
     ),
-    // What keeps and counts.
+    // Mediators that store and count.
     differs(
         "cache",
         ". @id @timeout @scope @hashGenerator @maxMessageSize @maxSize @messageType implementation@type implementation@maxSize protocol/**",
@@ -326,7 +326,7 @@ pub(super) const MEDIATORS: &[Part] = &[
         "http.patch",
         ". @configKey relativePath/** headers/** configKey/** requestBodyType/** requestBodyJson/** requestBodyXml/** requestBodyText/**",
     ),
-    // What has no counterpart.
+    // Mediators without a counterpart.
     refused(
         "class",
         ".",

@@ -1,5 +1,5 @@
-//! What becomes of each part of an artifact: of mediators, properties, parameters and attributes. The converter asks it, and the guide is
-//! made of it. A part that no row names is refused.
+//! The table of all parts of artifacts: mediators, properties, parameters and attributes. The converter uses it, and the guide is
+//! generated from it. A part that is not in the table is refused.
 
 mod artifacts;
 mod mediators;
@@ -10,16 +10,16 @@ use std::sync::LazyLock;
 
 use super::element::Element;
 
-/// What becomes of a part.
+/// The result for a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// The result does what the part did.
+    /// The result is equivalent.
     Same,
-    /// It does nearly the same; the text says what differs.
+    /// It is approximated; the text is the difference.
     Differs(&'static str),
-    /// In some artifacts it differs; the converter says so where it does.
+    /// It is approximated in some artifacts; the converter reports that.
     MayDiffer(&'static str),
-    /// It has no counterpart; the text says why.
+    /// It has no counterpart; the text is the reason.
     Refused(&'static str),
 }
 
@@ -59,23 +59,24 @@ const SECTIONS: [(&str, &[Part]); 3] = [
 
 type Fates = HashMap<(&'static str, &'static str), Fate>;
 
-/// What becomes of a name of an owner; none: no row names it.
+/// The result for a part of an owner. None if it is not in the table.
 pub(super) fn fate(of: &str, name: &str) -> Option<Fate> {
     let fates: &HashMap<(&str, &str), Fate> = &FATES;
     fates.get(&(of, name)).copied()
 }
 
-/// What becomes of a named thing with a value: a parameter, a property. Any name that no row has is that of `*`.
+/// The result for a named part with a value, such as a parameter or a property. Names that are not in the table use
+/// the row `*`.
 pub(super) fn named(of: &str, name: &str, value: &str) -> Fate {
     let exact = fate(of, &format!("{name}={value}"));
     let fate = exact.or_else(|| fate(of, name)).or_else(|| fate(of, "*"));
     fate.unwrap_or(Fate::Refused("no row of the table names it"))
 }
 
-/// What the table says of a whole element.
+/// The results for all parts of an element.
 #[derive(Debug, Default)]
 pub(super) struct Judgement {
-    /// What differs.
+    /// The differences.
     pub(super) notes: Vec<&'static str>,
     /// Why it cannot be converted.
     pub(super) refused: Option<String>,

@@ -95,7 +95,7 @@ pub(in super::super) fn sent<'a>(
 /// Converts the mediators that run on the reply to a sent call. They end the flow.
 pub(in super::super) fn reply(c: &mut Converter<'_>, steps: &mut Vec<Json>) {
     if c.flow.in_branch {
-        // The aggregate goes on with the result.
+        // The aggregate continues with the result.
         let side = std::mem::replace(&mut c.flow.side, Side::Reply);
         let made = c.branch(&c.flow.reply.clone()).0;
         c.flow.side = side;
@@ -150,7 +150,7 @@ fn replied(c: &mut Converter<'_>) -> Vec<Json> {
     steps
 }
 
-/// `respond`: the message as it is, with the status that a property said.
+/// `respond`: the message, with the status set by a property.
 pub(super) fn respond(c: &mut Converter<'_>, steps: &mut Vec<Json>) -> Result<Next, String> {
     answer(c, steps);
     Ok(Next::End)
@@ -201,7 +201,7 @@ pub(super) fn drop_message(c: &mut Converter<'_>, steps: &mut Vec<Json>) -> Resu
     Ok(Next::End)
 }
 
-/// `call`: the reply is the message, or goes where `target` says.
+/// `call`: the reply becomes the message, or is stored in `target`.
 pub(super) fn call<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,
@@ -298,7 +298,7 @@ pub(super) fn callout<'a>(
     let is_whole = source.is("type", "envelope");
     let request = c.out.variable("callout.request");
     if !is_whole {
-        // The service gets what is found in an envelope of its own.
+        // The service gets the selected elements in a new envelope.
         let empty = format!(
             "<soapenv:Envelope xmlns:soapenv=\"{SOAP_11}\"><soapenv:Body/></soapenv:Envelope>"
         );

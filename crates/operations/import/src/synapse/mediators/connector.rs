@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json, json};
 use super::super::converter::{Converter, Next};
 use super::super::element::Element;
 
-/// What of a connection is read. Anything else would be lost.
+/// The settings of a connection that are converted. Others would be lost.
 const CONNECTION: [&str; 4] = ["name", "connectionName", "baseUrl", "connectionType"];
 
 /// `http.get` and its like.
@@ -57,7 +57,7 @@ fn body<'a>(
     item: &Element<'a>,
     steps: &mut Vec<Json>,
 ) -> Result<(), String> {
-    // Harmless: without a type the message is sent as it is.
+    // Harmless: without a type the message is sent unchanged.
     let kind = item.text_of("requestBodyType").unwrap_or_default();
     let (part, made) = match kind.to_ascii_uppercase().as_str() {
         "" | "NONE" => return Ok(()),

@@ -7,7 +7,7 @@ use super::super::element::Element;
 use super::super::expressions::Value;
 use super::properties;
 
-/// A regular expression that stands for its own text.
+/// A regular expression that only matches its own text.
 fn is_plain(regex: &str) -> bool {
     !regex.contains(['.', '*', '+', '?', '(', ')', '[', ']', '{', '}', '^', '$', '|', '\\'])
 }
@@ -245,7 +245,7 @@ pub(super) fn foreach<'a>(
         },
         (None, None) => return Err("it has no sequence".to_owned()),
     };
-    // The message stays what it was, with other parts in it.
+    // The message keeps its sender; only its parts change.
     c.flow.pending.sender = sender;
     let mut keys = Map::from_iter([("over".to_owned(), over), ("steps".to_owned(), json!(made.0))]);
     let is_parallel = is_second && !item.is("parallel-execution", "false");

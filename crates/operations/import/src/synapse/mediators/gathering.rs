@@ -1,8 +1,8 @@
 //! Mediators that make several messages of one, and the aggregate that makes one of several.
 //!
-//! Synapse keeps them apart: a clone sends, and an aggregate somewhere on the way of the replies collects. Here both are one
-//! step, so that the aggregate is looked for where its messages come by: behind the clone, at the end of its sequence, or in
-//! the sequence of the replies.
+//! Synapse has separate mediators: a clone sends, and an aggregate on the path of the replies collects. Here both are one
+//! step, so the aggregate is searched where its messages pass: after the clone, at the end of its sequence, or in the
+//! sequence of the replies.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -19,26 +19,26 @@ use super::transforms::PAYLOAD;
 /// The maximum depth to which sequences are searched for an aggregate.
 const DEPTH_MAX: usize = 8;
 
-/// What collects parts where no element is written for that.
+/// The element for collected parts, if none is configured.
 const COLLECTED: &str = "<Aggregated/>";
 
-/// What was collected, as the content of the first message: in XML that is not SOAP there is room for one element alone.
+/// The collected parts as the content of the first message: XML without SOAP has room for only one element.
 const UNWRAPPED: &str = "$infoset_body/Aggregated/*[position() = 1 or $envelope/soap:Envelope or $envelope/soap12:Envelope]";
 
-/// The messages of an iterate that are under way at once.
+/// The number of concurrent messages of an iterate.
 const PARALLEL: u32 = 8;
 
-/// The place of a clone's aggregate. The default: it has none.
+/// The place of a clone's aggregate. By default there is none.
 #[derive(Default)]
 struct CloneAggregate<'a> {
     aggregate: Option<Element<'a>>,
-    /// Steps of each branch that stand before it.
+    /// Steps of each branch before the aggregate.
     between: Vec<Element<'a>>,
-    /// The number of mediators behind the clone that belong to it.
+    /// The number of mediators after the clone that belong to it.
     taken: usize,
-    /// It stands on the way of the replies, where the flow ends.
+    /// True if it is on the path of the replies, where the flow ends.
     on_reply: bool,
-    /// Other mediators stand behind it there.
+    /// True if other mediators follow it there.
     has_more: bool,
 }
 
@@ -46,7 +46,7 @@ struct CloneAggregate<'a> {
 struct SplitItems<'a> {
     before: Vec<Element<'a>>,
     aggregate: Element<'a>,
-    /// Others stand behind it.
+    /// True if other mediators follow it.
     has_more: bool,
 }
 
@@ -80,7 +80,7 @@ pub(super) fn clone<'a>(
     finish(c, &found, steps)
 }
 
-/// Targets that run beside the message, which goes on. Nothing may answer the client for them.
+/// Targets that run concurrently while the message continues. They must not answer the client.
 fn beside<'a>(
     c: &mut Converter<'a>,
     targets: &[Element<'a>],
@@ -125,7 +125,7 @@ pub(super) fn iterate<'a>(
     finish(c, &found, steps)
 }
 
-/// Steps before an iterate, and the first steps of each part, that put the part into what was around it.
+/// Steps before an iterate, and the first steps of each part, which put the part into the original envelope.
 fn around<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,
@@ -135,7 +135,7 @@ fn around<'a>(
         return Ok(Default::default());
     }
     let attach = item.attribute("attachPath").map(|path| c.expression(item, path)).transpose()?;
-    // Harmless: without both the note below says what is lost.
+    // Harmless: without both, the note below names what is lost.
     let paths = over.path().zip(attach.as_ref().and_then(Value::path));
     let is_within = |path: &str, root: &str| {
         let rest = path.strip_prefix(root);
@@ -243,7 +243,7 @@ fn branch<'a>(
     let reply = std::mem::replace(&mut c.flow.reply, reply);
     let is_shared = std::mem::replace(&mut c.flow.reply_is_shared, shared);
     let in_branch = std::mem::replace(&mut c.flow.in_branch, true);
-    // Each branch has the message as it was.
+    // Each branch starts with the original message.
     let pending = c.flow.pending.clone();
     let made = branch_steps(c, target, found);
     c.flow.pending = pending;
@@ -301,7 +301,7 @@ fn gather<'a>(
     branches: Option<usize>,
 ) -> Result<Json, String> {
     if let Some(aggregate) = &aggregate {
-        // It may stand in a sequence, which is run by that.
+        // It may be in a sequence, which is run for it.
         let artifacts = c.artifacts;
         let holding =
             artifacts.sequences.iter().filter(|(_, it)| it.descendants().contains(aggregate));
@@ -379,7 +379,7 @@ fn finish<'a>(
             Some(key) => c.named_sequence(key, steps)? == Next::End,
             None => {
                 let side = c.flow.side;
-                // A send without an endpoint behind an aggregate answers the client.
+                // A send without an endpoint after an aggregate answers the client.
                 c.flow.side = Side::Reply;
                 let (made, ended) = c.steps(&complete.children());
                 c.flow.side = side;

@@ -1,4 +1,4 @@
-//! Mediators that change a part of the message, or tell of it.
+//! Mediators that change or report a part of the message.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -45,7 +45,7 @@ pub(super) fn header<'a>(
         }
         ("To", false) => {
             let value = c.value(item, "value", "expression")?.ok_or("it has no value")?;
-            // What of it is written says which hosts may be called.
+            // Its literal part determines the hosts that may be called.
             let written = item.attribute("expression").or(item.attribute("value"));
             let is_allowed = written.is_some_and(|written| c.out.allow(written));
             if !is_allowed && !matches!(value, Value::Literal(_)) {
@@ -105,7 +105,7 @@ fn soap_header<'a>(
     Ok(())
 }
 
-/// A step for messages of SOAP: others have no header that anybody would see.
+/// A step for SOAP messages only, since others have no such header.
 fn in_soap(step: Json) -> Json {
     let when = json!({ "value": "$headers.content-type", "matches": "(?i)^(text/xml|application/soap\\+xml)" });
     json!({ "filter": { "when": when, "then": [step] } })
@@ -229,7 +229,7 @@ pub(super) fn enrich<'a>(
         source = json!(format!("${variable}"));
     }
     if matches!(kind, "custom" | "body") && from.is("clone", "false") && is_in_message(&source) {
-        // Without a clone Synapse moves what it finds.
+        // Without a clone, Synapse moves the selected nodes.
         let variable = c.out.variable("moved");
         steps.push(json!({ "set": { variable.clone(): source.clone() } }));
         steps.push(json!({ "enrich": { "target": source, "action": "remove" } }));
@@ -239,7 +239,7 @@ pub(super) fn enrich<'a>(
     Ok(Next::Continue)
 }
 
-/// True for a text that takes the place of what is found.
+/// True for a text that replaces the selected nodes.
 fn is_text(source: &Source, action: &str) -> bool {
     action == "replace"
         && match source {
@@ -249,7 +249,7 @@ fn is_text(source: &Source, action: &str) -> bool {
         }
 }
 
-/// Replaces the content of an element by a text. If the text is empty, the element stays as it is.
+/// Replaces the content of an element with a text. An empty text leaves the element unchanged.
 fn in_element(c: &mut Converter<'_>, text: Json, path: &str, steps: &mut Vec<Json>) {
     let variable = c.out.variable("enrich.text");
     let source = format!("${variable}");
@@ -267,7 +267,7 @@ fn name_of<'a>(part: &Element<'a>) -> Result<&'a str, String> {
     name.or(part.attribute("variable")).ok_or_else(|| "it names no property".to_owned())
 }
 
-/// Replaces a variable, the body or the envelope as a whole. False: the target is none of them.
+/// Replaces a variable, the body or the envelope as a whole. False if the target is none of these.
 fn replace_whole<'a>(
     c: &mut Converter<'a>,
     to: &Element<'a>,
@@ -340,7 +340,7 @@ fn source<'a>(c: &mut Converter<'a>, from: &Element<'a>) -> Result<Source, Strin
             let value = c.expression(from, path)?;
             let is_text = match &value {
                 Value::Path(_, Gives::Texts | Gives::Number) => true,
-                // What begins with `$` may be a value of JSON or nodes that a variable has.
+                // An expression with `$` may be a JSON value or the nodes in a variable.
                 Value::Path(text, Gives::Other) => !text.starts_with('$'),
                 Value::Path(_, Gives::Elements | Gives::Nodes)
                 | Value::Literal(_)

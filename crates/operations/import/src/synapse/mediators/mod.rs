@@ -33,7 +33,8 @@ pub(super) fn told(element: &Element<'_>) -> String {
     }
 }
 
-/// Appends the steps of a mediator. `rest` are the mediators behind it. The error says why there is no counterpart.
+/// Appends the steps of a mediator. `rest` are the mediators after it. The error is the reason why there is no
+/// counterpart.
 pub(super) fn convert<'a>(
     converter: &mut Converter<'a>,
     item: &Element<'a>,

@@ -29,7 +29,7 @@ pub(super) fn payload<'a>(
         kind @ ("xml" | "json" | "text") => kind,
         other => return Err(format!("the media type `{other}` has no counterpart")),
     };
-    // What is not text is labelled alone where no formatter is named, as Synapse does it.
+    // As in Synapse, a payload that is not text is only labelled if no formatter is named.
     let written_as_form = becomes_form(rest).filter(|formatter| *formatter || kind == "text");
     let kind_of_values = if written_as_form.is_some() { "text" } else { kind };
     let arguments = item.child("args").map_or_else(Vec::new, |args| args.all("arg"));
@@ -51,13 +51,13 @@ pub(super) fn payload<'a>(
         );
     }
     steps.push(json!({ "payload": { kind: filled } }));
-    // It says the type of the message by itself.
+    // It sets the type of the message itself.
     properties::keep(c, KeptProperty::MessageType, Value::Literal(String::new()), steps);
     Ok(Next::Continue)
 }
 
-/// Whether the message is written as a form: by the formatter of forms (true), or as it is with the content type of a form. None if a
-/// mediator before that sends it or makes another message.
+/// Whether the message is sent as a form: converted to one (true), or only with the content type of a form (false). None if an
+/// earlier mediator sends it or replaces the message.
 fn becomes_form(rest: &[Element<'_>]) -> Option<bool> {
     let keeps = |item: &&Element<'_>| matches!(item.name(), "property" | "header" | "log");
     rest.iter().take_while(keeps).find_map(|item| {
@@ -128,7 +128,7 @@ fn json_fields(written: &str) -> Option<Vec<(String, String)>> {
     (!fields.is_empty()).then_some(fields)
 }
 
-/// The format with quotes around each `$1` that stands outside a string.
+/// The format with quotes around each `$1` outside of strings.
 fn quoted_placeholders(written: &str) -> String {
     let (mut out, mut is_quoted, mut before) = (String::new(), false, ' ');
     let mut rest = written.chars().peekable();
@@ -149,7 +149,7 @@ fn quoted_placeholders(written: &str) -> String {
     out
 }
 
-/// True if a `$1` stands outside a string of JSON.
+/// True if a `$1` is outside of a JSON string.
 fn unquoted(text: &str) -> bool {
     let mut quoted = false;
     let mut before = ' ';
@@ -196,7 +196,7 @@ fn filled(format: &str, arguments: &[String]) -> Result<String, String> {
         out.push_str(front);
         let digits = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());
         let (number, after) = behind.split_at_checked(digits).unwrap_or(("", behind));
-        // A `$` of a placeholder that is there already stands before a name.
+        // A `$` before a name belongs to an existing placeholder.
         match number.parse::<usize>() {
             Ok(number) => {
                 let argument = number.checked_sub(1).and_then(|at| arguments.get(at));
@@ -254,8 +254,8 @@ pub(super) fn makefault<'a>(
             "<s:Envelope xmlns:s=\"{namespace}\"><s:Body>{fault}</s:Body></s:Envelope>"
         ))
     };
-    // The message is written as the type that it has: XML that is not SOAP has no other form for a fault.
-    // A fault of the message's own version stands in its envelope, whose header stays.
+    // The message is written in its own type: XML without SOAP has no other form for a fault. A fault in the
+    // message's own SOAP version is put into its envelope, whose header is kept.
     let (of_11, of_12) = match item.attribute("version") {
         Some("soap11") => (payload(&first), whole(SOAP_11, &first)),
         Some("soap12") => (whole(SOAP_12, &second), payload(&second)),
@@ -283,7 +283,7 @@ fn plain_form(item: &Element<'_>) -> Option<String> {
     Some(first.map_or_else(|| "<Exception/>".to_owned(), |first| escaped(&first.markup())))
 }
 
-/// A message that is a fault goes to the client with 500, unless a property says another status.
+/// A message that is a fault is sent to the client with status 500, unless a property sets another one.
 fn faulty(c: &mut Converter<'_>, steps: &mut Vec<Json>) {
     if !c.keeps(KeptProperty::Status) {
         c.flow.pending.status.get_or_insert_with(|| "500".to_owned());

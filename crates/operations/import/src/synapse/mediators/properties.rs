@@ -27,7 +27,7 @@ pub(super) fn property<'a>(
         "synapse" | "operation" => "default",
         scope => scope,
     };
-    // Harmless: a value that is computed has no row of its own.
+    // Harmless: a computed value has no row in the table.
     let value = item.attribute("value").unwrap_or_default();
     match known::named(&format!("property {group}"), name, value) {
         Fate::Refused(why) => return Err(format!("the property `{name}` of {scope}: {why}")),
@@ -49,13 +49,13 @@ pub(super) fn property<'a>(
     Ok(Next::Continue)
 }
 
-/// True for a variable as it is, whose value may be absent, and for the empty text. False for anything computed.
+/// True for a single variable, whose value may be absent, and for the empty text. False for other computed texts.
 fn is_one_value(text: &str) -> bool {
     let is_computed = text.contains(['/', ' ', '(', '=', '<', '>', '+', '*', '|']);
     text == "''" || text.starts_with('$') && !is_computed
 }
 
-/// The step that sets a header. Without a value there is none.
+/// The step that sets a header. None without a value.
 pub(super) fn header(c: &mut Converter<'_>, name: &str, value: &Value) -> Json {
     let set = json!({ "header": { "set": { name: c.text_placeholder(value) } } });
     match value {
@@ -111,7 +111,7 @@ fn own<'a>(
     Ok(())
 }
 
-/// A value with its type. Of elements, Synapse keeps the text unless the type says otherwise.
+/// A value with its type. For elements, Synapse keeps the text unless the type is another one.
 pub(super) fn typed(value: &Value, kind: &str) -> Json {
     let expression = value.expression();
     let kind = match kind.to_ascii_uppercase().as_str() {
@@ -128,7 +128,7 @@ pub(super) fn typed(value: &Value, kind: &str) -> Json {
     }
 }
 
-/// Properties of axis2: they say how the next call or reply is made.
+/// axis2 properties, which control the next call or reply.
 fn axis2<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,
@@ -191,7 +191,7 @@ fn axis2<'a>(
         }
         "NO_ENTITY_BODY" if is_true => steps.push(json!({ "payload": { "text": "" } })),
         "OUT_ONLY" | "FORCE_SC_ACCEPTED" => c.flow.pending.one_way = is_true,
-        // Harmless: the table says that the gateway does so anyway.
+        // Harmless: according to the table, the gateway does this anyway.
         _ => {}
     }
     Ok(())
@@ -206,7 +206,8 @@ fn kept(name: &str) -> KeptProperty {
     }
 }
 
-/// Keeps a property for what comes: a literal until then, any other value in a variable, since it is computed now.
+/// Keeps a property for a later call or reply: a literal directly, and any other value in a variable, since it is
+/// computed now.
 pub(in super::super) fn keep<'a>(
     c: &mut Converter<'a>,
     kept: KeptProperty,

@@ -1,7 +1,7 @@
 //! `rewrite`: the URL that the next `send` without an endpoint goes to.
 //!
-//! Rules are applied here, while the configuration is made, as far as the URL is known: an address that an earlier header gave, or
-//! the request's own, of which only the path and the query are unknown.
+//! Rules are applied during the import, as far as the URL is known: an address from an earlier header, or the request's own URL,
+//! of which only the path and the query are unknown.
 
 use serde_json::Value as Json;
 
@@ -114,7 +114,7 @@ fn apply<'a>(
         "port" => &mut url.port,
         "path" => &mut url.path,
         "query" => &mut url.query,
-        // Nobody sends it.
+        // It is never sent.
         "ref" => return Ok(()),
         "full" => {
             let value = value.filter(|_| kind == "set");

@@ -10,7 +10,7 @@ use super::control;
 /// Conditions inside conditions.
 const DEPTH_MAX: usize = 16;
 
-/// `conditionalRouter`: a filter for each route. Behind a route that breaks, the others stand in its `else`.
+/// `conditionalRouter`: a filter for each route. After a route that breaks, the others are in its `else`.
 pub(super) fn router<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,

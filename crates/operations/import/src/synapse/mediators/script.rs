@@ -1,8 +1,8 @@
-//! `script`: programs in JavaScript, with the object `mc` by which they use the message.
+//! `script`: JavaScript programs that access the message through the object `mc`.
 //!
-//! A program may read and set the message as JSON, set it as XML, and read and set properties by names that are written out. What it reads
-//! are values of the step; what it sets are members of its result, which steps behind it take. Everything else is refused here, since a
-//! program that asks for it would fail with each message.
+//! A program may read and set the message as JSON, set it as XML, and read and set properties with literal names. The values that it reads
+//! become values of the step; the values that it sets become members of its result, which later steps use. Everything else is refused
+//! here, since such a program would fail for each message.
 
 use std::sync::LazyLock;
 
@@ -29,7 +29,7 @@ struct Used {
     name: String,
 }
 
-/// What a program asks of `mc`.
+/// The uses of `mc` in a program.
 #[derive(Debug, Default)]
 struct Uses {
     reads: Vec<Used>,
@@ -190,7 +190,7 @@ fn set<'a>(c: &mut Converter<'a>, used: &Used, value: Value) -> Result<Vec<Json>
     Ok(steps)
 }
 
-/// Finds what a program uses of `mc`. The error says what is not supported, and in which line.
+/// Finds the uses of `mc` in a program. The error names what is not supported, with its line.
 fn uses(program: &str) -> Result<Uses, String> {
     let line = |at: usize| program.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
     let refused = |at: usize, why: &str| Err(format!("{why} (line {} of the script)", line(at)));
@@ -260,7 +260,7 @@ fn used(given: &[&str], scope: usize) -> Option<Used> {
     Some(Used { scope: scope.to_owned(), name: name.to_owned() })
 }
 
-/// The arguments in the brackets at the beginning of a text, and what is behind them.
+/// The bracketed arguments at the beginning of a text, and the rest.
 fn arguments(text: &str) -> Option<(Vec<&str>, &str)> {
     let inner = text.strip_prefix('(')?;
     let (mut all, mut from, mut depth, mut quote, mut is_escaped) =

@@ -7,7 +7,7 @@ use super::super::converter::{Converter, Next};
 use super::super::element::Element;
 use super::super::expressions::Value;
 
-/// `cache`: the mediators behind it run once for equal requests.
+/// `cache`: the mediators after it run once for equal requests.
 pub(super) fn cache<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,

@@ -56,7 +56,7 @@ pub(super) fn xslt<'a>(
     Ok(Next::Continue)
 }
 
-/// The file beside the configuration for a key.
+/// The file for a key.
 fn file(c: &mut Converter<'_>, key: &str, ending: &str) -> Result<String, String> {
     let resource = c.artifacts.resource(key)?;
     Ok(c.out.file(resource, ending))
