@@ -20,7 +20,7 @@ keys! {
         keys: OneOrMore<Spanned<FilePath>> = OneOrMore(Vec::new()),
         /// A secret shared with the issuer (HS256, HS384, HS512), instead of keys; `base64:TEXT` for bytes.
         secret: Option<Spanned<Secret>>,
-        /// Whether `secret` may be shorter than its algorithm requires: 32, 48 or 64 bytes. Whoever has one token can guess a short secret.
+        /// Whether `secret` may be shorter than its algorithm requires: 32, 48 or 64 bytes. Anybody who has one token can guess a short secret.
         // A secret that is guessed signs tokens of anybody.
         secret_short: Spanned<bool> = Spanned::unwritten(false),
         /// The algorithms that its tokens may use, such as `[RS256]`; all algorithms of its keys if absent.
