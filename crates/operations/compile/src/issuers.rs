@@ -239,7 +239,7 @@ fn shared_secret(
     let is_short = short.value && made.as_ref().is_err_and(|why| *why == jose::KeyError::Weak);
     let made = if is_short { KeySet::of_short_secret(&secret.value.0) } else { made };
     if is_short && made.is_ok() {
-        let what = "whoever has one token of this issuer can guess its secret";
+        let what = "anybody who has one token of this issuer can guess its secret";
         report.warn(short.at, what, "use a secret of 32 bytes or more, and remove `secret_short`");
     }
     let complain = |why: jose::KeyError| {
