@@ -156,6 +156,7 @@ mod soap_services;
 mod split;
 mod sql;
 mod sql_mysql;
+mod sql_transactions;
 mod sse;
 mod sse_share;
 mod stalls;

@@ -20,6 +20,7 @@ use crate::names::Slots;
 use crate::step::Step;
 use crate::steps::cache::NotedReplies;
 use crate::steps::gather::Gathered;
+use crate::steps::transaction::OpenTransaction;
 use crate::trace::Recording;
 use crate::values::Values;
 
@@ -50,6 +51,8 @@ pub struct State {
     pub(crate) keeps: bool,
     /// The cache terms of the replies to steps inside a `cache`. Branches share them.
     pub(crate) noted: Option<Rc<NotedReplies>>,
+    /// The transactions that the step is in, at most one for a database. Branches share them.
+    pub(crate) transactions: Vec<OpenTransaction>,
     /// The deadline of the flow whose steps run, or of its `catch`.
     pub(crate) deadline: Instant,
 }
@@ -145,6 +148,7 @@ impl State {
             span: None,
             keeps: false,
             noted: None,
+            transactions: Vec::new(),
             deadline,
         }
     }
@@ -165,6 +169,7 @@ impl State {
             span: self.span,
             keeps: self.keeps,
             noted: self.noted.clone(),
+            transactions: self.transactions.clone(),
             deadline: self.deadline,
         }
     }

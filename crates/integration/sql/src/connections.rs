@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use kit::clock::Instant;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::pool::ConnectionPermit;
@@ -22,17 +23,65 @@ pub(crate) trait Server: Send + Sync + 'static {
     /// An open connection, closed when dropped.
     type Session;
 
-    /// Runs a statement on the connection. Connects anew if there is none, or if it was lost before anything was sent.
+    /// Runs a statement on the connection.
     fn run(
         &self,
         kept: &mut Option<Self::Session>,
         statement: &Statement,
         arguments: &[Argument],
         bounds: Bounds,
+        place: StatementPlace,
     ) -> impl Future<Output = Result<Answer, Failure>>;
+
+    /// Begins a transaction. Connects anew like a statement that is alone.
+    fn begin(&self, kept: &mut Option<Self::Session>) -> impl Future<Output = Result<(), Failure>>;
+
+    /// Ends the transaction of the connection.
+    fn end(
+        &self,
+        session: &mut Self::Session,
+        end: TransactionEnd,
+    ) -> impl Future<Output = Result<(), Failure>>;
 
     /// Cancels the running statement and closes the connection, because a late cancel request would hit the next statement.
     fn cancel(&self, session: Self::Session) -> impl Future<Output = ()>;
+}
+
+/// Where a statement runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StatementPlace {
+    /// By itself. It connects anew if there is no connection, or if it was lost before anything was sent.
+    Alone,
+    /// In a transaction, which ends with the connection.
+    Transaction,
+}
+
+/// How a transaction ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TransactionEnd {
+    Commit,
+    Rollback,
+}
+
+/// What a transaction asks of its connection. If nothing more is asked, it is rolled back.
+pub(crate) enum Command {
+    Run(Query),
+    End(TransactionEnd, oneshot::Sender<Result<(), Failure>>),
+}
+
+/// A statement, and where its answer goes.
+pub(crate) struct Query {
+    pub(crate) statement: Statement,
+    pub(crate) arguments: Vec<Argument>,
+    pub(crate) bounds: Bounds,
+    pub(crate) answer: oneshot::Sender<Result<Answer, Failure>>,
+}
+
+/// The commands of a transaction.
+pub(crate) struct Commands {
+    pub(crate) received: mpsc::Receiver<Command>,
+    /// When the transaction is rolled back at the latest.
+    pub(crate) deadline: Instant,
 }
 
 /// The idle connections.
@@ -45,17 +94,27 @@ struct Inner<S> {
 
 type Handle<S> = mpsc::Sender<Job<S>>;
 
-/// One statement to run.
+/// What a connection is lent for.
 struct Job<S> {
-    statement: Statement,
-    arguments: Vec<Argument>,
-    bounds: Bounds,
-    answer: oneshot::Sender<Result<Answer, Failure>>,
-    /// The channel to the same connection for the next statement. It returns to the pool together with the permit.
+    work: Work,
+    lent: Lent<S>,
+}
+
+enum Work {
+    Statement(Query),
+    Transaction(Commands),
+}
+
+/// A job's right to its connection.
+struct Lent<S> {
+    /// The channel to the same connection for the next job. It returns to the pool together with the permit.
     back: Handle<S>,
     pool: Arc<Inner<S>>,
-    place: ConnectionPermit,
+    _place: ConnectionPermit,
 }
+
+/// How long a server may take to end a transaction.
+const END_MAX: Duration = Duration::from_secs(5);
 
 impl<S: Server> Connections<S> {
     pub(crate) fn new(server: S) -> Connections<S> {
@@ -70,21 +129,29 @@ impl<S: Server> Connections<S> {
         bounds: Bounds,
     ) -> Result<Answer, Failure> {
         let (answer, answered) = oneshot::channel();
-        let (statement, pool) = (statement.clone(), self.0.clone());
+        let statement = statement.clone();
+        self.lend(place, Work::Statement(Query { statement, arguments, bounds, answer }));
+        let lost = || Err(Failure::Away("its connection has ended".to_owned()));
+        answered.await.unwrap_or_else(|_| lost())
+    }
+
+    /// Gives a transaction a connection until its commands end.
+    pub(crate) fn transact(&self, place: ConnectionPermit, commands: Commands) {
+        self.lend(place, Work::Transaction(commands));
+    }
+
+    fn lend(&self, place: ConnectionPermit, work: Work) {
         let back = self.0.idle();
         let handle = back.clone();
-        let job = Job { statement, arguments, bounds, answer, back, pool, place };
+        let job = Job { work, lent: Lent { back, pool: self.0.clone(), _place: place } };
         // An idle connection has room for a job. This fails only if it has just ended; then a new one is opened.
         if let Err(refused) = handle.try_send(job) {
             let mut job = refused.into_inner();
-            job.back = self.0.open();
-            let handle = job.back.clone();
+            job.lent.back = self.0.open();
+            let handle = job.lent.back.clone();
             // Harmless: a new connection has room. If it has ended already, its error is reported.
             let _taken = handle.try_send(job);
         }
-        drop(handle);
-        let lost = || Err(Failure::Away("its connection has ended".to_owned()));
-        answered.await.unwrap_or_else(|_| lost())
     }
 }
 
@@ -109,35 +176,6 @@ impl<S: Server> Inner<S> {
     }
 }
 
-/// A job's right to its connection.
-struct Lent<S> {
-    back: Handle<S>,
-    pool: Arc<Inner<S>>,
-    _place: ConnectionPermit,
-}
-
-impl<S> Job<S> {
-    /// Returns the connection to the pool and reports the result.
-    fn done(self, outcome: Result<Answer, Failure>) {
-        let (lent, answer) = self.split();
-        lent.give_back();
-        // Harmless: the caller may have stopped waiting.
-        let _heard = answer.send(outcome);
-    }
-
-    /// Reports the result. The connection is not returned yet.
-    fn tell(self, outcome: Result<Answer, Failure>) -> Lent<S> {
-        let (lent, answer) = self.split();
-        // Harmless: the caller may have stopped waiting.
-        let _heard = answer.send(outcome);
-        lent
-    }
-
-    fn split(self) -> (Lent<S>, oneshot::Sender<Result<Answer, Failure>>) {
-        (Lent { back: self.back, pool: self.pool, _place: self.place }, self.answer)
-    }
-}
-
 impl<S> Lent<S> {
     fn give_back(self) {
         let mut idle = self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -148,30 +186,138 @@ impl<S> Lent<S> {
 /// The task of a connection.
 async fn serve<S: Server>(server: Arc<S>, mut jobs: mpsc::Receiver<Job<S>>) {
     let mut session = None;
-    while let Ok(Some(mut job)) = tokio::time::timeout(IDLE_MAX, jobs.recv()).await {
-        let Job { statement, arguments, bounds, answer, .. } = &mut job;
-        let outcome = {
-            let work = server.run(&mut session, statement, arguments, *bounds);
-            let work = pin!(tokio::time::timeout_at(bounds.deadline, work));
-            match select(work, pin!(answer.closed())).await {
-                Either::Left((Ok(outcome), _)) => outcome,
-                Either::Left((Err(_), _)) | Either::Right(_) => Err(Failure::Late),
+    while let Ok(Some(job)) = tokio::time::timeout(IDLE_MAX, jobs.recv()).await {
+        match job.work {
+            Work::Statement(query) => alone(&*server, &mut session, query, job.lent).await,
+            Work::Transaction(commands) => {
+                transact(&*server, &mut session, commands).await;
+                job.lent.give_back();
+            }
+        }
+    }
+}
+
+/// Runs one statement, and returns the connection to the pool.
+async fn alone<S: Server>(
+    server: &S,
+    session: &mut Option<S::Session>,
+    mut query: Query,
+    lent: Lent<S>,
+) {
+    let outcome = run(server, session, &mut query, StatementPlace::Alone).await;
+    match &outcome {
+        Ok(_) | Err(Failure::Refused(_) | Failure::Busy(_)) => lent.give_back(),
+        Err(Failure::Late | Failure::TooMuch(_)) => {
+            // The caller gets its answer first, because the server may be slow to cancel the statement.
+            query.tell(outcome);
+            if let Some(session) = session.take() {
+                server.cancel(session).await;
+            }
+            lent.give_back();
+            return;
+        }
+        Err(Failure::Away(_)) => {
+            *session = None;
+            lent.give_back();
+        }
+    }
+    query.tell(outcome);
+}
+
+/// Runs a statement within its bounds, for as long as the caller waits.
+async fn run<S: Server>(
+    server: &S,
+    session: &mut Option<S::Session>,
+    query: &mut Query,
+    place: StatementPlace,
+) -> Result<Answer, Failure> {
+    let Query { statement, arguments, bounds, answer } = query;
+    let work = server.run(session, statement, arguments, *bounds, place);
+    let work = pin!(tokio::time::timeout_at(bounds.deadline, work));
+    match select(work, pin!(answer.closed())).await {
+        Either::Left((Ok(outcome), _)) => outcome,
+        Either::Left((Err(_), _)) | Either::Right(_) => Err(Failure::Late),
+    }
+}
+
+/// Runs a transaction to its end. It ends with the first statement that fails.
+async fn transact<S: Server>(server: &S, session: &mut Option<S::Session>, commands: Commands) {
+    let Commands { mut received, deadline } = commands;
+    let mut has_begun = false;
+    while let Ok(Some(command)) = tokio::time::timeout_at(deadline, received.recv()).await {
+        let mut query = match command {
+            Command::Run(query) => query,
+            Command::End(how, told) => {
+                // Harmless: the caller may have stopped waiting.
+                let _heard = told.send(end(server, session, how).await);
+                return;
             }
         };
+        let begun = match has_begun {
+            true => Ok(()),
+            false => {
+                let begun = tokio::time::timeout_at(query.bounds.deadline, server.begin(session));
+                begun.await.unwrap_or(Err(Failure::Late))
+            }
+        };
+        has_begun = true;
+        let outcome = match begun {
+            Ok(()) => run(server, session, &mut query, StatementPlace::Transaction).await,
+            Err(failure) => Err(failure),
+        };
         match &outcome {
-            Ok(_) | Err(Failure::Refused(_) | Failure::Busy(_)) => job.done(outcome),
+            Ok(_) => query.tell(outcome),
+            Err(Failure::Refused(_) | Failure::Busy(_)) => {
+                // The caller learns of the failure when nothing of the transaction is left.
+                // Harmless: if it cannot be rolled back, the connection is closed, which does the same.
+                let _ended = end(server, session, TransactionEnd::Rollback).await;
+                query.tell(outcome);
+                return;
+            }
             Err(Failure::Late | Failure::TooMuch(_)) => {
-                // The caller gets its answer first, because the server may be slow to cancel the statement.
-                let lent = job.tell(outcome);
+                query.tell(outcome);
                 if let Some(session) = session.take() {
                     server.cancel(session).await;
                 }
-                lent.give_back();
+                return;
             }
             Err(Failure::Away(_)) => {
-                session = None;
-                job.done(outcome);
+                *session = None;
+                query.tell(outcome);
+                return;
             }
         }
+    }
+    // Harmless: if it cannot be rolled back, the connection is closed, which does the same.
+    let _ended = end(server, session, TransactionEnd::Rollback).await;
+}
+
+/// Ends the transaction. If that cannot be said to the server, closes the connection, so that the server rolls back.
+async fn end<S: Server>(
+    server: &S,
+    kept: &mut Option<S::Session>,
+    how: TransactionEnd,
+) -> Result<(), Failure> {
+    // Harmless: without a connection there is no transaction.
+    let Some(session) = kept else { return Ok(()) };
+    let ended = match tokio::time::timeout(END_MAX, server.end(session, how)).await {
+        Ok(ended) => ended,
+        Err(_) => Err(Failure::Away("the server does not answer".to_owned())),
+    };
+    if let Err(Failure::Away(_)) = &ended {
+        *kept = None;
+    }
+    ended.map_err(|failure| match (failure, how) {
+        (Failure::Away(why), TransactionEnd::Commit) => {
+            Failure::Away(format!("{why}; whether the transaction took effect is not known"))
+        }
+        (failure, _) => failure,
+    })
+}
+
+impl Query {
+    pub(crate) fn tell(self, outcome: Result<Answer, Failure>) {
+        // Harmless: the caller may have stopped waiting.
+        let _heard = self.answer.send(outcome);
     }
 }

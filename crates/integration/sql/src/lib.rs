@@ -2,7 +2,7 @@
 //!
 //! Owns the pools, the conversion of values in both directions, and the limits on a statement: its time, its rows, their size. Values are
 //! only ever passed as arguments; statements are never assembled from them. It does not decide what a failure means for a message. A
-//! statement enters through [`Database::run`] and leaves as an [`Answer`] in JSON or as a [`Failure`].
+//! statement enters through [`Database::run`] or [`Transaction::run`] and leaves as an [`Answer`] in JSON or as a [`Failure`].
 //!
 //! A connection lives on the worker that opened it, and all workers send it statements. A caller may stop waiting: the statement is then
 //! cancelled at the server, and its slot in the pool is released once that is done.
@@ -21,6 +21,7 @@ mod rehearsal;
 mod secure;
 mod sqlite;
 mod times;
+mod transaction;
 mod values;
 
 use std::fmt;
@@ -34,6 +35,7 @@ pub use mysql::MySqlAddress;
 pub use placeholders::{Dialect, Fault, placeholders};
 pub use pool::{Database, DatabaseSettings};
 pub use sqlite::syntax_of_sqlite;
+pub use transaction::Transaction;
 
 /// A statement, with `$1`, `$2` and so on for its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -54,8 +56,13 @@ pub struct Bounds {
 pub enum Answer {
     /// The rows, as a JSON array of objects.
     Rows(String),
-    /// The statement returns no rows; the number of rows changed.
-    Affected(u64),
+    /// The statement returns no rows.
+    Affected {
+        /// The number of rows changed.
+        count: u64,
+        /// The first number that MySQL generated for the rows, if it reports one.
+        key: Option<u64>,
+    },
 }
 
 /// The reason why a statement failed. The texts are for operators.

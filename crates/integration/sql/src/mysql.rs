@@ -23,9 +23,10 @@ use mysql_common::packets::{
     Column, CommonOkPacket, OkPacketDeserializer, OldEofPacket, StmtPacket,
 };
 
+use crate::connections::{self, StatementPlace, TransactionEnd};
 use crate::placeholders::positional;
 use crate::sqlite::{one_each, quoted};
-use crate::{Answer, Argument, Bounds, Failure, Statement, TlsMode, connections};
+use crate::{Answer, Argument, Bounds, Failure, Statement, TlsMode};
 
 use cells::CellError;
 use login::LoginError;
@@ -132,15 +133,19 @@ impl connections::Server for Server {
         statement: &Statement,
         arguments: &[Argument],
         bounds: Bounds,
+        place: StatementPlace,
     ) -> Result<Answer, Failure> {
-        let (mut may_reconnect, mut may_prepare_again) = (true, true);
+        let is_alone = place == StatementPlace::Alone;
+        let (mut may_reconnect, mut may_prepare_again) = (is_alone, true);
         loop {
-            if !is_usable(kept).await {
+            if is_alone && !is_usable(kept).await {
                 *kept = None;
                 *kept = Some(self.connect().await?);
                 may_reconnect = false;
             }
-            let Some(session) = kept else { continue };
+            let Some(session) = kept else {
+                return Err(Failure::Away("its connection has ended".to_owned()));
+            };
             session.allow(bounds.bytes_max);
             let prepared = match session.prepare(&statement.0).await {
                 Ok(prepared) => prepared,
@@ -160,6 +165,30 @@ impl connections::Server for Server {
                 Ok(answer) => return Ok(answer),
             }
         }
+    }
+
+    async fn begin(&self, kept: &mut Option<Session>) -> Result<(), Failure> {
+        if !is_usable(kept).await {
+            *kept = None;
+            *kept = Some(self.connect().await?);
+        }
+        match kept {
+            Some(session) => {
+                session.allow(0);
+                session.said("START TRANSACTION").await
+            }
+            None => Err(Failure::Away("there is no connection".to_owned())),
+        }
+    }
+
+    async fn end(&self, session: &mut Session, end: TransactionEnd) -> Result<(), Failure> {
+        session.allow(0);
+        session
+            .said(match end {
+                TransactionEnd::Commit => "COMMIT",
+                TransactionEnd::Rollback => "ROLLBACK",
+            })
+            .await
     }
 
     async fn cancel(&self, session: Session) {
@@ -247,6 +276,14 @@ impl Session {
         self.done().await
     }
 
+    /// Runs one of the statements about a transaction.
+    async fn said(&mut self, text: &str) -> Result<(), Failure> {
+        self.simple(text).await.map_err(|error| match error {
+            LoginError::Server(error) => Failure::Refused(error.to_string()),
+            LoginError::Wire(_) | LoginError::Unfit(_) => Failure::Away(error.to_string()),
+        })
+    }
+
     async fn done(&mut self) -> Result<(), LoginError> {
         let packet = self.wire.receive().await?;
         self.heard = clock::now();
@@ -331,7 +368,7 @@ impl Session {
                 Some(&OK) => {
                     let (affected, more) = affected(&packet)?;
                     if !more {
-                        return Ok(rows.map_or(Answer::Affected(affected), Answer::Rows));
+                        return Ok(rows.map_or(affected, Answer::Rows));
                     }
                     more
                 }
@@ -347,7 +384,8 @@ impl Session {
                 }
             };
             if !more {
-                return Ok(rows.map_or(Answer::Affected(0), Answer::Rows));
+                let nothing = Answer::Affected { count: 0, key: None };
+                return Ok(rows.map_or(nothing, Answer::Rows));
             }
         }
     }
@@ -400,13 +438,14 @@ impl Session {
     }
 }
 
-/// Returns the number of changed rows, and whether another result follows.
-fn affected(packet: &[u8]) -> Result<(u64, bool), WireError> {
+/// Returns what a statement without rows did, and whether another result follows.
+fn affected(packet: &[u8]) -> Result<(Answer, bool), WireError> {
     let read: Result<OkPacketDeserializer<'_, CommonOkPacket>, _> =
         ParseBuf(packet).parse(CapabilityFlags::empty());
     let ok = read.map_err(|_| WireError::Malformed("an answer that is not MySQL's"))?.into_inner();
     let more = ok.status_flags().contains(StatusFlags::SERVER_MORE_RESULTS_EXISTS);
-    Ok((ok.affected_rows(), more))
+    let answer = Answer::Affected { count: ok.affected_rows(), key: ok.last_insert_id() };
+    Ok((answer, more))
 }
 
 /// Returns whether another result follows the rows that this packet ends.

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use kit::clock::Instant;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::connections::Connections;
+use crate::connections::{Commands, Connections};
+use crate::sqlite::StopOnDrop;
 use crate::{
     Address, Answer, Argument, Bounds, Failure, Statement, mysql, postgres, rehearsal, sqlite,
 };
@@ -70,9 +71,8 @@ impl Database {
         arguments: Vec<Argument>,
         bounds: Bounds,
     ) -> Result<Answer, Failure> {
-        if let Some(wire) = kit::stand_in::dialled(&format!("database {}", self.name)) {
-            let wire = wire.map_err(|error| Failure::Away(error.to_string()))?;
-            return rehearsal::run(wire, statement, &arguments, bounds).await;
+        if let Some(answer) = self.rehearsed(statement, &arguments, bounds).await {
+            return answer;
         }
         let place = self.place(bounds.deadline).await?;
         match &self.way {
@@ -80,6 +80,40 @@ impl Database {
             Driver::MySql(pool) => pool.run(place, statement, arguments, bounds).await,
             Driver::Sqlite(pool) => pool.run(place, statement, arguments, bounds).await,
         }
+    }
+
+    /// Waits for a connection, and gives it to a transaction until its commands end. The value that is returned stops it when dropped.
+    pub(crate) async fn transact(
+        &self,
+        commands: Commands,
+        deadline: Instant,
+    ) -> Result<Option<StopOnDrop>, Failure> {
+        let place = self.place(deadline).await?;
+        Ok(match &self.way {
+            Driver::Postgres(pool) => {
+                pool.transact(place, commands);
+                None
+            }
+            Driver::MySql(pool) => {
+                pool.transact(place, commands);
+                None
+            }
+            Driver::Sqlite(pool) => Some(pool.transact(place, commands)),
+        })
+    }
+
+    /// The reply of a test case to a statement, in place of the database's.
+    pub(crate) async fn rehearsed(
+        &self,
+        statement: &Statement,
+        arguments: &[Argument],
+        bounds: Bounds,
+    ) -> Option<Result<Answer, Failure>> {
+        let wire = kit::stand_in::dialled(&format!("database {}", self.name))?;
+        Some(match wire {
+            Ok(wire) => rehearsal::run(wire, statement, arguments, bounds).await,
+            Err(error) => Err(Failure::Away(error.to_string())),
+        })
     }
 
     /// Waits for a connection, first come first served.

@@ -18,10 +18,11 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::error::{DbError, ErrorPosition};
 use tokio_postgres::{AsyncMessage, Client, Config, Error, SimpleQueryMessage};
 
+use crate::connections::{self, StatementPlace, TransactionEnd};
 use crate::secure::Secure;
 use crate::sqlite::{one_each, place, quoted};
 use crate::values::{Cell, Unfit};
-use crate::{Answer, Argument, Bounds, Failure, Statement, connections};
+use crate::{Answer, Argument, Bounds, Failure, Statement};
 
 /// A server, with the settings for connecting to it.
 pub struct Server {
@@ -68,10 +69,16 @@ impl connections::Server for Server {
         statement: &Statement,
         arguments: &[Argument],
         bounds: Bounds,
+        place: StatementPlace,
     ) -> Result<Answer, Failure> {
-        let (mut may_reconnect, mut may_prepare_again) = (true, true);
+        // In a transaction, a statement that failed has ended it.
+        let is_alone = place == StatementPlace::Alone;
+        let (mut may_reconnect, mut may_prepare_again) = (is_alone, is_alone);
         loop {
             let is_new = kept.as_ref().is_none_or(|session| session.client.is_closed());
+            if is_new && !is_alone {
+                return Err(lost());
+            }
             if is_new {
                 *kept = None;
                 *kept = Some(self.connect().await?);
@@ -94,12 +101,35 @@ impl connections::Server for Server {
                     may_prepare_again = false;
                 }
                 Err(StatementError::Forgotten) => {
+                    session.forget(&statement.0);
                     return Err(Failure::Refused("the tables change while it runs".to_owned()));
                 }
                 Err(StatementError::Failed(failure)) => return Err(failure),
                 Ok(answer) => return Ok(answer),
             }
         }
+    }
+
+    async fn begin(&self, kept: &mut Option<Session>) -> Result<(), Failure> {
+        if let Some(session) = kept {
+            session.allow(0);
+            match session.client.batch_execute("begin").await {
+                // What was lost with the connection had no effect.
+                Err(error) if is_lost(&error) => *kept = None,
+                begun => return begun.map_err(|error| failure(&error, "begin")),
+            }
+        }
+        let session = kept.insert(self.connect().await?);
+        session.client.batch_execute("begin").await.map_err(|error| failure(&error, "begin"))
+    }
+
+    async fn end(&self, session: &mut Session, end: TransactionEnd) -> Result<(), Failure> {
+        session.allow(0);
+        let text = match end {
+            TransactionEnd::Commit => "commit",
+            TransactionEnd::Rollback => "rollback",
+        };
+        session.client.batch_execute(text).await.map_err(|error| failure(&error, text))
     }
 
     async fn cancel(&self, session: Session) {
@@ -294,7 +324,7 @@ impl Session {
         }
         out.push(']');
         Ok(if columns.is_empty() {
-            Answer::Affected(rows.rows_affected().unwrap_or(0))
+            Answer::Affected { count: rows.rows_affected().unwrap_or(0), key: None }
         } else {
             Answer::Rows(out)
         })
@@ -374,6 +404,10 @@ pub fn said(error: &Error) -> String {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
     }
+}
+
+fn lost() -> Failure {
+    Failure::Away("its connection has ended".to_owned())
 }
 
 fn failure(error: &Error, statement: &str) -> Failure {

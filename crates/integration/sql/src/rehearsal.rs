@@ -83,7 +83,7 @@ fn answer(status: u16, body: &str, bounds: Bounds) -> Result<Answer, Failure> {
     let body = body.trim();
     // Harmless: anything but a number is parsed as rows.
     if let Ok(count) = body.parse() {
-        return Ok(Answer::Affected(count));
+        return Ok(Answer::Affected { count, key: None });
     }
     let limits = json::Limits { depth_max: 512, entries_max: 2_000_000 };
     // Harmless: anything that cannot be parsed is refused below.

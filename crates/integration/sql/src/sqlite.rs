@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kit::clock;
+use kit::clock::{self, Instant};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::address::SqliteMode;
+use crate::connections::{Command, Commands, Query, TransactionEnd};
 use crate::pool::ConnectionPermit;
 use crate::{Answer, Argument, Bounds, Failure, Statement};
 
@@ -62,9 +63,25 @@ impl Pool {
         let ran = kit::task::beside(work).await;
         ran.unwrap_or_else(|| Err(Failure::Away("its thread has failed".to_owned())))
     }
+
+    /// Gives a transaction a thread and a connection until its commands end.
+    pub(crate) fn transact(&self, place: ConnectionPermit, commands: Commands) -> StopOnDrop {
+        let stop = Stop::default();
+        let (pool, stopped) = (self.0.clone(), stop.clone());
+        kit::spawn(async move {
+            let work = move || {
+                pool.transact(commands, &stopped);
+                drop(place);
+            };
+            // Harmless: a caller whose thread has failed gets no answer, which is a failure.
+            let _ended = kit::task::beside(work).await;
+        });
+        StopOnDrop(stop)
+    }
 }
 
-struct StopOnDrop(Stop);
+/// Stops the statements of a caller that stops waiting.
+pub(crate) struct StopOnDrop(Stop);
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
@@ -80,22 +97,110 @@ impl Inner {
         bounds: Bounds,
         stop: &Stop,
     ) -> Result<Answer, Failure> {
+        let mut connection = self.connection()?;
+        let answer = watched(&mut connection, statement, arguments, bounds, stop);
+        self.keep(connection);
+        answer
+    }
+
+    /// Runs the statements of a transaction, until one fails or no more come.
+    fn transact(&self, mut commands: Commands, stop: &Stop) {
+        let mut open = None;
+        // The caller drops the other end when its time is over.
+        while let Some(command) = commands.received.blocking_recv() {
+            match command {
+                Command::Run(query) => {
+                    let outcome = self.within(&mut open, &query, stop);
+                    let has_failed = outcome.is_err();
+                    if has_failed {
+                        self.roll_back(open.take());
+                    }
+                    query.tell(outcome);
+                    if has_failed {
+                        return;
+                    }
+                }
+                Command::End(TransactionEnd::Commit, told) => {
+                    // Harmless: the caller may have stopped waiting.
+                    let _heard = told.send(self.commit(open.take(), commands.deadline, stop));
+                    return;
+                }
+                Command::End(TransactionEnd::Rollback, told) => {
+                    self.roll_back(open.take());
+                    // Harmless: the caller may have stopped waiting.
+                    let _heard = told.send(Ok(()));
+                    return;
+                }
+            }
+        }
+        self.roll_back(open);
+    }
+
+    /// Runs a statement of a transaction, which the first one begins.
+    fn within(
+        &self,
+        open: &mut Option<Connection>,
+        query: &Query,
+        stop: &Stop,
+    ) -> Result<Answer, Failure> {
+        let Query { statement, arguments, bounds, .. } = query;
+        if open.is_none() {
+            let connection = open.insert(self.connection()?);
+            // With the lock from the beginning, no other transaction can be in the way of a later statement.
+            let begin = match self.mode {
+                SqliteMode::ReadOnly => "begin",
+                SqliteMode::ReadWrite | SqliteMode::Create => "begin immediate",
+            };
+            watched(connection, &Statement(begin.into()), &[], *bounds, stop)?;
+        }
+        match open {
+            Some(connection) => watched(connection, statement, arguments, *bounds, stop),
+            None => Err(Failure::Away("there is no connection".to_owned())),
+        }
+    }
+
+    fn commit(
+        &self,
+        open: Option<Connection>,
+        deadline: Instant,
+        stop: &Stop,
+    ) -> Result<(), Failure> {
+        let Some(mut connection) = open else { return Ok(()) };
+        let bounds = Bounds { deadline, rows_max: 1, bytes_max: 1024 };
+        let commit = Statement("commit".into());
+        match watched(&mut connection, &commit, &[], bounds, stop) {
+            Ok(_) => {
+                self.keep(connection);
+                Ok(())
+            }
+            Err(failure) => {
+                self.roll_back(Some(connection));
+                Err(failure)
+            }
+        }
+    }
+
+    fn roll_back(&self, open: Option<Connection>) {
+        let Some(connection) = open else { return };
+        // Harmless: a connection that is still in a transaction is closed, which rolls it back.
+        let _rolled_back = connection.execute_batch("rollback");
+        self.keep(connection);
+    }
+
+    /// Returns an idle connection, or a new one.
+    fn connection(&self) -> Result<Connection, Failure> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut connection = match idle {
-            Some(connection) => connection,
-            None => self.open()?,
-        };
-        let (stopped, deadline) = (stop.clone(), bounds.deadline);
-        let over = move || stopped.0.load(Ordering::Relaxed) || clock::now() >= deadline;
-        let watched = connection.progress_handler(INSTRUCTIONS, Some(over.clone()));
-        let answer = watched
-            .map_err(|error| failure(&error, &statement.0))
-            .and_then(|()| answer(&connection, statement, arguments, bounds, &over));
-        let left = connection.progress_handler(0, None::<fn() -> bool>);
-        if left.is_ok() && connection.is_autocommit() {
+        match idle {
+            Some(connection) => Ok(connection),
+            None => self.open(),
+        }
+    }
+
+    /// Puts a connection back, unless a transaction is open on it.
+    fn keep(&self, connection: Connection) {
+        if connection.is_autocommit() {
             self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
         }
-        answer
     }
 
     fn open(&self) -> Result<Connection, Failure> {
@@ -114,6 +219,23 @@ impl Inner {
         connection.set_prepared_statement_cache_capacity(PREPARED_MAX);
         Ok(connection)
     }
+}
+
+/// Runs a statement for as long as its bounds allow and the caller waits.
+fn watched(
+    connection: &mut Connection,
+    statement: &Statement,
+    arguments: &[Argument],
+    bounds: Bounds,
+    stop: &Stop,
+) -> Result<Answer, Failure> {
+    let (stopped, deadline) = (stop.clone(), bounds.deadline);
+    let over = move || stopped.0.load(Ordering::Relaxed) || clock::now() >= deadline;
+    let failed = |error: rusqlite::Error| failure(&error, &statement.0);
+    connection.progress_handler(INSTRUCTIONS, Some(over.clone())).map_err(failed)?;
+    let answer = answer(connection, statement, arguments, bounds, &over);
+    connection.progress_handler(0, None::<fn() -> bool>).map_err(failed)?;
+    answer
 }
 
 /// Runs a statement to its end. Repeats it while another connection holds the lock.
@@ -167,7 +289,8 @@ fn attempt(
     }
     if prepared.column_count() == 0 {
         let affected = prepared.raw_execute().map_err(tried)?;
-        return Ok(Answer::Affected(u64::try_from(affected).unwrap_or(u64::MAX)));
+        let count = u64::try_from(affected).unwrap_or(u64::MAX);
+        return Ok(Answer::Affected { count, key: None });
     }
     let names: Vec<String> = prepared.columns().map(|column| quoted(column.name())).collect();
     one_each(&names).map_err(|why| Attempt::Failed(Failure::Refused(why)))?;

@@ -56,14 +56,20 @@ async fn sql(step: &Sql, run: &Run<'_>, state: &mut State) -> Result<(), Fault> 
     let began = clock::now();
     let bounds =
         Bounds { deadline: began + limit, rows_max: step.rows_max, bytes_max: run.body_bytes_max };
-    let asked = step.database.run(&step.statement, arguments, bounds);
+    let open = state.transactions.iter().find(|open| open.0.is_in(&step.database));
+    let asked = async {
+        match open {
+            Some(open) => open.0.run(&step.statement, arguments, bounds).await,
+            None => step.database.run(&step.statement, arguments, bounds).await,
+        }
+    };
     let answer = within(limit, pin!(asked)).await.unwrap_or(Err(Failure::Late));
     run.waited.set(clock::now().duration_since(began));
     let answer = answer.map_err(|failure| {
         if failure == Failure::Late && limit == left {
             flow_timeout()
         } else {
-            step.fault(&failure)
+            fault(&step.name, &failure)
         }
     })?;
     match (answer, step.into) {
@@ -75,25 +81,25 @@ async fn sql(step: &Sql, run: &Run<'_>, state: &mut State) -> Result<(), Fault> 
             run.bound(text.len())?;
             state.message.replace(text.into(), payload::JSON.as_bytes());
         }
-        (Answer::Affected(count), Some(number)) => {
-            let told = payload::read(&format!("{{\"affected\":{count}}}"), Format::Json)?;
+        (Answer::Affected { count, key }, Some(number)) => {
+            let key = key.map(|key| format!(",\"key\":{key}")).unwrap_or_default();
+            let told = payload::read(&format!("{{\"affected\":{count}{key}}}"), Format::Json)?;
             state.set(number, Variable::Value(told));
         }
-        (Answer::Affected(_), None) => {}
+        (Answer::Affected { .. }, None) => {}
     }
     Ok(())
 }
 
-impl Sql {
-    fn fault(&self, failure: &Failure) -> Fault {
-        let kind = match failure {
-            Failure::Away(_) => Kind::DatabaseAway,
-            Failure::Busy(_) => Kind::DatabaseBusy,
-            Failure::Late => Kind::DatabaseTimeout,
-            Failure::Refused(_) | Failure::TooMuch(_) => Kind::StatementFailed,
-        };
-        Fault::new(kind, format!("database {}: {failure}", self.name))
-    }
+/// The fault of a failure in the database of this name.
+pub(super) fn fault(database: &str, failure: &Failure) -> Fault {
+    let kind = match failure {
+        Failure::Away(_) => Kind::DatabaseAway,
+        Failure::Busy(_) => Kind::DatabaseBusy,
+        Failure::Late => Kind::DatabaseTimeout,
+        Failure::Refused(_) | Failure::TooMuch(_) => Kind::StatementFailed,
+    };
+    Fault::new(kind, format!("database {database}: {failure}"))
 }
 
 /// A value as an argument. It is never a part of the statement's text.

@@ -189,6 +189,8 @@ impl Copy {
         state.part = None;
         // Its replies do not count for a cache around it.
         state.noted = None;
+        // It goes on when the transaction is over.
+        state.transactions.clear();
         let ran = {
             let running = run_steps(&steps, &run, &mut state);
             within(timeout, pin!(running)).await

@@ -1,11 +1,11 @@
-//! Compiles `databases`, and the step `sql` that queries them.
+//! Compiles `databases`, and the steps `sql` and `transaction`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::flows::{Action, Sql};
-use config::{Config, Report, Spanned, SqlStep};
+use ::flows::{Action, Sql, Transaction};
+use config::{Config, Report, Spanned, SqlStep, TransactionStep};
 use sql::{Address, Database, DatabaseSettings, Dialect, Statement, TlsMode};
 
 use super::steps::{StepKind, StepPlace};
@@ -146,7 +146,37 @@ impl StepKind for SqlStep {
     }
 }
 
+impl StepKind for TransactionStep {
+    fn action<'a>(
+        &'a self,
+        place: &StepPlace<'a, '_>,
+        compiler: &mut Compiler<'a, '_>,
+    ) -> Option<Box<dyn Action>> {
+        Some(Box::new(compiler.transaction(self, place)?))
+    }
+
+    fn subject(&self) -> String {
+        self.database.value.clone()
+    }
+}
+
 impl<'a> Compiler<'a, '_> {
+    fn transaction(
+        &mut self,
+        keys: &'a TransactionStep,
+        place: &StepPlace<'a, '_>,
+    ) -> Option<Transaction> {
+        let StepPlace { step, namespaces, depth } = *place;
+        if keys.steps.0.is_empty() && step.intact {
+            let help = "add steps, such as `steps: [{ sql: { database: shop, query: \"...\" } }]`";
+            self.report.error(step.at, "a transaction without steps", help);
+        }
+        let steps = self.inner("steps", &keys.steps, namespaces, depth);
+        let database = self.known_database(&keys.database)?.database.clone();
+        let name = keys.database.value.as_str().into();
+        Some(Transaction { database, name, steps: steps? })
+    }
+
     fn sql(&mut self, keys: &'a SqlStep, namespaces: &Namespaces) -> Option<Sql> {
         let arguments: Vec<Option<_>> =
             keys.arguments.iter().map(|text| self.expression(text, namespaces)).collect();
@@ -199,6 +229,15 @@ impl<'a> Compiler<'a, '_> {
         name: &Spanned<String>,
         query: &Spanned<String>,
     ) -> Option<&FlowDatabase> {
+        if self.known_database(name)?.is_sqlite
+            && let Some(why) = sql::syntax_of_sqlite(&query.value)
+        {
+            self.report.error(query.at, why, "correct the statement");
+        }
+        self.known_database(name)
+    }
+
+    fn known_database(&mut self, name: &Spanned<String>) -> Option<&FlowDatabase> {
         let Some(known) = self.databases.get(&name.value) else {
             if !self.config.databases.names().any(|known| known == name.value) {
                 let meant = self.report.suggest(&name.value, self.config.databases.names());
@@ -207,12 +246,6 @@ impl<'a> Compiler<'a, '_> {
             }
             return None;
         };
-        let known = known.as_ref()?;
-        if known.is_sqlite
-            && let Some(why) = sql::syntax_of_sqlite(&query.value)
-        {
-            self.report.error(query.at, why, "correct the statement");
-        }
-        Some(known)
+        known.as_ref()
     }
 }

@@ -88,6 +88,7 @@ kinds! {
     Store,
     WireTap,
     Sql,
+    Transaction,
 }
 
 impl<'a> Compiler<'a, '_> {

@@ -140,6 +140,8 @@ steps! {
     WireTap(WireTapStep) = "wire_tap" with |keys| vec![&keys.steps],
     /// Runs a statement in a database.
     Sql(SqlStep) = "sql",
+    /// Runs steps whose statements in one database take effect together, or not at all.
+    Transaction(TransactionStep) = "transaction" with |keys| vec![&keys.steps],
 }
 
 fn unknown(entry: &MapEntry, decoder: &mut Decoder<'_>) -> Option<Step> {
@@ -375,13 +377,25 @@ keys! {
         query: Spanned<String>,
         /// The arguments. An expression that finds nothing becomes null.
         arguments: Vec<ExpressionText> = Vec::new(),
-        /// A variable that stores the rows, as an array of objects, or `{ "affected": NUMBER }` for a statement without rows. If absent,
-        /// rows become the message.
+        /// A variable that stores the rows, as an array of objects, or `{ "affected": NUMBER }` for a statement without rows. In MySQL
+        /// `key` is beside it if the statement generated a number: that of the first row. If absent, rows become the message.
         into: Option<Spanned<String>>,
         /// The timeout of the statement; the database's own `timeout` if absent.
         timeout: Option<Timeout>,
         /// The maximum number of rows; the database's own `rows_max` if absent.
         rows_max: Option<Between<1, 1_000_000>>,
+    }
+}
+
+keys! {
+    /// Runs steps whose statements in one database take effect together, or not at all. They are rolled back if a step fails, the flow's
+    /// `timeout` passes or the client disconnects. The first statement takes one of the database's connections, which the transaction
+    /// keeps.
+    pub struct TransactionStep {
+        /// One of the `databases`. Statements in others are not a part of the transaction.
+        database: Spanned<String>,
+        /// The steps.
+        steps: Steps,
     }
 }
 

@@ -1,0 +1,79 @@
+//! `transaction`: steps whose statements in one database take effect together, or not at all.
+
+use std::fmt;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use fault::Fault;
+use kit::clock;
+use policy::Decision;
+use sql::Database;
+
+use crate::levels::{ActionNeeds, Levels};
+use crate::state::{Run, State};
+use crate::step::{Action, Step, StepRun, Steps, StepsEnd, run as run_steps};
+use crate::steps::call::{flow_timeout, within};
+use crate::steps::sql::fault;
+
+/// Steps with a transaction.
+pub struct Transaction {
+    pub database: Arc<Database>,
+    /// The database's name.
+    pub name: Box<str>,
+    pub steps: Steps,
+}
+
+/// A transaction of the steps that run. Branches share it.
+#[derive(Clone)]
+pub(crate) struct OpenTransaction(pub(crate) Rc<sql::Transaction>);
+
+impl fmt::Debug for OpenTransaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OpenTransaction")
+    }
+}
+
+impl Action for Transaction {
+    fn needs(&self, _levels: &Levels<'_>) -> ActionNeeds {
+        ActionNeeds { levels: Some(0), ..ActionNeeds::default() }
+    }
+
+    fn inner(&self) -> Vec<&Steps> {
+        vec![&self.steps]
+    }
+
+    fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
+        // Inside of a transaction in the same database, the statements are a part of that one.
+        if state.transactions.iter().any(|open| open.0.is_in(&self.database)) {
+            return Decision::Waits(run_steps(&self.steps, run, state));
+        }
+        Decision::Waits(Box::pin(transact(self, run, state)))
+    }
+}
+
+/// Runs the steps, and commits unless one fails.
+async fn transact(step: &Transaction, run: &Run<'_>, state: &mut State) -> Result<StepsEnd, Fault> {
+    let transaction = sql::Transaction::new(step.database.clone(), state.deadline);
+    let open = OpenTransaction(Rc::new(transaction));
+    state.transactions.push(open.clone());
+    let ended = run_steps(&step.steps, run, state).await;
+    state.transactions.pop();
+    let began = clock::now();
+    let left = state.left_at(began);
+    let done = match ended {
+        Ok(ended) => match within(left, pin!(open.0.commit())).await {
+            Some(committed) => {
+                committed.map(|()| ended).map_err(|failure| fault(&step.name, &failure))
+            }
+            None => Err(flow_timeout()),
+        },
+        Err(fault) => {
+            // Harmless: a transaction that cannot be rolled back in time is when its connection closes.
+            let _ended = within(left, pin!(open.0.roll_back())).await;
+            Err(fault)
+        }
+    };
+    run.waited.set(clock::now().duration_since(began));
+    done
+}

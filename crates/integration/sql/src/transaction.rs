@@ -1,0 +1,123 @@
+//! A transaction: statements over one connection, which take effect together.
+//!
+//! The connection is taken with the first statement. A transaction that is dropped, or late, is rolled back.
+
+use std::sync::Arc;
+
+use kit::clock::Instant;
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+use crate::connections::{Command, Commands, Query, TransactionEnd};
+use crate::sqlite::StopOnDrop;
+use crate::{Answer, Argument, Bounds, Database, Failure, Statement};
+
+/// A transaction in a database. Statements of concurrent callers run one after another.
+pub struct Transaction {
+    database: Arc<Database>,
+    deadline: Instant,
+    progress: Mutex<Progress>,
+}
+
+enum Progress {
+    /// No statement has run.
+    Untouched,
+    Open(OpenTransaction),
+    /// A statement has failed or was abandoned, or the transaction is over.
+    Ended,
+}
+
+struct OpenTransaction {
+    commands: mpsc::Sender<Command>,
+    _stop: Option<StopOnDrop>,
+}
+
+impl Transaction {
+    /// A transaction that is rolled back at the deadline.
+    pub fn new(database: Arc<Database>, deadline: Instant) -> Transaction {
+        Transaction { database, deadline, progress: Mutex::new(Progress::Untouched) }
+    }
+
+    /// True for a transaction in this database.
+    pub fn is_in(&self, database: &Arc<Database>) -> bool {
+        Arc::ptr_eq(&self.database, database)
+    }
+
+    /// Runs a statement. If it fails or the future is dropped, the transaction is rolled back.
+    pub async fn run(
+        &self,
+        statement: &Statement,
+        arguments: Vec<Argument>,
+        bounds: Bounds,
+    ) -> Result<Answer, Failure> {
+        let mut progress = self.progress.lock().await;
+        // Until the statement has succeeded, the transaction counts as one that has failed.
+        let open = match std::mem::replace(&mut *progress, Progress::Ended) {
+            Progress::Ended => return Err(ended()),
+            Progress::Open(open) => open,
+            Progress::Untouched => {
+                if let Some(answer) = self.database.rehearsed(statement, &arguments, bounds).await {
+                    if answer.is_ok() {
+                        *progress = Progress::Untouched;
+                    }
+                    return answer;
+                }
+                self.open(bounds.deadline).await?
+            }
+        };
+        let (answer, answered) = oneshot::channel();
+        let statement = statement.clone();
+        let query = Query { statement, arguments, bounds, answer };
+        open.send(Command::Run(query)).await?;
+        let answer = answered.await.map_err(|_| gone())?;
+        if answer.is_ok() {
+            *progress = Progress::Open(open);
+        }
+        answer
+    }
+
+    /// Makes all statements take effect.
+    pub async fn commit(&self) -> Result<(), Failure> {
+        let mut progress = self.progress.lock().await;
+        match std::mem::replace(&mut *progress, Progress::Ended) {
+            Progress::Ended => Err(ended()),
+            Progress::Untouched => Ok(()),
+            Progress::Open(open) => open.end(TransactionEnd::Commit).await,
+        }
+    }
+
+    /// Undoes all statements.
+    pub async fn roll_back(&self) {
+        let mut progress = self.progress.lock().await;
+        if let Progress::Open(open) = std::mem::replace(&mut *progress, Progress::Ended) {
+            // Harmless: what cannot be rolled back ends with its connection.
+            let _ended = open.end(TransactionEnd::Rollback).await;
+        }
+    }
+
+    async fn open(&self, deadline: Instant) -> Result<OpenTransaction, Failure> {
+        let (commands, received) = mpsc::channel(1);
+        let received = Commands { received, deadline: self.deadline };
+        let _stop = self.database.transact(received, deadline).await?;
+        Ok(OpenTransaction { commands, _stop })
+    }
+}
+
+impl OpenTransaction {
+    async fn send(&self, command: Command) -> Result<(), Failure> {
+        self.commands.send(command).await.map_err(|_| gone())
+    }
+
+    async fn end(&self, how: TransactionEnd) -> Result<(), Failure> {
+        let (told, heard) = oneshot::channel();
+        self.send(Command::End(how, told)).await?;
+        heard.await.map_err(|_| gone())?
+    }
+}
+
+fn ended() -> Failure {
+    Failure::Refused("the transaction is rolled back, since a statement of it failed".to_owned())
+}
+
+fn gone() -> Failure {
+    Failure::Away("the connection of the transaction has ended".to_owned())
+}
