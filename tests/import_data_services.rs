@@ -2,7 +2,7 @@
 
 use crate::harness::{Gateway, MariaDb, Message, Postgres, tidegate};
 
-const SHOP: &str = r#"<data name="Shop" serviceNamespace="urn:shop" transports="http https" enableBatchRequests="false">
+const SHOP: &str = r#"<data name="Shop" serviceNamespace="urn:shop" transports="http https" enableBatchRequests="true" enableBoxcarring="true">
   <config id="db" enableOData="false">
     <property name="driverClassName">DRIVER</property>
     <property name="url">JDBC</property>
@@ -37,6 +37,18 @@ const SHOP: &str = r#"<data name="Shop" serviceNamespace="urn:shop" transports="
     <param name="name" sqlType="STRING" ordinal="1"><validateLength minimum="2" maximum="20"/><validatePattern pattern="[^0-9]+"/></param>
     <param name="office" sqlType="STRING" ordinal="3" defaultValue="a"/>
   </query>
+  <query id="ticket" useConfig="db" returnGeneratedKeys="true">
+    <sql>insert into Tickets (holder) values (:holder)</sql>
+    <param name="holder" sqlType="STRING"/>
+    <result element="Keys" rowName="Key" useColumnNumbers="true"><element name="Id" column="1" xsdType="integer"/></result>
+  </query>
+  <query id="move" useConfig="db" returnUpdatedRowCount="true">
+    <sql>update Employees set Office = :to where Office = :from</sql>
+    <param name="to" sqlType="STRING"/><param name="from" sqlType="STRING"/>
+    <result element="Moved" rowName="" useColumnNumbers="true"><element name="Value" column="1" xsdType="integer"/></result>
+  </query>
+  <resource method="POST" path="ticket"><call-query href="ticket"><with-param name="holder" query-param="holder"/></call-query></resource>
+  <resource method="PUT" path="office/{from}"><call-query href="move"><with-param name="from" query-param="from"/><with-param name="to" query-param="to"/></call-query></resource>
   <resource method="GET" path="employee/{number}"><call-query href="byNumber"><with-param name="number" query-param="number"/></call-query></resource>
   <resource method="POST" path="employee"><call-query href="add"><with-param name="number" query-param="number"/><with-param name="name" query-param="name"/></call-query></resource>
   <resource method="GET" path="offices"><call-query href="offices"/></resource>
@@ -46,6 +58,7 @@ const SHOP: &str = r#"<data name="Shop" serviceNamespace="urn:shop" transports="
 
 const TABLES: &str = r#"create table Employees (EmployeeNumber int primary key, FirstName varchar(50), Email varchar(50), Large bigint, Office varchar(5));
     create table Offices (office varchar(5), city varchar(50));
+    create table Tickets (ticket KEY, holder varchar(20));
     insert into Employees values (3, 'Edgar <&> "E', null, 9007199254740993, 'a'), (4, 'Ann', 'ann@test', null, 'b'), (5, 'Bob', 'b@test', 1, 'b');
     insert into Offices values ('a', 'Bern'), ('b', 'Rome'), ('c', 'Oslo')"#;
 
@@ -157,10 +170,107 @@ fn operates(gateway: &Gateway) {
     }
 }
 
+/// Keys that a statement generates, and the number of rows that it changes.
+fn tells(gateway: &Gateway) {
+    let xml = "application/xml";
+    for number in 1..=2 {
+        let reply = post(
+            gateway,
+            "/services/Shop/ticket",
+            xml,
+            "<_postticket><holder>Ann</holder></_postticket>",
+        );
+        let expected = format!(r#"<Keys xmlns="urn:shop"><Key><Id>{number}</Id></Key></Keys>"#);
+        assert_eq!(reply.text(), expected);
+    }
+    let body = "<_putoffice_from><to>d</to></_putoffice_from>";
+    let reply = gateway.wire().ask(format!(
+        "PUT /services/Shop/office/b HTTP/1.1\r\nHost: a\r\nContent-Type: {xml}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    let text = reply.text();
+    let count = text.strip_prefix(r#"<Moved xmlns="urn:shop"><Value>"#);
+    let count = count.and_then(|rest| rest.strip_suffix("</Value></Moved>"));
+    assert!(
+        count.is_some_and(|count| count.parse::<u32>().is_ok_and(|count| count >= 2)),
+        "{text}"
+    );
+}
+
+/// Requests that are taken together: each batch and each box takes effect as a whole.
+fn takes_together(gateway: &Gateway) {
+    let (xml, json) = ("application/xml", "application/json");
+    let one = |name: &str, number: u32| {
+        format!("<_postemployee><number>{number}</number><name>{name}</name></_postemployee>")
+    };
+    let batch =
+        |inner: String| format!("<_postemployee_batch_req>{inner}</_postemployee_batch_req>");
+    let known = |number: u32| {
+        gateway.wire().get(&format!("{SERVICE}/employee/{number}")).text().contains("<Name>")
+    };
+    for path in ["employee_batch_req", "_postemployee_batch_req"] {
+        let from = if path.starts_with('_') { 43 } else { 40 };
+        let path = format!("{SERVICE}/{path}");
+        // The last is there already, so that nothing takes effect.
+        let bad = batch(one("Ada", from) + &one("Bea", from + 1) + &one("Edgar", 3));
+        assert_eq!(post(gateway, &path, xml, &bad).status(), 500);
+        let refused = batch(one("Ada", from) + &one("B", from + 1));
+        assert_eq!(post(gateway, &path, xml, &refused).status(), 400);
+        assert!(!known(from) && !known(from + 1));
+        let good = batch(one("Ada", from) + &one("Bea", from + 1));
+        let reply = post(gateway, &path, xml, &good);
+        assert_eq!(reply.status(), 202, "{}", reply.text());
+        assert!(known(from) && known(from + 1));
+    }
+    let list = r#"{"_postemployee_batch_req":{"_postemployee":[{"number":26,"name":"Cleo"},{"number":27,"name":"Dora"}]}}"#;
+    let reply = post(gateway, "/services/Shop/employee_batch_req", json, list);
+    assert_eq!(reply.status(), 202, "{}", reply.text());
+    assert!(known(26) && known(27));
+    let soap = |inner: &str| {
+        let envelope = format!(
+            "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body>{inner}</s:Body></s:Envelope>"
+        );
+        post(gateway, SERVICE, "text/xml", &envelope)
+    };
+    let add = |number: u32| {
+        format!(
+            "<addEmployee><number>{number}</number><name>Flo</name><office>b</office></addEmployee>"
+        )
+    };
+    let reply = soap(&format!(
+        "<d:addEmployee_batch_req xmlns:d=\"urn:shop\">{}{}</d:addEmployee_batch_req>",
+        add(30),
+        add(31)
+    ));
+    assert!(reply.text().contains("SUCCESSFUL"), "{}", reply.text());
+    assert!(known(30) && known(31));
+    let boxed = |inner: &str| format!("<b:request_box xmlns:b=\"urn:box\">{inner}</b:request_box>");
+    let get = "<getEmployee><n>32</n></getEmployee>";
+    // A box answers with the result of its last request, if that has one.
+    let reply = soap(&boxed(&(add(32) + get)));
+    let text = reply.text();
+    let wrapped =
+        "DATA_SERVICE_REQUEST_BOX_RESPONSE xmlns:d=\"http://ws.wso2.org/dataservice\"><Entries";
+    assert!(text.contains(wrapped) && text.contains("<Name>Flo</Name>"), "{text}");
+    let reply = soap(&boxed(&(add(33) + get + &add(34))));
+    assert!(reply.status() == 200 && !reply.text().contains("Entries"), "{}", reply.text());
+    assert!(known(33) && known(34));
+    for bad in
+        [add(35) + &add(3), add(35) + "<nix/>", add(35) + "<getEmployee><n>x</n></getEmployee>"]
+    {
+        assert!(soap(&boxed(&bad)).status() >= 400);
+        assert!(!known(35), "{bad}");
+    }
+    let text = r#"{"request_box":{"_postemployee":{"number":36,"name":"Gil"},"_getemployee_number":{"number":36}}}"#;
+    let reply = post(gateway, "/services/Shop/request_box", json, text);
+    assert!(reply.text().contains("<Name>Gil</Name>"), "{}", reply.text());
+}
+
 #[test]
 fn a_service_over_mysql_serves() {
     let server = MariaDb::start();
-    server.sql(&format!("use shop; {TABLES}"));
+    let tables = TABLES.replace("KEY", "int auto_increment primary key");
+    server.sql(&format!("use shop; {tables}"));
     let url = server.url();
     let place = url.rsplit_once('@').map_or("", |(_, place)| place);
     let jdbc = format!("jdbc:mysql://{place}?useSSL=false");
@@ -168,15 +278,19 @@ fn a_service_over_mysql_serves() {
     answers(&gateway);
     takes(&gateway);
     operates(&gateway);
+    takes_together(&gateway);
+    tells(&gateway);
 }
 
 #[test]
 fn a_service_over_postgresql_serves() {
     let server = Postgres::start();
-    server.sql(TABLES);
+    server.sql(&TABLES.replace("KEY", "serial primary key"));
     let gateway =
         start("org.postgresql.Driver", "jdbc:postgresql://db.test:5432/shop", &server.url());
     answers(&gateway);
     takes(&gateway);
     operates(&gateway);
+    takes_together(&gateway);
+    tells(&gateway);
 }

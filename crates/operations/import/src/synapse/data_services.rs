@@ -3,6 +3,7 @@
 //! Owns the parameters of a service's requests, and the route of a request through the service. `queries` converts statements, and
 //! `results` converts their rows.
 
+mod groups;
 mod queries;
 mod results;
 
@@ -11,16 +12,38 @@ use serde_json::{Map, Value as Json, json};
 use super::converter::Converter;
 use super::element::Element;
 use super::expressions::member;
+use super::jdbc::Vendor;
 use super::known::{self, Fate};
 use super::recheck;
+use crate::table::ArtifactPosition;
 
 /// A data service, with what its parts refer to.
 struct Service<'a> {
     name: &'a str,
     namespace: &'a str,
-    /// The names of databases, by the identifiers of their configurations.
-    databases: Vec<(&'a str, Result<String, String>)>,
+    /// Databases, by the identifiers of their configurations.
+    databases: Vec<(&'a str, Result<DataSource, String>)>,
     queries: Vec<Element<'a>>,
+    /// Requests that change something are also taken as lists.
+    has_batches: bool,
+    /// Requests are also taken together.
+    has_boxes: bool,
+}
+
+/// A database of a service.
+#[derive(Clone)]
+struct DataSource {
+    name: String,
+    /// None if only the installation knows it.
+    vendor: Option<Vendor>,
+}
+
+/// A resource or an operation, by the name of the element that holds its parameters.
+struct Request<'a> {
+    name: String,
+    element: Element<'a>,
+    call: Element<'a>,
+    has_result: bool,
 }
 
 /// The places of a request's parameters.
@@ -31,6 +54,8 @@ enum Source<'a> {
     Body(Vec<&'a str>),
     /// In the operation's element.
     Operation,
+    /// In the element that is the whole message: one of several requests.
+    Part,
 }
 
 /// The namespace of services that name none.
@@ -68,23 +93,27 @@ impl<'a> Converter<'a> {
         }
         let queries = data.all("query");
         let namespace = base.unwrap_or(NAMESPACE);
-        let service = Service { name, namespace, databases, queries };
+        let (has_batches, has_boxes) =
+            (data.is("enableBatchRequests", "true"), data.is("enableBoxcarring", "true"));
+        let service = Service { name, namespace, databases, queries, has_batches, has_boxes };
+        let mut requests = Vec::new();
         for resource in data.all("resource") {
             let method = resource.attribute("method").unwrap_or("GET");
             let path = resource.attribute("path").unwrap_or("");
             let what = format!("resource {method} {path} of {name}");
             let row = self.table.begin(what.clone(), resource.place());
             let notes = std::mem::take(&mut self.notes);
-            let result = self.data_resource(&service, &resource, &what);
+            let made = self.data_resource(&service, &resource, &what);
+            let result = made.map(|request| requests.push(request));
             self.close(row, notes, result);
             self.out.own(&what, &resource.place());
         }
-        self.operations(&service, &data.all("operation"));
+        self.operations(&service, &data.all("operation"), &mut requests);
         Ok(())
     }
 
     /// The database of a configuration.
-    fn configured(&mut self, config: &Element<'a>, service: &str) -> Result<String, String> {
+    fn configured(&mut self, config: &Element<'a>, service: &str) -> Result<DataSource, String> {
         self.judge_artifact("data config", config)?;
         let mut found = Map::new();
         for property in config.all("property") {
@@ -102,12 +131,14 @@ impl<'a> Converter<'a> {
             found.filter(|text| !text.is_empty()).map(str::to_owned)
         };
         if let Some(source) = text(&["carbon_datasource_name"]) {
-            return Ok(self.database_of_source(&source, &source));
+            let name = self.database_of_source(&source, &source);
+            return Ok(DataSource { name, vendor: None });
         }
         let url = text(&["url", "protocol"]).ok_or("it is not a database with a URL")?;
         // Harmless: a server needs a user, and an empty one is refused.
         let user = text(&["username", "user"]).unwrap_or_default();
-        self.database_at(&url, &user, service)
+        let name = self.database_at(&url, &user, service)?;
+        Ok(DataSource { name, vendor: Vendor::of(&url) })
     }
 
     /// A resource: a route whose flow answers with XML, or with JSON if the client asks for it.
@@ -116,7 +147,7 @@ impl<'a> Converter<'a> {
         service: &Service<'a>,
         resource: &Element<'a>,
         what: &str,
-    ) -> Result<(), String> {
+    ) -> Result<Request<'a>, String> {
         self.judge_artifact("data resource", resource)?;
         let method = resource.attribute("method").unwrap_or("GET").to_ascii_uppercase();
         let path = resource.attribute("path").ok_or("it has no path")?.trim_matches('/');
@@ -130,44 +161,73 @@ impl<'a> Converter<'a> {
         let (mut steps, has_result) = self.called(service, &call, &source)?;
         if has_result {
             self.note("JSON is made of the XML");
-            let asks = r#""accept" in request.headers && request.headers["accept"].contains("application/json")"#;
-            steps.push(json!({ "filter": { "when": { "cel": asks }, "then": [{ "convert": { "to": "json", "types": true } }] } }));
-            steps.push(json!({ "respond": {} }));
-        } else {
-            steps.push(match status(resource) {
-                Some(status) => json!({ "respond": { "xml": status } }),
-                None => json!({ "drop": {} }),
-            });
         }
-        let front = |end: &str| format!("/services/{}{end}/{path}", service.name);
-        let paths = [front(""), front(".HTTPEndpoint")];
+        steps.extend(resource_answer(has_result, status(resource)));
+        self.data_route(service, &method, &[path], steps, (what, &resource.place()));
+        let simple = path.replace('/', "_").replace(['{', '}'], "");
+        let name = format!("_{}{simple}", method.to_ascii_lowercase());
+        let request = Request { name, element: *resource, call, has_result };
+        if service.has_batches && !has_result {
+            let steps = self.batch(service, &request)?;
+            let steps = [steps, resource_answer(false, status(resource))].concat();
+            let by_path = (!path.contains('{')).then(|| format!("{path}_batch_req"));
+            let paths = [Some(format!("{}_batch_req", request.name)), by_path];
+            let paths: Vec<&str> = paths.iter().flatten().map(String::as_str).collect();
+            self.data_route(service, &method, &paths, steps, (what, &resource.place()));
+        }
+        Ok(request)
+    }
+
+    /// A route for paths of a service, whose flow has these steps.
+    fn data_route(
+        &mut self,
+        service: &Service<'a>,
+        method: &str,
+        paths: &[&str],
+        steps: Vec<Json>,
+        (what, place): (&str, &ArtifactPosition),
+    ) {
+        let path = paths.first().copied().unwrap_or("");
         let wanted = format!("{}-{}-{path}", service.name, method.to_ascii_lowercase());
         let wanted = wanted.replace(['/', '{', '}'], "-");
         let flow = self.out.fresh("flow", &wanted);
-        let place = resource.place();
-        let steps = steps.into_iter().map(|step| recheck::with_origin(step, what, &place));
+        let steps = steps.into_iter().map(|step| recheck::with_origin(step, what, place));
         self.out.flows.insert(flow.clone(), steps.collect());
+        let fronts = |path: &&str| {
+            ["", ".HTTPEndpoint"].map(|end| format!("/services/{}{end}/{path}", service.name))
+        };
+        let paths: Vec<String> = paths.iter().flat_map(fronts).collect();
         let route = self.out.fresh("route", &wanted);
         let matches = json!({ "path": paths, "methods": [method] });
         self.out.routes.insert(route, json!({ "match": matches, "flow": flow }));
-        Ok(())
     }
 
     /// The operations of SOAP: one route whose flow looks at the element in the Body.
-    fn operations(&mut self, service: &Service<'a>, operations: &[Element<'a>]) {
+    fn operations(
+        &mut self,
+        service: &Service<'a>,
+        operations: &[Element<'a>],
+        requests: &mut Vec<Request<'a>>,
+    ) {
         let mut cases = Vec::new();
         for operation in operations {
             let name = operation.attribute("name").unwrap_or("");
             let what = format!("operation {name} of {}", service.name);
             let row = self.table.begin(what.clone(), operation.place());
             let notes = std::mem::take(&mut self.notes);
-            let made = self.operation(service, operation);
-            let result = made.map(|steps| {
-                let place = operation.place();
-                let steps = steps.into_iter().map(|it| recheck::with_origin(it, &what, &place));
-                cases.push(json!({ "equals": name, "steps": steps.collect::<Vec<_>>() }));
+            let made = self.operation(service, operation, requests);
+            let result = made.map(|made| {
+                for (name, steps) in made {
+                    let place = operation.place();
+                    let steps = steps.into_iter().map(|it| recheck::with_origin(it, &what, &place));
+                    cases.push(json!({ "equals": name, "steps": steps.collect::<Vec<_>>() }));
+                }
             });
             self.close(row, notes, result);
+        }
+        if service.has_boxes && !requests.is_empty() {
+            let steps = self.box_of(service, requests);
+            cases.extend(steps.map(|steps| json!({ "equals": "request_box", "steps": steps })));
         }
         if cases.is_empty() {
             return;
@@ -193,22 +253,34 @@ impl<'a> Converter<'a> {
         self.out.routes.insert(route, json!({ "match": matches, "flow": flow }));
     }
 
+    /// The steps of an operation, and those of its batches, by their names.
     fn operation(
         &mut self,
         service: &Service<'a>,
         operation: &Element<'a>,
-    ) -> Result<Vec<Json>, String> {
+        requests: &mut Vec<Request<'a>>,
+    ) -> Result<Vec<(String, Vec<Json>)>, String> {
         self.judge_artifact("data operation", operation)?;
-        if operation.attribute("name").is_none() {
-            return Err("it has no name".to_owned());
-        }
+        let name = operation.attribute("name").ok_or("it has no name")?.to_owned();
         let call = operation.child("call-query").ok_or("it calls no query")?;
         let (mut steps, has_result) = self.called(service, &call, &Source::Operation)?;
+        steps.extend(self.operation_answer(has_result, status(operation)));
+        let mut all = vec![(name.clone(), steps)];
+        let request = Request { name, element: *operation, call, has_result };
+        if service.has_batches && !has_result {
+            let steps = self.batch(service, &request)?;
+            let answer = self.operation_answer(false, status(operation));
+            all.push((format!("{}_batch_req", request.name), [steps, answer].concat()));
+        }
+        requests.push(request);
+        Ok(all)
+    }
+
+    /// The steps that answer an operation, in its version of SOAP.
+    fn operation_answer(&mut self, has_result: bool, status: Option<String>) -> Vec<Json> {
+        let mut steps = Vec::new();
         if !has_result {
-            let Some(status) = status(operation) else {
-                steps.push(json!({ "drop": {} }));
-                return Ok(steps);
-            };
+            let Some(status) = status else { return vec![json!({ "drop": {} })] };
             steps.push(json!({ "payload": { "xml": status, "envelope": "drop" } }));
         }
         let versions = [(SOAP11, "soap11"), (SOAP12, "soap12")].map(|(namespace, version)| {
@@ -217,8 +289,24 @@ impl<'a> Converter<'a> {
         let envelope = format!("${}", self.out.variable("dbs envelope"));
         steps.push(json!({ "switch": { "on": envelope, "cases": versions } }));
         steps.push(json!({ "respond": {} }));
-        Ok(steps)
+        steps
     }
+}
+
+/// The steps that answer a resource.
+fn resource_answer(has_result: bool, status: Option<String>) -> Vec<Json> {
+    if !has_result {
+        return vec![match status {
+            Some(status) => json!({ "respond": { "xml": status } }),
+            None => json!({ "drop": {} }),
+        }];
+    }
+    let asks =
+        r#""accept" in request.headers && request.headers["accept"].contains("application/json")"#;
+    vec![
+        json!({ "filter": { "when": { "cel": asks }, "then": [{ "convert": { "to": "json", "types": true } }] } }),
+        json!({ "respond": {} }),
+    ]
 }
 
 /// The answer of a request whose query has no result, if it wants one.
@@ -252,7 +340,7 @@ impl Source<'_> {
                 member("path", name)
             }
             Source::Address(_) => member("query", name),
-            Source::Body(_) | Source::Operation if !results::is_name(name) => {
+            Source::Body(_) | Source::Operation | Source::Part if !results::is_name(name) => {
                 Err(format!("the parameter `{name}` is not a name of XML"))
             }
             Source::Body(_) => {
@@ -264,6 +352,7 @@ impl Source<'_> {
                 ))
             }
             Source::Operation => Ok(format!("$infoset_body/*/*[local-name()='{name}']")),
+            Source::Part => Ok(format!("/*/*[local-name()='{name}']")),
         }
     }
 }

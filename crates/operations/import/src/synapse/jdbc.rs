@@ -4,6 +4,26 @@ use super::converter::Converter;
 use crate::files::escaped;
 use crate::yaml::variable;
 
+/// A kind of database, as far as statements differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Vendor {
+    Postgres,
+    MySql,
+    Sqlite,
+}
+
+impl Vendor {
+    /// The kind of the database at an address; none if it is not spoken to.
+    pub(super) fn of(url: &str) -> Option<Vendor> {
+        // Harmless: a URL that cannot be read is refused by `database_at`.
+        Some(match JdbcAddress::parse(url).ok()?.scheme {
+            "postgres" => Vendor::Postgres,
+            "mysql" => Vendor::MySql,
+            _ => Vendor::Sqlite,
+        })
+    }
+}
+
 /// The URL of a database, and the differences from the driver.
 #[derive(Debug, PartialEq, Eq)]
 struct JdbcAddress {

@@ -2,9 +2,10 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{Service, Source, results};
+use super::{DataSource, Service, Source, results};
 use crate::synapse::converter::Converter;
 use crate::synapse::element::Element;
+use crate::synapse::jdbc::Vendor;
 
 /// How a parameter's text is converted to an argument.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,7 +56,9 @@ impl<'a> Converter<'a> {
         }
         let (text, ordered) = statement(&query, &arguments)?;
         let database = database(service, &query)?;
-        let mut sql = json!({ "database": database, "query": text });
+        let told = told(&query, &database)?;
+        let text = told.statement(text)?;
+        let mut sql = json!({ "database": database.name, "query": text });
         let Some(result) = query.child("result") else {
             insert(&mut sql, "into", json!(self.out.variable("dbs done")));
             insert_arguments(&mut sql, ordered);
@@ -67,6 +70,14 @@ impl<'a> Converter<'a> {
         insert_arguments(&mut sql, ordered);
         steps.push(json!({ "sql": sql }));
         steps.push(json!({ "payload": { "json": format!("{{{{ ${rows} }}}}") } }));
+        if let Some(program) = told.rows() {
+            if let Told::Keys(..) = told {
+                self.note(
+                    "MySQL tells the first key of a statement, from which the others are counted up",
+                );
+            }
+            steps.push(json!({ "script": { "jq": program } }));
+        }
         let nesting = Nesting { service, around: vec![id] };
         let inner = self.nested(&nesting, &result, &mut steps)?;
         let program = results::program(service.namespace, &result, &inner)?;
@@ -101,6 +112,9 @@ impl<'a> Converter<'a> {
             self.judge_artifact("data query", &query)?;
             let inner = query.child("result");
             let inner = inner.ok_or_else(|| format!("the nested query `{id}` has no result"))?;
+            if [&inner, result].iter().any(|it| it.is("useColumnNumbers", "true")) {
+                return Err("columns by number around a nested query".to_owned());
+            }
             if inner.descendants().iter().any(|it| it.name() == "call-query") {
                 return Err(format!("the nested query `{id}` calls another query"));
             }
@@ -122,7 +136,8 @@ impl<'a> Converter<'a> {
             let (text, ordered) = statement(&query, &arguments)?;
             let database = database(nesting.service, &query)?;
             let variable = self.out.variable(&format!("dbs rows {number}"));
-            let mut sql = json!({ "database": database, "query": text, "into": variable });
+            let name = database.name;
+            let mut sql = json!({ "database": name, "query": text, "into": variable });
             insert_arguments(&mut sql, ordered);
             each.push(json!({ "sql": sql }));
             beside.push_str(&format!(", \"{number}\": {{{{ ${variable} }}}}"));
@@ -192,12 +207,95 @@ fn found<'a>(service: &Service<'a>, call: &Element<'a>) -> Result<(&'a str, Elem
     query.map(|query| (id, *query)).ok_or_else(|| format!("there is no query `{id}`"))
 }
 
+/// The database of a call.
+pub(super) fn database_of(service: &Service<'_>, call: &Element<'_>) -> Result<DataSource, String> {
+    database(service, &found(service, call)?.1)
+}
+
+/// The names of the databases of a call and of the queries nested in it.
+pub(super) fn databases_of(
+    service: &Service<'_>,
+    call: &Element<'_>,
+) -> Result<Vec<String>, String> {
+    let (_, query) = found(service, call)?;
+    let mut names = vec![database(service, &query)?.name];
+    let inside = query.descendants();
+    for inner in inside.iter().filter(|it| it.name() == "call-query") {
+        names.push(database_of(service, inner)?.name);
+    }
+    Ok(names)
+}
+
+/// What a statement without rows of its own tells.
+#[derive(Clone, Copy)]
+enum Told<'a> {
+    Rows,
+    /// The keys that it generated, in these columns.
+    Keys(Vendor, Option<&'a str>),
+    /// The number of rows that it changed.
+    Count,
+}
+
+/// What the result of a query is made of.
+fn told<'a>(query: &Element<'a>, database: &DataSource) -> Result<Told<'a>, String> {
+    let Some(result) = query.child("result") else { return Ok(Told::Rows) };
+    if query.is("returnUpdatedRowCount", "true") {
+        if !result.is("useColumnNumbers", "true") {
+            return Err("the number of changed rows is asked by the name of a column".to_owned());
+        }
+        return Ok(Told::Count);
+    }
+    if query.is("returnGeneratedKeys", "true") {
+        let unknown = "its keys are those of a database that is only known where it runs";
+        return Ok(Told::Keys(database.vendor.ok_or(unknown)?, query.attribute("keyColumns")));
+    }
+    Ok(Told::Rows)
+}
+
+impl Told<'_> {
+    /// The statement that tells it, as the drivers of Java write it.
+    fn statement(self, text: String) -> Result<String, String> {
+        let (vendor, columns) = match self {
+            Told::Keys(Vendor::MySql, _) | Told::Rows | Told::Count => return Ok(text),
+            Told::Keys(vendor, columns) => (vendor, columns),
+        };
+        let text = text.trim_end().trim_end_matches(';').trim_end();
+        let lower = text.to_ascii_lowercase();
+        if lower.contains("returning") {
+            return Ok(text.to_owned());
+        }
+        let names = match (vendor, columns) {
+            (Vendor::Sqlite, _) if !lower.trim_start().starts_with("insert") => {
+                return Err("it asks for the keys of a statement that inserts nothing".to_owned());
+            }
+            (Vendor::Sqlite, _) => "rowid as \"last_insert_rowid()\"".to_owned(),
+            (_, None) => "*".to_owned(),
+            (_, Some(columns)) => {
+                let names = columns.split(',').map(|name| format!("\"{}\"", name.trim()));
+                names.collect::<Vec<_>>().join(", ")
+            }
+        };
+        Ok(format!("{text} returning {names}"))
+    }
+
+    /// The program that makes rows of what the statement told.
+    fn rows(self) -> Option<&'static str> {
+        match self {
+            Told::Rows | Told::Keys(Vendor::Postgres | Vendor::Sqlite, _) => None,
+            Told::Keys(Vendor::MySql, _) => Some(
+                "if .key == null then [] else . as $told | [range(0; .affected) | { \"GENERATED_KEY\": ($told.key + .) }] end",
+            ),
+            Told::Count => Some("[{ \"1\": .affected }]"),
+        }
+    }
+}
+
 /// The database of a query.
-fn database(service: &Service<'_>, query: &Element<'_>) -> Result<String, String> {
+fn database(service: &Service<'_>, query: &Element<'_>) -> Result<DataSource, String> {
     let id = query.attribute("useConfig").unwrap_or("default");
     let known = service.databases.iter().find(|(known, _)| *known == id);
     match known {
-        Some((_, Ok(name))) => Ok(name.clone()),
+        Some((_, Ok(source))) => Ok(source.clone()),
         Some((_, Err(why))) => Err(format!("the data source `{id}`: {why}")),
         None => Err(format!("there is no data source `{id}`")),
     }

@@ -12,6 +12,7 @@ const FUNCTIONS: &str = r#"def t: if type == "string" then . else tojson end | @
 def e($n): if . == null then "<\($n) xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" xsi:nil=\"true\"/>" else "<\($n)>\(t)</\($n)>" end;
 def b: if . == 0 then false elif . == 1 then true else . end;
 def c($k): if has($k) then .[$k] else error("there is no column \($k)") end;
+def n($k): to_entries | if length >= $k then .[$k - 1].value else error("there is no column \($k)") end;
 def o($k; $n; f): if has($k) then (.[$k] | f | e($n)) else "" end;
 def a($n): if . == null then "" else " \($n)=\"\(t)\"" end;
 "#;
@@ -23,7 +24,8 @@ pub(super) fn program(
     result: &Element<'_>,
     nested: &[Element<'_>],
 ) -> Result<String, String> {
-    let mut writer = Writer { namespace, nested, calls: 0 };
+    let by_number = result.is("useColumnNumbers", "true");
+    let mut writer = Writer { namespace, nested, by_number, calls: 0 };
     let body = writer.result(result, !nested.is_empty())?;
     Ok(format!("{FUNCTIONS}{body}"))
 }
@@ -31,6 +33,8 @@ pub(super) fn program(
 struct Writer<'w, 'a> {
     namespace: &'w str,
     nested: &'w [Element<'a>],
+    /// Columns are numbers from 1, and not names.
+    by_number: bool,
     /// The number of calls that were written.
     calls: usize,
 }
@@ -67,14 +71,15 @@ impl Writer<'_, '_> {
             match part.name() {
                 "attribute" => {
                     let name = quoted(named(part.attribute("name").unwrap_or(""))?);
-                    attributes.push_str(&format!(" + ({row}{} | a({name}))", column(&part)?));
+                    let column = self.column(&part)?;
+                    attributes.push_str(&format!(" + ({row}{column} | a({name}))"));
                 }
                 "element" if is_group(&part) => {
                     let name = named(part.attribute("name").unwrap_or(""))?;
                     let (attributes, content) = self.content(&part, has_calls)?;
                     parts.push(element(name, &attributes, &content));
                 }
-                "element" => parts.push(value(&part, row)?),
+                "element" => parts.push(self.value(&part, row)?),
                 "call-query" => {
                     let number = self.calls;
                     self.calls += 1;
@@ -87,6 +92,38 @@ impl Writer<'_, '_> {
         }
         let content = if parts.is_empty() { "\"\"".to_owned() } else { parts.join(" + ") };
         Ok((attributes, format!("({content})")))
+    }
+
+    /// The expression of an element with a value.
+    fn value(&self, part: &Element<'_>, row: &str) -> Result<String, String> {
+        let name = quoted(named(part.attribute("name").unwrap_or(""))?);
+        if let Some(constant) = part.attribute("value") {
+            return Ok(format!("({} | e({name}))", quoted(constant)));
+        }
+        let is_boolean = part.attribute("xsdType").is_some_and(|kind| kind.ends_with("boolean"));
+        let change = if is_boolean { "b" } else { "." };
+        if part.is("optional", "true") && !self.by_number {
+            let column = part.attribute("column").ok_or("an element has no column")?;
+            return Ok(format!(
+                "({row}o({}; {name}; {change}))",
+                quoted(&column.to_ascii_lowercase())
+            ));
+        }
+        Ok(format!("({row}{} | {change} | e({name}))", self.column(part)?))
+    }
+
+    /// The expression of a column's value.
+    fn column(&self, part: &Element<'_>) -> Result<String, String> {
+        let column = part.attribute("column").ok_or("an element or attribute has no column")?;
+        if self.by_number {
+            let number = column.parse::<usize>().ok().filter(|number| *number > 0);
+            let number = number.ok_or_else(|| format!("the column `{column}` is not a number"))?;
+            return Ok(format!("n({number})"));
+        }
+        if column.contains(['[', ']']) {
+            return Err(format!("the column `{column}` is a part of a structure"));
+        }
+        Ok(format!("c({})", quoted(&column.to_ascii_lowercase())))
     }
 }
 
@@ -108,30 +145,6 @@ fn is_group(element: &Element<'_>) -> bool {
     ["column", "query-param", "value", "rdf-ref-uri"]
         .iter()
         .all(|name| element.attribute(name).is_none())
-}
-
-/// The expression of an element with a value.
-fn value(part: &Element<'_>, row: &str) -> Result<String, String> {
-    let name = quoted(named(part.attribute("name").unwrap_or(""))?);
-    if let Some(constant) = part.attribute("value") {
-        return Ok(format!("({} | e({name}))", quoted(constant)));
-    }
-    let is_boolean = part.attribute("xsdType").is_some_and(|kind| kind.ends_with("boolean"));
-    let change = if is_boolean { "b" } else { "." };
-    if part.is("optional", "true") {
-        let column = part.attribute("column").ok_or("an element has no column")?;
-        return Ok(format!("({row}o({}; {name}; {change}))", quoted(&column.to_ascii_lowercase())));
-    }
-    Ok(format!("({row}{} | {change} | e({name}))", column(part)?))
-}
-
-/// The expression of a column's value.
-fn column(part: &Element<'_>) -> Result<String, String> {
-    let column = part.attribute("column").ok_or("an element or attribute has no column")?;
-    if column.contains(['[', ']']) {
-        return Err(format!("the column `{column}` is a part of a structure"));
-    }
-    Ok(format!("c({})", quoted(&column.to_ascii_lowercase())))
 }
 
 fn element(name: &str, attributes: &str, content: &str) -> String {
