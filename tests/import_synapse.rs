@@ -1,6 +1,6 @@
 //! `tidegate import synapse`: the configuration, its files, the table, and the exit code.
 
-use crate::harness::{Gateway, Run, tidegate};
+use crate::harness::{Gateway, Origin, Run, tidegate};
 
 const PROXY: &str = r#"<definitions xmlns="http://ws.apache.org/ns/synapse">
   <localEntry key="gold.xsl"><xsl:stylesheet xmlns:xsl="http://www.w3.org/1999/XSL/Transform" version="1.0"/></localEntry>
@@ -435,8 +435,8 @@ fn what_the_table_does_not_name_is_refused() {
             "an address of one target has no counterpart",
         ),
         (
-            r#"<property name="n" expression="get-property('FOREACH_COUNTER')"/>"#,
-            "a loop has no counter",
+            r#"<property name="n" expression="get-property('SYSTEM_TIME')"/>"#,
+            "it is read at run time",
         ),
         (
             r#"<call><endpoint><address uri="http://a.test/x"><enableSec inboundPolicy="p"/></address></endpoint></call>"#,
@@ -586,4 +586,138 @@ fn scripts_see_and_set_the_message_and_its_properties() {
     assert_eq!((reply.status(), reply.get("x-went")), (202, None), "{reply:?}");
     let reply = post("Ends", "text/plain", "", "a");
     assert_eq!((reply.status(), reply.get("x-went")), (200, Some("on")), "{reply:?}");
+}
+
+/// A gateway with what the import makes of artifacts. Nothing may be refused.
+fn served(artifacts: &str) -> Gateway {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, into) = (folder.path().join("all.xml"), folder.path().join("made"));
+    std::fs::write(&file, artifacts).unwrap();
+    let run =
+        tidegate(&["import", "synapse", file.to_str().unwrap(), "--into", into.to_str().unwrap()]);
+    assert!(run.stderr.contains(" 0 refused"), "{}", run.stderr);
+    let made = std::fs::read_to_string(into.join("tidegate.yaml")).unwrap();
+    let (before, after) = made.split_once("address: \"").unwrap();
+    let (_, after) = after.split_once('"').unwrap();
+    Gateway::start(format!("{before}address: \"127.0.0.1:0\"{after}\nworkers: 1\n"))
+}
+
+/// Rules with conditions: what is known of a URL is decided at once, and what the message says when it comes.
+#[test]
+fn rules_with_conditions_choose_the_url() {
+    let origin = Origin::start(|peer| {
+        while let Some(request) = peer.request() {
+            let target = request.target().to_owned();
+            if !peer.try_send(format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{target}",
+                target.len()
+            )) {
+                return;
+            }
+        }
+    });
+    let url = origin.url().trim_end_matches('/').to_owned();
+    let text = format!(
+        r#"<definitions xmlns="http://ws.apache.org/ns/synapse"><proxy name="P"><target><inSequence>
+<header name="To" value="{url}/first?x=1"/>
+<rewrite><rewriterule><condition><and><equal type="url" source="protocol" value="http"/><not><equal type="url" source="path" value="/other"/></not></and></condition><action fragment="path" value="/second"/></rewriterule>
+<rewriterule><condition><equal source="Tier" value="gold"/></condition><action fragment="path" type="append" value="/gold"/></rewriterule>
+<rewriterule><condition><or><match type="soap" source="//id" regex="7.*"/><match type="param" source="n" regex="[6-9]"/></or></condition><action fragment="query" value="y=2"/></rewriterule></rewrite>
+<send/></inSequence><outSequence><send/></outSequence></target></proxy></definitions>"#
+    );
+    let gateway = served(&text);
+    for (query, tier, id, expected) in [
+        ("", "", "1", "/second?x=1"),
+        ("", "Tier: gold\r\n", "1", "/second/gold?x=1"),
+        ("", "Tier: silver\r\n", "77", "/second?y=2"),
+        ("?n=6", "Tier: gold\r\n", "1", "/second/gold?y=2"),
+        ("?n=5", "", "1", "/second?x=1"),
+    ] {
+        let body = format!("<order><id>{id}</id></order>");
+        let reply = gateway.wire().ask(format!(
+            "POST /services/P{query} HTTP/1.1\r\nHost: a\r\nContent-Type: application/xml\r\n{tier}Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        assert_eq!(reply.text(), expected, "{query} {tier} {id}");
+    }
+}
+
+/// A loop over plain XML and JSON changes them, although its expression sees them in an envelope.
+#[test]
+fn a_loop_changes_messages_without_an_envelope() {
+    let gateway = served(
+        r#"<definitions xmlns="http://ws.apache.org/ns/synapse"><proxy name="P"><target><inSequence>
+<foreach expression="//item"><sequence><payloadFactory media-type="xml"><format><item xmlns="">$1!</item></format><args><arg expression="//item"/></args></payloadFactory></sequence></foreach>
+<respond/></inSequence></target></proxy></definitions>"#,
+    );
+    let soap = |inner: &str| {
+        format!(
+            "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body>{inner}</s:Body></s:Envelope>"
+        )
+    };
+    for (kind, body, expected) in [
+        (
+            "application/xml",
+            "<o><item>x</item><b/><item>y</item></o>".to_owned(),
+            "<o><item>x!</item><b/><item>y!</item></o>".to_owned(),
+        ),
+        ("text/xml", soap("<o><item>x</item></o>"), soap("<o><item>x!</item></o>")),
+        (
+            "application/json",
+            r#"{"o":{"item":["x","y"]}}"#.to_owned(),
+            r#"{"o":{"item":["x!","y!"]}}"#.to_owned(),
+        ),
+        ("application/xml", "<o><b/></o>".to_owned(), "<o><b/></o>".to_owned()),
+    ] {
+        let reply = gateway.wire().ask(format!(
+            "POST /services/P HTTP/1.1\r\nHost: a\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        assert_eq!(reply.text(), expected, "{body}");
+    }
+}
+
+/// The load test of Micro Integrator that puts a whole message of JSON into an envelope.
+#[test]
+fn json_as_a_whole_becomes_the_content_of_an_envelope() {
+    let gateway = served(
+        r#"<definitions xmlns="http://ws.apache.org/ns/synapse"><proxy name="JsonToSOAPProxy"><target><inSequence>
+<payloadFactory media-type="xml"><format><soapenv:Envelope xmlns:soapenv="http://www.w3.org/2003/05/soap-envelope"><soapenv:Header/><soapenv:Body>$1</soapenv:Body></soapenv:Envelope></format><args><arg evaluator="json" expression="$"/></args></payloadFactory>
+<respond/></inSequence></target></proxy></definitions>"#,
+    );
+    for (json, inside) in [
+        (
+            r#"{"payload":"a&b","l":[{"a":1},{"a":2}]}"#,
+            "<payload>a&amp;b</payload><l><a>1</a></l><l><a>2</a></l>",
+        ),
+        (r#"[1,{"b":null}]"#, "<jsonElement>1</jsonElement><jsonElement><b"),
+    ] {
+        let reply = gateway.wire().ask(format!(
+            "POST /services/JsonToSOAPProxy HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{json}",
+            json.len()
+        ));
+        let text = reply.text();
+        assert!(text.contains(&format!("Body>{inside}")), "{inside}: {text}");
+    }
+}
+
+/// Names that Synapse gives values to: the message, the server, and the rounds of a loop.
+#[test]
+fn names_of_the_message_and_of_loops_have_values() {
+    let gateway = served(
+        r#"<definitions xmlns="http://ws.apache.org/ns/synapse"><proxy name="P"><target><inSequence>
+<foreach id="f" expression="//item"><sequence><payloadFactory media-type="xml"><format><n xmlns="">$1</n></format><args><arg expression="get-property('f_FOREACH_COUNTER')"/></args></payloadFactory></sequence></foreach>
+<payloadFactory media-type="xml"><format><a xmlns=""><count>$1</count><first>$2</first><now>$3</now><id>$4</id><ip>$5</ip></a></format><args><arg expression="get-property('f_FOREACH_COUNTER')"/><arg expression="$ctx:f_FOREACH_ORIGINAL_MESSAGE//item[1]"/><arg expression="//n[3]"/><arg expression="get-property('MessageID')"/><arg expression="get-property('SERVER_IP')"/></args></payloadFactory>
+<respond/></inSequence></target></proxy></definitions>"#,
+    );
+    let body = "<order><item>x</item><item>y</item><item>z</item></order>";
+    let reply = gateway.wire().ask(format!(
+        "POST /services/P HTTP/1.1\r\nHost: a\r\nContent-Type: application/xml\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    let text = reply.text();
+    for part in ["<count>3</count>", ">x</", "<now>2</now>", "<id>urn:uuid:", "<ip>127.0.0.1</ip>"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }

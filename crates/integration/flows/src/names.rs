@@ -36,6 +36,10 @@ pub(crate) enum SlotMeaning {
     RequestBody,
     /// The path and query, as the route forwards them.
     RequestPath,
+    /// The identifier of the request, as in the access log.
+    RequestId,
+    /// The address of the gateway that the client connected to.
+    RequestLocalAddress,
     RequestHeaders,
     RequestHeader(Box<str>),
     Error,
@@ -202,6 +206,8 @@ impl NameTable {
             ["request", "body"] => Value(SlotMeaning::RequestBody),
             ["request", "method"] => Value(SlotMeaning::Method),
             ["request", "path"] => Value(SlotMeaning::RequestPath),
+            ["request", "id"] => Value(SlotMeaning::RequestId),
+            ["request", "local_address"] => Value(SlotMeaning::RequestLocalAddress),
             ["request", "headers"] => Group(SlotMeaning::RequestHeaders),
             ["request", "headers", name] => Value(SlotMeaning::RequestHeader((*name).into())),
             ["error"] => Group(SlotMeaning::Error),
@@ -268,7 +274,7 @@ impl Names for FlowNames<'_> {
         };
         Ok(match path {
             ["method"] | ["headers" | "query" | "path", _] => Some(TEXT),
-            ["request", "path"] | ["request", "headers", _] => Some(TEXT),
+            ["request", "path" | "id" | "local_address"] | ["request", "headers", _] => Some(TEXT),
             ["error", "kind" | "message" | "detail"] => Some(TEXT),
             ["status"] | ["error", "code"] => Some(WHOLE_NUMBER),
             ["vars", name, "status"] if holds_reply(name) => Some(WHOLE_NUMBER),

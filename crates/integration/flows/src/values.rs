@@ -84,6 +84,8 @@ impl Values<'_> {
             | SlotMeaning::Gather
             | SlotMeaning::GatherFailed
             | SlotMeaning::GatherBranches
+            | SlotMeaning::RequestId
+            | SlotMeaning::RequestLocalAddress
             | SlotMeaning::Variables => None,
         }
     }
@@ -253,6 +255,10 @@ impl Scope for Values<'_> {
             SlotMeaning::InfosetBody => self.content()?.infoset()?.body(),
             SlotMeaning::InfosetPayload => infoset::payload(self.content()?)?,
             SlotMeaning::RequestPath => Value::text_of(line(self.run.head.target())),
+            SlotMeaning::RequestId => Value::text_of(self.run.ex.id.as_str()),
+            SlotMeaning::RequestLocalAddress => {
+                Value::text_of(self.run.ex.caller.local.ip().to_string())
+            }
             SlotMeaning::Method => Value::text_of(line(self.run.head.method())),
             SlotMeaning::Status => self.state.status.map_or(Value::Nothing, number),
             SlotMeaning::Header(name) => self.header(name),
@@ -349,6 +355,8 @@ impl Scope for Values<'_> {
             | SlotMeaning::InfosetBody
             | SlotMeaning::InfosetPayload
             | SlotMeaning::RequestPath
+            | SlotMeaning::RequestId
+            | SlotMeaning::RequestLocalAddress
             | SlotMeaning::Method
             | SlotMeaning::Status
             | SlotMeaning::Header(_)

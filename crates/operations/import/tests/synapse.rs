@@ -2317,7 +2317,7 @@ fn urls_that_rules_make() {
                 flows:
                   P:
                     # refused: rewrite, p.xml:3:1: `@inProperty`: a URL in a property has no counterpart; write it in `path` and `query` of the call
-                    # refused: rewrite, p.xml:4:1: `rewriterule/condition`: a rule with a condition has no counterpart; write the calls as `filter`
+                    # refused: rewrite, p.xml:4:1: a condition about `host` of a URL, which is not known
                     # refused: rewrite, p.xml:5:1: the `path` of the request is not known here; `set` it
                     # refused: rewrite, p.xml:6:1: the part `user` of a URL has no counterpart
                     # refused: call, p.xml:8:1: the host is that of the gateway itself
@@ -2325,7 +2325,7 @@ fn urls_that_rules_make() {
                     # approximated: respond, p.xml:10:1: the headers of the request, which are sent back there, do not go to the client
                     - respond: {}
                 refused p.xml:3:1: `@inProperty`: a URL in a property has no counterpart; write it in `path` and `query` of the call
-                refused p.xml:4:1: `rewriterule/condition`: a rule with a condition has no counterpart; write the calls as `filter`
+                refused p.xml:4:1: a condition about `host` of a URL, which is not known
                 refused p.xml:5:1: the `path` of the request is not known here; `set` it
                 refused p.xml:6:1: the part `user` of a URL has no counterpart
                 refused p.xml:8:1: the host is that of the gateway itself

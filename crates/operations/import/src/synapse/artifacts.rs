@@ -61,6 +61,8 @@ pub(super) struct Artifacts<'a> {
     pub(super) named: Vec<Element<'a>>,
     /// Names of all properties and variables that something sets.
     pub(super) set: HashSet<String>,
+    /// Something reads the counter or the message of a loop.
+    pub(super) reads_loops: bool,
     /// Something gathers messages.
     pub(super) gathers: bool,
     /// Something sets a property that is about a later call or reply.
@@ -150,6 +152,10 @@ impl<'a> Artifacts<'a> {
             }
             for element in root.descendants() {
                 artifacts.set.extend(sets(&element));
+                if element.name() == "foreach" {
+                    artifacts.set.extend(loop_properties(&element));
+                }
+                artifacts.reads_loops |= reads_loop(&element);
                 artifacts.sets_axis2 |= is_about_call(&element);
                 artifacts.gathers |= element.name() == "aggregate";
                 if element.name() == "endpoint" {
@@ -313,6 +319,17 @@ fn is_about_call(element: &Element<'_>) -> bool {
     element.name() == "property"
         && element.is("scope", "axis2")
         && element.attribute("name").is_some_and(|name| names.contains(&name))
+}
+
+/// The properties that a loop sets: its number of finished rounds, and the message that it began with.
+pub(super) fn loop_properties(element: &Element<'_>) -> [String; 2] {
+    let prefix = element.attribute("id").map(|id| format!("{id}_")).unwrap_or_default();
+    ["FOREACH_COUNTER", "FOREACH_ORIGINAL_MESSAGE"].map(|name| format!("{prefix}{name}"))
+}
+
+fn reads_loop(element: &Element<'_>) -> bool {
+    let is_named = |text: &str| text.contains("FOREACH_");
+    element.attributes().iter().any(|(_, value)| is_named(value)) || is_named(&element.text())
 }
 
 /// The name that an element gives a value to.

@@ -248,6 +248,8 @@ impl<'a> Converter<'a> {
                 return literal(Some(self.entry(name)?));
             }
             "REST_METHOD" | "HTTP_METHOD" if !is_set => "$method",
+            "MessageID" if !is_set => "concat('urn:uuid:', $request.id)",
+            "SERVER_IP" if !is_set => "$request.local_address",
             "Action" | "WSAction" | "SOAPAction" if !is_set => "$headers.SOAPAction",
             _ if is_set => {
                 let variable = self.out.variable(name);

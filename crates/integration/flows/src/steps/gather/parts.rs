@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use expression::{Expression, Value};
 use fault::{Fault, Kind};
+use xml::Document;
 
 use super::{Into, frame};
 use crate::content::{Content, View};
 use crate::edit::{Edits, has_default_namespace, undefaulted};
+use crate::infoset;
 use crate::message::Message;
 use crate::state::{Run, State};
 use crate::steps::enrich::{JsonEdit, write_json};
@@ -79,14 +81,14 @@ impl Parts {
     /// The required form of a result at the position of its part: a value of JSON, or content of an element.
     pub(super) fn wrapper_at(&self, at: usize) -> Option<Into> {
         match (self.content.as_ref()?.view().ok()?, self.items.get(at)?) {
-            (View::Json(_), _) => Some(Into::Json),
-            (View::Xml { .. }, Value::Nodes(nodes)) => {
+            (_, Value::Nodes(nodes)) => {
                 let around =
                     nodes.iter().next().and_then(|(of, node)| Some((of, of.parent(node)?)));
                 let default_namespace =
                     around.is_some_and(|(of, around)| has_default_namespace(of, around));
                 Some(Into::Xml { before: "".into(), after: "".into(), default_namespace })
             }
+            (View::Json(_), _) => Some(Into::Json),
             _ => None,
         }
     }
@@ -99,16 +101,18 @@ impl Parts {
         state: &mut State,
     ) -> Result<(), Fault> {
         let Some(content) = &self.content else { return Ok(()) };
+        if let Some(made) = content.made_infoset() {
+            let edits = self.edits(results, &made.document);
+            if !edits.is_empty() {
+                let text = edits.write(&made.document);
+                return infoset::put_back("foreach", &text, content, run, state);
+            }
+        }
         // Harmless: each part has a result here.
         let pairs = self.items.iter().zip(results.iter().flatten());
         let text = match content.known()? {
             View::Xml { document, .. } => {
-                let mut edits = Edits::default();
-                for (item, result) in pairs {
-                    let Value::Nodes(nodes) = item else { continue };
-                    let here = nodes.iter().filter(|(of, _)| Arc::ptr_eq(of, document));
-                    here.for_each(|(_, node)| edits.at(node).instead = Some(result.clone()));
-                }
+                let edits = self.edits(results, document);
                 if edits.is_empty() { return Ok(()) } else { edits.write(document) }
             }
             View::Json(text) => {
@@ -135,6 +139,20 @@ impl Parts {
         };
         run.bound(text.len())?;
         state.message.rewrite(text)
+    }
+}
+
+impl Parts {
+    /// The changes of a document that put the results in the places of the parts that are in it.
+    fn edits(&self, results: &[Option<String>], document: &Arc<Document>) -> Edits {
+        let mut edits = Edits::default();
+        // Harmless: each part has a result here.
+        for (item, result) in self.items.iter().zip(results.iter().flatten()) {
+            let Value::Nodes(nodes) = item else { continue };
+            let here = nodes.iter().filter(|(of, _)| Arc::ptr_eq(of, document));
+            here.for_each(|(_, node)| edits.at(node).instead = Some(result.clone()));
+        }
+        edits
     }
 }
 

@@ -300,11 +300,7 @@ pub(super) const MEDIATORS: &[Part] = &[
         "rewrite",
         ". rewriterule/action@type rewriterule/action@value rewriterule/action@xpath rewriterule/action@fragment rewriterule/action@regex",
     ),
-    refused(
-        "rewrite",
-        "rewriterule/condition/**",
-        "a rule with a condition has no counterpart; write the calls as `filter`",
-    ),
+    same("rewrite", "rewriterule/condition/**"),
     refused(
         "rewrite",
         "@inProperty @outProperty",

@@ -109,16 +109,13 @@ pub(super) const PROPERTIES: &[Part] = &[
         "name",
         "Action WSAction SOAPAction messageType ContentType To REST_API_CONTEXT REST_API_VERSION proxy.name",
     ),
-    refused(
+    differs(
         "name",
         "MessageID",
-        "messages have no identifier of WS-Addressing here; `$headers.x-request-id` tells requests apart",
+        "it is the identifier of the request, which its parts and the reply have too",
     ),
-    refused(
-        "name",
-        "SERVER_IP SYSTEM_DATE SYSTEM_TIME",
-        "it is read at run time, and no name here has it",
-    ),
+    differs("name", "SERVER_IP", "it is the address that the client connected to"),
+    refused("name", "SYSTEM_DATE SYSTEM_TIME", "it is read at run time, and no name here has it"),
     refused(
         "name",
         "REST_FULL_REQUEST_PATH REST_SUB_REQUEST_PATH FAULT MESSAGE_FORMAT OperationName",
@@ -129,9 +126,5 @@ pub(super) const PROPERTIES: &[Part] = &[
         "From ReplyTo FaultTo RelatesTo",
         "addresses of WS-Addressing are read by `$header`",
     ),
-    refused(
-        "name",
-        "FOREACH_ORIGINAL_MESSAGE FOREACH_COUNTER",
-        "a loop has no counter and no message around its part here",
-    ),
+    same("name", "FOREACH_ORIGINAL_MESSAGE FOREACH_COUNTER"),
 ];

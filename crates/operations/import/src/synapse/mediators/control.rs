@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use super::super::artifacts;
 use super::super::converter::{Converter, Flow, Next, Side};
 use super::super::element::Element;
 use super::super::expressions::Value;
@@ -237,7 +238,9 @@ pub(super) fn foreach<'a>(
     let over = c.expression(item, over.ok_or("it has no expression")?)?.expression();
     let is_second = item.attribute("collection").is_some();
     let sender = c.flow.pending.sender;
-    let made = match (item.attribute("sequence"), item.child("sequence")) {
+    let is_parallel = is_second && !item.is("parallel-execution", "false");
+    let counter = begin_loop(c, item, is_second, steps);
+    let mut made = match (item.attribute("sequence"), item.child("sequence")) {
         (Some(key), _) => named(c, key)?,
         (None, Some(sequence)) => match sequence.attribute("key") {
             Some(key) => named(c, key)?,
@@ -245,10 +248,13 @@ pub(super) fn foreach<'a>(
         },
         (None, None) => return Err("it has no sequence".to_owned()),
     };
+    if let Some(counter) = counter {
+        let next = json!({ "cel": format!("vars.{counter} + 1") });
+        made.0.push(json!({ "set": { counter: next } }));
+    }
     // The message keeps its sender; only its parts change.
     c.flow.pending.sender = sender;
     let mut keys = Map::from_iter([("over".to_owned(), over), ("steps".to_owned(), json!(made.0))]);
-    let is_parallel = is_second && !item.is("parallel-execution", "false");
     if is_parallel {
         keys.insert("parallel".to_owned(), json!(8));
     }
@@ -261,4 +267,20 @@ pub(super) fn foreach<'a>(
     }
     steps.push(json!({ "foreach": keys }));
     Ok(Next::Continue)
+}
+
+/// The step that sets the properties of a loop of the first version, if something reads them. Returns the variable of the counter.
+fn begin_loop<'a>(
+    c: &mut Converter<'a>,
+    item: &Element<'a>,
+    is_second: bool,
+    steps: &mut Vec<Json>,
+) -> Option<String> {
+    if is_second || !c.artifacts.reads_loops {
+        return None;
+    }
+    let [counter, original] = artifacts::loop_properties(item).map(|name| c.out.variable(&name));
+    let message = json!({ "value": "$infoset/*", "type": "xml" });
+    steps.push(json!({ "set": { counter.clone(): { "cel": "0" }, original: message } }));
+    Some(counter)
 }

@@ -178,6 +178,11 @@ fn placeholder<'a>(
             xml::escape_text(text, &mut plain);
             escaped(&plain)
         }
+        // JSON as a whole is the elements of its members.
+        Value::Path(text, _) if kind == "xml" && text == "$body" => {
+            let around = "*[local-name()='jsonObject' or local-name()='jsonArray']";
+            format!("{{{{ $infoset_body/{around}/* }}}}")
+        }
         Value::Path(text, Gives::Elements) if kind == "xml" && !argument.is("literal", "true") => {
             format!("{{{{ {text}[not(*)]/text() | {text}[*] }}}}")
         }

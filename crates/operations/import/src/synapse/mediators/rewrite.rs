@@ -1,7 +1,10 @@
 //! `rewrite`: the URL that the next `send` without an endpoint goes to.
 //!
 //! Rules are applied during the import, as far as the URL is known: an address from an earlier header, or the request's own URL,
-//! of which only the path and the query are unknown.
+//! of which only the path and the query are unknown. Rules with conditions give
+//! several URLs, one of which a variable gets when the flow runs.
+
+mod conditions;
 
 use serde_json::Value as Json;
 
@@ -34,6 +37,26 @@ impl Rewritten {
         })
     }
 
+    /// The whole URL, as a template. A path that is the request's own has its query.
+    fn whole(&self) -> Result<String, String> {
+        let target = self.target()?;
+        if target.contains("{{") {
+            return Err("the host of a URL cannot be computed".to_owned());
+        }
+        let query = |query: &String| match &**query {
+            "" => String::new(),
+            query => format!("?{query}"),
+        };
+        match (&self.path, self.query.as_ref().map(query)) {
+            (None, None) => Ok(format!("{target}{{{{ $request.path }}}}")),
+            (None, Some(query)) => {
+                let path = "substring-before(concat($request.path, '?'), '?')";
+                Ok(format!("{target}{{{{ {path} }}}}{query}"))
+            }
+            (Some(path), query) => Ok(format!("{target}{path}{}", query.unwrap_or_default())),
+        }
+    }
+
     fn of(url: &str) -> Result<Rewritten, String> {
         let (scheme, rest) =
             url.split_once("://").ok_or_else(|| format!("`{url}` is not a whole URL"))?;
@@ -63,7 +86,7 @@ impl Rewritten {
 pub(super) fn rewrite<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,
-    _steps: &mut Vec<Json>,
+    steps: &mut Vec<Json>,
 ) -> Result<Next, String> {
     if item.attribute("inProperty").is_some() || item.attribute("outProperty").is_some() {
         return Err(
@@ -72,11 +95,6 @@ pub(super) fn rewrite<'a>(
         );
     }
     let rules = item.all("rewriterule");
-    if rules.iter().any(|rule| rule.child("condition").is_some()) {
-        return Err(
-            "a rule with a condition has no counterpart; write the calls as `filter`".to_owned()
-        );
-    }
     if c.keeps(KeptProperty::To) || c.flow.pending.has_computed_to {
         return Err("a rule for an address that is computed has no counterpart".to_owned());
     }
@@ -85,11 +103,32 @@ pub(super) fn rewrite<'a>(
         (None, Some(url)) => Rewritten::of(url)?,
         (None, None) => Rewritten::default(),
     };
+    if rules.iter().any(|rule| rule.child("condition").is_some()) {
+        let (before, made) = conditions::chosen(c, &rules, url)?;
+        steps.extend(before);
+        match made {
+            Chosen::Url(url) => c.flow.pending.rewritten = Some(url),
+            Chosen::Variable(choice) => {
+                steps.extend(choice);
+                c.flow.pending.has_computed_to = true;
+                c.flow.pending.rewritten = None;
+            }
+        }
+        return Ok(Next::Continue);
+    }
     for action in rules.iter().flat_map(|rule| rule.all("action")) {
         apply(c, &action, &mut url)?;
     }
     c.flow.pending.rewritten = Some(url);
     Ok(Next::Continue)
+}
+
+/// What rules with conditions give.
+enum Chosen {
+    /// All conditions are known.
+    Url(Rewritten),
+    /// The steps that put the URL into the variable of `To`.
+    Variable(Vec<Json>),
 }
 
 /// Applies one action to one part of the URL.
