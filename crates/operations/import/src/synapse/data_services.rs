@@ -172,6 +172,7 @@ impl<'a> Converter<'a> {
             let steps = [steps, resource_answer(false, status(resource))].concat();
             let by_path = (!path.contains('{')).then(|| format!("{path}_batch_req"));
             let paths = [Some(format!("{}_batch_req", request.name)), by_path];
+            // Harmless: a path with parameters has no second one.
             let paths: Vec<&str> = paths.iter().flatten().map(String::as_str).collect();
             self.data_route(service, &method, &paths, steps, (what, &resource.place()));
         }

@@ -56,8 +56,8 @@ impl<'a> Converter<'a> {
         }
         let (text, ordered) = statement(&query, &arguments)?;
         let database = database(service, &query)?;
-        let told = told(&query, &database)?;
-        let text = told.statement(text)?;
+        let source_of_rows = answer_source(&query, &database)?;
+        let text = source_of_rows.statement(text)?;
         let mut sql = json!({ "database": database.name, "query": text });
         let Some(result) = query.child("result") else {
             insert(&mut sql, "into", json!(self.out.variable("dbs done")));
@@ -70,8 +70,8 @@ impl<'a> Converter<'a> {
         insert_arguments(&mut sql, ordered);
         steps.push(json!({ "sql": sql }));
         steps.push(json!({ "payload": { "json": format!("{{{{ ${rows} }}}}") } }));
-        if let Some(program) = told.rows() {
-            if let Told::Keys(..) = told {
+        if let Some(program) = source_of_rows.rows() {
+            if let AnswerSource::Keys(..) = source_of_rows {
                 self.note(
                     "MySQL tells the first key of a statement, from which the others are counted up",
                 );
@@ -226,9 +226,9 @@ pub(super) fn databases_of(
     Ok(names)
 }
 
-/// What a statement without rows of its own tells.
+/// What the rows of a result are made of.
 #[derive(Clone, Copy)]
-enum Told<'a> {
+enum AnswerSource<'a> {
     Rows,
     /// The keys that it generated, in these columns.
     Keys(Vendor, Option<&'a str>),
@@ -237,27 +237,35 @@ enum Told<'a> {
 }
 
 /// What the result of a query is made of.
-fn told<'a>(query: &Element<'a>, database: &DataSource) -> Result<Told<'a>, String> {
-    let Some(result) = query.child("result") else { return Ok(Told::Rows) };
+fn answer_source<'a>(
+    query: &Element<'a>,
+    database: &DataSource,
+) -> Result<AnswerSource<'a>, String> {
+    let Some(result) = query.child("result") else { return Ok(AnswerSource::Rows) };
     if query.is("returnUpdatedRowCount", "true") {
         if !result.is("useColumnNumbers", "true") {
             return Err("the number of changed rows is asked by the name of a column".to_owned());
         }
-        return Ok(Told::Count);
+        return Ok(AnswerSource::Count);
     }
     if query.is("returnGeneratedKeys", "true") {
         let unknown = "its keys are those of a database that is only known where it runs";
-        return Ok(Told::Keys(database.vendor.ok_or(unknown)?, query.attribute("keyColumns")));
+        return Ok(AnswerSource::Keys(
+            database.vendor.ok_or(unknown)?,
+            query.attribute("keyColumns"),
+        ));
     }
-    Ok(Told::Rows)
+    Ok(AnswerSource::Rows)
 }
 
-impl Told<'_> {
+impl AnswerSource<'_> {
     /// The statement that tells it, as the drivers of Java write it.
     fn statement(self, text: String) -> Result<String, String> {
         let (vendor, columns) = match self {
-            Told::Keys(Vendor::MySql, _) | Told::Rows | Told::Count => return Ok(text),
-            Told::Keys(vendor, columns) => (vendor, columns),
+            AnswerSource::Keys(Vendor::MySql, _) | AnswerSource::Rows | AnswerSource::Count => {
+                return Ok(text);
+            }
+            AnswerSource::Keys(vendor, columns) => (vendor, columns),
         };
         let text = text.trim_end().trim_end_matches(';').trim_end();
         let lower = text.to_ascii_lowercase();
@@ -281,11 +289,11 @@ impl Told<'_> {
     /// The program that makes rows of what the statement told.
     fn rows(self) -> Option<&'static str> {
         match self {
-            Told::Rows | Told::Keys(Vendor::Postgres | Vendor::Sqlite, _) => None,
-            Told::Keys(Vendor::MySql, _) => Some(
+            AnswerSource::Rows | AnswerSource::Keys(Vendor::Postgres | Vendor::Sqlite, _) => None,
+            AnswerSource::Keys(Vendor::MySql, _) => Some(
                 "if .key == null then [] else . as $told | [range(0; .affected) | { \"GENERATED_KEY\": ($told.key + .) }] end",
             ),
-            Told::Count => Some("[{ \"1\": .affected }]"),
+            AnswerSource::Count => Some("[{ \"1\": .affected }]"),
         }
     }
 }

@@ -116,6 +116,7 @@ impl Writer<'_, '_> {
     fn column(&self, part: &Element<'_>) -> Result<String, String> {
         let column = part.attribute("column").ok_or("an element or attribute has no column")?;
         if self.by_number {
+            // Harmless: what is not a number is refused in the next line.
             let number = column.parse::<usize>().ok().filter(|number| *number > 0);
             let number = number.ok_or_else(|| format!("the column `{column}` is not a number"))?;
             return Ok(format!("n({number})"));

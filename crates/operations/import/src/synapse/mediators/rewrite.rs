@@ -53,6 +53,7 @@ impl Rewritten {
                 let path = "substring-before(concat($request.path, '?'), '?')";
                 Ok(format!("{target}{{{{ {path} }}}}{query}"))
             }
+            // Harmless: a path that is set has no query unless that is set too.
             (Some(path), query) => Ok(format!("{target}{path}{}", query.unwrap_or_default())),
         }
     }
