@@ -53,6 +53,40 @@ fn settled(gateway: &Gateway, keys: &(String, String), still: Duration) -> usize
     gateway.resident_bytes()
 }
 
+/// The calls of one round, and the rounds of each kind, where the CPU time of a call counts.
+const CALLS: u32 = 10_000;
+const ROUNDS: usize = 10;
+
+/// The CPU time of the gateway for calls of `target`, one after another.
+fn cpu_of_calls(gateway: &Gateway, target: &str, token: &str) -> Duration {
+    let mut wire = gateway.wire();
+    let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n");
+    let before = gateway.cpu_time();
+    for _ in 0..CALLS {
+        assert_eq!(wire.ask(&head).status(), 200);
+    }
+    gateway.cpu_time() - before
+}
+
+/// Prints what a call with a subscription costs beside a call whose token is checked alone.
+fn compare_calls(gateway: &Gateway, (key, secret): &(String, String)) {
+    let token = token(gateway, key, secret, "grant_type=client_credentials");
+    let token = token["access_token"].as_str().unwrap();
+    let mut sums = [Duration::ZERO; 2];
+    for round in 0..=ROUNDS {
+        for (sum, target) in sums.iter_mut().zip(["/checked/x", "/subscribed/x"]) {
+            let took = cpu_of_calls(gateway, target, token);
+            // The first round warms up.
+            *sum += if round == 0 { Duration::ZERO } else { took };
+        }
+    }
+    let [checked, subscribed] = sums.map(|sum| sum / CALLS / u32::try_from(ROUNDS).unwrap());
+    println!(
+        "a subscribed call takes {subscribed:?} of CPU, a call with jwt alone {checked:?}: {:.3}",
+        subscribed.as_secs_f64() / checked.as_secs_f64()
+    );
+}
+
 #[test]
 fn subscriptions_take_little_memory() {
     let number = std::env::var("TIDEGATE_SOAK_SUBSCRIPTIONS");
@@ -60,7 +94,14 @@ fn subscriptions_take_little_memory() {
     let still = Duration::from_secs(if number < MANY { 3 } else { 15 });
     let server = Postgres::start_with(&["fsync=off", "max_wal_size=8GB"]);
     let origin = Origin::saying("ok");
-    let yaml = in_database(&CATALOG.replace("PAT", &"0".repeat(64)), &server);
+    let routes = format!(
+        "upstreams: {{ origin: {{ targets: [{:?}] }} }}\n\
+         routes:\n  \
+           checked: {{ match: {{ path: /checked/** }}, upstream: origin, policies: [{{ jwt: {{ issuers: [catalog] }} }}] }}\n  \
+           subscribed: {{ match: {{ path: /subscribed/** }}, upstream: origin, policies: [{{ jwt: {{ issuers: [catalog] }} }}, {{ subscription: {{ api: \"api0 1.0.0\" }} }}] }}\n",
+        origin.url()
+    );
+    let yaml = in_database(&CATALOG.replace("PAT", &"0".repeat(64)), &server) + &routes;
     let gateway = Gateway::start(&yaml);
     let client = Client { gateway: &gateway, authorization: basic("admin", "admin") };
     let apis: Vec<String> =
@@ -109,6 +150,9 @@ fn subscriptions_take_little_memory() {
     let again = client.ask("POST", "/api/am/devportal/v3/subscriptions", &wish);
     assert_eq!(again.status(), 409, "{}", again.text());
     assert!(number < MANY || each <= BYTES_MAX, "{each} bytes for each subscription");
+    if number >= MANY {
+        compare_calls(&gateway, &keys);
+    }
 }
 
 /// The tokens of the short form; `TIDEGATE_SOAK_TOKENS=20000` makes it the long one, which needs a program that is optimized.
@@ -138,27 +182,36 @@ fn slow_calls(gateway: &Gateway, token: &str, is_over: impl Fn() -> bool) -> (us
     (times.len(), times[times.len() * 99 / 100])
 }
 
-#[test]
-fn a_thousand_tokens_a_second_take_one_core_and_calls_do_not_wait_for_them() {
-    let number = std::env::var("TIDEGATE_SOAK_TOKENS");
-    let number: u32 = number.map_or(TOKENS, |text| text.parse().unwrap());
-    let origin = Origin::saying("ok");
-    let yaml = CATALOG.replace("PAT", &"0".repeat(64)).replace("ES256", "RS256");
-    let gateway = Gateway::start(&yaml);
-    let client = log_in(&gateway, "admin", "admin");
-    let api = publish(&client, &definition("api0", &origin));
-    let (id, key, secret) = application(&client, "asking", "Unlimited");
-    subscribe(&client, &api, &id, "Unlimited");
-    let first = token(&gateway, &key, &secret, "grant_type=client_credentials");
-    let first = first["access_token"].as_str().unwrap();
-    let alone_until = Instant::now() + Duration::from_secs(u64::from(number / PER_SECOND));
-    let (alone, alone_p99) = slow_calls(&gateway, first, || Instant::now() > alone_until);
+/// A gateway with an API, and an application that calls it.
+struct Issuer {
+    gateway: Gateway,
+    keys: (String, String),
+    token: String,
+}
 
-    let (cpu, begin) = (gateway.cpu_time(), Instant::now());
+impl Issuer {
+    fn start(origin: &Origin) -> Issuer {
+        let yaml = CATALOG.replace("PAT", &"0".repeat(64)).replace("ES256", "RS256");
+        let gateway = Gateway::start(&yaml);
+        let client = log_in(&gateway, "admin", "admin");
+        let api = publish(&client, &definition("api0", origin));
+        let (id, key, secret) = application(&client, "asking", "Unlimited");
+        subscribe(&client, &api, &id, "Unlimited");
+        let token = token(&gateway, &key, &secret, "grant_type=client_credentials");
+        let token = token["access_token"].as_str().unwrap().to_owned();
+        Issuer { gateway, keys: (key, secret), token }
+    }
+}
+
+/// Calls `called` while `asked`, which may be the same, issues tokens. The number of calls with their 99th percentile.
+fn calls_beside_tokens(called: &Issuer, asked: &Issuer, number: u32) -> (usize, Duration) {
+    let begin = Instant::now();
     let is_over = AtomicBool::new(false);
-    let (beside, beside_p99) = thread::scope(|scope| {
-        let (gateway, key, secret) = (&gateway, &key, &secret);
-        let calls = scope.spawn(|| slow_calls(gateway, first, || is_over.load(Ordering::SeqCst)));
+    thread::scope(|scope| {
+        let Issuer { gateway, keys: (key, secret), .. } = asked;
+        let calls = scope.spawn(|| {
+            slow_calls(&called.gateway, &called.token, || is_over.load(Ordering::SeqCst))
+        });
         let askers: Vec<_> = (0..CONNECTIONS)
             .map(|asker| {
                 scope.spawn(move || {
@@ -183,17 +236,33 @@ fn a_thousand_tokens_a_second_take_one_core_and_calls_do_not_wait_for_them() {
         askers.into_iter().for_each(|asker| asker.join().unwrap());
         is_over.store(true, Ordering::SeqCst);
         calls.join().unwrap()
-    });
-    let (took, cpu) = (begin.elapsed(), gateway.cpu_time() - cpu);
+    })
+}
+
+#[test]
+fn a_thousand_tokens_a_second_take_one_core_and_calls_do_not_wait_for_them() {
+    let number = std::env::var("TIDEGATE_SOAK_TOKENS");
+    let number: u32 = number.map_or(TOKENS, |text| text.parse().unwrap());
+    let origin = Origin::saying("ok");
+    let (issuer, other) = (Issuer::start(&origin), Issuer::start(&origin));
+    let alone_until = Instant::now() + Duration::from_secs(u64::from(number / PER_SECOND));
+    let (alone, alone_p99) =
+        slow_calls(&issuer.gateway, &issuer.token, || Instant::now() > alone_until);
+    // Issuing tokens keeps the cores busy. What that costs calls shows where another process issues them.
+    let (_, other_p99) = calls_beside_tokens(&issuer, &other, number);
+
+    let (cpu, begin) = (issuer.gateway.cpu_time(), Instant::now());
+    let (beside, beside_p99) = calls_beside_tokens(&issuer, &issuer, number);
+    let (took, cpu) = (begin.elapsed(), issuer.gateway.cpu_time() - cpu);
     println!(
         "{number} tokens in {took:?}: {:?} of CPU each, with {beside} calls beside them, of which the 99th percentile is {beside_p99:?}; \
-         {alone_p99:?} of {alone} calls alone",
+         {other_p99:?} where another process issues the tokens; {alone_p99:?} of {alone} calls alone",
         cpu / number
     );
     if number >= MANY_TOKENS {
         assert!(cpu <= took.min(Duration::from_millis(1) * number), "{cpu:?} of CPU in {took:?}");
         assert!(took <= Duration::from_secs(1) * number / PER_SECOND * 11 / 10, "{took:?}");
         // The variation on a shared machine is larger than the effect of the tokens.
-        assert!(beside_p99 <= alone_p99 * 2 + Duration::from_millis(1), "{beside_p99:?}");
+        assert!(beside_p99 <= other_p99 + Duration::from_millis(1), "{beside_p99:?}");
     }
 }

@@ -282,6 +282,12 @@ impl Headers {
         self.append_line(name, &[value]);
     }
 
+    /// Makes this the only line with its name. Name and value must be valid, as for [`Headers::add_known`].
+    pub fn set_known(&mut self, name: &str, value: &[u8]) {
+        self.drop_lines(name);
+        self.add_known(name, value);
+    }
+
     /// Appends a complete line.
     pub fn add_line(&mut self, line: &WholeLine) {
         let whole = self.append(&[line.text.as_bytes()]);

@@ -127,7 +127,7 @@ impl Account {
             }
             self.ex.trace = Some(trace);
         }
-        let is_watched = self.recorders.telemetry.tail().is_open();
+        let is_watched = self.recorders.telemetry.tail().keeps_more(self.ex.caller.worker);
         if self.recorders.access_log.is_some() || self.sampled().is_some() || is_watched {
             self.asked = Some(Box::new(RequestSummary {
                 time: clock::wall(),
@@ -328,13 +328,20 @@ impl Account {
         if !tail.is_open() {
             return;
         }
-        let Some(asked) = &self.asked else { return };
+        let time = clock::wall();
+        tail.keep(self.ex.caller.worker, time, || self.ended_exchange(time, duration));
+    }
+
+    /// Describes the exchange, if the request's data was noted.
+    fn ended_exchange(&self, time: Duration, duration: Duration) -> Option<EndedExchange> {
+        let asked = self.asked.as_ref()?;
         // Harmless: both are only shown.
         let method = String::from_utf8_lossy(&asked.method);
         // Harmless: the same.
         let target = String::from_utf8_lossy(&asked.target);
-        let ended = EndedExchange {
-            time: clock::wall(),
+        let fault = self.ex.fault.as_ref();
+        Some(EndedExchange {
+            time,
             request_id: self.ex.id.as_str().into(),
             client: self.ex.client,
             method: method.into(),
@@ -344,14 +351,9 @@ impl Account {
             reply_bytes: self.reply_bytes,
             duration,
             upstream_wait: self.ex.totals.upstream_wait.get(),
-            fault: self
-                .ex
-                .fault
-                .as_ref()
-                .map(|fault| (fault.kind.label(), telemetry::cause_shown(&fault.cause))),
+            fault: fault.map(|fault| (fault.kind.label(), telemetry::cause_shown(&fault.cause))),
             subject: self.ex.identity.as_ref().map(|identity| (&*identity.subject).into()),
-        };
-        tail.keep(self.ex.caller.worker, ended);
+        })
     }
 
     fn log(&self, duration: Duration) {

@@ -62,8 +62,7 @@ impl ExchangeTrace {
 
     /// Adds the header that stores the span with a message, for the run that processes the message later.
     pub fn note_in(&self, headers: &mut Headers) {
-        headers.remove(TRACEPARENT);
-        headers.add_known(TRACEPARENT, &self.span.traceparent());
+        headers.set_known(TRACEPARENT, &self.span.traceparent());
     }
 
     /// Removes the stored span from a message's headers, and returns it.
@@ -218,14 +217,13 @@ fn inject(formats: &[Propagation], span: SpanIds, headers: &mut Headers) {
     for format in formats {
         match format {
             Propagation::W3c => {
-                let is_valid =
-                    only(headers, TRACEPARENT).and_then(ParentSpan::of_traceparent).is_some();
-                if !is_valid && headers.contains(TRACEPARENT) {
+                let is_invalid = headers.contains(TRACEPARENT)
+                    && only(headers, TRACEPARENT).and_then(ParentSpan::of_traceparent).is_none();
+                if is_invalid {
                     // Without a valid `traceparent`, the received `tracestate` must not be passed on (W3C Trace Context, 4.3).
                     headers.remove("tracestate");
                 }
-                headers.remove(TRACEPARENT);
-                headers.add_known(TRACEPARENT, &span.traceparent());
+                headers.set_known(TRACEPARENT, &span.traceparent());
             }
             Propagation::B3 => headers.add_known("b3", &span.b3()),
             Propagation::B3Multi => {

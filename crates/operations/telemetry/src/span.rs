@@ -138,12 +138,14 @@ impl SpanIds {
 
 /// A new id, unique and not secret.
 pub fn new_trace_id() -> TraceId {
-    fastrand::u128(1..).to_be_bytes()
+    // A range would divide 128 bits, and each request has an id.
+    let id = u128::from(fastrand::u64(..)) << 64 | u128::from(fastrand::u64(..));
+    id.max(1).to_be_bytes()
 }
 
 /// A new id, unique and not secret.
 pub fn new_span_id() -> SpanId {
-    fastrand::u64(1..).to_be_bytes()
+    fastrand::u64(..).max(1).to_be_bytes()
 }
 
 impl Tracing {

@@ -1,7 +1,7 @@
 //! The most recently ended exchanges, for operators who watch.
 //!
 //! While nobody watches, an exchange only checks a flag. Otherwise each worker keeps a bounded number per second in
-//! its own ring. The access log has all exchanges.
+//! its own ring; after that, it only counts exchanges until the second is over. The access log has all exchanges.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -65,7 +65,11 @@ pub struct Tail {
 }
 
 #[derive(Debug, Default)]
-struct Ring(Mutex<KeptExchanges>);
+struct Ring {
+    /// The last second in which the maximum number of exchanges was kept, since the Unix epoch.
+    full_second: AtomicU64,
+    kept: Mutex<KeptExchanges>,
+}
 
 #[derive(Debug, Default)]
 struct KeptExchanges {
@@ -91,21 +95,39 @@ impl Tail {
         self.is_open.load(Relaxed)
     }
 
-    /// Keeps an exchange of a worker, replacing the oldest one if necessary.
-    pub fn keep(&self, worker: usize, exchange: EndedExchange) {
-        if millis(exchange.time) > self.until.load(Relaxed) {
+    /// True while somebody watches and this worker may keep another exchange in this second. Otherwise the data that describes a request
+    /// need not be noted.
+    pub fn keeps_more(&self, worker: usize) -> bool {
+        self.is_open()
+            && self.rings.of(worker).full_second.load(Relaxed) != kit::clock::wall().as_secs()
+    }
+
+    /// Keeps an exchange of a worker that ends at `time`, replacing the oldest one if necessary. `describe` runs only if the exchange is
+    /// kept. If it returns nothing, the exchange is counted as left out.
+    pub fn keep(
+        &self,
+        worker: usize,
+        time: Duration,
+        describe: impl FnOnce() -> Option<EndedExchange>,
+    ) {
+        if millis(time) > self.until.load(Relaxed) {
             self.is_open.store(false, Relaxed);
             return;
         }
-        let mut kept = self.rings.of(worker).lock();
-        let second = exchange.time.as_secs();
+        let ring = self.rings.of(worker);
+        let mut kept = ring.lock();
+        let second = time.as_secs();
         if kept.second != second {
             (kept.second, kept.count) = (second, 0);
         }
-        kept.count = kept.count.saturating_add(1);
-        if kept.count > A_SECOND_MAX {
+        let described = if kept.count < A_SECOND_MAX { describe() } else { None };
+        let Some(exchange) = described else {
             kept.left_out = kept.left_out.saturating_add(1);
             return;
+        };
+        kept.count += 1;
+        if kept.count >= A_SECOND_MAX {
+            ring.full_second.store(second, Relaxed);
         }
         if kept.exchanges.len() >= KEPT_MAX {
             kept.exchanges.pop_front();
@@ -139,7 +161,7 @@ impl Tail {
 
 impl Ring {
     fn lock(&self) -> MutexGuard<'_, KeptExchanges> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -178,15 +200,15 @@ mod tests {
         assert!(!tail.is_open());
         let first = tail.look(None, Duration::from_secs(1));
         assert!(first.exchanges.is_empty() && tail.is_open());
-        tail.keep(0, ended(2, "a"));
-        tail.keep(1, ended(2, "b"));
+        tail.keep(0, Duration::from_secs(2), || Some(ended(2, "a")));
+        tail.keep(1, Duration::from_secs(2), || Some(ended(2, "b")));
         let page = tail.look(Some(first.next), Duration::from_secs(2));
         assert_eq!(ids(&page), ["a", "b"]);
-        tail.keep(0, ended(3, "c"));
+        tail.keep(0, Duration::from_secs(3), || Some(ended(3, "c")));
         let page = tail.look(Some(page.next), Duration::from_secs(3));
         assert_eq!(ids(&page), ["c"]);
         assert_eq!(tail.look(Some(page.next), Duration::from_secs(3)).next, page.next);
-        tail.keep(0, ended(99, "late"));
+        tail.keep(0, Duration::from_secs(99), || Some(ended(99, "late")));
         assert!(!tail.is_open());
     }
 
@@ -195,7 +217,7 @@ mod tests {
         let tail = Tail::new(1);
         let first = tail.look(None, Duration::from_secs(1));
         for _ in 0..A_SECOND_MAX + 7 {
-            tail.keep(0, ended(1, "a"));
+            tail.keep(0, Duration::from_secs(1), || Some(ended(1, "a")));
         }
         let page = tail.look(Some(first.next), Duration::from_secs(1));
         assert_eq!((page.exchanges.len(), page.left_out), (A_SECOND_MAX as usize, 7));
