@@ -383,6 +383,7 @@ fn the_flows_of_the_load_tests() {
                   xpath: "(/soap:Envelope/soap:Body/* | /soap12:Envelope/soap12:Body/* | /*[not(self::soap:Envelope or self::soap12:Envelope)])[1]"
             - respond: {}
           MessageBuildingProxy:
+            # approximated: payloadFactory, all.xml:26:7: an element without elements in it is written as an element, as in Micro Integrator; Synapse writes its text
             - payload:
                 xml: "<payload>{{ $infoset_body//* }}</payload>"
             - call:
@@ -438,7 +439,7 @@ fn the_flows_of_the_load_tests() {
         converted     all.xml:16:20   xslt back
         converted     all.xml:16:38   send
         converted     all.xml:24:3    proxy MessageBuildingProxy
-        converted     all.xml:26:7    payloadFactory
+        approximated  all.xml:26:7    payloadFactory              an element without elements in it is written as an element, as in Micro Integrator; Synapse writes its text
         converted     all.xml:27:7    call
         converted     all.xml:27:49   respond
         converted     all.xml:30:3    proxy CloneProxy
@@ -461,7 +462,7 @@ fn the_flows_of_the_load_tests() {
         converted     all.xml:2:3     endpoint RealService
         converted     all.xml:19:3    localEntry there
         converted     all.xml:20:3    localEntry back
-        30 converted, 0 approximated, 0 refused
+        29 converted, 1 approximated, 0 refused
     "#]].assert_eq(&whole(&[("all.xml", artifacts)]));
 }
 

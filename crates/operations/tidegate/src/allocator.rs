@@ -277,8 +277,28 @@ mod tests {
 
     use super::*;
 
+    /// Runs a test in a process of its own: what other tests allocate at the same time would count.
+    fn alone(test: &str) {
+        const MARK: &str = "TIDEGATE_TEST_ALONE";
+        if std::env::var_os(MARK).is_some() {
+            return give_back_all();
+        }
+        let program = std::env::current_exe().unwrap();
+        let output = std::process::Command::new(program)
+            .args(["--exact", test, "--nocapture"])
+            .env(MARK, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
+
     #[test]
     fn free_memory_goes_back_though_nothing_more_is_freed() {
+        alone("allocator::tests::free_memory_goes_back_though_nothing_more_is_freed");
+    }
+
+    fn give_back_all() {
         let blocks: Vec<Vec<u8>> = (0..64 << 10).map(|_| vec![1; 1000]).collect();
         let with = resident_pages();
         drop(blocks);

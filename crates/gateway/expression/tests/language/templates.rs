@@ -83,10 +83,10 @@ fn json_goes_in_to_the_digit() {
 fn what_cannot_be_put_in_safely_does_not_compile() {
     let message = xml();
     for (kind, template, place, part) in [
-        (Kind::Xml, "<{{ $v }}/>", "1:2", "into a tag"),
-        (Kind::Xml, "<a {{ $v }}='1'/>", "1:4", "into a tag"),
-        (Kind::Xml, "<a b={{ $v }}/>", "1:6", "into a tag"),
-        (Kind::Xml, "<a></{{ $v }}>", "1:6", "into a tag"),
+        (Kind::Xml, "<{{ $v }}/>", "1:2", "within a tag"),
+        (Kind::Xml, "<a {{ $v }}='1'/>", "1:4", "within a tag"),
+        (Kind::Xml, "<a b={{ $v }}/>", "1:6", "within a tag"),
+        (Kind::Xml, "<a></{{ $v }}>", "1:6", "within a tag"),
         (Kind::Xml, "<a><!-- {{ $v }} --></a>", "1:9", "into a comment"),
         (Kind::Xml, "<a><?p {{ $v }}?></a>", "1:8", "processing instruction"),
         (Kind::Xml, "<?xml version='{{ $v }}'?><a/>", "1:16", "processing instruction"),

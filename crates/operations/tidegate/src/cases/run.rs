@@ -273,7 +273,7 @@ mod tests {
             ("GET http://u@a/ HTTP/1.1\n", "its first line"),
             ("GET http:///b HTTP/1.1\n", "its first line"),
             ("GET a:80 HTTP/1.1\n", "its first line"),
-            ("", "no request line"),
+            ("", "does not begin with a request line"),
             ("POST", "its first line"),
             ("PO,ST / HTTP/1.1\n", "its first line"),
             ("GET / HTTP/2\n", "its first line"),

@@ -86,9 +86,11 @@ pub(super) const MEDIATORS: &[Part] = &[
         "@template-type @escapeXmlChars",
         "FreeMarker is not run; write the format with `{{ }}`",
     ),
-    same(
+    same("payloadFactory", "args args/arg args/arg@value args/arg@evaluator args/arg@literal"),
+    may_differ(
         "payloadFactory",
-        "args args/arg args/arg@value args/arg@expression args/arg@evaluator args/arg@literal",
+        "args/arg@expression",
+        "in XML, an element without elements that `*` selects is written as an element, and an object or a list of JSON as its text",
     ),
     refused(
         "payloadFactory",

@@ -186,6 +186,21 @@ fn placeholder<'a>(
         Value::Path(text, Gives::Elements) if kind == "xml" && !argument.is("literal", "true") => {
             format!("{{{{ {text}[not(*)]/text() | {text}[*] }}}}")
         }
+        Value::Path(text, Gives::Nodes) if kind == "xml" && text.ends_with('*') => {
+            c.note(
+                "an element without elements in it is written as an element, as in Micro Integrator; Synapse writes its text",
+            );
+            c.placeholder(&value)
+        }
+        Value::Path(text, Gives::Other)
+            if kind == "xml"
+                && ["$body.", "$body["].iter().any(|of_json| text.starts_with(of_json)) =>
+        {
+            c.note(
+                "an object or a list of JSON in it is written as its text; Synapse writes elements",
+            );
+            c.placeholder(&value)
+        }
         Value::Path(_, Gives::Elements | Gives::Nodes | Gives::Texts) if kind != "xml" => {
             c.text_placeholder(&value)
         }
