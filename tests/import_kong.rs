@@ -519,7 +519,7 @@ fn a_result_that_no_gateway_could_read_is_refused() {
     let run = imported(&[("kong.yaml", &text)], &[]);
     assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""));
     assert!(
-        run.stderr.contains("of at most 16777216: import a part of the files"),
+        run.stderr.contains("but the limit is 16777216: import a part of the files"),
         "{}",
         run.stderr
     );

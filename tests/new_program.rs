@@ -182,7 +182,7 @@ fn a_new_program_that_fails_leaves_the_old_one_serving() {
     gateway.put("tidegate.yaml", &yaml(&origin, "upgrade: { timeout: 20s }\n"));
     let run = tidegate(&["upgrade", &pid.to_string()]);
     assert_eq!(run.code, Some(0), "{run:?}");
-    gateway.wait_for_log("this process serves in place");
+    gateway.wait_for_log("this process has replaced the previous one");
     serves();
     until("the old one has ended", || gateway.exit_status().is_some());
     assert_eq!(successors.pids().len(), 1);

@@ -59,7 +59,7 @@ fn the_access_log_of_yesterday_says_what_a_change_would_do() {
     let same = folder.diff(&["old.yaml", "old.yaml", "--replay", "access.log"]);
     assert_eq!(
         (same.code, &*same.stdout),
-        (Some(0), "0 of 4 requests have another outcome\n"),
+        (Some(0), "0 of 4 requests have different results\n"),
         "{same:?}"
     );
     assert!(same.stderr.contains("an access log has no other headers"), "{same:?}");
@@ -78,7 +78,7 @@ fn the_access_log_of_yesterday_says_what_a_change_would_do() {
         told.iter().any(|line| line.starts_with("  ~ fault: none -> 401 credential_missing")),
         "{run:?}"
     );
-    assert_eq!(told.last(), Some(&"2 of 4 requests have another outcome"));
+    assert_eq!(told.last(), Some(&"2 of 4 requests have different results"));
     assert!(origin.requests().len() == 2, "a replay calls nobody");
 }
 
@@ -110,7 +110,7 @@ fn bodies_and_headers_of_browsers_are_replayed_and_secrets_are_not_shown() {
         "  - call of one: authorization: ***",
         "  + call of one: authorization: ***",
         "  + call of one: x-new: 1",
-        "1 of 2 requests have another outcome",
+        "1 of 2 requests have different results",
     ] {
         assert!(run.stdout.lines().any(|told| told == line), "{line}: {run:?}");
     }

@@ -281,6 +281,12 @@ fn steps() -> Vec<Attack> {
             wide(),
         ),
         attack(
+            "transaction",
+            "[transaction: { database: db, steps: [sql: { database: db, query: 'select $1 as x', arguments: [{ xpath: 'count(//a[count(preceding::a) > 9999999])' }], into: r }] }, respond: { text: a }]",
+            XML,
+            xml(),
+        ),
+        attack(
             "sql",
             "[sql: { database: db, query: 'select $1 as x', arguments: [{ xpath: 'count(//a[count(preceding::a) > 9999999])' }], into: r }, respond: { text: a }]",
             XML,

@@ -731,7 +731,7 @@ fn a_reload_keeps_subscriptions_and_what_they_have_had() {
     publish(&gateway, "sports", "4");
     until("it is dead", || dead(&gateway).len() == 1);
     assert!(
-        dead(&gateway)[0]["last"].as_str().unwrap().contains("may be called"),
+        dead(&gateway)[0]["last"].as_str().unwrap().contains("no permitted address"),
         "{:?}",
         dead(&gateway)
     );

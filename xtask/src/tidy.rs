@@ -183,7 +183,7 @@ mod tests {
         };
         write(
             "Cargo.toml",
-            "[workspace]\nresolver = \"3\"\nmembers = [\n  # tools\n  \"crates/a\",\n]\n",
+            "[workspace]\nresolver = \"3\"\nmembers = [\n  # tools\n  \"crates/xml/a\",\n]\n",
         );
         write(
             "crates/xml/a/Cargo.toml",

@@ -435,9 +435,8 @@ members = [
             ("listen", "libmimalloc-sys", "leave it to the program"),
         ] {
             let found = found(from, to);
-            let expected =
-                format!("crates/xml/{from}/Cargo.toml:7: `{from}` depends on `{to}`; {instead}");
-            assert!(matches!(found.as_slice(), [one] if one.starts_with(&expected)), "{found:?}");
+            let expected = format!("/{from}/Cargo.toml:7: `{from}` depends on `{to}`; {instead}");
+            assert!(matches!(found.as_slice(), [one] if one.contains(&expected)), "{found:?}");
         }
     }
 
