@@ -107,7 +107,7 @@ fn subscriptions_take_little_memory() {
     let apis: Vec<String> =
         (0..EACH).map(|at| publish(&client, &definition(&format!("api{at}"), &origin))).collect();
     let (id, key, secret) = application(&client, "measured", "Unlimited");
-    subscribe(&client, &apis[0], &id, "Gold");
+    subscribe(&client, &apis[0], &id, "Unlimited");
     let keys = (key, secret);
     let stop = |gateway: &Gateway| {
         gateway.signal(rustix::process::Signal::TERM);
