@@ -83,13 +83,22 @@ impl Budget {
     }
 
     /// Spends output bytes, before they are written.
+    #[inline]
     pub fn output(&mut self, bytes: usize) -> Result<(), FailureKind> {
         match self.output.checked_sub(bytes as u64) {
-            // At intervals, checks that there is memory for the bytes up to the next check.
-            Some(left)
-                if left / ROOM_BYTES != self.output / ROOM_BYTES
-                    && !kit::memory::has_room(bytes) =>
-            {
+            Some(left) if left / ROOM_BYTES == self.output / ROOM_BYTES => {
+                self.output = left;
+                self.text(bytes)
+            }
+            _ => self.output_at_check(bytes),
+        }
+    }
+
+    /// The same where it has to be checked that there is memory for the bytes up to the next check, or where too little is left.
+    #[cold]
+    fn output_at_check(&mut self, bytes: usize) -> Result<(), FailureKind> {
+        match self.output.checked_sub(bytes as u64) {
+            Some(_) if !kit::memory::has_room(bytes) => {
                 Err(FailureKind::Limit { name: "memory", max: 0 })
             }
             Some(left) => {

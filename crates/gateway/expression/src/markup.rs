@@ -103,7 +103,9 @@ fn escape(
     Ok(())
 }
 
-fn push(out: &mut String, text: &str, budget: &mut Budget) -> Result<(), FailureKind> {
+/// Appends text as it is. An element is written in dozens of pieces, and a call for each would cost more than the piece.
+#[inline(always)]
+pub(crate) fn push(out: &mut String, text: &str, budget: &mut Budget) -> Result<(), FailureKind> {
     budget.output(text.len())?;
     out.push_str(text);
     Ok(())

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use json::Kind;
 use xml::{Document, NodeId};
 
+use crate::markup::push;
 use crate::tape::{JsonNode, JsonText};
 use crate::{Budget, FailureKind, markup, number};
 
@@ -334,10 +335,4 @@ impl JsonNodes {
             _ => self.nodes.iter().map(|node| one(*node)).collect(),
         }
     }
-}
-
-fn push(out: &mut String, text: &str, budget: &mut Budget) -> Result<(), FailureKind> {
-    budget.output(text.len())?;
-    out.push_str(text);
-    Ok(())
 }

@@ -151,7 +151,12 @@ impl Upstream {
                 **noted = Some(target.url().clone());
             }
             let in_flight = target.begin();
-            match attempts.try_traced(&place, call.trace).await {
+            let span = call.trace.and_then(|trace| attempts.begin_span(&place, trace));
+            let tried = match (span, self.settings.retry.try_timeout) {
+                (None, None) => attempts.try_once(&place).await,
+                (span, _) => Box::pin(attempts.try_recorded(&place, span)).await,
+            };
+            match tried {
                 Ok(mut begun) => {
                     let status = begun.head().status;
                     let is_good = begun.is_good(self.settings.outlier.as_ref());
@@ -292,20 +297,26 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    async fn try_traced(
-        &mut self,
-        place: &Rc<Place>,
-        trace: Option<CallTrace<'a>>,
-    ) -> Result<OpenReply, Failure> {
-        let Some(trace) = trace else { return self.try_in_time(place).await };
+    /// Begins the span of an attempt. Returns `None` if the exchange is not sampled.
+    fn begin_span(&mut self, place: &Rc<Place>, trace: CallTrace<'a>) -> Option<AttemptSpan<'a>> {
         let (head, url) = (&mut self.request.head, place.target.url());
         let span = AttemptSpan::begin(trace, head, url, self.repeated);
         self.repeated = self.repeated.saturating_add(1);
-        let Some(span) = span else { return self.try_in_time(place).await };
-        let mut tried = Box::pin(self.try_in_time(place)).await;
-        match &mut tried {
-            Ok(reply) => span.replied(reply.head().status),
-            Err(failure) => span.failed(&failure.fault),
+        span
+    }
+
+    /// Makes one attempt that is recorded, or has a time limit of its own. Others do not come here, since each layer of futures costs
+    /// every poll.
+    async fn try_recorded(
+        &mut self,
+        place: &Rc<Place>,
+        span: Option<AttemptSpan<'a>>,
+    ) -> Result<OpenReply, Failure> {
+        let mut tried = self.try_in_time(place).await;
+        match (span, &mut tried) {
+            (Some(span), Ok(reply)) => span.replied(reply.head().status),
+            (Some(span), Err(failure)) => span.failed(&failure.fault),
+            (None, _) => {}
         }
         tried
     }
@@ -315,7 +326,7 @@ impl<'a> Attempts<'a> {
         let Some(time) = self.upstream.settings.retry.try_timeout else {
             return self.try_once(place).await;
         };
-        let tried = Box::pin(tokio::time::timeout(time, self.try_once(place))).await;
+        let tried = tokio::time::timeout(time, self.try_once(place)).await;
         tried.unwrap_or_else(|_| {
             let url = place.target.url();
             let why = format!("{url}: no reply within {time:?} (`try_timeout`)");

@@ -86,8 +86,12 @@ pub(crate) fn ended(ended: Result<(), Fault>) -> StepRun<'static> {
 }
 
 /// A step that may wait; the next one follows unless it fails.
-pub(crate) fn waits<'a>(step: impl Future<Output = Result<(), Fault>> + 'a) -> StepRun<'a> {
-    Decision::Waits(Box::pin(async { step.await.map(|()| StepsEnd::Through) }))
+/// `step` begins it: a future that is an argument would be moved twice.
+pub(crate) fn waits<'a, S>(step: impl FnOnce() -> S + 'a) -> StepRun<'a>
+where
+    S: Future<Output = Result<(), Fault>> + 'a,
+{
+    Decision::Waits(Box::pin(async move { step().await.map(|()| StepsEnd::Through) }))
 }
 
 impl Step {

@@ -155,7 +155,7 @@ impl Action for Call {
     }
 
     fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
-        waits(call(self, run, state))
+        waits(move || call(self, run, state))
     }
 
     fn shape(&self) -> Shape<'_> {

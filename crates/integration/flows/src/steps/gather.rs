@@ -107,7 +107,7 @@ impl Action for Scatter {
     }
 
     fn run<'a>(&'a self, step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
-        waits(scatter(self, step, run, state))
+        waits(move || scatter(self, step, run, state))
     }
 }
 
@@ -121,7 +121,7 @@ impl Action for Split {
     }
 
     fn run<'a>(&'a self, step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
-        waits(split(self, step, run, state))
+        waits(move || split(self, step, run, state))
     }
 }
 

@@ -34,7 +34,7 @@ impl Action for Script {
     }
 
     fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
-        waits(script(self, run, state))
+        waits(move || script(self, run, state))
     }
 }
 

@@ -40,7 +40,7 @@ impl Action for Sql {
     }
 
     fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
-        waits(sql(self, run, state))
+        waits(move || sql(self, run, state))
     }
 }
 

@@ -15,6 +15,6 @@ impl Action for Throttle {
     }
 
     fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, _state: &'a mut State) -> StepRun<'a> {
-        waits(run.limited(&*self.0))
+        waits(move || run.limited(&*self.0))
     }
 }

@@ -33,7 +33,7 @@ impl Action for Xslt {
     }
 
     fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
-        waits(transform(self, run, state))
+        waits(move || transform(self, run, state))
     }
 }
 
