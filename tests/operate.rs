@@ -456,7 +456,12 @@ fn what_passes_is_counted_and_tailed() {
     let first = json(&ask(&gateway, "GET /tail", ""));
     assert_eq!(first["exchanges"], json!([]));
     gateway.wire().get("/pair?token=geheim");
-    let page = json(&ask(&gateway, &format!("GET /tail?after={}", first["next"]), ""));
+    let mut page = Value::Null;
+    // An exchange is kept shortly after its client has the reply.
+    until("the exchange is kept", || {
+        page = json(&ask(&gateway, &format!("GET /tail?after={}", first["next"]), ""));
+        page["exchanges"] != json!([])
+    });
     let [seen] = &page["exchanges"].as_array().unwrap()[..] else { panic!("{page}") };
     assert_eq!(
         (&seen["method"], &seen["path"], &seen["route"], &seen["status"]),

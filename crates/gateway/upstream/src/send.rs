@@ -125,17 +125,11 @@ impl Upstream {
         let mut wait = CallWait::new(call.totals, began);
         let pool = self.pool(call.worker);
         let mut permit = RequestPermit::take(self, pool.clone())?;
-        let idempotent = request.head.is_idempotent();
-        let retry = &self.settings.retry;
-        let has_additions = !self.settings.additions.0.is_empty();
-        if (idempotent || retry.attempts > 0 || has_additions)
-            && matches!(request.body, Body::Stream(_))
-            && !request.body.awaits_leave()
-        {
+        if self.needs_body(request) {
             Box::pin(self.gather_small(call.totals, request)).await?;
             began = clock::now();
         }
-        if has_additions {
+        if !self.settings.additions.0.is_empty() {
             Box::pin(self.make_additions(request, call.deadline)).await?;
             began = clock::now();
         }
@@ -189,6 +183,17 @@ impl Upstream {
             attempts.pool.metrics().retries.add(1);
             attempts.began = clock::now();
         }
+    }
+
+    /// True if the request has a body that is still arriving and may have to be sent twice.
+    fn needs_body(&self, request: &Request) -> bool {
+        let settings = &self.settings;
+        let is_sent_again = || {
+            request.head.is_idempotent()
+                || settings.retry.attempts > 0
+                || !settings.additions.0.is_empty()
+        };
+        matches!(request.body, Body::Stream(_)) && !request.body.awaits_leave() && is_sent_again()
     }
 
     /// Buffers a small body that is still arriving, since it may have to be sent twice.

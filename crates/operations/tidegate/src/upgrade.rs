@@ -279,7 +279,12 @@ fn converse(
                 // Harmless: it is a path of this system, written by the same program.
                 let folder = PathBuf::from(OsStr::from_bytes(&folder));
                 let given = work.give(&folder, until);
-                answer(&mut stream, given).map_err(|error| format!("it has ended: {error}"))?;
+                if answer(&mut stream, given).is_err() {
+                    // Nobody reads there any more. The status with which the process ends says more than the error.
+                    loop {
+                        look(child, until)?;
+                    }
+                }
             }
             [other] => {
                 return Err(format!("it sent {other:#04x}, which this program does not know"));
