@@ -49,17 +49,20 @@ conformance() {
   suite jose
 }
 
-# The black-box suite runs many programs side by side, and a busy machine may stall some of them. Where nothing else has failed, up to
-# three tests of it run again, alone: what fails there too is an error, and what passes is printed as FLAKY.
+# Tests start hundreds of programs, and a machine that is shared may stall some of them for seconds. If at most six tests failed, they run
+# again, alone: what fails there too is an error, and what passes is printed as FLAKY.
 alone() {
-  local output=$1 failed
-  [ "$(grep '^    `-p ' "$output")" = '    `-p tidegate --test blackbox`' ] || return 1
+  local output=$1 failed targets
   mapfile -t failed < <(
-    awk '/^failures:$/ { listed = 1 } /^test result:/ { listed = 0 } listed && /^    [a-z0-9_]+(::[a-z0-9_]+)+$/ { print $1 }' "$output" | sort -u
+    awk '/^failures:$/ { listed = 1 } /^test result:/ { listed = 0 } listed && /^    [a-z0-9_]+(::[a-z0-9_]+)+$/ { print $1 }' "$output"
   )
-  [ "${#failed[@]}" -ge 1 ] && [ "${#failed[@]}" -le 3 ] || return 1
+  [ "${#failed[@]}" -ge 1 ] && [ "${#failed[@]}" -le 6 ] || return 1
+  # Anything else that failed, such as a test of the documentation or a program of tests that crashed, is not among the names.
+  [ "$(awk '/^test result: FAILED/ { sum += $6 } END { print sum + 0 }' "$output")" = "${#failed[@]}" ] || return 1
+  targets=$(grep -c '^    `-p ' "$output")
+  [ "$(grep -c '^test result: FAILED' "$output")" = "$targets" ] || return 1
   say "again, alone: ${failed[*]}"
-  cargo test --workspace --locked --test blackbox -- --test-threads=1 --exact "${failed[@]}" || return 1
+  cargo test --workspace --locked --lib --bins --tests -- --test-threads=1 --exact "${failed[@]}" || return 1
   say "FLAKY: failed beside others and passed alone: ${failed[*]}"
 }
 
