@@ -1,6 +1,6 @@
 # Recipes only: what they do is in scripts/, bench/ and xtask. ARGS goes to the program behind a recipe.
 .DEFAULT_GOAL := help
-.PHONY: autobahn check help setup setup-tests demo run install deb dist test fmt tidy saxon conformance differential differential-synapse bench bench-flows bench-generator bench-hub bench-peers bench-policies peers reports reports-quick bench-soap bench-streams bench-xml h2spec chart api fuzz soak schema deny
+.PHONY: autobahn check help setup setup-tests demo run install deb image sbom dist test fmt tidy saxon conformance differential differential-synapse bench bench-flows bench-generator bench-hub bench-peers bench-policies peers reports reports-quick bench-soap bench-streams bench-xml h2spec chart api fuzz soak schema deny
 SHELL := /bin/bash
 # Where rustup puts cargo, for shells that were not told.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -25,6 +25,12 @@ install: setup ## build and put the program on the PATH, with its manual and com
 
 deb: setup ## a Debian package with the service, tried in a folder: target/debian; BUILD=dist for what `make dist` builds
 	@scripts/deb.sh
+
+image: setup ## a container image of the program, tried in a container: target/image; needs podman, runc and mmdebstrap; BUILD=dist
+	@scripts/image.sh
+
+sbom: setup ## the bill of materials of the program (CycloneDX): target/debian
+	@scripts/sbom.sh
 
 dist: setup ## build as shipped and measured, by a profile of what runs under load (20 minutes the first time): target/dist/tidegate
 	@scripts/dist.sh $(ARGS)
