@@ -88,15 +88,17 @@ K6_NO_USAGE_REPORT=true "$k6" run --quiet -e GATEWAY="$url" -e MINUTES="$minutes
 load=$!
 started+=("$load")
 
-# One line a second. The time is that of one request through the JWT API, in ms.
-echo timestamp,rss_kib,threads,fds,latency_ms > gateway.csv
+# One line a second: the memory of the process, in which the JVM's heap is, and of the gateway alone; the time is that of one request
+# through the JWT API, in ms.
+echo timestamp,rss_kib,own_kib,threads,fds,latency_ms > gateway.csv
 bearer="Authorization: Bearer $(cat token)"
 while kill -0 "$load" 2> /dev/null; do
   kill -0 "$gateway" 2> /dev/null || { tail -40 gateway.log >&2; fail "the gateway has stopped"; }
   latency=$(curl -s -o curl.log -w '%{time_total}' -H "$bearer" -d x "$url/api/x") || latency=0
   descriptors=("/proc/$gateway/fd"/*)
-  awk -v now="$(date +%s)" -v fds="${#descriptors[@]}" -v latency="$latency" \
-    '/^VmRSS/ { rss = $2 } /^Threads/ { threads = $2 } END { printf "%s,%s,%s,%s,%.3f\n", now, rss, threads, fds, latency * 1000 }' \
+  own=$(curl -s "http://$admin/metrics" | awk '/^tidegate_memory_used_bytes / { print int($2 / 1024) }')
+  awk -v now="$(date +%s)" -v own="$own" -v fds="${#descriptors[@]}" -v latency="$latency" \
+    '/^VmRSS/ { rss = $2 } /^Threads/ { threads = $2 } END { printf "%s,%s,%s,%s,%s,%.3f\n", now, rss, own, threads, fds, latency * 1000 }' \
     "/proc/$gateway/status" >> gateway.csv
   sleep 1
 done
@@ -118,4 +120,4 @@ for _ in $(seq 30); do
 done
 say "$published events published; subscribers: $stats"
 [ "$(delivered)" = "$((2 * published)) 0" ] || fail "not each event came to both subscribers, once and signed"
-"$bench" slope $strict gateway.csv rss_kib=3% threads=0.5 fds=2% latency_ms=20%
+"$bench" slope $strict gateway.csv rss_kib=3% own_kib=3% threads=0.5 fds=2% latency_ms=20%
