@@ -94,7 +94,7 @@ fn a_key_may_come_by_several_names() {
     ] {
         assert_eq!(ask(&gateway, target, lines).status(), 401, "{target} {lines}");
     }
-    gateway.wait_for_output("two keys that are not the same");
+    gateway.wait_for_output("two different keys");
     let told = gateway.output() + &gateway.log();
     assert!(!told.contains("key-of-"), "{told}");
 }
@@ -122,18 +122,18 @@ fn mistakes_in_keys_are_complaints_that_show_no_key() {
     for (policy, file, part) in [
         (from_file, "", "the file is empty"),
         (from_file, "- a\n", "expected secrets by subject"),
-        (from_file, "a: secret-1\na: secret-2\n", "is here twice"),
-        (from_file, "a: \"\"\n", "an empty secret"),
+        (from_file, "a: secret-1\na: secret-2\n", "appears twice"),
+        (from_file, "a: \"\"\n", "must not be empty"),
         (from_file, "a: secret-1\nb: secret-1\n", "`a` and `b` have the same key"),
         (from_file, "a: sha256:secret-1\n", "64 hex digits"),
         ("api_key: { header: k, keys: { file: none.yaml } }", "", "none.yaml"),
-        ("api_key: { keys: { a: b } }", "", "nothing says where the key is"),
-        ("api_key: { header: \"a b\", keys: { a: b } }", "", "cannot be the name of a header"),
-        ("api_key: { query: \"a&b\", keys: { a: b } }", "", "cannot be the name of a query"),
-        ("basic: { users: { \"a:b\": c } }", "", "a colon ends it"),
+        ("api_key: { keys: { a: b } }", "", "the place of the key is missing"),
+        ("api_key: { header: \"a b\", keys: { a: b } }", "", "is not a valid header name"),
+        ("api_key: { query: \"a&b\", keys: { a: b } }", "", "is not a valid name of a query"),
+        ("basic: { users: { \"a:b\": c } }", "", "it has a colon"),
         ("basic: { users: { a: $2y$10$short } }", "", "does not begin a bcrypt hash"),
         ("basic: { users: { a: $6$x$y } }", "", "not supported"),
-        ("mutual_tls: {}", "", "no listener asks clients for a certificate"),
+        ("mutual_tls: {}", "", "no listener requests client certificates"),
         ("authorize: { rule: \"request.method ==\" }", "", "the rule cannot be used"),
         ("authorize: { rule: \"reqest.method == 'GET'\" }", "", "there is no `reqest`"),
         ("jwt: { issuers: [main] }", "", "there is no issuer `main`"),
@@ -161,9 +161,9 @@ fn issuers_that_cannot_work_are_complaints() {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
     for (issuer, part) in [
-        ("issuer: i", "an issuer without keys"),
-        ("jwks: \"http://127.0.0.1:1/k\"", "an issuer without its name"),
-        ("issuer: i, jwks: \"http://127.0.0.1:1/k\", keys: [rubbish.pem]", "in one place"),
+        ("issuer: i", "the issuer has no keys"),
+        ("jwks: \"http://127.0.0.1:1/k\"", "the issuer has no name"),
+        ("issuer: i, jwks: \"http://127.0.0.1:1/k\", keys: [rubbish.pem]", "only one source"),
         ("issuer: i, keys: [rubbish.pem]", "no usable keys"),
         ("issuer: i, keys: [rubbish.json]", "neither a JWK nor a JWK set"),
         ("issuer: i, keys: [weak.json]", "no key that verifies tokens"),

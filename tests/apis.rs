@@ -734,7 +734,7 @@ fn import_gives_limits_to_tiers_that_are_not_known() {
     let spaced = |row: &str| row.split_whitespace().collect::<Vec<_>>().join(" ");
     let spaced_rows: Vec<String> = rows.iter().map(|row| spaced(row)).collect();
     assert_eq!(spaced_rows, expected.map(|row| spaced(&row)), "{run:?}");
-    assert!(!run.stderr.contains("issues its tokens"), "{run:?}");
+    assert!(!run.stderr.contains("the issuer of its tokens"), "{run:?}");
     assert!(run.stdout.contains("requests: 100"), "{run:?}");
     let made = folder.path().join("tidegate.yaml");
     std::fs::write(&made, &run.stdout).unwrap();
@@ -749,7 +749,7 @@ fn import_says_that_the_issuer_is_to_be_filled_in() {
     std::fs::write(&path, "openapi: 3.0.1\ninfo: {}\nservers: [{ url: \"http://127.0.0.1:1\" }]\ncomponents: { securitySchemes: { t: { type: http, scheme: bearer } } }\nsecurity: [{ t: [] }]\npaths: { /a: { get: { responses: {} } } }\n").unwrap();
     let run = tidegate(&["import", "openapi", path.to_str().unwrap()]);
     assert_eq!(run.code, Some(3), "{run:?}");
-    assert_eq!(run.stderr.matches("does not say who issues its tokens").count(), 1, "{run:?}");
+    assert_eq!(run.stderr.matches("does not name the issuer of its tokens").count(), 1, "{run:?}");
 }
 
 /// A parameter of a route is a whole segment; the document tells the operations apart.
@@ -857,10 +857,10 @@ fn issue_19_what_is_not_in_the_document_asks_nobody_and_is_not_warned_of() {
         &api(&format!("{{ basic: {{ users: {{ a: \"a-long-password\" }} }} }}, {{ {limit} }}")),
         more,
     );
-    assert!(!run.stderr.contains("no policy finds the client identity"), "{run:?}");
+    assert!(!run.stderr.contains("no policy identifies the client"), "{run:?}");
     let run = checked(document, &api(&format!("{{ {limit} }}")), more);
     assert!(
-        run.stderr.contains("no policy finds the client identity, so this counts by client"),
+        run.stderr.contains("no policy identifies the client, so this counts by client address"),
         "{run:?}"
     );
 }

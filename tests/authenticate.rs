@@ -200,14 +200,17 @@ fn what_cannot_work_is_a_complaint() {
             "{ authenticate: { any: [{ cors: { origins: [\"*\"] } }] } }".to_owned(),
             "`cors` does not find the client identity",
         ),
-        (format!("{{ authenticate: {{ any: [{key}, {key}] }} }}"), "this `api_key` never decides"),
+        (format!("{{ authenticate: {{ any: [{key}, {key}] }} }}"), "this `api_key` is never used"),
         (
             "{ authenticate: { any: [{ jwt: { issuers: [main], optional: true } }] } }".to_owned(),
-            "write `otherwise: anonymous`",
+            "add `otherwise: anonymous`",
         ),
-        (format!("{key}, {{ authorize: {{}} }}"), "nothing says who is authorized"),
-        (format!("{key}, {{ authorize: {{ groups: {{}} }} }}"), "groups without a name"),
-        (format!("{key}, {{ authorize: {{ groups: {{ allow: [] }} }} }}"), "no group may pass"),
+        (format!("{key}, {{ authorize: {{}} }}"), "neither a rule nor groups are given"),
+        (format!("{key}, {{ authorize: {{ groups: {{}} }} }}"), "no groups are named"),
+        (
+            format!("{key}, {{ authorize: {{ groups: {{ allow: [] }} }} }}"),
+            "no group is allowed, so every request would be refused",
+        ),
         (
             format!("{{ authorize: {{ groups: {{ allow: [a] }} }} }}, {key}"),
             "move it below `api_key`",

@@ -53,7 +53,7 @@ fn a_rule_above_the_policy_it_asks_is_a_complaint() {
     for (first, second, code, part) in [
         ("{ authorize: { rule: \"subject == 'a'\" } }", key, 1, "move it below `api_key`"),
         (key, "{ authorize: { rule: \"nope(1)\" } }", 1, "there is no function `nope`"),
-        (key, "{ authorize: { rule: request.path } }", 1, "it gives a text"),
+        (key, "{ authorize: { rule: request.path } }", 1, "its result is a text"),
         (key, "{ authorize: { rule: 'has(request.headers.x_bad)' } }", 1, "write `x-bad`"),
         ("{ cache: {} }", "{ key_type: { sandbox: s } }", 1, "move it below `key_type`"),
         ("{ cache: {} }", key, 0, "move it below `api_key`"),

@@ -169,7 +169,7 @@ fn a_bad_bundle_leaves_the_last_good_state() {
         for (file, line, words) in [
             ("a.yaml", 2, "upstrem"),
             ("a.yaml", 3, "none"),
-            ("a.yaml", 4, "cannot stand in a bundle"),
+            ("a.yaml", 4, "is not allowed in a bundle"),
             ("b.yaml", 1, "gone.xsl"),
         ] {
             let is_said = complaints.as_array().unwrap().iter().any(|complaint| {

@@ -842,8 +842,8 @@ fn a_reply_is_not_kept_that_varies_by_what_is_written_below() {
 
 #[test]
 fn a_cache_above_what_makes_replies_differ_is_a_complaint() {
-    const ABOVE: &str = "`cache` stands above";
-    const TTL: &str = "`ttl` does not hold";
+    const ABOVE: &str = "`cache` is above";
+    const TTL: &str = "`ttl` is not applied";
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tidegate.yaml");
     let basic = "basic: { users: { ann: a-long-password } }";
@@ -860,8 +860,14 @@ fn a_cache_above_what_makes_replies_differ_is_a_complaint() {
         (ttl, "interceptor: { response: { url: \"http://127.0.0.1:1\" } }", "", 0, None),
         (cache, "jwt: { issuers: [a], claims_to_headers: { x-user: sub } }", "", 1, Some(ABOVE)),
         (cache, "backend_jwt: { keys: [own.pem] }", "", 1, Some(ABOVE)),
-        (cache, "cache: { ttl: 1s }", "", 1, Some("stands above another `cache`")),
-        (ttl, "compress: {}", "body: \"{client}\"", 1, Some("what `respond` says to one client")),
+        (cache, "cache: { ttl: 1s }", "", 1, Some("is above another `cache`")),
+        (
+            ttl,
+            "compress: {}",
+            "body: \"{client}\"",
+            1,
+            Some("a reply that `respond` makes for one client"),
+        ),
         (ttl, "compress: {}", "body: \"{path} {id}\"", 0, None),
     ] {
         let policies = format!("[{{ {basic} }}, {{ {cache} }}, {{ {below} }}]");

@@ -148,11 +148,11 @@ fn a_failing_case_tells_what_was_expected_and_what_came() {
     for (cases, told) in [
         (
             "  a: { request: { path: /limited }, reply: { status: 200, headers: { x-a: b } } }",
-            "FAIL a\nreply: status differs\nexpected: 200\ncame:     204\nreply: header x-a differs\nexpected: b\ncame:\n1 case: 0 passed, 1 failed",
+            "FAIL a\nreply: status differs\nexpected: 200\nactual:   204\nreply: header x-a differs\nexpected: b\nactual:\n1 case: 0 passed, 1 failed",
         ),
         (
             "  a: { request: { path: /plain/a }, calls: [{ upstream: stock, expect: { path: /b }, reply: {} }, { upstream: copies, expect: {}, reply: {} }], reply: { status: 501 } }",
-            "FAIL a\ncalls[0]: GET /a to `stock`: path differs\nexpected: /b\ncame:     /a\n1 case: 0 passed, 1 failed",
+            "FAIL a\ncalls[0]: GET /a to `stock`: path differs\nexpected: /b\nactual:   /a\n1 case: 0 passed, 1 failed",
         ),
         (
             "  a: { request: { path: /limited }, calls: [{ upstream: stock, expect: { method: PUT, path: /b }, reply: {} }], reply: { status: 204 } }",
@@ -160,19 +160,19 @@ fn a_failing_case_tells_what_was_expected_and_what_came() {
         ),
         (
             "  a: { request: { path: /orders/9 }, reply: { status: 501 } }",
-            "FAIL a\ncall: GET /o/9 to `orders` came, and the case does not list it\nbody:\n",
+            "FAIL a\ncall: GET /o/9 to `orders` was made, but the case does not list it\nbody:\n",
         ),
         (
             r#"  a: { request: { path: /plain/a }, calls: [{ upstream: stock, expect: {}, reply: { body: '{"a":[1,{"b":2}]}' } }, { upstream: copies, expect: {}, reply: {} }], reply: { json: { a: [1, { b: 3 }] } } }"#,
-            "FAIL a\nreply: json at $.a[1].b differs\nexpected: 3\ncame:     2\n",
+            "FAIL a\nreply: json at $.a[1].b differs\nexpected: 3\nactual:   2\n",
         ),
         (
             r#"  a: { request: { path: /plain/a }, calls: [{ upstream: stock, expect: {}, reply: { body: '<a><b/><b c="1"/></a>' } }, { upstream: copies, expect: {}, reply: {} }], reply: { xml: '<a><b/><b c="2"/></a>' } }"#,
-            "FAIL a\nreply: xml at /a/b[2]/@c differs\nexpected: 2\ncame:     1\n",
+            "FAIL a\nreply: xml at /a/b[2]/@c differs\nexpected: 2\nactual:   1\n",
         ),
         (
             "  a: { request: { path: /plain/a }, calls: [{ upstream: stock, expect: {}, reply: { body: abc } }, { upstream: copies, expect: {}, reply: {} }], reply: { contains: [b, x] } }",
-            "FAIL a\nreply: body differs\nexpected: \"x\" somewhere in it\ncame:     abc\n",
+            "FAIL a\nreply: body differs\nexpected: text that contains \"x\"\nactual:   abc\n",
         ),
     ] {
         let said = Folder::failing(cases);
@@ -228,7 +228,7 @@ fn an_older_report_is_gone_where_cases_cannot_be_run() {
         (good.as_str(), &["--only", "b"][..], "gateway.yaml: no case has a name that matches"),
         (&good, &["--only", "["], "--only: regex parse error:"),
         (good.split("cases:").next().unwrap(), &[], "gateway.yaml: it has no `cases`"),
-        (&good.replace("/limited", "limited"), &[], "`limited` is not a path"),
+        (&good.replace("/limited", "limited"), &[], "`limited` is not a valid request path"),
     ] {
         fs::write(&gateway, &good).unwrap();
         assert_eq!(folder.run("test", &["--junit", junit]).code, Some(0));
@@ -281,13 +281,13 @@ fn what_cannot_be_run_is_exit_code_2() {
             &[][..],
             "there is no upstream `stok`; did you mean `stock`?",
         ),
-        ("  a: { request: { path: a }, reply: {} }", &[], "`a` is not a path to request"),
+        ("  a: { request: { path: a }, reply: {} }", &[], "`a` is not a valid request path"),
         ("  a: { request: { path: /a }, reply: { xml: <a> } }", &[], "this is not XML"),
         ("  a: { request: { path: /a }, reply: { json: '{' } }", &[], "this is not JSON"),
         (
             "  a: { request: { path: /a }, reply: { xml: <a/>, json: 1 } }",
             &[],
-            "a body is expected in one way",
+            "the expected body is written in two ways",
         ),
         (
             "  a: { request: { path: /a }, reply: {} }",
@@ -320,7 +320,7 @@ fn explain_runs_a_request_and_shows_each_step() {
         "      {\"n\":0}",
         "  2 scatter",
         "    4 set (part 2)",
-        "      after: the same",
+        "      after: unchanged",
         "  POST /o/7 to `orders`: 200 by a case",
         "reply: 200 application/json",
         "  [{\"n\":1},{\"n\":2}]",
@@ -391,7 +391,7 @@ fn no_control_character_reaches_the_terminal() {
     let explained = folder.run("explain", &["--run", request.to_str().unwrap()]);
     assert!(explained.stdout.contains(&format!("\n  {shown}\n")), "{explained:?}");
     let tested = folder.run("test", &[]);
-    assert!(tested.stdout.contains(&format!("came:     {shown}\n")), "{tested:?}");
+    assert!(tested.stdout.contains(&format!("actual:   {shown}\n")), "{tested:?}");
 }
 
 /// Configurations of the examples that have cases hold them.
@@ -551,7 +551,7 @@ fn cases_say_what_queues_get() {
         (
             "        - { json: { second: 1 } }\n",
             "",
-            "queues.work[1]: POST /in/a?b=c was put into the queue, and the case does not list it",
+            "queues.work[1]: POST /in/a?b=c was put into the queue, but the case does not list it",
         ),
         (
             "[{ body: '{\"tapped\":true}' }]",
@@ -596,7 +596,7 @@ fn cases_run_flows_of_queues_and_schedules() {
     for (from, to, said) in [
         ("reply: { fault: \"503\" }", "reply: { status: 200 }", "reply: the flow failed: "),
         ("fault: \"503\"", "fault: \"404\"", "reply: fault differs"),
-        ("{ status: 202, body: \"\" }", "{ fault: x }", "(none, but a reply with 202)"),
+        ("{ status: 202, body: \"\" }", "{ fault: x }", "(no fault, but a reply with 202)"),
         ("{ status: 200, body: ok }", "{ body: no }", "reply: body at byte 0"),
         ("path: /nightly, json: { a: 1 }", "json: { a: 2 }", "calls[0]: POST /nightly to `orders`"),
     ] {
@@ -606,15 +606,18 @@ fn cases_run_flows_of_queues_and_schedules() {
         assert!(run.stdout.contains(said), "{said}: {}", run.stdout);
     }
     for (case, said) in [
-        ("{ reply: {} }", "a case begins in one way, and this one in 0"),
-        ("{ request: { path: / }, schedule: night, reply: {} }", "and this one in 2"),
+        ("{ reply: {} }", "a case needs exactly one start, but this one has 0"),
+        ("{ request: { path: / }, schedule: night, reply: {} }", "but this one has 2"),
         ("{ schedule: nigth, reply: {} }", "there is no schedule `nigth`; did you mean `night`?"),
         (
             "{ message: { queue: wrok }, reply: {} }",
             "there is no queue `wrok`; did you mean `work`?",
         ),
         ("{ schedule: night, queues: { wrok: [] }, reply: {} }", "there is no queue `wrok`"),
-        ("{ request: { path: / }, reply: { fault: x } }", "`fault` is for flows of queues"),
+        (
+            "{ request: { path: / }, reply: { fault: x } }",
+            "`fault` applies only to flows of queues",
+        ),
         ("{ message: { queue: work, body: a, body_file: b }, reply: {} }", "one body"),
     ] {
         let (run, _) = beside(&format!("  bad: {case}\n"));

@@ -145,7 +145,7 @@ fn the_metrics_say_when_each_certificate_ends() {
 /// valid one, it is served with a warning: some clients do not look.
 #[test]
 fn an_expired_certificate_takes_the_place_of_no_valid_one() {
-    const STAYS: &str = "and the one in service, which is valid, stays";
+    const STAYS: &str = "the valid certificate in use stays in place";
     let origin = Origin::echo();
     let listener = "tls: { certificate: a.pem, key: a.key, sni: { b.test: { certificate: b.pem, key: b.key } } }";
     let targets = [format!("https://{}", origin.address())];

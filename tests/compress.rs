@@ -182,7 +182,7 @@ fn the_operator_says_what_and_how() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.yaml");
     for (compress, complaint) in [
-        ("encodings: []", "nothing to compress with"),
+        ("encodings: []", "no algorithm is listed"),
         ("encodings: [deflate]", "unknown value `deflate`"),
         ("types: [json]", "`json` is not a content type"),
     ] {

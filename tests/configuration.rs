@@ -80,10 +80,10 @@ const TEN_COMPLAINTS: &[(&str, &str)] = &[
     ("4:10", "found `none`"),
     ("7:15", "neither http nor https"),
     ("8:25", "the duration `1` has no unit"),
-    ("10:23", "a path begins with `/`"),
+    ("10:23", "a path must begin with `/`"),
     ("11:41", "there is no upstream `order`; did you mean `orders`?"),
     ("12:3", "the route `c` has no destination"),
-    ("13:39", "cannot be a method"),
+    ("13:39", "is not a valid method"),
     ("14:44", "unknown policy `heders`; did you mean `headers`?"),
     ("14:78", "a whole number from 200 to 599"),
 ];
@@ -110,8 +110,8 @@ fn what_yaml_itself_allows_and_nobody_means_is_a_complaint() {
     let twice = format!(
         "{LISTEN}routes:\n  a: {{ match: {{ path: /a }}, respond: {{}} }}\n  a: {{ match: {{ path: /b }}, respond: {{}} }}\n"
     );
-    complains(&twice, &[("4:3", "`a` is here twice; the first is on line 3")]);
-    complains(&format!("{LISTEN}{LISTEN}"), &[("2:1", "`listen` is here twice")]);
+    complains(&twice, &[("4:3", "`a` appears twice; the first is on line 3")]);
+    complains(&format!("{LISTEN}{LISTEN}"), &[("2:1", "`listen` appears twice")]);
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn explain_tells_the_route_and_why_not_the_others() {
             &[
                 "\nroute `one`\n",
                 "{id} is 7",
-                "upstream `orders` (http://127.0.0.1:1), the path as it came",
+                "upstream `orders` (http://127.0.0.1:1), the path unchanged",
                 "`gold`: the header `x-tier` is not `gold`",
                 "`all`: matches too, but /orders/** is less specific",
                 "`hello`: the path is not /hello",
@@ -590,7 +590,7 @@ fn a_complaint_shows_the_line_without_the_secrets_in_it() {
 fn what_follows_from_a_mistake_is_no_complaint() {
     complains(
         "workers: 2\nnonsense: 1\n",
-        &[("1:1", "nothing to listen on"), ("2:1", "unknown key")],
+        &[("1:1", "no listener is configured"), ("2:1", "unknown key")],
     );
     let u = "upstreams: { u: { targets: [\"http://127.0.0.1:1\"] } }\n";
     let policy = |policy: &str| {
@@ -614,10 +614,10 @@ fn what_takes_nothing_is_a_complaint() {
             "{LISTEN}routes: {{ a: {{ match: {{ path: /a, methods: [{methods}] }}, policies: [{policy}], respond: {{}} }} }}\n"
         )
     };
-    complains(&route("\"*\"", ""), &[("2:45", "`*` is a method that no client sends")]);
+    complains(&route("\"*\"", ""), &[("2:45", "`*` is not a method")]);
     complains(
         &route("GET", "{ soap: { versions: [] } }"),
-        &[("2:84", "no version of SOAP is taken")],
+        &[("2:84", "no version of SOAP is accepted")],
     );
     complains(
         &route("GET", "{ soap: { validate: [] } }"),
@@ -713,7 +713,7 @@ fn issue_19_what_is_shared_and_wrong_is_told_once_at_its_place() {
     );
     complains(
         &text("  t: [{ use: s }]\n  s: []\n"),
-        &[("3:7", "a set does not use another"), ("3:3", "nothing uses the policy set `t`")],
+        &[("3:7", "a policy set cannot use another"), ("3:3", "nothing uses the policy set `t`")],
     );
     complains(
         &text("  sets: []\n").replace("{ use: s }", "{ use: set }"),
@@ -727,7 +727,7 @@ fn issue_19_what_is_shared_and_wrong_is_told_once_at_its_place() {
         "listen: { public: { <<: [1, { address: \"127.0.0.1:0\" }], << : {} } }\nadmin: { <<: ~ }\n",
         &[
             ("1:26", "`<<` takes over the keys of a map, found `1`"),
-            ("1:58", "the key `<<` is here twice"),
+            ("1:58", "the key `<<` appears twice"),
             ("2:1", "the key `address` is missing"),
             ("2:14", "`<<` takes over the keys of a map, found nothing"),
         ],
@@ -785,9 +785,9 @@ fn complaints_say_what_to_write_instead() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gate.yaml");
     for (yaml, parts) in [
-        ("listen:\n\tpublic: {}\n", &["a tab stands", "indent with blanks"][..]),
+        ("listen:\n\tpublic: {}\n", &["there is a tab", "indent with spaces"][..]),
         ("services: []\n", &["`services`", "`upstreams` here"]),
-        ("_format_version: \"3.0\"\n", &["a file of Kong's"]),
+        ("_format_version: \"3.0\"\n", &["a configuration of Kong"]),
         ("plugins: []\n", &["`policies` here"]),
         ("consumers: []\n", &["`api_key`"]),
         ("routes: { a: { paths: [/a], respond: {} } }\n", &["`match: { path:"]),

@@ -211,15 +211,15 @@ fn a_pinned_target_that_is_not_ready_is_replaced() {
 fn mistakes_are_complained_about() {
     for (upstream, complaint) in [
         ("sticky: { cookie: \"\" }", "is not a cookie name"),
-        ("sticky: { cookie: srv, secret: \"\" }", "an empty secret"),
+        ("sticky: { cookie: srv, secret: \"\" }", "must not be empty"),
         ("sticky: {}", "the key `cookie` is missing"),
         ("suspend: { on: [] }", "nothing suspends a target"),
         ("suspend: { on: [timeouts] }", "did you mean `timeout`?"),
         ("suspend: { on: [404] }", "the status `404` is not a failure of the service"),
         ("suspend: { factor: 0.9 }", "expected a number from 1 to 100"),
         ("suspend: { after: 0 }", "expected a whole number from 1 to 1000"),
-        ("suspend: { initial: 2m }", "the first suspension is longer than the longest"),
-        ("suspend: { initial: 2s, max: 1s }", "the first suspension is longer than the longest"),
+        ("suspend: { initial: 2m }", "`initial` is longer than `max`"),
+        ("suspend: { initial: 2s, max: 1s }", "`initial` is longer than `max`"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tidegate.yaml");

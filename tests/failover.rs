@@ -209,7 +209,7 @@ fn a_setting_that_makes_it_impossible_is_warned_about() {
         assert_eq!(run.code, Some(0), "{run:?}");
         let said = run.stdout + &run.stderr;
         assert_eq!(
-            said.contains("request fails with the target that"),
+            said.contains("request fails if its target cannot be"),
             warned,
             "{upstream}: {said}"
         );

@@ -326,7 +326,7 @@ fn json_with_a_member_twice_passes_no_step() {
     );
     assert_eq!(post(&gateway, JSON, "{}").status(), 502);
     let (code, said) = check(r#"[{ payload: { json: '{"a":1,"a":2}' } }]"#);
-    assert!(code == Some(1) && said.contains("a member twice"), "{said}");
+    assert!(code == Some(1) && said.contains("a duplicate member"), "{said}");
 }
 
 /// `convert` writes no name twice, and no namespace that a member names.

@@ -86,7 +86,7 @@ fn a_variable_of_a_store_that_ends_the_flow_is_warned_of() {
     .unwrap();
     let run = tidegate(&["check".as_ref(), file.as_os_str()]);
     assert_eq!(run.code, Some(0), "{run:?}");
-    assert!(run.stderr.contains("no step reads the variable"), "{run:?}");
+    assert!(run.stderr.contains("no step can read the variable"), "{run:?}");
 }
 
 #[test]

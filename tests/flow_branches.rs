@@ -187,9 +187,9 @@ fn names_that_cannot_be_are_complained_about() {
             "[{ name: a, call: good }, { name: a, respond: {} }]",
             "two steps of the flow have the name `a`",
         ),
-        ("[{ name: a, call: { upstream: good, name: b } }]", "a step with two names"),
+        ("[{ name: a, call: { upstream: good, name: b } }]", "a step can have only one name"),
         ("[{ name: '', call: good }]", "cannot be the name of a step"),
-        ("[{ name: a }]", "without a step"),
+        ("[{ name: a }]", "needs a step"),
         (
             "[{ scatter: { branches: [{ call: good }, { call: good }], gather: { complete: 3 } } }]",
             "`complete: 3` is never reached",

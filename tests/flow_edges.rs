@@ -140,7 +140,7 @@ fn a_target_outside_the_body_is_a_complaint() {
         ("{ source: a, target: $headers.x-a }", "`$headers` is not part of the body"),
         ("{ source: a, target: $query.q }", "`$query` is not part of the body"),
         ("{ source: a, target: $request.body }", "`$request` is not part of the body"),
-        ("{ source: a, target: $r.body }", "`$r` holds a reply, which stays as it is"),
+        ("{ source: a, target: $r.body }", "`$r` holds a reply, which cannot be changed"),
         ("{ source: a, target: $none/b }", "there is no `$none"),
     ] {
         let flows = format!(

@@ -133,7 +133,7 @@ fn a_redirect_is_a_reply() {
 fn what_cannot_be_called_is_complained_about() {
     for (endpoints, url, said) in [
         ("", "https://a.test/", "`url` needs `endpoints`"),
-        ("endpoints: { allow: [] }", "https://a.test/", "endpoints that allow nothing"),
+        ("endpoints: { allow: [] }", "https://a.test/", "`endpoints` allows nothing"),
         (
             "endpoints: { allow: [\"https://b.test\"] }",
             "https://a.test/",
@@ -142,7 +142,7 @@ fn what_cannot_be_called_is_complained_about() {
         (
             "endpoints: { allow: [\"https://a.*.test\"] }",
             "https://a.test/",
-            "not its whole first part",
+            "allowed only as the whole first label",
         ),
         (
             "endpoints: { allow: [\"https://a.test/x\"] }",
@@ -151,7 +151,7 @@ fn what_cannot_be_called_is_complained_about() {
         ),
         ("endpoints: { allow: [\"ftp://a.test\"] }", "https://a.test/", "neither http nor https"),
         ("endpoints: { allow: [everything] }", "https://a.test/", "expected a URL or a network"),
-        ("endpoints: { allow: [\"https://a.test\"] }", "a.test/x", "a URL begins with"),
+        ("endpoints: { allow: [\"https://a.test\"] }", "a.test/x", "a URL must begin with"),
         ("endpoints: {}", "https://a.test/", "the key `allow` is missing"),
     ] {
         let folder = tempfile::tempdir().unwrap();

@@ -141,7 +141,7 @@ fn what_cannot_work_is_a_complaint_with_its_place() {
         ("js: 'with (message) {}'", "malformed"),
         ("{}", ""),
         ("jq: '.', js: 'return 1'", "keep one of the two"),
-        ("jq: '.', values: { a: b }", "a program in jq gets the message alone"),
+        ("jq: '.', values: { a: b }", "a jq program gets only the message"),
         ("js: 'return 1', values: { a: $nix }", "nix"),
     ] {
         let step = if step == "{}" { step.to_owned() } else { format!("{{ {step} }}") };

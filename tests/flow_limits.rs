@@ -528,6 +528,6 @@ fn a_flow_that_runs_itself_is_complained_about() {
     let run = tidegate(&["check", file.to_str().unwrap()]);
     assert_eq!(run.code, Some(1), "{run:?}");
     let said = [run.stdout, run.stderr].concat();
-    assert!(said.contains("a flow that runs itself: main -> other -> main"), "{said}");
+    assert!(said.contains("the flow runs itself: main -> other -> main"), "{said}");
     assert!(said.contains("gateway.yaml:8:23: "), "{said}");
 }

@@ -601,7 +601,8 @@ fn a_schema_in_which_a_member_is_twice_is_refused() {
         std::fs::write(path("gate.yaml"), text).unwrap();
         let run = crate::harness::tidegate(&["check", path("gate.yaml").to_str().unwrap()]);
         assert_eq!(run.code, Some(1), "{name}: {run:?}");
-        let said = "the member `type` is in its object twice, the second time at line 2 column 3";
+        let said =
+            "the member `type` appears twice in its object, the second time at line 2 column 3";
         assert!(run.stderr.contains(said), "{name}: {run:?}");
     }
 }

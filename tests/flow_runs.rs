@@ -193,7 +193,7 @@ fn a_text_where_something_is_looked_for_is_warned_of() {
         let run = tidegate(&["check", file.to_str().unwrap()]);
         let said = format!("{}{}", run.stdout, run.stderr);
         assert_eq!(
-            (run.code, said.contains("warning: this is a text")),
+            (run.code, said.contains("warning: this is plain text")),
             (Some(0), warned),
             "{said}"
         );

@@ -107,12 +107,12 @@ fn a_throttle_is_a_rate_limit() {
 fn a_throttle_has_the_complaints_of_a_rate_limit() {
     let origin = Origin::saying("unused");
     for (keys, part) in [
-        ("requests: 1", "`requests` without a time"),
-        ("{}", "a rate limit without a limit"),
-        ("requests: 1, per: 1s, default: Gold", "a default plan without `plans`"),
+        ("requests: 1", "`requests` needs `per`"),
+        ("{}", "the rate limit has no limit"),
+        ("requests: 1, per: 1s, default: Gold", "`default` needs `plans: true`"),
         ("plans: true, default: Nosuch", "Nosuch"),
         ("requests: 1, per: 1s, shared: ours", "ours"),
-        ("requests: 1, per: 500ms, algorithm: fixed", "a number of whole seconds"),
+        ("requests: 1, per: 500ms, algorithm: fixed", "a whole number of seconds"),
         ("requests: 1, per: 1s, by: 'cel:org'", "there is no `org`"),
         ("requests: 1, per: 1s, by: nobody", "not a key to count by"),
     ] {

@@ -86,7 +86,7 @@ fn a_function_begins_an_expression() {
         ("'$body.l'", false),
     ] {
         let (code, said) = check(&format!("[{{ set: {{ v: {value} }} }}, {{ respond: {{}} }}]"));
-        assert_eq!((code, said.contains("this is a literal text")), (Some(0), warned), "{said}");
+        assert_eq!((code, said.contains("this is literal text")), (Some(0), warned), "{said}");
     }
     let (code, said) = check("[{ set: { v: 'sum($body.l' } }, { respond: {} }]");
     assert_eq!(code, Some(1), "{said}");

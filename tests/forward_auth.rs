@@ -122,9 +122,9 @@ fn what_cannot_work_is_a_complaint() {
     let file = folder.path().join("gate.yaml");
     let origin = Origin::saying("ok");
     for (keys, part) in [
-        ("", "without an address"),
+        ("", "needs `url` or `upstream`"),
         ("url: \"http://a/\", upstream: origin", "keep one of the two"),
-        ("url: \"http://a/\", path: /x", "the URL has the path"),
+        ("url: \"http://a/\", path: /x", "`path` cannot be combined with `url`"),
         ("upstream: origin, path: x", "begins with `/`"),
         ("upstream: origin, headers: { take: [content-length] }", "cannot be changed"),
     ] {

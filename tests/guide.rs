@@ -22,7 +22,7 @@ const MAY_LACK: [&str; 4] = [
     "there is no such file",
     "cannot be found",
     "the key `match` is missing",
-    "no listener asks clients for a certificate",
+    "no listener requests client certificates",
 ];
 
 /// The beginnings of blocks that are compared with the program's output.
@@ -170,7 +170,7 @@ fn wrong_with(block: &Block, schema: &Value) -> Vec<String> {
                 (Some(name), _, _) => drop(variables.insert(name.to_owned())),
                 (_, Some(name), _) => drop(beside[1].insert(name.to_owned())),
                 (_, _, Some(name)) => drop(beside[2].insert(name.to_owned())),
-                _ if !whole && complaint.contains("there is nothing to listen on") => {
+                _ if !whole && complaint.contains("no listener is configured") => {
                     beside[0].insert("guide".to_owned());
                 }
                 _ if MAY_LACK.iter().any(|lack| complaint.contains(lack)) => {}

@@ -82,7 +82,7 @@ fn a_database_that_lies_or_stalls_is_away() {
                 let url = format!("postgres://a:b@{}/c?connect_timeout=2", server.address());
                 let gateway =
                     Gateway::start(format!("{}store: {{ postgres: \"{url}\" }}\n", hub("")));
-                gateway.wait_for_log("store: away");
+                gateway.wait_for_log("store: not available");
                 refuses(&gateway, what);
             });
         }

@@ -544,7 +544,7 @@ fn a_websocket_is_refused_with_its_reason() {
         let file = folder.path().join("a.yaml");
         std::fs::write(&file, yaml).unwrap();
         let run = tidegate(&["check", file.to_str().unwrap()]);
-        let said = "no WebSocket can be opened at `origin`, which is asked in HTTP/2";
+        let said = "no WebSocket can be opened at `origin`, because it uses HTTP/2";
         assert_eq!(run.stderr.contains(said), is_refused, "{protocol}: {}", run.stderr);
         assert_eq!(run.code == Some(1), is_refused, "{protocol}: {}", run.stderr);
     }

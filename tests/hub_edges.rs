@@ -264,12 +264,12 @@ fn an_empty_id_of_an_event_stream_is_none() {
 #[test]
 fn a_url_or_a_topic_that_cannot_be_is_a_complaint() {
     for (from, to, told) in [
-        ("topics: [sports, weather]", "topics: [\"a b\"]", "cannot be the name of a topic"),
-        ("topics: [sports, weather]", "topics: [\"a#b\"]", "cannot be the name of a topic"),
-        ("topics: [", "scopes: { chess: [a] }, topics: [", "none of the hub's topics"),
-        ("topics: [", "scopes: { sports: [] }, topics: [", "a topic without scopes"),
-        ("topics: [", "url: \"hub.example\", topics: [", "cannot be the URL of a hub"),
-        ("topics: [", "url: \"https://hub.example/?x\", topics: [", "cannot be the URL of a hub"),
+        ("topics: [sports, weather]", "topics: [\"a b\"]", "is not a valid topic name"),
+        ("topics: [sports, weather]", "topics: [\"a#b\"]", "is not a valid topic name"),
+        ("topics: [", "scopes: { chess: [a] }, topics: [", "not a topic of the hub"),
+        ("topics: [", "scopes: { sports: [] }, topics: [", "the topic has no scopes"),
+        ("topics: [", "url: \"hub.example\", topics: [", "is not a valid hub URL"),
+        ("topics: [", "url: \"https://hub.example/?x\", topics: [", "is not a valid hub URL"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("gateway.yaml");

@@ -91,6 +91,9 @@ consumers:
     assert_eq!(seen.all("x-consumer-username"), ["alice"]);
     assert_eq!(seen.all("x-consumer-custom-id"), ["a1"]);
     assert_eq!(seen.all("x-consumer-groups"), ["staff,ops"]);
+    // The ids that Kong makes for a declarative file: UUIDs of version 5.
+    assert_eq!(seen.all("x-consumer-id"), ["b32379d9-3d28-5683-a79c-72139be6e34f"]);
+    assert_eq!(seen.all("x-credential-identifier").len(), 1);
     assert_eq!(seen.get("x-key"), None);
     assert_eq!(gateway.wire().ask("POST /open/a HTTP/1.1\r\nHost: h\r\n\r\n").status(), 404);
 }
@@ -457,7 +460,7 @@ plugins:
         "one.yaml:16:5: a consumer without `username` and `custom_id`",
         "another key-auth credential has this `key`",
         "one.yaml:19:5: a plugin without `name`",
-        "one.yaml:21:5: the plugin `cors` is here twice for the same",
+        "one.yaml:21:5: the plugin `cors` appears twice for the same",
         "`minute` must be a number",
         "two.yaml:1:18: the files have different versions, 3.0 and 2.1",
     ] {
@@ -497,7 +500,7 @@ consumers:
 "#;
     let run = imported(&[("a.yaml", vault)], &[]);
     assert_eq!(run.code, Some(3), "{}", run.stderr);
-    assert!(run.stdout.contains("c: \"${MY_KEY}\""), "{}", run.stdout);
+    assert!(run.stdout.contains("key: \"${MY_KEY}\""), "{}", run.stdout);
     assert!(!run.stdout.contains("vault"), "{}", run.stdout);
     assert!(
         run.stderr.contains("`key`: values of this vault have no counterpart"),

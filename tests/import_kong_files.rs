@@ -103,7 +103,7 @@ fn an_issuer_has_one_way_to_be_named_and_a_secret() {
         ("a: { issuer: x, secret: \"\", secret_short: true }", "cannot be used"),
         (
             "a: { issuer: \"http://127.0.0.1:1\", discovery: true, issuer_claim: kid }",
-            "with `discovery` tokens name their issuer by `iss`",
+            "with `discovery`, tokens must name their issuer in `iss`",
         ),
     ] {
         let run = check(issuers);

@@ -674,7 +674,7 @@ fn what_a_plugin_cannot_do_here_is_refused_with_its_place() {
         ),
         (
             "{ name: rate-limiting, config: { second: 1, minute: 2, hour: 3, day: 4, month: 5 } }",
-            "a limit has at most 4 windows here",
+            "a limit can have at most 4 windows here",
         ),
         (
             "{ name: request-validator, config: { body_schema: '[]' } }",

@@ -577,19 +577,16 @@ fn a_body_that_is_too_large_is_refused() {
 #[test]
 fn mistakes_are_said_with_their_place() {
     for (keys, what) in [
-        ("{}", "an interceptor that is never called"),
-        ("{ request: {} }", "an interceptor without an address"),
-        (
-            "{ request: { url: \"http://a:1\", upstream: origin } }",
-            "both say where the interceptor is",
-        ),
+        ("{}", "an interceptor needs `request` or `response`"),
+        ("{ request: {} }", "an interceptor needs `url` or `upstream`"),
+        ("{ request: { url: \"http://a:1\", upstream: origin } }", "cannot be combined"),
         (
             "{ request: { upstream: orgin } }",
             "there is no upstream `orgin`; did you mean `origin`?",
         ),
         (
             "{ request: { url: \"http://a:1\", includes: [response_body] } }",
-            "`response_body` is not there yet",
+            "`response_body` is not available",
         ),
         (
             "{ request: { url: \"http://a:1\", includes: [request_boby] } }",
@@ -598,7 +595,7 @@ fn mistakes_are_said_with_their_place() {
         ("{ request: { url: \"ftp://a:1\" } }", "neither http nor https"),
         (
             "{ request: { upstream: origin, tls: { verify: false } } }",
-            "the upstream says how its TLS is",
+            "`tls` cannot be combined with `upstream`",
         ),
         (
             "{ request: { url: \"http://a:1\" }, endpoints: { a: { upstream: b } } }",

@@ -773,14 +773,13 @@ fn keys_that_are_not_tried_are_told() {
     let gateway = Gateway::start_beside(&yaml, &[("many.pem", &*pem)]);
     assert_eq!(ask(&gateway, &keys[7].token(&json!({}))).status(), 200);
     refused(&ask(&gateway, &keys[8].token(&json!({}))), "the ninth");
-    gateway
-        .wait_for_output("the token names no key, and more keys could be its own than are tried");
+    gateway.wait_for_output("the token names no key, and too many keys could match");
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("many.pem"), &pem).unwrap();
     let file = folder.path().join("tidegate.yaml");
     std::fs::write(&file, &yaml).unwrap();
     let run = tidegate(&["check", file.to_str().unwrap()]);
     let said = run.stdout + &run.stderr;
-    let told = "9 keys for ES256: only 8 are tried where no `kid` says which one";
+    let told = "9 keys for ES256: only 8 are tried for tokens without a `kid`";
     assert!(run.code == Some(0) && said.contains(told), "{said}");
 }

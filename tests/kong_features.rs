@@ -86,8 +86,8 @@ routes:
     let bad = "listen: { a: { address: \"127.0.0.1:0\" } }\nroutes: { r: { match: { path: / }, policies: [{ basic: { users: { a: USER } } }], respond: {} } }";
     for (user, what) in [
         ("{ sha1: \"id:12\" }", "`sha1` is not `SALT:HEX` with 40 hex digits"),
-        ("{ sha1: \"a:b\", key: c }", "a credential has either a key or a hash"),
-        ("{ tier: gold }", "a credential has either a key or a hash"),
+        ("{ sha1: \"a:b\", key: c }", "a credential needs exactly one secret: a key or a hash"),
+        ("{ tier: gold }", "a credential needs exactly one secret: a key or a hash"),
     ] {
         let said = complaints(&bad.replace("USER", user));
         assert!(said.contains(what), "{user}: {said}");
@@ -229,7 +229,7 @@ routes:
     let said = complaints(
         "listen: { a: { address: \"127.0.0.1:0\" } }\nroutes: { r: { match: { path: / }, policies: [{ cache: { cache_control: ignore } }], respond: {} } }",
     );
-    assert!(said.contains("`cache_control: ignore` keeps replies for `ttl`"), "{said}");
+    assert!(said.contains("`cache_control: ignore` needs `ttl`"), "{said}");
 }
 
 #[test]

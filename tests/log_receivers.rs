@@ -310,20 +310,20 @@ fn the_audit_log_has_receivers_too() {
 #[test]
 fn places_that_cannot_be_are_complaints() {
     for (to, complaint) in [
-        ("{}", "lines of a log go to one place"),
-        ("{ file: a, udp: \"udp://a:1\" }", "lines of a log go to one place"),
+        ("{}", "a log needs exactly one destination"),
+        ("{ file: a, udp: \"udp://a:1\" }", "a log needs exactly one destination"),
         ("{ tcp: \"udp://a:1\" }", "`udp://` is an address for `udp`"),
         ("{ udp: \"tls://a:1\" }", "`tls://` is an address for `tcp`"),
         ("{ tcp: \"tcp://a\" }", "has no port"),
         ("{ syslog: \"http://a:1\" }", "is neither udp, tcp nor tls"),
         ("{ otlp: \"ftp://a\" }", "is neither http, https, grpc nor grpcs"),
         ("{ otlp: \"grpc://a/b\" }", "has a path"),
-        ("{ http: \"http://a:b@c/\" }", "with a user name or password in it"),
-        ("{ udp: \"udp://a:1\", headers: { a: b } }", "only requests of HTTP have headers"),
-        ("{ http: \"http://a/\", headers: { \"a b\": c } }", "cannot be the name of a header"),
+        ("{ http: \"http://a:b@c/\" }", "cannot have a user name or password"),
+        ("{ udp: \"udp://a:1\", headers: { a: b } }", "`headers` applies only to HTTP"),
+        ("{ http: \"http://a/\", headers: { \"a b\": c } }", "is not a valid header name"),
         ("{ http: \"http://a/\", headers: { host: c } }", "cannot be changed"),
         ("{ http: \"http://a/\", headers: { a: \"b\\nc\" } }", "has a control character"),
-        ("{ http: \"http://a/\", tls: { verify: false } }", "reached without TLS"),
+        ("{ http: \"http://a/\", tls: { verify: false } }", "does not use TLS"),
         ("{ http: \"http://a/\", timeout: 0s }", "timeout"),
         ("{ http: \"http://a/\", batch: 3 }", "unknown key `batch`"),
     ] {

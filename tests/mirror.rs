@@ -262,7 +262,7 @@ routes:
         "6:85: expected a number from 0 to 100",
         "7:85: expected a number from 0 to 100",
         "8:85: expected a number from 0 to 100",
-        "9:92: that is too large for the body of a copy",
+        "9:92: the limit is too large for the body of a copy",
         "10:54: warning: `mirror` has no effect on a fixed reply",
         "11:49: the key `upstream` is missing",
     ] {

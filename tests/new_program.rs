@@ -159,7 +159,7 @@ fn a_new_program_that_fails_leaves_the_old_one_serving() {
         || gateway.log().matches("the new process failed, this process continues").count();
     for (text, why) in [
         ("#!/bin/sh\nexit 3\n", "it has ended: exit status: 3"),
-        ("#!/bin/sh\nexec sleep 1000\n", "it did not serve in time"),
+        ("#!/bin/sh\nexec sleep 1000\n", "it did not begin to serve in time"),
         ("not a program", "cannot be started"),
     ] {
         let before = failures();
@@ -293,7 +293,7 @@ fn a_new_program_that_fails_gives_the_store_back() {
     for (then, why) in [
         ("sys.exit(3)", "it has ended: exit status: 3"),
         ("os.abort()", "it has ended: signal: 6"),
-        ("time.sleep(1000)", "it did not serve in time"),
+        ("time.sleep(1000)", "it did not begin to serve in time"),
         ("s.sendall(b'?')\ntime.sleep(1000)", "which this program does not know"),
         ("s.sendall(b'W\\xff\\xff\\xff\\xff')\ntime.sleep(1000)", "a text is too long"),
     ] {

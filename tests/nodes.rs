@@ -278,7 +278,7 @@ fn operators_see_which_gateway_has_what() {
     assert_ne!(names[0], names[1]);
     let explained = tidegate(&["explain", first.path("tidegate.yaml").to_str().unwrap()]);
     assert!(explained.stdout.contains("# Store: postgres://127.0.0.1"), "{explained:?}");
-    assert!(explained.stdout.contains("by a lease of 10s"), "{explained:?}");
+    assert!(explained.stdout.contains("for a lease of 10s"), "{explained:?}");
     assert!(!explained.stdout.contains("geheim"), "{explained:?}");
     for path in ["/queues", "/hubs/news/subscriptions"] {
         let of = |gateway| {

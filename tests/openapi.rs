@@ -722,7 +722,7 @@ fn a_change_of_a_file_that_the_document_refers_to_is_a_change_of_the_configurati
     // Also while it cannot be used.
     gateway.put("a.yaml", "A: [");
     gateway.wait_for_log("cannot read");
-    assert_eq!(gateway.wire().get("/a").status(), 502, "the last good one serves");
+    assert_eq!(gateway.wire().get("/a").status(), 502, "the last good one stays in use");
     gateway.put("a.yaml", &schema("string"));
     until("it is good again", || gateway.wire().get("/a").status() == 200);
 }
@@ -819,7 +819,7 @@ routes: {{ all: {{ match: {{ path: "/**" }}, upstream: origin, policies: [{{ ope
     let files = &[("roles.yaml", READ_TWICE)];
     let gateway = Gateway::start_beside(yaml(&origin, "response: false, verbose: true"), files);
     let many = (0..1000).map(|n| format!("\"k{n}\":{n},")).collect::<String>();
-    let twice = "an object has a member twice";
+    let twice = "an object has a duplicate member";
     for (content_type, body, fault) in [
         ("application/json", r#"{"role":"user"}"#, ""),
         ("application/json", r#"{"role":"admin","role":"user"}"#, twice),

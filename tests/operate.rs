@@ -241,6 +241,11 @@ listen:
   public: { address: \"127.0.0.1:0\", tls: { certificate: a.pem, key: a.key, sni: { b.test: { certificate: a.pem, key: a.key } } } }
 admin: { address: \"127.0.0.1:0\" }
 status: { address: \"127.0.0.1:0\", tls: { certificate: a.pem, key: a.key } }
+store: { path: store }
+catalog:
+  listen: { address: \"127.0.0.1:0\", tls: { certificate: a.pem, key: a.key } }
+  users: { ann: { password: ann-password, roles: [admin] } }
+  issuer: \"https://gateway.test\"
 upstreams: { u: { targets: [\"https://127.0.0.1:1\"], tls: { certificate: a.pem, key: a.key } } }
 routes: { r: { match: { path: / }, upstream: u } }
 ";
@@ -248,12 +253,12 @@ routes: { r: { match: { path: / }, upstream: u } }
         Gateway::start_beside(yaml, &[("a.pem", &identity.certificate), ("a.key", &identity.key)]);
     let told = json(&ask(&gateway, "GET /certificates", ""));
     let all = told["certificates"].as_array().unwrap();
-    let places: Vec<_> = ["listener", "listener", "upstream", "status"]
+    let places: Vec<_> = ["listener", "listener", "upstream", "status", "catalog"]
         .iter()
         .zip(all)
         .map(|(kind, one)| one[kind].as_str().unwrap())
         .collect();
-    assert_eq!(places, ["public", "public b.test", "u", "status"], "{told}");
+    assert_eq!(places, ["public", "public b.test", "u", "status", "catalog"], "{told}");
     let first = &all[0];
     assert_eq!(first["names"], json!(["a.test"]));
     assert!(first["subject"].as_str().unwrap().contains("CN=a.test"), "{first}");

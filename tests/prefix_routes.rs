@@ -94,10 +94,13 @@ routes:
 fn what_cannot_be_matched_is_complained_of() {
     for (path, what) in [
         ("{ prefix: p }", "it does not begin with `/`"),
-        ("{ prefix: \"/a b\" }", "' ' cannot stand in a path"),
+        ("{ prefix: \"/a b\" }", "' ' is not allowed in a path"),
         ("{ prefix: /a/../b }", "`.` and `..` never match"),
-        ("{ prefix: /a, regex: /a }", "a path is one of `regex`, `regex_prefix` and `prefix`"),
-        ("{}", "a path is one of `regex`, `regex_prefix` and `prefix`"),
+        (
+            "{ prefix: /a, regex: /a }",
+            "a path needs exactly one of `regex`, `regex_prefix` and `prefix`",
+        ),
+        ("{}", "a path needs exactly one of `regex`, `regex_prefix` and `prefix`"),
         ("{ regex_prefix: \"/a(\" }", "unclosed group"),
     ] {
         let folder = tempfile::tempdir().unwrap();

@@ -55,7 +55,7 @@ fn explain_names_no_destination() {
     std::fs::write(&file, "listen: { public: { address: \"127.0.0.1:0\" } }\nroutes: { a: { match: { path: /a }, policies: [{ redirect: { to: /b } }] } }\n").unwrap();
     let said = tidegate(&["explain", file.to_str().unwrap(), "GET", "/a"]);
     let policy = format!("  policy redirect: answers with 302 ({}:2:48)\n", file.display());
-    let end = "  not reached: no destination, since the policies answer every request\n";
+    let end = "  not reached: no destination, because the policies answer every request\n";
     assert!(said.stdout.contains(&format!("{policy}{end}")), "{said:?}");
 }
 
@@ -79,8 +79,8 @@ fn mistakes_are_complaints() {
         ("to: \"https://{name}.test/\"", "would let the client choose the host"),
         ("to: \"https://www.test{path}\"", "would let the client choose the host"),
         ("to: \"https://{host}@{name}/\"", "would let the client choose the host"),
-        ("to: /a?b, keep_path: true", "`keep_path` has no place"),
-        ("to: /a#b, keep_query: true", "`keep_query` has no place"),
+        ("to: /a?b, keep_path: true", "`keep_path` cannot be used"),
+        ("to: /a#b, keep_query: true", "`keep_query` cannot be used"),
         ("to: \"/{nam}\"", "did you mean `name`?"),
     ] {
         let said = check(keys);

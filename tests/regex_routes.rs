@@ -153,9 +153,9 @@ routes:
         "5:36: the regular expression `/(?=b)` cannot be matched: look-around",
         "6:36: the regular expression `orders` cannot be matched: it matches the whole path, which begins with `/`",
         "7:36: the regular expression `/(a{1,1000}){1,1000}` cannot be matched: it is over 256 KiB once compiled",
-        "8:63: what a regular expression matches has no prefix that is sure to be there",
+        "8:63: a regular expression has no fixed prefix to remove",
         "9:65: there is no parameter `ip`; did you mean `id`?",
-        "10:39: the paths of a route have the same parameters, in the same order",
+        "10:39: the paths of a route must have the same parameters in the same order",
         "11:29: unknown key `regexp`; did you mean `regex`?",
         "13:19: the routes `two` and `one` match the same requests",
     ] {

@@ -544,7 +544,7 @@ fn a_renewed_certificate_waits_for_its_key() {
     });
     assert!(!gateway.log().contains("configuration is refused"), "{}", gateway.log());
     gateway.put("key.pem", &first.key);
-    gateway.wait_for_log("certificate and key do not fit");
+    gateway.wait_for_log("certificate and key do not match");
 }
 
 /// The same as for any other program, although its sockets could be shared.
@@ -651,13 +651,17 @@ fn what_a_reload_cannot_change_is_said() {
     let gateway = Gateway::start(version("one"));
     let admin = gateway.admin();
     let cases = [
-        ("workers: 2", "workers: 1", "there are 2 workers until the gateway is started again"),
+        (
+            "workers: 2",
+            "workers: 1",
+            "the number of workers stays at 2 until the gateway is restarted",
+        ),
         (
             "admin: { address: \"127.0.0.1:0\" }",
             "admin: { address: \"127.0.0.2:0\" }",
-            "until the gateway is started again",
+            "until the gateway is restarted",
         ),
-        ("admin: { address: \"127.0.0.1:0\" }", "", "until the gateway is started again"),
+        ("admin: { address: \"127.0.0.1:0\" }", "", "until the gateway is restarted"),
     ];
     for (old, new, warning) in cases {
         let done = put_ok(&gateway, &version("two").replace(old, new));

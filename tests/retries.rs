@@ -106,9 +106,9 @@ fn retries_that_cannot_work_are_complaints() {
     let file = folder.path().join("gate.yaml");
     let origin = Origin::saying("ok");
     for (retry, code, part) in [
-        ("attempts: 1, pause: 1s", 1, "the first pause is longer than the longest"),
+        ("attempts: 1, pause: 1s", 1, "`pause` is longer than `pause_max`"),
         ("attempts: 1, when: [503], try_timeout: 1s", 0, "add `timeout` to `when`"),
-        ("pause: 10ms", 0, "nothing is retried, so there is no pause"),
+        ("pause: 10ms", 0, "`pause` has no effect, because nothing is retried"),
         ("attempts: 1, budget: 120%", 1, "a number from 0 to 100"),
     ] {
         let upstream = format!("retry: {{ {retry} }}");

@@ -183,7 +183,7 @@ fn each_key_that_cannot_be_used_is_told() {
         until("the log tells it", || {
             let log = gateway.log();
             let mut warnings = log.lines().filter(|line| line.contains("WARN"));
-            warnings.any(|line| line.contains(name) && line.contains("a key was left out"))
+            warnings.any(|line| line.contains(name) && line.contains("a key was ignored"))
         });
     }
     // A key that is not for tokens is nothing unusual.

@@ -356,7 +356,7 @@ fn explain_says_405_too() {
         (
             "DELETE",
             "/a",
-            "no route takes DELETE here: 405 with `Allow: GET, HEAD, POST, PUT, OPTIONS`",
+            "no route accepts DELETE here: 405 with `Allow: GET, HEAD, POST, PUT, OPTIONS`",
         ),
         ("SNATCH", "/a", "refused with 501"),
         ("DELETE", "/none", "no route matches: 404"),
@@ -428,12 +428,12 @@ fn issue_19_placeholders_that_lead_nowhere_are_complaints() {
         (
             "policies: [{ headers: { response: { set: { a: \"{path}\" } } } }], respond: {}",
             "3:65",
-            "what the request says is not known to a line of the reply",
+            "a header of the reply cannot use values of the request",
         ),
         (
             "policies: [{ headers: { request: { set: { a: \"{subject}\" } } } }, { basic: { users: { a: a-long-password } } }], respond: {}",
             "3:30",
-            "`headers` asks for the subject, which `basic` below it finds",
+            "`headers` needs the subject, which only `basic` below it finds",
         ),
     ] {
         let yaml = format!(
@@ -505,7 +505,7 @@ routes:
     std::fs::write(&path, yaml(18081, 18082)).unwrap();
     let explain = |url: &str| tidegate(&["explain", path.to_str().unwrap(), "GET", url]).stdout;
     let told = explain("http://a:18081/ops");
-    assert!(told.contains("asked of the listener `public`\nno route matches: 404"), "{told}");
+    assert!(told.contains("received by the listener `public`\nno route matches: 404"), "{told}");
     assert!(told.contains("`two`: the listener is not inner or third"), "{told}");
     let told = explain("http://a:18082/a");
     assert!(told.contains("route `own`\n  matches /a, listener inner\n"), "{told}");
@@ -567,10 +567,10 @@ routes:
         (
             "\"/c/d/{id}\"",
             "\"/c/d/{nr}\"",
-            "4:52: the paths of a route have the same parameters, in the same order",
+            "4:52: the paths of a route must have the same parameters in the same order",
         ),
-        ("\"/c/d/{id}\"", "\"/a/{id}\"", "a host or a path is here twice"),
-        ("[/p/one, \"/p/two/**\"]", "[]", "5:17: a match without a path"),
+        ("\"/c/d/{id}\"", "\"/a/{id}\"", "a host or a path appears twice"),
+        ("[/p/one, \"/p/two/**\"]", "[]", "5:17: the match has no path"),
         ("[/p/one, \"/p/two/**\"]", "[/p/one, q]", "5:34: the path `q` cannot be matched"),
         (
             "[/p/one, \"/p/two/**\"]",

@@ -175,11 +175,14 @@ fn what_is_wrong_is_said_with_its_place() {
     let origin = Origin::silent();
     let folder = tempfile::tempdir().unwrap();
     for (schedule, said) in [
-        ("a: { flow: tick }", "a schedule without a time"),
-        ("a: { every: 1s, cron: \"* * * * * *\", flow: tick }", "both `every` and `cron`"),
-        ("a: { every: 10ms, flow: tick }", "that is too often"),
+        ("a: { flow: tick }", "a schedule needs `every` or `cron`"),
+        (
+            "a: { every: 1s, cron: \"* * * * * *\", flow: tick }",
+            "`every` and `cron` cannot be combined",
+        ),
+        ("a: { every: 10ms, flow: tick }", "the interval is too short"),
         ("a: { every: 1s, flow: tock }", "there is no flow `tock`; did you mean `tick`?"),
-        ("a: { cron: \"* * * * *\", flow: tick }", "5 fields, where 6 are needed"),
+        ("a: { cron: \"* * * * *\", flow: tick }", "5 fields, but 6 are needed"),
         ("a: { cron: \"0 61 * * * *\", flow: tick }", "the minute `61`: not from 0 to 59"),
         ("a: { cron: \"0 0 0 31 2 *\", flow: tick }", "there is no such day"),
         (
@@ -188,7 +191,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         (
             "a: { every: 1s, flow: tick, message: { xml: \"<a/>\", text: b } }",
-            "a message of two kinds",
+            "a message can have only one kind of body",
         ),
         ("a: { every: 1s, flow: tick, message: { xml: \"<a>\" } }", "this is not XML: 1:4"),
         ("a: { every: 1s, flow: tick, often: true }", "unknown key `often`"),

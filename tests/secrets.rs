@@ -23,7 +23,7 @@ fn complaints_never_say_a_secret() {
     };
     let route =
         |rest: &str| format!("{LISTEN}routes: {{ a: {{ match: {{ path: /a }}, {rest} }} }}\n");
-    let of_a_file = "the text of a file";
+    let of_a_file = "expected the path of a file";
     for (text, what) in [
         (tls("\"${file:key.pem}\""), of_a_file),
         (tls("\"${KEYPEM}\""), of_a_file),
@@ -32,17 +32,17 @@ fn complaints_never_say_a_secret() {
             route(
                 "policies: [{ headers: { request: { set: { authorization: \"Bearer ${TOKEN}\" } } } }], respond: {}",
             ),
-            "the value of a header has a line end",
+            "a header value must not contain a line break",
         ),
         (
             route(
                 "policies: [{ headers: { response: { add: { x: \"${TOKEN}\" } } } }], respond: {}",
             ),
-            "the value of a header has a line end",
+            "a header value must not contain a line break",
         ),
         (
             route("respond: { headers: { x-key: \"${TOKEN}\" } }"),
-            "the value of a header has a line end",
+            "a header value must not contain a line break",
         ),
         (
             format!("{LISTEN}upstreams: {{ u: {{ targets: [\"ht!tp://u:hush@h\"] }} }}\n"),

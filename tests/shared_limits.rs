@@ -228,7 +228,7 @@ fn while_the_server_is_away_each_gateway_limits_alone_and_tells_later() {
     redis.stop();
     assert!((0..4).all(|_| passes(&one)), "a request does not wait for the server");
     assert!(!passes(&one));
-    one.wait_for_log("the store of shared limits is not available; each gateway limits alone");
+    one.wait_for_log("the store of shared limits is not available; each gateway counts on its own");
     redis.process = Redis::run(&redis.folder);
     one.wait_for_log("the store of shared limits answers again");
     let other = redis.gateway(&origin, "requests: 4, per: 1h");

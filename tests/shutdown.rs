@@ -110,7 +110,7 @@ fn listeners_stay_open_while_the_end_is_told() {
         gateway.signal(signal);
         assert!(wire.is_closed());
         assert_eq!(gateway.wait_for_exit().code(), Some(0));
-        gateway.wait_for_log("told to stop again");
+        gateway.wait_for_log("second stop signal");
     }
     // Then they close.
     let gate = Gate::default();

@@ -198,13 +198,7 @@ fn operations_are_called_by_paths_and_queries() {
         ("GET", "/ws/orders/x", "", 400, "/orderId: "),
         ("GET", "/ws/orders/17?since=soon", "", 400, "/range/from: "),
         ("GET", "/ws/orders/17?other=1", "", 400, "/other: the operation has no such parameter"),
-        (
-            "GET",
-            "/ws/orders/17?expand=1&expand=0",
-            "",
-            400,
-            "/expand: the parameter is there twice",
-        ),
+        ("GET", "/ws/orders/17?expand=1&expand=0", "", 400, "/expand: the parameter appears twice"),
         ("GET", "/ws/orders/17?tag=%ff", "", 400, "/tag: it is not UTF-8"),
         ("GET", "/ws/orders/17", "{}", 400, "no body"),
         ("GET", "/ws/orders", "", 404, ""),
@@ -269,11 +263,14 @@ fn operations_that_parameters_cannot_call_are_complaints() {
             "GetOrder: { method: GET, parameters: { x: /Other/orderId } }",
             "the request is <GetOrder>",
         ),
-        ("GetOrder: { method: GET, path: \"/o/{tag}\" }", "is an array, and a path has one value"),
+        (
+            "GetOrder: { method: GET, path: \"/o/{tag}\" }",
+            "is an array, but a path parameter has one value",
+        ),
         ("GetOrder: { path: \"/o/{orderId}\" }", "the operation takes a body"),
         (
             "GetOrder: { parameters: { x: /GetOrder/orderId } }",
-            "an operation with a body has no parameters",
+            "an operation with a body cannot have parameters",
         ),
         (
             "GetOrder: { method: GET, path: \"/o/{orderId}\" }, Drop: { method: GET, path: \"/o/{id}\" }",

@@ -156,7 +156,7 @@ fn headers_that_the_description_asks_for_are_members() {
     for (json, error) in [
         (
             r#"{"a":1}"#,
-            "/$headers/Key: expected the member, since the description asks for this header",
+            "/$headers/Key: expected the member, because the description requires this header",
         ),
         (
             r#"{"$headers":{"Key":{}},"a":1}"#,

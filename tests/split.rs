@@ -155,7 +155,7 @@ routes: { split: { match: {}, upstream: { a: 90, b: 10 } } }
 "#;
     std::fs::write(&file, text).unwrap();
     let asked = tidegate(&["explain", file.to_str().unwrap(), "GET", "/"]).stdout;
-    let expected = "  -> 90 of 100 to upstream `a` (http://127.0.0.1:1), 10 of 100 to upstream `b` (http://127.0.0.1:2), the path as it came";
+    let expected = "  -> 90 of 100 to upstream `a` (http://127.0.0.1:1), 10 of 100 to upstream `b` (http://127.0.0.1:2), the path unchanged";
     assert!(asked.contains(expected), "{asked}");
 }
 

@@ -433,20 +433,20 @@ fn check_says_what_is_wrong_and_no_secret() {
     let good = "url: \"postgres://u:hunter2@db.local/shop\"";
     for (database, step, said) in [
         (good, "database: shp, query: select 1", "did you mean `shop`?"),
-        (good, "database: shop, query: 'select $1'", "takes 1 arguments and gets 0"),
+        (good, "database: shop, query: 'select $1'", "takes 1 arguments, but gets 0"),
         (
             good,
             "database: shop, query: 'select 1', arguments: [$body]",
-            "takes 0 arguments and gets 1",
+            "takes 0 arguments, but gets 1",
         ),
         (
             good,
             "database: shop, query: 'select $2', arguments: [$body]",
-            "not all that come before it",
+            "but not all placeholders before it",
         ),
-        (good, "database: shop, query: begin", "`BEGIN` is about a connection"),
-        (good, "database: shop, query: \"select 'a\"", "has no end"),
-        (good, "database: shop, query: select 1, into: body", "`body` is a name of the message"),
+        (good, "database: shop, query: begin", "`BEGIN` changes the connection"),
+        (good, "database: shop, query: \"select 'a\"", "is not terminated"),
+        (good, "database: shop, query: select 1, into: body", "`body` is reserved"),
         (
             "url: \"oracle://u:hunter2@db/shop\"",
             "database: shop, query: select 1",

@@ -261,9 +261,9 @@ fn what_cannot_work_is_a_complaint() {
         ("oracle://u:hunter2@h/d", "select 1", "not supported"),
         ("mysql://u:hunter2@h/d", "select ?", "`?` is not a placeholder"),
         ("mysql://u:hunter2@h/d", "select /*!50000 1 */", "that MySQL executes"),
-        ("mysql://u:hunter2@h/d", "set names latin1", "about a connection"),
-        ("mysql://u:hunter2@h/d", "use other", "about a connection"),
-        ("mysql://u:hunter2@h/d", "select $1", "takes 1 arguments and gets 0"),
+        ("mysql://u:hunter2@h/d", "set names latin1", "changes the connection"),
+        ("mysql://u:hunter2@h/d", "use other", "changes the connection"),
+        ("mysql://u:hunter2@h/d", "select $1", "takes 1 arguments, but gets 0"),
     ] {
         let flow = format!("[sql: {{ database: shop, query: {query:?} }}]");
         std::fs::write(&file, yaml(&format!("url: \"{url}\""), &[("a", &flow)])).unwrap();

@@ -202,12 +202,12 @@ fn generated_keys_are_told() {
 fn what_cannot_be_a_transaction_is_refused() {
     let head = "listen: { public: { address: \"127.0.0.1:0\" } }\ndatabases: { shop: { url: \"sqlite:shop.db\" } }\nroutes: { all: { match: { path: / }, flow: all } }\nflows:\n  all: ";
     for (steps, complaint) in [
-        ("[transaction: { database: shop, steps: [] }]", "a transaction without steps"),
+        ("[transaction: { database: shop, steps: [] }]", "a transaction needs steps"),
         ("[transaction: { database: shp, steps: [drop: {}] }]", "shop"),
         ("[transaction: { steps: [drop: {}] }]", "database"),
         (
             "[transaction: { database: shop, steps: [sql: { database: shop, query: begin }] }]",
-            "that is not a statement of a flow",
+            "a flow cannot run this statement",
         ),
     ] {
         let folder = tempfile::tempdir().unwrap();

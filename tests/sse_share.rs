@@ -519,7 +519,7 @@ fn a_header_that_is_set_and_not_shared_is_warned_of() {
         std::fs::write(&path, yaml).unwrap();
         let run = tidegate(&["check", path.to_str().unwrap()]);
         assert_eq!(run.code, Some(0), "{}", run.stderr);
-        let said = "the shared stream is asked for without `x-a`";
+        let said = "the shared stream is requested without `x-a`";
         assert_eq!(run.stderr.contains(said), is_warned, "{headers}: {}", run.stderr);
     }
 }
@@ -540,7 +540,7 @@ fn what_cannot_be_shared_is_refused() {
         (
             "{ sse: { share: { headers: [Connection] } } }",
             "a",
-            "`Connection` of a shared stream is the gateway's own",
+            "the gateway sets `Connection` of a shared stream itself",
         ),
     ] {
         let yaml = format!(

@@ -94,8 +94,8 @@ fn tables_that_no_gateway_starts_with_are_told_with_what_to_do() {
         let (code, said, _) = run(&["store", "check"], folder.path());
         assert_eq!(code, Some(1), "{said}");
         assert!(said.contains("DAMAGED: tables.redb: "), "{said}");
-        assert!(said.contains("no gateway starts with it"), "{said}");
-        assert!(said.contains("put a backup in the place of the whole folder"), "{said}");
+        assert!(said.contains("no gateway can start with it"), "{said}");
+        assert!(said.contains("restore the whole folder from a backup"), "{said}");
         let (code, _, said) = run(&["run"], &file);
         assert_eq!(code, Some(1), "{said}");
         assert!(said.contains("the store is damaged"), "{said}");
@@ -115,6 +115,6 @@ fn a_store_that_cannot_be_opened_and_another_path_are_told() {
 
     let gateway = Gateway::start(yaml(folder.path().join("one").to_str().unwrap()));
     put_ok(&gateway, &yaml(folder.path().join("two").to_str().unwrap()));
-    gateway.wait_for_log("until the gateway is started again");
+    gateway.wait_for_log("until the gateway is restarted");
     assert!(!folder.path().join("two").exists());
 }

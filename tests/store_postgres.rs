@@ -34,10 +34,10 @@ fn events_outlive_gateways_and_the_database_going_away() {
 
     server.kill();
     until("publishes are refused", || status(&gateway, "nowhere") == 503);
-    gateway.wait_for_log("store: away");
+    gateway.wait_for_log("store: not available");
     server.start_again();
     until("publishes are taken again", || status(&gateway, "three") == 200);
-    gateway.wait_for_log("store: back");
+    gateway.wait_for_log("store: available again");
     let events = poll(&gateway, "?after=0");
     let bodies = bodies(&events);
     assert_eq!(bodies.first(), Some(&"one"));
@@ -49,7 +49,7 @@ fn a_gateway_starts_while_the_database_is_away() {
     let nobody = ClosedPort::any();
     let url = format!("postgres://tester:geheim@{}/postgres?connect_timeout=2", nobody.address);
     let gateway = Gateway::start(yaml(&url));
-    gateway.wait_for_log("store: away");
+    gateway.wait_for_log("store: not available");
     assert_eq!(status(&gateway, "nowhere"), 503);
     assert!(!gateway.log().contains("geheim"), "the password is in the log");
 }
@@ -150,7 +150,7 @@ fn wrong_urls_and_folders_that_are_urls_are_told_without_the_password() {
         ("postgres: \"mysql://u:geheim@a/b\"", "it does not begin with `postgres://`"),
         ("postgres: \"sqlite:geheim.db\"", "it does not begin with `postgres://`"),
         ("postgres: \"postgres://u:geheim@a:x/b\"", "the URL of the store's database is malformed"),
-        ("path: a, postgres: \"postgres://u:geheim@a/b\"", "not in both"),
+        ("path: a, postgres: \"postgres://u:geheim@a/b\"", "cannot be combined"),
     ] {
         std::fs::write(&file, format!("{}store: {{ {keys} }}\n", hub(""))).unwrap();
         let run = tidegate(&["check", file.to_str().unwrap()]);

@@ -151,18 +151,18 @@ fn the_access_log_has_fields_of_the_operator() {
     for (log, complaint) in [
         (
             "fields: { a: { cel: \"status > \" } }",
-            "no field of the access log can be this expression",
+            "this expression cannot be a field of the access log",
         ),
         ("fields: { a: { cel: \"nosuch == 1\" } }", "there is no"),
-        ("fields: { a: { json: \"$.a\" } }", "there is no body for a query"),
+        ("fields: { a: { json: \"$.a\" } }", "the access log has no body to query"),
         ("fields: { a: //b }", "it reads a body"),
         ("fields: { a: { xpath: \"string()\" } }", "it reads a body"),
         ("fields: { a: { xpath: \"concat($method, a/b)\" } }", "it reads a body"),
-        ("fields: { a: { value: $status, required: true } }", "written in any case"),
-        ("fields: { status: $status }", "every line has a field `status` already"),
-        ("fields: { a: $body.x }", "no field of the access log can be this expression"),
-        ("fields: { a: plain }", "no field of the access log can be this expression"),
-        ("format: \"{status}\", fields: { a: $status }", "no more fields than it names"),
+        ("fields: { a: { value: $status, required: true } }", "`required` has no effect"),
+        ("fields: { status: $status }", "every line already has the field `status`"),
+        ("fields: { a: $body.x }", "this expression cannot be a field of the access log"),
+        ("fields: { a: plain }", "this expression cannot be a field of the access log"),
+        ("format: \"{status}\", fields: { a: $status }", "`fields` cannot be combined"),
         ("path: stdout, to: stderr", "`path` and `to` are the same key"),
     ] {
         let text = format!(

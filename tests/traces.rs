@@ -440,8 +440,8 @@ fn settings_that_cannot_be_are_complaints() {
         ("{ otlp: \"http://a\", sample: 2 }", "expected a number from 0 to 1"),
         ("{ otlp: \"http://a\", sample: 1% }", "expected a number from 0 to 1"),
         ("{ otlp: \"http://a\", propagate: [jaeger] }", "unknown value `jaeger`"),
-        ("{ otlp: \"http://a\", propagate: [] }", "no format of headers"),
-        ("{ otlp: \"http://a\", request_headers: [\"a b\"] }", "cannot be the name of a header"),
+        ("{ otlp: \"http://a\", propagate: [] }", "no trace headers"),
+        ("{ otlp: \"http://a\", request_headers: [\"a b\"] }", "is not a valid header name"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.yaml");

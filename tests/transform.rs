@@ -229,13 +229,13 @@ fn mistakes_in_edits_are_complaints() {
         ("json: { set: { \"a[0]\": 1 } }", "`a[0]` is not a place in a document"),
         ("json: { remove: [\"/a~2\"] }", "`/a~2` is not a place in a document"),
         ("json: { rename: { a: \"\" } }", "`` is not a place in a document"),
-        ("json: { set: { /a: 1 }, remove: [/a/b] }", "this place is another edit's"),
-        ("json: { rename: { /a: /b, /c: /b } }", "this place is another edit's"),
+        ("json: { set: { /a: 1 }, remove: [/a/b] }", "this place overlaps"),
+        ("json: { rename: { /a: /b, /c: /b } }", "this place overlaps"),
         ("json: { set: { /a: { b: \"{subjct}\" } } }", "did you mean `subject`?"),
-        ("response: { json: { set: { /a: \"{path}\" } } }", "is not known to a line of the reply"),
-        ("query: {}, request: { query: {} }", "`query` is the request's, which has one already"),
-        ("query: { rename: { a: c, b: c } }", "`c` is a name that something else has already"),
-        ("query: { remove: [\"\"] }", "a parameter without a name"),
+        ("response: { json: { set: { /a: \"{path}\" } } }", "cannot use values of the request"),
+        ("query: {}, request: { query: {} }", "`query` is set both here and in `request`"),
+        ("query: { rename: { a: c, b: c } }", "the name `c` is already in use"),
+        ("query: { remove: [\"\"] }", "a parameter needs a name"),
         ("response: { query: {} }", "unknown key `query`"),
         ("request: { method: post }", "write `POST`"),
         ("request: { method: CONNECT }", "is a method that the gateway does not forward"),
@@ -280,11 +280,8 @@ fn a_transform_may_write_who_asks_below_what_finds_it_out() {
     let key = "{ api_key: { header: k, keys: { a: b } } }";
     let transform = "{ transform: { query: { set: { u: \"{subject}\" } } } }";
     for (policies, part) in [
-        (
-            format!("[{transform}, {key}]"),
-            "`transform` asks for the subject, which `api_key` below",
-        ),
-        (format!("[{key}, {{ cache: {{}} }}, {transform}]"), "`cache` stands above `transform`"),
+        (format!("[{transform}, {key}]"), "`transform` needs the subject, which `api_key` below"),
+        (format!("[{key}, {{ cache: {{}} }}, {transform}]"), "`cache` is above `transform`"),
     ] {
         let yaml = format!(
             "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\nroutes:\n  a: {{ match: {{}}, policies: {policies}, respond: {{}} }}\n"

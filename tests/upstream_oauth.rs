@@ -66,8 +66,8 @@ fn an_upstream_with_a_user_gets_that_user_and_no_other() {
         assert!(!shown.contains("hunter") && !shown.contains("YW5uOm"), "{path}: {shown}");
     }
     for (keys, complaint) in [
-        ("{ username: \"a:b\", password: c }", "no colon"),
-        ("{ username: \"\", password: c }", "has a character"),
+        ("{ username: \"a:b\", password: c }", "contain colons"),
+        ("{ username: \"\", password: c }", "must not be empty"),
         ("{ username: a }", "`password`"),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -191,14 +191,14 @@ fn answers_that_are_not_tokens_are_refused_with_the_reason() {
         (reply("200 OK", ""), "not a JSON object"),
         (reply("200 OK", "[]"), "not a JSON object"),
         (reply("200 OK", &deep), "not a JSON object"),
-        (reply("200 OK", "{}"), "gives no `access_token`"),
-        (reply("200 OK", r#"{"access_token":1}"#), "gives no `access_token`"),
+        (reply("200 OK", "{}"), "returns no `access_token`"),
+        (reply("200 OK", r#"{"access_token":1}"#), "returns no `access_token`"),
         (reply("200 OK", r#"{"access_token":""}"#), "not a bearer token"),
         (reply("200 OK", r#"{"access_token":"a\r\nX-Evil: 1"}"#), "not a bearer token"),
         (reply("200 OK", &long), "not a bearer token"),
         (reply("200 OK", &huge), "over 65536"),
         (reply("200 OK", r#"{"access_token":"a","token_type":"mac"}"#), "not `Bearer`"),
-        (reply("200 OK", r#"{"access_token":"a","expires_in":0}"#), "has ended"),
+        (reply("200 OK", r#"{"access_token":"a","expires_in":0}"#), "has already expired"),
         (reply("200 OK", r#"{"access_token":"a","expires_in":-5}"#), "not a number of seconds"),
         (reply("200 OK", r#"{"access_token":"a","expires_in":{}}"#), "not a number of seconds"),
         (reply("200 OK", r#"{"access_token":"a","access_token":"b"}"#), "not a JSON object"),
@@ -311,7 +311,7 @@ fn what_cannot_work_is_a_complaint() {
     let origin = Origin::saying("ok");
     for (more, part) in [
         ("scopes: [\"a b\"]", "`a b` is not a scope"),
-        ("parameters: { scope: a }", "the parameter `scope` is not one to add"),
+        ("parameters: { scope: a }", "the parameter `scope` cannot be added"),
         ("authentication: digest", "unknown value `digest`"),
         ("lifetime: 0s", ""),
     ] {

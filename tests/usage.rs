@@ -61,7 +61,7 @@ fn load_tests_are_run_by_the_program_beside_it() {
     let missing = run();
     let said = String::from_utf8(missing.stderr).unwrap();
     assert_eq!(missing.status.code(), Some(1), "{said}");
-    assert!(said.contains(beside.to_str().unwrap()) && said.contains("is not there"), "{said}");
+    assert!(said.contains(beside.to_str().unwrap()) && said.contains("does not exist"), "{said}");
 
     fs::write(&beside, "#!/bin/sh\necho \"$@\"\nexit 7\n").unwrap();
     fs::set_permissions(&beside, fs::Permissions::from_mode(0o755)).unwrap();

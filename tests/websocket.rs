@@ -677,9 +677,12 @@ fn what_no_websocket_can_be_is_said_in_its_place() {
         ("schema: none.json", "name a file that can be read"),
         (
             r#"schema: none.json, topics: { "/a": { publish: [write] } }"#,
-            "no policy finds the client identity, so there is no subject",
+            "no policy identifies the client, so there is no subject",
         ),
-        (r#"topics: { "/a/{x}": {}, "/a/{y}": {} }"#, "another topic has the paths of `/a/{y}`"),
+        (
+            r#"topics: { "/a/{x}": {}, "/a/{y}": {} }"#,
+            "another topic matches the same paths as `/a/{y}`",
+        ),
     ] {
         let yaml = format!(
             "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}\n\

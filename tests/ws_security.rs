@@ -419,12 +419,12 @@ fn what_cannot_work_is_a_complaint() {
     let policy = |keys: &str| format!("policies: [{{ ws_security: {{ {keys} }} }}]");
     let (mut route, mut upstream);
     for (keys, is_policy, part) in [
-        ("", true, "requires nothing"),
-        ("users: { a: b }, passwords: []", true, "no form of a password"),
+        ("", true, "must require a user or a timestamp"),
+        ("users: { a: b }, passwords: []", true, "no password form is accepted"),
         ("users: { a: \"$2y$10$xxxxxxxxxxxxxxxxxxxxxx\" }", true, "is a hash"),
         ("ws_security: {}", false, "nothing in it"),
-        ("ws_security: { username: a }", false, "a name without its password"),
-        ("ws_security: { password: hunter2 }", false, "a password without its name"),
+        ("ws_security: { username: a }", false, "`username` needs `password`"),
+        ("ws_security: { password: hunter2 }", false, "`password` needs `username`"),
         ("ws_addressing: { version: \"2.0\" }", false, "unknown value `2.0`"),
     ] {
         (route, upstream) = (String::new(), String::new());

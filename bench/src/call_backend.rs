@@ -1,7 +1,7 @@
-//! The backend of calls over HTTP/2: it sends each message back, by gRPC where that is asked for.
+//! The backend of calls over HTTP/2. It sends each message back, as gRPC if the call is gRPC.
 //!
-//! One thread, epoll, HTTP/2 by prior knowledge: as cheap as we can make it, so that a comparison does not measure the backend. It is
-//! not an example of how to serve HTTP.
+//! One thread with epoll, and HTTP/2 by prior knowledge. It does as little work as possible, so that a comparison does not measure the
+//! backend. It is not an example of how to serve HTTP.
 
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write as _};
@@ -26,20 +26,20 @@ const SCRATCH_BYTES: usize = 256 << 10;
 struct Connection {
     stream: TcpStream,
     session: Session,
-    /// The beginning of a frame.
+    /// Received bytes of an incomplete frame.
     unread: Vec<u8>,
-    /// Bytes that the kernel has not taken.
+    /// Bytes that the kernel has not accepted yet.
     unsent: Vec<u8>,
-    /// Requests whose body is not whole, and replies that the windows had no room for.
+    /// Requests whose body is incomplete, and replies for which the windows have no room yet.
     open: HashMap<u32, Call>,
-    /// Streams with news.
+    /// Streams that have been woken.
     ready: Arc<Ready>,
 }
 
 struct Call {
     is_grpc: bool,
     body: Vec<u8>,
-    /// What is left of the reply, once it was begun.
+    /// The number of bytes of the reply that are still to be sent, after it has begun.
     left: Option<usize>,
     waker: Waker,
 }
@@ -123,7 +123,7 @@ impl Connection {
         self.flush()
     }
 
-    /// Takes the frames that came.
+    /// Processes the frames that have arrived.
     fn take(&mut self, bytes: &[u8], block: &mut Block) -> io::Result<()> {
         self.unread.extend_from_slice(bytes);
         let mut taken = 0;
@@ -144,7 +144,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Answers the requests that are whole.
+    /// Answers the requests whose body is complete.
     fn answer(&mut self) {
         let waiting = self.open.iter().filter(|(_, call)| call.left.is_some());
         let mut streams: Vec<u32> = waiting.map(|(stream, _)| *stream).collect();
@@ -172,7 +172,7 @@ impl Connection {
 }
 
 impl Call {
-    /// True once it is answered, or gone.
+    /// Continues the call. Returns true once it is answered, or if the stream is gone.
     fn advance(&mut self, session: &mut Session, stream: u32) -> bool {
         let mut cx = Context::from_waker(&self.waker);
         while self.left.is_none() {

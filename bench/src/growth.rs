@@ -28,7 +28,7 @@ fn share(text: &str) -> Result<f64, String> {
     (0.0..1.0).contains(&share).then_some(share).ok_or_else(|| "must be from 0 to below 1".into())
 }
 
-/// A figure's growth that is allowed.
+/// The allowed growth of a figure.
 #[derive(Clone, Copy)]
 enum Most {
     Absolute(f64),
@@ -36,7 +36,7 @@ enum Most {
 }
 
 impl GrowthArguments {
-    /// The table, and whether nothing grows by more than it may.
+    /// Returns the table, and whether no figure grows by more than is allowed.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ fn most_of(text: &str) -> Result<Most, String> {
     number.parse().map(most).map_err(|error| format!("{text}: {error}"))
 }
 
-/// The pairs of second and figure; a row that has no number there is an error, not a row less.
+/// Returns pairs of second and figure. A row without a number in the column is an error.
 fn read(text: &str, column: &str) -> Result<Vec<(f64, f64)>, String> {
     let mut rows = text.lines().filter(|line| !line.is_empty());
     let names: Vec<&str> = rows.next().unwrap_or_default().split(',').collect();
@@ -92,7 +92,7 @@ fn without_warm_up(series: &[(f64, f64)], share: f64) -> &[(f64, f64)] {
     series.get(start..).unwrap_or_default()
 }
 
-/// Adds a line for a column; false if it grows.
+/// Appends a line for a column. Returns false if the column fails.
 fn tell(told: &mut String, column: &str, slope: &Slope, most: Most, strict: bool) -> bool {
     let per_hour_max = match most {
         Most::Absolute(most) => most,
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_found_and_what_is_no_number_is_told() {
+    fn columns_are_found_and_cells_without_a_number_are_reported() {
         let text = "timestamp,cpu_percent,fds\n1,5.0,10\n2,6.0,12\n";
         assert_eq!(read(text, "fds").unwrap(), [(1.0, 10.0), (2.0, 12.0)]);
         assert!(read(text, "rss").is_err() && read("timestamp,fds\n1,\n", "fds").is_err());

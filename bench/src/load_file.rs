@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use crate::generator::{self, Control, Load, Part, Work};
 use crate::scenarios::{self, Overrides, RowLoad};
 
-/// What `tidegate-bench load` does.
+/// The subcommands of `tidegate-bench load`.
 #[derive(Subcommand)]
 pub enum LoadFile {
     /// Print the load of a scenario of requests as JSON
@@ -22,7 +22,7 @@ pub enum LoadFile {
     },
 }
 
-/// Which load is written.
+/// The load to write.
 #[derive(Args)]
 pub struct Write {
     scenario: String,
@@ -45,7 +45,7 @@ pub struct Write {
 }
 
 impl LoadFile {
-    /// Does it, and returns what is to be printed.
+    /// Runs the command, and returns the text to print.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ fn write(arguments: &Write) -> Result<String, String> {
     if templates.any(|template| template.body.parts.iter().any(is_spaces)) {
         return Err(format!("{name} varies white space, which other load tools do not"));
     }
-    // All at once: the tools have no ramp in common, and the warm-up does not count.
+    // All users begin at once, because other tools have different ramps, and the warm-up does not count.
     for group in &mut requests.groups {
         group.think = Duration::from_millis(arguments.think);
         for stage in &mut group.stages {

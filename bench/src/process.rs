@@ -1,4 +1,4 @@
-//! Child processes: found, started, measured, and always stopped.
+//! Child processes: finds, starts and measures them, and always stops them.
 
 // The machine's clock is the measuring tool; nothing here runs inside the gateway.
 #![allow(clippy::disallowed_methods)]
@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Set by the first Ctrl-C; every wait then ends, and dropping the processes stops them.
+/// Set by the first Ctrl-C. Every wait then ends, and dropping the processes stops them.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
-/// The time that a process has to end by itself before it is killed. A build that counts for a profile writes the profile when it ends.
+/// Time that a process has to end before it is killed. A build instrumented for profiling writes its profile when it ends.
 const STOP_MAX: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// Lines of a log that an error shows.
+/// Number of lines of a log that an error shows.
 const TAIL_LINES: usize = 20;
 
 /// Makes Ctrl-C and SIGTERM stop the run cleanly.
@@ -39,7 +39,7 @@ pub fn watch_signals() -> io::Result<()> {
     Ok(())
 }
 
-/// Sleeps, but ends early at a Ctrl-C.
+/// Sleeps, but ends early after a Ctrl-C.
 pub fn pause(time: Duration) -> io::Result<()> {
     let end = Instant::now() + time;
     while Instant::now() < end {
@@ -62,13 +62,13 @@ pub(crate) fn tail(log: &str) -> String {
     lines.get(lines.len().saturating_sub(TAIL_LINES)..).unwrap_or_default().join("\n")
 }
 
-/// A started process; dropping it ends it and all its descendants.
+/// A started process. Dropping it ends it and its descendants.
 pub struct Process {
     child: Child,
 }
 
 impl Process {
-    /// Starts it. Its output goes to the file, which is shown if it fails.
+    /// Starts a process. Its output goes to the file, which is shown if it fails.
     pub fn start(mut command: Command, log: &Path) -> io::Result<Self> {
         let output = fs::File::create(log)?;
         command.stdout(output.try_clone()?).stderr(output);
@@ -79,11 +79,11 @@ impl Process {
         Ok(self.child.try_wait()?.is_some())
     }
 
-    /// Waits until its log has what `find` looks for, such as its address.
+    /// Waits until `find` finds something in the log, such as the address.
     ///
     /// # Errors
     ///
-    /// If the process ends or takes longer than `time_max`, with the end of the log.
+    /// If the process ends or takes longer than `time_max`. The error has the end of the log.
     pub fn wait_for<T>(
         &mut self,
         log: &Path,
@@ -104,7 +104,7 @@ impl Process {
         }
     }
 
-    /// The process and its descendants.
+    /// Returns the ids of the process and its descendants.
     #[must_use]
     pub fn tree(&self) -> Vec<u32> {
         let mut tree = vec![self.child.id()];
@@ -122,7 +122,7 @@ impl Process {
     fn signal(&self, name: &str, pids: &[u32]) {
         let mut command = Command::new("kill");
         command.arg(name).args(pids.iter().map(u32::to_string));
-        // Processes that are gone already need no signal.
+        // If this fails, the processes have already ended.
         drop(command.stdout(Stdio::null()).stderr(Stdio::null()).status());
     }
 }
@@ -146,14 +146,14 @@ impl Drop for Process {
     }
 }
 
-/// A program that was built with this one, into the same folder.
+/// Returns the path of a program in the folder of this program.
 #[must_use]
 pub fn beside_us(name: &str) -> PathBuf {
     let ours = env::current_exe().unwrap_or_default();
     ours.with_file_name(name)
 }
 
-/// A program among our own tools, or else of the system.
+/// Returns the path of a program among our own tools, or else of the system.
 #[must_use]
 pub fn find(name: &str) -> Option<PathBuf> {
     let tools = [beside_us("../tools/bin"), PathBuf::from("target/tools/bin")];
@@ -163,11 +163,11 @@ pub fn find(name: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// A port of 127.0.0.1 that nobody has now.
+/// Returns a port of 127.0.0.1 that is not in use.
 ///
 /// # Errors
 ///
-/// If the system gives none.
+/// If the system provides none.
 pub fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
@@ -177,8 +177,8 @@ fn tasks(pid: u32) -> Vec<std::path::PathBuf> {
     folder.map(|tasks| tasks.flatten().map(|task| task.path()).collect()).unwrap_or_default()
 }
 
-/// The kernel's thread that does what a core's softirqs left over: the network's part of a process that sends much at once is
-/// charged to it, or to the process, as it happens.
+/// Returns the id of the kernel thread that handles the remaining softirqs of a core. Of a process that sends much, the kernel charges the
+/// CPU time of the network either to this thread or to the process.
 #[must_use]
 pub fn softirq_thread(core: usize) -> Option<u32> {
     let name = format!("ksoftirqd/{core}\n");
@@ -188,7 +188,7 @@ pub fn softirq_thread(core: usize) -> Option<u32> {
     path.file_name()?.to_str()?.parse().ok()
 }
 
-/// CPU time of a process. It is the scheduler's count, in nanoseconds: /proc/PID/stat counts in ticks of 10 ms.
+/// Returns the CPU time of a process, by the scheduler's count in nanoseconds. /proc/PID/stat has a resolution of 10 ms.
 #[must_use]
 pub fn cpu_of(pid: u32) -> Duration {
     let times = tasks(pid).into_iter().filter_map(|task| {
@@ -198,7 +198,7 @@ pub fn cpu_of(pid: u32) -> Duration {
     Duration::from_nanos(times.sum())
 }
 
-/// Resident memory of a process; 0 if it is not there.
+/// Returns the resident memory of a process, or 0 if it does not exist.
 pub(crate) fn rss_bytes_of(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_started_is_measured_and_stopped_with_its_children() {
+    fn a_process_is_measured_and_stopped_with_its_children() {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 60 & while :; do :; done"]);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told() {
+    fn a_failure_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let mut command = Command::new("sh");

@@ -1,4 +1,4 @@
-//! The bar that shows how much of a run is done and how long the rest takes. Without a terminal, a line for each row.
+//! The progress bar of a run, with the remaining time. Without a terminal, it prints a line for each row.
 
 #![allow(clippy::disallowed_methods, reason = "the machine's clock is the measuring tool")]
 
@@ -17,7 +17,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of a run that takes so long.
+    /// Creates the progress of a run with this estimated time.
     #[must_use]
     pub fn new(total: Duration) -> Progress {
         let is_terminal = io::stderr().is_terminal();
@@ -25,27 +25,27 @@ impl Progress {
             if is_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(total.as_secs().max(1)), target);
         let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}");
-        // Harmless: the template is a constant, and without it the bar looks otherwise.
+        // Harmless: the template is a constant, and without it the bar has the default style.
         if let Ok(style) = style {
             bar.set_style(style);
         }
         Progress { bar, total, spent: Duration::ZERO, row: None, is_terminal }
     }
 
-    /// What is done, in estimated time.
+    /// Returns the estimated time of what has been completed.
     #[must_use]
     pub fn spent(&self) -> Duration {
         self.spent
     }
 
-    /// A row begins.
+    /// Begins a row.
     pub fn begin(&mut self, name: &str) {
         self.row = Some(Instant::now());
         self.bar.set_prefix(name.to_owned());
         self.tick();
     }
 
-    /// Time passes.
+    /// Updates the bar.
     pub fn tick(&mut self) {
         let now = self.spent + self.row.map_or(Duration::ZERO, |begin| begin.elapsed());
         let left = self.total.saturating_sub(now).as_secs();
@@ -55,7 +55,7 @@ impl Progress {
             .set_message(format!("{hours}:{minutes:02}:{seconds:02} left  {}", self.bar.prefix()));
     }
 
-    /// A row is over.
+    /// Ends a row.
     pub fn end(&mut self, name: &str, what: &str) {
         if let Some(begin) = self.row.take() {
             self.spent += begin.elapsed();
@@ -65,18 +65,18 @@ impl Progress {
         if self.is_terminal {
             self.bar.println(line)
         } else {
-            // Harmless: if standard error is closed, there is nobody to tell.
+            // Harmless: if standard error is closed, nobody reads the line.
             drop(writeln!(io::stderr(), "{line}"))
         }
     }
 
-    /// So much is done.
+    /// Sets the estimated time of what has been completed.
     pub fn set(&mut self, spent: Duration) {
         self.spent = spent;
         self.tick();
     }
 
-    /// All is done.
+    /// Completes the run.
     pub fn finish(&mut self) {
         self.bar.finish_and_clear();
     }

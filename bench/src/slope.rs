@@ -1,9 +1,9 @@
-//! Does a figure grow? The straight line through a series by least squares, with the error of its slope, per hour.
+//! Judges whether a figure grows: fits a straight line to a series by least squares, and determines the error of its slope per hour.
 //!
-//! Owns the judgement of long runs: memory, descriptors, threads, restarts and latency, one figure a second. Neighbouring samples
-//! are alike, which would make the error look too small, so blocks of samples are averaged first.
+//! Owns the judgement of long runs: memory, descriptors, threads, restarts and latency, with one sample per second. Neighbouring samples
+//! are correlated, which would make the error look too small, so blocks of samples are averaged first.
 
-/// Averages before the fit: enough for an error, and each far from the next.
+/// Maximum number of blocks: enough to estimate the error, and few enough that their means are hardly correlated.
 const BLOCKS: usize = 40;
 const SECONDS_PER_HOUR: f64 = 3600.0;
 
@@ -19,18 +19,17 @@ pub struct Slope {
     pub hours: f64,
 }
 
-/// What a slope says.
+/// The verdict on a slope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Steady,
-    /// It grows by more than is allowed, and that is not chance: two standard errors lie between.
+    /// The figure grows by more than is allowed, even if two standard errors are subtracted.
     Grows,
-    /// The error is larger than what is allowed, so the run was too short to tell.
+    /// The figure may grow by more than is allowed if two standard errors are added, so the run was too short to tell.
     TooShort,
 }
 
-/// The line through pairs of a second and a figure. Nothing if there are fewer than three different seconds or a figure is not
-/// finite.
+/// Fits a line to pairs of second and figure. Returns `None` if there are fewer than three different seconds, or if a figure is not finite.
 #[must_use]
 pub fn fit(series: &[(f64, f64)]) -> Option<Slope> {
     if series.iter().any(|(at, figure)| !at.is_finite() || !figure.is_finite()) {
@@ -63,7 +62,7 @@ pub fn fit(series: &[(f64, f64)]) -> Option<Slope> {
 }
 
 impl Slope {
-    /// Whether it grows by more than so much an hour.
+    /// Judges whether the figure grows by more than this per hour.
     #[must_use]
     pub fn judge(&self, per_hour_max: f64) -> Verdict {
         if self.per_hour - 2.0 * self.error > per_hour_max {
@@ -76,7 +75,7 @@ impl Slope {
     }
 }
 
-/// The series in at most `BLOCKS` parts of equal length, each as its mean.
+/// Averages the series in at most `BLOCKS` parts of equal length.
 fn averaged(series: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let size = series.len().div_ceil(BLOCKS).max(1);
     let mean = |block: &[(f64, f64)]| {
@@ -100,7 +99,7 @@ mod tests {
         (0..3600).map(f64::from).map(|at| (at, figure(at))).collect()
     }
 
-    /// The same every time, between -1 and 1.
+    /// Deterministic noise between -1 and 1.
     fn noise(at: f64) -> f64 {
         (at * 12.989_8).sin()
     }
@@ -132,8 +131,8 @@ mod tests {
     }
 
     #[test]
-    fn a_short_noisy_run_does_not_tell() {
-        // 0.5 a second with an error of 0.866.
+    fn a_short_noisy_run_gives_no_verdict() {
+        // The slope is 0.5 per second, with an error of 0.866.
         let short = [(0.0, 1.0), (1.0, 3.0), (2.0, 2.0)];
         assert_eq!(fit(&short).unwrap().judge(4.0), Verdict::TooShort);
         assert_eq!(fit(&short[..2]), None);

@@ -14,10 +14,10 @@ static DOCUMENT: LazyLock<Arc<xml::Document>> = LazyLock::new(|| {
 fuzz_target!(|text: &str| {
     let options = Options { xpath2: true, current: true, unknown: Unknown::Later };
     let statics = Plain { prefixes: &[("p", "urn:p")], options };
-    let world = DocumentSet::new(Arc::clone(&DOCUMENT));
+    let documents = DocumentSet::new(Arc::clone(&DOCUMENT));
     let limits = Limits { steps_max: 100_000, ..Limits::default() };
     let (mut host, mut budget) = (NoHost, Budget::new(limits));
-    let mut evaluation = Evaluation::of(&world, world.root(), &mut host, &mut budget);
+    let mut evaluation = Evaluation::of(&documents, documents.root(), &mut host, &mut budget);
     match Expr::compile(text, &statics) {
         Ok(expr) => {
             if let Ok(nodes) = expr.nodes(&mut evaluation) {

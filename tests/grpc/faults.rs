@@ -91,7 +91,7 @@ routes:
             &[("grpc-timeout", "1d")],
             "",
             "3",
-            "`grpc-timeout` is one to eight digits and a unit.",
+            "`grpc-timeout` must be one to eight digits and a unit.",
         ),
     ] {
         let told = call(&gateway, path, lines, body);
@@ -217,11 +217,11 @@ fn calls_that_get_too_old_end_with_a_status() {
     let gateway = Plain { route, more: LOG, ..Plain::default() }.start(&origin);
     let told = call(&gateway, "/a.B/C", &[], "");
     assert_eq!((told.http, &*told.status, told.in_head), (200, "14", false));
-    assert_eq!((&*told.body, &*told.message), (&b"\0\0\0\0\x02ok"[..], "The stream was ended."));
+    assert_eq!((&*told.body, &*told.message), (&b"\0\0\0\0\x02ok"[..], "The stream was closed."));
     let web = gateway.wire().ask(
         "POST /a.B/C HTTP/1.1\r\nHost: a\r\nContent-Type: application/grpc-web\r\nContent-Length: 0\r\n\r\n",
     );
-    let trailers = "grpc-status:14\r\ngrpc-message:The stream was ended.\r\n";
+    let trailers = "grpc-status:14\r\ngrpc-message:The stream was closed.\r\n";
     let text = web.text();
     assert!(text.starts_with("\0\0\0\0\u{2}ok") && text.ends_with(trailers), "{text:?}");
     for line in lines(&gateway, 2) {
@@ -240,7 +240,7 @@ fn calls_without_a_reply_get_too_old_as_well() {
     let gateway = Plain { route, more: LOG, ..Plain::default() }.start(&origin);
     let told = call(&gateway, "/a.B/C", &[], "");
     assert_eq!((told.http, &*told.status, told.in_head), (200, "14", true));
-    assert_eq!(told.message, "The stream was ended.");
+    assert_eq!(told.message, "The stream was closed.");
     let web = gateway.wire().ask(
         "POST /a.B/C HTTP/1.1\r\nHost: a\r\nContent-Type: application/grpc-web\r\nContent-Length: 0\r\n\r\n",
     );

@@ -150,7 +150,7 @@ fn what_cannot_be_fetched_is_a_fault_until_it_can() {
         &message,
     );
     assert!(counted(&gateway, FETCHES, &[BAD]) >= 1);
-    gateway.wait_for_log("the definition cannot be made, messages are refused");
+    gateway.wait_for_log("the definition cannot be compiled, messages are refused");
     gateway.wait_for_log(&format!("the import '{url}' cannot be fetched: it answered 404"));
     good.store(1, Ordering::SeqCst);
     until("it is tried again", || post(&gateway, &number(9)).status() == 200);
@@ -182,7 +182,7 @@ fn the_last_good_definition_serves_until_there_is_a_newer_one() {
     assert_eq!(post(&gateway, &number(9)).text(), "ok");
     *serving.lock().unwrap() = None;
     until("a fetch failed", || counted(&gateway, FETCHES, &[BAD]) > 0);
-    gateway.wait_for_log("the last good one serves");
+    gateway.wait_for_log("the last good one stays in use");
     assert_eq!(post(&gateway, &number(9)).text(), "ok");
     assert_eq!(post(&gateway, &number(10)).status(), 500);
     // A definition that does not compile does not replace the old one.

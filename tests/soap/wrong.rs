@@ -40,8 +40,8 @@ fn a_wrong_definition_is_complained_about_with_its_place() {
         ("soap: { schema: root.wsdl }", "neither a WSDL's nor a schema's"),
         ("soap: { schema: none.wsdl }", "cannot read"),
         ("soap: { schema: calculator.xsd, action: required }", "is not a WSDL"),
-        ("soap: { action: optional }", "needs the WSDL"),
-        ("soap: { imports: { a: calculator.xsd } }", "there is none"),
+        ("soap: { action: optional }", "needs a WSDL"),
+        ("soap: { imports: { a: calculator.xsd } }", "`imports` needs `schema`"),
         ("soap: { envelope: { \"1.3\": calculator.xsd } }", "not a SOAP version"),
         ("soap: { versions: [\"1.3\"] }", "unknown value"),
         ("xslt: { on: request, stylesheet: wrong.xsl }", "wrong.xsl:"),
@@ -57,7 +57,7 @@ fn a_wrong_definition_is_complained_about_with_its_place() {
             "xpath_route: { cases: [{ xpath: \"//a\", equals: x, upstream: p }] }",
             "there is no upstream `p`",
         ),
-        ("xpath_route: { cases: [{ xpath: \"//a\", equals: x }] }", "goes nowhere"),
+        ("xpath_route: { cases: [{ xpath: \"//a\", equals: x }] }", "needs `upstream` or `url`"),
     ] {
         let said_all = complaints(&format!("policies: [{{ {policy} }}]"), files);
         let plain = said.replace('"', "`");
@@ -125,35 +125,35 @@ fn what_cannot_be_fetched_or_counted_is_complained_about() {
     for (policies, said) in [
         (
             "{ soap: { schema: main.xsd } }",
-            "`http://u.test/t.xsd` is named, and nothing is fetched",
+            "`http://u.test/t.xsd` is imported, but `fetch` is not set",
         ),
         ("{ soap: { schema: wrong.xsd, fetch: {} } }", "a user name or password"),
         ("{ soap: { schema: calculator.wsdl, fetch: { every: 1h } } }", "unknown key \"every\""),
         (
             "{ soap: { schema: \"https://u.test/s.wsdl\" } }",
-            "`https://u.test/s.wsdl` is a URL, and nothing is fetched",
+            "`https://u.test/s.wsdl` is a URL, but `fetch` is not set",
         ),
         (
             "{ soap: { envelope: { \"1.1\": \"http://u.test/e.xsd\" } } }",
-            "`http://u.test/e.xsd` is a URL, and nothing is fetched",
+            "`http://u.test/e.xsd` is a URL, but `fetch` is not set",
         ),
         (
             "{ xslt: { on: request, stylesheet: \"http://u.test/s.xsl\" } }",
-            "`http://u.test/s.xsl` is a URL, and nothing is fetched",
+            "`http://u.test/s.xsl` is a URL, but `fetch` is not set",
         ),
         ("{ xslt: { on: request, stylesheet: naming.xsl } }", "or add `fetch: { ttl: 1h }`"),
         (
             "{ soap: { schema: \"http://u.test/s.wsdl\", fetch: {} } }, { rate_limit: { requests: 1, per: 1s, by: operation } }",
-            "counts by operation, and none is known there",
+            "counts by operation, but no operation is known",
         ),
         ("{ soap: { schema: calculator.wsdl, fetch: { ttl: 0s } } }", "tidegate.yaml:3:"),
         (
             "{ rate_limit: { requests: 1, per: 1s, by: operation } }, { soap: { schema: calculator.wsdl } }",
-            "counts by operation, and none is known there",
+            "counts by operation, but no operation is known",
         ),
         (
             "{ soap: {} }, { concurrency: { requests: 1, by: operation } }",
-            "counts by operation, and none is known there",
+            "counts by operation, but no operation is known",
         ),
     ] {
         let said_all = complaints(&format!("policies: [{policies}]"), files);
@@ -382,7 +382,7 @@ fn a_schema_may_have_a_document_type_or_be_a_comment() {
     let said = complaints("policies: [{ soap: { schema: typed.xsd, action: required } }]", files);
     assert!(said.contains("is not a WSDL"), "{said}");
     let said = complaints("policies: [{ soap: { schema: none.xsd, action: required } }]", files);
-    assert!(said.contains("needs the WSDL"), "{said}");
+    assert!(said.contains("needs a WSDL"), "{said}");
 }
 
 #[test]

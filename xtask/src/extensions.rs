@@ -1,7 +1,7 @@
 //! Adds a policy, a step and a metric from templates and compiles the result, which shows that an extension changes no more files than
 //! CONTRIBUTING.md lists.
 //!
-//! Owns the templates in `xtask/extensions` and how they are applied. The tree itself stays as it is: they are applied to a copy.
+//! Owns the templates in `xtask/extensions` and how they are applied. They are applied to a copy, and the tree itself is not changed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_not_there_once_is_refused() {
+    fn a_place_that_does_not_occur_exactly_once_is_refused() {
         let template = "about\n@after a.rs: b\nc\n@before a.rs: d\ne\n";
         let changes = changes(template).unwrap();
         assert_eq!(changed("a\nb\nd\n", &changes[0]).ok().as_deref(), Some("a\nb\nc\nd\n"));

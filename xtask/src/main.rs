@@ -20,10 +20,10 @@ The project's tasks.
 usage: cargo xtask TASK [ARGUMENTS]
 
 tasks:
-  conformance SUITE PACK   run a pack of foreign tests; `cargo xtask conformance --help`
-  differential             the XML engine beside others, on random documents; see `make differential`
-  extensions               add a policy, a step and a metric by templates, count the files and compile
-  tidy                     the rules of ARCHITECTURE.md and STYLE.md that a program can check
+  conformance SUITE PACK   run a pack of third-party tests; `cargo xtask conformance --help`
+  differential             compare the XML engine with others, on random documents; see `make differential`
+  extensions               add a policy, a step and a metric from templates, count the files and compile
+  tidy                     check the rules of ARCHITECTURE.md and STYLE.md that a program can check
 ";
 
 /// The reason why a task could not do its work. Finding violations is not such a reason.

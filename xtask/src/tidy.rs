@@ -2,10 +2,10 @@
 //!
 //! Owns the reading of the tree and the printing of violations. Each module finds those of one subject: [`edges`] (dependencies between
 //! crates), [`calls`] (which calls are allowed where), [`size`] (lengths of files and functions), [`doors`] (the beginning of a crate),
-//! [`names`] (of types), [`policies`] (which name no other), [`links`] (links in documents), [`loss`] (calls that lose something silently),
-//! [`forms`] (forms of those calls that do not lose anything), [`locks`] (of the hot path), [`shape`] (large traits and `Deref`),
-//! [`code_map`] (the list of crates in ARCHITECTURE.md), [`phrases`] (of plain English). It does not change files and does not need the
-//! network.
+//! [`names`] (names of types), [`policies`] (policies that depend on one another), [`links`] (links in documents), [`loss`] (calls that
+//! lose something silently), [`forms`] (forms of those calls that do not lose anything), [`locks`] (locks on the hot path), [`shape`]
+//! (large traits and `Deref`), [`code_map`] (the list of crates in ARCHITECTURE.md), [`phrases`] (phrases that are not plain English). It
+//! does not change files and does not need the network.
 
 mod calls;
 mod code_map;
@@ -32,7 +32,7 @@ use crate::Failure;
 use crate::conformance::workspace;
 
 const HELP: &str = "\
-Checks what ARCHITECTURE.md and STYLE.md demand and a compiler does not.
+Checks rules of ARCHITECTURE.md and STYLE.md that a compiler does not check.
 
 usage: cargo xtask tidy
 
@@ -43,7 +43,7 @@ Exit code 0: tidy, 1: not, 2: usage.
 /// The list of allowed exceptions to the limits of size.
 const EXCEPTIONS: &str = "xtask/tidy-exceptions.txt";
 
-/// Folders without files of ours, at any depth.
+/// Folders that contain no files of the project, at any depth.
 const SKIPPED: &[&str] =
     &["target", ".git", ".cache", "corpus", "artifacts", "var", "node_modules"];
 
@@ -73,7 +73,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, Failure> {
             print!("{HELP}");
             return Ok(true);
         }
-        [other, ..] => return Err(Failure::Usage(format!("what is `{other}`?\n\n{HELP}"))),
+        [other, ..] => return Err(Failure::Usage(format!("unknown argument `{other}`\n\n{HELP}"))),
     }
     let complaints = check(workspace())?;
     for complaint in &complaints {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_complaint_says_where_what_and_what_instead() {
+    fn a_complaint_has_its_place_what_is_wrong_and_a_remedy() {
         let complaint = Complaint {
             file: "a.rs".to_owned(),
             line: 3,
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_of_files_is_read_and_each_rule_heard() {
+    fn every_rule_checks_the_files_of_a_tree() {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = folder.path().join(path);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn words_it_does_not_know_are_usage_errors() {
+    fn unknown_arguments_are_usage_errors() {
         assert!(matches!(run(&["--fix"]), Err(Failure::Usage(_))));
     }
 }

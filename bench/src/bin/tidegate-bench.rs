@@ -115,7 +115,7 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            // If this fails too, there is nobody left to tell.
+            // Harmless: if standard error is closed, the error cannot be reported.
             drop(writeln!(io::stderr(), "tidegate-bench: {error:#}"));
             ExitCode::FAILURE
         }
@@ -182,7 +182,7 @@ fn jtl(file: &Path, warm_up: Duration) -> anyhow::Result<ExitCode> {
 
 fn agent(listen: SocketAddr, is_public: bool) -> anyhow::Result<ExitCode> {
     let say = |line: &str| {
-        // If its output is closed, it still serves.
+        // The agent serves even if its standard output is closed.
         drop(writeln!(io::stdout(), "{line}"));
     };
     generator::serve_agent(
@@ -198,20 +198,20 @@ fn agent(listen: SocketAddr, is_public: bool) -> anyhow::Result<ExitCode> {
 fn ext_proc() -> anyhow::Result<ExitCode> {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     peers::ext_proc::serve(address, |address| {
-        // Nobody reads the address if the output is closed.
+        // If standard output is closed, nobody reads the address.
         drop(writeln!(io::stdout(), "{address}"));
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the calculator answers to 5 + 7.
+/// The calculator's answer to 5 + 7.
 const SUM: &str = r#"<?xml version="1.0" encoding="utf-8"?><soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:xsd="http://www.w3.org/2001/XMLSchema"><soap:Body><AddResponse xmlns="http://tempuri.org/"><AddResult>12</AddResult></AddResponse></soap:Body></soap:Envelope>"#;
 
-/// Serves a demo backend, or one that is written for measurements: the cheapest echo, which has no delay, sums and calls.
+/// Serves a demo backend, or one that is written for measurements: the echo with the least work, which has no delay, fixed sums, or calls.
 fn serve(kind: &str, delay: Duration) -> anyhow::Result<ExitCode> {
     let ready = |address: SocketAddr| {
         let mut output = io::stdout();
-        // Nobody reads the address if the output is closed.
+        // If standard output is closed, nobody reads the address.
         drop(writeln!(output, "{address}").and_then(|()| output.flush()));
     };
     let any = SocketAddr::from(([127, 0, 0, 1], 0));

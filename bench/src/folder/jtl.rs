@@ -21,9 +21,9 @@ pub struct Jtl {
 
 /// Columns of a log without a header, as JMeter writes them.
 const COLUMNS: &str = "timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success,failureMessage,bytes,sentBytes,grpThreads,allThreads";
-/// Longer lines are not samples.
+/// Maximum length of a line. Longer lines are not samples.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// More labels than a plan has: a log in which each sample has its own would fill the memory with histograms.
+/// Maximum number of labels, more than any plan has. If every sample had its own label, the histograms would fill the memory.
 const LABELS_MAX: usize = 1000;
 
 /// The positions of the relevant columns.
@@ -77,7 +77,7 @@ pub fn read(log: impl BufRead, warm_up: Duration) -> io::Result<Jtl> {
             unreadable += u64::from(!line.is_empty());
             continue;
         };
-        // As the splitter does: the smallest time so far, since lines are written when samples end.
+        // The smallest time so far, as in the reference's splitter, because lines are written when samples end.
         let begin = start.map_or(sample.at, |start| start.min(sample.at));
         start = Some(begin);
         let part = if sample.at.saturating_sub(begin) > warm_up { &mut after } else { &mut before };
@@ -190,8 +190,8 @@ mod tests {
     use super::*;
     use std::fmt::Write as _;
 
-    /// 300 samples of warm-up, each slow and wrong; then 1,000 samples, one a millisecond, of which the `n`th takes `n` ms. Two
-    /// of these are wrong. Two other lines are not samples.
+    /// 300 samples of warm-up, each slow and wrong; then 1,000 samples, one per millisecond, of which the `n`th takes `n` ms and two are
+    /// wrong. Two other lines are not samples.
     fn known() -> String {
         let mut log =
             String::from("timeStamp,elapsed,label,responseCode,success,bytes,sentBytes\n");
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_a_known_file_are_right() {
+    fn a_known_file_has_the_expected_figures() {
         let read = read(known().as_bytes(), Duration::from_millis(300)).unwrap();
         assert_eq!(read.unreadable, 2);
         let [(label, of)] = &read.measurement.0[..] else { panic!("{read:?}") };

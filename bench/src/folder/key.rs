@@ -1,10 +1,10 @@
-//! Which row a folder is of: `SCENARIO/HEAP_heap/N_users/NB/Nms_sleep`.
+//! The key of a row, and the path of its folder: `SCENARIO/HEAP_heap/N_users/NB/Nms_sleep`.
 
 use std::path::{Path, PathBuf};
 
 /// The name of our own server, beside `netty` and `jmeter`.
 pub const OURS: &str = "tidegate";
-/// The name of another build of it in the same folder.
+/// The name of another build of our server in the same folder.
 pub const BEFORE: &str = "before";
 pub(super) const DEPTH_MAX: usize = 6;
 
@@ -13,7 +13,7 @@ pub(super) const DEPTH_MAX: usize = 6;
 pub struct RowKey {
     /// The name of the scenario.
     pub scenario: String,
-    /// [`OURS`], [`BEFORE`], or a peer's name; also the name of its SERVER files.
+    /// [`OURS`], [`BEFORE`] or the name of a peer. Its `SERVER` files have the same name.
     pub gateway: String,
     /// The memory of the gateway, as `2G`.
     pub heap: String,
@@ -23,19 +23,19 @@ pub struct RowKey {
     pub size: u32,
     /// The delay of the backend in milliseconds; -1 for a scenario without one.
     pub delay: i64,
-    /// From 1. Rounds of several gateways are interleaved.
+    /// The number of the round, from 1. Rounds of several gateways are interleaved.
     pub round: u32,
 }
 
 impl RowKey {
-    /// The first round of our gateway.
+    /// Returns the key of the first round of our gateway.
     #[must_use]
     pub fn ours(scenario: &str, heap: &str, users: u32, size: u32, delay: i64) -> RowKey {
         let (scenario, gateway, heap) = (scenario.to_owned(), OURS.to_owned(), heap.to_owned());
         RowKey { scenario, gateway, heap, users, size, delay, round: 1 }
     }
 
-    /// The path below the folder.
+    /// Returns the path below the folder of results.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         let mut path = PathBuf::from(self.folder_name());
@@ -49,7 +49,7 @@ impl RowKey {
         path
     }
 
-    /// The name of the scenario's folder, which the reference's tools take for the scenario: a peer's is another one.
+    /// Returns the name of the scenario's folder. For a peer it differs, because the reference's tools take it for the scenario's name.
     #[must_use]
     pub fn folder_name(&self) -> String {
         if self.gateway == OURS {
@@ -59,7 +59,7 @@ impl RowKey {
         }
     }
 
-    /// The row of a path below the folder; none for any other path.
+    /// Returns the key of a path below the folder of results, or `None` for any other path.
     #[must_use]
     pub fn of_path(path: &Path) -> Option<RowKey> {
         let parts: Option<Vec<&str>> = path.iter().map(std::ffi::OsStr::to_str).collect();

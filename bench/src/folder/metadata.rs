@@ -1,6 +1,6 @@
 //! `test-metadata.json` and `test-duration.json`.
 //!
-//! The reference writes numbers as texts here; so do we, and we read both.
+//! The reference writes numbers as strings here. We do the same, and read both forms.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct Metadata {
     pub jmeter_server_heap_size: String,
     /// See `jmeter_client_heap_size`.
     pub netty_service_heap_size: String,
-    /// The scenarios; one for each folder, so a scenario that ran with a peer is there twice.
+    /// The scenarios. Each has an entry for each folder, so a scenario that ran with a peer has two.
     pub test_scenarios: Vec<Scenario>,
     /// As `2G`.
     pub heap_sizes: Vec<String>,
@@ -43,7 +43,7 @@ pub struct Metadata {
     pub iteration_elements: Vec<u64>,
     /// `Tidegate`; the reference's template uses it.
     pub application_name: String,
-    /// Of each program that took part, by its name.
+    /// The version of each program that took part, by its name.
     pub versions: BTreeMap<String, String>,
     /// SHA-256 of each gateway's configuration, by scenario.
     pub configuration_hashes: BTreeMap<String, String>,
@@ -52,9 +52,9 @@ pub struct Metadata {
     /// Seconds between rows.
     #[serde(with = "text")]
     pub pause: u64,
-    /// True if the durations are not the documents'.
+    /// True if the durations differ from those of the documents.
     pub quick: bool,
-    /// Which CPUs each process had, as it was asked for.
+    /// The CPUs of each process, as requested.
     pub cpus: String,
     /// The machine.
     pub system_info: Vec<SystemFact>,
@@ -68,9 +68,9 @@ pub struct Scenario {
     pub name: String,
     /// The name in `summary.csv`.
     pub display_name: String,
-    /// A sentence.
+    /// A sentence about it.
     pub description: String,
-    /// The plan in JMeter's form.
+    /// The JMeter plan that corresponds to it.
     pub jmx: String,
     /// `true` or `false`.
     #[serde(with = "text")]
@@ -93,15 +93,15 @@ pub struct SystemFact {
 /// `test-duration.json`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TotalDuration {
-    /// Rows that ran.
+    /// Number of rows that ran.
     #[serde(with = "text")]
     pub test_scenarios: u64,
-    /// Seconds of all of them.
+    /// Their total duration in seconds.
     #[serde(with = "text")]
     pub total_duration: u64,
 }
 
-/// A value that is written as a text, and read as a text or bare.
+/// A value that is written as a string, and read as a string or as a number.
 pub(super) mod text {
     use std::fmt::Display;
     use std::str::FromStr;

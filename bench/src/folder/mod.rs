@@ -1,7 +1,8 @@
-//! The folder of results: the layout, names and keys of the reference's harness, and ours beside them.
+//! The folder of results. It has the layout, names and keys of the reference's harness, and files of our own.
 //!
-//! Owns every file of the folder; what is in `results.hdr` is the generator's. Each file is written whole under another name
-//! and renamed, so a run that is killed leaves no half file. A row is finished when its `row.json` is there; it is written last.
+//! Owns every file of the folder except for the content of `results.hdr`, which is the generator's. Each file is written completely under
+//! another name and then renamed, so that a run that is killed leaves no partial file. `row.json` is written last, so a row is finished if
+//! it exists.
 //!
 //! ```text
 //! DIR/test-metadata.json                          Metadata
@@ -41,9 +42,9 @@ pub use row::{Corrected, Cost, DOCUMENTS, Mark, OwnLatency, Row, RowDuration, Se
 pub use seconds::Second;
 pub use summary::{LABEL, Measured, Statistics, Summary};
 
-/// No file of the folder is larger: a day of samples, one a second, takes less than 10 MiB.
+/// Maximum size of a file. A day of samples, one per second, takes less than 10 MiB.
 const FILE_BYTES_MAX: u64 = 256 << 20;
-/// A folder with more rows is none of ours.
+/// Maximum number of rows. A folder with more was not written by this program.
 const ROWS_MAX: usize = 100_000;
 
 /// A folder of results.
@@ -72,12 +73,12 @@ pub enum Part {
 }
 
 impl Folder {
-    /// The folder at this path, which need not exist.
+    /// Creates the folder at this path, which need not exist.
     pub fn new(path: impl Into<PathBuf>) -> Folder {
         Folder { path: path.into() }
     }
 
-    /// True if there is nothing in it.
+    /// Returns true if the folder is empty or does not exist.
     ///
     /// # Errors
     ///
@@ -371,7 +372,7 @@ fn write_table(path: &Path, header: &str, lines: impl Iterator<Item = String>) -
     write_whole(path, text.as_bytes())
 }
 
-/// Rows are five folders deep, further rounds six.
+/// Finds the finished rows. Rows are five folders deep, and those of further rounds six.
 fn find_rows(root: &Path, at: &Path, depth: usize, rows: &mut Vec<RowFolder>) -> Result<()> {
     let told = || format!("{} cannot be read", at.display());
     let inside = at.strip_prefix(root).with_context(told)?;
@@ -387,7 +388,7 @@ fn find_rows(root: &Path, at: &Path, depth: usize, rows: &mut Vec<RowFolder>) ->
     }
     for entry in fs::read_dir(at).with_context(told)? {
         let entry = entry.with_context(told)?;
-        // A link could lead in a circle.
+        // Links are not followed, because they could form a cycle.
         if entry.file_type().with_context(told)?.is_dir() {
             find_rows(root, &entry.path(), depth + 1, rows)?;
         }

@@ -1,16 +1,16 @@
-//! `SERVER_process.csv`: what one server's processes used, a line a second.
+//! `SERVER_process.csv`: the resources that the processes of one server used, one line per second.
 
 use anyhow::{Context as _, Result};
 
 pub(super) const HEADER: &str =
     "timestamp,cpu_percent,rss_kib,threads,fds,read_kib,written_kib,received_kib,sent_kib,load1";
 
-/// One second of a server. What could not be measured is none, and its cell is empty.
+/// One second of a server. A value that could not be measured is `None`, and its cell is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessSample {
     /// The end of the second, since 1970.
     pub timestamp: u64,
-    /// 100 is one whole CPU.
+    /// 100 is one full CPU.
     pub cpu_percent: Option<f64>,
     /// Resident memory.
     pub rss_kib: Option<u64>,
@@ -73,7 +73,7 @@ impl ProcessSample {
     }
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast saturates")]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
 fn whole(value: f64) -> u64 {
     value.round() as u64
 }

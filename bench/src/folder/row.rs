@@ -14,7 +14,7 @@ pub const DOCUMENTS: [&str; 5] = ["000", "001", "002", "003", "004"];
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// `000` to `004`; another text for a scenario of none of them.
+    /// `000` to `004`, or another text if the scenario belongs to no document.
     pub document: String,
     /// Its name.
     pub scenario: String,
@@ -22,20 +22,20 @@ pub struct Row {
     pub users: u32,
     /// Bytes of a message.
     pub size: u32,
-    /// Milliseconds of the backend; -1 without one.
+    /// The delay of the backend in milliseconds, or -1 without one.
     pub delay: i64,
     /// From the end of the warm-up to the last sample.
     pub measured_seconds: f64,
     /// Reasons to doubt the figures, or the reason why the row ended early.
     pub marks: Vec<Mark>,
-    /// What users would have seen who do not wait for one another; none without requests.
+    /// Latencies as users would have seen them who do not wait for earlier replies. `None` without requests.
     pub corrected: Option<Corrected>,
-    /// Counts of streams; none for requests.
+    /// Counts of streams. `None` for requests.
     pub streams: Option<Streams>,
-    /// The average number of users while it was measured, if it differs from `users`: in document 001 the ramp is part of the measurement.
+    /// The average number of users during the measurement, if it differs from `users`. In document 001 the ramp is part of the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users_mean: Option<f64>,
-    /// The part of the users that each label has, if there are several.
+    /// The share of the users that each label has, if there are several labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub label_users: Vec<(String, f64)>,
     /// The pause of a user between a reply and the next request, in milliseconds.
@@ -62,34 +62,34 @@ pub struct Row {
     /// Workers of our gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
-    /// When the gateway was started, in seconds since 1970: each row has a process of its own.
+    /// When the gateway was started, in seconds since 1970. Each row has a new process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway_started: Option<u64>,
-    /// What the gateway still used after the load; none if it was not sampled then.
+    /// What the gateway still used after the load. `None` if it was not sampled then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<Settled>,
-    /// What the gateway used while it was measured; none if load servers sent the load.
+    /// What the gateway used during the measurement. `None` if load servers sent the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
 }
 
-/// What the gateway used from the end of the warm-up to that of the load.
+/// What the gateway used from the end of the warm-up to the end of the load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// CPU time of all its threads in microseconds, by the scheduler's count.
     pub cpu_us: f64,
     /// Requests, events, messages or deliveries in that time.
     pub requests: u64,
-    /// Resident memory before the load, or with its first hundredth of users.
+    /// Resident memory before the load, or with the first hundredth of the users.
     pub idle_rss_kib: u64,
     /// Resident memory at the end of the load.
     pub rss_kib: u64,
-    /// The largest resident memory of all samples, of which there are ten a second.
+    /// The largest resident memory among all samples, of which there are ten per second.
     pub rss_kib_max: u64,
 }
 
 impl Cost {
-    /// CPU time for each request in microseconds; none without a request.
+    /// Returns the CPU time for each request in microseconds, or `None` without requests.
     #[must_use]
     pub fn cpu_us_each(&self) -> Option<f64> {
         (self.requests > 0).then(|| self.cpu_us / self.requests as f64)
@@ -114,13 +114,13 @@ pub struct Settled {
 /// A reason to doubt a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Mark {
-    /// Little's law accounts for more than 5 % more or fewer users than there were.
+    /// The number of users by Little's law differs by more than 5 % from the actual number.
     #[serde(rename = "little")]
     Little,
-    /// The generator had no time left.
+    /// The generator had no CPU time left.
     #[serde(rename = "generator")]
     Generator,
-    /// The backend had no time left.
+    /// The backend had no CPU time left.
     #[serde(rename = "backend")]
     Backend,
     /// The backend ended during the row.
@@ -129,20 +129,20 @@ pub enum Mark {
     /// The gateway ended during the row.
     #[serde(rename = "gateway stopped")]
     GatewayStopped,
-    /// A load machine was lost.
+    /// A load server was lost.
     #[serde(rename = "agent lost")]
     AgentLost,
     /// A file could not be written.
     #[serde(rename = "disk full")]
     DiskFull,
-    /// The time of day was set.
+    /// The time of day was changed.
     #[serde(rename = "clock jumped")]
     ClockJumped,
 }
 
 /// Latencies in milliseconds, corrected for coordinated omission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names of the fields describe them")]
 pub struct Corrected {
     pub mean: f64,
     pub p50: f64,
@@ -153,32 +153,32 @@ pub struct Corrected {
     pub max: f64,
 }
 
-/// The gateway's own part of the latency of requests while they were measured, from its metrics.
+/// The gateway's own part of the latency of requests during the measurement, from its metrics.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OwnLatency {
-    /// Upper bounds in seconds, ascending, and how many requests took at most that. The bound of the last one is `null`, which
-    /// has all of them.
+    /// Upper bounds in seconds, ascending, each with the number of requests that took at most that long. The last bound is `null`, and its
+    /// number is that of all requests.
     pub buckets: Vec<(Option<f64>, u64)>,
-    /// The sum of all in seconds.
+    /// The sum of all latencies in seconds.
     pub sum_seconds: f64,
 }
 
 /// `test_duration.json`: seconds since 1970, as texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowDuration {
-    /// The first user.
+    /// When the first user began.
     #[serde(with = "text")]
     pub start_timestamp: u64,
-    /// The last reply.
+    /// When the last reply ended.
     #[serde(with = "text")]
     pub end_timestamp: u64,
-    /// From one to the other.
+    /// The time from the start to the end.
     #[serde(with = "text")]
     pub test_duration: u64,
 }
 
 impl Mark {
-    /// As in `row.json`.
+    /// The name in `row.json`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

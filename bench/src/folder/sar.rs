@@ -1,6 +1,6 @@
-//! `SERVER_sar_report_KIND.csv`, as `sadf -d -U` writes them and the reference's harness keeps them: the header without `# `.
+//! `SERVER_sar_report_KIND.csv`, as written by `sadf -d -U` and kept by the reference's harness: the header without `# `.
 //!
-//! Owns the columns of the reports and the averages that the reference takes of them. It measures nothing.
+//! Owns the columns of the reports and the averages that the reference computes from them. It measures nothing.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ pub enum Kind {
 /// The lines of one report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Which one.
+    /// The kind of the report.
     pub kind: Kind,
     /// The machine's name.
     pub hostname: String,
@@ -34,13 +34,13 @@ pub struct Report {
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// Seconds since the line before of this device.
+    /// Seconds since the previous line of this device.
     pub interval: u64,
     /// Seconds since 1970.
     pub timestamp: u64,
     /// `-1` for all CPUs, `sda`, `eth0`; empty for reports without devices.
     pub device: String,
-    /// In the order of [`Kind::columns`]; none if it was not measured, which is an empty cell.
+    /// In the order of [`Kind::columns`]. `None` if it was not measured, which is an empty cell.
     pub values: Vec<Option<f64>>,
 }
 
@@ -57,7 +57,7 @@ impl Kind {
         Kind::Network,
     ];
 
-    /// The part of the file's name.
+    /// The part of the file name that identifies the report.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ impl Kind {
         }
     }
 
-    /// The column that names the device, if lines are of devices.
+    /// The column that names the device, or `None` if the lines do not belong to devices.
     #[must_use]
     pub fn device(self) -> Option<&'static str> {
         match self {
@@ -130,8 +130,8 @@ impl Kind {
 }
 
 impl Report {
-    /// The averages of all columns over the lines from `start` to `end`, as the reference takes them; none where nothing was
-    /// measured. Devices are averaged too.
+    /// Returns the averages of all columns over the lines from `start` to `end`, as the reference computes them: also over devices. A
+    /// column that was not measured has no average.
     #[must_use]
     pub fn averages(&self, start: u64, end: u64) -> Vec<Option<f64>> {
         let lines = || self.lines.iter().filter(|line| (start..=end).contains(&line.timestamp));
@@ -168,12 +168,12 @@ impl Report {
         text
     }
 
-    /// Parses the file's content, with or without `# ` before the header. Columns are found by their names, as versions of sar
-    /// have different ones.
+    /// Parses the content of a file, with or without `# ` before the header. Columns are found by name, because they differ between
+    /// versions of sar.
     ///
     /// # Errors
     ///
-    /// If a line does not fit to the header.
+    /// If a line does not match the header.
     pub fn parse(kind: Kind, text: &str) -> Result<Report> {
         let mut lines = text.lines();
         let header = lines.next().context("the file is empty")?;
@@ -191,7 +191,7 @@ impl Report {
             }
             let cells: Vec<&str> = line.split(';').collect();
             let told = || format!("line {}", number + 2);
-            anyhow::ensure!(cells.len() == names.len(), "{} does not fit to the header", told());
+            anyhow::ensure!(cells.len() == names.len(), "{} does not match the header", told());
             let cell = |place: usize| cells.get(place).copied().unwrap_or("");
             let whole = |place: usize| cell(place).parse::<u64>().with_context(told);
             let value = |place: &Option<usize>| match place.map(cell) {

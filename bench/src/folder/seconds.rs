@@ -1,4 +1,4 @@
-//! `results-seconds.csv`: the generator's samples, a line a second, for graphs over time and for intervals.
+//! `results-seconds.csv`: the generator's samples, one line per second, for graphs over time and for intervals.
 
 use anyhow::{Context as _, Result};
 
@@ -13,11 +13,11 @@ pub struct Second {
     pub users: u64,
     /// All samples.
     pub samples: u64,
-    /// Those that were not right.
+    /// Samples that were errors.
     pub errors: u64,
-    /// Their mean response time; none without a sample.
+    /// Their mean response time. `None` without a sample.
     pub mean_ms: Option<f64>,
-    /// Their longest response time; none without a sample.
+    /// Their longest response time. `None` without a sample.
     pub max_ms: Option<f64>,
 }
 
@@ -48,7 +48,7 @@ impl Second {
     }
 }
 
-/// A number that is not negative.
+/// Parses a number that is not negative.
 pub(super) fn number(cell: &str) -> Result<f64> {
     let number: f64 = cell.parse().with_context(|| format!("`{cell}` must be a number"))?;
     anyhow::ensure!(number.is_finite() && number >= 0.0, "`{cell}` must be a number of at least 0");

@@ -12,7 +12,7 @@ pub const LABEL: &str = "HTTP Request";
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary(pub Vec<(String, Statistics)>);
 
-/// Statistics of one label, rounded to two decimals; times are milliseconds. Without a sample, what has no value is `null`.
+/// Statistics of one label, rounded to two decimals. Times are in milliseconds. Without samples, the values that would need one are `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "the names are the reference's")]
@@ -45,9 +45,9 @@ pub struct Measured<'m> {
     pub histogram: &'m hdrhistogram::Histogram<u64>,
     /// The mean of the exact values.
     pub mean: Option<Duration>,
-    /// Samples that were not right.
+    /// Samples that were errors.
     pub errors: u64,
-    /// From the begin of the first sample to the end of the last one.
+    /// From the start of the first sample to the end of the last one.
     pub window: Duration,
     /// Bytes of replies.
     pub received_bytes: u64,
@@ -101,7 +101,7 @@ impl Summary {
     }
 }
 
-/// Half to even at two decimals, as the splitter rounds.
+/// Rounds to two decimals, half to even, as the splitter does.
 fn round(value: f64) -> f64 {
     (value * 100.0).round_ties_even() / 100.0
 }

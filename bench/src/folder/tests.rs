@@ -28,7 +28,7 @@ fn rows_have_the_paths_of_the_reference() {
 }
 
 #[test]
-fn a_row_is_there_when_it_is_finished() {
+fn a_row_is_listed_once_it_is_finished() {
     let place = tempfile::tempdir().unwrap();
     let folder = Folder::new(place.path().join("results"));
     assert!(folder.is_empty().unwrap());
@@ -127,7 +127,7 @@ fn statistics_are_those_of_the_splitter() {
 }
 
 #[test]
-fn tables_are_read_as_they_were_written_and_bad_lines_are_named() {
+fn tables_survive_a_round_trip_and_bad_lines_are_reported() {
     let place = tempfile::tempdir().unwrap();
     let row = Folder::new(place.path()).row(&RowKey::ours("jwt", "1G", 10, 50, 0));
     let samples = [

@@ -1,7 +1,7 @@
 //! Load servers: an agent takes a share of a load over TCP, runs it, and returns its raw results, which are merged exactly.
 //!
-//! Owns the protocol: frames of a length (four bytes, big-endian) and JSON, one load a connection. An agent has no
-//! authentication and sends load to any target that it is given, so it listens on loopback unless an operator permits another address.
+//! Owns the protocol: frames of a length (four bytes, big-endian) and JSON, with one load per connection. An agent has no authentication
+//! and sends load to any target that it is given, so it listens on loopback unless an operator permits another address.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,27 +17,28 @@ use super::load::Load;
 use super::outcome::Outcome;
 use super::run::run;
 
-/// The version of the protocol, with the forms of [`Load`] and [`Outcome`]. Each change of them is another version.
+/// The version of the protocol, which includes the forms of [`Load`] and [`Outcome`]. Every change of them needs a new version.
 const VERSION: u32 = 3;
-/// The first bytes of a connection, so that other programs are recognized.
+/// The first bytes of a connection, by which other programs are recognized.
 const GREETING: &[u8; 8] = b"tg-bench";
-/// Of a load: the documents' bodies and tokens are below 1 MiB.
+/// Maximum size of a load. The bodies and tokens of the documents are below 1 MiB.
 const LOAD_BYTES_MAX: u32 = 64 << 20;
-/// Of an outcome: an hour of steps and 60 intervals for each of some hundred labels.
+/// Maximum size of an outcome: an hour of steps, and 60 intervals, for each of some hundred labels.
 const OUTCOME_BYTES_MAX: u32 = 512 << 20;
-/// Of the greeting and of single messages.
+/// Maximum time to wait for the greeting and for single messages.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// After the longest time that a load can take.
+/// Time to wait for the result, after the longest time that the load can take.
 const RESULT_MAX: Duration = Duration::from_secs(60);
-/// An agent that runs a load says so this often; one that is silent for longer than `SILENCE_MAX` is lost.
+/// Interval at which an agent reports that its load is running.
 const ALIVE_EVERY: Duration = Duration::from_millis(500);
+/// An agent that is silent for longer than this is lost.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// What the coordinator sends.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 enum Order {
-    /// To be run when `Go` comes.
+    /// A load, to be run when `Go` arrives.
     Load(Box<Load>),
     Go,
 }
@@ -57,11 +58,11 @@ enum Answer {
     Failed(String),
 }
 
-/// Serves loads on the calling thread, one after the other, until the listener fails.
+/// Serves loads on the calling thread, one after another, until the listener fails.
 ///
 /// # Errors
 ///
-/// If the address cannot be bound, or is not of loopback and `is_public` does not permit that.
+/// If the address cannot be bound, or if it is not a loopback address and `is_public` is false.
 pub fn serve_agent(
     address: SocketAddr,
     is_public: bool,
@@ -110,7 +111,7 @@ fn answer(mut stream: TcpStream) -> Result<(), String> {
         let (done, result) = sync_channel(1);
         let (load, running) = (&load, control.clone());
         scope.spawn(move || {
-            // If the coordinator is gone, nobody waits for the result.
+            // If the coordinator has disconnected, nobody waits for the result.
             drop(done.send(run(load, &running, None)));
         });
         loop {
@@ -122,7 +123,7 @@ fn answer(mut stream: TcpStream) -> Result<(), String> {
                 Err(RecvTimeoutError::Timeout) => {
                     let (samples, errors) = (control.samples(), control.errors());
                     if let Err(why) = send(&mut stream, &Answer::Alive { samples, errors }) {
-                        // A coordinator that has left wants no load.
+                        // The coordinator has disconnected, so the load is stopped.
                         control.stop();
                         return Err(why);
                     }
@@ -154,7 +155,7 @@ pub fn run_agents(
         let named = |why: String| format!("load server {agent}: {why}");
         connections.push((*agent, offer(*agent, share).map_err(named)?));
     }
-    // All are ready, so they begin together.
+    // All agents are ready, so they begin at the same time.
     for (agent, connection) in &mut connections {
         send(connection, &Order::Go).map_err(|why| format!("load server {agent}: {why}"))?;
     }
@@ -184,7 +185,7 @@ pub fn run_agents(
     Ok(merged)
 }
 
-/// Connects and sends the load; the agent is ready then.
+/// Connects and sends the load. Returns once the agent is ready.
 fn offer(agent: SocketAddr, load: Load) -> Result<TcpStream, String> {
     let stream = TcpStream::connect_timeout(&agent, ANSWER_MAX);
     let mut stream = stream.map_err(|error| error.to_string())?;
@@ -194,7 +195,9 @@ fn offer(agent: SocketAddr, load: Load) -> Result<TcpStream, String> {
     match receive(&mut stream, OUTCOME_BYTES_MAX)? {
         Answer::Ready => Ok(stream),
         Answer::Failed(why) => Err(why),
-        Answer::Alive { .. } | Answer::Outcome(_) => Err("it must first be ready".to_owned()),
+        Answer::Alive { .. } | Answer::Outcome(_) => {
+            Err("it sent another answer before it was ready".to_owned())
+        }
     }
 }
 
@@ -229,7 +232,7 @@ fn prepare(stream: &TcpStream) -> Result<(), String> {
     set().map_err(|error| error.to_string())
 }
 
-/// Each side sends its name and its version of the protocol.
+/// Exchanges the names and the protocol versions of both sides.
 fn greet(stream: &mut TcpStream) -> Result<(), String> {
     let ours = [&GREETING[..], &VERSION.to_be_bytes()].concat();
     stream.write_all(&ours).map_err(|error| error.to_string())?;
@@ -261,7 +264,7 @@ fn receive<M: DeserializeOwned>(stream: &mut TcpStream, bytes_max: u32) -> Resul
     if length > bytes_max {
         return Err(format!("a message of {length} bytes exceeds {bytes_max}"));
     }
-    // Memory grows with what comes, not with what was announced.
+    // The memory grows with the bytes received, not with the announced length.
     let mut json = Vec::new();
     let read = stream.take(length.into()).read_to_end(&mut json);
     read.map_err(|error| format!("the connection ended: {error}"))?;

@@ -1,4 +1,4 @@
-//! Calls over HTTP/2, plain or unary gRPC: a constant number at once. Each reply must have the message of its call.
+//! Calls over HTTP/2, plain or unary gRPC, with a constant number in progress. Each reply must contain the message of its call.
 //!
 //! Owns the connections and the requests in progress on each. It runs on one thread with one epoll.
 
@@ -32,11 +32,11 @@ struct Callers<'l> {
     shared: Shared,
 }
 
-/// What calls of all connections count by.
+/// State that the calls of all connections share.
 struct Shared {
     now: Duration,
     recorder: Recorder,
-    /// Of the next call.
+    /// The number of the next call.
     number: u64,
 }
 
@@ -44,16 +44,16 @@ struct Shared {
 struct Client {
     link: Option<Link>,
     slots: Vec<Slot>,
-    /// The places of slots whose stream has news.
+    /// The indices of slots whose stream has been woken.
     ready: Arc<Ready>,
-    /// When it was dialled, or is to be dialled again.
+    /// When it was dialled, or when it will be dialled again.
     at: Duration,
 }
 
 struct Link {
     wire: Wire,
     session: Session,
-    /// The beginning of a frame.
+    /// Received bytes of an incomplete frame.
     unread: Vec<u8>,
     is_connected: bool,
     /// Bytes since the last sample.
@@ -61,7 +61,7 @@ struct Link {
     received_bytes: u64,
 }
 
-/// One call at a time.
+/// A place for one call at a time.
 struct Slot {
     call: Option<Call>,
     body: Vec<u8>,
@@ -72,7 +72,7 @@ struct Call {
     stream: u32,
     has_head: bool,
     sent: Vec<u8>,
-    /// How much of it the windows had room for.
+    /// The number of bytes for which the windows have had room.
     sent_bytes: usize,
     begin: Duration,
 }
@@ -80,9 +80,9 @@ struct Call {
 const CONFIG: Config = Config { streams_max: 1000, head_bytes_max: 64 << 10 };
 const GRPC: (&[u8], &[u8]) = (b"content-type", b"application/grpc");
 const TRAILERS: (&[u8], &[u8]) = (b"te", b"trailers");
-/// A flag and a length stand before a message of gRPC.
+/// Length of the flag and the length before each message of gRPC.
 const PREFIX_BYTES: usize = 5;
-/// The digits of a message's number at its front.
+/// Number of digits of the message's number, at its start.
 const NUMBER_BYTES: usize = 12;
 const SCRATCH_BYTES: usize = 256 << 10;
 const EVENTS_MAX: usize = 1024;
@@ -148,7 +148,7 @@ impl<'l> Callers<'l> {
         }
     }
 
-    /// True after the load's end, once no reply is on its way.
+    /// Returns true after the end of the load, once no call is in progress.
     fn is_over(&self) -> bool {
         let is_busy = |client: &Client| client.slots.iter().any(|slot| slot.call.is_some());
         self.shared.now >= self.load.duration && !self.clients.iter().any(is_busy)
@@ -176,7 +176,7 @@ impl<'l> Callers<'l> {
         }
     }
 
-    /// Ends connections that are not there in time, or on which a reply is not.
+    /// Ends connections that are not open in time, or that have a reply that is late.
     fn end_late(&mut self) {
         for client in &mut self.clients {
             let Some(link) = &client.link else { continue };
@@ -221,7 +221,7 @@ impl Client {
         Client { link: None, slots, ready, at: Duration::ZERO }
     }
 
-    /// Ends the connection. Requests in progress count as errors; if there are none, the connection does.
+    /// Ends the connection. Its calls in progress count as errors. If it was not open and has none, the connection itself counts as one.
     fn fail(&mut self, kind: ErrorKind, shared: &mut Shared) {
         let begun = self.link.take().is_some_and(|link| link.session.has_begun());
         let calls: Vec<Call> = self.slots.iter_mut().filter_map(|slot| slot.call.take()).collect();
@@ -235,7 +235,8 @@ impl Client {
         self.at = shared.now + PAUSE;
     }
 
-    /// Makes a call at each free place before the load's end, as far as the other side permits, and sends what is left of others.
+    /// Begins a call in each free slot until the end of the load, as far as the other side permits, and sends what is left of the other
+    /// calls.
     fn begin_calls(
         &mut self,
         load: &Load,
@@ -287,7 +288,7 @@ impl Client {
         Ok(())
     }
 
-    /// Reads replies as far as they came.
+    /// Reads replies, as far as they have arrived.
     fn take_replies(&mut self, calls: &Calls, shared: &mut Shared) {
         let Some(link) = &mut self.link else { return };
         for at in self.ready.take() {
@@ -308,7 +309,7 @@ impl Client {
 }
 
 impl Slot {
-    /// Whether the reply is right, once it is whole.
+    /// Returns whether the reply is right, or `None` while it is incomplete.
     fn advance(&mut self, session: &mut Session, is_grpc: bool) -> Option<Result<(), ErrorKind>> {
         let call = self.call.as_mut()?;
         let mut cx = Context::from_waker(&self.waker);
@@ -347,7 +348,7 @@ impl Link {
         }
     }
 
-    /// Takes the frames that came.
+    /// Processes the frames that have arrived.
     fn read(
         &mut self,
         is_writable: bool,
@@ -393,7 +394,7 @@ impl Link {
     }
 }
 
-/// The message of a call; no two are the same.
+/// Returns the message of a call. No two messages are equal.
 fn message(seed: u64, number: u64, calls: &Calls) -> Vec<u8> {
     let prefix = if calls.is_grpc { PREFIX_BYTES } else { 0 };
     let mut message = vec![0; prefix + calls.message_bytes as usize];

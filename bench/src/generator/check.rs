@@ -1,4 +1,4 @@
-//! Whether a reply's body is the right one, piece by piece, without keeping the body where that can be avoided.
+//! Checks the body of a reply, piece by piece and if possible without keeping it.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -14,7 +14,7 @@ pub(super) struct Check {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
     body: Rule,
-    /// Compressed bodies that were found right before. The same bytes need not be decompressed again.
+    /// Compressed bodies that have been found to be right. Equal bytes need not be decompressed again.
     known: Vec<Known>,
     known_next: usize,
     plain: Vec<u8>,
@@ -34,20 +34,21 @@ struct Known {
     body: Vec<u8>,
 }
 
-/// What is known of a body that is not whole.
+/// What is known of a body that is not complete yet.
 #[derive(Default)]
 pub(super) struct Seen {
     bytes: u64,
-    /// The text was found, or what came is not the text.
+    /// Whether the expected text has been found.
     is_found: bool,
+    /// Whether the body differs from the expected text.
     is_wrong: bool,
-    /// A compressed body, or the end of a plain one: the text may begin in it.
+    /// A compressed body, or the end of a plain one, in which the expected text may begin.
     kept: Vec<u8>,
 }
 
-/// Replies of the documents' scenarios are repeated in a few forms.
+/// Maximum number of known bodies. The replies of a scenario have only a few forms.
 const KNOWN_MAX: usize = 64;
-/// Larger bodies are seldom the same.
+/// Maximum size of a known body. Larger bodies are rarely equal.
 const KNOWN_BYTES_MAX: usize = 16 << 10;
 
 impl Seen {
@@ -77,7 +78,7 @@ impl Check {
         }
     }
 
-    /// Takes a piece of the body.
+    /// Processes a piece of the body.
     pub(super) fn take(
         &mut self,
         seen: &mut Seen,
@@ -105,7 +106,7 @@ impl Check {
         }
     }
 
-    /// True if the whole body is right.
+    /// Returns true if the complete body is right.
     pub(super) fn finish(
         &mut self,
         seen: &mut Seen,
@@ -179,7 +180,7 @@ impl Rule {
     }
 }
 
-/// Looks for the text in a piece, and across its begin.
+/// Searches for the text in a piece, including a match that begins before it.
 fn find(text: &[u8], seen: &mut Seen, piece: &[u8]) {
     let overlap = text.len().saturating_sub(1);
     if !seen.kept.is_empty() {
@@ -214,7 +215,7 @@ mod tests {
         let mut request = Compiled::text(&Text::same("ababc"), &tables);
         let turn = Turn::default();
         let mut right = None;
-        // The second time a compressed body is known.
+        // The second time, a compressed body is known.
         for _ in 0..2 {
             let mut seen = Seen::default();
             for piece in body.chunks(size) {
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_right_or_wrong_however_they_are_split() {
+    fn bodies_are_checked_in_pieces_of_any_size() {
         let contains = || ExpectedBody::Contains(Text::same("ababc"));
         let equals = || ExpectedBody::Equals(Text::same("ababc"));
         let cases: [(ExpectedBody, &str, bool); 12] = [
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_body_that_unpacks_to_too_much_is_wrong() {
+    fn a_small_body_that_decompresses_to_too_much_is_wrong() {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         let zeros = vec![0; 1 << 20];
         for _ in 0..65 {

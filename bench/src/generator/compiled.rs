@@ -1,28 +1,28 @@
-//! Requests as bytes that are changed in place: a template is compiled once, and a request allocates nothing.
+//! Requests as bytes that are changed in place. A template is compiled once, and a request allocates nothing.
 
 use std::collections::BTreeMap;
 
 use super::load::{RowBy, Table, Target, Template};
 use super::text::{Part, Text};
 
-/// What a request differs in from all others.
+/// The values by which a request differs from all others.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Turn {
-    /// Another one in each request of all users.
+    /// Unique among the requests of all users.
     pub(super) number: u64,
-    /// From 0, over all load servers.
+    /// The number of the user, from 0, over all load servers.
     pub(super) user: u64,
     pub(super) seed: u64,
 }
 
-/// A text whose places are filled in for each turn.
+/// A text whose placeholders are filled in for each turn.
 pub(super) struct Compiled {
     /// The text of the latest turn.
     bytes: Vec<u8>,
     pieces: Vec<Piece>,
-    /// Every piece always has the same length, so places are overwritten where they are.
+    /// Whether every piece has the same length in all turns, so that the values can be overwritten in place.
     is_even: bool,
-    /// Where the body begins, with pieces of one length.
+    /// The offset of the body, if all pieces have a fixed length.
     body_at: usize,
     /// The number of pieces before the body.
     head_pieces: usize,
@@ -45,7 +45,7 @@ enum Piece {
     Spaces {
         at: usize,
         most: usize,
-        /// The place in the text, which tells this one from others.
+        /// The index of the placeholder in the text, so that placeholders have different values.
         nth: usize,
     },
     Cell {
@@ -53,12 +53,12 @@ enum Piece {
         cells: Vec<Vec<u8>>,
         by: RowBy,
     },
-    /// The length of the body, where it differs.
+    /// The length of the body, if it varies.
     Length,
 }
 
 impl Compiled {
-    /// The whole request of a template.
+    /// Compiles the complete request of a template.
     pub(super) fn request(
         target: &Target,
         template: &Template,
@@ -74,7 +74,7 @@ impl Compiled {
             head.extend(pieces(value, tables));
             same(&mut head, "\r\n".to_owned());
         }
-        // RFC 9110, 8.6: a method that expects a body states even that it is empty.
+        // RFC 9110, 8.6: for a method that expects a body, the length is stated even if the body is empty.
         let states_length = !template.body.parts.is_empty()
             || ["POST", "PUT", "PATCH"].contains(&template.method.as_str());
         if states_length {
@@ -89,7 +89,7 @@ impl Compiled {
         Compiled::new(head, pieces(&template.body, tables))
     }
 
-    /// A text outside of a request, such as a message on a stream.
+    /// Compiles a text that is not part of a request, such as a message on a stream.
     pub(super) fn text(text: &Text, tables: &BTreeMap<String, Table>) -> Compiled {
         Compiled::new(Vec::new(), pieces(text, tables))
     }
@@ -104,7 +104,7 @@ impl Compiled {
         compiled
     }
 
-    /// The text of this turn.
+    /// Returns the text of this turn.
     pub(super) fn of(&mut self, turn: &Turn) -> &[u8] {
         if self.is_even {
             self.overwrite(turn)
@@ -114,7 +114,7 @@ impl Compiled {
         &self.bytes
     }
 
-    /// The body of the request of this turn.
+    /// Returns the body of this turn's request.
     pub(super) fn body_of(&mut self, turn: &Turn) -> &[u8] {
         self.of(turn);
         self.bytes.get(self.body_at..).unwrap_or_default()
@@ -170,7 +170,7 @@ impl Compiled {
 }
 
 impl Piece {
-    /// The length in every turn, if there is one.
+    /// Returns the length, or `None` if it varies.
     fn bytes(&self) -> Option<usize> {
         match self {
             Piece::Same(text) => Some(text.len()),
@@ -196,7 +196,7 @@ impl Piece {
         }
     }
 
-    /// Writes into a place of just this length.
+    /// Writes the value into a slice of exactly its length.
     fn write(&self, turn: &Turn, place: &mut [u8]) {
         match self {
             Piece::Number { .. } => write_digits(turn.number, place),
@@ -226,7 +226,7 @@ fn pieces(text: &Text, tables: &BTreeMap<String, Table>) -> Vec<Piece> {
     text.parts.iter().enumerate().map(piece).collect()
 }
 
-/// How many spaces a place has in this turn.
+/// Returns the number of spaces of a placeholder in this turn.
 fn spaces(turn: &Turn, nth: usize, most: usize) -> usize {
     let mut letter = [0];
     write_letters(turn.seed.rotate_left(17) ^ ((nth as u64) << 40), turn.number, &mut letter);
@@ -242,7 +242,7 @@ fn cell<'c>(cells: &'c [Vec<u8>], by: RowBy, turn: &Turn) -> &'c [u8] {
     row.ok().and_then(|row| cells.get(row)).map_or(&[], Vec::as_slice)
 }
 
-/// The last digits of a number, with zeros before them.
+/// Writes the last digits of a number, with leading zeros.
 pub(super) fn write_digits(mut number: u64, place: &mut [u8]) {
     for digit in place.iter_mut().rev() {
         let last = (number % 10) as u8;
@@ -253,7 +253,7 @@ pub(super) fn write_digits(mut number: u64, place: &mut [u8]) {
 
 const LETTERS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyzaZ";
 
-/// Letters that differ from one seed and number to the next, so that no cache can help.
+/// Writes letters that depend on seed and number, so that no cache can help.
 pub(super) fn write_letters(seed: u64, number: u64, place: &mut [u8]) {
     let mut state = seed.rotate_left(32) ^ number.wrapping_mul(0xd134_2543_de82_ef95);
     for piece in place.chunks_mut(10) {
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_differ_in_their_places_only() {
+    fn requests_differ_only_in_their_placeholders() {
         let template = template("/r${number:3}", "<${user:2}|${random:8}|${tokens.size}>");
         for tokens in [&["aa", "bb"][..], &["a", "bbbbbbbbbbbb"]] {
             let mut request =
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_keeps_to_its_row() {
+    fn a_user_always_has_the_same_row() {
         let tables = tables(&["aa", "bb", "cc"], RowBy::User);
         let mut text = Compiled::text(&"${tokens.jwt}".parse().unwrap(), &tables);
         for number in 0..9 {

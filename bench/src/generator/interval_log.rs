@@ -1,4 +1,4 @@
-//! `results.hdr`: an interval log of HdrHistogram (V2, compressed), in nanoseconds, which its tools read.
+//! `results.hdr`: an interval log of HdrHistogram (V2, compressed), in nanoseconds, which the tools of HdrHistogram read.
 
 use std::io::Write;
 use std::time::{Duration, UNIX_EPOCH};
@@ -8,7 +8,8 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
 use super::outcome::Outcome;
 
-/// Writes the intervals of all labels. The tags are `warm-up:LABEL` and `measurement:LABEL`, with `_` for what a tag cannot hold.
+/// Writes the intervals of all labels. The tags are `warm-up:LABEL` and `measurement:LABEL`, with `_` for characters that a tag must not
+/// contain.
 ///
 /// # Errors
 ///
@@ -46,7 +47,7 @@ pub fn write_interval_log(outcome: &Outcome, mut file: impl Write) -> Result<(),
     Ok(())
 }
 
-/// The last interval has what ended after the load.
+/// Returns the length of an interval. The last one includes what ended after the load.
 fn length(outcome: &Outcome, begin: Duration) -> Duration {
     if begin + outcome.interval >= outcome.duration {
         outcome.elapsed.max(outcome.duration).saturating_sub(begin)

@@ -1,6 +1,6 @@
 //! Latencies: a histogram of nanoseconds with three digits, and their exact sum.
 //!
-//! Owns how histograms are added, corrected and sent. Percentiles are never averaged.
+//! Owns the addition, correction and serialisation of histograms. Percentiles are never averaged.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,9 +16,9 @@ pub struct Latencies {
     sum_ns: u128,
 }
 
-/// An hour: as long as the longest response time that a load may permit.
+/// Maximum latency that is recorded: an hour, which is also the longest response time that a load may permit.
 pub(super) const LATENCY_MAX: Duration = Duration::from_secs(3600);
-/// The reference's splitter keeps two.
+/// Number of significant digits. The reference's splitter keeps two.
 const DIGITS: u8 = 3;
 
 impl Default for Latencies {
@@ -28,13 +28,13 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Counts one.
+    /// Records a latency.
     pub fn record(&mut self, latency: Duration) {
         self.histogram.saturating_record(nanoseconds(latency));
         self.sum_ns += latency.as_nanos();
     }
 
-    /// Counts those of another.
+    /// Adds the latencies of another histogram.
     pub fn add(&mut self, other: &Latencies) {
         // Both histograms have the same bounds, so adding cannot fail.
         let added = self.histogram.add(&other.histogram);
@@ -42,25 +42,25 @@ impl Latencies {
         self.sum_ns += other.sum_ns;
     }
 
-    /// Forgets all.
+    /// Removes all latencies.
     pub fn clear(&mut self) {
         self.histogram.reset();
         self.sum_ns = 0;
     }
 
-    /// Their number.
+    /// Returns the number of latencies.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// True if nothing was counted.
+    /// Returns true if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.histogram.is_empty()
     }
 
-    /// The mean of the exact values; none without a value.
+    /// Returns the mean of the exact values, or `None` without a value.
     #[must_use]
     pub fn mean(&self) -> Option<Duration> {
         let nanoseconds = self.sum_ns.checked_div(u128::from(self.len()))?;
@@ -73,26 +73,26 @@ impl Latencies {
         Duration::from_secs_f64(self.histogram.stdev() / 1e9)
     }
 
-    /// The value below or at which this part of all are, as 0.99.
+    /// Returns the smallest value that is not below this share of all latencies, such as 0.99.
     #[must_use]
     pub fn quantile(&self, part: f64) -> Duration {
         Duration::from_nanos(self.histogram.value_at_quantile(part))
     }
 
-    /// The shortest.
+    /// Returns the shortest latency.
     #[must_use]
     pub fn min(&self) -> Duration {
         Duration::from_nanos(self.histogram.min())
     }
 
-    /// The longest.
+    /// Returns the longest latency.
     #[must_use]
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.histogram.max())
     }
 
-    /// Those that users would have seen who send at this interval, whether or not the reply before has come. While a user waits
-    /// for a slow reply, it does not send the requests that would have been slow too (coordinated omission); this adds them.
+    /// Returns the latencies of users who send at this interval, whether or not the previous reply has arrived. While a user waits for a
+    /// slow reply, it does not send the requests that would have been slow too (coordinated omission). This adds them.
     #[must_use]
     pub fn corrected(&self, interval: Duration) -> Latencies {
         let interval_ns = nanoseconds(interval);
@@ -120,8 +120,8 @@ impl Latencies {
     }
 }
 
-/// How many latencies have each value of the histogram, in nanoseconds and ascending. It is small, while a histogram takes
-/// memory for all values that could come.
+/// The number of latencies for each value of the histogram, in nanoseconds and ascending. It is small, whereas a histogram takes memory for
+/// all possible values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Counts {
@@ -130,7 +130,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Those of a histogram.
+    /// Returns the counts of a histogram.
     #[must_use]
     pub fn of(latencies: &Latencies) -> Counts {
         let values = latencies.histogram.iter_recorded();
@@ -150,7 +150,7 @@ impl Counts {
         self.values.is_empty()
     }
 
-    /// Counts those of another.
+    /// Adds the counts of another histogram.
     pub fn add(&mut self, other: &Counts) {
         let mut values = BTreeMap::from_iter(std::mem::take(&mut self.values));
         for (value, count) in &other.values {
@@ -174,7 +174,7 @@ impl Counts {
     }
 }
 
-/// The form in which latencies are sent.
+/// The form in which latencies are sent to other machines.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sent {
@@ -197,7 +197,7 @@ impl<'de> Deserialize<'de> for Latencies {
     }
 }
 
-/// The bounds are constants, which the first test that records anything tries.
+/// Creates an empty histogram. Its bounds are constants, and every test that records a latency checks them.
 #[allow(clippy::expect_used, reason = "the bounds are constants and valid")]
 fn empty() -> Histogram<u64> {
     bounded().expect("valid bounds")

@@ -1,4 +1,4 @@
-//! A load as a value: where it goes, who sends it, what each request is, and what reply is right.
+//! A load as a value: its target, its work, each request, and the right reply.
 //!
 //! It is plain data that can be sent to another machine. It opens no socket and reads no clock.
 
@@ -10,23 +10,23 @@ use serde::{Deserialize, Serialize};
 
 use super::text::Text;
 
-/// What one generator sends, or its share of what several send together.
+/// What one generator sends, or its share if several send together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// The address that is connected to, and how.
+    /// The address to connect to, and how.
     pub target: Target,
-    /// What is sent.
+    /// The work.
     pub work: Work,
-    /// From the start. What begins within it belongs to the warm-up.
+    /// Time from the start. What begins within it belongs to the warm-up.
     pub warm_up: Duration,
-    /// From the start, with the warm-up. No request begins after it; those on their way may still be answered.
+    /// Time from the start, including the warm-up. No request begins after it, but those in progress may still be answered.
     pub duration: Duration,
     /// The longest time for a connection, with its TLS handshake.
     pub connect_max: Duration,
     /// The longest time from the first byte of a request to the last byte of its reply.
     pub response_max: Duration,
-    /// Two loads with one seed send the same bytes.
+    /// Two loads with the same seed send the same bytes.
     #[serde(default)]
     pub seed: u64,
     /// Threads that send; the default is one.
@@ -37,7 +37,7 @@ pub struct Load {
     pub share: Share,
 }
 
-/// The address that is connected to, and how.
+/// The address to connect to, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
@@ -45,7 +45,7 @@ pub struct Target {
     pub address: SocketAddr,
     /// The value of `Host`.
     pub host: String,
-    /// Without it, clear text.
+    /// TLS, or `None` for plain text.
     #[serde(default)]
     pub tls: Option<TlsTarget>,
 }
@@ -54,7 +54,7 @@ pub struct Target {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsTarget {
-    /// The name for which a certificate is asked.
+    /// The server name for which a certificate is requested.
     pub name: String,
     /// The only trusted certificate authorities, as PEM text. Without them every certificate is accepted, as the documents' load tools do.
     #[serde(default)]
@@ -81,43 +81,43 @@ pub enum Work {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Requests {
-    /// Groups load at the same time, each with its own users.
+    /// Groups that run at the same time, each with its own users.
     pub groups: Vec<Group>,
     /// Values that [`Text`] refers to, by name.
     #[serde(default)]
     pub tables: BTreeMap<String, Table>,
 }
 
-/// Users who all do the same.
+/// Users who all do the same work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// The ramps, one after the other, beginning with no users. After the last one its users remain.
+    /// The ramps, one after another. The first begins with no users. After the last one, its users remain.
     pub stages: Vec<Stage>,
     /// The pause of a user between a reply and the next request.
     #[serde(default)]
     pub think: Duration,
-    /// Users take turns through them, each as often as its weight says.
+    /// The requests that the users send in turn, each as often as its weight says.
     pub requests: Vec<Template>,
 }
 
-/// The number of users changes linearly to `users` in this time.
+/// A change of the number of users, linearly, to `users` in this time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stage {
-    /// At the end of the stage.
+    /// The number of users at the end of the stage.
     pub users: u32,
-    /// The length of the stage. Without any, all users begin at once.
+    /// The length of the stage. If it is zero, all users begin at once.
     pub over: Duration,
 }
 
-/// Requests that differ only in what their [`Text`]s vary.
+/// Requests that differ only in the placeholders of their [`Text`]s.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Template {
-    /// Its samples are counted under this name; several templates may share it.
+    /// The name under which its samples are counted. Several templates may share it.
     pub label: String,
-    /// How often it is sent, compared with the others of the group.
+    /// How often it is sent, relative to the other templates of the group.
     #[serde(default = "one")]
     pub weight: u32,
     /// Any method.
@@ -166,7 +166,7 @@ pub enum ExpectedBody {
     ContainsRequest,
 }
 
-/// Rows of values. All that is sent in one request comes from one row, and so does what is expected of its reply.
+/// Rows of values. All values in one request come from the same row, and so do those in its expected reply.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
@@ -174,56 +174,56 @@ pub struct Table {
     pub columns: Vec<String>,
     /// Each row has a value for each column.
     pub rows: Vec<Vec<String>>,
-    /// What decides about the row.
+    /// What determines the row.
     #[serde(default)]
     pub by: RowBy,
 }
 
-/// What decides about the row of a table.
+/// What determines the row of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RowBy {
     /// Requests take the rows in turn.
     #[default]
     Request,
-    /// Each user keeps to one row.
+    /// Each user always has the same row.
     User,
 }
 
-/// Event streams that are read, each from its own connection. The event source sends `id: 1`, `id: 2` and so on, and ends the
-/// stream after the last event.
+/// Event streams that are read, each on its own connection. The event source sends `id: 1`, `id: 2` and so on, and ends the stream after
+/// the last event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sse {
-    /// Streams that are open together.
+    /// Number of streams that are open at the same time.
     pub connections: u32,
     /// The time over which they are opened.
     pub ramp: Duration,
-    /// The path with the query that asks for the rate and the size of events.
+    /// The path, with a query that requests the rate and the size of events.
     pub path: Text,
     /// Names and values.
     #[serde(default)]
     pub headers: Vec<(String, Text)>,
     /// How many events each stream has, beginning with the id 1.
     pub events: u64,
-    /// True if a stream may begin with any id, and ends with the load. Events before its first one do not count as lost.
+    /// Whether a stream may begin with any id, and ends with the load. Events before its first one do not count as lost.
     #[serde(default)]
     pub is_shared: bool,
 }
 
-/// Calls over HTTP/2 by prior knowledge. Each posts a message that no other has, which must come back; then the next one begins.
+/// Calls over HTTP/2 by prior knowledge. Each sends a unique message, which must be sent back. Then the next one begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calls {
-    /// Calls at once.
+    /// Number of calls in progress.
     pub calls: u32,
-    /// Calls at once on each connection.
+    /// Number of calls in progress on each connection.
     pub streams: u32,
     /// The path with the query.
     pub path: String,
     /// The size of a message.
     pub message_bytes: u32,
-    /// Unary calls of gRPC, which end with `grpc-status: 0`.
+    /// Whether they are unary calls of gRPC, which end with `grpc-status: 0`.
     pub is_grpc: bool,
 }
 
@@ -231,9 +231,9 @@ pub struct Calls {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WebSocket {
-    /// Connections that are attempted.
+    /// Number of connections that are attempted.
     pub connections: u32,
-    /// The time over which they are opened. Messages are sent after it, within the warm-up too.
+    /// The time over which they are opened. Messages are sent after it, even within the warm-up.
     pub ramp: Duration,
     /// Names and values of the handshake.
     #[serde(default)]
@@ -250,30 +250,30 @@ pub struct WebSocket {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WebSub {
-    /// Each has its own callback and its own secret.
+    /// Number of subscribers. Each has its own callback and its own secret.
     pub subscribers: u32,
     /// The address at which callbacks listen, without the port. The hub must reach it.
     pub callback: std::net::IpAddr,
     /// The hub's path; `POST` subscribes.
     pub path: String,
-    /// The path with the query to which events are published.
+    /// The path, with the query, to which events are published.
     pub publish: String,
     /// The topic.
     pub topic: String,
-    /// Names and values, of subscriptions and of what is published.
+    /// Names and values of the headers of subscriptions and of published events.
     #[serde(default)]
     pub headers: Vec<(String, Text)>,
     /// The size of an event.
     pub message_bytes: u32,
-    /// Events, one after the other: the next is published when the one before is delivered to all, or not in time.
+    /// Number of events, one after another. The next one is published when the previous one has been delivered to all, or is late.
     pub events: u32,
 }
 
-/// Which share of a load one of several generators has.
+/// The share of a load that one of several generators has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
-    /// From 0.
+    /// The number of this generator, from 0.
     pub part: u32,
     /// The number of generators.
     pub of: u32,
@@ -295,19 +295,19 @@ fn one() -> u32 {
     1
 }
 
-/// Above this, connections of one machine meet the limits of ports and descriptors.
+/// Maximum number of connections. With more, one machine reaches the limits of ports and descriptors.
 const CONNECTIONS_MAX: u64 = 60_000;
 const THREADS_MAX: u32 = 256;
-/// Longer than the longest document (24 hours) by far.
+/// Maximum duration, far above that of the longest document (24 hours).
 const DURATION_MAX: Duration = Duration::from_secs(31 * 24 * 3600);
 const TIMEOUT_MAX: Duration = Duration::from_secs(3600);
-/// RFC 6455 has no limit; the reference's messages have at most 500 bytes.
+/// Maximum size of a message. RFC 6455 has no limit, and the reference's messages have at most 500 bytes.
 const MESSAGE_BYTES_MAX: u32 = 1 << 20;
-/// As many as servers of HTTP/2 permit at most.
+/// Maximum number of streams on a connection, which is also the most that HTTP/2 servers usually permit.
 const STREAMS_MAX: u32 = 1000;
 
 impl Load {
-    /// What is wrong with the load; nothing if it can run.
+    /// Returns the mistakes in the load, or an empty list if it can run.
     #[must_use]
     pub fn complaints(&self) -> Vec<String> {
         let mut wrong = Vec::new();
@@ -368,7 +368,7 @@ impl Load {
         wrong
     }
 
-    /// Connections at the end of the highest stage.
+    /// Returns the number of connections when all groups have the most users.
     #[must_use]
     pub fn connections(&self) -> u64 {
         match &self.work {
@@ -382,11 +382,11 @@ impl Load {
         }
     }
 
-    /// The share of one of `of` generators that run together; `part` counts from 0.
+    /// Returns the share of one of `of` generators that run together. `part` counts from 0.
     ///
     /// # Errors
     ///
-    /// If users or connections do not divide evenly, or the load is a share already.
+    /// If users or connections do not divide evenly, or if the load is already a share.
     pub fn part(&self, part: u32, of: u32) -> Result<Load, String> {
         if part >= of || self.share != Share::default() {
             return Err(format!("part {part} of {of} does not exist"));
@@ -404,7 +404,7 @@ impl Load {
             Work::Requests(requests) => {
                 for group in &mut requests.groups {
                     divide(&mut group.users_max(), "users")?;
-                    // On the way up the parts may differ by a user.
+                    // During a ramp, the shares may differ by one user.
                     let until =
                         |part: u32, users: u32| u64::from(users) * u64::from(part) / u64::from(of);
                     for stage in &mut group.stages {
@@ -448,13 +448,13 @@ impl Requests {
 }
 
 impl Group {
-    /// The most users at any time.
+    /// Returns the largest number of users at any time.
     #[must_use]
     pub fn users_max(&self) -> u32 {
         self.stages.iter().map(|stage| stage.users).max().unwrap_or_default()
     }
 
-    /// The number of users at this time from the start.
+    /// Returns the number of users at this time from the start.
     #[must_use]
     pub fn users_at(&self, at: Duration) -> f64 {
         let (mut begin, mut users) = (Duration::ZERO, 0.0);
@@ -469,7 +469,7 @@ impl Group {
         users
     }
 
-    /// When the number of users changes for the last time.
+    /// Returns the time of the last change in the number of users.
     #[must_use]
     pub fn ramp_end(&self) -> Duration {
         let (mut at, mut end, mut users) = (Duration::ZERO, Duration::ZERO, 0);

@@ -22,7 +22,7 @@ pub(super) struct SampleLog<'f> {
 }
 
 const HEADER: &[u8] = b"timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success,failureMessage,bytes,sentBytes,grpThreads,allThreads\n";
-/// Lines are written together: a system call for each would cost more than the request.
+/// Size at which lines are written. A system call for each line would cost more than the request.
 const LINES_BYTES: usize = 64 << 10;
 
 impl LogFile {
@@ -63,7 +63,7 @@ impl SampleLog<'_> {
         }
     }
 
-    /// Writes the rest. Gives why the log is not whole.
+    /// Writes the remaining lines. Returns an error if the log is incomplete.
     pub(super) fn finish(mut self) -> Option<String> {
         self.flush();
         self.failed
@@ -94,13 +94,13 @@ impl ErrorKind {
         }
     }
 
-    /// True if a whole reply came.
+    /// Returns true if a complete reply was received.
     pub(super) fn has_reply(self) -> bool {
         matches!(self, ErrorKind::Status | ErrorKind::Content)
     }
 }
 
-/// A field, in quotes where it needs them.
+/// Returns a field, in quotes if it needs them.
 fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))

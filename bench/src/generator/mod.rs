@@ -1,7 +1,7 @@
 //! The load generator.
 //!
-//! A [`Load`] says what is sent and what reply is right; an [`Outcome`] holds what was measured. Both can be sent to and from
-//! other machines, and outcomes of several generators are merged without loss. It starts no gateway and writes no report.
+//! A [`Load`] says what is sent and which reply is right. An [`Outcome`] holds what was measured. Both can be sent to and from other
+//! machines, and outcomes of several generators are merged without loss. It starts no gateway and writes no report.
 
 mod agent;
 mod calls;

@@ -13,9 +13,9 @@ use super::latencies::{Counts, Latencies};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outcome {
-    /// The begin of the load, since 1970.
+    /// The start of the load, since 1970.
     pub started: Duration,
-    /// From the start to the last reply.
+    /// The time from the start to the last reply.
     pub elapsed: Duration,
     /// The load's own warm-up and duration.
     pub warm_up: Duration,
@@ -23,7 +23,7 @@ pub struct Outcome {
     pub duration: Duration,
     /// True if the load was stopped before its end.
     pub stopped: bool,
-    /// The length of a [`Step`]: a second, or more for loads of more than an hour.
+    /// The length of a [`Step`]: one second, or more for loads that take more than an hour.
     pub step: Duration,
     /// The length of an [`Interval`].
     pub interval: Duration,
@@ -33,11 +33,11 @@ pub struct Outcome {
     pub users: Users,
     /// How busy each generator was: one for each load server.
     pub generators: Vec<GeneratorUse>,
-    /// Counts of streams; none if the load has only requests.
+    /// Counts of streams. `None` if the load has only requests.
     pub streams: Option<Streams>,
     /// Load servers whose results are missing.
     pub agents_lost: Vec<String>,
-    /// Why the log of samples is not whole; none if it is, or was not asked for.
+    /// Why the log of samples is incomplete. `None` if it is complete, or was not requested.
     #[serde(default)]
     pub log_failed: Option<String>,
 }
@@ -52,9 +52,9 @@ pub struct LabelOutcome {
     pub think: Duration,
     /// Samples that began within the warm-up.
     pub warm_up: Phase,
-    /// Samples that began after it.
+    /// Samples that began after the warm-up.
     pub measured: Phase,
-    /// Samples by the second in which they ended; the last index is the end of the load.
+    /// Samples by the step in which they ended. The last step is that of the load's end.
     pub steps: Vec<Step>,
     /// Latencies by the interval in which samples ended, for the interval log.
     pub intervals: Vec<Interval>,
@@ -64,17 +64,17 @@ pub struct LabelOutcome {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
-    /// Of all samples, good or not; their number is that of samples.
+    /// The latencies of all samples, right or wrong. Their number is that of the samples.
     pub latencies: Latencies,
-    /// Samples that were not right, by the first reason.
+    /// The errors, by their first reason.
     pub errors: BTreeMap<ErrorKind, u64>,
-    /// Whole replies by status code.
+    /// Complete replies by status code.
     pub statuses: BTreeMap<u16, u64>,
     /// Bytes of requests, with their heads.
     pub sent_bytes: u64,
-    /// Bytes of replies, with their heads, as they came.
+    /// Bytes of replies, with their heads, as received.
     pub received_bytes: u64,
-    /// When the first sample began and the last one ended, from the start of the load.
+    /// The start of the first sample and the end of the last one, from the start of the load.
     pub window: Option<(Duration, Duration)>,
 }
 
@@ -84,13 +84,13 @@ pub struct Phase {
 pub enum ErrorKind {
     /// The connection was refused or could not be opened.
     Connect,
-    /// The connection was not there in time.
+    /// The connection was not open in time.
     ConnectTimeout,
     /// The TLS handshake failed.
     Tls,
-    /// The reply was not whole in time.
+    /// The reply was not complete in time.
     ResponseTimeout,
-    /// The connection ended before the whole reply.
+    /// The connection ended before the reply was complete.
     Closed,
     /// The reply is not HTTP, or exceeds a limit of the generator.
     Protocol,
@@ -104,16 +104,16 @@ pub enum ErrorKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// All.
+    /// Number of samples.
     pub samples: u64,
-    /// Those that were not right.
+    /// Number of errors among them.
     pub errors: u64,
-    /// Those without a latency: events of a stream, which answer no request.
+    /// Number of samples without a latency: events of a stream, which are not replies to a request.
     #[serde(default)]
     pub untimed: u64,
-    /// The sum of the others' latencies.
+    /// The sum of the latencies of the other samples.
     pub latency_sum: Duration,
-    /// The longest.
+    /// The longest latency.
     pub latency_max: Duration,
 }
 
@@ -121,9 +121,9 @@ pub struct Step {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interval {
-    /// Of samples that began within the warm-up.
+    /// The latencies of samples that began within the warm-up.
     pub warm_up: Counts,
-    /// Of samples that began after it.
+    /// The latencies of samples that began after it.
     pub measured: Counts,
 }
 
@@ -131,9 +131,9 @@ pub struct Interval {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Users {
-    /// Within the warm-up.
+    /// During the warm-up.
     pub warm_up: f64,
-    /// After it.
+    /// During the measurement.
     pub measured: f64,
 }
 
@@ -141,15 +141,15 @@ pub struct Users {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GeneratorUse {
-    /// Threads that sent.
+    /// Number of threads that sent.
     pub threads: u32,
     /// CPU time of these threads after the warm-up.
     pub cpu: Duration,
-    /// CPU time of the busiest of them.
+    /// CPU time of the busiest thread.
     pub cpu_max: Duration,
-    /// How long these threads were ready to run and had no CPU, after the warm-up.
+    /// The time in which these threads were ready to run but had no CPU, after the warm-up.
     pub waited: Duration,
-    /// The time in which this was measured.
+    /// The wall-clock time of this measurement.
     pub wall: Duration,
 }
 
@@ -171,9 +171,9 @@ pub enum Streams {
 pub struct WebSocketCounts {
     /// Connections that were attempted.
     pub attempted: u64,
-    /// Connections that were not made.
+    /// Connections that were not opened.
     pub failed: u64,
-    /// Messages.
+    /// Messages sent.
     pub sent: u64,
     /// Messages that came back reversed.
     pub received: u64,
@@ -187,15 +187,15 @@ pub struct WebSocketCounts {
 pub struct SseCounts {
     /// Connections that were attempted.
     pub attempted: u64,
-    /// Connections that were not made, or refused.
+    /// Connections that were not opened, or were refused.
     pub failed: u64,
-    /// Events that came for the first time.
+    /// Events that were received, without duplicates.
     pub received: u64,
-    /// Events of open streams that did not come.
+    /// Events of open streams that were not received.
     pub lost: u64,
-    /// Events that came again.
+    /// Events that were received again.
     pub duplicated: u64,
-    /// Events that came after a later one.
+    /// Events that were received after a later one.
     pub reordered: u64,
 }
 
@@ -209,41 +209,42 @@ pub struct WebSubCounts {
     pub undelivered: u64,
     /// Deliveries whose signature or body was not right.
     pub bad_signatures: u64,
-    /// The longest time from publishing an event to its last delivery; none if nothing was delivered.
+    /// The longest time from publishing an event to its last delivery. `None` if nothing was delivered.
     pub last_delivery_ms: Option<f64>,
 }
 
-/// A row is marked if Little's law gives a number of users that differs from theirs by more than this part.
+/// Maximum relative difference between the number of users by Little's law and the actual number. A row with a larger one is marked.
 const LITTLE_DEVIATION_MAX: f64 = 0.05;
-/// A generator thread that works for more than this part of the time limits the load.
+/// Maximum share of the time that a generator thread may be busy. Above it, the generator limits the load.
 const BUSY_MAX: f64 = 0.9;
-/// Generators of one load begin together. If the starts differ by more than this, they did not.
+/// Maximum difference between the starts of generators that run one load. With more, they did not run at the same time.
 const APART_MAX: Duration = Duration::from_secs(2);
 
 impl Outcome {
-    /// True if a generator's thread had no time left, so that the target could have done more.
+    /// Returns true if a generator thread had no time left, so that the target could have done more.
     #[must_use]
     pub fn is_generator_bottleneck(&self) -> bool {
         self.generators.iter().any(GeneratorUse::is_bottleneck)
     }
 
-    /// All labels of the measurement together.
+    /// Returns the measurement of all labels together.
     #[must_use]
     pub fn measured(&self) -> Phase {
         merged(self.labels.iter().map(|label| &label.measured))
     }
 
-    /// All labels of the warm-up together.
+    /// Returns the warm-up of all labels together.
     #[must_use]
     pub fn warmed_up(&self) -> Phase {
         merged(self.labels.iter().map(|label| &label.warm_up))
     }
 
-    /// Users by Little's law: throughput x (response time + pause), of the measurement. It must be near `users.measured`.
+    /// Returns the number of users during the measurement by Little's law: throughput x (response time + pause). It must be close to
+    /// `users.measured`.
     ///
-    /// A sample belongs to the phase in which it began. So each user's time lacks the end of a sample that began before the
-    /// measurement, and has the end of one that outlasts it; both are equally long on average. The time after the load's end, in which
-    /// the last replies come, does not count: fewer and fewer users are left in it.
+    /// A sample belongs to the phase in which it began. So the time of each user lacks the end of a sample that began before the
+    /// measurement, and includes the end of one that outlasts it. Both are equally long on average. The time after the end of the load, in
+    /// which the last replies arrive, does not count, because fewer and fewer users are left.
     #[must_use]
     pub fn users_accounted(&self) -> Option<f64> {
         let whole = self.measured();
@@ -257,7 +258,7 @@ impl Outcome {
         (seconds > 0.0).then(|| busy.sum::<f64>() / seconds)
     }
 
-    /// True if Little's law gives a number of users that is more than 5 % off: users waited for the generator, or requests were lost.
+    /// Returns true if the number of users by Little's law differs by more than 5 %: users waited for the generator, or requests were lost.
     #[must_use]
     pub fn deviates_from_little(&self) -> bool {
         let users = self.users.measured;
@@ -269,7 +270,7 @@ impl Outcome {
     ///
     /// # Errors
     ///
-    /// If they did not.
+    /// If they did not run shares of one load, or not at the same time.
     pub fn merge(all: Vec<Outcome>) -> Result<Outcome, String> {
         let mut all = all.into_iter();
         let mut merged = all.next().ok_or("there is nothing to merge")?;
@@ -288,7 +289,9 @@ impl Outcome {
         }
         if self.started.abs_diff(other.started) > APART_MAX {
             let apart = self.started.abs_diff(other.started);
-            return Err(format!("the generators began {apart:?} apart; set their clocks"));
+            return Err(format!(
+                "the starts of the generators are {apart:?} apart; synchronise their clocks"
+            ));
         }
         self.started = self.started.min(other.started);
         self.elapsed = self.elapsed.max(other.elapsed);
@@ -326,8 +329,8 @@ impl LabelOutcome {
         }
     }
 
-    /// Latencies with those that were not measured because users waited (coordinated omission). A user is expected to send once
-    /// in the median response time and its pause.
+    /// Returns the latencies, corrected for coordinated omission: with those that were not measured because users waited. A user is
+    /// expected to send one request in the sum of the median response time and its pause.
     #[must_use]
     pub fn corrected(&self) -> Latencies {
         let latencies = &self.measured.latencies;
@@ -336,27 +339,27 @@ impl LabelOutcome {
 }
 
 impl Phase {
-    /// Samples that were not right.
+    /// Returns the number of errors.
     #[must_use]
     pub fn error_count(&self) -> u64 {
         self.errors.values().sum()
     }
 
-    /// From the begin of the first sample to the end of the last one.
+    /// Returns the time from the start of the first sample to the end of the last one.
     #[must_use]
     pub fn window_length(&self) -> Option<Duration> {
         let (begin, end) = self.window?;
         Some(end.saturating_sub(begin))
     }
 
-    /// Samples per second in that window.
+    /// Returns the samples per second in that time.
     #[must_use]
     pub fn throughput(&self) -> Option<f64> {
         let seconds = self.window_length()?.as_secs_f64();
         (seconds > 0.0).then(|| self.latencies.len() as f64 / seconds)
     }
 
-    /// Counts those of another.
+    /// Adds the samples of another phase.
     pub fn add(&mut self, other: &Phase) {
         self.latencies.add(&other.latencies);
         for (kind, count) in &other.errors {
@@ -385,7 +388,7 @@ impl Step {
 }
 
 impl GeneratorUse {
-    /// True if a thread worked nearly all the time.
+    /// Returns true if a thread was busy nearly all the time.
     #[must_use]
     pub fn is_bottleneck(&self) -> bool {
         !self.wall.is_zero() && self.cpu_max.as_secs_f64() > self.wall.as_secs_f64() * BUSY_MAX
@@ -425,7 +428,7 @@ impl Streams {
 }
 
 impl WebSocketCounts {
-    /// (sent - received) / sent; 0 if nothing was sent.
+    /// Returns (sent - received) / sent, or 0 if nothing was sent.
     #[must_use]
     pub fn rate(sent: u64, received: u64) -> f64 {
         sent.saturating_sub(received) as f64 / sent.max(1) as f64
@@ -443,7 +446,7 @@ pub(super) mod tests {
     use super::*;
     use crate::generator::recorder::{Recorder, Sample, Shape};
 
-    /// An outcome with these labels. Each sample took the given milliseconds and began 3 s after the start.
+    /// Returns an outcome with these labels. Each sample took the given milliseconds and began 3 s after the start.
     pub(in crate::generator) fn outcome_of(labels: &[(&str, &[u64])]) -> Outcome {
         let seconds = Duration::from_secs;
         let shape = Shape {
@@ -496,7 +499,7 @@ pub(super) mod tests {
         assert!(Outcome::merge(Vec::new()).is_err());
     }
 
-    /// Two requests, each half a second in half a second: that is two users.
+    /// Two requests of half a second within half a second: that is two users.
     #[test]
     fn little_tells_a_lost_user() {
         let of = |measured| Outcome {

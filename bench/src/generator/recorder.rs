@@ -1,7 +1,7 @@
-//! Where a thread counts its samples.
+//! Counts the samples of a thread.
 //!
-//! Owns the division into warm-up and measurement (a sample belongs to the phase in which it began, as in the reference's
-//! splitter), into steps and into intervals.
+//! Owns the division of time into warm-up and measurement, into steps and into intervals. A sample belongs to the phase in which it began,
+//! as in the reference's splitter.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use super::outcome::{ErrorKind, Interval, LabelOutcome, Phase, Step};
 pub(super) struct Recorder {
     outcome: LabelOutcome,
     shape: Shape,
-    /// The interval that is being filled.
+    /// Latencies of the current interval.
     warm_up: Latencies,
     measured: Latencies,
     /// Samples and errors since the last [`Recorder::take_counts`].
     counts: (u64, u64),
 }
 
-/// How time is divided.
+/// How time is divided into phases, steps and intervals.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) warm_up: Duration,
@@ -30,7 +30,7 @@ pub(super) struct Shape {
     pub(super) interval: Duration,
 }
 
-/// One request and its reply. Times are from the start of the load.
+/// A request with its reply. Times are from the start of the load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) begin: Duration,
@@ -41,9 +41,9 @@ pub(super) struct Sample {
     pub(super) received_bytes: u64,
 }
 
-/// An hour of seconds.
+/// Maximum number of steps: an hour of seconds.
 const STEPS_MAX: u64 = 3600;
-/// Enough to see how latency changes over a row, and few enough for a small file.
+/// Maximum number of intervals: enough to show how latency changes over a row, and few enough for a small file.
 const INTERVALS_MAX: u64 = 60;
 
 impl Shape {
@@ -58,7 +58,7 @@ impl Shape {
         }
     }
 
-    /// Which of the parts of this length a time belongs to. What ends after the load belongs to its last part.
+    /// Returns the index of the part of this length to which a time belongs. What ends after the load belongs to the last part.
     fn part(&self, at: Duration, length: Duration) -> usize {
         let last = self.duration.saturating_sub(Duration::from_nanos(1));
         let part = at.min(last).as_nanos() / length.as_nanos().max(1);
@@ -94,12 +94,12 @@ impl Recorder {
         self.step(sample.end, Step { samples: 1, errors, untimed: 0, latency_sum, latency_max });
     }
 
-    /// Counts samples without a latency that came at this time: events of a stream.
+    /// Counts samples without a latency that were received at this time: events of a stream.
     pub(super) fn saw(&mut self, at: Duration, samples: u64, errors: u64) {
         self.step(at, Step { samples, errors, untimed: samples, ..Step::default() });
     }
 
-    /// Samples and errors since the last call.
+    /// Returns the samples and errors since the last call.
     pub(super) fn take_counts(&mut self) -> (u64, u64) {
         std::mem::take(&mut self.counts)
     }

@@ -1,45 +1,45 @@
 //! Replies: where the head and the body of an HTTP/1.1 reply end, in bytes that come in pieces of any size.
 //!
-//! Owns the limits on what a server may send. It keeps nothing of a body; pieces of it go to the caller.
+//! Owns the limits on what a server may send. It keeps nothing of a body, and passes the pieces to the caller.
 
 use memchr::{memchr, memmem};
 
 use super::outcome::ErrorKind;
 
-/// As much as gateways accept by default, several times over.
+/// Maximum size of a head, several times what gateways accept by default.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// The documents' largest reply has about 300 kB.
+/// Maximum size of a body. The documents' largest reply has about 300 kB.
 pub(super) const BODY_BYTES_MAX: u64 = 64 << 20;
-/// A size of 16 hexadecimal digits, and extensions.
+/// Maximum length of a chunk's line: a size of 16 hexadecimal digits, and extensions.
 const CHUNK_LINE_BYTES_MAX: usize = 1024;
 
 /// Reads the replies of one connection.
 #[derive(Default)]
 pub(super) struct Reader {
-    /// The beginning of a head or of a chunk's line that is not whole.
+    /// The beginning of an incomplete head or chunk line.
     held: Vec<u8>,
     state: State,
     head: Head,
     body_bytes: u64,
-    /// All bytes of the reply as they came.
+    /// Number of bytes of the reply, as received.
     pub(super) received_bytes: u64,
 }
 
-/// What the head of a reply tells.
+/// The relevant content of a reply's head.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) status: u16,
     pub(super) is_gzip: bool,
     pub(super) closes: bool,
-    /// All expected header fields were there.
+    /// Whether all expected header fields were present.
     pub(super) has_expected: bool,
 }
 
-/// What a reply is read for.
+/// What the reader needs to know of the request.
 pub(super) struct Inquiry<'w> {
-    /// Header fields that must be there.
+    /// Header fields that are expected.
     pub(super) headers: &'w [(String, String)],
-    /// The reply to `HEAD` has no body.
+    /// Whether the request is `HEAD`, whose reply has no body.
     pub(super) is_head: bool,
 }
 
@@ -56,39 +56,39 @@ enum State {
     UntilClose,
 }
 
-/// Where a reply ends.
+/// The progress of reading a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// It is whole.
+    /// The reply is complete.
     Whole(Head),
-    /// More of it must come.
+    /// The reply is incomplete.
     Partial,
 }
 
 impl Reader {
-    /// Forgets a reply that was not read to its end.
+    /// Discards a reply that was not read to its end.
     pub(super) fn reset(&mut self) {
         self.held.clear();
         (self.state, self.body_bytes, self.received_bytes) = (State::Head, 0, 0);
     }
 
-    /// True while the body of a reply is read.
+    /// Returns true while the body of a reply is read.
     pub(super) fn has_head(&self) -> bool {
         self.state != State::Head
     }
 
-    /// The head of the reply, once it has come.
+    /// Returns the head of the reply, after it has been received.
     pub(super) fn head(&self) -> Head {
         self.head
     }
 
-    /// The end of the connection: true if the reply is whole by it.
+    /// Handles the end of the connection. Returns the head if the end of the connection completes the reply.
     pub(super) fn close(&mut self) -> Option<Head> {
         (self.state == State::UntilClose).then_some(self.head)
     }
 
-    /// Takes bytes, and gives the pieces of the body to `piece`. After a whole reply nothing more may come: requests are not
-    /// sent ahead.
+    /// Processes bytes, and passes the pieces of the body to `piece`. Bytes after a complete reply are an error, because requests are not
+    /// pipelined.
     pub(super) fn take(
         &mut self,
         mut bytes: &[u8],
@@ -155,7 +155,7 @@ impl Reader {
         if self.body_bytes > BODY_BYTES_MAX { Err(ErrorKind::Protocol) } else { Ok(()) }
     }
 
-    /// Takes a head; none if it is not whole. Heads of interim replies (1xx) are passed over.
+    /// Parses a head and returns the bytes after it, or `None` if the head is incomplete. Heads of interim replies (1xx) are skipped.
     fn take_head<'b>(
         &mut self,
         mut bytes: &'b [u8],
@@ -204,7 +204,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// Takes a line of a chunked body; none if it is not whole.
+    /// Parses a line of a chunked body and returns the bytes after it, or `None` if the line is incomplete.
     fn take_line<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<&'b [u8]>, ErrorKind> {
         let Some(end) = memchr(b'\n', bytes) else {
             if self.held.len() + bytes.len() > CHUNK_LINE_BYTES_MAX {
@@ -232,7 +232,7 @@ impl Reader {
     }
 }
 
-/// The state after a line of a chunked body. `Body(0)` is the end of the reply.
+/// Returns the state after a line of a chunked body. `Body(0)` means that the reply is complete.
 fn after_line(state: State, line: &[u8]) -> Result<State, ErrorKind> {
     let line = line.strip_suffix(b"\r\n").ok_or(ErrorKind::Protocol)?;
     match state {
@@ -262,7 +262,7 @@ fn chunk_size(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// The head with its empty line, and the rest.
+/// Returns the head with its empty line, and the rest.
 fn split_head(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = memmem::find(bytes, b"\r\n\r\n")?;
     if end > HEAD_BYTES_MAX {
@@ -277,7 +277,7 @@ enum Length {
     UntilClose,
 }
 
-/// None if it is not the head of an HTTP/1 reply.
+/// Parses a head. Returns `None` if it is not the head of an HTTP/1 reply.
 fn parse(head: &[u8], wanted: &Inquiry<'_>) -> Option<(Head, Length)> {
     let minor = match head.get(..9)? {
         b"HTTP/1.1 " => 1,
@@ -292,7 +292,7 @@ fn parse(head: &[u8], wanted: &Inquiry<'_>) -> Option<(Head, Length)> {
     while let Some(end) = memchr(b'\n', rest) {
         let (line, after) = rest.split_at_checked(end + 1)?;
         rest = after;
-        // The first letter decides for nearly every header.
+        // The first letter rules out nearly all other headers.
         match line.first()? {
             b'c' | b'C' => {
                 if let Some(value) = value_of(line, b"content-length") {

@@ -1,4 +1,4 @@
-//! Runs a load on this machine: starts its threads, and puts together what they counted.
+//! Runs a load on this machine: starts its threads, and merges what they measured.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,7 +22,7 @@ pub(super) struct ThreadOutcome {
     pub(super) log_failed: Option<String>,
 }
 
-/// CPU time of a thread, and how long it was ready and had no CPU.
+/// CPU time of a thread, and how long it was ready to run but had no CPU.
 #[derive(Clone, Copy, Default)]
 pub(super) struct CpuTime {
     pub(super) cpu: Duration,
@@ -30,7 +30,7 @@ pub(super) struct CpuTime {
 }
 
 impl CpuTime {
-    /// Of this thread, since its start.
+    /// Returns the times of this thread since its start.
     pub(super) fn now() -> Result<CpuTime, String> {
         let file = "/proc/thread-self/schedstat";
         let text = fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
@@ -42,7 +42,8 @@ impl CpuTime {
         }
     }
 
-    /// What this thread takes from the end of the warm-up on, which the work reports by its argument.
+    /// Returns the times of this thread from the end of the warm-up to the end of the work. The work calls its argument at the end of the
+    /// warm-up.
     pub(super) fn from_warm_up(
         work: impl FnOnce(&mut dyn FnMut()) -> io::Result<()>,
     ) -> Result<CpuTime, String> {
@@ -59,11 +60,11 @@ impl CpuTime {
     }
 }
 
-/// Runs a load until its end, or until it is stopped. With a file, each sample is written to it as in JMeter's logs.
+/// Runs a load until it ends or is stopped. If `log` is given, writes each sample to it in the format of JMeter's logs.
 ///
 /// # Errors
 ///
-/// If the load is not valid, or cannot be started.
+/// If the load is invalid, or cannot be started.
 pub fn run(load: &Load, control: &Control, log: Option<File>) -> Result<Outcome, String> {
     let complaints = load.complaints();
     if !complaints.is_empty() {
@@ -109,7 +110,7 @@ fn run_requests(
     outcome(load, control, threads)
 }
 
-/// The outcome of all threads of this generator.
+/// Returns the outcome of all threads of this generator.
 pub(super) fn outcome(
     load: &Load,
     control: &Control,

@@ -1,4 +1,4 @@
-//! Event streams: which events came, came again, came late or did not come, by their ids.
+//! Event streams. By their ids, it determines which events were received, repeated, late or lost.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,32 +13,32 @@ use super::recorder::Recorder;
 use super::run::{CpuTime, ThreadOutcome};
 use super::streams::{Asked, LineState, Peer, Streams};
 
-/// One stream.
+/// State of one stream.
 #[derive(Default)]
 struct Events {
-    /// The beginning of a line.
+    /// Received bytes of an incomplete line.
     line: Vec<u8>,
     id: Option<u64>,
     has_data: bool,
     ids: Ids,
 }
 
-/// Which ids came.
+/// The ids that have been received.
 #[derive(Default)]
 struct Ids {
-    /// The first id may be any number.
+    /// Whether the first id may be any number.
     is_shared: bool,
     highest: u64,
-    /// Below the highest.
+    /// Missing ids below the highest.
     missing: BTreeSet<u64>,
     received: u64,
     duplicated: u64,
     reordered: u64,
 }
 
-/// Events of the event source have at most 1 MiB.
+/// Maximum length of a line. Events of the event source have at most 1 MiB.
 const LINE_BYTES_MAX: usize = 2 << 20;
-/// Of one stream. A stream with larger gaps is broken.
+/// Maximum number of missing ids in one stream. With more, the stream is broken.
 const MISSING_MAX: u64 = 100_000;
 
 pub(super) fn run(load: &Load, sse: &Sse, control: &Control) -> Result<ThreadOutcome, String> {
@@ -70,7 +70,7 @@ pub(super) fn run(load: &Load, sse: &Sse, control: &Control) -> Result<ThreadOut
         match line.state {
             LineState::Open | LineState::Ended => {
                 counts.received += ids.received;
-                // Nobody knows which event of a shared stream is its last.
+                // The last event of a shared stream is not known.
                 let lost = if sse.is_shared {
                     ids.missing.len() as u64
                 } else {
@@ -90,7 +90,7 @@ pub(super) fn run(load: &Load, sse: &Sse, control: &Control) -> Result<ThreadOut
     Ok(ThreadOutcome { labels, users, streams, cpu, log_failed: None })
 }
 
-/// A request that opens a stream.
+/// Returns a request that opens a stream.
 pub(super) fn get(
     load: &Load,
     path: &super::Text,
@@ -167,7 +167,7 @@ impl Events {
 }
 
 impl Ids {
-    /// The number of events so far, and the number of duplicates and of ids that are missing.
+    /// Returns the number of events received so far, and the number of duplicates and missing ids together.
     fn seen(&self) -> (u64, u64) {
         (self.received + self.duplicated, self.duplicated + self.missing.len() as u64)
     }
@@ -200,7 +200,7 @@ mod tests {
     use crate::generator::recorder::Shape;
 
     #[test]
-    fn events_are_counted_by_their_ids_however_they_are_split() {
+    fn events_are_counted_by_their_ids_in_pieces_of_any_size() {
         let text = "id: 1\nevent: tick\ndata: a\n\n: heartbeat\n\nid: 2\r\ndata: b\r\n\r\nid: 5\ndata: c\n\nid: 4\ndata: d\n\nid: 5\ndata: c\n\n";
         let shape = Shape {
             warm_up: Duration::ZERO,

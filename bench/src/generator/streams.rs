@@ -1,6 +1,6 @@
-//! Many long connections on one thread: they are opened over the ramp, and a [`Peer`] takes what comes on each.
+//! Many long-lived connections on one thread. They are opened over the ramp, and a [`Peer`] processes what is received on each.
 //!
-//! Owns opening, its timeouts and the end. What events are is the peer's.
+//! Owns the opening of connections, its timeouts and their end. The peer decides what an event is.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use super::wire::{Arrival, Dialer, Wire};
 
 /// What a kind of stream does with its connections.
 pub(super) trait Peer: Default {
-    /// Takes bytes of an open stream. What must be answered is appended to `answer`.
+    /// Processes bytes of an open stream. Appends the bytes to send in return to `answer`.
     fn take(
         &mut self,
         bytes: &[u8],
@@ -45,13 +45,13 @@ pub(super) struct Streams<'l, P> {
     answer: Vec<u8>,
 }
 
-/// What opens a stream.
+/// The request that opens a stream, and the expected reply.
 pub(super) struct Asked {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
-    /// After the head, the bytes are the peer's as they come; otherwise they are the reply's body.
+    /// Whether the peer processes the raw bytes after the head. Otherwise it processes the body of the reply.
     pub(super) is_upgrade: bool,
-    /// Opening the stream counts as a sample.
+    /// Whether opening the stream counts as a sample.
     pub(super) is_sample: bool,
 }
 
@@ -70,15 +70,15 @@ pub(super) enum LineState {
     Connecting,
     Asking,
     Open,
-    /// Was open, and has ended.
+    /// Has been open, and has ended.
     Ended,
-    /// Was never open.
+    /// Has never been open.
     Failed,
 }
 
 const SCRATCH_BYTES: usize = 256 << 10;
 const EVENTS_MAX: usize = 1024;
-/// How often something may be due.
+/// Interval between calls of `turn`.
 const TICK: Duration = Duration::from_millis(1);
 
 impl<'l, P: Peer> Streams<'l, P> {
@@ -109,7 +109,7 @@ impl<'l, P: Peer> Streams<'l, P> {
         })
     }
 
-    /// Runs until `turn`, which is called every millisecond, finds that it is over, or the load is stopped.
+    /// Runs until `turn`, which is called every millisecond, returns true, or until the load is stopped.
     pub(super) fn run(
         &mut self,
         mut turn: impl FnMut(&mut Self) -> bool,
@@ -144,12 +144,12 @@ impl<'l, P: Peer> Streams<'l, P> {
         }
     }
 
-    /// Connections in this state.
+    /// Returns the number of connections in this state.
     pub(super) fn count(&self, state: LineState) -> u64 {
         self.lines.iter().filter(|line| line.state == state).count() as u64
     }
 
-    /// True once each connection is open, or failed.
+    /// Returns true once each connection is open or has failed.
     pub(super) fn is_settled(&self) -> bool {
         let is_opening = |line: &Line<P>| {
             matches!(line.state, LineState::Unopened | LineState::Connecting | LineState::Asking)
@@ -157,7 +157,7 @@ impl<'l, P: Peer> Streams<'l, P> {
         !self.lines.iter().any(is_opening)
     }
 
-    /// The samples, and the connections as users.
+    /// Returns the samples, and the numbers of connections as users.
     pub(super) fn finish(self) -> (Vec<LabelOutcome>, Users) {
         let open = (self.count(LineState::Open) + self.count(LineState::Ended)) as f64;
         (vec![self.recorder.finish()], Users { warm_up: open, measured: open })
@@ -271,7 +271,7 @@ impl<'l, P: Peer> Streams<'l, P> {
         };
     }
 
-    /// Ends connections that do not open in time.
+    /// Ends connections that are not open in time.
     fn end_late(&mut self) {
         for at in 0..self.lines.len() {
             let Some(line) = self.lines.get(at) else { return };
@@ -307,13 +307,13 @@ impl<P: Peer> Default for Line<P> {
 }
 
 impl Sample {
-    /// A reply that came.
+    /// Returns the sample of an opened stream.
     pub(super) fn opened(begin: Duration, end: Duration, status: u16) -> Sample {
         let (sent_bytes, received_bytes) = (0, 0);
         Sample { begin, end, result: Ok(()), status: Some(status), sent_bytes, received_bytes }
     }
 
-    /// What did not come.
+    /// Returns the sample of a failed request.
     pub(super) fn failed(begin: Duration, end: Duration, kind: ErrorKind) -> Sample {
         let (sent_bytes, received_bytes) = (0, 0);
         Sample { begin, end, result: Err(kind), status: None, sent_bytes, received_bytes }

@@ -1,7 +1,7 @@
-//! Text with places that vary from request to request: `${number:8}`, `${random:16}`, `${spaces:3}`, `${user:4}` and
+//! Text with placeholders whose values vary from request to request: `${number:8}`, `${random:16}`, `${spaces:3}`, `${user:4}` and
 //! `${table.column}`.
 //!
-//! Owns the notation and what a place stands for. It is written and read as a string. `$${` stands for `${`.
+//! Owns the notation and the meaning of placeholders. A text is written and read as a string, in which `$${` stands for `${`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,19 +12,19 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::load::Table;
 
-/// Text with places that vary.
+/// Text with placeholders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text {
-    /// In the order in which they are written.
+    /// The parts, in order.
     pub parts: Vec<Part>,
 }
 
-/// A piece of a text.
+/// A part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The same in every request.
+    /// Text that is the same in every request.
     Same(String),
-    /// `${number:DIGITS}`: a decimal number, another one in each request of all users.
+    /// `${number:DIGITS}`: a decimal number, unique among the requests of all users.
     Number(usize),
     /// `${user:DIGITS}`: the number of the user, from 0.
     User(usize),
@@ -41,15 +41,15 @@ pub enum Part {
     },
 }
 
-/// More digits than a number of 64 bits has.
+/// Maximum number of digits, which is that of a 64-bit number.
 const DIGITS_MAX: usize = 20;
-/// The documents' largest body has 100 KiB.
+/// Maximum length of random text. The documents' largest body has 100 KiB.
 const RANDOM_BYTES_MAX: usize = 1 << 20;
-/// White space between elements is short.
+/// Maximum number of spaces.
 const SPACES_MAX: usize = 100;
 
 impl Text {
-    /// A text without places that vary.
+    /// Creates a text without placeholders.
     #[must_use]
     pub fn same(text: impl Into<String>) -> Text {
         let text = text.into();
@@ -57,13 +57,13 @@ impl Text {
         Text { parts }
     }
 
-    /// Its length if it is the same in every request.
+    /// Returns its length, or `None` if it varies.
     #[must_use]
     pub fn bytes(&self, tables: &BTreeMap<String, Table>) -> Option<usize> {
         self.parts.iter().map(|part| part.bytes(tables)).sum()
     }
 
-    /// What it refers to and does not exist.
+    /// Returns a complaint for each table or column that it refers to and that does not exist.
     #[must_use]
     pub fn complaints(&self, tables: &BTreeMap<String, Table>) -> Vec<String> {
         let missing = |part: &Part| match part {
@@ -81,7 +81,7 @@ impl Text {
         self.parts.iter().flat_map(missing).collect()
     }
 
-    /// All text that can stand in it, apart from digits and letters.
+    /// Returns all text that it can contain, apart from digits and letters.
     pub(super) fn values<'t>(&'t self, tables: &'t BTreeMap<String, Table>) -> Vec<&'t str> {
         let mut values = Vec::new();
         for part in &self.parts {
@@ -99,7 +99,7 @@ impl Text {
 }
 
 impl Part {
-    /// The length of what stands in the place; none if it varies.
+    /// Returns the length of the part, or `None` if it varies.
     pub(crate) fn bytes(&self, tables: &BTreeMap<String, Table>) -> Option<usize> {
         match self {
             Part::Same(text) => Some(text.len()),
@@ -115,7 +115,7 @@ impl Part {
 }
 
 impl Table {
-    /// The values of a column, one for each row.
+    /// Returns the values of a column, one for each row.
     pub(crate) fn cells(&self, column: &str) -> impl Iterator<Item = &str> {
         let at = self.columns.iter().position(|name| name == column);
         self.rows.iter().map(move |row| at.and_then(|at| row.get(at)).map_or("", String::as_str))
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_place_must_be_is_stated() {
+    fn invalid_placeholders_are_explained() {
         let cases = [
             ("${", "needs a `}`"),
             ("${number}", "must be `${number:DIGITS}`"),

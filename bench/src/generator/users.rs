@@ -1,7 +1,7 @@
-//! Users of one thread: each sends a request, waits for its reply, pauses, and sends the next one (a closed loop).
+//! The users of one thread. Each sends a request, waits for the reply, pauses, and sends the next request (a closed loop).
 //!
-//! Owns the connections of its users, the ramp, pauses and timeouts. It runs on one thread with one epoll, and shares nothing
-//! with other threads but the [`Control`].
+//! Owns the connections of its users, the ramp, pauses and timeouts. It runs on one thread with one epoll, and shares nothing with other
+//! threads except for the [`Control`].
 
 use std::collections::VecDeque;
 use std::io;
@@ -30,30 +30,30 @@ pub(super) struct Crowd<'l> {
     log: Option<SampleLog<'l>>,
     poll: Poll,
     clock: Clock,
-    /// The thread's numbers of requests, apart from those of other threads.
+    /// The number of the next request. Threads use different numbers.
     number: u64,
     number_step: u64,
     presence: Presence,
 }
 
-/// The start of the load, and the time as last read.
+/// The start of the load, and the latest reading of the clock.
 #[derive(Clone, Copy)]
 struct Clock {
     start: Instant,
     now: Duration,
 }
 
-/// What the users of a group do.
+/// A group, with the users of this thread.
 struct Loop<'l> {
     group: &'l Group,
     requests: Vec<Sending>,
-    /// Which request comes next, in the order of the weights.
+    /// The order in which requests are sent, according to their weights.
     order: Vec<usize>,
-    /// This thread's users of the group, as places in the list of users.
+    /// The indices of this thread's users of the group.
     members: std::ops::Range<usize>,
-    /// How many of them are active.
+    /// The number of active users among them.
     active: usize,
-    /// Users who pause, by the end of their pause.
+    /// The users who pause, sorted by the end of their pause.
     pausing: VecDeque<(Duration, usize)>,
 }
 
@@ -71,36 +71,36 @@ struct User {
     wire: Option<Wire>,
     reader: Reader,
     seen: Seen,
-    /// The request that is on its way.
+    /// The current request.
     turn: Turn,
     request: usize,
     request_bytes: usize,
     begin: Duration,
-    /// How many requests it has sent.
+    /// The number of requests that it has sent.
     count: usize,
-    /// Connections in a row that failed.
+    /// The number of consecutive connections that failed.
     refused: u32,
     pause_end: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Not there yet, or left.
+    /// Not active yet, or no longer active.
     Away,
     Connecting,
     Waiting,
     Pausing,
 }
 
-/// What epoll reported of a connection.
+/// What epoll reported for a connection.
 #[derive(Clone, Copy)]
 struct Ready {
     is_writable: bool,
-    /// The server sends nothing more.
+    /// Whether the server will send nothing more.
     is_ending: bool,
 }
 
-/// The number of users over time.
+/// Integrates the number of users over time.
 #[derive(Default)]
 struct Presence {
     now: usize,
@@ -113,14 +113,15 @@ const SCRATCH_BYTES: usize = 256 << 10;
 const EVENTS_MAX: usize = 1024;
 /// The interval of checks of the ramp and the timeouts.
 const TICK: Duration = Duration::from_millis(5);
-/// The pause after connections that failed grows to this, so that a target that is gone is not asked all the time.
+/// Maximum pause after connections that failed. The pause grows, so that an unreachable target is not tried continuously.
 const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// The pause after the first connection that failed.
 const REFUSED_PAUSE: Duration = Duration::from_millis(10);
-/// The weights of a group are an order of at most this many requests.
+/// Maximum length of the order of a group's requests.
 const ORDER_MAX: usize = 4096;
 
 impl<'l> Crowd<'l> {
-    /// The users of one of the load's threads.
+    /// Creates the users of one of the load's threads.
     pub(super) fn new(
         load: &'l Load,
         requests: &'l Requests,
@@ -181,7 +182,7 @@ impl<'l> Crowd<'l> {
         })
     }
 
-    /// Runs the load to its end, or until it is stopped. `at_warm_up` is called once the warm-up is over.
+    /// Runs the load until it ends or is stopped. Calls `at_warm_up` at the end of the warm-up.
     pub(super) fn run(&mut self, mut at_warm_up: impl FnMut()) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut scratch = vec![0; SCRATCH_BYTES];
@@ -219,7 +220,7 @@ impl<'l> Crowd<'l> {
         }
     }
 
-    /// What was counted.
+    /// Returns what was measured.
     pub(super) fn finish(mut self) -> (Vec<LabelOutcome>, Users, Option<String>) {
         self.presence.change(0, self.clock.now, self.load);
         let seconds = |time: Duration| time.as_secs_f64();
@@ -242,7 +243,7 @@ impl<'l> Crowd<'l> {
         }
     }
 
-    /// True after the load's end, once no reply is on its way.
+    /// Returns true after the end of the load, once no request is in progress.
     fn is_over(&self) -> bool {
         let is_busy = |user: &User| matches!(user.state, State::Connecting | State::Waiting);
         self.clock.now >= self.load.duration && !self.users.iter().any(is_busy)
@@ -254,13 +255,13 @@ impl<'l> Crowd<'l> {
         next.saturating_sub(self.clock.now)
     }
 
-    /// Lets users come or leave as the stages say.
+    /// Activates or deactivates users as the stages require.
     fn follow_ramp(&mut self) {
         let is_over = self.clock.now >= self.load.duration;
         for at in 0..self.groups.len() {
             let Some(group) = self.groups.get(at) else { return };
             let users = group.group.users_at(self.clock.now).round();
-            // The stages of all threads together; the thread has each `threads`th of their users.
+            // The stages are for the users of all threads. This thread has every `threads`th of them.
             let wanted = if is_over {
                 0
             } else {
@@ -296,7 +297,7 @@ impl<'l> Crowd<'l> {
         }
     }
 
-    /// True while the stages want this user.
+    /// Returns true while the stages require this user.
     fn is_wanted(&self, at: usize) -> bool {
         let Some(user) = self.users.get(at) else { return false };
         let group = self.groups.get(user.group);
@@ -304,7 +305,7 @@ impl<'l> Crowd<'l> {
             && group.is_some_and(|group| at < group.members.start + group.active)
     }
 
-    /// Begins the user's next request, with a new connection where there is none.
+    /// Begins the user's next request, and opens a connection if there is none.
     fn begin(&mut self, at: usize) {
         let Some(user) = self.users.get_mut(at) else { return };
         let Some(group) = self.groups.get(user.group) else { return };
@@ -340,7 +341,7 @@ impl<'l> Crowd<'l> {
         }
     }
 
-    /// Takes what has come for a user, and sends what could not be sent before.
+    /// Processes what has been received for a user, and sends what could not be sent before.
     fn advance(&mut self, at: usize, ready: Ready, scratch: &mut [u8]) {
         match self.try_advance(at, ready, scratch) {
             Ok(Some(result)) => self.end(at, result),
@@ -378,7 +379,7 @@ impl<'l> Crowd<'l> {
         let wanted = Inquiry { headers: &headers, is_head: *is_head };
         let mut progress = Progress::Partial;
         let arrival = wire.read(ready.is_ending, scratch, |bytes| {
-            // Nothing may come while no request is on its way.
+            // The server must not send anything while no request is in progress.
             if !is_waiting || progress != Progress::Partial {
                 return Err(ErrorKind::Protocol);
             }
@@ -390,7 +391,7 @@ impl<'l> Crowd<'l> {
         check.headers = headers;
         let arrival = arrival?;
         if !is_waiting {
-            // The server may close a connection while its user pauses; the next request opens another.
+            // The server may close a connection while its user pauses. The next request opens another.
             if arrival == Arrival::Closed {
                 user.wire = None;
             }
@@ -417,7 +418,7 @@ impl<'l> Crowd<'l> {
         self.clock.read();
         let Some(user) = self.users.get_mut(at) else { return };
         if matches!(user.state, State::Away | State::Pausing) {
-            // What came without a request is not a sample; the connection is not used again.
+            // Bytes without a request are not a sample. The connection is not used again.
             user.wire = None;
             return;
         }
@@ -433,7 +434,7 @@ impl<'l> Crowd<'l> {
         if !has_reply {
             user.wire = None;
         }
-        // Also after a connection that ended without a reply, or the users of a broken target would ask it all the time.
+        // A connection that ended without a reply counts too, so that the users of a broken target do not try it continuously.
         let refused = if has_reply { 0 } else { user.refused.saturating_add(1) };
         user.refused = refused;
         let (group, number) = (user.group, user.number);
@@ -468,7 +469,7 @@ impl<'l> Crowd<'l> {
         user.state = State::Pausing;
         let end = self.clock.now + pause;
         user.pause_end = end;
-        // Pauses of a group are of one length unless connections fail, so the end of the queue is nearly always the place.
+        // The pauses of a group are equally long unless connections fail, so this is nearly always the end of the queue.
         let place = group.pausing.partition_point(|(other, _)| *other <= end);
         group.pausing.insert(place, (end, at));
     }
@@ -480,7 +481,7 @@ impl<'l> Crowd<'l> {
                 .get_mut(group)
                 .and_then(|group| group.pausing.pop_front_if(|(end, _)| *end <= self.clock.now))
             {
-                // A user that left in its pause, and perhaps came again, has another state or a later end.
+                // If the user has left during its pause, and possibly come back, its state or the end of its pause differs.
                 let is_its_end =
                     |user: &User| user.state == State::Pausing && user.pause_end == end;
                 if !self.users.get(at).is_some_and(is_its_end) {
@@ -564,7 +565,7 @@ impl Presence {
     }
 }
 
-/// How many of a thread's users are active if this many of all are.
+/// Returns how many of a thread's users are active if `users` of `all` users are active.
 fn share(users: f64, all: u32, members: usize) -> usize {
     let part = users / f64::from(all.max(1)) * members as f64;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
@@ -572,7 +573,7 @@ fn share(users: f64, all: u32, members: usize) -> usize {
     users.min(members)
 }
 
-/// The order in which requests are sent, each as often as its weight says and spread evenly.
+/// Returns the order in which requests are sent: each as often as its weight says, and evenly spread.
 fn order(templates: &[Template]) -> Result<Vec<usize>, String> {
     let whole: u64 = templates.iter().map(|template| u64::from(template.weight)).sum();
     let length = usize::try_from(whole).ok().filter(|whole| *whole <= ORDER_MAX);
@@ -620,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_divide_the_ramp() {
+    fn each_thread_has_its_share_of_the_ramp() {
         for (users, all, members, expected) in
             [(0.0, 10, 5, 0), (5.0, 10, 5, 3), (10.0, 10, 5, 5), (1.0, 1, 1, 1), (1.0, 1, 0, 0)]
         {

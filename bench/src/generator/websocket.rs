@@ -1,4 +1,4 @@
-//! WebSockets: texts of one size at a steady rate, which must come back with their characters reversed.
+//! WebSockets: messages of one size at a constant rate, which must be sent back with their characters reversed.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use super::streams::{Asked, LineState, Peer, Streams};
 /// One connection.
 struct Talk {
     reader: websocket::Reader,
-    /// The message that comes.
+    /// The message that is being received.
     message: Vec<u8>,
-    /// Messages without an answer: their numbers and when they were sent.
+    /// Messages without an answer, each with its number and the time at which it was sent.
     waiting: VecDeque<(u64, Duration)>,
     expected: Vec<u8>,
     seed: u64,
@@ -30,11 +30,11 @@ struct Talk {
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 const MASK: Mask = [0x37, 0xfa, 0x21, 0x3d];
-/// The digits of a message's number at its front.
+/// Number of digits of the message's number, at its start.
 const NUMBER_BYTES: usize = 12;
-/// A connection that takes nothing more gets no more messages; they count as sent and do not come back.
+/// If more bytes than this wait to be sent, further messages are not sent. They count as sent, and as errors.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
-/// Between two looks at what came.
+/// Maximum number of messages that are sent before received data is read again.
 const BURST: u64 = 64;
 
 impl Default for Talk {
@@ -94,7 +94,7 @@ pub(super) fn run(
     Ok(ThreadOutcome { labels, users, streams, cpu, log_failed: None })
 }
 
-/// Messages go to the connections in turn, evenly over each second.
+/// Sends messages on the connections in turn, evenly spread over each second.
 struct Pace {
     begin: Option<Duration>,
     sent: u64,
@@ -133,7 +133,7 @@ impl Pace {
 fn send(streams: &mut Streams<'_, Talk>, at: usize, number: u64, bytes: u32) {
     let now = streams.now;
     let Some(line) = streams.lines.get_mut(at) else { return };
-    // A connection that ended had messages to send: the reference's client counts them.
+    // A connection that has ended still counts the messages that it should have sent, as the reference's client does.
     match line.state {
         LineState::Open | LineState::Ended => line.peer.sent += 1,
         LineState::Unopened | LineState::Connecting | LineState::Asking | LineState::Failed => {
@@ -156,13 +156,13 @@ fn send(streams: &mut Streams<'_, Talk>, at: usize, number: u64, bytes: u32) {
     }
     line.peer.waiting.push_back((number, now));
     if wire.send(&frame).is_err() {
-        // The message waits without an answer, and so counts as an error at the end.
+        // The message remains without an answer, so that it counts as an error at the end.
         line.state = LineState::Ended;
         line.wire = None;
     }
 }
 
-/// The text of this number.
+/// Writes the message with this number.
 fn write_message(seed: u64, number: u64, message: &mut [u8]) {
     let Some((digits, letters)) = message.split_at_mut_checked(NUMBER_BYTES) else { return };
     write_digits(number, digits);
@@ -201,7 +201,7 @@ impl Peer for Talk {
 }
 
 impl Talk {
-    /// Counts the message that has come as the answer to the first that waits, or to a later one if those before it are lost.
+    /// Counts the received message as the answer to the message with its number. Earlier messages may have been lost.
     fn answered(&mut self, at: Duration, recorder: &mut Recorder) {
         let digits = self.message.iter().rev().take(NUMBER_BYTES);
         let number = digits.fold(0, |number: u64, digit| {
@@ -209,7 +209,7 @@ impl Talk {
         });
         let place = self.waiting.iter().position(|(waiting, _)| *waiting == number);
         let found = place.and_then(|place| self.waiting.remove(place));
-        // What nobody waits for is not an answer.
+        // A message that answers none is ignored.
         let Some((number, begin)) = found else { return };
         write_message(self.seed, number, &mut self.expected);
         self.expected.reverse();

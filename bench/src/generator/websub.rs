@@ -1,6 +1,6 @@
-//! Subscribers of a hub and their publisher: each event must come to each subscriber once, whole, and signed with its secret.
+//! Subscribers of a hub and their publisher. Each event must be delivered to each subscriber once, completely, and signed with its secret.
 //!
-//! Owns the callbacks' server. It runs on one thread.
+//! Owns the server of the callbacks. It runs on one thread.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -38,15 +38,15 @@ struct Callbacks {
 struct Callback {
     key: hmac::Key,
     is_verified: bool,
-    /// The last event that came.
+    /// The last event that was received.
     event: u32,
 }
 
-/// Connections over which subscriptions are sent.
+/// Number of connections over which subscriptions are sent.
 const ASKING: usize = 32;
-/// A delivery's head, and an event of at most 1 MiB.
+/// Maximum size of a delivery: its head, and an event of at most 1 MiB.
 const REQUEST_BYTES_MAX: usize = (1 << 20) + (64 << 10);
-/// Of a reply of the hub.
+/// Maximum size of a reply of the hub.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 const TICK: Duration = Duration::from_millis(5);
@@ -90,7 +90,7 @@ async fn drive(
     subscribe(load, hub, origin).await;
     let wanted = u64::from(hub.subscribers);
     callbacks.until(load.response_max, control, || callbacks.verified.get() >= wanted).await;
-    // Subscribing is the warm-up; what is published is measured.
+    // Subscribing is the warm-up. The deliveries are measured.
     let left = load.warm_up.saturating_sub(callbacks.now());
     callbacks.until(left, control, || false).await;
     warm();
@@ -119,7 +119,7 @@ async fn drive(
         }
     }
     server.abort();
-    // Its end comes with the next turn of the thread.
+    // The task has been aborted and ends at its next poll.
     drop(server.await);
     counts.undelivered = expected.saturating_sub(callbacks.delivered.get());
     counts.bad_signatures = callbacks.bad.get();
@@ -131,14 +131,14 @@ async fn accept(callbacks: Rc<Callbacks>, listener: TcpListener) {
     while let Ok((stream, _)) = listener.accept().await {
         let callbacks = Rc::clone(&callbacks);
         connections.spawn_local(async move {
-            // A hub that leaves in the middle has not delivered, which is counted.
+            // If the hub disconnects early, the event is not delivered, which is counted.
             drop(callbacks.serve(stream).await);
         });
         while connections.try_join_next().is_some() {}
     }
 }
 
-/// Asks for all subscriptions. Those that are refused are not verified.
+/// Requests all subscriptions. Those that are refused are not verified.
 async fn subscribe(load: &Load, hub: &WebSub, origin: SocketAddr) {
     let mut tasks = tokio::task::JoinSet::new();
     for first in 0..ASKING.min(hub.subscribers as usize) {
@@ -207,7 +207,7 @@ fn post(load: &Load, hub: &WebSub, path: &str, kind: &str, body: &[u8]) -> Vec<u
     Compiled::request(&load.target, &template, &tables).of(&Turn::default()).to_vec()
 }
 
-/// Sends a request, reads its reply, and gives the status.
+/// Sends a request, reads the reply, and returns its status.
 async fn ask(stream: &mut TcpStream, request: &[u8]) -> io::Result<u16> {
     stream.write_all(request).await?;
     let mut received = Vec::new();
@@ -264,7 +264,7 @@ impl Callbacks {
         self.start.elapsed()
     }
 
-    /// Waits until it is so, at most this long.
+    /// Waits until `is_so` returns true, at most for `time_max`.
     async fn until(&self, time_max: Duration, control: &Control, is_so: impl Fn() -> bool) {
         let end = self.now() + time_max;
         while !is_so() && self.now() < end && !control.is_stopped() {
@@ -317,7 +317,7 @@ impl Callbacks {
             return;
         }
         out.extend_from_slice(OK);
-        // What came before, or comes after its time, is not delivered again.
+        // The callback has received the current event already.
         if callback.event == self.event.get() {
             return;
         }
@@ -336,7 +336,7 @@ impl Callbacks {
     }
 }
 
-/// The bytes of a whole head, and of its body.
+/// Returns the sizes of a complete head and of its body.
 fn sizes(bytes: &[u8]) -> Option<(usize, usize)> {
     let end = memmem::find(bytes, b"\r\n\r\n")? + 4;
     let length = field(bytes.get(..end)?, b"content-length");
@@ -344,7 +344,7 @@ fn sizes(bytes: &[u8]) -> Option<(usize, usize)> {
     Some((end, REQUEST_BYTES_MAX.min(length)))
 }
 
-/// The value of a field in a head.
+/// Returns the value of a header field.
 fn field<'h>(head: &'h [u8], name: &[u8]) -> Option<&'h [u8]> {
     head.split(|byte| *byte == b'\n').find_map(|line| {
         let (start, rest) = line.split_at_checked(name.len())?;
@@ -353,7 +353,7 @@ fn field<'h>(head: &'h [u8], name: &[u8]) -> Option<&'h [u8]> {
     })
 }
 
-/// True if a signature is `sha256=HEX` of the bytes. Independent of the gateway's own check, so that a fault there shows.
+/// Returns true if a signature is `sha256=HEX` of the bytes. It is independent of the gateway's own check, so that it detects errors there.
 #[must_use]
 pub fn is_signed(key: &hmac::Key, signature: &[u8], body: &[u8]) -> bool {
     let Some(hex) = signature.strip_prefix(b"sha256=") else { return false };

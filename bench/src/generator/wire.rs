@@ -1,4 +1,4 @@
-//! A connection to the target, clear or by TLS, that never blocks.
+//! A non-blocking connection to the target, in plain text or with TLS.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::SocketAddr;
@@ -25,39 +25,39 @@ pub(super) struct Dialer {
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
 
-/// A connection with what the kernel has not taken yet.
+/// A connection, with the bytes that the kernel has not accepted yet.
 pub(super) struct Wire {
     stream: TcpStream,
     tls: Option<Box<ClientConnection>>,
     unsent: Vec<u8>,
 }
 
-/// What reading came to.
+/// The result of reading.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// All that has come was read.
+    /// All available bytes have been read.
     Drained,
-    /// The server sends nothing more.
+    /// The server will send nothing more.
     Closed,
 }
 
 impl Dialer {
     /// # Errors
     ///
-    /// If the target's name or its certificate authorities are not what they must be.
+    /// If the target's name or its certificate authorities are invalid.
     pub(super) fn new(target: &Target) -> Result<Dialer, String> {
         let tls = target.tls.as_ref().map(configure).transpose()?;
         Ok(Dialer { address: target.address, tls })
     }
 
-    /// Begins to connect.
+    /// Begins to open a connection.
     pub(super) fn dial(&self, registry: &Registry, token: Token) -> Result<Wire, ErrorKind> {
         let mut stream = TcpStream::connect(self.address).map_err(|_| ErrorKind::Connect)?;
         let interest = Interest::READABLE | Interest::WRITABLE;
         registry.register(&mut stream, token, interest).map_err(|_| ErrorKind::Connect)?;
         let tls = self.tls.as_ref().map(|(config, name)| {
             let mut tls = ClientConnection::new(Arc::clone(config), name.clone())?;
-            // A request is written before the handshake is done, and its size has a bound.
+            // A request is written before the handshake is complete. The size of requests is limited.
             tls.set_buffer_limit(None);
             Ok::<_, rustls::Error>(Box::new(tls))
         });
@@ -67,7 +67,7 @@ impl Dialer {
 }
 
 impl Wire {
-    /// True once the connection is there; an error if it was refused.
+    /// Returns true once the connection is open, or an error if it was refused.
     pub(super) fn is_connected(&mut self) -> Result<bool, ErrorKind> {
         if !matches!(self.stream.take_error(), Ok(None)) {
             return Err(ErrorKind::Connect);
@@ -82,17 +82,17 @@ impl Wire {
         }
     }
 
-    /// Bytes that wait for the kernel to take them; those inside TLS are not counted.
+    /// Returns the number of bytes that wait for the kernel to accept them, without those inside TLS.
     pub(super) fn unsent_bytes(&self) -> usize {
         self.unsent.len()
     }
 
-    /// True while the TLS handshake is not done.
+    /// Returns true until the TLS handshake is complete.
     pub(super) fn is_handshaking(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 
-    /// Sends, and keeps what the kernel does not take.
+    /// Sends bytes, and keeps those that the kernel does not accept.
     pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), ErrorKind> {
         if let Some(tls) = &mut self.tls {
             tls.writer().write_all(bytes).map_err(|_| ErrorKind::Tls)?;
@@ -109,7 +109,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Sends what was kept.
+    /// Sends the bytes that were kept.
     pub(super) fn flush(&mut self) -> Result<(), ErrorKind> {
         if let Some(tls) = &mut self.tls {
             while tls.wants_write() {
@@ -133,8 +133,8 @@ impl Wire {
         Ok(())
     }
 
-    /// Reads all that has come and gives it to `take`, in pieces of at most the scratch memory. `is_ending` tells that epoll
-    /// reported the end with it, and will not report it again.
+    /// Reads all available bytes and passes them to `take`, in pieces of at most the size of `scratch`. `is_ending` means that epoll has
+    /// reported the end of the stream and will not report it again.
     pub(super) fn read(
         &mut self,
         is_ending: bool,
@@ -152,8 +152,8 @@ impl Wire {
                 Err(_) => return Err(ErrorKind::Closed),
             };
             take(scratch.get(..count).unwrap_or_default())?;
-            // A read that does not fill the memory has emptied the socket, and epoll reports when there is more: another read
-            // would cost a system call.
+            // A read that does not fill the buffer has emptied the socket, and epoll reports further bytes. Another read would only cost a
+            // system call.
             if count < scratch.len() && !is_ending {
                 return Ok(Arrival::Drained);
             }
@@ -183,7 +183,7 @@ impl Wire {
                     }
                     Ok(count) => take(scratch.get(..count).unwrap_or_default())?,
                     Err(error) if is_later(&error) => break,
-                    // The server closed the connection without saying so in TLS; the reply tells whether it is whole.
+                    // The server closed the connection without a TLS alert. Whether the reply is complete decides if this is an error.
                     Err(_) => {
                         arrival = Some(Arrival::Closed);
                         break;
@@ -231,7 +231,7 @@ fn roots(pem: &str) -> Result<RootCertStore, String> {
     }
 }
 
-/// Accepts every certificate, as the documents' load tools do: gateways under test have certificates of their own making.
+/// Accepts every certificate, as the documents' load tools do, because gateways under test have self-signed certificates.
 #[derive(Debug)]
 struct AnyCertificate(WebPkiSupportedAlgorithms);
 

@@ -11,7 +11,7 @@ use crate::process::Process;
 use super::{ForwardedPath, PeerKind, Place, Plan, Route, Task, Work, said};
 
 const PROCESSOR_READY_MAX: Duration = Duration::from_secs(30);
-/// Asks the interceptor as Choreo Connect's router does.
+/// Calls the interceptor as Choreo Connect's router does.
 const LUA: &str = include_str!("../../peers/intercept.lua");
 
 pub(super) fn cannot(route: &Route) -> Option<&'static str> {
@@ -32,7 +32,7 @@ pub(super) fn version() -> Option<String> {
     version.split('/').nth(1).map(str::to_owned)
 }
 
-/// `tidegate-bench`, which serves `ext_proc`: this program, or the one that was built beside these tests.
+/// Returns `tidegate-bench`, which serves `ext_proc`: this program, or in tests the one in the same build folder.
 pub(super) fn processor() -> Option<PathBuf> {
     let ours = std::env::current_exe().ok()?;
     let mut folders = ours.ancestors().skip(1).take(2);
@@ -117,7 +117,7 @@ fn tls(place: &Place<'_>) -> String {
     tls.map_or(String::new(), |tls| downstream_tls(&tls.certificate, &tls.key))
 }
 
-/// The lines of a filter chain that clients reach by TLS.
+/// Returns the lines of a filter chain for clients with TLS.
 #[must_use]
 fn downstream_tls(certificate: &Path, key: &Path) -> String {
     let (certificate, key) = (certificate.display(), key.display());
@@ -147,14 +147,14 @@ fn cluster(name: &str, address: SocketAddr) -> String {
     )
 }
 
-/// What makes the cluster before it one of HTTP/2.
+/// Lines that make the preceding cluster use HTTP/2.
 const HTTP2: &str = r#"    typed_extension_protocol_options:
       envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
         "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
         explicit_http_config: { http2_protocol_options: {} }
 "#;
 
-/// Tokens first, then the interceptor.
+/// Returns the filters: first for tokens, then for the interceptor.
 fn filters(kind: PeerKind, work: &Work) -> String {
     let mut providers = String::new();
     let mut rules = String::new();
@@ -221,7 +221,8 @@ fn interceptor(kind: PeerKind, number: usize) -> String {
     }
 }
 
-/// What a route says of the interceptor: with Lua those that have one say so, with the others those without one.
+/// Returns a route's lines about the interceptor. With Lua, routes that have one name it. With the other interceptors, routes without one
+/// disable it.
 fn of_interceptor(kind: PeerKind, number: usize, route: &Route) -> String {
     const PER_ROUTE: &str = "                typed_per_filter_config:\n                  ";
     let off = |filter: &str, message: &str| {

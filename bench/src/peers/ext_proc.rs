@@ -1,7 +1,7 @@
 //! An interceptor for Envoy's `ext_proc`: a gRPC service that receives the headers and the body of each request and adds the header
 //! `x-intercepted: yes`, as the interceptor of document 000 does.
 //!
-//! Owns the few messages of `envoy.service.ext_proc.v3` that this needs. It never looks into a body.
+//! Owns the few messages of `envoy.service.ext_proc.v3` that this needs. It never parses a body.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,16 +13,16 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 const CONFIG: Config = Config { streams_max: 1000, head_bytes_max: 64 << 10 };
-/// A gRPC message follows a flag and its length.
+/// Length of the flag and the length before each gRPC message.
 const PREFIX_BYTES: usize = 5;
-/// Envoy buffers at most 1 MiB of a body.
+/// Maximum size of a message. Envoy buffers at most 1 MiB of a body.
 const MESSAGE_BYTES_MAX: usize = 2 << 20;
 const READ_BYTES: usize = 64 << 10;
 
 /// The part of a request that Envoy sends. Its configuration asks for no other parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
-    /// The headers of a request, and whether nothing follows them.
+    /// The headers of a request, and whether they are the end of the request.
     Headers {
         is_whole: bool,
     },
@@ -43,7 +43,7 @@ pub fn serve(address: SocketAddr, ready: impl FnOnce(SocketAddr)) -> io::Result<
         loop {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
-            // An Envoy that ends closes its connections, which is not a failure of this service.
+            // Envoy closes its connections when it ends, which is not a failure of this service.
             connections.spawn(async move { drop(connection(stream).await) });
             while connections.try_join_next().is_some() {}
         }
@@ -79,7 +79,7 @@ async fn connection(mut stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// Answers the messages of a call that have arrived. False if the call is over.
+/// Answers the messages of a call that have arrived. Returns false if the call is over.
 fn advance(session: &mut Session, number: u32, held: &mut Vec<u8>) -> bool {
     let mut cx = Context::from_waker(Waker::noop());
     loop {
@@ -102,7 +102,7 @@ fn advance(session: &mut Session, number: u32, held: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Answers each complete message. False if a message is unknown or too large, or if its answer does not fit the window.
+/// Answers each complete message. Returns false if a message is unknown or too large, or if its answer does not fit the window.
 fn answer(session: &mut Session, number: u32, held: &mut Vec<u8>) -> bool {
     while let Some((prefix, rest)) = held.split_first_chunk::<PREFIX_BYTES>() {
         let [_, a, b, c, d] = *prefix;
@@ -121,7 +121,7 @@ fn answer(session: &mut Session, number: u32, held: &mut Vec<u8>) -> bool {
     true
 }
 
-/// A gRPC message that is not compressed.
+/// Returns an uncompressed gRPC message.
 fn framed(message: &[u8]) -> Vec<u8> {
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
     [&[0], &length.to_be_bytes()[..], message].concat()
@@ -165,7 +165,7 @@ fn response(asked: Asked) -> Vec<u8> {
     bytes(field, &bytes(1, &common))
 }
 
-/// A field of protobuf with a length.
+/// Returns a length-delimited field of protobuf.
 fn bytes(field: u8, content: &[u8]) -> Vec<u8> {
     let mut out = vec![field << 3 | 2];
     let mut length = content.len();
@@ -179,7 +179,7 @@ fn bytes(field: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The fields of a message of protobuf.
+/// Iterates over the fields of a protobuf message.
 struct Fields<'m>(&'m [u8]);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +189,7 @@ enum Value<'m> {
 }
 
 impl<'m> Fields<'m> {
-    /// The next field; `Some(None)` at the end, and `None` if the message is not protobuf.
+    /// Returns the next field, `Some(None)` at the end, or `None` if the message is not protobuf.
     fn next_field(&mut self) -> Option<Option<(u64, Value<'m>)>> {
         if self.0.is_empty() {
             return Some(None);
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_of_envoy_are_told_apart_and_answered() {
+    fn requests_of_envoy_are_distinguished_and_answered() {
         let headers = bytes(2, &bytes(1, &bytes(1, b"anything")));
         assert_eq!(asked(&headers), Some(Asked::Headers { is_whole: false }));
         let whole = bytes(2, &[bytes(1, b""), vec![3 << 3, 1]].concat());

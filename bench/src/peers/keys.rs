@@ -1,4 +1,4 @@
-//! The public key of a key set as PEM, which gateways take that do not read key sets.
+//! Converts the public key of a key set to PEM, for gateways that do not read key sets.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ pub(super) struct PublicKey {
     pub(super) pem: String,
 }
 
-/// Before a point of P-256: `SubjectPublicKeyInfo` with its curve (RFC 5480).
+/// What precedes a point of P-256: `SubjectPublicKeyInfo` with its curve (RFC 5480).
 const P256: &[u8] = &[
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
     0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00, 0x04,
@@ -25,7 +25,7 @@ const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 
-/// The first key of the set.
+/// Returns the first key of the set.
 pub(super) fn read(jwks: &Path) -> io::Result<PublicKey> {
     let set: Value = serde_json::from_slice(&std::fs::read(jwks)?)?;
     let key = set.get("keys").and_then(|keys| keys.get(0)).unwrap_or(&Value::Null);
@@ -51,7 +51,7 @@ fn public_key(key: &Value) -> Option<PublicKey> {
 }
 
 fn rsa(modulus: &[u8], exponent: &[u8]) -> Vec<u8> {
-    // A number with its highest bit set would be negative without a zero before it.
+    // Without a leading zero, a number whose highest bit is set would be negative.
     let number = |bytes: &[u8]| {
         if bytes.first().is_some_and(|first| *first >= 0x80) {
             tagged(INTEGER, &[&[0], bytes].concat())
@@ -64,7 +64,7 @@ fn rsa(modulus: &[u8], exponent: &[u8]) -> Vec<u8> {
     tagged(SEQUENCE, &[RSA.to_vec(), bits].concat())
 }
 
-/// Tag, length, content (DER).
+/// Returns a DER element: tag, length and content.
 fn tagged(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len().to_be_bytes();
     let length: Vec<u8> = length.into_iter().skip_while(|byte| *byte == 0).collect();

@@ -1,8 +1,9 @@
-//! The gateways that a row is measured beside: nginx, HAProxy, Envoy, Apache Synapse and Spring Cloud Gateway.
+//! The gateways that ours is compared with: nginx, HAProxy, Envoy, Apache Synapse and Spring Cloud Gateway.
 //!
-//! Owns their configurations for a row's work, their start, the wait until they answer, their versions and their end. It never
-//! installs anything: `make peers` does. [`start`] is the one way in; a peer that cannot do the work is `None`, which tables show
-//! as `-`. All follow their own documentation's advice for load: kept connections, no access log, one worker for each core.
+//! Owns their configurations for the work of a row, their start, the wait until they answer, their versions and their end. It never
+//! installs anything: `make peers` does. [`start`] is the only entry point. It returns `None` for a peer that cannot do the work, which
+//! tables show as `-`. All peers are configured for load as their own documentation advises: persistent connections, no access log, one
+//! worker for each core.
 
 // The machine's clock is the measuring tool; nothing here runs inside the gateway.
 #![allow(clippy::disallowed_methods)]
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::{Process, check_stopped, find, free_port, pause, tail};
 
-/// A gateway beside ours.
+/// Another gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum PeerKind {
     /// With libxml2 and libxslt for the work of document 001, as a module of ours.
@@ -33,9 +34,9 @@ pub enum PeerKind {
     Haproxy,
     /// `jwt_authn`, and Lua for interceptors, as Choreo Connect does it.
     Envoy,
-    /// The same with `ext_authz` as the interceptor.
+    /// Envoy with `ext_authz` as the interceptor.
     EnvoyAuthz,
-    /// The same with `ext_proc`, whose service is the interceptor itself.
+    /// Envoy with `ext_proc`, whose service is the interceptor itself.
     EnvoyProc,
     /// The engine of Micro Integrator.
     Synapse,
@@ -54,7 +55,7 @@ impl PeerKind {
         Self::Spring,
     ];
 
-    /// The name on the command line, in files and in `SERVER_process.csv`.
+    /// Returns the name on the command line, in files and in `SERVER_process.csv`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -68,7 +69,7 @@ impl PeerKind {
         }
     }
 
-    /// The name for people.
+    /// Returns the name in reports.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -82,13 +83,13 @@ impl PeerKind {
         }
     }
 
-    /// True if it runs on a JVM, and so has a log of garbage collections.
+    /// Returns true if it runs on a JVM, and so has a log of garbage collections.
     #[must_use]
     pub fn is_jvm(self) -> bool {
         matches!(self, Self::Synapse | Self::Spring)
     }
 
-    /// The reason why this peer cannot do the work, if it cannot.
+    /// Returns the reason why this peer cannot do the work, or `None` if it can.
     #[must_use]
     pub fn cannot(self, work: &Work) -> Option<&'static str> {
         let is_intercepted = |route: &Route| matches!(route.task, Task::Intercept { .. });
@@ -106,7 +107,7 @@ impl PeerKind {
         })
     }
 
-    /// What it calls itself, with the versions of the libraries that do the work; `None` if it is not installed.
+    /// Returns the version that it prints, with those of the libraries that do the work, or `None` if it is not installed.
     #[must_use]
     pub fn version(self) -> Option<String> {
         match self {
@@ -120,22 +121,22 @@ impl PeerKind {
     }
 }
 
-/// What a row asks of a gateway.
+/// What a row requires of a gateway.
 #[derive(Clone, Debug, Default)]
 pub struct Work {
-    /// Longer prefixes go before shorter ones, wherever they stand.
+    /// Longer prefixes take precedence over shorter ones, in any order.
     pub routes: Vec<Route>,
 }
 
-/// Requests below a path, and what becomes of them.
+/// Requests below a path, and what is done with them.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// Without a slash at its end, except that `/` is all paths.
+    /// The prefix, without a slash at its end. `/` stands for all paths.
     pub prefix: String,
     pub path: ForwardedPath,
-    /// Where requests go; a flow's calls too.
+    /// The server that receives the requests, and the calls of a flow.
     pub backend: SocketAddr,
-    /// Requests without a token of this issuer are 401.
+    /// If set, requests without a token of this issuer get the status 401.
     pub issuer: Option<Issuer>,
     pub task: Task,
 }
@@ -143,15 +144,15 @@ pub struct Route {
 /// The path that the backend sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ForwardedPath {
-    /// As it came.
+    /// The path of the request.
     Same,
-    /// Without the prefix.
+    /// The path without the prefix.
     Stripped,
-    /// This one, always.
+    /// Always this path.
     Fixed(String),
 }
 
-/// Who signs tokens.
+/// An issuer of tokens.
 #[derive(Clone, Debug)]
 pub struct Issuer {
     /// The claim `iss`.
@@ -165,51 +166,51 @@ pub struct Issuer {
 pub enum Task {
     /// Nothing.
     Forward,
-    /// Nothing, and each piece goes on as it comes: event streams and WebSockets.
+    /// Nothing. Each piece is passed on immediately: event streams and WebSockets.
     Stream,
-    /// Nothing, and the backend speaks HTTP/2, as one of gRPC does.
+    /// Nothing. The backend speaks HTTP/2, as gRPC servers do.
     Calls,
-    /// An interceptor is told headers and body of each request, and says what to change (behaviours of Choreo Connect).
+    /// An interceptor receives headers and body of each request, and returns what to change (behaviours of Choreo Connect).
     Intercept { service: SocketAddr },
     /// Schemas and stylesheets, in the order in which they run.
     Soap { request: Vec<SoapStep>, response: Vec<SoapStep> },
     /// A flow of document 004 by the reference's name, such as `XSLTProxy`.
     Flow(String),
-    /// Something that no peer has, in words: a hub, validation by OpenAPI.
+    /// Something that no peer can do, in words: a hub, validation by OpenAPI.
     Ours(String),
 }
 
-/// One thing that is done to a SOAP message.
+/// One step of processing a SOAP message.
 #[derive(Clone, Debug)]
 pub enum SoapStep {
-    /// The envelope, and the body by this WSDL or XML schema, if one is given.
+    /// Validates the envelope, and the body against this WSDL or XML schema, if one is given.
     Validate(Option<PathBuf>),
-    /// The `SOAPAction` has to be the operation's in this WSDL.
+    /// Checks that the `SOAPAction` is that of the operation in this WSDL.
     Action(PathBuf),
     /// XSLT 1.0.
     Transform(PathBuf),
     /// XSLT 2.0 or 3.0.
     TransformLater(PathBuf),
-    /// Another backend where the text at the path is this one.
+    /// Uses another backend if the text at the path is this one.
     Route { namespaces: Vec<(String, String)>, xpath: String, equals: String, backend: SocketAddr },
 }
 
-/// Where peers run.
+/// The environment in which peers run.
 #[derive(Clone, Debug)]
 pub struct Ground {
-    /// Configurations and logs are written to a folder in it for each peer. Other users have to be able to enter it where the
-    /// program runs as root.
+    /// Configurations and logs are written to a subfolder for each peer. If the program runs as root, other users must be able to enter the
+    /// folder.
     pub folder: PathBuf,
     /// The address to listen on.
     pub host: IpAddr,
-    /// The cores of the gateway as `taskset` wants them (`0` or `0,1`); all if absent.
+    /// The cores of the gateway in the format of `taskset` (`0` or `0,1`). All cores if absent.
     pub cpus: Option<String>,
     pub workers: usize,
-    /// The listener's certificate and key (PEM); plain HTTP if absent.
+    /// The listener's certificate and key (PEM). Plain HTTP if absent.
     pub tls: Option<Tls>,
-    /// The heap of a JVM (`2G`), by default 1 GiB.
+    /// The heap of a JVM (`2G`). The default is 1 GiB.
     pub heap: Option<String>,
-    /// Clients speak HTTP/2 by prior knowledge.
+    /// Whether clients speak HTTP/2 by prior knowledge.
     pub http2: bool,
 }
 
@@ -222,7 +223,7 @@ pub struct Tls {
 /// A running peer. Dropping it ends it and its children.
 pub struct Peer {
     pub kind: PeerKind,
-    /// As [`PeerKind::version`].
+    /// See [`PeerKind::version`].
     pub version: String,
     pub address: SocketAddr,
     pub process: Process,
@@ -234,21 +235,21 @@ pub struct Peer {
     helpers: Vec<Process>,
 }
 
-/// What a peer's module makes of the work: how to start it.
+/// How to start a peer, as its module determines it from the work.
 struct Plan {
     command: Command,
     gc_log: Option<PathBuf>,
     helpers: Vec<Process>,
 }
 
-/// What a configuration is written from.
+/// The input for writing a configuration.
 struct Place<'a> {
     folder: &'a Path,
     port: u16,
     ground: &'a Ground,
 }
 
-/// A JVM needs some ten seconds on a core of its own, and minutes on one that others use.
+/// Maximum time until a peer answers. A JVM needs some ten seconds on a core of its own, and minutes on a shared one.
 const READY_MAX: Duration = Duration::from_secs(180);
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
@@ -256,7 +257,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 ///
-/// If it is not installed, refuses its configuration, or does not answer in time; the error has the end of its log.
+/// If the peer is not installed, refuses its configuration, or does not answer in time. The error has the end of its log.
 pub fn start(kind: PeerKind, work: &Work, ground: &Ground) -> io::Result<Option<Peer>> {
     if kind.cannot(work).is_some() {
         return Ok(None);
@@ -290,11 +291,11 @@ pub fn start(kind: PeerKind, work: &Work, ground: &Ground) -> io::Result<Option<
 }
 
 impl Peer {
-    /// True if it, or a service that belongs to it, has ended by itself.
+    /// Returns true if the peer, or a service that belongs to it, has ended.
     ///
     /// # Errors
     ///
-    /// If the system does not say.
+    /// If the system cannot tell.
     pub fn has_ended(&mut self) -> io::Result<bool> {
         for helper in &mut self.helpers {
             if helper.has_ended()? {
@@ -319,7 +320,8 @@ impl Peer {
         }
     }
 
-    /// Any reply of HTTP will do: without a token or a message the right one is an error. Over TLS and HTTP/2, that it listens.
+    /// Waits for any HTTP reply. Without a token or a message, an error is the right reply. With TLS or HTTP/2, checks only that the peer
+    /// listens.
     fn try_answer(&self, path: &str, is_http1: bool) -> io::Result<()> {
         let mut stream = TcpStream::connect(self.address)?;
         if !is_http1 {
@@ -342,7 +344,7 @@ impl Peer {
 }
 
 impl Place<'_> {
-    /// The address and port to listen on.
+    /// Returns the address and port to listen on.
     fn listener(&self) -> SocketAddr {
         SocketAddr::new(self.ground.host, self.port)
     }
@@ -357,7 +359,7 @@ impl Place<'_> {
         Ok(file)
     }
 
-    /// The command that starts a program on the gateway's cores.
+    /// Returns the command that starts a program on the gateway's cores.
     fn command(&self, program: &Path) -> Command {
         let mut command = match &self.ground.cpus {
             Some(cpus) => {
@@ -371,7 +373,7 @@ impl Place<'_> {
         command
     }
 
-    /// A JVM with these jars and a log of its collections.
+    /// Returns the command of a JVM with these jars, and the log of its garbage collections.
     fn java(&self, class_path: &str) -> (Command, PathBuf) {
         let gc_log = self.folder.join("gc.log");
         let heap = self.ground.heap.as_deref().unwrap_or("1G");
@@ -384,7 +386,7 @@ impl Place<'_> {
     }
 }
 
-/// A file or folder that `make peers` made, in `tools` above this program or below the current folder.
+/// Returns a file or folder that `make peers` created, in `tools` above this program or below the current folder.
 fn tool(name: &str) -> Option<PathBuf> {
     let ours = env::current_exe().unwrap_or_default();
     let above = ours.ancestors().skip(1).map(|folder| folder.join("tools"));
@@ -392,12 +394,12 @@ fn tool(name: &str) -> Option<PathBuf> {
     folders.find_map(|folder| folder.join(name).canonicalize().ok())
 }
 
-/// A program that `make peers` made, or else one of the system.
+/// Returns a program that `make peers` created, or else one of the system.
 fn program(name: &str) -> Option<PathBuf> {
     tool(&format!("bin/{name}")).or_else(|| find(name))
 }
 
-/// The first line that a program prints about itself on either output.
+/// Returns the first line that a program prints about itself on either output.
 fn said(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(self::program(program)?).args(arguments).output().ok()?;
     let text = [output.stdout, output.stderr].concat();
@@ -405,13 +407,13 @@ fn said(program: &str, arguments: &[&str]) -> Option<String> {
     text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
 }
 
-/// The name of the user that this runs as, which nginx's worker takes.
+/// Returns the name of the current user, as which nginx's worker runs.
 fn user() -> io::Result<String> {
     let said = Command::new("id").arg("-un").output()?.stdout;
     Ok(String::from_utf8_lossy(&said).trim().to_owned())
 }
 
-/// The jars of a folder among the tools as a class path, and the version in the name of the one that begins so.
+/// Returns the jars of a folder among the tools as a class path, and the version in the name of the jar that begins with `named`.
 fn jars(folder: &str, named: &str) -> Option<(String, String)> {
     let folder = tool(folder)?;
     let version = fs::read_dir(&folder).ok()?.flatten().find_map(|entry| {

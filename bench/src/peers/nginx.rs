@@ -138,7 +138,7 @@ fn location(number: usize, route: &Route, upstreams: &mut String) -> io::Result<
     let mut backend = format!("ends{number}");
     if let Task::Soap { request, response } = &route.task {
         let envelope = module()?.with_file_name("envelope11.xsd");
-        // The module reads replies as they are.
+        // The module reads uncompressed replies only.
         lines.push("proxy_set_header Accept-Encoding ''".to_owned());
         for (side, steps) in [("request", request), ("response", response)] {
             for (at, step) in steps.iter().enumerate() {
@@ -157,13 +157,13 @@ fn location(number: usize, route: &Route, upstreams: &mut String) -> io::Result<
     lines.push(format!("proxy_pass http://{backend}"));
     let mut text = format!("    location {} {{\n", route.prefix);
     for line in lines {
-        // Writing to a string cannot fail.
+        // Harmless: writing to a string cannot fail.
         _ = writeln!(text, "      {line};");
     }
     Ok(text + "    }\n")
 }
 
-/// The module's line for a step; `name` is the group of the step's backend.
+/// Returns the module's directive for a step. `name` is the upstream group of the step's backend.
 fn directive(side: &str, step: &SoapStep, name: &str, envelope: &Path) -> Option<String> {
     let envelope = envelope.display();
     match step {
@@ -178,7 +178,7 @@ fn directive(side: &str, step: &SoapStep, name: &str, envelope: &Path) -> Option
                 namespaces.iter().map(|(prefix, uri)| format!(" {prefix}={uri}")).collect();
             Some(format!("xml_route \"{xpath}\" \"{equals}\" {name}{}", names.concat()))
         }
-        // `cannot` has refused it.
+        // `cannot` has refused this step.
         SoapStep::TransformLater(_) => None,
     }
 }

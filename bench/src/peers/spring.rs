@@ -82,7 +82,7 @@ fn route(number: usize, route: &Route) -> String {
     let mut filters = Vec::new();
     match &route.path {
         ForwardedPath::Same => {}
-        // In YAML `$` is written as it is, but Spring would replace `${rest}`: `$\{rest}` is its own form for that.
+        // In YAML, `$` needs no escape, but Spring would replace `${rest}`. It provides `$\{rest}` for this.
         ForwardedPath::Stripped => {
             filters.push(format!("\"RewritePath={prefix}/?(?<rest>.*), /$\\\\{{rest}}\""));
         }

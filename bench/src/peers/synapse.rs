@@ -4,7 +4,7 @@ use std::io;
 
 use super::{Place, Plan, Route, Task, Work, jars};
 
-/// The flows that bench/synapse/conf/synapse.xml has, by the reference's names.
+/// The flows in bench/synapse/conf/synapse.xml, by the reference's names.
 const FLOWS: &[&str] = &[
     "DirectProxy",
     "DirectAPI",
@@ -49,7 +49,7 @@ pub(super) fn version() -> Option<String> {
     jars("peers/synapse", "synapse-core-").map(|(_, version)| version)
 }
 
-/// Its proxies have the reference's paths, so the prefixes of the work are not asked for.
+/// The proxies have the reference's paths, so the prefixes of the work are ignored.
 pub(super) fn plan(work: &Work, place: &Place<'_>) -> io::Result<Plan> {
     if place.ground.tls.is_some() {
         return Err(io::Error::other("Synapse is measured without TLS, as in document 004"));

@@ -1,4 +1,5 @@
-//! What is installed is started and asked. With TIDEGATE_PEERS set, as `make peers` does, everything has to be installed.
+//! Starts the peers that are installed and sends requests to them. If TIDEGATE_PEERS is set, as `make peers` does, all of them must be
+//! installed.
 
 use std::env;
 use std::io::BufReader;
@@ -11,8 +12,8 @@ use super::*;
 use crate::generator::{Calls, Control, Load, Share, Target};
 use backends::token::{Algorithm, Claims, Minter};
 
-/// A backend that sends each body back, with the path and the header `x-intercepted` that it saw, one connection after another on
-/// threads of their own. It ends with the test's process.
+/// Starts a backend that sends each body back, with the path and the header `x-intercepted` that it received. Each connection has a thread.
+/// It ends with the process of the test.
 fn echo() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -24,7 +25,7 @@ fn echo() -> SocketAddr {
     address
 }
 
-/// One request and its reply; nothing if the client has gone.
+/// Handles one request. Returns `None` if the client has disconnected.
 fn answer(mut stream: &TcpStream) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let (path, lines) = head(&mut reader)?;
@@ -32,7 +33,7 @@ fn answer(mut stream: &TcpStream) -> Option<()> {
     let value = |name| find_line(&lines, name).unwrap_or_default();
     let (kind, told) = (value("content-type"), value("x-intercepted"));
     let kind = if kind.is_empty() { "text/plain" } else { kind };
-    // What an interceptor is asked, it answers.
+    // Requests to the interceptor get its answer.
     let (kind, body) = if path.starts_with("/api/v1/handle-request") {
         ("application/json", br#"{"headersToAdd":{"x-intercepted":"yes"}}"#.to_vec())
     } else {
@@ -40,7 +41,7 @@ fn answer(mut stream: &TcpStream) -> Option<()> {
     };
     let length = body.len();
     let port = stream.local_addr().ok()?.port();
-    // Synapse finds no header that is written `content-type`.
+    // Synapse does not recognise a header that is written `content-type`.
     write!(
         stream,
         "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nx-path: {path}\r\nx-told: {told}\r\nx-port: {port}\r\ncontent-length: {length}\r\n\r\n"
@@ -135,10 +136,11 @@ fn route(prefix: &str, path: ForwardedPath, backend: SocketAddr, task: Task) -> 
     Route { prefix: prefix.to_owned(), path, backend, issuer: None, task }
 }
 
-/// Several JVMs that start at once on few cores take minutes.
+/// Starting several JVMs at the same time on few cores takes minutes.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Asks each peer that is installed and can do the work. Says which are not installed; with TIDEGATE_PEERS that is an error.
+/// Calls `ask` for each peer that is installed and can do the work. Prints those that are not installed, which is an error with
+/// TIDEGATE_PEERS.
 fn each(work: &Work, able: &[PeerKind], ask: impl Fn(&Peer)) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for kind in PeerKind::ALL {
@@ -150,7 +152,7 @@ fn each(work: &Work, able: &[PeerKind], ask: impl Fn(&Peer)) {
         }
         let folder = tempfile::tempdir().unwrap();
         let started = match start(kind, work, &ground(folder.path())) {
-            // A part of it is missing, such as nginx's module for XML.
+            // A part of the peer is missing, such as nginx's module for XML.
             Err(error) if error.to_string().contains("`make peers`") => {
                 assert!(env::var_os("TIDEGATE_PEERS").is_none(), "{error}");
                 eprintln!("not installed: {error}");
@@ -236,7 +238,7 @@ fn interceptors_are_told_and_obeyed() {
     each(&work, &[Envoy, EnvoyAuthz, EnvoyProc, Spring], |peer| {
         let sent = r#"{"size":"50B"}"#;
         let reply = ask(peer, "/intercepted/x", "Content-Type: application/json\r\n", sent);
-        // The service of `ext_authz` says what the client's request is told by lines of its own reply.
+        // The service of `ext_authz` adds lines to the client's request by headers of its own reply.
         let told = if peer.kind == EnvoyAuthz { "" } else { "yes" };
         let got = (reply.status.as_str(), reply.body.as_str(), reply.line("x-told"));
         assert_eq!(got, ("200", sent, told), "{:?}", peer.kind);
@@ -303,7 +305,7 @@ fn flows_of_synapse_do_the_work_of_the_document() {
             ("/services/DirectProxy/buyStocksOperation", "<symbol>IBM</symbol>", 1),
             ("/directApi", "<symbol>IBM</symbol>", 1),
             ("/services/XSLTProxy/buyStocksOperation", "<symbol>IBM</symbol>", 1),
-            // Of an element without elements Synapse takes the text.
+            // Synapse takes the text of an element that has no child elements.
             ("/services/MessageBuildingProxy/buyStocksOperation", "<symbol>IBM</symbol>", 2),
             ("/services/CloneAndAggregateWithTwoBackendProxy", "<symbol>IBM</symbol>", 2),
             ("/services/CloneAndAggregateWithFourBackendProxy", "<symbol>IBM</symbol>", 4),

@@ -15,7 +15,7 @@ use super::png;
 /// A line graph.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
-    /// The name of its file, without the ending.
+    /// The name of its file, without the extension.
     pub name: String,
     /// The document whose rows it shows.
     pub document: String,
@@ -38,13 +38,13 @@ pub struct Chart {
 pub struct Series {
     /// Its name in the key.
     pub name: String,
-    /// A place in [`COLOURS`].
+    /// An index of [`COLOURS`].
     pub colour: usize,
-    /// In the order of x.
+    /// The points, in the order of x.
     pub points: Vec<(f64, f64)>,
 }
 
-/// Okabe and Ito's colours, which people with any colour vision can tell apart, without the yellow, which paper does not show.
+/// The colours of Okabe and Ito, which are distinguishable with any colour vision, without the yellow, which is hardly visible on paper.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -54,15 +54,15 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(128, 128, 128),
 ];
-/// Stands for the text's colour, which a browser chooses by its mode.
+/// Placeholder for the text colour, which a browser chooses by its colour mode.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const GRID: RGBColor = RGBColor(1, 2, 4);
 const SIZE: (u32, u32) = (640, 380);
-/// Twice as many pixels, for screens and paper.
+/// PNG files have twice as many pixels, for screens and paper.
 const PNG_SCALE: u32 = 2;
 const FONT: &str = "sans-serif";
 
-/// The colour of a gateway, the same in each graph.
+/// Returns the colour of a gateway, which is the same in all graphs.
 #[must_use]
 pub(super) fn gateway_colour(name: &str) -> usize {
     match name {
@@ -77,13 +77,13 @@ pub(super) fn gateway_colour(name: &str) -> usize {
 }
 
 impl Chart {
-    /// True if it has no point.
+    /// Returns true if it has no point.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.series.iter().all(|series| series.points.is_empty())
     }
 
-    /// The graph as SVG in the colours of the page; none without points.
+    /// Returns the graph as SVG in the colours of the page, or `None` without points.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl Chart {
         svg(self).map(Some)
     }
 
-    /// Writes the graph as a PNG file; false without points.
+    /// Writes the graph as a PNG file. Returns false, and writes nothing, without points.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl Chart {
         Ok(true)
     }
 
-    /// The key stands above the axes, where it hides no point.
+    /// Draws the key above the axes, where it hides no point.
     fn draw_key<B: DrawingBackend>(&self, head: &DrawingArea<B, Shift>, pen: Pen) -> Result<()> {
         let told = |error: DrawingAreaErrorKind<B::ErrorType>| anyhow!("{}: {error}", self.title);
         for (place, series) in self.series.iter().enumerate() {
@@ -148,14 +148,14 @@ impl Chart {
 pub(super) struct Pen {
     /// Pixels of one unit of length.
     pub(super) scale: u32,
-    /// For texts and axes.
+    /// Colour of texts and axes.
     pub(super) ink: RGBColor,
-    /// For the lines of the grid.
+    /// Colour of the lines of the grid.
     grid: RGBColor,
 }
 
 impl Pen {
-    /// A length in pixels.
+    /// Converts a length to pixels.
     pub(super) fn px(self, length: u32) -> i32 {
         i32::try_from(length * self.scale).unwrap_or(i32::MAX)
     }
@@ -178,9 +178,9 @@ impl Pen {
     }
 }
 
-/// What can be drawn in any colours and at any scale.
+/// Something that can be drawn in any colours and at any scale.
 pub(super) trait Drawing {
-    /// What a screen reader says.
+    /// The text for screen readers.
     fn title(&self) -> &str;
     /// Width and height.
     fn size(&self) -> (u32, u32);
@@ -188,7 +188,7 @@ pub(super) trait Drawing {
     fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>, pen: Pen) -> Result<()>;
 }
 
-/// A drawing as SVG in the colours of the page.
+/// Returns a drawing as SVG in the colours of the page.
 pub(super) fn svg(of: &impl Drawing) -> Result<String> {
     register_font();
     let (mut text, size) = (String::new(), of.size());
@@ -266,7 +266,7 @@ impl Drawing for Chart {
     }
 }
 
-/// A circle, a square or a triangle, so that lines can be told apart without colours too.
+/// Draws a circle, a square or a triangle, so that lines can be distinguished without colours.
 fn mark<B: DrawingBackend>(
     area: &DrawingArea<B, Shift>,
     at: (i32, i32),
@@ -290,7 +290,7 @@ pub(super) fn colour(place: usize) -> RGBColor {
     COLOURS.get(place % COLOURS.len()).copied().unwrap_or(INK)
 }
 
-/// 1200 is 1.2k.
+/// Formats 1200 as 1.2k.
 fn short(value: f64) -> String {
     let text = |value: f64| super::table::number(Some(value));
     match value.abs() {
@@ -300,7 +300,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// The font in the program, so that PNG needs none of the system.
+/// Registers the font in the program, so that PNG files need no system font.
 fn register_font() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,4 +1,4 @@
-//! The claims of the documents, recomputed: does each hold for us?
+//! The claims of the documents, recomputed from our results.
 
 use std::fmt;
 
@@ -8,16 +8,16 @@ use super::table::{Table, number};
 use crate::folder::OURS;
 use crate::generator::Streams;
 
-/// A claim and what was found.
+/// A claim and its verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The row of the checklist.
+    /// The id of its row in the checklist.
     pub id: &'static str,
-    /// What the document says.
+    /// The claim of the document.
     pub text: &'static str,
     /// Whether it holds.
     pub verdict: Verdict,
-    /// From which numbers, and by which rule.
+    /// The numbers and the rule that led to the verdict.
     pub numbers: String,
 }
 
@@ -32,15 +32,15 @@ pub enum Verdict {
     NotMeasured,
 }
 
-/// A ratio holds if it differs from the document's by at most this part.
+/// Maximum relative difference from the document's ratio.
 const RATIO_TOLERANCE: f64 = 0.25;
-/// A latency that is called negligible.
+/// Maximum latency that counts as negligible.
 const NEGLIGIBLE_MS: f64 = 1.0;
-/// The CPU in percent that an idle gateway may use more than before the load.
+/// Maximum CPU, in percent, that a settled gateway may use in addition to that before the load.
 const SETTLED_PERCENT: f64 = 5.0;
-/// The descriptors that it may have more: those of the admin API.
+/// Maximum number of descriptors that it may have in addition: those of the admin API.
 const SETTLED_FDS: u64 = 4;
-/// Noise between neighbouring rows.
+/// Tolerated relative noise between neighbouring rows.
 const TOLERANCE: f64 = 0.05;
 
 impl fmt::Display for Verdict {
@@ -53,7 +53,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// All claims.
+/// Returns all claims.
 #[must_use]
 pub fn claims(results: &Results) -> Vec<Claim> {
     let mut rows = results.typical();
@@ -118,7 +118,7 @@ pub fn claims(results: &Results) -> Vec<Claim> {
     ]
 }
 
-/// The claims as a table.
+/// Returns the claims as a table.
 #[must_use]
 pub(super) fn table(claims: &[Claim]) -> Table {
     let row = |claim: &Claim| {
@@ -147,7 +147,7 @@ fn claim(id: &'static str, text: &'static str, found: Option<(bool, String)>) ->
     Claim { id, text, verdict, numbers }
 }
 
-/// A row that can be trusted.
+/// Returns the row of a scenario, if it can be trusted.
 fn find<'r>(rows: &'r [Measured], scenario: &str) -> Option<&'r Measured> {
     rows.iter().find(|row| row.key.scenario == scenario && row.row.marks.is_empty())
 }
@@ -159,13 +159,13 @@ fn ratio(name: &str, over: Option<f64>, under: Option<f64>, theirs: f64) -> Opti
     Some(((ours / theirs - 1.0).abs() <= RATIO_TOLERANCE, told))
 }
 
-/// The 99th percentiles without and with an interceptor.
+/// Returns the 99th percentiles without and with an interceptor.
 fn tails(rows: &[Measured]) -> String {
     let p99 = |name: &str| number(find(rows, name).and_then(|row| row.statistics(None)?.p99));
     format!("{} ms with and {} ms without", p99("intercepted"), p99("plain"))
 }
 
-/// A figure of the matrix of document 002, if the row can be trusted.
+/// Returns the statistics of a row of document 002, if the row can be trusted.
 fn matrix(rows: &[Measured], users: u32, size: u32) -> Option<&crate::folder::Statistics> {
     let row = rows.iter().find(|row| {
         let key = &row.key;
@@ -223,7 +223,7 @@ fn connections(rows: &[Measured], scenario: &str, connections: u32) -> Option<(b
     Some((counts.failed == 0 && counts.error_rate == 0.0 && counts.sent > 0, told))
 }
 
-/// What the gateway used after the streams ended.
+/// Judges what the gateway used after the streams had ended.
 fn settled(rows: &[Measured]) -> Option<(bool, String)> {
     let row = find(rows, "sse")?;
     let (after, streams) = (row.row.settled?, u64::from(row.key.users));
@@ -236,7 +236,7 @@ fn settled(rows: &[Measured]) -> Option<(bool, String)> {
     Some((cpu && after.fds <= after.idle_fds + streams + SETTLED_FDS, told))
 }
 
-/// The part of the throughput at 500 B that is left at 100 kB, without and with building the message.
+/// Judges the share of the throughput at 500 B that remains at 100 kB, without and with building the message.
 fn flows(rows: &[Measured]) -> Option<(bool, String)> {
     let left = |scenario: &str| {
         let of = |size| {

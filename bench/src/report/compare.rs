@@ -1,6 +1,6 @@
 //! Folders of results compared: the difference of each row in %, with a confidence interval from its rounds.
 //!
-//! The first folder is the one that the others are compared with. It measures nothing; [`super::forest`] draws the differences.
+//! The other folders are compared with the first one. It measures nothing; [`super::forest`] draws the differences.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -28,16 +28,16 @@ pub struct CompareArguments {
     pub markdown: Option<PathBuf>,
 }
 
-/// How much larger the values of the second of two series are.
+/// How much larger the values of the second series are than those of the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Difference {
     /// In percent of the first.
     percent: f64,
-    /// Where the true difference is with a probability of 95 %; none with fewer than two rounds.
+    /// The interval that contains the true difference with a probability of 95 %. `None` with fewer than two rounds.
     interval: Option<(f64, f64)>,
 }
 
-/// A figure of a row that is compared; all are above zero.
+/// A figure of a row that is compared. Its values are above zero.
 struct Figure {
     name: &'static str,
     of: fn(&Measured) -> Option<f64>,
@@ -53,15 +53,15 @@ const FIGURES: [Figure; 6] = [
 ];
 /// The figures that have a graph of their differences.
 const DRAWN: [&str; 3] = [FIGURES[0].name, FIGURES[2].name, FIGURES[3].name];
-/// More rows than these go to a further graph, so that each fits a page.
+/// Maximum number of rows in a graph, so that it fits on a page. Further rows go to another graph.
 const ROWS_OF_A_GRAPH: usize = 28;
 
 impl CompareArguments {
-    /// Writes what was asked for, and returns the tables as Markdown.
+    /// Writes the requested files, and returns the tables as Markdown.
     ///
     /// # Errors
     ///
-    /// If a folder cannot be read, or the folders have no row in common; then nothing is written.
+    /// If a folder cannot be read, or the folders have no row in common. Nothing is written then.
     pub fn run(&self) -> Result<String> {
         let mut all: Vec<Results> =
             self.folders.iter().map(|folder| Results::read(folder)).collect::<Result<_>>()?;
@@ -88,7 +88,7 @@ impl CompareArguments {
     }
 }
 
-/// Gives folders that have the same name their paths as names.
+/// Uses the paths of folders as their names if several have the same name.
 fn name_apart(all: &mut [Results], folders: &[PathBuf]) {
     let names: Vec<String> = all.iter().map(|one| one.name.clone()).collect();
     for (results, folder) in all.iter_mut().zip(folders) {
@@ -103,7 +103,7 @@ fn title(all: &[Results]) -> String {
     format!("Load tests compared: {}", names.join(", "))
 }
 
-/// The rounds of each row, sorted.
+/// Returns the rounds of each row, sorted.
 fn rounds(results: &Results) -> BTreeMap<RowKey, Vec<&Measured>> {
     let mut rows: BTreeMap<RowKey, Vec<&Measured>> = BTreeMap::new();
     for row in &results.rows {
@@ -112,7 +112,7 @@ fn rounds(results: &Results) -> BTreeMap<RowKey, Vec<&Measured>> {
     rows
 }
 
-/// The rows that both folders have, with each figure.
+/// Returns a table of the rows that both folders have, with each figure.
 fn compared(first: &Results, other: &Results) -> Table {
     let (before, after) = (rounds(first), rounds(other));
     let mut rows = Vec::new();
@@ -198,7 +198,7 @@ fn verdict(interval: Option<(f64, f64)>) -> &'static str {
     }
 }
 
-/// The marks of all rounds of both.
+/// Returns the marks of all rounds of both folders.
 fn marks(first: &[&Measured], other: &[&Measured]) -> String {
     let all = first.iter().chain(other).flat_map(|row| row.row.marks.iter().copied());
     let all: std::collections::BTreeSet<crate::folder::Mark> = all.collect();
@@ -215,7 +215,7 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// None for streams, whose rate the load sets.
+/// Returns the throughput, or `None` for streams, whose rate is set by the load.
 fn throughput(row: &Measured) -> Option<f64> {
     if row.row.streams.is_some() {
         return None;
@@ -223,7 +223,7 @@ fn throughput(row: &Measured) -> Option<f64> {
     row.throughput()
 }
 
-/// The gateway's samples of the measurement.
+/// Returns the gateway's samples of the measurement.
 fn measured(row: &Measured) -> &[crate::folder::ProcessSample] {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds of a run")]
     let seconds = row.row.measured_seconds.max(0.0) as usize;
@@ -233,7 +233,7 @@ fn measured(row: &Measured) -> &[crate::folder::ProcessSample] {
 
 fn cpu(row: &Measured) -> Option<f64> {
     let samples = measured(row).iter().map(|sample| sample.cpu_percent);
-    // Harmless: a second in which the process was not there has no value.
+    // Harmless: a second in which the process did not exist has no value.
     mean(&samples.flatten().collect::<Vec<f64>>())
 }
 
@@ -247,7 +247,7 @@ fn memory(row: &Measured) -> Option<f64> {
     Some(highest as f64 / 1024.0)
 }
 
-/// True if each round of one was run before the next round of the other, so that both met the same changes of the machine.
+/// Returns true if each round of one folder ran before the next round of the other, so that changes of the machine affected both equally.
 fn are_in_turn(first: &[&Measured], other: &[&Measured]) -> bool {
     let starts =
         |rows: &[&Measured]| rows.iter().map(|row| row.started).collect::<Option<Vec<_>>>();
@@ -257,8 +257,8 @@ fn are_in_turn(first: &[&Measured], other: &[&Measured]) -> bool {
     first.len() == other.len() && pairs.is_sorted_by(|one, next| one.1 < next.0)
 }
 
-/// The difference of two series. Logarithms are compared, since differences of speed are ratios. If the rounds were run in turn, each
-/// value is compared with that of its round. None if a series is empty.
+/// Returns the difference of two series, or `None` if a series is empty. Logarithms are compared, because differences of speed are ratios.
+/// If the rounds ran in turn, the values of each round are compared in pairs.
 fn difference(first: &[f64], other: &[f64], in_turn: bool) -> Option<Difference> {
     let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
     let (first, other) = (logs(first), logs(other));
@@ -275,7 +275,7 @@ fn difference(first: &[f64], other: &[f64], in_turn: bool) -> Option<Difference>
     Some(Difference { percent: percent(by), interval })
 }
 
-/// Half of the interval for series whose rounds are not pairs (Welch).
+/// Returns half of the interval for series whose rounds do not form pairs (Welch's t-test).
 fn apart(first: &[f64], other: &[f64]) -> Option<f64> {
     let part = |of: &[f64]| Some((variance(of)? / of.len() as f64, of.len() as f64 - 1.0));
     let ((one, one_free), (two, two_free)) = (part(first)?, part(other)?);
@@ -287,14 +287,15 @@ fn apart(first: &[f64], other: &[f64]) -> Option<f64> {
     Some(sum.sqrt() * student(free))
 }
 
-/// The variance of a sample; none with fewer than two values.
+/// Returns the variance of a sample, or `None` with fewer than two values.
 fn variance(values: &[f64]) -> Option<f64> {
     let mean = mean(values)?;
     let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
     (values.len() > 1).then(|| squares / (values.len() as f64 - 1.0))
 }
 
-/// The 0.975 quantile of Student's distribution with `free` degrees of freedom. Between two entries of the table, the larger quantile.
+/// Returns the 0.975 quantile of Student's distribution with `free` degrees of freedom. Between two entries of the table, it returns the
+/// larger quantile.
 fn student(free: f64) -> f64 {
     const TABLE: [(f64, f64); 16] = [
         (1.0, 12.706),
@@ -318,7 +319,7 @@ fn student(free: f64) -> f64 {
     below.or(TABLE.first()).map_or(f64::INFINITY, |(_, quantile)| *quantile)
 }
 
-/// The tables and graphs in one file that loads nothing.
+/// Returns the tables and graphs as one file that loads nothing.
 fn html(all: &[Results], tables: &[Table]) -> Result<String> {
     let mut body = format!("<h1>{}</h1>\n", escaped(&title(all)));
     for other in all.iter().skip(1) {
@@ -341,7 +342,7 @@ fn html(all: &[Results], tables: &[Table]) -> Result<String> {
     Ok(page::whole(&escaped(&title(all)), &body))
 }
 
-/// The differences of one figure each, with their intervals.
+/// Returns a graph for each figure, with the differences and their intervals.
 fn forests(first: &Results, other: &Results) -> Vec<Forest> {
     let (before, after) = (rounds(first), rounds(other));
     let mut forests = Vec::new();
@@ -374,7 +375,7 @@ fn label(key: &RowKey) -> String {
     format!("{}{gateway}, {} users, {} B", key.scenario, key.users, key.size)
 }
 
-/// Throughput by users, a graph for each scenario and size, a line for each folder.
+/// Returns graphs of the throughput by users: one for each scenario and size, with a line for each folder.
 fn by_users(all: &[Results]) -> Vec<Chart> {
     let typical: Vec<Vec<Measured>> = all.iter().map(Results::typical).collect();
     let mut charts: BTreeMap<(String, u32), Chart> = BTreeMap::new();
@@ -413,7 +414,7 @@ mod tests {
 
     #[test]
     fn differences_are_ratios_and_rounds_in_turn_are_compared_in_pairs() {
-        // The machine gets slower by half, and the second is 10 % faster in each round.
+        // The machine slows down by half, and the second series is 10 % faster in each round.
         let (old, new) = ([100.0, 80.0, 50.0], [110.0, 88.0, 55.0]);
         let found = difference(&old, &new, true).unwrap();
         let (low, high) = found.interval.unwrap();
@@ -426,8 +427,8 @@ mod tests {
         assert!((back.percent + 100.0 / 11.0).abs() < 1e-9);
     }
 
-    /// By hand: logarithms of 1, 2 and of 2, 4 have a mean difference of ln 2, variances of 0.2402 each; with two degrees of
-    /// freedom the quantile is 4.303.
+    /// Computed by hand: the logarithms of 1, 2 and of 2, 4 have a mean difference of ln 2, and variances of 0.2402 each. With two degrees
+    /// of freedom, the quantile is 4.303.
     #[test]
     fn the_interval_of_series_apart_is_that_of_welch() {
         let (low, high) = difference(&[1.0, 2.0], &[2.0, 4.0], false).unwrap().interval.unwrap();
@@ -438,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_needs_an_interval_without_nought() {
+    fn a_verdict_needs_an_interval_without_zero() {
         let verdicts = [Some((0.1, 2.0)), Some((-2.0, -0.1)), Some((-1.0, 1.0)), None];
         assert_eq!(verdicts.map(verdict), ["higher", "lower", "no difference shown", "not known"]);
     }

@@ -1,7 +1,7 @@
-//! What rows cost: CPU time of each gateway for a request, beside the others and the build before, and which targets are met.
+//! The costs of rows: CPU time per request of each gateway, compared with other gateways and an earlier build, and which targets are met.
 //!
-//! A ratio is the median of those within each round, whose two sides ran within seconds of each other: the speed of a shared machine
-//! changes from one minute to the next. Rounds with errors do not count in it; the tables show their errors.
+//! A ratio is the median of the ratios within each round. The two sides of a round run within seconds of each other, because the speed of a
+//! shared machine changes from minute to minute. Rounds with errors do not count; the tables show their errors.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::generator::Streams;
 use crate::scenarios::Scenario;
 use crate::scenarios::file::CostTarget;
 
-/// The most that a build may cost, relative to the one before.
+/// Maximum cost of a build, relative to the earlier one.
 const BEFORE_MAX: f64 = 1.03;
 
 /// The costs of a folder's rows.
@@ -21,14 +21,14 @@ pub struct Costs {
     verdicts: Vec<Verdict>,
 }
 
-/// Whether a row is as it has to be; nothing where one side of it was not measured.
+/// Whether a row meets a target. `measured` is `None` if one side was not measured.
 struct Verdict {
     row: String,
     target: String,
     measured: Option<(String, bool)>,
 }
 
-/// The rounds of a row with one gateway, by their number.
+/// The rounds of a row with one gateway, by number.
 type Rounds<'r> = BTreeMap<u32, &'r Measured>;
 
 /// All rounds of a row, by gateway.
@@ -38,7 +38,7 @@ struct Compared<'r> {
 }
 
 impl Costs {
-    /// The costs of the rows of these scenarios.
+    /// Returns the costs of the rows of these scenarios.
     #[must_use]
     pub fn of(results: &Results, scenarios: &[&Scenario]) -> Costs {
         let mut rows: BTreeMap<RowKey, Compared<'_>> = BTreeMap::new();
@@ -51,7 +51,7 @@ impl Costs {
             rounds.insert(measured.key.round, measured);
         }
         let all: Vec<Compared<'_>> = rows.into_values().collect();
-        // As the files have them, not by their names.
+        // The rows are in the order of the files, not of their names.
         let mut rows = Vec::new();
         for scenario in scenarios {
             let of = all.iter().filter(|row| row.key.scenario == scenario.name);
@@ -68,13 +68,13 @@ impl Costs {
         Costs { table, verdicts: verdicts.collect() }
     }
 
-    /// False if a target was missed, or a row has an error.
+    /// Returns false if a target was missed, or if a row has an error.
     #[must_use]
     pub fn are_met(&self) -> bool {
         self.verdicts.iter().all(|verdict| !matches!(verdict.measured, Some((_, false))))
     }
 
-    /// What was measured, and the targets.
+    /// Returns the tables of the costs and of the targets.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         let line = |verdict: &Verdict| {
@@ -96,7 +96,7 @@ impl Costs {
         tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
     }
 
-    /// Both in Markdown.
+    /// Returns both tables as Markdown.
     #[must_use]
     pub fn markdown(&self) -> String {
         self.tables().iter().map(Table::markdown).collect::<Vec<String>>().join("\n")
@@ -134,7 +134,7 @@ impl Compared<'_> {
     fn line(&self, gateway: &str, rounds: &Rounds<'_>) -> Vec<String> {
         let cpu: Vec<f64> = rounds.values().filter_map(|row| cpu_us(row)).collect();
         let least = cpu.iter().copied().min_by(f64::total_cmp);
-        // Harmless: a round that lacks the figure has an error or a mark, which are columns.
+        // Harmless: a round without the figure has an error or a mark, and the table shows both.
         let middle =
             |of: fn(&Measured) -> Option<f64>| median(rounds.values().filter_map(|row| of(row)));
         let ratio = (gateway != OURS).then(|| self.ratio(gateway)).flatten();
@@ -159,7 +159,7 @@ impl Compared<'_> {
         ]
     }
 
-    /// Our CPU relative to that of another gateway.
+    /// Returns our CPU time relative to that of another gateway.
     fn ratio(&self, gateway: &str) -> Option<f64> {
         let (ours, theirs) = (self.gateways.get(OURS)?, self.gateways.get(gateway)?);
         in_turn(ours, &[theirs], cpu_us, quotient)
@@ -199,7 +199,7 @@ impl Compared<'_> {
         format!("{scenario}, {users} users, {size} B")
     }
 
-    /// A target in words, and what came of it.
+    /// Returns a target in words, and the measured value with whether it meets the target.
     fn judge(
         &self,
         target: &CostTarget,
@@ -270,7 +270,8 @@ impl Compared<'_> {
         (text, each.map(|kib| (format!("{kib:.2} KiB"), kib * 1024.0 <= max as f64)))
     }
 
-    /// The row of another scenario that this one is compared with: of the same users and size if there is one, else of the same users.
+    /// Returns the row of another scenario with which this one is compared: of the same users and size if there is one, otherwise of the
+    /// same users.
     fn like_it<'a, 'r>(&self, scenario: &str, all: &'a [Compared<'r>]) -> Option<&'a Compared<'r>> {
         let (heap, delay) = (&self.key.heap, self.key.delay);
         let is_of = |row: &&Compared<'_>| {
@@ -283,7 +284,7 @@ impl Compared<'_> {
     }
 }
 
-/// The median over the rounds that all have, of a figure of ours and those of others.
+/// Returns the median of a figure over the rounds that all gateways have. `of` computes it from our value and those of the others.
 fn in_turn(
     ours: &Rounds<'_>,
     others: &[&Rounds<'_>],
@@ -298,12 +299,12 @@ fn in_turn(
     median(ours.iter().filter_map(round))
 }
 
-/// A figure of ours relative to the first of the others.
+/// Returns our value relative to the first of the others.
 fn quotient(ours: f64, others: &[f64]) -> Option<f64> {
     Some(ours / others.first()?)
 }
 
-/// The middle one, or the mean of the middle two; none where there is none.
+/// Returns the median, or `None` without values.
 fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
@@ -317,7 +318,7 @@ fn told(ratio: f64, is_met: bool) -> (String, bool) {
     (format!("{ratio:.3}"), is_met)
 }
 
-/// True if requests were counted; users who only wait send none.
+/// Returns true if requests were counted. Users who only wait send none.
 fn has_requests(rounds: &Rounds<'_>) -> bool {
     rounds.values().any(|row| row.row.cost.is_some_and(|cost| cost.requests > 0))
 }
@@ -327,12 +328,12 @@ fn cpu_us(row: &Measured) -> Option<f64> {
     cost.cpu_us_each().filter(|_| errors(row) == 0)
 }
 
-/// None for streams, whose rate the load sets.
+/// Returns the throughput, or `None` for streams, whose rate is set by the load.
 fn rate(row: &Measured) -> Option<f64> {
     row.throughput().filter(|rate| *rate > 0.0 && row.row.streams.is_none())
 }
 
-/// What did not come, or came wrong.
+/// Returns the number of replies and messages that were missing or wrong.
 fn errors(row: &Measured) -> u64 {
     match &row.row.streams {
         Some(Streams::Sse(counts)) => counts.failed + counts.lost + counts.duplicated,
@@ -414,7 +415,7 @@ scenarios:
         Costs::of(&Results::read(place.path()).unwrap(), &all)
     }
 
-    /// The machine gets slower by half from round to round, and the ratios are those within each.
+    /// The machine slows down by half from round to round, and the ratios are those within each round.
     #[test]
     fn ratios_are_those_within_a_round() {
         let told = costs(|put| {
@@ -460,7 +461,7 @@ scenarios:
         assert!(one(10.2, 0).0);
         let (met, text) = one(10.4, 0);
         assert!(!met && text.contains("| 1.040 | MISSED |"), "{text}");
-        // The round with errors does not count in the ratio, and its errors are a miss.
+        // The round with errors does not count in the ratio, and its errors miss the target.
         let (met, text) = one(10.2, 3);
         assert!(!met && text.contains("| no error | 3 errors | MISSED |"), "{text}");
         assert!(text.contains("| 1.020 | met |"), "{text}");

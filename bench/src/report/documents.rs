@@ -1,6 +1,6 @@
-//! The tables of the five documents: their columns in their order, behind them their figures and the peers'.
+//! The tables of the five documents: their columns in their order, followed by the document's figures and those of the peers.
 //!
-//! Each row of a document is there, measured or not; scenarios that are in no document follow.
+//! Every row of a document is included, even if it was not measured. Scenarios that belong to no document follow.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -24,18 +24,18 @@ const FLOWS: &str = include_str!("../../documents/004-results.csv");
 
 const NOT_MEASURED: &str = "N/A";
 
-/// A document's own table, and which of its columns say what was run.
+/// The table of a document. `parameters` is the number of its first columns that identify a row.
 struct Theirs {
     title: &'static str,
     document: &'static str,
     text: &'static str,
     parameters: usize,
-    /// True if this row of the document is this row of ours, and the label to take of it.
+    /// Returns the label to use if this row of the document corresponds to this row of ours, otherwise `None`.
     is: fn(&[&str], &Measured) -> Option<Label>,
     note: &'static str,
 }
 
-/// Which label of a row is meant.
+/// The label of a row to use.
 enum Label {
     First,
     Named(String),
@@ -202,7 +202,7 @@ impl Theirs {
             let ours = found(OURS);
             any |= ours.is_some();
             let mut line: Vec<String> = cells.iter().map(|cell| (*cell).to_owned()).collect();
-            line.truncate(self.parameters); // Harmless: the document's figures follow behind ours.
+            line.truncate(self.parameters); // Harmless: the document's figures follow after ours.
             line.extend(figures.iter().map(|name| {
                 ours.as_ref()
                     .map_or(NOT_MEASURED.to_owned(), |(row, label)| figure(name, row, label))
@@ -230,7 +230,7 @@ impl Theirs {
         table
     }
 
-    /// True if a row that was run with other users or sizes than the document's belongs into this table.
+    /// Returns true if a row with other users or sizes than the document's belongs to this table.
     fn holds(&self, row: &Measured) -> bool {
         let scenario = row.key.scenario.as_str();
         match self.title {
@@ -248,7 +248,7 @@ impl Theirs {
         }
     }
 
-    /// A row that the document does not have.
+    /// Returns the line of a row that the document does not have.
     fn other(
         &self,
         row: &Measured,
@@ -289,7 +289,7 @@ impl Theirs {
         line
     }
 
-    /// The columns of a peer: for a JVM in document 004 its garbage collections too.
+    /// Returns the columns of a peer. Those of a JVM in document 004 include its garbage collections.
     fn peer_figures(&self, peer: &str) -> &'static [&'static str] {
         match (self.document, peer) {
             ("001", _) => &["Requests per second"],
@@ -303,7 +303,7 @@ impl Theirs {
         }
     }
 
-    /// The cells of a peer's columns; `-` if it cannot do the row's work or did not run it.
+    /// Returns the cells of a peer's columns: `-` if it cannot do the work of the row or did not run it.
     fn peer_cells(&self, peer: &str, row: Option<(&Measured, &Label)>) -> Vec<String> {
         let names = self.peer_figures(peer).iter();
         let value =
@@ -313,7 +313,7 @@ impl Theirs {
         cells
     }
 
-    /// The columns that are ours alone.
+    /// Returns the columns for which the document has no counterpart.
     fn ours(&self, row: Option<&Measured>) -> Vec<String> {
         let mut cells = Vec::new();
         if self.document == "001" {
@@ -328,10 +328,10 @@ impl Theirs {
     }
 }
 
-/// True if a row was run with the users, size and delay of its document.
+/// Returns true if a row was run with the users, size and delay of its document.
 fn is_as_documented(row: &Measured) -> bool {
     static ROWS: LazyLock<HashSet<(String, u32, u32, i64)>> = LazyLock::new(|| {
-        // The embedded files are read without a mistake, as their test shows.
+        // A test shows that the embedded files are valid.
         let all = scenarios::all().unwrap_or_default().into_iter().map(Arc::new);
         let rows = all.flat_map(|one| one.rows(&Overrides::default()));
         rows.map(|row| {
@@ -345,7 +345,7 @@ fn is_as_documented(row: &Measured) -> bool {
     ROWS.contains(&(key.scenario.clone(), key.users, key.size, key.delay.max(0)))
 }
 
-/// A column of a document, for a row of ours.
+/// Returns the value of a document's column for a row of ours.
 fn figure(column: &str, row: &Measured, label: &Label) -> String {
     let of = match label {
         Label::First => row.statistics(None),
@@ -445,13 +445,13 @@ fn without_rows(title: &str, columns: &[&str]) -> Table {
     Table { title: title.to_owned(), columns, ..Table::default() }
 }
 
-/// SSE, WebSub and ramps, for which the document has no table.
+/// Returns the tables of SSE, WebSub and ramps, for which the document has none.
 fn streams(rows: &[Measured]) -> Vec<Table> {
     let mut sse = without_rows("Document 003: SSE", &SSE);
     let mut websub = without_rows("Document 003: WebSub", &WEBSUB);
     let mut ramps = without_rows("Document 003: ramp-up and error rate", &RAMPS);
     let mut rows: Vec<&Measured> = rows.iter().filter(|row| row.row.document == "003").collect();
-    // Folders are sorted by name, where 10 s comes before 2 s.
+    // Folders are sorted by name, in which 10 s comes before 2 s.
     rows.sort_by(|one, other| {
         let ramp = |row: &Measured| row.row.ramp_seconds.unwrap_or(0.0);
         one.key.gateway.cmp(&other.key.gateway).then(ramp(one).total_cmp(&ramp(other)))
@@ -502,7 +502,7 @@ fn streams(rows: &[Measured]) -> Vec<Table> {
     tables
 }
 
-/// The machine, the versions and the parameters, of each folder if there are several.
+/// Returns the table of the machine, the versions and the parameters, for each folder if there are several.
 pub(super) fn system(results: &Results) -> Option<Table> {
     let first = results.metadata.as_ref()?;
     let mut rows = of_stack(first);
@@ -548,7 +548,8 @@ fn of_stack(metadata: &Metadata) -> Vec<Vec<String>> {
     facts.chain(versions).chain(hashes).chain(run).collect()
 }
 
-/// The command of a run, to be read on other machines: an absolute path is shortened to its last part. `test-metadata.json` has it whole.
+/// Returns the command of a run for readers on other machines: absolute paths are shortened to their last part. `test-metadata.json` has
+/// the full command.
 fn command(words: &[String]) -> String {
     let shown = words.iter().map(|word| match Path::new(word).file_name() {
         Some(name) if word.starts_with('/') => name.to_string_lossy().into_owned(),
@@ -565,7 +566,7 @@ fn is_without(cells: &[&str]) -> bool {
     cells.first().is_some_and(|name| name.contains("without"))
 }
 
-/// The names of k6's scenarios, and the services and numbers of the table.
+/// Matches the names of k6's scenarios with the services and numbers of the table.
 fn is_001(cells: &[&str], row: &Measured) -> Option<Label> {
     let [service, number, _, library, ..] = cells else { return None };
     let name = match *service {
@@ -577,7 +578,7 @@ fn is_001(cells: &[&str], row: &Measured) -> Option<Label> {
     first(row.key.scenario == name)
 }
 
-/// A size as the documents write it: 50B, 1KiB.
+/// Formats a size as in the documents: 50B, 1KiB.
 fn size(bytes: u32) -> String {
     if bytes >= 1024 && bytes.is_multiple_of(1024) {
         format!("{}KiB", bytes / 1024)

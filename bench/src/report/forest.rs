@@ -1,4 +1,4 @@
-//! A graph of differences: a line for each row, with its confidence interval, and a mark at zero.
+//! A graph of differences: a line for each row, with its confidence interval, and a mark at zero (forest plot).
 
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
@@ -13,7 +13,7 @@ pub(super) struct Forest {
     pub(super) title: String,
     /// The axis, with its unit.
     pub(super) x: String,
-    /// At least one.
+    /// The rows, at least one.
     pub(super) rows: Vec<Interval>,
 }
 
@@ -32,13 +32,13 @@ const WIDTH: u32 = 700;
 const ROW: u32 = 20;
 const HEAD: u32 = 36;
 const FOOT: u32 = 64;
-/// For the labels.
+/// Width of the labels.
 const LEFT: u32 = 290;
-/// Ends of an interval that are further off are cut, so that the other intervals stay visible.
+/// Maximum difference that is drawn. Intervals that extend further are cut, so that the others stay visible.
 const WIDEST: f64 = 100.0;
 
 impl Forest {
-    /// The graph as SVG in the colours of the page.
+    /// Returns the graph as SVG in the colours of the page.
     ///
     /// # Errors
     ///
@@ -47,7 +47,7 @@ impl Forest {
         chart::svg(self)
     }
 
-    /// The lowest and the highest value of the axis.
+    /// Returns the lowest and the highest value of the axis.
     fn range(&self) -> (f64, f64) {
         let ends = self.rows.iter().flat_map(|row| {
             let (low, high) = row.interval.unwrap_or((row.at, row.at));

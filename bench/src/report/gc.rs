@@ -1,9 +1,9 @@
 //! The log of garbage collections of a JVM (`-Xlog:gc`), as the reference's tool reads it.
 
-/// What the log says.
+/// The figures of the log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gc {
-    /// The share of time outside pauses, in percent.
+    /// The percentage of time outside pauses.
     pub throughput_percent: f64,
     /// The largest heap, in MiB.
     pub footprint_mib: f64,
@@ -12,7 +12,7 @@ pub struct Gc {
 }
 
 impl Gc {
-    /// Reads lines such as `[12.345s][info][gc] GC(7) Pause Young (Normal) 24M->4M(256M) 1.234ms`; none without a pause.
+    /// Parses lines such as `[12.345s][info][gc] GC(7) Pause Young (Normal) 24M->4M(256M) 1.234ms`. Returns `None` without a pause.
     #[must_use]
     pub fn parse(text: &str) -> Option<Gc> {
         let (mut gc, mut paused_ms, mut end, mut pauses) = (Gc::default(), 0.0, 0.0_f64, 0);
@@ -35,7 +35,7 @@ impl Gc {
         Some(gc)
     }
 
-    /// The mean and the standard deviation after full collections; none if there was none.
+    /// Returns the mean and the standard deviation of memory after full collections, or `None` if there was none.
     #[must_use]
     pub fn after_full(&self) -> Option<(f64, f64)> {
         let count = self.after_full_mib.len() as f64;
@@ -45,13 +45,13 @@ impl Gc {
     }
 }
 
-/// `[12.345s]` at the begin or behind a date.
+/// Returns the seconds of `[12.345s]`, at the beginning of a line or after a date.
 fn uptime_seconds(line: &str) -> Option<f64> {
     let mut tags = line.split('[').map(|tag| tag.split(']').next().unwrap_or(tag));
     tags.find_map(|tag| tag.strip_suffix('s')?.parse().ok())
 }
 
-/// Memory before and after, the heap, and the milliseconds of a pause.
+/// Returns memory before and after, the heap, and the milliseconds of a pause.
 fn pause(line: &str) -> Option<(f64, f64, f64, f64)> {
     let at = line.find(" Pause ")?;
     let words: Vec<&str> = line.get(at..)?.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! Which graphs a folder of results has.
+//! The graphs of a folder of results.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::run::CoreLists;
 
 type Figure = fn(&Statistics) -> Option<f64>;
 
-/// All graphs: by users for each scenario with several numbers of them, and over time for each row of streams and for the largest
+/// Returns all graphs: by users for each scenario with several numbers of users, and over time for each row of streams and for the largest
 /// row of each other scenario.
 #[must_use]
 pub fn graphs(results: &Results) -> Vec<Chart> {
@@ -130,14 +130,14 @@ fn by_ramp(rows: &[Measured]) -> Option<Chart> {
     })
 }
 
-/// The number of the gateway's CPUs.
+/// Returns the number of the gateway's CPUs.
 fn gateway_cores(results: &Results) -> f64 {
     let metadata = results.metadata.as_ref();
     let lists = metadata.and_then(|metadata| metadata.cpus.parse::<CoreLists>().ok());
     lists.map_or(1, |lists| lists.gateway_count()).max(1) as f64
 }
 
-/// The row with the most users, and the largest messages among those, of each scenario of requests.
+/// Returns the row of each scenario of requests with the most users, and among these with the largest messages.
 fn largest(rows: &[Measured]) -> Vec<&Measured> {
     let mut largest: BTreeMap<(&str, &str), &Measured> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.key.gateway == OURS && row.row.document != "003") {
@@ -150,7 +150,7 @@ fn largest(rows: &[Measured]) -> Vec<&Measured> {
     largest.into_values().collect()
 }
 
-/// Figures of one process as parts of what it may use.
+/// Figures of one process as shares of what it may use.
 struct Shares {
     cores: f64,
     memory_kib: Option<f64>,
@@ -176,7 +176,7 @@ impl Shares {
     }
 }
 
-/// Errors, CPU and memory by the number of subscribers of a hub.
+/// Returns a graph of errors, CPU and memory by the number of a hub's subscribers.
 fn by_subscribers(rows: &[Measured], cores: f64) -> Option<Chart> {
     let is_hub = |row: &&Measured| matches!(row.row.streams, Some(Streams::Websub(_)));
     let rows: Vec<&Measured> =
@@ -207,13 +207,13 @@ fn by_subscribers(rows: &[Measured], cores: f64) -> Option<Chart> {
     })
 }
 
-/// The time of a row's first sample.
+/// Returns the time of a row's first sample.
 fn begin(row: &Measured) -> Option<u64> {
     let first = row.gateway().first().map(|sample| sample.timestamp);
     first.into_iter().chain(row.seconds.first().map(|second| second.timestamp)).min()
 }
 
-/// Errors, CPU and memory in one graph: CPU of the gateway's CPUs, memory of its limit.
+/// Returns a graph of errors, CPU and memory: CPU relative to the gateway's CPUs, memory relative to its limit.
 fn shares_over_time(row: &Measured, cores: f64) -> Option<Chart> {
     let start = begin(row)?;
     let (key, shares) = (&row.key, Shares::of(row, cores));
@@ -255,7 +255,7 @@ fn errors(row: &Measured, start: u64) -> Vec<(f64, f64)> {
     errors.collect()
 }
 
-/// CPU and memory of one row in their own units, in seconds from its first sample.
+/// Returns graphs of CPU and memory of one row in their own units, by seconds from its first sample.
 fn over_time(row: &Measured) -> Vec<Chart> {
     let Some(start) = begin(row) else { return Vec::new() };
     let samples = row.gateway();

@@ -1,20 +1,20 @@
-//! The 95th percentile of the gateway's own latency: from its buckets, and as Kong's coarser buckets would show it.
+//! The 95th percentile of the gateway's own latency: computed from its buckets, and as Kong's coarser buckets would show it.
 
 use crate::folder::OwnLatency;
 
-/// In milliseconds: the bounds of `kong_kong_latency_ms`.
+/// The bounds of `kong_kong_latency_ms`, in milliseconds.
 const KONG_BOUNDS_MS: [f64; 17] = [
     1.0, 2.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 75.0, 100.0, 200.0, 500.0, 750.0, 1000.0,
     3000.0, 6000.0,
 ];
 
-/// A quantile in milliseconds within the gateway's buckets; none without requests, or beyond the last bound.
+/// Returns a quantile in milliseconds, computed from the gateway's buckets. Returns `None` without requests, or beyond the last bound.
 #[must_use]
 pub(super) fn quantile_ms(own: &OwnLatency, part: f64) -> Option<f64> {
     histogram_quantile(&bounded(own), total(own), part)
 }
 
-/// What `histogram_quantile` gives if the same requests are counted in Kong's buckets. Counts between our bounds are
+/// Returns the result of `histogram_quantile` if the same requests are counted in Kong's buckets. Counts between our bounds are
 /// interpolated.
 #[must_use]
 pub(super) fn as_kong_ms(own: &OwnLatency, part: f64) -> Option<f64> {
@@ -34,7 +34,7 @@ fn bounded(own: &OwnLatency) -> Vec<(f64, f64)> {
     bounded.flatten().collect()
 }
 
-/// How many took at most this long.
+/// Returns how many requests took at most this long.
 fn at_most(buckets: &[(f64, f64)], bound: f64, total: f64) -> f64 {
     let (mut low, mut below) = (0.0, 0.0);
     for (high, count) in buckets {
@@ -46,7 +46,7 @@ fn at_most(buckets: &[(f64, f64)], bound: f64, total: f64) -> f64 {
     total
 }
 
-/// As Prometheus computes it: linear within a bucket, from 0 in the first one.
+/// Computes a quantile as Prometheus does: linear within a bucket, and from 0 in the first one.
 fn histogram_quantile(buckets: &[(f64, f64)], total: f64, part: f64) -> Option<f64> {
     let rank = part * total;
     let (mut low, mut below) = (0.0, 0.0);
@@ -63,7 +63,7 @@ fn histogram_quantile(buckets: &[(f64, f64)], total: f64, part: f64) -> Option<f
 mod tests {
     use super::*;
 
-    /// All requests take at most 0.1 ms: the true value is near 0.1 ms, and Kong shows 0.95 ms whatever they take.
+    /// All requests take at most 0.1 ms. The true value is near 0.1 ms, but Kong shows 0.95 ms whatever they take.
     #[test]
     fn coarse_buckets_show_the_part_and_not_the_latency() {
         let fast = OwnLatency {

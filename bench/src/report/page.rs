@@ -43,11 +43,11 @@ pub struct ReportArguments {
 const STYLE: &str = include_str!("page.css");
 
 impl ReportArguments {
-    /// Writes what was asked for, and returns what is to be printed.
+    /// Writes the requested files, and returns the text to print.
     ///
     /// # Errors
     ///
-    /// If the folder has no finished row, or cannot be read; then nothing is written.
+    /// If the folder cannot be read or has no finished row. Nothing is written then.
     pub fn run(&self) -> Result<String> {
         let mut results = Results::read(&self.folder)?;
         for folder in &self.with {
@@ -85,7 +85,7 @@ impl ReportArguments {
     }
 }
 
-/// All tables.
+/// Returns all tables as Markdown.
 #[must_use]
 pub fn markdown(results: &Results) -> String {
     let tables = all_tables(results);
@@ -93,7 +93,7 @@ pub fn markdown(results: &Results) -> String {
     format!("# Load-test results: {}\n\n{}", results.name, texts.join("\n"))
 }
 
-/// All tables and graphs in one file that loads nothing.
+/// Returns all tables and graphs as one HTML file that loads nothing.
 ///
 /// # Errors
 ///
@@ -114,7 +114,7 @@ pub fn html(results: &Results) -> Result<String> {
     Ok(whole(&title, &body))
 }
 
-/// A page with its style, of a title and a body in HTML.
+/// Returns a complete HTML page with this title and body.
 pub(super) fn whole(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
@@ -131,7 +131,7 @@ fn all_tables(results: &Results) -> Vec<Table> {
     all
 }
 
-/// What rows cost that are run for that, or beside another build.
+/// Returns the tables of costs, if rows were run for their costs or in turn with another build.
 fn costs(results: &Results) -> Vec<Table> {
     let is_one = |row: &Measured| row.row.document == "costs" || row.key.gateway == BEFORE;
     let names: BTreeSet<&str> = results

@@ -1,5 +1,5 @@
-//! A page for each document: its question, the method, the parameters, the tables beside the document's figures, the claims, the
-//! graphs, and what the figures do not show.
+//! A page for each document: its question, the method, the parameters, our tables with the document's figures, the claims, the graphs, and
+//! what the figures do not show.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ struct Document {
     number: &'static str,
     title: &'static str,
     asked: &'static str,
-    /// What its figures do not show.
+    /// What the figures do not show.
     limits: &'static str,
 }
 
@@ -63,7 +63,7 @@ const DOCUMENTS: [Document; 5] = [
     },
 ];
 
-/// Words of the tables.
+/// Terms in the tables, with their explanations.
 const GLOSSARY: [(&str, &str); 8] = [
     (
         "Concurrent users",
@@ -90,7 +90,7 @@ const GLOSSARY: [(&str, &str); 8] = [
     ("N/A, -", "nothing was measured; the gateway cannot do this work"),
 ];
 
-/// Writes the pages of all documents that have rows, and their graphs beside them. Returns the files.
+/// Writes the pages of all documents that have rows, with their graphs in the same folder. Returns the files.
 ///
 /// # Errors
 ///
@@ -115,7 +115,7 @@ pub(super) fn write(results: &Results, folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Of the graphs over time, a page shows only those of event streams. The HTML report has all.
+/// Returns whether a page shows a graph: of those over time, only those of event streams. The HTML report has all graphs.
 fn is_for_readers(chart: &Chart) -> bool {
     !chart.is_over_time || (chart.name.starts_with("sse-") && chart.name.ends_with("-shares"))
 }
@@ -156,7 +156,7 @@ impl Document {
         text
     }
 
-    /// The claims of this document: `S2-13` is of 002.
+    /// Returns the claims of this document, by their ids: `S2-13` belongs to 002.
     fn claims(&self, results: &Results) -> String {
         let rows =
             format!("S{}-", self.number.trim_start_matches("00").chars().next().unwrap_or('0'));
@@ -167,7 +167,7 @@ impl Document {
     }
 }
 
-/// Names and descriptions, in the order of the folder, peers left out.
+/// Returns names and descriptions of the scenarios, in the order of the folder, without those of peers.
 fn scenarios(results: &Results, document: &str) -> Vec<(String, String)> {
     let ran: BTreeSet<String> = results
         .rows
@@ -181,7 +181,7 @@ fn scenarios(results: &Results, document: &str) -> Vec<(String, String)> {
     let mut told = Vec::new();
     for scenario in known {
         let line = (scenario.display_name.clone(), scenario.description.clone());
-        // Ramps of one scenario have a folder each.
+        // The ramps of a scenario have separate folders.
         if !told.contains(&line) {
             told.push(line);
         }
@@ -232,7 +232,7 @@ mod tests {
 
     const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/page-002.txt");
 
-    /// Written anew by `UPDATE_EXPECT=1 cargo test -p bench a_page_has`.
+    /// Update the file with `UPDATE_EXPECT=1 cargo test -p bench a_page_has`.
     #[test]
     fn a_page_has_scenarios_method_parameters_measurements_and_tables() {
         let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A PNG file of pixels: one image of eight bits a colour, compressed.
+//! Writes a PNG file: one image with eight bits per channel, compressed.
 
 use std::io::Write as _;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
-/// The file of pixels in rows of red, green and blue.
+/// Encodes rows of pixels, each of red, green and blue.
 pub(super) fn encode(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>> {
     let row_bytes = width as usize * 3;
     anyhow::ensure!(
@@ -15,7 +15,7 @@ pub(super) fn encode(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>> 
     );
     let mut compressor = ZlibEncoder::new(Vec::new(), Compression::default());
     for row in pixels.chunks(row_bytes) {
-        // No filter.
+        // Filter type 0: none.
         compressor.write_all(&[0])?;
         compressor.write_all(row)?;
     }

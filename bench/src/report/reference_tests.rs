@@ -1,5 +1,5 @@
-//! The folder is read as the reference's scripts read it: `create-summary-csv.sh`, `create-summary-markdown.py`, `create-plots.py` and
-//! `csv-to-markdown-converter.py`, by the facts of their sources.
+//! Reads the folder as the reference's scripts do: `create-summary-csv.sh`, `create-summary-markdown.py`, `create-plots.py` and
+//! `csv-to-markdown-converter.py`. The tests follow the sources of these scripts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::*;
 use crate::folder::{Folder, Metadata, RowDuration, RowKey, Scenario};
 
-/// The folder of `report_tests`, with what the scripts need besides.
+/// Returns the folder of `report_tests`, with the other files that the scripts need.
 fn folder(place: &Path) -> Results {
     report_tests::filled(place);
     let folder = Folder::new(place);
@@ -52,7 +52,7 @@ fn json(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// As Python's `csv.reader` reads lines without quotes, in universal newlines off: each must end in CRLF.
+/// Reads lines without quotes as Python's `csv.reader` does without universal newlines: each must end with CRLF.
 fn table(path: &Path) -> (Vec<String>, Vec<BTreeMap<String, String>>) {
     let text = fs::read_to_string(path).unwrap();
     let text = text.strip_suffix("\r\n").unwrap();
@@ -69,7 +69,7 @@ fn table(path: &Path) -> (Vec<String>, Vec<BTreeMap<String, String>>) {
     (names, rows)
 }
 
-/// `create-summary-csv.sh` goes through the folders by their names, and asks jq for names, times and statistics.
+/// `create-summary-csv.sh` finds the folders by name, and reads names, times and statistics with jq.
 #[test]
 fn folders_have_the_names_and_files_that_the_summary_script_looks_for() {
     let place = tempfile::tempdir().unwrap();
@@ -143,7 +143,7 @@ fn the_markdown_script_finds_its_columns_and_parameters() {
     assert!(places.is_sorted(), "{places:?}");
     let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
     assert_eq!(distinct.len(), 83, "a column name is there twice");
-    // The display name has a comma, which the reference's files cannot have.
+    // The display name contains a comma, which the reference's files must not contain.
     assert!(rows.iter().any(|row| row["Scenario Name"] == "JWT; secured"), "{rows:?}");
     let parameters = json(&place.path().join("test-metadata.json"));
     for (key, value) in [("test_duration", "900"), ("warmup_time", "300"), ("jmeter_servers", "2")]
@@ -154,7 +154,7 @@ fn the_markdown_script_finds_its_columns_and_parameters() {
         let all = parameters[key].as_array().unwrap();
         assert!(all.iter().all(Value::is_string), "{key}: {all:?}");
     }
-    // Its template: the first column left, the others right.
+    // The script's template aligns the first column to the left and the others to the right.
     let line = |cells: &[&str]| format!("| {} |", cells.join(" | "));
     let ours = Table {
         columns: wanted.map(str::to_owned).to_vec(),
@@ -185,13 +185,13 @@ fn the_plots_script_finds_numbers_in_its_columns() {
             assert!(is_number, "{name}: {}", row[name]);
         }
     }
-    // It draws each label by itself and takes heaps as they are written.
+    // It draws each label separately and uses heap sizes as written.
     assert!(rows.iter().all(|row| row["Label"] == "HTTP Request" && row["Heap Size"] == "2G"));
-    // APIM's charts leave out rows with 100 errors or more.
+    // APIM's charts omit rows with 100 errors or more.
     assert!(rows.iter().all(|row| row["Error Count"].parse::<u64>().unwrap() < 100));
 }
 
-/// Rows of two folders are read as those of one, and no row may be in both.
+/// Rows of two folders are read as if they were in one. No row may be in both.
 #[test]
 fn rows_of_two_stacks_are_one_report() {
     let place = tempfile::tempdir().unwrap();

@@ -16,9 +16,9 @@ use crate::folder::{
 pub struct Results {
     /// The folder's name.
     pub name: String,
-    /// The parameters; none if the file is missing.
+    /// The parameters. `None` if the file is missing.
     pub metadata: Option<Metadata>,
-    /// Those of further folders whose rows are here too, by name.
+    /// The parameters of further folders whose rows have been added, by name.
     pub stacks: Vec<(String, Metadata)>,
     /// In the order of their keys.
     pub rows: Vec<Measured>,
@@ -33,9 +33,9 @@ pub struct Measured {
     pub title: String,
     /// `row.json`.
     pub row: Row,
-    /// The statistics of the measurement; none if the row ended before it.
+    /// The statistics of the measurement. Empty if the row ended before it.
     pub summary: Summary,
-    /// When it began, in seconds since 1970; none if it never did.
+    /// When it began, in seconds since 1970. `None` if it never began.
     pub started: Option<u64>,
     /// Samples by the second.
     pub seconds: Vec<Second>,
@@ -45,7 +45,7 @@ pub struct Measured {
     pub sar: Vec<(Kind, Vec<Option<f64>>)>,
     /// The gateway's garbage collections, if it has a log of them.
     pub gc: Option<Gc>,
-    /// The gateway's counters of perf by name, if it has them.
+    /// The gateway's perf counters by name, if there are any.
     pub perf: BTreeMap<String, String>,
 }
 
@@ -57,7 +57,7 @@ impl Results {
     ///
     /// # Errors
     ///
-    /// If a file is not what it should be.
+    /// If a file is invalid.
     pub fn read(path: &Path) -> Result<Results> {
         anyhow::ensure!(path.is_dir(), "{} must be a folder of results", path.display());
         let folder = Folder::new(path);
@@ -115,7 +115,7 @@ impl Results {
         Ok(Results { name, metadata, stacks: Vec::new(), rows })
     }
 
-    /// Takes the rows of another folder too, such as of a second machine that ran a part of them.
+    /// Adds the rows of another folder, such as of a second machine that ran a part of them.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl Results {
         Ok(())
     }
 
-    /// One row of those that differ only in the round: the one with the middle throughput, with the marks of all of them.
+    /// Returns one row for each group of rounds: the one with the median throughput, with the marks of all rounds.
     #[must_use]
     pub fn typical(&self) -> Vec<Measured> {
         let mut groups: BTreeMap<RowKey, Vec<&Measured>> = BTreeMap::new();
@@ -159,7 +159,7 @@ impl Results {
         groups.into_values().filter_map(typical).collect()
     }
 
-    /// The names of the peers that have rows.
+    /// Returns the names of the peers that have rows.
     #[must_use]
     pub fn peers(&self) -> Vec<String> {
         let names = self.rows.iter().map(|row| row.key.gateway.clone());
@@ -169,7 +169,7 @@ impl Results {
 }
 
 impl Measured {
-    /// The statistics, if there is one label; otherwise those of the label.
+    /// Returns the statistics of a label, or those of the first label if `label` is `None`.
     #[must_use]
     pub fn statistics(&self, label: Option<&str>) -> Option<&Statistics> {
         match label {
@@ -178,7 +178,7 @@ impl Measured {
         }
     }
 
-    /// Requests in a second, of all labels.
+    /// Returns the requests per second of all labels together.
     #[must_use]
     pub fn throughput(&self) -> Option<f64> {
         let all = self.summary.0.iter().map(|(_, statistics)| statistics.throughput);
@@ -186,21 +186,21 @@ impl Measured {
         all.filter(|all| !all.is_empty()).map(|all| all.iter().sum())
     }
 
-    /// The marks as a cell; empty without marks.
+    /// Returns the marks as the text of a cell, which is empty without marks.
     #[must_use]
     pub fn marks(&self) -> String {
         let names: Vec<&str> = self.row.marks.iter().map(|mark| mark.name()).collect();
         names.join(", ")
     }
 
-    /// The samples of the gateway's process.
+    /// Returns the samples of the gateway's process.
     #[must_use]
     pub fn gateway(&self) -> &[ProcessSample] {
         self.processes.get(&self.key.gateway).map_or(&[], Vec::as_slice)
     }
 }
 
-/// `VALUE;UNIT;NAME;...`, as `perf stat -x ;` writes; names lose their first hyphen in the reference, and so do they here.
+/// Parses `VALUE;UNIT;NAME;...`, as written by `perf stat -x ;`. As in the reference, names lose their first hyphen.
 fn counters(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.contains("<not "));
     let counter = |line: &str| {

@@ -7,7 +7,7 @@ use crate::folder::sar::Kind;
 /// The name of the application in the columns.
 const APP: &str = "Tidegate";
 
-/// Before those of the application.
+/// The columns before those of the application.
 const REQUEST_COLUMNS: [&str; 23] = [
     "Scenario Name",
     "Heap Size",
@@ -34,7 +34,7 @@ const REQUEST_COLUMNS: [&str; 23] = [
     "Sent (KB/sec)",
 ];
 
-/// In the order of the columns of [`Kind::ALL`]. One of the reference's names has no closing parenthesis.
+/// The columns of sar, in the order of [`Kind::ALL`]. One of the reference's names lacks the closing parenthesis.
 const SAR_COLUMNS: [&str; 52] = [
     "Run queue length",
     "Number of tasks",
@@ -90,7 +90,7 @@ const SAR_COLUMNS: [&str; 52] = [
     "Network - Utilization (%)",
 ];
 
-/// Names of perf's counters without their first hyphen, and their columns.
+/// Names of perf counters without their first hyphen, and their columns.
 const PERF_COLUMNS: [(&str, &str); 4] = [
     ("taskclock", "Task clock"),
     ("contextswitches", "Context switches"),
@@ -98,7 +98,7 @@ const PERF_COLUMNS: [(&str, &str); 4] = [
     ("pagefaults", "Page faults"),
 ];
 
-/// The names of the columns.
+/// Returns the names of the columns.
 #[must_use]
 pub fn columns() -> Vec<String> {
     let mut names: Vec<String> = REQUEST_COLUMNS.map(str::to_owned).to_vec();
@@ -111,7 +111,7 @@ pub fn columns() -> Vec<String> {
     names
 }
 
-/// The file: a row for each label of each row, lines that end in CRLF, no quotes.
+/// Returns the file: a row for each label of each row, with lines that end with CRLF, and without quotes.
 #[must_use]
 pub fn summary(results: &Results) -> String {
     let mut text = format!("{}\r\n", columns().join(","));
@@ -140,7 +140,7 @@ fn rows(row: &Measured) -> impl Iterator<Item = Vec<String>> {
             number(of.error_percentage),
             number(of.throughput),
             number(of.mean),
-            // The reference cuts it.
+            // The reference truncates the number.
             number(of.users_accounted().map(f64::trunc)),
         ];
         let times = [of.stddev, of.min, of.max, of.p75, of.p90, of.p95, of.p98, of.p99, of.p999];
@@ -163,7 +163,7 @@ fn rows(row: &Measured) -> impl Iterator<Item = Vec<String>> {
     })
 }
 
-/// The reference quotes nothing, so a cell has no comma and no quote.
+/// Removes commas and quotes, because the reference does not quote cells.
 fn bare(cell: &str) -> String {
     cell.replace(',', ";").replace(['"', '\r', '\n'], " ")
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Cells with their columns. The first column is a text, the others are numbers.
+/// Cells with their columns. The first column contains texts, the others numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     /// The heading.
@@ -11,12 +11,13 @@ pub struct Table {
     pub note: String,
     /// The names of the columns.
     pub columns: Vec<String>,
-    /// As many cells as columns each.
+    /// The rows, each with as many cells as there are columns.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// The heading, the note and the table. The first column is left, the others are right, as in the reference's template.
+    /// Returns the heading, the note and the table as Markdown. As in the reference's template, the first column is aligned to the left and
+    /// the others to the right.
     #[must_use]
     pub fn markdown(&self) -> String {
         let line = |cells: &[String]| {
@@ -36,7 +37,7 @@ impl Table {
         text
     }
 
-    /// The same in HTML.
+    /// Returns the same as HTML.
     #[must_use]
     pub fn html(&self) -> String {
         let mut text = format!("<h2>{}</h2>\n", escaped(&self.title));
@@ -61,7 +62,7 @@ impl Table {
     }
 }
 
-/// A number with at most two decimals; `N/A` where nothing was measured.
+/// Formats a number with at most two decimals, or `N/A` if it was not measured.
 pub(super) fn number(value: Option<f64>) -> String {
     let Some(value) = value.filter(|value| value.is_finite()) else { return "N/A".to_owned() };
     let text = format!("{value:.2}");

@@ -35,7 +35,7 @@ fn put(folder: &Folder, document: &str, key: &RowKey, throughput: f64, mean: f64
     row.finish(&content).unwrap();
 }
 
-/// Document 002 with the document's shape, flows, SOAP and a peer.
+/// Returns rows of document 002 with the documented parameters, of flows, of SOAP and of a peer.
 pub(super) fn filled(place: &std::path::Path) -> Results {
     let folder = Folder::new(place);
     folder.write_metadata(&Metadata { test_duration: 900, ..Metadata::default() }).unwrap();
@@ -89,7 +89,7 @@ fn the_summary_has_the_83_columns_of_the_reference_and_its_line_ends() {
     let cells: Vec<&str> = lines[1].split(',').collect();
     assert_eq!((names.len(), cells.len()), (83, 83));
     let cell = |name: &str| cells[names.iter().position(|one| *one == name).unwrap()];
-    // By number: the plots of the reference take columns 9 to 22.
+    // The plots of the reference use columns 9 to 22, by number.
     assert_eq!((names[9], names[22]), ("Throughput (Requests/sec)", "Sent (KB/sec)"));
     assert_eq!(names[23], "Tidegate GC Throughput (%)");
     assert_eq!(names[26], "Standard Deviation of Tidegate Memory Footprint After Full GC (M)");
@@ -99,7 +99,7 @@ fn the_summary_has_the_83_columns_of_the_reference_and_its_line_ends() {
     );
     assert_eq!((names[79], names[82]), ("Tidegate - Task clock", "Tidegate - Page faults"));
     assert_eq!(cells[1..7], ["2G", "10", "50", "0", "HTTP Request", "1000"]);
-    // 100.5 x 99 / 1000 = 9.9495, which the reference cuts.
+    // 100.5 x 99 / 1000 = 9.9495, which the reference truncates.
     assert_eq!(cell("Average Users in the System"), "9");
     assert_eq!(cell("Tidegate - CPU - User (%)"), "15");
     assert_eq!(cell("Tidegate - CPU - System (%)"), "N/A");
@@ -152,7 +152,7 @@ fn a_jvm_beside_ours_has_columns_of_its_garbage_collections() {
     let row = row.unwrap();
     assert_eq!(row[of("synapse: GC Throughput (%)")], "98");
     assert_eq!(row[of("synapse: Average Memory Footprint After Full GC (M)")], "10");
-    // Tidegate has no collections, and other peers no such columns.
+    // Tidegate has no garbage collections, and other peers do not have these columns.
     assert!(
         flows
             .rows
@@ -254,7 +254,8 @@ fn a_report_has_every_table_and_graph_in_one_file_and_an_empty_folder_gets_none(
     assert!(png.starts_with(b"\x89PNG") && png.len() > 10_000, "{}", png.len());
 }
 
-/// S3-5, S3-16 and S3-26: streams have a graph each of CPU and memory, and one of the three parts; a hub one by its subscribers.
+/// S3-5, S3-16 and S3-26: rows of streams have graphs of CPU and of memory, and one of errors, CPU and memory together. A hub has a graph
+/// by its subscribers.
 #[test]
 fn graphs_over_time_have_errors_cpu_and_memory() {
     let place = tempfile::tempdir().unwrap();
@@ -311,7 +312,7 @@ fn graphs_over_time_have_errors_cpu_and_memory() {
             .map(|one| (one.name.clone(), one.points.clone()))
             .collect::<Vec<_>>()
     };
-    // Two CPUs, of which one is used in the end; 1 of 2 GiB; 1 of 4 wrong in the second one.
+    // One of two CPUs is used at the end, 1 of 2 GiB, and in the second one 1 of 4 samples is wrong.
     assert_eq!(
         lines("sse-5000-500B-shares"),
         [

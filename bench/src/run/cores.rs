@@ -1,20 +1,20 @@
-//! Which cores the gateway, the load and the backends have.
+//! Assigns cores to the gateway, the load and the backends.
 
 use std::str::FromStr;
 
 /// Lists of cores, as `taskset` takes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreLists {
-    /// Of the gateway.
+    /// Cores of the gateway.
     pub gateway: String,
-    /// Of the generator.
+    /// Cores of the generator.
     pub load: String,
-    /// Of the backends.
+    /// Cores of the backends.
     pub backend: String,
 }
 
 impl CoreLists {
-    /// The gateway has cores of its own if there are two or more; the backend has one of its own if there are three or more.
+    /// The gateway has separate cores if there are two or more cores. The backends have a separate core if there are three or more.
     #[must_use]
     pub fn choose(cores: usize, workers: usize) -> CoreLists {
         let range = |from: usize, to: usize| {
@@ -40,7 +40,7 @@ impl CoreLists {
         CoreLists { gateway: list.to_owned(), load: list.to_owned(), backend: list.to_owned() }
     }
 
-    /// The gateway's cores, if it shares none of them.
+    /// Returns the gateway's cores, or an empty list if it shares some of them.
     #[must_use]
     pub(super) fn own(&self) -> Vec<usize> {
         let others = [cores(&self.load), cores(&self.backend)].concat();
@@ -48,7 +48,7 @@ impl CoreLists {
         if ours.iter().any(|core| others.contains(core)) { Vec::new() } else { ours }
     }
 
-    /// The number of the gateway's cores.
+    /// Returns the number of the gateway's cores.
     #[must_use]
     pub fn gateway_count(&self) -> usize {
         cores(&self.gateway).len()
@@ -82,7 +82,7 @@ impl std::fmt::Display for CoreLists {
     }
 }
 
-/// The numbers of a list; none if it is not one.
+/// Returns the numbers in a list of cores, or an empty list if it is invalid.
 #[must_use]
 pub(super) fn cores(list: &str) -> Vec<usize> {
     let mut cores = Vec::new();
@@ -99,7 +99,7 @@ pub(super) fn cores(list: &str) -> Vec<usize> {
     cores
 }
 
-/// More than any machine has.
+/// Maximum number of cores, more than any machine has.
 const CORES_MAX: usize = 4096;
 
 #[cfg(test)]

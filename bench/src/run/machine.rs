@@ -1,11 +1,11 @@
-//! The machine's counters, and the reports of sar that are made of them.
+//! The machine's counters, and the reports of sar computed from them.
 
 use std::fs;
 
 use super::sampler::line;
 use crate::folder::sar;
 
-/// Counters of the machine at one time; what the system does not say is none.
+/// Counters of the machine at one time. A counter that the system does not provide is `None`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Machine {
     pub(super) load: Option<[f64; 3]>,
@@ -59,7 +59,7 @@ impl Machine {
         }
     }
 
-    /// KiB that all interfaces received and sent since a time.
+    /// Returns the KiB that all interfaces received and sent since `before`.
     pub(super) fn network_kib(&self, before: &Machine) -> Option<(f64, f64)> {
         if self.interfaces.is_empty() {
             return None;
@@ -208,7 +208,7 @@ fn disks(text: &str) -> Vec<(String, [f64; 5])> {
     text.lines().filter_map(one).collect()
 }
 
-/// All reports of samples that were taken a second apart.
+/// Returns all reports of samples that were taken a second apart.
 pub(super) fn sar_reports(samples: &[(u64, Machine)]) -> Vec<sar::Report> {
     let hostname = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let hostname = hostname.trim().to_owned();

@@ -1,4 +1,4 @@
-//! What the gateway uses while it is measured: CPU time and memory, beside what was answered meanwhile.
+//! What the gateway uses during the measurement: CPU time and memory, together with the number of replies.
 
 use std::time::Duration;
 
@@ -25,23 +25,24 @@ struct Look {
 }
 
 impl Meter {
-    /// Before the load. The cores are those that the gateway shares with nobody.
+    /// Begins before the load. `cores` are those that the gateway does not share.
     pub(super) fn new(pids: Vec<u32>, cores: &[usize]) -> Meter {
         let idle_rss_kib = rss_kib(&pids);
-        // Harmless: a system that shows no such thread charges the process.
+        // Harmless: on a system without such a thread, the CPU time is charged to the process.
         let kernel = cores.iter().filter_map(|core| softirq_thread(*core)).collect();
         Meter { pids, kernel, idle_rss_kib, first: None, last: None, rss_kib_max: 0 }
     }
 
-    /// Samples memory before the measurement. What a gateway allocates once, for its first hundredth of users, is not part of what each
-    /// user costs.
+    /// Samples memory before the measurement. What a gateway allocates once, for the first hundredth of its users, does not count as cost
+    /// per user.
     pub(super) fn look_before(&mut self, samples: u64, users: u32) {
         if samples <= u64::from(users / 100) {
             self.idle_rss_kib = rss_kib(&self.pids);
         }
     }
 
-    /// Samples within the measurement. CPU time is read together with the number of requests, so that the time of a sample does not matter.
+    /// Samples during the measurement. CPU time and the number of requests are read together, so that the exact time of a sample does not
+    /// matter.
     pub(super) fn look(&mut self, samples: u64) {
         let cpu = self.pids.iter().chain(&self.kernel).map(|pid| cpu_of(*pid)).sum();
         let rss_kib = rss_kib(&self.pids);
@@ -50,7 +51,7 @@ impl Meter {
         self.first = self.first.or(self.last);
     }
 
-    /// What was used from the first sample to the last one. Connections that end with the load are not part of it.
+    /// Returns what was used from the first sample to the last one. The ends of connections after the load are not included.
     pub(super) fn cost(&self) -> Option<Cost> {
         let (first, last) = self.first.zip(self.last)?;
         Some(Cost {
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_between_two_looks_is_counted() {
+    fn the_use_between_two_samples_is_counted() {
         let mut meter = Meter::new(vec![std::process::id()], &[]);
         assert!(meter.cost().is_none());
         meter.look(100);

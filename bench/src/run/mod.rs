@@ -1,6 +1,6 @@
 //! Runs rows: starts backends and gateways, sends the loads, samples all processes, and writes the folder of results.
 //!
-//! A row is finished when its `row.json` is there. Whatever ends the program, its children end with it, and `--resume` goes on with
+//! A row is finished when its `row.json` exists. However the program ends, its child processes end with it, and `--resume` continues with
 //! the rows that are not finished.
 
 #![allow(clippy::disallowed_methods, reason = "the machine's clock is the measuring tool")]
@@ -45,11 +45,11 @@ const INTERRUPTED: u8 = 130;
 /// The exit code of clap.
 const WRONG_USAGE: u8 = 2;
 
-/// `tidegate-bench run`.
+/// Runs `tidegate-bench run`.
 ///
 /// # Errors
 ///
-/// If it cannot begin, or cannot go on.
+/// If it cannot start or continue.
 pub fn run(options: &RunOptions) -> Result<ExitCode> {
     let rows = match options.rows() {
         Ok(rows) => rows,
@@ -84,7 +84,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
     }
 }
 
-/// Prints what rows cost, where that was asked for. False if they must not cost that much.
+/// Prints the costs of rows, if they were requested. Returns false if a target is missed with `--strict`.
 fn told_costs(options: &RunOptions, rows: &[Row]) -> Result<bool> {
     let mut scenarios: Vec<&Scenario> = Vec::new();
     for row in rows {
@@ -100,7 +100,7 @@ fn told_costs(options: &RunOptions, rows: &[Row]) -> Result<bool> {
     Ok(!options.strict || costs.are_met())
 }
 
-/// The table of how long each scenario takes.
+/// Returns the table of the estimated time of each scenario.
 fn estimate(options: &RunOptions, rows: &[Row]) -> String {
     let mut lines =
         vec![["Scenario".to_owned(), "Combination(s)".to_owned(), "Estimated Time".to_owned()]];
@@ -138,7 +138,7 @@ fn told(time: Duration) -> String {
     }
 }
 
-/// The reason why the run must not begin.
+/// Returns the reason why the run must not begin, or `None` if it may.
 fn refusal(options: &RunOptions, folder: &Folder) -> Result<Option<String>> {
     let name = folder.path.display();
     if folder.is_empty()? {
@@ -156,19 +156,19 @@ fn refusal(options: &RunOptions, folder: &Folder) -> Result<Option<String>> {
     };
     let (before, now) = (parameters(&metadata.command_line), parameters(&command_line()));
     let same = before == now;
-    Ok((!same).then(|| format!("{name} is of other parameters: {}", before.join(" "))))
+    Ok((!same).then(|| format!("{name} was run with other parameters: {}", before.join(" "))))
 }
 
 fn command_line() -> Vec<String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-/// What decides about the rows, without the program and `--resume`.
+/// Returns the arguments that determine the rows: all except the program and `--resume`.
 fn parameters(command_line: &[String]) -> Vec<String> {
     command_line.iter().skip(1).filter(|word| *word != "--resume").cloned().collect()
 }
 
-/// A Tidegate and the folder of its results.
+/// A Tidegate program, and the folder of its results.
 struct Ours<'a> {
     program: PathBuf,
     /// Its name in the folder.
@@ -176,7 +176,7 @@ struct Ours<'a> {
     folder: &'a Folder,
 }
 
-/// Runs what is not finished. True if no row failed.
+/// Runs the rows that are not finished. Returns true if no row failed.
 fn run_rows(options: &RunOptions, folders: &[Folder], rows: &[Row]) -> Result<bool> {
     let begin = Instant::now();
     let machine = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -225,7 +225,7 @@ fn run_rows(options: &RunOptions, folders: &[Folder], rows: &[Row]) -> Result<bo
     Ok(good)
 }
 
-/// Our programs that take turns, each with its folder. Writes the parameters to the folders.
+/// Returns our programs that take turns, each with its folder. Writes the parameters to the folders.
 fn ours<'a>(
     options: &RunOptions,
     folders: &'a [Folder],
@@ -237,7 +237,7 @@ fn ours<'a>(
     let mut ours = Vec::new();
     for (program, folder) in std::iter::once(first).chain(others).zip(folders) {
         ours.push(Ours { program, name: folder::OURS, folder });
-        // It shares the folder of the first.
+        // The earlier build shares the folder of the first program.
         let before = options.before.clone().filter(|_| ours.len() == 1);
         ours.extend(before.map(|program| Ours { program, name: folder::BEFORE, folder }));
     }
@@ -261,7 +261,7 @@ struct Turn<'a> {
     jtl: bool,
 }
 
-/// The runs of a row in a round: by heap, and in each our gateways and the peers in turn.
+/// Returns the runs of a row in one round: for each heap size, our gateways and the peers in turn.
 fn turns<'a>(
     options: &RunOptions,
     row: &'a Row,
@@ -284,7 +284,7 @@ fn turns<'a>(
 }
 
 impl Turn<'_> {
-    /// Runs it. True if the row did not fail.
+    /// Runs the turn. Returns true if the row did not fail.
     fn run(&self, ground: &Ground, senders: &Senders, progress: &mut Progress) -> Result<bool> {
         let Ours { program, folder, .. } = self.ours;
         let name = folder.path.join(self.key.path()).display().to_string();
@@ -304,7 +304,7 @@ impl Turn<'_> {
     }
 }
 
-/// The row to repeat with smaller messages, as document 003 did if messages were lost although no connection failed.
+/// Returns the row with smaller messages that runs next if messages were lost although no connection failed, as in document 003.
 fn smaller(row: &Row, ran: Option<&folder::Row>) -> Option<Row> {
     let socket = row.scenario.own.websocket.as_ref()?;
     let Some(Streams::Websocket(counts)) = ran?.streams else { return None };
@@ -319,13 +319,13 @@ fn is_same(one: &Row, other: &Row) -> bool {
         && (one.users, one.size, one.delay) == (other.users, other.size, other.delay)
 }
 
-/// True if the row need not run again: it is finished, and nothing ended it early.
+/// Returns true if the row need not run again: it is finished, and nothing ended it early.
 fn is_done(folder: &Folder, key: &RowKey) -> Result<bool> {
     let row = folder.row(key).row()?;
     Ok(row.is_some_and(|row| !row.marks.iter().any(|mark| mark.is_failure())))
 }
 
-/// Keeps this program, which sends the load, on its cores.
+/// Pins this program, which sends the load, to its cores.
 fn pin(cores: &CoreLists) -> Result<()> {
     let us = std::process::id().to_string();
     let mut command = Command::new("taskset");
@@ -408,7 +408,7 @@ fn version(program: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The table of the machine, with the reference's classes.
+/// Returns the table of the machine, with the classes of the reference.
 fn system_info() -> Vec<SystemFact> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let (cpus, memory, release) =
@@ -446,7 +446,7 @@ fn system_info() -> Vec<SystemFact> {
     ]
 }
 
-/// A column of `/proc/cpuinfo`, of all processors.
+/// Returns the values of a field of `/proc/cpuinfo` for all processors.
 fn column<'c>(cpus: &'c str, name: &str) -> Vec<&'c str> {
     let values = cpus.lines().filter(|line| line.starts_with(name));
     // Harmless: a line without a value has none to count.
@@ -465,7 +465,7 @@ fn sockets(cpus: &str) -> String {
     if sockets.is_empty() { "N/A".to_owned() } else { sockets.len().to_string() }
 }
 
-/// Disks with their size; those of memory and loops are left out.
+/// Returns the disks with their sizes, without RAM disks and loop devices.
 fn block_devices() -> String {
     let mut disks = Vec::new();
     for entry in std::fs::read_dir("/sys/block").into_iter().flatten().flatten() {
@@ -480,9 +480,9 @@ fn block_devices() -> String {
     if disks.is_empty() { "N/A".to_owned() } else { disks.join("; ") }
 }
 
-/// A line for people.
+/// Prints a line to standard error.
 pub(crate) fn say(text: &str) {
-    // Harmless: if standard error is closed, there is nobody to tell.
+    // Harmless: if standard error is closed, nobody reads the line.
     drop(writeln!(io::stderr(), "tidegate-bench: {text}"));
 }
 

@@ -95,35 +95,35 @@ pub struct RunOptions {
     pub estimate: bool,
 }
 
-/// What starting and ending the processes of a row takes.
+/// Estimated time to start and stop the processes of a row.
 const START: Duration = Duration::from_secs(1);
 const START_JAVA: Duration = Duration::from_secs(8);
 const START_PEER: Duration = Duration::from_secs(3);
-/// What a row of event streams takes in addition: the gateway is sampled before and after its load.
+/// Estimated additional time of a row of event streams, whose gateway is sampled before and after the load.
 const SETTLE: Duration = Duration::from_secs(8);
 
 impl RunOptions {
-    /// The pause before a row.
+    /// Returns the pause before a row.
     #[must_use]
     pub fn pause(&self, row: &Row) -> Duration {
         let is_short = self.quick || row.scenario.is_cost();
         Duration::from_secs(self.pause.unwrap_or(if is_short { 0 } else { 60 }))
     }
 
-    /// How many gateways take turns.
+    /// Returns how many gateways take turns.
     #[must_use]
     pub fn gateways(&self) -> usize {
         1 + usize::from(self.before.is_some()) + self.beside.len() + self.peers.len()
     }
 
-    /// Generators among which the users are divided.
+    /// Returns the number of generators among which the users are divided.
     #[must_use]
     pub fn server_count(&self) -> u32 {
         let named = u32::try_from(self.load_servers.len()).unwrap_or(u32::MAX);
         self.servers.unwrap_or(named.max(1))
     }
 
-    /// What replaces the documents' parameters.
+    /// Returns what replaces the parameters of the documents.
     #[must_use]
     pub fn overrides(&self) -> Overrides {
         let quick = |seconds: u64| self.quick.then_some(seconds);
@@ -136,11 +136,11 @@ impl RunOptions {
         }
     }
 
-    /// All rows, in the order in which they run.
+    /// Returns all rows, in the order in which they run.
     ///
     /// # Errors
     ///
-    /// If something is named that does not exist, or parameters do not fit.
+    /// If an argument names something that does not exist, or if parameters contradict each other.
     pub fn rows(&self) -> Result<Vec<Row>> {
         let overrides = self.overrides();
         let servers = self.server_count();
@@ -212,7 +212,7 @@ impl RunOptions {
         Ok(chosen)
     }
 
-    /// The time that a row takes, for all gateways and rounds.
+    /// Returns the estimated time of a row, for all gateways and rounds.
     #[must_use]
     pub fn time_of(&self, row: &Row) -> Duration {
         let start = if row.scenario.own.java { START_JAVA } else { START };
@@ -225,11 +225,11 @@ impl RunOptions {
             * u32::try_from(self.heaps.len()).unwrap_or(1)
     }
 
-    /// The address of a backend that runs already.
+    /// Returns the address of the backend that is already running, if one is given.
     ///
     /// # Errors
     ///
-    /// If it is not a URL of one.
+    /// If `--backend` is not a URL with an address.
     pub fn backend_address(&self) -> Result<Option<SocketAddr>> {
         let Some(url) = &self.backend else { return Ok(None) };
         let rest = url.strip_prefix("http://").context("--backend must begin with http://")?;
@@ -239,7 +239,7 @@ impl RunOptions {
     }
 }
 
-/// From 1/N to N/N.
+/// Parses a part from 1/N to N/N.
 fn stack(text: &str) -> Result<(usize, usize), String> {
     let parts = text.split_once('/').and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
     let good = parts.filter(|(part, of): &(usize, usize)| (1..=*of).contains(part));

@@ -5,7 +5,7 @@ use crate::folder::OwnLatency;
 const BUCKET: &str = "tidegate_own_duration_seconds_bucket";
 const SUM: &str = "tidegate_own_duration_seconds_sum";
 
-/// What was counted between two scrapes, over all routes; none if there is no such metric.
+/// Returns what was counted between two scrapes, over all routes, or `None` if there is no such metric.
 pub(super) fn own_latency(before: &str, after: &str) -> Option<OwnLatency> {
     let (before, after) = (OwnCounts::of(before), OwnCounts::of(after));
     if after.buckets.is_empty() {

@@ -35,30 +35,30 @@ pub(super) struct RowRun<'a> {
     pub(super) senders: &'a Senders,
 }
 
-/// What came of it.
+/// The result of a run.
 pub(super) enum RowEnd {
-    /// Its marks.
+    /// The row was run and has these marks.
     Done(Vec<Mark>),
     /// The gateway cannot do the work.
     Cannot,
 }
 
-/// A backend that uses more than this part of its cores limits the row.
+/// Maximum share of its cores that a backend may use. Above it, the backend limits the row.
 const BACKEND_BUSY_MAX: f64 = 0.9;
-/// How long the gateway is sampled before a load of event streams.
+/// Time for which the gateway is sampled before a load of event streams.
 const IDLE: Duration = Duration::from_millis(2200);
-/// How long it is sampled after such a load: document 003 says that CPU settles.
+/// Time for which it is sampled after such a load. Document 003 claims that CPU settles.
 const SETTLE: Duration = Duration::from_millis(5200);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// After its end a load may wait for replies, as long as they may take.
+/// Maximum time after the end of a load until the replies in progress are complete.
 const AFTER_END_MAX: Duration = Duration::from_secs(180);
 
 impl RowRun<'_> {
-    /// Runs it and writes its files.
+    /// Runs the row and writes its files.
     ///
     /// # Errors
     ///
-    /// If it was interrupted. Everything else is a mark of the row.
+    /// If the run was interrupted. Any other failure is a mark of the row.
     pub(super) fn run(
         &self,
         ground: &Ground,
@@ -86,7 +86,7 @@ impl RowRun<'_> {
         }
     }
 
-    /// A row of which nothing was measured.
+    /// Writes a row for which nothing was measured.
     fn finish_without(&self, files: &RowFolder, marks: Vec<Mark>) -> Result<RowEnd> {
         let row = RowFile { marks: marks.clone(), ..self.row_file() };
         files.finish(&row)?;
@@ -104,7 +104,7 @@ impl RowRun<'_> {
         }
     }
 
-    /// Sends the load, and watches the processes meanwhile. Gives only marks if no load server has a result.
+    /// Sends the load, and watches the processes meanwhile. Returns only marks if no load server has a result.
     fn send(
         &self,
         load: &Load,
@@ -151,7 +151,7 @@ impl RowRun<'_> {
             Ok(outcome) => outcome,
             Err(why) if self.senders.are_agents() => {
                 super::say(&format!("{}: {why}", self.key.path().display()));
-                // Load servers give no results of a load that was stopped.
+                // Load servers return no results of a load that was stopped.
                 return Ok(Err(if marks.is_empty() { vec![Mark::AgentLost] } else { marks }));
             }
             Err(why) => return Err(anyhow::Error::msg(why)),
@@ -168,7 +168,7 @@ impl RowRun<'_> {
         Ok(Ok(Ran { outcome, samples, marks, own, gc_log, workers, gateway_started, cost }))
     }
 
-    /// Watches the processes until the load is sent, and stops the load if one of them ends.
+    /// Watches the processes until the load has been sent, and stops the load if one of them ends.
     fn watch(
         &self,
         is_finished: &dyn Fn() -> bool,
@@ -183,7 +183,7 @@ impl RowRun<'_> {
         while !is_finished() {
             tick();
             if begin.elapsed() < load.warm_up {
-                // Streams are all open before the first message.
+                // All streams are open before the first message, so their memory before the measurement is not sampled.
                 if matches!(load.work, Work::Requests(_)) {
                     meter.look_before(control.samples(), self.key.users);
                 }
@@ -203,7 +203,7 @@ impl RowRun<'_> {
             }
             thread::sleep(LOOK_AGAIN);
         }
-        // A hub's load ends with the last delivery.
+        // The load of a hub may end early, with the last delivery.
         if (load.warm_up..load.duration).contains(&begin.elapsed()) {
             meter.look(control.samples());
         }
@@ -214,7 +214,7 @@ impl RowRun<'_> {
         let mut marks = ran.marks.clone();
         marks.extend(doubts(&ran, ground, &self.key.gateway));
         let mut row = self.measured(&ran);
-        // Rows that differ in the ramp have one without any too.
+        // If rows differ in the ramp, those without a ramp have the figure too.
         let has_ramp = !self.row.ramp.is_zero() || !self.row.scenario.own.ramps.is_empty();
         row.ramp_seconds = has_ramp.then_some(self.row.ramp.as_secs_f64());
         row.marks = marks.clone();
@@ -226,7 +226,7 @@ impl RowRun<'_> {
         super::say(&format!("{}: {error:#}", self.key.path().display()));
         marks.push(Mark::DiskFull);
         row.marks = marks.clone();
-        // A small file may still fit; without it the row runs again on --resume.
+        // This small file may still fit. Without it, the row runs again with `--resume`.
         if let Err(error) = files.finish(&row) {
             super::say(&format!("{}: {error:#}", self.key.path().display()));
         }
@@ -317,7 +317,7 @@ impl RowRun<'_> {
     }
 }
 
-/// What was seen while a load was sent.
+/// What was observed while a load was sent.
 struct Watched {
     marks: Vec<Mark>,
     /// The gateway's metrics at the end of the warm-up.
@@ -325,7 +325,7 @@ struct Watched {
     meter: Meter,
 }
 
-/// What came of a load.
+/// The results of a load.
 struct Ran {
     outcome: Outcome,
     samples: Samples,
@@ -337,7 +337,7 @@ struct Ran {
     cost: Option<Cost>,
 }
 
-/// What the gateway still used after the load; none if it was not sampled before and after.
+/// Returns what the gateway still used after the load, or `None` if it was not sampled before and after.
 fn settled(ran: &Ran, gateway: &str) -> Option<Settled> {
     let end = (ran.outcome.started + ran.outcome.elapsed).as_secs();
     let samples = ran.samples.servers.get(gateway)?;
@@ -353,11 +353,11 @@ fn settled(ran: &Ran, gateway: &str) -> Option<Settled> {
     })
 }
 
-/// Reasons to doubt the figures.
+/// Returns the reasons to doubt the figures.
 fn doubts(ran: &Ran, ground: &Ground, gateway: &str) -> Vec<Mark> {
     let Ran { outcome, samples, .. } = ran;
     let mut marks = Vec::new();
-    // Users who do nothing but wait have no requests to count.
+    // Users who only wait send no requests that could be counted.
     let is_idle = outcome.labels.iter().all(|label| label.think >= outcome.duration);
     if outcome.streams.is_none() && !is_idle && outcome.deviates_from_little() {
         marks.push(Mark::Little);
@@ -368,7 +368,7 @@ fn doubts(ran: &Ran, ground: &Ground, gateway: &str) -> Vec<Mark> {
     let room = |list: &str| cores(list).len().max(1) as f64 * 100.0 * BACKEND_BUSY_MAX;
     let (load, backend) = (busy("jmeter"), busy("netty"));
     let shared = ground.cores.load == ground.cores.backend;
-    // A gateway that is busy itself is what was measured, whatever the others did.
+    // If the gateway itself is busy, it is what was measured, even if the others are busy too.
     let is_gateway = busy(gateway) > room(&ground.cores.gateway);
     let is_full = shared && load + backend > room(&ground.cores.load) && !is_gateway;
     if outcome.is_generator_bottleneck() || (is_full && load >= backend) {

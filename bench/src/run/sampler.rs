@@ -1,4 +1,4 @@
-//! Samples of a row, once a second: what each server's processes used, and what the machine did as sar reports it.
+//! Samples of a row, once per second: what the processes of each server used, and what sar reports of the machine.
 
 #![allow(clippy::disallowed_methods, reason = "the machine's clock is the measuring tool")]
 
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::machine::{Machine, sar_reports};
 use crate::folder::{ProcessSample, sar};
 
-/// The processes of each server, by its name in files.
+/// The processes of each server, by the server's name in files.
 pub(super) type ServerPids = Vec<(String, Vec<u32>)>;
 
-/// Samples until it is stopped.
+/// Takes samples until it is stopped.
 pub(super) struct Sampler {
     stop: Arc<AtomicBool>,
     samples: Arc<Mutex<Samples>>,
@@ -26,19 +26,19 @@ pub(super) struct Sampler {
 /// What was sampled.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Samples {
-    /// By server.
+    /// Samples of processes, by server.
     pub(super) servers: BTreeMap<String, Vec<ProcessSample>>,
-    /// Of the machine.
+    /// Samples of the machine.
     pub(super) machine: Vec<(u64, Machine)>,
-    /// True if the time of day went another way than the clock that nobody sets.
+    /// Whether the time of day and the monotonic clock differ by more than [`JUMP_MIN`].
     pub(super) clock_jumped: bool,
 }
 
-/// More than a clock is slewed in a second.
+/// Minimum difference that counts as a jump of the clock, more than a clock is slewed in a second.
 const JUMP_MIN: Duration = Duration::from_millis(500);
 
 impl Sampler {
-    /// Begins.
+    /// Starts sampling.
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl Sampler {
         Ok(Sampler { stop, samples, thread: Some(thread) })
     }
 
-    /// Ends, and returns what was sampled.
+    /// Stops sampling, and returns the samples.
     #[must_use]
     pub(super) fn finish(mut self) -> Samples {
         self.end();
@@ -61,7 +61,7 @@ impl Sampler {
 
     fn end(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // A panic of the thread was printed.
+        // A panic of the thread has been printed already.
         drop(self.thread.take().map(JoinHandle::join));
     }
 }
@@ -73,7 +73,7 @@ impl Drop for Sampler {
 }
 
 impl Samples {
-    /// The mean CPU of a server within these seconds, in percent of one core.
+    /// Returns the mean CPU of a server within these seconds, in percent of one core.
     #[must_use]
     pub(super) fn cpu_percent(&self, server: &str, times: &RangeInclusive<u64>) -> Option<f64> {
         let samples = self.servers.get(server)?.iter();
@@ -82,7 +82,7 @@ impl Samples {
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
 
-    /// As files of sar.
+    /// Returns the samples as reports of sar.
     #[must_use]
     pub(super) fn sar(&self) -> Vec<sar::Report> {
         sar_reports(&self.machine)
@@ -138,11 +138,11 @@ fn sample(servers: &ServerPids, stop: &AtomicBool, samples: &Mutex<Samples>) {
     }
 }
 
-/// What processes used since their start.
+/// What processes have used since their start.
 #[derive(Clone, Copy, Default)]
 struct Used {
     is_there: bool,
-    /// In seconds.
+    /// CPU time in seconds.
     cpu: f64,
     rss_kib: u64,
     threads: u64,
@@ -174,7 +174,7 @@ impl Used {
     }
 }
 
-/// The first number behind a name at the beginning of a line.
+/// Returns the first number after a name at the beginning of a line.
 pub(super) fn line(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_whitespace().next()?.parse().ok()

@@ -1,4 +1,4 @@
-//! Who sends the loads: this program, agents that it starts on this machine, or load servers that run already.
+//! The senders of loads: this program, agents that it starts on this machine, or load servers that are already running.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
@@ -12,20 +12,20 @@ use super::servers::{READY_MAX, supervised};
 use crate::generator::{self, Control, Load, Outcome, Work};
 use crate::process::Process;
 
-/// Who sends the loads. Dropping it ends the agents that it started.
+/// The senders of loads. Dropping it stops the agents that it started.
 pub(super) struct Senders {
-    /// Empty if this program sends.
+    /// Addresses of agents. Empty if this program sends the loads.
     agents: Vec<SocketAddr>,
-    /// Agents of this machine.
+    /// Agents that were started on this machine.
     started: Vec<Process>,
     threads: u32,
 }
 
-/// The port of `tidegate-bench agent` where a load server is named without one.
+/// Default port of `tidegate-bench agent` on a load server.
 const AGENT_PORT: u16 = 7000;
 
 impl Senders {
-    /// Looks up the load servers, or starts several agents here if none is named.
+    /// Looks up the load servers. If none is given, starts several agents on this machine if `-n` requests them.
     ///
     /// # Errors
     ///
@@ -48,24 +48,24 @@ impl Senders {
         Ok(senders)
     }
 
-    /// Threads of each generator.
+    /// Returns the number of threads of each generator.
     #[must_use]
     pub(super) fn threads(&self) -> u32 {
         self.threads
     }
 
-    /// The generator's processes on this machine.
+    /// Returns the ids of the generator's processes on this machine.
     #[must_use]
     pub(super) fn pids(&self) -> Vec<u32> {
         match (self.agents.is_empty(), self.started.is_empty()) {
             (true, _) => vec![std::process::id()],
             (false, false) => self.started.iter().flat_map(Process::tree).collect(),
-            // Other machines are not sampled.
+            // Generators on other machines are not sampled.
             (false, true) => Vec::new(),
         }
     }
 
-    /// The address of this machine at which all generators reach a gateway.
+    /// Returns the address of this machine at which all generators reach a gateway.
     ///
     /// # Errors
     ///
@@ -74,26 +74,27 @@ impl Senders {
         let Some(away) = self.agents.iter().find(|agent| !agent.ip().is_loopback()) else {
             return Ok(IpAddr::V4(Ipv4Addr::LOCALHOST));
         };
-        // Nothing is sent: the system says which of its addresses it would use.
+        // Connecting a UDP socket sends nothing. It only determines the local address that the system would use.
         let any = if away.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let socket = UdpSocket::bind(any)?;
         socket.connect(away)?;
         Ok(socket.local_addr()?.ip())
     }
 
-    /// The address at which a hub reaches the callbacks. They are on the first generator.
+    /// Returns the address at which a hub reaches the callbacks, which are on the first generator.
     #[must_use]
     pub(super) fn callback_host(&self) -> IpAddr {
         self.agents.first().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), SocketAddr::ip)
     }
 
-    /// True if other programs send.
+    /// Returns true if other programs send the loads.
     #[must_use]
     pub(super) fn are_agents(&self) -> bool {
         !self.agents.is_empty()
     }
 
-    /// Sends a load, and waits for its end. A hub's load comes from the first of several, since each event is published once.
+    /// Sends a load, and waits for its end. The load of a hub is sent by the first of several generators, because each event is published
+    /// once.
     ///
     /// # Errors
     ///
@@ -112,7 +113,7 @@ impl Senders {
     }
 }
 
-/// `HOST` or `HOST:PORT`.
+/// Parses `HOST` or `HOST:PORT`.
 fn address(name: &str) -> Result<SocketAddr> {
     let bare = name.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, AGENT_PORT));
     if let Some(found) = bare.or_else(|| name.parse().ok()) {

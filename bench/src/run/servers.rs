@@ -20,21 +20,21 @@ use crate::peers::{self, PeerKind};
 use crate::process::{Process, check_stopped};
 use crate::scenarios::{Row, RowLoad, Scenario};
 
-/// What all rows share: a folder with the scenarios' files, keys and a certificate.
+/// What all rows share: a folder with the files of the scenarios, keys and a certificate.
 pub(super) struct Ground {
     folder: tempfile::TempDir,
     minter: Minter,
     token: String,
-    /// Tokens of further subjects; as many as a row has asked for.
+    /// Tokens of further subjects. There are as many as a row has needed so far.
     tokens: RefCell<Arc<[String]>>,
     pub(super) cores: CoreLists,
-    /// Where gateways listen, so that the generator reaches them.
+    /// The address on which gateways listen, so that the generator reaches them.
     pub(super) host: IpAddr,
-    /// In place of the backends that are started.
+    /// If set, replaces the backends that are started.
     pub(super) backend: Option<SocketAddr>,
 }
 
-/// What is started as the gateway.
+/// The gateway to start.
 #[derive(Clone, Copy)]
 pub(super) enum Starting<'a> {
     /// A program of ours.
@@ -42,13 +42,13 @@ pub(super) enum Starting<'a> {
     Peer(PeerKind),
 }
 
-/// A gateway or a peer that listens.
+/// A running gateway or peer.
 pub(super) enum Gateway {
     Ours { process: Process, admin: SocketAddr },
     Peer(Box<peers::Peer>),
 }
 
-/// The processes of one row. Dropping them ends them.
+/// The processes of one row. Dropping it stops them.
 pub(super) struct Servers {
     pub(super) gateway: Gateway,
     pub(super) address: SocketAddr,
@@ -60,24 +60,24 @@ pub(super) struct Servers {
 }
 
 pub(super) const READY_MAX: Duration = Duration::from_secs(60);
-/// Longer than any run.
+/// Validity of tokens, longer than any run.
 const TOKEN_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
-/// As many as `${number:5}` names.
+/// Number of API keys, which is that of the values of `${number:5}`.
 const KEYS: u32 = 100_000;
 
 impl Ground {
-    /// Writes the files.
+    /// Creates the folder and writes its files.
     ///
     /// # Errors
     ///
-    /// If the system refuses.
+    /// If a file cannot be written.
     pub(super) fn new(
         cores: CoreLists,
         host: IpAddr,
         backend: Option<SocketAddr>,
     ) -> io::Result<Ground> {
         let folder = tempfile::Builder::new().prefix("tidegate-bench-").tempdir()?;
-        // Workers of nginx run as another user where this program is root's.
+        // If this program runs as root, workers of nginx run as another user.
         fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
         crate::scenarios::write_files(folder.path())?;
         let minter = Minter::new(Algorithm::Rs256)?;
@@ -90,7 +90,7 @@ impl Ground {
         Ok(Ground { folder, minter, token, tokens, cores, host, backend })
     }
 
-    /// Makes tokens until `tokens` has `count` of them. Tens of thousands take seconds, so they are made once in a run.
+    /// Creates tokens until there are `count`. Tens of thousands take seconds, so each is created once per run.
     ///
     /// # Errors
     ///
@@ -103,14 +103,14 @@ impl Ground {
         let mut all = tokens.to_vec();
         for number in all.len()..count {
             check_stopped()?;
-            // All have the same length, so that all messages have.
+            // All tokens, and therefore all messages, have the same length.
             all.push(self.minter.mint(&claims(&format!("user-{number:06}")))?);
         }
         *tokens = all.into();
         Ok(())
     }
 
-    /// Keys of 100,000 users, in the form that `api_key` reads.
+    /// Writes the keys of 100,000 users, in the format that `api_key` reads.
     fn keys(&self) -> io::Result<PathBuf> {
         let file = self.file("keys.yaml");
         if !file.exists() {
@@ -128,7 +128,7 @@ impl Ground {
         self.file("jwks.json")
     }
 
-    /// What a load needs of the run.
+    /// Returns the values of this run that a load needs.
     #[must_use]
     pub(super) fn row_load(&self, address: SocketAddr, senders: &Senders) -> RowLoad {
         RowLoad {
@@ -140,11 +140,11 @@ impl Ground {
         }
     }
 
-    /// Starts the backends and our gateway, or a peer; none if the peer cannot do the work.
+    /// Starts the backends and our gateway or a peer. Returns `None` if the peer cannot do the work.
     ///
     /// # Errors
     ///
-    /// If one does not start; the error has the end of its log.
+    /// If one of them does not start. The error has the end of its log.
     pub(super) fn start(
         &self,
         row: &Row,
@@ -193,19 +193,19 @@ impl Ground {
         }))
     }
 
-    /// The document's workers, or as many as the gateway has cores.
+    /// Returns the document's number of workers, or else the number of the gateway's cores.
     fn workers(&self, row: &Row) -> u32 {
         let cores = u32::try_from(self.cores.gateway_count()).unwrap_or(u32::MAX);
         row.scenario.shared.workers.get().min(cores).max(1)
     }
 
-    /// Files of the scenarios' folder.
+    /// Returns the path of a file in the folder of the scenarios.
     pub(super) fn scenario_file(&self, scenario: &Scenario, name: &str) -> PathBuf {
         let folder = scenario.file.parent().unwrap_or(Path::new(""));
         self.place(folder).join(name)
     }
 
-    /// Where a path of a scenario is: among the program's own files, or where the user's file is.
+    /// Returns the location of a path in a scenario: among the program's own files, or relative to the user's file.
     fn place(&self, path: &Path) -> PathBuf {
         let ours = self.folder.path().join(path);
         if path.is_relative() && ours.exists() { ours } else { path.to_owned() }
@@ -219,7 +219,7 @@ impl Ground {
         let unit = if heap.ends_with(['G', 'g']) { "GiB" } else { "MiB" };
         let amount = heap.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
         let text = expanded(&text);
-        // No requests arrive while the gateway ends, so it need not wait. Builds older than the key `shutdown` know only `drain`.
+        // No requests arrive while the gateway stops, so it need not wait. Builds that are older than the key `shutdown` have only `drain`.
         let ends = ["shutdown:", "drain:"];
         let is_said = text.lines().any(|line| ends.iter().any(|key| line.starts_with(key)));
         let end = if is_said { "" } else { "drain: { delay: 0s }\n" };
@@ -262,7 +262,7 @@ impl Ground {
         senders: &Senders,
     ) -> io::Result<(Process, SocketAddr, SocketAddr)> {
         let place = self.place(&row.scenario.gateway());
-        // Beside the original, whose relative paths it has.
+        // Written next to the original, because it contains relative paths.
         let file = place.with_file_name(".serving.yaml");
         fs::write(&file, configuration)?;
         let store = tempfile::tempdir_in(self.folder.path())?.keep();
@@ -277,7 +277,7 @@ impl Ground {
         if configuration.contains("${KEYS}") {
             command.env("KEYS", self.keys()?);
         }
-        // An hour in the document; a short run compiles as often in its own time.
+        // An hour in the document. A short run compiles equally often, relative to its duration.
         command.env("TTL", format!("{}s", (row.duration.as_secs() / 24).clamp(5, 3600)));
         for (name, address) in addresses {
             command.env(name.to_uppercase(), address.to_string());
@@ -293,7 +293,7 @@ impl Ground {
 }
 
 impl Servers {
-    /// The gateway's processes.
+    /// Returns the ids of the gateway's processes.
     #[must_use]
     pub(super) fn gateway_pids(&self) -> Vec<u32> {
         match &self.gateway {
@@ -302,17 +302,17 @@ impl Servers {
         }
     }
 
-    /// The backends' processes.
+    /// Returns the ids of the backends' processes.
     #[must_use]
     pub(super) fn backend_pids(&self) -> Vec<u32> {
         self.backends.iter().flat_map(Process::tree).collect()
     }
 
-    /// True if the gateway has ended by itself.
+    /// Returns true if the gateway has ended by itself.
     ///
     /// # Errors
     ///
-    /// If the system does not say.
+    /// If the system cannot tell.
     pub(super) fn has_gateway_ended(&mut self) -> io::Result<bool> {
         match &mut self.gateway {
             Gateway::Ours { process, .. } => process.has_ended(),
@@ -320,11 +320,11 @@ impl Servers {
         }
     }
 
-    /// True if a backend has ended by itself.
+    /// Returns true if a backend has ended by itself.
     ///
     /// # Errors
     ///
-    /// If the system does not say.
+    /// If the system cannot tell.
     pub(super) fn has_backend_ended(&mut self) -> io::Result<bool> {
         for backend in &mut self.backends {
             if backend.has_ended()? {
@@ -334,7 +334,7 @@ impl Servers {
         Ok(false)
     }
 
-    /// A JVM's log of garbage collections.
+    /// Returns the log of garbage collections of a JVM.
     #[must_use]
     pub(super) fn gc_log(&self) -> Option<String> {
         let Gateway::Peer(peer) = &self.gateway else { return None };
@@ -342,14 +342,14 @@ impl Servers {
         fs::read_to_string(peer.gc_log.as_ref()?).ok()
     }
 
-    /// The text of our gateway's metrics; none for a peer.
+    /// Returns our gateway's metrics, or `None` for a peer.
     #[must_use]
     pub(super) fn metrics(&self) -> Option<String> {
-        // A gateway that does not tell has no latency of its own in the report.
+        // Without metrics, the report shows no own latency of the gateway.
         super::watchers::ask(self.admin()?, "/metrics").ok()
     }
 
-    /// The admin API, if the gateway has one.
+    /// Returns the address of the admin API, if the gateway has one.
     pub(super) fn admin(&self) -> Option<SocketAddr> {
         match &self.gateway {
             Gateway::Ours { admin, .. } => Some(*admin),
@@ -367,7 +367,7 @@ fn claims(subject: &str) -> Claims {
     }
 }
 
-/// A command on these cores that ends when this program does, however it ends.
+/// Returns a command that runs on these cores and ends with this program, however that ends.
 pub(super) fn supervised(cores: &str, program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "taskset", "--cpu-list", cores]).arg(program);
@@ -375,7 +375,7 @@ pub(super) fn supervised(cores: &str, program: &Path) -> Command {
     command
 }
 
-/// The network that the callbacks are in: the host alone, or all of loopback, where each subscriber has its own address.
+/// Returns the network of the callbacks: the host alone, or all of loopback, where each subscriber has a separate address.
 fn network(host: IpAddr) -> String {
     match host {
         IpAddr::V4(host) if host.is_loopback() => "127.0.0.0/8".to_owned(),
@@ -384,14 +384,14 @@ fn network(host: IpAddr) -> String {
     }
 }
 
-/// The address behind a text: `listening listener="public" address=127.0.0.1:1`.
+/// Returns the address after `before` in a log: `listening listener="public" address=127.0.0.1:1`.
 fn named(text: &str, before: &str) -> Option<SocketAddr> {
     let line = text.lines().find(|line| line.contains(before))?;
     let (_, rest) = line.split_once("address=")?;
     rest.split_whitespace().next()?.trim_matches('"').parse().ok()
 }
 
-/// Lines between `# each NUMBER from A to B` and `# end`, once for each number.
+/// Repeats the lines between `# each NUMBER from A to B` and `# end` for each number.
 fn expanded(text: &str) -> String {
     let (mut out, mut each) = (String::new(), None::<(u32, u32, String)>);
     for line in text.lines() {

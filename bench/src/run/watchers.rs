@@ -1,4 +1,4 @@
-//! What operators do while a row runs: requests of the admin API, again and again.
+//! Sends requests to the admin API repeatedly while a row runs, as operators do.
 
 #![allow(clippy::disallowed_methods, reason = "the machine's clock is the measuring tool")]
 
@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 
 use crate::scenarios::Watch;
 
-/// How long an answer may take.
+/// Maximum time to wait for a reply.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// The largest answer that is read: metrics of thousands of routes.
+/// Maximum size of a reply: metrics of thousands of routes.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// All that watch a gateway.
+/// The threads that watch a gateway.
 pub(super) struct Watchers<'scope> {
     watching: Vec<ScopedJoinHandle<'scope, io::Result<()>>>,
 }
 
 impl<'scope> Watchers<'scope> {
-    /// Begins to watch. A gateway without an admin API is not watched.
+    /// Starts the watchers. A gateway without an admin API is not watched.
     pub(super) fn start<'env>(
         scope: &'scope Scope<'scope, 'env>,
         admin: Option<SocketAddr>,
@@ -35,11 +35,11 @@ impl<'scope> Watchers<'scope> {
         Watchers { watching: all.map(|(admin, watch)| one(admin, watch)).collect() }
     }
 
-    /// Waits until they have seen that it is over.
+    /// Waits until all watchers have ended.
     ///
     /// # Errors
     ///
-    /// If one of them was not answered: then the row says nothing.
+    /// If a request was not answered, which makes the row meaningless.
     pub(super) fn finish(self) -> io::Result<()> {
         let panicked = || Err(io::Error::other("a watcher panicked"));
         self.watching.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| panicked()))
@@ -59,11 +59,11 @@ fn watch_until(admin: SocketAddr, watch: &Watch, is_over: &AtomicBool) -> io::Re
     Ok(())
 }
 
-/// The answer to a request of the admin API, head and body.
+/// Returns the reply to a request of the admin API, with head and body.
 pub(super) fn ask(admin: SocketAddr, path: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(admin)?;
     stream.set_read_timeout(Some(ANSWER_MAX))?;
-    // HTTP/1.0, so that the body has no chunks.
+    // HTTP/1.0, so that the body is not chunked.
     write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
     let mut text = String::new();
     stream.take(ANSWER_BYTES_MAX).read_to_string(&mut text)?;
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_answered_well_is_an_error() {
+    fn an_unsuccessful_reply_is_an_error() {
         for (answer, is_well) in [("200 OK", true), ("404 Not Found", false)] {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = listener.local_addr().unwrap();

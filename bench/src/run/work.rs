@@ -1,4 +1,4 @@
-//! What a scenario asks of other gateways, with the addresses and files of this run.
+//! Converts the work of a scenario for other gateways, with the addresses and files of this run.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use crate::peers::{ForwardedPath, Issuer, Route, SoapStep, Task, Work};
 use crate::scenarios::Scenario;
 use crate::scenarios::file::{self, PeerRoute, PeerTask};
 
-/// The work; without routes no other gateway does it.
+/// Returns the work. If it has no routes, other gateways do not do it.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What a scenario file says and cannot be: names that do not exist, ramps that outlast the warm-up, texts that are wrong.
+//! Checks the content of a scenario file: names that do not exist, ramps that outlast the warm-up, invalid texts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::file::{CostTarget, File, Group, Scenario, Table};
 use crate::generator::{self, Text};
 use crate::peers::PeerKind;
 
-/// Complains of everything that is wrong.
+/// Reports all mistakes.
 pub(super) fn check(file: &File, report: &mut Report) {
     let tables = tables(file);
     for (name, table) in file.tables.iter() {
@@ -116,7 +116,7 @@ fn check_target(file: &File, name: &Spanned<String>, target: &CostTarget, report
     ];
     let written: Vec<bool> =
         bounds.iter().filter(|(is_there, _)| *is_there).map(|(_, is_whole)| *is_whole).collect();
-    // A bound that cannot be read is not there, and was complained of.
+    // A bound that could not be read is missing here, and has been reported.
     if written != [true] && (!written.is_empty() || !report.has_errors()) {
         let what = format!("a target of `{}` does not say what is compared", name.value);
         let help = "write one of `cpu_max` with `of` or `peer`, `cpu_us_max`, `rate_min` with `of`, `memory_max` and `memory_each_max`";
@@ -171,12 +171,12 @@ fn known_backend(file: &File, name: &Spanned<String>, report: &mut Report) {
     report.error(name.at, format!("there is no backend `{}`", name.value), help);
 }
 
-/// The tables as the generator takes them, without the tokens, which are the run's.
+/// Returns the tables for the generator, without tokens, which a run creates.
 pub(super) fn tables(file: &File) -> BTreeMap<String, generator::Table> {
     file.tables.iter().map(|(name, own)| (name.value.clone(), table(own, &[]))).collect()
 }
 
-/// A table as the generator takes it. A table of tokens has at least one row, so that texts that refer to it can be checked.
+/// Converts a table for the generator. A table of tokens has at least one row, so that texts that refer to it can be checked.
 pub(super) fn table(table: &Table, tokens: &[String]) -> generator::Table {
     let by = generator::RowBy::Request;
     let Some(count) = table.tokens else {

@@ -1,4 +1,4 @@
-//! The scenario files and what their configurations read, in the program.
+//! The scenario files, and the files to which their configurations refer, embedded in the program.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ macro_rules! files {
     };
 }
 
-/// All of them; a test compares them with the folders.
+/// All embedded files. A test compares them with the folders.
 pub const FILES: &[(&str, &str)] = files![
     "bench/scenarios/000-interceptors.yaml",
     "bench/scenarios/001-soap.yaml",
@@ -68,7 +68,7 @@ pub const FILES: &[(&str, &str)] = files![
     "examples/integration/stocks.wsdl",
 ];
 
-/// The scenario files among them.
+/// Returns the scenario files among them.
 pub(super) fn scenario_files() -> impl Iterator<Item = (&'static str, &'static str)> {
     let is_scenario =
         |path: &str| path.strip_prefix("bench/scenarios/").is_some_and(|name| !name.contains('/'));

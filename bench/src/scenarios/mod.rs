@@ -1,7 +1,7 @@
-//! Load tests as files: what each row of a reference document sends, through which configuration, to which backends.
+//! Load tests as files: what each row of a reference document sends, with which configuration, and to which backends.
 //!
-//! Owns the files of `bench/scenarios`, which are in the program, and how a file becomes rows and loads. It opens no socket and
-//! starts nothing: the `run` module does.
+//! Owns the files of `bench/scenarios`, which are embedded in the program, and converts them to rows and loads. It opens no socket and
+//! starts nothing; the `run` module does that.
 
 mod check;
 mod embedded;
@@ -17,14 +17,14 @@ pub use plan::{Overrides, Row, RowLoad};
 
 use config::Report;
 
-/// A scenario with the file that it stands in.
+/// A scenario, with its file.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Its name on the command line, and that of its folder.
+    /// Its name on the command line, and the name of its folder.
     pub name: String,
-    /// The path of its file, as from the root of the tree.
+    /// The path of its file, relative to the root of the tree.
     pub file: PathBuf,
-    /// What it shares with the others of its file.
+    /// What it shares with the other scenarios of its file.
     pub shared: std::sync::Arc<file::File>,
     /// Its own keys.
     pub own: file::Scenario,
@@ -43,7 +43,7 @@ impl Scenario {
         self.own.tls.unwrap_or(self.shared.tls)
     }
 
-    /// The gateway's configuration, as a path from the root of the tree, or from where the file's own path begins.
+    /// Returns the path of the gateway's configuration, relative to the root of the tree or to the same folder as the file's own path.
     #[must_use]
     pub fn gateway(&self) -> PathBuf {
         let written = self.own.gateway.as_ref().unwrap_or(&self.shared.gateway);
@@ -51,11 +51,11 @@ impl Scenario {
     }
 }
 
-/// All scenarios in the program, in the order of the documents.
+/// Returns all embedded scenarios, in the order of the documents.
 ///
 /// # Errors
 ///
-/// The report about a file that is wrong.
+/// The report about an invalid file.
 pub fn all() -> Result<Vec<Scenario>, Report> {
     let mut scenarios = Vec::new();
     for (name, text) in embedded::scenario_files() {
@@ -64,11 +64,11 @@ pub fn all() -> Result<Vec<Scenario>, Report> {
     Ok(scenarios)
 }
 
-/// The scenarios of a file.
+/// Returns the scenarios of a file.
 ///
 /// # Errors
 ///
-/// The report with every complaint.
+/// The report with all complaints.
 pub fn parse(text: &str, name: &Path) -> Result<Vec<Scenario>, Report> {
     let (read, mut report) = config::read::<file::File>(text, name);
     if let Some(read) = &read {

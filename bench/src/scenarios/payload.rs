@@ -1,4 +1,4 @@
-//! Bodies of a row's size, each different from the one before.
+//! Bodies of the size of a row, each different from the previous one.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use crate::generator::{Part, Text};
 
 use super::file::Payload;
 
-/// `{"size":"1024B","payload":[..]}`: two strings of which the first is a number that no other body has.
+/// Number of digits of the unique number in `{"size":"1024B","payload":[..]}`, which is the first of its two strings.
 const NUMBER_DIGITS: usize = 12;
 
-/// The sizes of the reference's SOAP files, which are not what their names say.
+/// The sizes of the reference's SOAP files: by their names, and the actual ones.
 const SOAP_SIZES: &[(u64, u64)] = &[
     (500, 499),
     (1_000, 981),
@@ -20,11 +20,11 @@ const SOAP_SIZES: &[(u64, u64)] = &[
     (1_000_000, 999_998),
 ];
 
-/// The body of a row of this size.
+/// Returns the body of a row of this size.
 ///
 /// # Errors
 ///
-/// If no body is that small.
+/// If the size is too small for this kind of body.
 pub(super) fn body(payload: Payload, size: u64) -> Result<Text, String> {
     match payload {
         Payload::Json => json(size),
@@ -35,7 +35,7 @@ pub(super) fn body(payload: Payload, size: u64) -> Result<Text, String> {
     }
 }
 
-/// The size of the reference's file of this name.
+/// Returns the actual size of the reference's file with this name.
 fn actual(size: u64) -> u64 {
     SOAP_SIZES.iter().find(|(named, _)| *named == size).map_or(size, |(_, actual)| *actual)
 }
@@ -49,7 +49,7 @@ fn json(size: u64) -> Result<Text, String> {
     )
 }
 
-/// The same with letters that do not vary.
+/// Like `json`, but with letters that do not vary.
 fn filled(size: u64) -> Result<Text, String> {
     let mut text = json(size)?;
     for part in &mut text.parts {
@@ -60,8 +60,8 @@ fn filled(size: u64) -> Result<Text, String> {
     Ok(text)
 }
 
-/// Orders until the size is reached. Prefixes have the request's number, and each order begins somewhere else than in the message
-/// before.
+/// Returns a message with orders until the size is reached. Prefixes contain the number of the request, and each order begins at another
+/// offset than in the previous message.
 fn soap_varied(size: u64) -> Text {
     const DIGITS: usize = 6;
     const TAIL: [&str; 4] = ["</m", ":buyStocks></s", ":Body></s", ":Envelope>"];
@@ -110,7 +110,7 @@ fn soap_varied(size: u64) -> Text {
     Text { parts }
 }
 
-/// The length of a part; 0 if it varies.
+/// Returns the length of a part, or 0 if it varies.
 fn bytes(part: &Part) -> usize {
     part.bytes(&BTreeMap::new()).unwrap_or(0)
 }
@@ -124,7 +124,7 @@ fn json_order(size: u64) -> Result<Text, String> {
     padded(size, parts, "\"}")
 }
 
-/// Orders as in the reference's files; the buyers differ from message to message.
+/// Returns a message with orders as in the reference's files. The buyers differ from message to message.
 fn soap(size: u64) -> Result<Text, String> {
     const HEAD: &str = r#"<soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/"><soapenv:Header><routing xmlns="http://someuri">xadmin;server1;community#1.0##</routing></soapenv:Header><soapenv:Body><m:buyStocks xmlns:m="http://services.samples/xsd"><order><symbol>IBM</symbol><buyerID>"#;
     const TAIL: &str = "</buyerID><price>140.34</price><volume>2000</volume></order></m:buyStocks></soapenv:Body></soapenv:Envelope>";
@@ -158,7 +158,7 @@ fn soap(size: u64) -> Result<Text, String> {
     padded(size, parts, TAIL)
 }
 
-/// Random text before the end, so that the whole has this size.
+/// Inserts random text before the end, so that the message has this size.
 fn padded(size: u64, mut parts: Vec<Part>, end: &str) -> Result<Text, String> {
     let fixed = parts.iter().map(bytes).sum::<usize>() + end.len();
     let size = usize::try_from(size).map_err(|error| error.to_string())?;
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn varied_messages_are_about_as_large_and_closed_as_they_were_opened() {
+    fn varied_messages_are_well_formed_and_have_about_the_size() {
         for size in [500, 1024, 10_240, 102_400_u64] {
             let written = body(Payload::SoapVaried, size).unwrap().to_string();
             let places = ["${number:6}", "${number:5}", "${spaces:3}"];

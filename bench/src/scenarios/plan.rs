@@ -1,4 +1,4 @@
-//! Rows of scenarios, with what the command line replaces, and the load of each.
+//! The rows of scenarios, with overrides from the command line, and the load of each row.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,14 +12,14 @@ use crate::generator::{
     Template, Text, TlsTarget, WebSocket, WebSub, Work,
 };
 
-/// What the command line puts in place of what the documents say.
+/// Values of the command line that replace those of the documents.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// Users or connections.
     pub users: Vec<u32>,
     /// Bytes of a message.
     pub sizes: Vec<u32>,
-    /// Milliseconds of the backend.
+    /// Delays of the backend in milliseconds.
     pub delays: Vec<u64>,
     /// The time of a row with its warm-up.
     pub duration: Option<Duration>,
@@ -32,23 +32,23 @@ pub struct Overrides {
 pub struct Row {
     /// Its scenario.
     pub scenario: Arc<Scenario>,
-    /// The name of its folder: the scenario's, and behind it the ramp if the rows differ in it.
+    /// The name of its folder: that of the scenario, followed by the ramp if the rows differ in it.
     pub folder: String,
     /// Users or connections.
     pub users: u32,
     /// Bytes of a message.
     pub size: u32,
-    /// Of the backend.
+    /// The delay of the backend.
     pub delay: Duration,
-    /// From the first user to all of them.
+    /// The time from the first user to all of them.
     pub ramp: Duration,
-    /// With the warm-up.
+    /// The time of the row, including the warm-up.
     pub duration: Duration,
-    /// What is not counted.
+    /// The time of the warm-up, which is not counted.
     pub warm_up: Duration,
 }
 
-/// What a load needs of the run.
+/// The values of a run that a load needs.
 #[derive(Clone, Debug)]
 pub struct RowLoad {
     /// The gateway's listener.
@@ -63,20 +63,21 @@ pub struct RowLoad {
     pub callback: std::net::IpAddr,
 }
 
-/// The generator of the documents waits that long (document 000), and twice as long for document 004's slowest flow.
+/// Maximum response time, which is that of the generator of document 000.
 const RESPONSE_MAX: Duration = Duration::from_secs(20);
+/// Maximum response time of flows, twice that of the slowest flow in document 004.
 const FLOW_RESPONSE_MAX: Duration = Duration::from_secs(120);
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 impl Scenario {
-    /// How many tokens the tables that it refers to have at most.
+    /// Returns how many tokens the largest of the tables has that the scenario refers to.
     #[must_use]
     pub fn tokens(&self) -> usize {
         let counts = self.tables().map(|(_, table)| table.tokens.map_or(0, |count| count.get()));
         usize::try_from(counts.max().unwrap_or(0)).unwrap_or(usize::MAX)
     }
 
-    /// The tables that its texts refer to.
+    /// Returns the tables that its texts refer to.
     fn tables(&self) -> impl Iterator<Item = (&str, &file::Table)> {
         let refers = |group: &Group, name: &str| {
             let expect = &group.expect;
@@ -89,19 +90,20 @@ impl Scenario {
         all.filter(move |(name, _)| self.own.requests.iter().any(|group| refers(group, name)))
     }
 
-    /// True if it is of no document, but shows what a request costs.
+    /// Returns true if it belongs to no document, but shows what a request costs.
     #[must_use]
     pub fn is_cost(&self) -> bool {
         self.shared.document == Document::Costs
     }
 
-    /// True if the gateway's CPU and descriptors are also sampled before and after the load, as document 003 does for event streams.
+    /// Returns true if the gateway's CPU and descriptors are also sampled before and after the load, as document 003 does for event
+    /// streams.
     #[must_use]
     pub fn settles(&self) -> bool {
         self.own.sse.is_some() && !self.is_cost()
     }
 
-    /// The rows of the scenario, in the order of the harness: users, sizes, delays.
+    /// Returns the rows of the scenario, in the order of the harness: by users, sizes and delays.
     #[must_use]
     pub fn rows(self: &Arc<Self>, overrides: &Overrides) -> Vec<Row> {
         let own = &self.own;
@@ -155,18 +157,18 @@ impl Scenario {
         let sizes = match (overrides.sizes.is_empty(), own.sizes.0.is_empty()) {
             (false, false) => overrides.sizes.clone(),
             (true, false) => own.sizes.0.iter().map(bytes).collect(),
-            // A scenario without sizes sends its own message.
+            // A scenario without sizes sends the message in its file.
             (_, true) => vec![self.body_bytes()],
         };
         users.iter().flat_map(|users| sizes.iter().map(|size| (*users, *size))).collect()
     }
 
-    /// The size of the message that the scenario itself writes.
+    /// Returns the size of the message in the scenario's file.
     fn body_bytes(&self) -> u32 {
         let tables = check::tables(&self.shared);
         let group = self.own.requests.first();
         let body = group.and_then(|group| group.body.as_ref());
-        // Harmless: a text that does not parse was complained of.
+        // Harmless: an invalid text has been reported already.
         let text = body.and_then(|body| body.value.parse::<Text>().ok()).unwrap_or_default();
         let first = |part: &generator::Part| {
             if let generator::Part::Cell { table, column } = part {
@@ -180,11 +182,11 @@ impl Scenario {
 }
 
 impl Row {
-    /// What the generator sends.
+    /// Returns what the generator sends.
     ///
     /// # Errors
     ///
-    /// If no message is as small as the row's size.
+    /// If the size of the row is too small for the kind of message.
     pub fn load(&self, run: &RowLoad) -> Result<Load, String> {
         let tls = self.scenario.is_tls();
         let document = self.scenario.document();
@@ -262,7 +264,7 @@ impl Row {
         Ok(Work::Requests(Requests { groups: groups.collect::<Result<_, _>>()?, tables }))
     }
 
-    /// The table `route`: each user keeps to one.
+    /// Returns the table `route`. Each user always has the same row.
     fn routes(&self) -> BTreeMap<String, generator::Table> {
         let routes = self.scenario.own.requests.iter().map(|group| group.routes.get()).max();
         let rows = (1..=routes.unwrap_or(1)).map(|number| vec![number.to_string()]).collect();
@@ -293,7 +295,7 @@ impl Row {
         })
     }
 
-    /// The document's stages, in the row's time and for a part of its users.
+    /// Returns the document's stages, scaled to the time of the row and to a share of its users.
     fn stages(&self, percent: u32) -> Vec<Stage> {
         let of = |users: u64| u32::try_from(users * u64::from(percent) / 100).unwrap_or(u32::MAX);
         let own = &self.scenario.own;
@@ -305,7 +307,7 @@ impl Row {
         let shared = &self.scenario.shared;
         let warm_up = own.warm_up.unwrap_or(shared.warm_up).0;
         let duration = own.duration.unwrap_or(shared.duration).0;
-        // What was within the warm-up stays within it, whatever its length.
+        // What was within the warm-up stays within it, even if the warm-up has another length.
         let moved = |at: Duration| {
             if at <= warm_up {
                 scaled(at, warm_up, self.warm_up)

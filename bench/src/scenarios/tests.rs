@@ -51,7 +51,7 @@ fn every_row_of_the_documents_is_there_and_has_a_load() {
     for name in seven {
         assert_eq!(rows[&("004", name.to_owned())], 8, "{name}");
     }
-    // Two of the reference's fourteen others cannot be expressed, which the file says.
+    // Two of the other fourteen flows of the reference cannot be expressed, as the file states.
     assert_eq!(rows.keys().filter(|(document, _)| *document == "004").count(), 7 + 14 - 2);
 }
 
@@ -88,7 +88,7 @@ fn a_target_says_what_is_compared() {
     }
 }
 
-/// The stages of document 001, exactly.
+/// The stages are exactly those of document 001.
 #[test]
 fn ramps_are_the_documents_and_keep_within_the_warm_up() {
     let seconds = Duration::from_secs;
@@ -126,7 +126,7 @@ fn ramps_are_the_documents_and_keep_within_the_warm_up() {
     );
 }
 
-/// What is written wrong is said for each place.
+/// Each mistake is reported with its place.
 #[test]
 fn ten_mistakes_get_ten_complaints() {
     let report = parse(MISTAKES, Path::new("wrong.yaml")).unwrap_err();

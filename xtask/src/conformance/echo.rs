@@ -1,7 +1,7 @@
-//! The upstream behind the server under test: it reports what it received.
+//! The upstream of the server under test. It reports what it received.
 //!
-//! A lenient HTTP/1 server on threads. Any path returns the request body, or `OK` without one. `/echo` returns the request
-//! headers one a line, `/cookie` the cookie pairs one a line.
+//! A lenient HTTP/1 server on threads. Any path returns the request body, or `OK` without one. `/echo` returns the request headers, one per
+//! line, and `/cookie` the cookie pairs, one per line.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -21,12 +21,13 @@ const IDLE: Duration = Duration::from_secs(60);
 struct Request {
     method: String,
     path: String,
-    old: bool,
+    /// Whether the request is HTTP/1.0.
+    is_http10: bool,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
 }
 
-/// Starts an echo that runs as long as the program. Returns its address.
+/// Starts the echo server, which runs as long as the program. Returns its address.
 pub(crate) fn start(address: &str) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     let local = listener.local_addr()?;
@@ -38,7 +39,7 @@ pub(crate) fn start(address: &str) -> io::Result<SocketAddr> {
     Ok(local)
 }
 
-/// Serves one connection to its end. A close by the other side is the usual end, not an error.
+/// Serves one connection to its end. The client usually ends it, so a closed connection is not an error.
 fn serve(stream: &TcpStream) {
     let configured = stream.set_read_timeout(Some(IDLE)).and_then(|()| stream.set_nodelay(true));
     let mut reader = BufReader::new(stream);
@@ -86,7 +87,7 @@ fn cookies(request: &Request) -> String {
 
 fn closes(request: &Request) -> bool {
     let asked = |token: &str| has(request, "connection", token);
-    asked("close") || (request.old && !asked("keep-alive"))
+    asked("close") || (request.is_http10 && !asked("keep-alive"))
 }
 
 fn has(request: &Request, name: &str, token: &str) -> bool {
@@ -102,7 +103,7 @@ fn read_request(reader: &mut impl BufRead) -> io::Result<Option<Request>> {
     let mut request = Request {
         method: (*method).to_owned(),
         path: (*path).to_owned(),
-        old: *version == "HTTP/1.0",
+        is_http10: *version == "HTTP/1.0",
         ..Request::default()
     };
     loop {

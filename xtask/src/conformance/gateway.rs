@@ -13,9 +13,10 @@ use tempfile::TempDir;
 use crate::Failure;
 use crate::conformance::workspace;
 
-/// The interval and the number of checks whether it listens: 10 seconds in all.
-const LOOK: Duration = Duration::from_millis(50);
-const LOOKS_MAX: u32 = 200;
+/// Interval between checks whether the gateway accepts connections.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// Maximum number of checks, which take 10 seconds in all.
+const CHECKS_MAX: u32 = 200;
 
 /// A running gateway.
 pub(crate) struct Gateway {
@@ -48,14 +49,14 @@ impl Gateway {
     }
 
     fn wait(&mut self) -> Result<(), Failure> {
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..CHECKS_MAX {
             if TcpStream::connect(self.address).is_ok() {
                 return Ok(());
             }
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(self.complain(&format!("ended at once, {status}")));
             }
-            thread::sleep(LOOK);
+            thread::sleep(CHECK_INTERVAL);
         }
         Err(self.complain("did not listen within 10 s"))
     }
@@ -67,7 +68,7 @@ impl Gateway {
 }
 
 impl Drop for Gateway {
-    /// The process may already have ended, which its last exchanges have shown.
+    /// Stops the process. If it has ended already, the cases that failed have shown it.
     fn drop(&mut self) {
         self.child.kill().and_then(|()| self.child.wait()).ok();
     }
@@ -98,8 +99,8 @@ pub(crate) fn build() -> Result<PathBuf, Failure> {
     }
 }
 
-/// Two free addresses. Both are held until both are known, so they differ. Another program may take one before the gateway
-/// does; the gateway then ends at once, which is reported.
+/// Returns two free addresses. Both sockets are open until both addresses are known, so the addresses differ. If another program takes one
+/// before the gateway does, the gateway ends at once, which is reported.
 fn free_addresses() -> io::Result<(SocketAddr, SocketAddr)> {
     let (one, two) = (TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?);
     Ok((one.local_addr()?, two.local_addr()?))

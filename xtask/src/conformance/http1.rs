@@ -1,4 +1,4 @@
-//! The `http1` suite: sends the exact bytes of a case, observes the reply, and judges by the case's own rule.
+//! The `http1` suite: sends the exact bytes of a case, observes the reply, and judges it by the rule of the case.
 
 mod case;
 mod observe;

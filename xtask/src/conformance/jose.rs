@@ -18,7 +18,7 @@ struct Case {
     id: String,
     set: String,
     comment: String,
-    /// The compact form; the JSON text if it has another form.
+    /// The token in compact form, or as JSON if it has another form.
     token: String,
     encrypted: bool,
     /// A key or a key set, as JSON.

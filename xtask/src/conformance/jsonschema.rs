@@ -1,7 +1,7 @@
-//! The JSON-Schema-Test-Suite's draft 2020-12, with the schemas that are compiled for bodies.
+//! The draft 2020-12 of the JSON-Schema-Test-Suite, run with the schema compiler that validates bodies.
 //!
-//! The pack is any archive that contains the suite, such as the source archive of PyPI's `jsonschema`: only the paths below
-//! `tests/draft2020-12` and `remotes` count.
+//! The pack is any archive that contains the suite, such as the source archive of PyPI's `jsonschema`. Only the paths below
+//! `tests/draft2020-12` and `remotes` are read.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -27,7 +27,7 @@ pub(super) fn run(options: &Options) -> Result<Outcome, Failure> {
             read.map_err(|error| broken(format!("{path}: {error}")))
         };
         if let Some((_, name)) = path.split_once("remotes/") {
-            // No case refers to those of other drafts.
+            // No case refers to the remote documents of other drafts.
             if !name.starts_with("draft") || name.starts_with("draft2020-12") {
                 remotes.push((format!("{REMOTES}{name}"), json()?));
             }

@@ -1,7 +1,7 @@
-//! Known failures, which all suites in process handle in the same way.
+//! Lists of known failures, for all suites that run in process.
 //!
-//! Owns the lists below `xtask/known`, one for each suite: an id a line, then the reason. A listed case has to fail and any
-//! other has to pass, so a list can only shrink. The suite decides the meaning of a case.
+//! Owns the lists below `xtask/known`, one for each suite. A line has the id of a case and the reason. A listed case has to fail and any
+//! other has to pass, so a list can only shrink. The suite decides what a case means.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::Failure;
 
 /// A scored case that was run.
 pub(crate) struct Judged {
-    /// Without white space; unique in the pack.
+    /// The id, which has no white space and is unique in the pack.
     pub(crate) id: String,
     pub(crate) passed: bool,
     /// For the file of failures: the expectation and the result.

@@ -1,4 +1,4 @@
-//! Test suites from elsewhere, packed as plain data, run against the gateway.
+//! Third-party test suites, packed as plain data and run against the gateway.
 //!
 //! Owns the command line, the writing of results and the last lines of the output. Each suite's module decides the meaning of
 //! its cases.
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use crate::Failure;
 
 const HELP: &str = "\
-Runs a pack of foreign tests and prints how many pass.
+Runs a pack of third-party tests and prints how many pass.
 
 usage: cargo xtask conformance SUITE PACK.tar.gz [OPTIONS]
 
@@ -29,16 +29,16 @@ suites:
   http1    malformed, smuggled and plain HTTP/1.1 requests, sent byte for byte
   jose     signed tokens and the keys that verify them, in process
   jsonschema
-           schemas of draft 2020-12 with values that obey or do not, in process; the pack is the source
+           schemas of draft 2020-12 with valid and invalid values, in process; the pack is the source
            archive of PyPI's jsonschema
-  wsdl     service descriptions, read and compared with what is in them, in process
+  wsdl     service descriptions, read and compared with their known content, in process
   xml      documents that are well-formed or not, in process
   xsd      schemas and documents that are valid or not, in process
-  xslt10   stylesheets with a source and what holds of the result, in process
+  xslt10   stylesheets with a source and assertions about the result, in process
 
 options:
   --gateway PATH        this binary, instead of building the gateway
-  --target HOST:PORT    whatever listens there, instead of starting a gateway
+  --target HOST:PORT    the server at this address, instead of starting a gateway
   --echo HOST:PORT      where the echo upstream listens (default: a free port); point the
                         server given as --target here
   --connections N       cases at the same time (default 16)
@@ -67,9 +67,9 @@ pub(crate) struct Options {
 
 /// The result of a suite.
 pub(crate) struct Outcome {
-    /// Lines to print above the last one.
+    /// Lines to print before the last one.
     pub(crate) summary: String,
-    /// The failed cases, for the file.
+    /// The failed cases, for the file of failures.
     pub(crate) complaints: String,
     /// The number of scored cases that passed.
     pub(crate) passed: usize,
@@ -100,7 +100,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, Failure> {
     };
     let path = write_complaints(suite, &outcome.complaints)?;
     println!("{}", outcome.summary);
-    println!("what did not pass: {}", path.display());
+    println!("failed cases: {}", path.display());
     println!("{suite}: passed {} of {}", outcome.passed, outcome.scored);
     Ok(outcome.failed == 0)
 }
@@ -130,16 +130,18 @@ fn options(words: &[&str]) -> Result<Options, Failure> {
                 })?;
             }
             (word, _) if option => {
-                return Err(Failure::Usage(format!("what is `{word}`?\n\n{HELP}")));
+                return Err(Failure::Usage(format!("unknown argument `{word}`\n\n{HELP}")));
             }
             (path, _) if options.pack.as_os_str().is_empty() => options.pack = PathBuf::from(path),
             (word, _) => {
-                return Err(Failure::Usage(format!("one pack at a time, not `{word}` too")));
+                return Err(Failure::Usage(format!(
+                    "only one pack is allowed, so `{word}` is too much"
+                )));
             }
         }
     }
     if options.pack.as_os_str().is_empty() {
-        return Err(Failure::Usage(format!("which pack?\n\n{HELP}")));
+        return Err(Failure::Usage(format!("a pack is missing\n\n{HELP}")));
     }
     Ok(options)
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::Failure;
 
-/// Packs are a few MiB; an archive that unpacks to more than this is not a pack.
+/// Maximum size of the unpacked files. Packs are a few MiB, so a larger archive is not a pack.
 const UNPACKED_BYTES_MAX: u64 = 1 << 30;
 
 /// A pack in memory.

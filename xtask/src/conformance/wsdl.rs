@@ -37,7 +37,7 @@ pub(crate) fn run(options: &Options) -> Result<Outcome, Failure> {
     let mut judged = Vec::new();
     let mut complete = 0;
     let (mut operations, mut messages) = (0, 0);
-    let mut beside = Beside::default();
+    let mut soap_results = SoapResults::default();
     for line in &pack.cases {
         let text = |key: &str| line.get(key).and_then(Value::as_str).unwrap_or_default();
         let id = format!("{}/{}", text("set"), text("id")).replace(char::is_whitespace, "_");
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &Options) -> Result<Outcome, Failure> {
         }
         let read = wsdl::read(text("wsdl"), &resolver, &Limits::default());
         if line.get("operations").and_then(Value::as_u64).is_some_and(|number| number > 0) {
-            beside.look(&id, text("wsdl"), &resolver, read.is_ok());
+            soap_results.add(&id, text("wsdl"), &resolver, read.is_ok());
         }
         let (mut passed, mut complaint) = judge(line, read.as_ref().map_err(Vec::as_slice));
         complete += usize::from(read.is_ok());
@@ -60,7 +60,7 @@ pub(crate) fn run(options: &Options) -> Result<Outcome, Failure> {
         }
         judged.push(Judged { id, passed, complaint });
     }
-    let Beside { named, read, served, refused } = beside;
+    let SoapResults { named, read, served, refused } = soap_results;
     let summary = format!(
         "{refused}{served} of {named} that name an operation serve in the policy `soap`, {read} are read to the end\n{complete} of {} are read to the end; of {operations} operations offered as JSON {messages} messages go there and back\n",
         judged.len()
@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<Outcome, Failure> {
 
 /// The results of the policy `soap` for descriptions that name an operation.
 #[derive(Default)]
-struct Beside {
+struct SoapResults {
     named: usize,
     /// Descriptions with everything that `soap_rest` needs.
     read: usize,
@@ -78,8 +78,8 @@ struct Beside {
     refused: String,
 }
 
-impl Beside {
-    fn look(&mut self, id: &str, location: &str, resolver: &xsd::Map, read: bool) {
+impl SoapResults {
+    fn add(&mut self, id: &str, location: &str, resolver: &xsd::Map, read: bool) {
         self.named += 1;
         self.read += usize::from(read);
         let outline =
@@ -98,7 +98,7 @@ impl Beside {
     }
 }
 
-/// Each operation's translation from JSON to SOAP and back, if the description has a port for it.
+/// Proves the translation of each operation from JSON to SOAP and back. Returns nothing if no port of the description supports it.
 fn proved(description: &Description) -> Vec<Proof> {
     typed::api(description, PortChoice::default()).map(|api| typed::prove(&api)).unwrap_or_default()
 }
@@ -160,7 +160,7 @@ fn differences(line: &Value, found: &Description) -> String {
     text
 }
 
-/// The number of operations of all interfaces. The same name with other messages is another operation.
+/// Returns the number of operations of all interfaces. Operations with the same name and different messages count separately.
 fn operations(found: &Description) -> usize {
     found.interfaces.iter().map(|interface| interface.operations.len()).sum()
 }

@@ -76,7 +76,7 @@ fn read<'p>(line: &Value, pack: &'p Pack) -> Result<Case<'p>, Failure> {
             "accept" => Expected::Accept,
             "reject" => Expected::Reject,
             "either" => Expected::Either,
-            other => return Err(Failure::Broken(format!("what is to be expected of `{other}`?"))),
+            other => return Err(Failure::Broken(format!("unknown type of case `{other}`"))),
         },
         error_in: text("error_in").to_owned(),
         has_doctype: text("doctype") != "none",
@@ -90,7 +90,7 @@ fn read<'p>(line: &Value, pack: &'p Pack) -> Result<Case<'p>, Failure> {
 }
 
 fn parse(case: &Case<'_>, doctype: Doctype) -> Result<Document, Error> {
-    // One case has every letter in a single name. A long name is not a fault of a document's form.
+    // One case has every letter in a single name. The length of a name does not make a document malformed.
     let limits = Limits { name_bytes_max: 64 << 10, ..Limits::default() };
     let options = XmlOptions { namespaces: case.namespaces, doctype, limits };
     Document::parse(case.document, &options)
@@ -112,8 +112,8 @@ fn judge(case: &Case<'_>) -> Judged {
     Judged { id: case.id.clone(), passed, complaint }
 }
 
-/// The score of a processor that refuses every document type declaration: documents without one, and those with a fault outside
-/// it. The others have to be refused for the declaration, or for a fault before it.
+/// Returns the score with every document type declaration refused. Documents without a declaration are scored, and those with a fault
+/// outside it. The others must be refused because of the declaration, and those that are not are counted.
 fn refusing(cases: &[Case<'_>]) -> String {
     let (mut passed, mut scored, mut strange) = (0, 0, 0);
     for case in cases {
@@ -130,7 +130,7 @@ fn refusing(cases: &[Case<'_>]) -> String {
     format!("{passed} of {scored}; of the others {strange} not refused for their DOCTYPE")
 }
 
-/// The number of trees whose canonical form is the expected one, and the names of the others.
+/// Returns how many trees have the expected canonical form, and the differences of the others.
 fn compare_canonical(cases: &[Case<'_>]) -> (String, String) {
     let (mut same, mut all, mut differences) = (0, 0, String::new());
     for case in cases {

@@ -18,10 +18,10 @@ use super::pack::Pack;
 use super::{Options, Outcome};
 use crate::Failure;
 
-/// The machine's cores are shared; more threads would only wait for them.
+/// Maximum number of threads. The cores of the machine are shared, and more threads would only wait for them.
 const THREADS_MAX: usize = 2;
 
-/// The maximum time of a case.
+/// Maximum time of one case.
 const CASE_MAX: Duration = Duration::from_secs(2);
 
 /// One line of the manifest.
@@ -100,13 +100,13 @@ fn judge_all(cases: &[Case<'_>], files: &BTreeMap<String, Vec<u8>>) -> Vec<Judge
     all.into_iter().flat_map(|(_, judged)| judged).collect()
 }
 
-/// The schema of the last case, compiled.
+/// The compiled schema of the previous case, which the next case may share.
 struct Compiled<'p> {
     schemas: Vec<&'p str>,
     result: Result<Arc<Schema>, String>,
 }
 
-#[allow(clippy::disallowed_methods, reason = "a case that hangs is found by the clock")]
+#[allow(clippy::disallowed_methods, reason = "the clock detects a case that takes too long")]
 fn judge<'p>(
     case: &Case<'p>,
     files: &BTreeMap<String, Vec<u8>>,

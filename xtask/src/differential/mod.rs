@@ -22,9 +22,9 @@ Compares the XML engine with libxml2, libxslt, Xerces-J and Saxon 6.5.
 
 usage: cargo xtask differential --java CLASSPATH [--rounds N] [--seed N]
 
-`make differential` installs the others and calls this. Files of a disagreement are kept in target/differential.
-Who does not answer within 20 s is stopped and counted as having no answer.
-Exit code 0: nobody disagrees with all others, 1: we do, 2: usage.
+`make differential` installs the other engines and calls this. Files of a disagreement are kept in target/differential.
+An engine that does not answer within 20 s is stopped and counts as having no answer.
+Exit code 0: no disagreement, 1: the other engines agree against ours, 2: usage.
 ";
 
 /// The options of the command line.
@@ -102,7 +102,9 @@ fn options(words: &[&str]) -> Result<Options, Failure> {
                 options.seed = number(text)?;
                 rest
             }
-            [word, ..] => return Err(Failure::Usage(format!("what is `{word}`?\n\n{HELP}"))),
+            [word, ..] => {
+                return Err(Failure::Usage(format!("unknown argument `{word}`\n\n{HELP}")));
+            }
         };
     }
     if options.java.is_empty() { Err(Failure::Usage(HELP.to_owned())) } else { Ok(options) }
@@ -193,7 +195,7 @@ impl Compared {
         differs || matches!(self.ours, Verdict::Split(_))
     }
 
-    /// For the summary: shows whether there was something to compare.
+    /// Returns the outcome for the summary, which shows whether there was a verdict to compare with.
     fn outcome(&self) -> &'static str {
         let [first, second] = &self.others;
         match first {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::ours::canonical;
 use crate::Failure;
 
-/// The time limit of an answer. An answer takes milliseconds, the first one of Java a second or two, but libxml2 loops forever on some
+/// Time limit of an answer. An answer takes milliseconds, and the first one of Java a second or two, but libxml2 loops forever on some
 /// schemas.
 const LATE: Duration = Duration::from_secs(20);
 
@@ -30,17 +30,17 @@ pub(crate) enum Verdict {
     Bad(String),
     /// No answer in time.
     Silent,
-    /// Ours alone: it depends on whether shortcuts are taken.
+    /// Only for our engine: the verdict depends on whether shortcuts are taken.
     Split(String),
 }
 
 impl Verdict {
-    /// True if they are equal, ignoring the words of a refusal.
+    /// Returns true if the verdicts are equal. The words of a refusal are ignored.
     pub(crate) fn agrees(&self, other: &Verdict) -> bool {
         match (self, other) {
             (Verdict::Yes(one), Verdict::Yes(two)) => one == two,
             (Verdict::No(_), Verdict::No(_)) | (Verdict::Bad(_), Verdict::Bad(_)) => true,
-            // No answer decides nothing.
+            // Without two definite verdicts there is no agreement.
             (
                 Verdict::Yes(_)
                 | Verdict::No(_)
@@ -137,7 +137,7 @@ impl Java {
 
 impl Drop for Java {
     fn drop(&mut self) {
-        // It may have ended on its own.
+        // The process may have ended already.
         let _gone = self.process.kill();
         let _reaped = self.process.wait();
     }
@@ -222,7 +222,7 @@ fn whole(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (sender, receiver) = sync_channel(1);
     thread::spawn(move || {
         let mut text = Vec::new();
-        // Without a message, the receiver learns from the closed channel.
+        // If reading fails, nothing is sent, and the receiver sees the closed channel.
         if pipe.read_to_end(&mut text).is_ok() {
             let _gone = sender.send(text);
         }
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn java_that_is_late_is_started_anew() {
+    fn java_is_restarted_if_its_answer_is_late() {
         let script = "while read -r line; do case $line in *never*) while :; do :; done;; *) echo \"no $line\";; esac; done";
         let Ok(mut java) = Java::start_as(shell(script), SHORT) else { panic!("no shell") };
         let mut ask = |file: &str| java.well_formed(Path::new(file)).ok();

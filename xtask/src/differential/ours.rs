@@ -7,12 +7,13 @@ use xsd::{Bounds, Limits, NoDocuments, Root, Schema, SchemaSet, Validator};
 
 use super::oracles::Verdict;
 
-/// With an internal subset, like the other engines.
+/// Allows an internal subset, as the other engines do.
 fn options() -> Options {
     Options { doctype: Doctype::Internal, ..Options::default() }
 }
 
-/// The verdict with the shortcuts of `docs/adr/0025`, taken twice so that they know the document, and without: they have to agree.
+/// Judges with the shortcuts of `docs/adr/0025` and without them. Both verdicts must agree. With shortcuts, it judges twice, because the
+/// second time they know the document.
 pub(crate) fn both_ways(judge: impl Fn() -> Verdict) -> Verdict {
     let [first, second] = [judge(), judge()];
     xml::set_shortcuts(false);
@@ -71,7 +72,7 @@ pub(crate) fn transformed(stylesheet: &[u8], source: &[u8]) -> Verdict {
     }
 }
 
-/// A result in canonical form, so that only its meaning is compared; unchanged if it is not a document.
+/// Returns a result in canonical form, so that only its meaning is compared. A text that is not a document is returned unchanged.
 pub(crate) fn canonical(bytes: &[u8]) -> String {
     match Document::parse(bytes, &options()) {
         Ok(document) => document.to_text(Document::ROOT, &Form::Canonical { comments: true }),

@@ -180,7 +180,7 @@ fn group(random: &mut Rng, depth: usize) -> Model {
 }
 
 fn element(random: &mut Rng, number: usize, depth: usize) -> Element {
-    // Mostly a new name for each place; now and then the same one.
+    // Usually each place has a new name. Occasionally a name is repeated.
     let name = match random.u8(0..8) {
         0 => "e0".to_owned(),
         _ => format!("e{depth}{number}{}", random.u8(0..10)),
@@ -213,7 +213,7 @@ impl Schema {
         out
     }
 
-    /// A document that fits the schema, unless something goes wrong on purpose.
+    /// Writes a document that is valid against the schema, except for occasional deliberate mistakes.
     pub(crate) fn instance(&self, random: &mut Rng) -> String {
         let mut out = String::from("<?xml version=\"1.0\"?>\n");
         let mut walk = Walk { random, qualified: self.qualified, out: &mut out, left: 400 };
@@ -330,8 +330,8 @@ impl Walk<'_> {
         self.inside(root, "t:root");
     }
 
-    /// True for one in this many calls, in which a mistake is made.
-    fn slips(&mut self) -> bool {
+    /// Returns true in one of 40 calls, on average. The caller then makes a mistake.
+    fn makes_mistake(&mut self) -> bool {
         self.random.u8(0..40) == 0
     }
 
@@ -340,7 +340,7 @@ impl Walk<'_> {
             return;
         }
         self.left -= 1;
-        let name = if self.qualified != self.slips() {
+        let name = if self.qualified != self.makes_mistake() {
             format!("t:{}", element.name)
         } else {
             element.name.clone()
@@ -355,7 +355,7 @@ impl Walk<'_> {
         }
         if let Kind::Complex { attributes, .. } = &element.kind {
             for attribute in attributes {
-                if attribute.required != self.slips() || self.random.bool() {
+                if attribute.required != self.makes_mistake() || self.random.bool() {
                     let value = attribute.kind.value(self.random);
                     let _ok = write!(self.out, " {}=\"{value}\"", attribute.name);
                 }
@@ -368,7 +368,7 @@ impl Walk<'_> {
                 self.out.push_str(&value);
             }
             Kind::Complex { model, mixed, .. } => {
-                if *mixed || self.slips() {
+                if *mixed || self.makes_mistake() {
                     self.out.push_str("text");
                 }
                 self.model(model);
@@ -380,7 +380,7 @@ impl Walk<'_> {
     fn times(&mut self, occurs: Occurs) -> u32 {
         let max = occurs.max.unwrap_or(occurs.min + 3).max(occurs.min);
         let times = self.random.u32(occurs.min..=max);
-        if self.slips() { times + 1 } else { times }
+        if self.makes_mistake() { times + 1 } else { times }
     }
 
     fn model(&mut self, model: &Model) {

@@ -1,4 +1,4 @@
-//! Stylesheets for the list documents; each uses features of one kind.
+//! Stylesheets for the documents of `documents::plain`. Each uses features of one kind.
 
 use fastrand::Rng;
 

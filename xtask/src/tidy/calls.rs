@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn each_foreign_call_is_found_and_each_home_excused() {
+    fn each_call_is_found_except_in_the_crates_that_may_make_it() {
         for call in CALLS {
             let text = format!("fn f() {{\n    {}();\n}}\n", call.text);
             let expected = format!("2: `{}` in `plan`", call.text);
@@ -175,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn promises_need_an_issue() {
+    fn announcements_of_work_need_an_issue() {
         assert_eq!(found("a.rs", "// TODO later\n"), ["1: TODO without an issue"]);
         assert_eq!(found("a.rs", "\n/// FIXME #3\n"), ["2: FIXME without an issue"]);
         assert_eq!(found("a.rs", "// TODO(#3) later\n// AUTODOT\nfn f() { \"TODO\" }\n"), [""; 0]);
     }
 
     #[test]
-    fn types_have_names_that_say_something() {
+    fn types_must_not_be_named_with_empty_words() {
         for word in EMPTY_WORDS {
             let text = format!("pub(crate) struct Route{word}<'a> {{}}\n");
             let expected = format!("1: the type `Route{word}` is named with `{word}`");

@@ -1,4 +1,4 @@
-//! The beginning of a crate: a comment that says what it owns, and no unsafe code.
+//! The first file of a crate: a comment that says what the crate owns, and no unsafe code.
 
 use super::Complaint;
 use super::source::Source;
@@ -6,7 +6,7 @@ use super::source::Source;
 /// The crates that may have unsafe code: `kit` for raw memory, `saxon` for the interface to Java, the program for its allocator.
 const UNSAFE: &[&str] = &["kit", "saxon", "tidegate"];
 
-/// The violation in the first file of a crate; none for any other file.
+/// Returns the violation in the first file of a crate, or `None` for any other file.
 pub(crate) fn check(source: &Source) -> Option<Complaint> {
     let name = source.crate_name()?;
     let root =
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn crates_begin_with_what_they_are() {
+    fn crates_begin_with_a_description() {
         let silent = Some("`plan` does not say what it is".to_owned());
         assert_eq!(found("crates/gateway/plan/src/lib.rs", "#![forbid(unsafe_code)]\n"), silent);
         assert_eq!(found("crates/gateway/plan/src/lib.rs", "\"//! no\"\n"), silent);

@@ -40,7 +40,7 @@ struct Edge {
     line: usize,
 }
 
-/// Third-party crates that only some of our crates may use; crates in the band `Beside` may use any.
+/// Third-party crates that only some of our crates may use. Crates in the band `Beside` may use any.
 struct Reserved {
     names: &'static [&'static str],
     users: &'static [&'static str],
@@ -127,10 +127,11 @@ const RESERVED: &[Reserved] = &[
     },
 ];
 
-/// The crates of the hot path that the cold path may name.
+/// The crates of the hot path on which the cold path may depend.
 const SEEN_BY_COLD: &[&str] = &["plan", "policies", "flows", "queues", "hub", "mediation"];
 
-/// The crates that the engines behind policies may name: header lines and media types, and metrics. They may not name exchanges or faults.
+/// The crates on which the engines of policies may depend: header lines and media types, and metrics. They must not depend on exchanges or
+/// faults.
 const UNDER_MEDIATION: &[&str] = &["message", "telemetry"];
 
 /// The crates that may use the configuration.
@@ -154,7 +155,7 @@ const FAMILIES: &[&[&str]] = &[
     &["kafka", "tls"],
 ];
 
-/// The crate beside the program that the program may use: demo backends and test tokens.
+/// The crate in the band `Beside` that the program may use: demo backends and test tokens.
 const BESIDE_PROGRAM: &str = "backends";
 
 /// The members of a workspace with their dependencies, in the order of its manifest.
@@ -240,7 +241,7 @@ pub(crate) fn check(crates: &[Crate]) -> Vec<Complaint> {
     complaints
 }
 
-/// A crate whose name is not its folder's.
+/// Returns a violation if the name of a crate differs from that of its folder.
 fn misplaced(from: &Crate) -> Option<Complaint> {
     let folder = from.manifest.rsplit('/').nth(1).unwrap_or_default();
     (folder != from.name).then(|| Complaint {
@@ -251,7 +252,8 @@ fn misplaced(from: &Crate) -> Option<Complaint> {
     })
 }
 
-/// The violation of a dependency between two of our crates, as a remedy. The most informative is first.
+/// Returns a remedy if a dependency between two of our crates is forbidden. If it breaks several rules, the most informative remedy is
+/// returned.
 fn ours(from: &Crate, to: &Crate, down: bool) -> Option<String> {
     let name = to.name.as_str();
     let reason = match (from.band, to.band) {
@@ -283,7 +285,7 @@ fn ours(from: &Crate, to: &Crate, down: bool) -> Option<String> {
             "a tool knows nothing of gateways: `kit` and `json` at most, `http1` nothing, `http2`, XML and `expression` what is below them of their own"
                 .to_owned()
         }
-        _ if !down => "turn the arrow: in the root Cargo.toml it points up".to_owned(),
+        _ if !down => "reverse the dependency: in the root Cargo.toml it points up".to_owned(),
         _ => return None,
     };
     Some(reason)
@@ -293,7 +295,7 @@ fn are_family(from: &str, to: &str) -> bool {
     FAMILIES.iter().any(|family| family.contains(&from) && family.contains(&to))
 }
 
-/// The violation of a dependency on a third-party crate, as a remedy.
+/// Returns a remedy if a dependency on a third-party crate is forbidden.
 fn others(from: &Crate, name: &str) -> Option<String> {
     let reserved = RESERVED.iter().find(|reserved| reserved.names.contains(&name))?;
     let free = from.band == Band::Beside || reserved.users.contains(&from.name.as_str());
@@ -367,7 +369,7 @@ members = [
     }
 
     #[test]
-    fn what_the_rules_allow_passes() {
+    fn allowed_dependencies_pass() {
         for (from, to) in [
             ("tidegate", "config"),
             ("tidegate", "listen"),
@@ -401,9 +403,9 @@ members = [
     #[test]
     fn each_rule_can_fail() {
         for (from, to, instead) in [
-            ("upstream", "plan", "turn the arrow"),
-            ("config", "compile", "turn the arrow"),
-            ("kit", "kit", "turn the arrow"),
+            ("upstream", "plan", "reverse the dependency"),
+            ("config", "compile", "reverse the dependency"),
+            ("kit", "kit", "reverse the dependency"),
             ("plan", "config", "take what `compile` made"),
             ("telemetry", "config", "take what `compile` made"),
             ("admin", "config", "take what `compile` made"),
@@ -441,7 +443,7 @@ members = [
     }
 
     #[test]
-    fn edges_know_their_line_and_tests_are_free() {
+    fn edges_have_their_line_and_dependencies_of_tests_are_ignored() {
         let package = serde_json::json!({ "name": "a", "dependencies": [
             { "name": "kit", "kind": null }, { "name": "tempfile", "kind": "dev" },
         ]});

@@ -34,7 +34,7 @@ pub(crate) fn is_harmless(code: &str, text: &str, at: usize) -> bool {
         }
         ".zip(" => is_told(given()) || is_numbering(before, given()) || compares_lengths(before),
         ".unwrap_or_default()" => Call::last(before).is_some_and(|call| match call.name {
-            // Nothing is after the end of the value; an end that is a number may be beyond it.
+            // A range without an end loses nothing. A constant end may lie after the end of the value, which then has no such range.
             "get" => call.arguments.split_once("..").is_some_and(|(_, end)| {
                 !end.starts_with(|c: char| c.is_ascii_digit() || c.is_ascii_uppercase())
             }),
@@ -89,7 +89,7 @@ fn is_refused(after: &str) -> bool {
     false
 }
 
-/// The offset of the bracket that the last one closes.
+/// Returns the offset of the opening bracket that matches the last byte. Returns `None` if that byte is not a closing bracket.
 fn opening(code: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (offset, byte) in code.bytes().enumerate().rev() {

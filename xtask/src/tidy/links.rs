@@ -11,7 +11,7 @@ pub(crate) fn check(texts: &[Text], exists: &dyn Fn(&str) -> bool) -> Vec<Compla
         .flat_map(|document| {
             links(&document.text).into_iter().filter_map(|(line, target)| {
                 let what = lost(document, target, texts, exists)?;
-                let (file, instead) = (document.path.clone(), "mend the link".to_owned());
+                let (file, instead) = (document.path.clone(), "fix the link".to_owned());
                 Some(Complaint { file, line, what, instead })
             })
         })
@@ -73,7 +73,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The parts in the parentheses of `[...](...)`.
+/// Returns the targets in the parentheses of `[...](...)`.
 fn inline(line: &str) -> impl Iterator<Item = &str> {
     line.split("](")
         .skip(1)
@@ -108,14 +108,14 @@ mod tests {
 
     #[test]
     fn links_that_lead_nowhere_are_found() {
-        assert_eq!(found("\n[x](b.md)\n"), ["docs/a.md:2: `b.md` leads to no file; mend the link"]);
+        assert_eq!(found("\n[x](b.md)\n"), ["docs/a.md:2: `b.md` leads to no file; fix the link"]);
         assert_eq!(
             found("[x](README.md)"),
-            ["docs/a.md:1: `README.md` leads to no file; mend the link"]
+            ["docs/a.md:1: `README.md` leads to no file; fix the link"]
         );
         assert_eq!(
             found("[x](../README.md#one)"),
-            ["docs/a.md:1: `../README.md#one` leads to no heading; mend the link"]
+            ["docs/a.md:1: `../README.md#one` leads to no heading; fix the link"]
         );
         assert_eq!(found("[x](#gone) [y](z)").len(), 2);
     }

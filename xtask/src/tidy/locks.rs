@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Complaint;
 use super::source::{Source, whole};
 
-/// The list, one `FILE: REASON` a line.
+/// The list, with one `FILE: REASON` per line.
 pub(crate) const LIST: &str = "xtask/tidy-locks.txt";
 
 /// The crates that requests and messages pass through.

@@ -35,7 +35,7 @@ const LOSSY: &[Lossy] = &[
 /// The mark of a comment that says why a use loses nothing.
 const MARK: &str = "Harmless:";
 
-/// Uses without such a comment.
+/// Returns the uses that have no such comment.
 pub(crate) fn check(sources: &[Source]) -> Vec<Complaint> {
     let of_tests: Vec<String> = sources.iter().flat_map(Source::test_modules).collect();
     let is_in = |path: &str, module: &str| {
@@ -65,7 +65,7 @@ fn unexplained(source: &Source) -> Vec<Complaint> {
     complaints.collect()
 }
 
-/// True where the text at `at` is that call and may lose something: `Option::take()` moves, and `let _` may begin a longer pattern.
+/// Returns true if the text at `at` is this call and may lose something: `Option::take()` moves, and `let _` may begin a longer pattern.
 fn is_lossy(source: &Source, lossy: &Lossy, at: usize) -> bool {
     let after = source.shipped.get(at + lossy.text.len()..).unwrap_or_default();
     let is_such = match lossy.text {
@@ -79,7 +79,7 @@ fn is_lossy(source: &Source, lossy: &Lossy, at: usize) -> bool {
     is_such && !forms::is_harmless(&source.shipped, lossy.text, at)
 }
 
-/// True if the statement that holds `at` has the mark in a comment in it or right above it.
+/// Returns true if a comment with the mark is in the statement that contains `at`, or directly above it.
 fn is_explained(source: &Source, at: usize) -> bool {
     let line = line_of(&source.code, at);
     let code: Vec<&str> = source.code.lines().take(line).collect();

@@ -16,7 +16,7 @@ pub(crate) struct Measured {
     pub(crate) complaint: Complaint,
 }
 
-/// A list of exceptions, one `NAME NUMBER` a line.
+/// A list of exceptions, with one `NAME NUMBER` per line.
 pub(crate) struct List<'t> {
     /// The path from the root of the workspace.
     pub(crate) file: &'static str,

@@ -6,13 +6,13 @@ use super::ratchet::{List, Measured};
 use super::source::{Source, closing, is_name};
 use super::{Complaint, EXCEPTIONS};
 
-/// A longer file holds two ideas.
+/// Maximum number of lines in a file. A longer file usually combines two subjects.
 const FILE_LINES_MAX: usize = 600;
 
-/// A longer function does not fit a screen.
+/// Maximum number of lines in a function, so that it fits on a screen.
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Lengths over their limit without an exception, and exceptions that are wrong.
+/// Returns lengths over their limit that have no exception, and exceptions that are wrong.
 pub(crate) fn check(sources: &[Source], recorded: &str) -> Vec<Complaint> {
     let form = "FILE LINES` or `FILE::FUNCTION LINES";
     let list = List { file: EXCEPTIONS, text: recorded, unit: "lines", form };
@@ -69,7 +69,7 @@ fn function(code: &str, at: usize, keyword_len: usize) -> Option<Function<'_>> {
     Some(Function { name, at, lines })
 }
 
-/// The offset where the body opens; none for a declaration.
+/// Returns the offset at which the body begins, or `None` for a declaration.
 fn body(code: &str, from: usize) -> Option<usize> {
     let mut at = from;
     loop {

@@ -45,13 +45,13 @@ impl Source {
         rest.starts_with("src/").then_some(name)
     }
 
-    /// True if only tests and benches use it.
+    /// Returns true if the file is used only by tests and benches.
     pub(crate) fn is_test(&self) -> bool {
         let in_folder = |folder: &str| self.path.split('/').any(|part| part == folder);
         in_folder("tests") || in_folder("benches") || self.path.ends_with("/tests.rs")
     }
 
-    /// Modules in files of their own that are compiled only for tests, each as its path without `.rs`.
+    /// Returns the modules in separate files that are compiled only for tests, each as its path without `.rs`.
     pub(crate) fn test_modules(&self) -> Vec<String> {
         let stem = self.path.strip_suffix(".rs").unwrap_or(&self.path);
         let (folder, name) = stem.rsplit_once('/').unwrap_or(("", stem));
@@ -73,7 +73,7 @@ impl Source {
 /// The mark of an item that is compiled only for tests.
 const TEST_MARK: &str = "#[cfg(test)]";
 
-/// The offset after the bracket that closes the one at `open`; the end if it is never closed.
+/// Returns the offset after the bracket that closes the one at `open`, or the end of the code if it is never closed.
 pub(crate) fn closing(code: &str, open: usize) -> usize {
     let mut depth = 0usize;
     for (offset, byte) in code.bytes().enumerate().skip(open) {
@@ -115,7 +115,7 @@ fn keep(text: &str, pieces: &[(Kind, Range<usize>)], wanted: Kind) -> String {
     kept.collect()
 }
 
-/// As many blanks as there are bytes, with line ends kept.
+/// Returns as many blanks as the piece has bytes. Line ends are kept.
 fn blank(piece: &str) -> String {
     piece.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect()
 }
@@ -136,7 +136,7 @@ fn pieces(text: &str) -> Vec<(Kind, Range<usize>)> {
     pieces
 }
 
-/// The piece at the front of `rest`; `before` is the byte in front of it.
+/// Returns the kind and the length of the piece at the start of `rest`. `before` is the byte before it.
 fn piece(rest: &str, before: u8) -> (Kind, usize) {
     if rest.starts_with("//") {
         return (Kind::Comment, rest.find('\n').unwrap_or(rest.len()));
@@ -162,7 +162,7 @@ fn piece(rest: &str, before: u8) -> (Kind, usize) {
     (Kind::Code, rest.chars().next().map_or(1, char::len_utf8))
 }
 
-/// `b`, `r`, `br`, `c` or `cr`, if a literal follows.
+/// Returns the prefix `b`, `r`, `br`, `c` or `cr`, if a literal follows.
 fn text_prefix(rest: &str) -> &'static str {
     let raw = |rest: &str| rest.trim_start_matches('#').starts_with('"');
     for prefix in ["br", "cr", "r", "b", "c"] {
@@ -236,7 +236,7 @@ fn without_tests(code: &str) -> String {
     kept + rest
 }
 
-/// The length of the item at the front: to its semicolon, or to the end of its block.
+/// Returns the length of the item at the start of the code: to its semicolon, or to the end of its block.
 fn item_len(code: &str) -> usize {
     let mut at = 0;
     while let Some(byte) = code.as_bytes().get(at) {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn code_comments_and_texts_are_told_apart() {
+    fn code_comments_and_texts_are_distinguished() {
         let cases = [
             ("a // b\nc", "a     \nc", "  // b\n "),
             ("a /* b /* c */ d */ e", "a                   e", "  /* b /* c */ d */  "),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_tests_see_is_blanked() {
+    fn code_that_is_only_for_tests_is_blanked() {
         let source = read(
             "a.rs",
             "a\n#[cfg(test)]\nmod tests { fn b() { '{' } }\nc\n#[cfg(test)]\nmod d;\ne",
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn files_know_their_crate_and_whether_they_test() {
+    fn the_path_determines_the_crate_and_whether_a_file_is_a_test() {
         for (path, name, test) in [
             ("crates/net/kit/src/clock.rs", Some("kit"), false),
             ("crates/net/kit/src/clock/tests.rs", Some("kit"), true),

@@ -47,7 +47,7 @@ fn agent() -> (SocketAddr, std::sync::mpsc::Receiver<String>) {
     (told.recv().unwrap(), log)
 }
 
-/// Something that takes one connection and treats it like this.
+/// Starts a server that takes one connection and handles it with `treat`.
 fn other(treat: impl FnOnce(TcpStream) + Send + 'static) -> SocketAddr {
     let bound = TcpListener::bind(loopback()).unwrap();
     let address = bound.local_addr().unwrap();
@@ -67,15 +67,15 @@ fn results_of_two_agents_are_those_of_one_load() {
     let measured = outcome.measured();
     assert!(measured.latencies.len() > 50 && measured.errors.is_empty(), "{measured:?}");
     let accounted = outcome.users_accounted().unwrap();
-    // Both halves: one agent alone has two users. A busy machine keeps some of them from their work.
+    // Each agent has two users, so both halves contribute. On a busy machine, some users wait for a CPU.
     assert!(accounted > 2.2 && accounted < 4.6, "{accounted}");
     let intervals = outcome.labels[0].intervals.iter();
     assert_eq!(intervals.map(|one| one.measured.len()).sum::<u64>(), measured.latencies.len());
 }
 
-/// The second agent is ready, begins, and its machine goes away.
+/// The second agent becomes ready, begins, and then disconnects.
 #[test]
-fn an_agent_that_is_lost_is_named_and_the_others_count() {
+fn a_lost_agent_is_reported_and_the_others_count() {
     let backend = spawn_thread(Kind::Echo, Options::default()).unwrap();
     let lost = other(|mut stream| {
         greet(&mut stream).unwrap();
@@ -92,11 +92,11 @@ fn an_agent_that_is_lost_is_named_and_the_others_count() {
 }
 
 #[test]
-fn what_is_not_an_agent_is_named_before_anything_runs() {
+fn other_programs_are_reported_before_anything_runs() {
     let backend = spawn_thread(Kind::Echo, Options::default()).unwrap();
     let version = other(|mut stream| {
         stream.write_all(b"tg-bench\0\0\0\x63").unwrap();
-        // Until the other side leaves.
+        // Until the other side disconnects.
         drop(stream.read_to_end(&mut Vec::new()));
     });
     let garbage = other(|mut stream| {
@@ -119,7 +119,7 @@ fn what_is_not_an_agent_is_named_before_anything_runs() {
 }
 
 #[test]
-fn an_agent_survives_what_comes_to_its_port() {
+fn an_agent_survives_invalid_connections() {
     let (address, log) = agent();
     let greeting = [&GREETING[..], &VERSION.to_be_bytes()].concat();
     let cases: [(Vec<u8>, &str); 5] = [
@@ -132,7 +132,7 @@ fn an_agent_survives_what_comes_to_its_port() {
     for (bytes, expected) in cases {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(&bytes).unwrap();
-        // The agent may have left already.
+        // The agent may have disconnected already.
         drop(stream.shutdown(std::net::Shutdown::Write));
         let line = log.recv_timeout(Duration::from_secs(20)).unwrap();
         assert!(line.contains(expected), "{line}");

@@ -2,7 +2,7 @@ use super::*;
 
 const ANY: Inquiry<'static> = Inquiry { headers: &[], is_head: false };
 
-/// Reads a reply in pieces of this size: its status and body, or why not.
+/// Reads a reply in pieces of this size. Returns its head and body, or the error.
 fn read(reply: &[u8], size: usize, wanted: &Inquiry<'_>) -> Result<(Head, String), String> {
     let mut reader = Reader::default();
     let mut body = Vec::new();
@@ -23,7 +23,7 @@ fn read(reply: &[u8], size: usize, wanted: &Inquiry<'_>) -> Result<(Head, String
 }
 
 #[test]
-fn replies_end_where_they_end_however_they_are_split() {
+fn replies_are_read_in_pieces_of_any_size() {
     let cases: [(&str, u16, &str); 8] = [
         ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", 200, "hello"),
         ("HTTP/1.1 204 No Content\r\n\r\n", 204, ""),
@@ -52,7 +52,7 @@ fn replies_end_where_they_end_however_they_are_split() {
 }
 
 #[test]
-fn what_is_not_a_reply_is_refused_however_it_is_split() {
+fn invalid_replies_are_refused_in_pieces_of_any_size() {
     let long = format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(HEAD_BYTES_MAX * 2));
     let line = format!(
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;{}",
@@ -79,7 +79,7 @@ fn what_is_not_a_reply_is_refused_however_it_is_split() {
         for size in (1..40).chain([reply.len()]) {
             let read = read(reply.as_bytes(), size, &ANY);
             let begin = reply.get(..60).unwrap_or(reply);
-            // Bytes after the reply are a reply that nobody asked for.
+            // A second reply without a request is an error.
             let refused = match &read {
                 Err(why) => why == "Protocol" || why == "too early",
                 Ok(_) => false,
@@ -90,7 +90,7 @@ fn what_is_not_a_reply_is_refused_however_it_is_split() {
 }
 
 #[test]
-fn a_reply_that_ends_early_is_not_whole() {
+fn a_reply_that_ends_early_is_incomplete() {
     for reply in [
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
@@ -101,7 +101,7 @@ fn a_reply_that_ends_early_is_not_whole() {
 }
 
 #[test]
-fn heads_tell_what_a_user_must_know() {
+fn heads_are_parsed() {
     let region = [("X-Soap-Region".to_owned(), "soap2".to_owned())];
     let wanted = Inquiry { headers: &region, is_head: true };
     let of = |lines: &str| {

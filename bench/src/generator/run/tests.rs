@@ -57,7 +57,7 @@ fn errors(outcome: &Outcome) -> BTreeMap<ErrorKind, u64> {
     all.errors
 }
 
-/// A server that answers each connection by `answer`.
+/// Starts a server that handles each connection with `answer`.
 fn server(answer: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -79,8 +79,8 @@ fn request(stream: &mut TcpStream) -> bool {
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 #[test]
-fn users_send_and_are_counted() {
-    // Long enough that a busy machine takes a small part of a user's time.
+fn users_send_requests_and_are_counted() {
+    // The delay is long compared with the time in which a user waits for a CPU on a busy machine.
     let options = Options { delay: Duration::from_millis(30), ..Options::default() };
     let backend = spawn_thread(Kind::Echo, options).unwrap();
     let mut load = load(backend.address(), 20, ExpectedBody::Echo);
@@ -93,7 +93,7 @@ fn users_send_and_are_counted() {
     assert!((outcome.users.measured - 20.0).abs() < 0.5, "{:?}", outcome.users);
     let accounted = outcome.users_accounted().unwrap();
     assert_eq!(outcome.generators.len(), 1);
-    // While a thread waits for a CPU, its users wait between requests, which no latency has in it.
+    // While a thread waits for a CPU, its users wait between requests. No latency includes that time.
     let generator = outcome.generators[0];
     let waited = generator.waited.as_secs_f64() / generator.wall.as_secs_f64() / 2.0;
     assert!((accounted / 20.0 - 1.0).abs() < 0.1 + waited, "{accounted}, {waited}");
@@ -147,7 +147,7 @@ fn bodies_larger_than_the_sockets_buffers_are_sent_whole() {
 }
 
 #[test]
-fn tls_is_spoken_and_its_certificate_checked_where_that_is_wanted() {
+fn tls_certificates_are_checked_if_authorities_are_given() {
     let certificate = Certificate::self_signed(&["localhost"]).unwrap();
     let tls = Some(Tls::Pem(certificate.clone()));
     let backend = spawn_thread(Kind::Echo, Options { tls, ..Options::default() }).unwrap();
@@ -172,7 +172,7 @@ fn tls_is_spoken_and_its_certificate_checked_where_that_is_wanted() {
 }
 
 #[test]
-fn a_target_that_is_gone_is_not_asked_all_the_time() {
+fn an_unreachable_target_is_retried_with_pauses() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let outcome = ran(&load(address, 2, ExpectedBody::Any));
     let errors = errors(&outcome);
@@ -195,7 +195,7 @@ fn connections_that_the_server_closes_are_opened_again() {
 }
 
 #[test]
-fn what_is_not_http_ends_the_sample_and_not_the_generator() {
+fn invalid_http_ends_the_sample_and_not_the_generator() {
     for (reply, kind) in [
         (&b"SSH-2.0-OpenSSH\r\n\r\n"[..], ErrorKind::Protocol),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok and more", ErrorKind::Protocol),
@@ -213,8 +213,8 @@ fn what_is_not_http_ends_the_sample_and_not_the_generator() {
     }
 }
 
-/// The backend answers at once, but not for the last second: one request of thousands waits, and each of the others that
-/// would have been sent is missing. Without correction, the 99th percentile does not show it.
+/// The backend replies at once, except in the last second. Then one request waits, and the requests that would have been sent meanwhile are
+/// missing. Without correction, the 99th percentile does not show the stall.
 #[test]
 fn a_stalled_backend_shows_in_the_corrected_p99() {
     let is_over = std::sync::Arc::new(AtomicBool::new(false));
@@ -270,7 +270,7 @@ fn the_ramp_and_groups_are_followed() {
 }
 
 #[test]
-fn a_load_that_is_stopped_ends_soon_and_says_so() {
+fn a_stopped_load_ends_soon_and_is_marked() {
     let backend = spawn_thread(Kind::Echo, Options::default()).unwrap();
     let mut load = load(backend.address(), 2, ExpectedBody::Echo);
     load.duration = Duration::from_secs(60);

@@ -50,7 +50,7 @@ fn event_streams_are_read_to_their_last_event() {
 }
 
 #[test]
-fn events_that_do_not_come_are_lost() {
+fn missing_events_are_lost() {
     let backend = spawn_thread(Kind::Sse, Options::default()).unwrap();
     let load = load(backend.address(), sse("/events?interval=10ms&count=25"));
     let outcome = run(&load, &Control::default(), None).unwrap();

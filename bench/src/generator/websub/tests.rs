@@ -12,11 +12,11 @@ enum Treatment {
     Right,
     /// Signs with another secret.
     WrongSecret,
-    /// Leaves out the first subscriber.
+    /// Omits the first subscriber.
     OneMissing,
 }
 
-/// A hub that verifies each subscription and delivers each event once.
+/// Starts a hub that verifies each subscription and delivers each event once.
 fn hub(treatment: Treatment) -> SocketAddr {
     let bound = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = bound.local_addr().unwrap();
@@ -83,7 +83,7 @@ fn read(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
 }
 
 fn counts(treatment: Treatment) -> WebSubCounts {
-    // What is missing is waited for; on a busy machine what comes may take long.
+    // A missing delivery is waited for, so the time is short. On a busy machine, the other deliveries may take long.
     let response_max = match treatment {
         Treatment::OneMissing => Duration::from_secs(3),
         Treatment::Right | Treatment::WrongSecret => Duration::from_secs(30),
@@ -114,7 +114,7 @@ fn counts(treatment: Treatment) -> WebSubCounts {
 }
 
 #[test]
-fn each_event_comes_to_each_subscriber() {
+fn each_event_is_delivered_to_each_subscriber() {
     let right = counts(Treatment::Right);
     assert_eq!((right.subscribers, right.undelivered, right.bad_signatures), (5, 0, 0));
     assert!(right.last_delivery_ms.is_some_and(|ms| ms > 0.0), "{right:?}");

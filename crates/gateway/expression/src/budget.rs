@@ -94,7 +94,7 @@ impl Budget {
         }
     }
 
-    /// The same where it has to be checked that there is memory for the bytes up to the next check, or where too little is left.
+    /// The slow path of [`Budget::output`]: checks that the process has memory for the bytes, or reports that the budget is exhausted.
     #[cold]
     fn output_at_check(&mut self, bytes: usize) -> Result<(), FailureKind> {
         match self.output.checked_sub(bytes as u64) {
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_used_up_is_named() {
+    fn an_exceeded_limit_is_named() {
         let limits = Limits { steps_max: 10, results_max: 2, output_bytes_max: 16, depth_max: 3 };
         let mut budget = Budget::new(limits);
         let over = |name, max| Err(FailureKind::Limit { name, max });

@@ -129,7 +129,7 @@ impl fmt::Display for ErrorKind {
             | ErrorKind::Malformed(what) => f.write_str(what),
             ErrorKind::UnknownName(name) => write!(f, "there is no `{name}`"),
             ErrorKind::Group(name) => {
-                write!(f, "`{name}` is several values; name one, as in `{name}.NAME`")
+                write!(f, "`{name}` has several values; name one, as in `{name}.NAME`")
             }
             ErrorKind::UndeclaredPrefix(prefix) => {
                 write!(f, "the prefix `{prefix}` is not declared")
@@ -143,9 +143,9 @@ impl fmt::Display for FailureKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FailureKind::Limit { name, max } => write!(f, "over the limit {name} of {max}"),
-            FailureKind::Missing => f.write_str("it is required, and nothing was found"),
+            FailureKind::Missing => f.write_str("it is required, but nothing was found"),
             FailureKind::Forbidden { character, place } => {
-                write!(f, "the character U+{:04X} cannot stand in {place}", u32::from(*character))
+                write!(f, "the character U+{:04X} is not allowed in {place}", u32::from(*character))
             }
             FailureKind::Segment(segment) => {
                 write!(f, "a segment of the path would be `{segment}`")

@@ -127,9 +127,9 @@ impl Expression {
     }
 
     /// Returns the type of the value in words if it is known statically and not boolean. Only known for CEL.
-    pub fn gives(&self) -> Option<&'static str> {
+    pub fn static_type(&self) -> Option<&'static str> {
         match &self.program {
-            Program::Rule(rule) => rule.gives(),
+            Program::Rule(rule) => rule.static_type(),
             Program::Literal(_)
             | Program::Slot(_)
             | Program::Query { .. }
@@ -161,18 +161,8 @@ impl Expression {
         value.map_err(|kind| kind.at(self.at))
     }
 
-    /// Evaluates the expression as text. For a plain path, a document that has not been parsed is only scanned.
+    /// Evaluates the expression as text.
     pub fn text(&self, scope: &dyn Scope, budget: &mut Budget) -> Result<String, Failure> {
-        if let Program::Path(path) = &self.program
-            && let Some(found) = path.text_unread(scope, budget)
-        {
-            let found = found.and_then(|found| match (found, self.required) {
-                (None, true) => Err(FailureKind::Missing),
-                // Harmless: a path that finds nothing is an empty text, unless it is required.
-                (found, _) => Ok(found.unwrap_or_default()),
-            });
-            return found.map_err(|kind| kind.at(self.at));
-        }
         let value = self.value(scope, budget)?;
         let text = value.text().and_then(|text| {
             budget.text(text.len())?;
@@ -183,11 +173,6 @@ impl Expression {
 
     /// Evaluates the expression as a boolean.
     pub fn boolean(&self, scope: &dyn Scope, budget: &mut Budget) -> Result<bool, Failure> {
-        if let Program::Path(path) = &self.program
-            && let Some(found) = path.text_unread(scope, budget)
-        {
-            return found.map(|found| found.is_some()).map_err(|kind| kind.at(self.at));
-        }
         Ok(self.value(scope, budget)?.boolean())
     }
 
@@ -213,14 +198,16 @@ impl Program {
         match self {
             Program::Literal(text) => Ok(Value::Text(text.clone())),
             Program::Slot(slot) => scope.value(*slot),
-            Program::Query { slot, query } => below(query, followed(*slot, scope)?, budget),
+            Program::Query { slot, query } => {
+                apply_query(query, query_input(*slot, scope)?, budget)
+            }
             Program::Path(path) => path.value(scope, budget),
             Program::Either { slot, query, path } => {
-                let value = followed(*slot, scope)?;
+                let value = query_input(*slot, scope)?;
                 if matches!(value, Value::Nodes(_)) {
                     path.value(scope, budget)
                 } else {
-                    below(query, value, budget)
+                    apply_query(query, value, budget)
                 }
             }
             Program::Rule(rule) => rule.value(scope, budget),
@@ -229,7 +216,7 @@ impl Program {
 }
 
 /// Returns the value that a query is applied to. For a form, that is the object of its fields.
-pub(crate) fn followed(slot: Slot, scope: &dyn Scope) -> Result<Value, FailureKind> {
+pub(crate) fn query_input(slot: Slot, scope: &dyn Scope) -> Result<Value, FailureKind> {
     let value = scope.value(slot)?;
     match &value {
         Value::Text(_) | Value::Bytes(_) => Ok(scope.fields(slot)?.unwrap_or(value)),
@@ -242,8 +229,8 @@ pub(crate) fn followed(slot: Slot, scope: &dyn Scope) -> Result<Value, FailureKi
     }
 }
 
-/// Applies a query to a value. Returns nothing if the value is not JSON.
-pub(crate) fn below(
+/// Applies a query to a value. Returns [`Value::Nothing`] if the value is not JSON.
+pub(crate) fn apply_query(
     query: &Query,
     value: Value,
     budget: &mut Budget,
@@ -286,7 +273,7 @@ fn is_call(name: &str, rest: &str) -> bool {
 /// Returns the part of a literal that suggests it was meant as an expression or a template: `{{`, `//`, or `$` before a name.
 pub fn seems_expression(literal: &str) -> Option<&'static str> {
     let is_name = |c: char| c.is_alphabetic() || c == '_';
-    let names = || literal.split('$').skip(1).any(|behind| behind.starts_with(is_name));
+    let names = || literal.split('$').skip(1).any(|rest| rest.starts_with(is_name));
     if literal.contains("{{") {
         Some("{{")
     } else if names() {
@@ -304,8 +291,8 @@ fn marked(text: &str, names: &dyn Names) -> Result<Program, Error> {
     if !text.starts_with('$') {
         return path();
     }
-    let behind = text.get(1..).unwrap_or_default();
-    if behind.is_empty() || behind.starts_with(['.', '[']) {
+    let after = text.get(1..).unwrap_or_default();
+    if after.is_empty() || after.starts_with(['.', '[']) {
         return Ok(Program::Query { slot: names.body(), query: Query::compile(text)? });
     }
     let LeadingName { slot, end } = leading(text, names)?;
@@ -320,7 +307,7 @@ fn marked(text: &str, names: &dyn Names) -> Result<Program, Error> {
 Ok(query)
 } else {
 Err(ErrorKind::syntax(
-            "a path ends here; what compares and computes is written as `{ xpath: TEXT }` or `{ cel: TEXT }`",
+            "the path ends here; write a comparison or computation as `{ xpath: TEXT }` or `{ cel: TEXT }`",
         )
         .at(text, at))
 });

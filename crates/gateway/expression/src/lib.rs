@@ -6,7 +6,7 @@
 //! [`Budget`].
 //!
 //! ```text
-//! text       = marked | literal            of { xpath | json | cel | text: TEXT } the key says the language
+//! text       = marked | literal            or { xpath: TEXT }, { json: TEXT }, { cel: TEXT }, { text: TEXT }, whose key names the language
 //! marked     = "$" name [ tail ]           a value, and perhaps a path into it
 //!            | "$" segments                JSONPath over the body: $.a, $[0], $..b
 //!            | xpath                       beginning with "/" or "$": XPath 1.0 over the document
@@ -24,7 +24,6 @@
 mod budget;
 mod error;
 mod expression;
-mod first_node;
 mod jsonpath;
 mod markup;
 mod names;

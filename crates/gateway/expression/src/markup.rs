@@ -8,10 +8,10 @@ use xml::{Document, Form, Kind, NodeId, Options};
 
 use crate::{Budget, FailureKind};
 
-/// Prefixes that are searched for in the markup of an element.
+/// Maximum number of prefixes that are searched for in the markup of an element.
 const AROUND_MAX: usize = 8;
 
-/// Maximum number of namespace declarations around an element that cost no more than the element itself.
+/// Maximum number of namespace declarations in scope that an element may have without an extra charge.
 const DECLARED_FEW: usize = 32;
 
 /// Parses a message for an expression that uses only its first levels ([`Expression::levels`](crate::Expression::levels)) and whose nodes
@@ -21,7 +21,7 @@ pub fn parse_levels(bytes: &[u8], levels: usize) -> Result<Document, xml::Error>
     if has_references(bytes) || !xml::shortcuts() {
         Document::parse(bytes, &options)
     } else {
-        // The namespace of `xml` is always around an element, and takes one of the places.
+        // The namespace of `xml` is always in scope, and uses up one of the prefixes.
         Document::parse_levels(bytes, &options, levels, AROUND_MAX - 1)
     }
 }
@@ -116,7 +116,7 @@ fn is_char(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
 }
 
-/// A range of elements whose markup is known to mean the same anywhere, found by examining an element around them.
+/// A range of nodes whose markup is known to mean the same in any context, so that it can be copied verbatim.
 #[derive(Debug, Default)]
 pub(crate) struct Plain {
     from: u32,
@@ -129,7 +129,8 @@ pub(crate) struct Plain {
 const LOOKS: u32 = 16;
 
 impl Plain {
-    /// An element was checked.
+    /// Records that an element is plain. When a check is due, also examines the siblings after it, and extends the range over them if they
+    /// are plain.
     fn note(&mut self, document: &Document, node: NodeId) {
         self.looks += 1;
         let is_due = self.looks >= LOOKS && self.looks.is_power_of_two();
@@ -153,7 +154,7 @@ fn rest_is_plain(document: &Document, parent: NodeId, node: NodeId) -> bool {
     around.get(from..end).is_some_and(|rest| MarkupProperties::at(rest).is_plain())
 }
 
-/// What in a piece of markup depends on its context.
+/// The properties of a piece of markup that make its meaning or form depend on its context.
 #[derive(Debug, Clone, Copy)]
 struct MarkupProperties {
     has_references: bool,
@@ -161,7 +162,7 @@ struct MarkupProperties {
     has_declarations: bool,
 }
 
-/// The searcher, which is expensive to construct.
+/// The searcher for `xmlns`, shared because it is expensive to construct.
 static DECLARED: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"xmlns"));
 
 impl MarkupProperties {
@@ -240,16 +241,15 @@ fn push_element(
     let looked_at = if declared > DECLARED_FEW { declared as u64 } else { 0 };
     budget.charge(looked_at.saturating_mul(64))?;
     let name = document.name(node);
-    let behind_name =
-        1 + name.prefix.len() + usize::from(!name.prefix.is_empty()) + name.local.len();
+    let name_end = 1 + name.prefix.len() + usize::from(!name.prefix.is_empty()) + name.local.len();
     let markup = document.markup(node).map(|markup| (markup, MarkupProperties::at(markup)));
     let markup = markup.filter(|(_, look)| !look.has_references);
     let around = markup.map(|(_, look)| around(document, node, look.has_prefixes));
-    // Harmless: a node without markup needs no namespaces.
+    // Harmless: a node without markup is serialised anew below, with the namespaces it needs.
     let around = around.unwrap_or_default();
     let markup = markup.filter(|_| around.len() <= AROUND_MAX);
     let parts = markup.and_then(|(markup, look)| {
-        let (start, rest) = markup.split_at_checked(behind_name)?;
+        let (start, rest) = markup.split_at_checked(name_end)?;
         Some((markup, start, rest, look))
     });
     match parts {
@@ -284,7 +284,7 @@ fn push_element(
         && document.declared(node).all(|(prefix, _)| !prefix.is_empty())
         && document.lookup_prefix(node, "").is_none()
     {
-        push_in(out, from + behind_name, " xmlns=\"\"", budget)?;
+        push_in(out, from + name_end, " xmlns=\"\"", budget)?;
     }
     Ok(())
 }

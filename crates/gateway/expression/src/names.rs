@@ -66,11 +66,4 @@ pub trait Scope {
         let _ = slot;
         Ok(None)
     }
-
-    /// Returns the bytes of an XML document that has not been parsed yet. A path that needs no tree is then evaluated while the bytes are
-    /// parsed; for all others [`Scope::value`] is called. Returns `None` if there is a tree already, or if the value is not XML.
-    fn unread(&self, slot: Slot) -> Option<&[u8]> {
-        let _ = slot;
-        None
-    }
 }

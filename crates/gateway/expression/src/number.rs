@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_compared_to_the_digit() {
+    fn numbers_are_compared_exactly() {
         for (a, b, expected) in [
             ("1", "1.0", Ordering::Equal),
             ("0", "-0", Ordering::Equal),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn only_numbers_are_numbers() {
+    fn only_json_numbers_are_accepted() {
         for text in ["0", "-1.5e+3", "12"] {
             assert!(is_number(text), "{text}");
         }

@@ -16,8 +16,7 @@ use xpath::{
     Options, Statics,
 };
 
-use crate::expression::{below, followed, resolve};
-use crate::first_node::Search;
+use crate::expression::{apply_query, query_input, resolve};
 use crate::jsonpath::Query;
 use crate::path::scan::Use;
 use crate::value::NodeGroup;
@@ -39,8 +38,6 @@ pub(crate) struct Path {
     variables: Vec<Variable>,
     /// The document for `/` and for paths without an explicit start, or `None` if nothing starts there.
     document: Option<Slot>,
-    /// The search without a tree, or `None` if a tree is needed.
-    search: Option<Search>,
     /// The value that the path starts at, or `None` if it does not start at a variable.
     started: Option<Slot>,
 }
@@ -61,16 +58,15 @@ impl Path {
         let is_never_nodes =
             |variable: &Variable| variable.taken_as == Use::Joined && variable.members.is_some();
         if variables.iter().any(is_never_nodes) {
-            let what = "`|` joins nodes of XML, and members of JSON are none; several are named as in `$body['a','b']`";
+            let what = "`|` joins XML nodes, not JSON members; name several members as in `$body['a','b']`";
             return Err(ErrorKind::Type(what.into()).at(text, 0));
         }
         let looks = !scan::is_plain_tail(text) && expr.looks_at_focus();
         let document = looks.then(|| names.document());
-        let search = expr.selection().and_then(Search::of);
         let started = expr.start_variable().and_then(|number| variables.get(number as usize));
         let started =
             started.filter(|variable| variable.members.is_none()).map(|variable| variable.slot);
-        Ok(Path { expr, variables, document, search, started })
+        Ok(Path { expr, variables, document, started })
     }
 
     pub(crate) fn slots(&self) -> Vec<Slot> {
@@ -93,27 +89,16 @@ impl Path {
         levels?.into_iter().max()
     }
 
-    /// Evaluates the path while parsing the document. The outer `None` means that the document is parsed already, or that a tree is needed.
-    pub(crate) fn text_unread(
-        &self,
-        scope: &dyn Scope,
-        budget: &mut Budget,
-    ) -> Option<Result<Option<String>, FailureKind>> {
-        let search = self.search.as_ref().filter(|_| xml::shortcuts())?;
-        let bytes = scope.unread(self.document?)?;
-        Some(search.first(bytes, budget))
-    }
-
     pub(crate) fn value(
         &self,
         scope: &dyn Scope,
         budget: &mut Budget,
     ) -> Result<Value, FailureKind> {
         if let Some((document, node)) = self.start_node(scope)? {
-            let world = DocumentSet::new(document);
-            return self.evaluate(scope, budget, &world, |path, evaluation| {
-                let nodes = path.nodes_from(evaluation.world.root().with(node), evaluation)?;
-                Ok(taken_nodes(&nodes, evaluation.world))
+            let documents = DocumentSet::new(document);
+            return self.evaluate(scope, budget, &documents, |path, evaluation| {
+                let nodes = path.nodes_from(evaluation.documents.root().with(node), evaluation)?;
+                Ok(taken_nodes(&nodes, evaluation.documents))
             });
         }
         let start = self.document.map(|slot| scope.value(slot)).transpose()?;
@@ -125,15 +110,15 @@ impl Path {
         static NOTHING: LazyLock<Arc<Document>> =
             LazyLock::new(|| Arc::new(xml::Builder::new().finish()));
         let start = start.unwrap_or_else(|| NOTHING.clone());
-        let world = DocumentSet::new(start);
-        self.evaluate(scope, budget, &world, |path, evaluation| {
+        let documents = DocumentSet::new(start);
+        self.evaluate(scope, budget, &documents, |path, evaluation| {
             let value = path.value(evaluation)?;
-            Ok(taken(&value, evaluation.world))
+            Ok(taken(&value, evaluation.documents))
         })
     }
 
-    /// Returns the node that the path starts at, if that is the only node of a variable and the path has no other start. Its document is
-    /// then the first of the set, and need not be added to another.
+    /// Returns the node that the path starts at, if that is the only node of a variable and the path has no other start, or `None`. The
+    /// document set is then created from the node's document, and no second document has to be added.
     fn start_node(
         &self,
         scope: &dyn Scope,
@@ -149,7 +134,7 @@ impl Path {
         &self,
         scope: &dyn Scope,
         budget: &mut Budget,
-        world: &DocumentSet,
+        documents: &DocumentSet,
         work: impl FnOnce(&Expr, &mut Evaluation<'_>) -> Result<Value, xpath::Error>,
     ) -> Result<Value, FailureKind> {
         let mut spent = xpath::Budget::new(xpath::Limits {
@@ -159,8 +144,10 @@ impl Path {
             ..xpath::Limits::default()
         });
         let mut values = Values { scope, variables: &self.variables, budget, failed: None };
-        let value =
-            work(&self.expr, &mut Evaluation::of(world, world.root(), &mut values, &mut spent));
+        let value = work(
+            &self.expr,
+            &mut Evaluation::of(documents, documents.root(), &mut values, &mut spent),
+        );
         let failed = values.failed.take();
         budget.charge(spent.used())?;
         match (value, failed) {
@@ -207,7 +194,7 @@ impl Statics for Meaning<'_> {
     fn function(&self, name: &Name, arguments: &[Option<&str>]) -> Lookup {
         match (&*name.uri, &*name.local, arguments) {
             ("", TEXTS, [_]) => Lookup::Found(0),
-            ("", TEXTS, _) => Lookup::Wrong("it takes one argument".into()),
+            ("", TEXTS, _) => Lookup::WrongArguments("it takes one argument".into()),
             _ => Lookup::Unknown,
         }
     }
@@ -231,25 +218,27 @@ struct Values<'v> {
 }
 
 impl Values<'_> {
-    fn find(&mut self, number: u32, world: &DocumentSet) -> Result<xpath::Value, FailureKind> {
+    fn find(&mut self, number: u32, documents: &DocumentSet) -> Result<xpath::Value, FailureKind> {
         let Some(variable) = self.variables.get(number as usize) else {
             return Ok(xpath::Value::text(""));
         };
         let value = match &variable.members {
-            Some(query) => below(query, followed(variable.slot, self.scope)?, self.budget)?,
+            Some(query) => {
+                apply_query(query, query_input(variable.slot, self.scope)?, self.budget)?
+            }
             None => self.scope.value(variable.slot)?,
         };
         Ok(match &value {
-            Value::Nodes(nodes) => node_set(nodes, world)?,
+            Value::Nodes(nodes) => node_set(nodes, documents)?,
             _ if variable.taken_as == Use::Start => xpath::Value::nodes(Vec::new()),
             Value::Nothing if variable.taken_as == Use::Joined => xpath::Value::nodes(Vec::new()),
             _ if variable.taken_as == Use::Joined => {
                 let held =
                     if matches!(value, Value::Json(_)) { "a value of JSON" } else { "a text" };
-                let what = format!("`|` joins nodes of XML, and a variable beside it is {held}");
+                let what = format!("`|` joins XML nodes, but a variable beside it is {held}");
                 return Err(FailureKind::Type(what.into()));
             }
-            _ if variable.taken_as == Use::Items => item_set(&value, world, self.budget)?,
+            _ if variable.taken_as == Use::Items => item_set(&value, documents, self.budget)?,
             Value::Boolean(yes) => xpath::Value::Boolean(*yes),
             Value::Number(number) => xpath::Value::Number(number.value()),
             Value::Json(json) if matches!(json_kind(json), Some(json::Kind::Number)) => {
@@ -279,7 +268,7 @@ impl Host for Values<'_> {
         number: u32,
         call: &mut Call<'_>,
     ) -> Result<xpath::Value, xpath::ErrorKind> {
-        self.find(number, call.world).map_err(|kind| {
+        self.find(number, call.documents).map_err(|kind| {
             let what = kind.to_string().into();
             self.failed = Some(kind);
             xpath::ErrorKind::Host(what)
@@ -294,12 +283,12 @@ impl Host for Values<'_> {
     ) -> Result<xpath::Value, xpath::ErrorKind> {
         let value = arguments.pop().unwrap_or_else(|| xpath::Value::text(""));
         let Some(nodes) = value.as_nodes() else {
-            return Ok(xpath::Value::text(&*value.to_text(call.world)));
+            return Ok(xpath::Value::text(&*value.to_text(call.documents)));
         };
         let mut all = String::new();
         for node in nodes {
             let from = all.len();
-            push_own_text(call.world, *node, &mut all);
+            push_own_text(call.documents, *node, &mut all);
             call.budget.text(all.len() - from)?;
         }
         Ok(xpath::Value::text(all))
@@ -317,12 +306,12 @@ impl Host for Values<'_> {
 }
 
 /// Appends the text of a node. For an element this is the text directly in it, or its markup if that text is blank.
-fn push_own_text(world: &DocumentSet, node: Node, out: &mut String) {
-    if world.kind(node) != NodeKind::Element {
-        out.push_str(&world.string_value(node));
+fn push_own_text(documents: &DocumentSet, node: Node, out: &mut String) {
+    if documents.kind(node) != NodeKind::Element {
+        out.push_str(&documents.string_value(node));
         return;
     }
-    let document = world.of(node);
+    let document = documents.of(node);
     let texts = document.children(node.id).filter(|child| document.kind(*child) == Kind::Text);
     let own: String = texts.map(|child| document.value(child)).collect();
     if own.trim().is_empty() {
@@ -333,10 +322,10 @@ fn push_own_text(world: &DocumentSet, node: Node, out: &mut String) {
 }
 
 /// Converts the nodes of a value. Each of their documents is added to the set once.
-fn node_set(nodes: &Nodes, world: &DocumentSet) -> Result<xpath::Value, FailureKind> {
+fn node_set(nodes: &Nodes, documents: &DocumentSet) -> Result<xpath::Value, FailureKind> {
     let mut all = Vec::with_capacity(nodes.len());
     for group in nodes.groups() {
-        let doc = document_in(world, &group.document)?;
+        let doc = document_in(documents, &group.document)?;
         all.extend(group.ids.iter().map(|id| Node::new(doc, *id)));
     }
     Ok(xpath::Value::nodes(all))
@@ -345,7 +334,7 @@ fn node_set(nodes: &Nodes, world: &DocumentSet) -> Result<xpath::Value, FailureK
 /// Converts the items of a value that is not a node, each to an element that contains the item's text.
 fn item_set(
     value: &Value,
-    world: &DocumentSet,
+    documents: &DocumentSet,
     budget: &mut Budget,
 ) -> Result<xpath::Value, FailureKind> {
     let items = value.items();
@@ -361,40 +350,40 @@ fn item_set(
         list.end().map_err(full)?;
     }
     let group = NodeGroup { document: Arc::new(list.finish()), ids };
-    node_set(&Nodes::new(vec![group]), world)
+    node_set(&Nodes::new(vec![group]), documents)
 }
 
-fn document_in(world: &DocumentSet, document: &Arc<Document>) -> Result<DocId, FailureKind> {
-    let known = (0..world.len()).map(DocId);
-    let known = known.into_iter().find(|id| Arc::ptr_eq(world.shared(*id), document));
+fn document_in(documents: &DocumentSet, document: &Arc<Document>) -> Result<DocId, FailureKind> {
+    let known = (0..documents.len()).map(DocId);
+    let known = known.into_iter().find(|id| Arc::ptr_eq(documents.shared(*id), document));
     match known {
         Some(id) => Ok(id),
-        None => world
+        None => documents
             .add(document.clone())
-            .map_err(|_| FailureKind::Limit { name: "documents", max: world.len().into() }),
+            .map_err(|_| FailureKind::Limit { name: "documents", max: documents.len().into() }),
     }
 }
 
-/// Converts a result. A namespace node has no place in a document, so it becomes its text.
-fn taken(value: &xpath::Value, world: &DocumentSet) -> Value {
+/// Converts a result. A namespace node has no place in a document, so it is converted to its text.
+fn taken(value: &xpath::Value, documents: &DocumentSet) -> Value {
     match value {
         xpath::Value::Boolean(yes) => Value::Boolean(*yes),
         xpath::Value::Number(number) => Value::Number(Number::of(*number)),
         xpath::Value::Text(text) => Value::Text((&**text).into()),
-        xpath::Value::Tree(root) => Value::text_of(&*world.string_value(*root)),
-        xpath::Value::Nodes(nodes) => taken_nodes(nodes, world),
+        xpath::Value::Tree(root) => Value::text_of(&*documents.string_value(*root)),
+        xpath::Value::Nodes(nodes) => taken_nodes(nodes, documents),
     }
 }
 
-fn taken_nodes(nodes: &[Node], world: &DocumentSet) -> Value {
+fn taken_nodes(nodes: &[Node], documents: &DocumentSet) -> Value {
     if let Some(first) = nodes.first().filter(|first| first.is_namespace()) {
-        return Value::text_of(&*world.string_value(*first));
+        return Value::text_of(&*documents.string_value(*first));
     }
     let mut groups: Vec<NodeGroup> = Vec::new();
     let mut last = None;
     for node in nodes.iter().filter(|node| !node.is_namespace()) {
         if last != Some(node.doc) {
-            let document = world.shared(node.doc).clone();
+            let document = documents.shared(node.doc).clone();
             groups.push(NodeGroup { document, ids: Vec::new() });
             last = Some(node.doc);
         }
@@ -405,7 +394,7 @@ fn taken_nodes(nodes: &[Node], world: &DocumentSet) -> Value {
     Value::Nodes(Nodes::new(groups))
 }
 
-#[allow(clippy::wildcard_enum_match_arm, reason = "what else fails is one case")]
+#[allow(clippy::wildcard_enum_match_arm, reason = "all other failures are treated alike")]
 fn failure(error: xpath::Error, budget: &Budget) -> FailureKind {
     match error.kind {
         xpath::ErrorKind::Limit { name: "steps_max", .. } => budget.steps_over(),
@@ -418,7 +407,7 @@ fn failure(error: xpath::Error, budget: &Budget) -> FailureKind {
     }
 }
 
-#[allow(clippy::wildcard_enum_match_arm, reason = "what else is wrong is one case")]
+#[allow(clippy::wildcard_enum_match_arm, reason = "all other errors are treated alike")]
 fn translated(text: &str, error: xpath::Error, names: &dyn Names) -> Error {
     let kind = match error.kind {
         xpath::ErrorKind::Syntax(what) => ErrorKind::Syntax(what),

@@ -6,10 +6,10 @@
 
 mod analysis;
 mod failures;
-mod gives;
 mod meter;
 mod numbers;
 mod operators;
+mod static_type;
 mod values;
 mod wide;
 
@@ -27,7 +27,7 @@ const RULE_BYTES_MAX: usize = 4096;
 
 /// A compiled CEL expression.
 pub(crate) struct Rule {
-    /// The expression with the calls of the meter and those that replace operators.
+    /// The expression after the calls of the meter were inserted and operators were replaced by calls.
     metered: IdedExpr,
     /// Number of parts of the expression as written.
     parts: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Rule {
     roots: Vec<(Box<str>, NameKind)>,
     /// The names that the expression uses after `vars.`.
     variables: Vec<(Box<str>, NameKind)>,
-    gives: Option<&'static str>,
+    static_type: Option<&'static str>,
     /// Whether the expression only names a value and computes nothing.
     is_path: bool,
 }
@@ -70,15 +70,15 @@ impl Rule {
         let roots = roots.collect::<Result<_, _>>()?;
         let variables = used.variables.iter().map(|name| find(name, format!("vars.{name}")));
         let variables = variables.collect::<Result<_, _>>()?;
-        let gives = gives::gives(program.expression(), names);
+        let static_type = static_type::static_type(program.expression(), names);
         let is_path = analysis::is_path(program.expression());
-        let metered = operators::mixed(meter::metered(program.expression()), names);
-        Ok(Rule { metered, parts: used.parts, roots, variables, gives, is_path })
+        let metered = operators::with_mixed_numbers(meter::metered(program.expression()), names);
+        Ok(Rule { metered, parts: used.parts, roots, variables, static_type, is_path })
     }
 
     /// Returns the type of the value in words if it is known statically and not boolean.
-    pub(crate) fn gives(&self) -> Option<&'static str> {
-        self.gives
+    pub(crate) fn static_type(&self) -> Option<&'static str> {
+        self.static_type
     }
 
     pub(crate) fn slots(&self) -> Vec<Slot> {
@@ -122,7 +122,7 @@ impl Rule {
             // As in the other languages, a path may find nothing.
             Err(error) if self.is_path && failures::is_absence(&error) => Ok(Value::Nothing),
             Err(error) => {
-                Err(FailureKind::Computation(failures::said(&error, &self.metered).into()))
+                Err(FailureKind::Computation(failures::reason(&error, &self.metered).into()))
             }
         }
     }
@@ -138,7 +138,7 @@ impl VariableResolver for RootValues<'_> {
     }
 }
 
-/// Returns the byte offset of a line, counted from 1, and a column, counted from 0 or 1 as the library does.
+/// Returns the byte offset of a position in the library's form: a line counted from 1, and a column counted from 0 or 1.
 fn offset(text: &str, line: isize, column: isize) -> usize {
     // Harmless: the position is only shown in the error.
     let lines = usize::try_from(line - 1).unwrap_or_default();

@@ -66,7 +66,7 @@ impl JsonText {
         self.entry(node.0).map_or(Kind::Null, |entry| entry.kind)
     }
 
-    /// Returns the number of members (as written) or items.
+    /// Returns the number of items, or of members including hidden ones.
     #[inline]
     pub(crate) fn count(&self, node: JsonNode) -> u32 {
         self.entry(node.0).map_or(0, |entry| entry.count)
@@ -154,7 +154,8 @@ impl JsonText {
         }
     }
 
-    /// Returns the values inside an object or array as written, duplicates included, each with its name if it is a member.
+    /// Returns the values inside an object or array in order, each with its name if it is a member. Leaves out members that are hidden by a
+    /// later member of the same name.
     pub fn members(
         &self,
         node: JsonNode,
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_with_a_name_twice_is_found() {
+    fn an_object_with_a_duplicate_name_is_found() {
         let many = |last: u32| {
             let members: Vec<String> =
                 (0..20).chain([last]).map(|n| format!("\"k{n}\":1")).collect();

@@ -233,7 +233,7 @@ impl Site {
                 json::push_escaped(out, text);
                 budget.output(out.len() - from)
             }
-            Site::Line => match text.chars().find(|c| is_no_line_char(*c)) {
+            Site::Line => match text.chars().find(|c| is_forbidden_in_line(*c)) {
                 Some(character) => {
                     Err(FailureKind::Forbidden { character, place: "a header line" })
                 }
@@ -252,7 +252,7 @@ fn put(text: &str, out: &mut String, budget: &mut Budget) -> Result<(), FailureK
 }
 
 /// Returns true if a header value must not contain the character: control characters except tabs (RFC 9110, 5.5).
-fn is_no_line_char(c: char) -> bool {
+fn is_forbidden_in_line(c: char) -> bool {
     (u32::from(c) < 0x20 && c != '\t') || c == '\u{7f}'
 }
 
@@ -263,9 +263,9 @@ fn everywhere(pieces: &[Piece<'_>], site: Site) -> Vec<Site> {
 fn line_sites(text: &str, pieces: &[Piece<'_>]) -> Result<Vec<Site>, Error> {
     for piece in pieces {
         let Piece::Literal { text: literal, at } = piece else { continue };
-        if let Some((place, c)) = literal.char_indices().find(|(_, c)| is_no_line_char(*c)) {
+        if let Some((place, c)) = literal.char_indices().find(|(_, c)| is_forbidden_in_line(*c)) {
             let what =
-                format!("the character U+{:04X} cannot stand in a header line", u32::from(c));
+                format!("the character U+{:04X} is not allowed in a header line", u32::from(c));
             return Err(ErrorKind::Malformed(what.into()).at(text, at + place));
         }
     }

@@ -80,7 +80,7 @@ pub struct JsonNodes {
 }
 
 impl Number {
-    /// Returns a computed number.
+    /// Creates a number from a computed double.
     pub fn of(value: f64) -> Number {
         Number(xpath::number_text(value).as_ref().into())
     }

@@ -31,7 +31,7 @@ pub struct FaultExtras {
     pub headers: Vec<(Cow<'static, str>, Box<str>)>,
     /// The status of the reply, if it is not the kind's.
     pub status: Option<u16>,
-    /// The side that sent the value which a step could not use. Kinds whose side depends on that have it here.
+    /// The side that sent the value that a step could not use, if it determines the side of the fault in place of the kind.
     pub side: Option<Side>,
     /// One sentence for each mistake in the message, with its place.
     pub errors: Vec<Box<str>>,
@@ -48,7 +48,8 @@ pub struct ProcessingFault {
     pub step: &'static str,
     /// The mistake, in the reference system's words.
     pub text: Box<str>,
-    /// If `text` names an address that the client did not send: the same text without it, for all other layouts.
+    /// The same text without the address, if `text` names an address that the client did not send. It is used in all layouts except
+    /// Kong's.
     pub plain: Option<Box<str>>,
     /// True if the fault is the receiver's, not the sender's.
     pub server: bool,
@@ -95,21 +96,21 @@ macro_rules! kinds {
 
             pub const fn level(self) -> Level { match self { $(Kind::$name => Level::$level),* } }
 
-            /// The status of a call of gRPC that ends in it.
+            /// The gRPC status of a call that ends with this fault.
             pub const fn grpc(self) -> Status { match self { $(Kind::$name => Status::$grpc),* } }
 
             /// The value of the metric label and of the log field `fault`; never changes.
             pub const fn label(self) -> &'static str { match self { $(Kind::$name => $label),* } }
 
-            /// The meaning for operators: the words of its row.
+            /// The description for operators: the doc comment of the kind's row.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Kind::$name => concat!($($doc),*)),* }
             }
 
-            /// The client's text: true for every fault of this kind, and harmless.
+            /// The text for the client. It is true for every fault of this kind, and discloses nothing internal.
             pub const fn title(self) -> &'static str { match self { $(Kind::$name => $title),* } }
 
-            /// The number by which users of Synapse know it, for the `$error.code` of a flow. Only faults of calls to an upstream
+            /// The error code of Synapse, for the `$error.code` of a flow. Only faults of calls to an upstream and the timeouts of flows
             /// have one.
             pub const fn synapse_code(self) -> Option<u32> {
                 match self { $(Kind::$name => kinds!(@code $($code)?)),* }
@@ -120,7 +121,7 @@ macro_rules! kinds {
     (@code $code:literal) => { Some($code) };
 }
 
-// Of Synapse's codes: 101503 connection failed, 101504 timed out, 101505 closed, 101506 protocol violation, 101508 connecting timed
+// The Synapse codes in use: 101503 connection failed, 101504 timed out, 101505 closed, 101506 protocol violation, 101508 connecting timed
 // out, 101510 the response could not be processed, 303000 no endpoint of a group is ready, 303001 an endpoint is not ready.
 kinds! {
     /// The bytes are not HTTP, or HTTP that two parsers could read differently.
@@ -148,7 +149,7 @@ kinds! {
     /// No route matches.
     NoRoute => 404, Client, Info, Unimplemented, "no_route", "No route matches this request.";
     /// A route matches, but its API or hub does not have the path.
-    PathUnknown => 404, Client, Info, Unimplemented, "path_unknown", "There is nothing at this path.";
+    PathUnknown => 404, Client, Info, Unimplemented, "path_unknown", "Nothing exists at this path.";
     /// The hub of the route, or its policy `websocket`, has no such topic.
     TopicUnknown => 404, Client, Info, Unimplemented, "topic_unknown", "There is no such topic.";
     /// The path climbs above its root, or hides dots.
@@ -180,12 +181,12 @@ kinds! {
     MediaTypeUnsupported => 415, Client, Info, InvalidArgument, "media_type_unsupported", "The content type is not supported.";
     /// A route, or the API of the route, has the path but not the method.
     MethodNotAllowed => 405, Client, Info, Unimplemented, "method_not_allowed", "This method is not allowed here.";
-    /// `ip_filter` does not allow the address, or `user_agent` not the program.
+    /// `ip_filter` does not allow the address, or `user_agent` does not allow the program.
     Refused => 403, Client, Info, PermissionDenied, "refused", "The request is refused.";
     /// Every target of the upstream is unhealthy, ejected or suspended.
     NoTarget => 503, Upstream, Warn, Unavailable, "no_target", "No healthy upstream is available.", synapse 303_000;
     /// The only target of the upstream is suspended.
-    // Synapse tells a group without a ready endpoint from an endpoint that is not ready.
+    // Synapse distinguishes a single endpoint that is not ready from a group in which no endpoint is ready.
     TargetSuspended => 503, Upstream, Warn, Unavailable, "target_suspended", "The upstream is suspended.", synapse 303_001;
     /// No look-up of the upstream's targets in DNS has succeeded yet.
     Unresolved => 503, Upstream, Warn, Unavailable, "unresolved", "The upstream's targets are not known: its name cannot be resolved.", synapse 101_503;
@@ -201,7 +202,7 @@ kinds! {
     UpstreamTls => 502, Upstream, Warn, Unavailable, "upstream_tls", "The upstream cannot be reached securely.", synapse 101_503;
     /// The upstream closed the connection before its reply was complete.
     UpstreamReset => 502, Upstream, Warn, Unavailable, "upstream_reset", "The upstream closed the connection before it replied.", synapse 101_505;
-    /// The upstream's reply is not well-formed HTTP, or not one that was asked for.
+    /// The upstream's reply is not well-formed HTTP, or does not match what was requested.
     UpstreamMalformed => 502, Upstream, Warn, Unavailable, "upstream_malformed", "The upstream's reply is invalid.", synapse 101_506;
     /// The upstream's reply does not match the OpenAPI document, WSDL or schema it is validated against, or is JSON that
     /// `transform` cannot read.
@@ -212,7 +213,7 @@ kinds! {
     /// The answer of an interceptor cannot be read.
     InterceptorInvalid => 500, Upstream, Warn, Internal, "interceptor_invalid", "The request could not be processed.";
     /// A policy needs a service to decide, such as an issuer of tokens, and cannot reach it.
-    PolicyUnavailable => 503, Gateway, Warn, Unavailable, "policy_unavailable", "The request cannot be decided at the moment.";
+    PolicyUnavailable => 503, Gateway, Warn, Unavailable, "policy_unavailable", "The request cannot be checked at the moment.";
     /// The route or operation is at its `concurrency`, too many passwords are being checked, or too many messages of a `script` take long.
     Busy => 503, Gateway, Info, Unavailable, "busy", "Too many requests are in progress.";
     /// The upstream's reply is larger than a policy may buffer.
@@ -233,10 +234,10 @@ kinds! {
     /// Saxon took longer than `saxon.timeout`.
     EngineTimeout => 500, Gateway, Warn, Internal, "engine_timeout", "The message took too long to process.";
     /// A stream did not end within the `streams.drain` of its route, and was closed.
-    StreamCut => 503, Gateway, Info, Unavailable, "stream_cut", "The stream was ended.";
+    StreamCut => 503, Gateway, Info, Unavailable, "stream_cut", "The stream was closed.";
     /// The request returned to the gateway that had forwarded it, as its `Via` shows.
-    // 508 and not 502, which outer passes would take for an upstream's failure and retry.
-    Loop => 508, Gateway, Warn, Internal, "loop", "The request came back to the gateway that had sent it on.";
+    // The status is not 502: the gateway's earlier passes of the same request would treat 502 as an upstream failure and retry.
+    Loop => 508, Gateway, Warn, Internal, "loop", "The request came back to the gateway that had forwarded it.";
     /// A step `split` or `foreach` finds more than its `max` parts.
     TooManyParts => 413, Client, Info, ResourceExhausted, "too_many_parts", "The message has too many parts.";
     /// A flow requires a value that the message does not have.
@@ -270,7 +271,7 @@ kinds! {
     /// The store, which keeps events and messages, cannot be reached, fails, or is overloaded.
     StoreAway => 503, Gateway, Warn, Unavailable, "store_away", "This cannot be stored at the moment.";
     /// The store has no room for more events or messages.
-    StoreFull => 507, Gateway, Warn, ResourceExhausted, "store_full", "There is no room to store this.";
+    StoreFull => 507, Gateway, Warn, ResourceExhausted, "store_full", "There is not enough space to store this.";
     /// A defect of the gateway: a panic, or an impossible state.
     Internal => 500, Gateway, Error, Internal, "internal", "The gateway failed to process the request.";
 }
@@ -281,7 +282,7 @@ impl Kind {
         self as usize
     }
 
-    /// Returns true if the connection cannot be read any further after such a fault of a request.
+    /// Returns true if no further request can be read from the connection after a request with this fault.
     pub const fn ends_connection(self) -> bool {
         matches!(
             self,
@@ -333,7 +334,7 @@ impl Fault {
         self
     }
 
-    /// Sets the side that sent the value which a step could not use.
+    /// Sets the side that sent the value that a step could not use.
     pub fn with_side(mut self, side: Side) -> Fault {
         self.more.get_or_insert_default().side = Some(side);
         self
@@ -355,7 +356,7 @@ impl Fault {
         more.and_then(|more| more.status.or_else(|| by_side(more))).unwrap_or(self.kind.status())
     }
 
-    /// Returns the level of its line in the log.
+    /// Returns the level at which the fault is logged.
     pub fn level(&self) -> Level {
         match self.more.as_ref().and_then(|more| more.side) {
             Some(Side::Client) => Level::Info,
@@ -375,7 +376,7 @@ impl Fault {
         self
     }
 
-    /// Sets the sentences for the client. It gets them if the policy allows that.
+    /// Sets one sentence for each mistake in the message. The client gets them if the policy allows that.
     pub fn with_errors(mut self, errors: Vec<Box<str>>) -> Fault {
         self.more.get_or_insert_default().errors = errors;
         self
@@ -408,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_a_call_have_the_codes_of_synapse() {
+    fn faults_of_calls_have_the_codes_of_synapse() {
         for (kind, code) in [
             (Kind::ConnectFailure, Some(101_503)),
             (Kind::UpstreamTls, Some(101_503)),

@@ -1,4 +1,4 @@
-//! From a listening socket to an HTTP connection: limits, the PROXY header, TLS, and the version of HTTP.
+//! Accepts connections and prepares them for HTTP: limits, the PROXY header, TLS, and the version of HTTP.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,18 +18,18 @@ use crate::h1::H1;
 use crate::worker::Worker;
 use crate::{descriptors, h2, proxy_protocol};
 
-/// The parts of a client connection that the HTTP code uses.
+/// The parts of a client connection that both HTTP/1 and HTTP/2 use.
 pub(crate) struct Connection {
     pub(crate) worker: Rc<Worker>,
     pub(crate) permit: Permit,
     pub(crate) caller: Rc<Caller>,
 }
 
-/// The pause after accepting failed because there are no descriptors. It is short enough to use a freed one at once,
-/// and long enough not to spin.
+/// The pause after a failed accept, which usually means that no file descriptor is free. The pause is short enough to use a freed
+/// descriptor promptly, and long enough to avoid a busy loop.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Accepts until the listener closes.
+/// Accepts connections until the listener closes.
 pub(crate) async fn run(
     worker: Rc<Worker>,
     listener_state: Rc<ListenerState>,
@@ -40,7 +40,7 @@ pub(crate) async fn run(
         Err(e) => {
             return tracing::error!(
                 listener = listener_state.listener().name,
-                "cannot accept: {e}"
+                "cannot accept connections: {e}"
             );
         }
     };
@@ -58,8 +58,8 @@ pub(crate) async fn run(
             Some(Ok((socket, peer))) => match listener_state.enter(worker.index) {
                 Some(permit) => {
                     drop(kit::spawn(connection(worker.clone(), permit, socket, peer)));
-                    if descriptors::are_taken() {
-                        // The connection that gave up its place has to free its descriptor first.
+                    if descriptors::is_exhausted() {
+                        // Another connection was closed for this one. Yielding lets it free its descriptor first.
                         tokio::task::yield_now().await;
                     }
                 }
@@ -67,15 +67,18 @@ pub(crate) async fn run(
             },
             Some(Err(e)) => {
                 listener_state.metrics.refused(worker.index, Refusal::Accept);
-                tracing::warn!(listener = listener_state.listener().name, "accept: {e}");
+                tracing::warn!(
+                    listener = listener_state.listener().name,
+                    "cannot accept a connection: {e}"
+                );
                 tokio::time::sleep(PAUSE).await;
             }
         }
     }
 }
 
-/// The life of a connection. The state needed only at its start is boxed and dropped, so that the future of a waiting connection
-/// is small.
+/// Serves a connection until it closes. State that is needed only at the start is boxed, and dropped after the start, so that the future of
+/// an idle connection is small.
 fn connection(
     worker: Rc<Worker>,
     permit: Permit,
@@ -110,7 +113,7 @@ struct HttpConnection {
     http2: bool,
 }
 
-/// Prepares a connection for HTTP. None if it is refused.
+/// Prepares a connection for HTTP. Returns `None` if the connection is refused.
 async fn begin(
     worker: Rc<Worker>,
     mut permit: Permit,
@@ -140,8 +143,8 @@ async fn begin(
     None
 }
 
-/// Logs a refused connection at debug level, for operators who search for the cause. A client that closes without sending
-/// anything is a health check of a load balancer, and is not logged.
+/// Logs why a connection was refused. Invalid data from the client is logged at info level. Everything else is logged at debug level, because
+/// load balancers often check a listener's health with connections that they close at once.
 fn log_refused(listener: &str, peer: SocketAddr, why: &io::Error) {
     if why.kind() == io::ErrorKind::InvalidData {
         let why = tls::failure(why, tls::Peer::Client);
@@ -173,7 +176,7 @@ async fn prepare(
     }
     let (peer, local) = ends;
     if !permit.count(peer.ip()) {
-        let why = io::Error::other("the client has as many connections as it may");
+        let why = io::Error::other("the client has reached its limit of connections");
         return Err((Refusal::ConnectionsPerClient, why));
     }
     let Some(tls) = &listener.tls else {
@@ -206,9 +209,9 @@ mod tests {
         size_of::<F>()
     }
 
-    /// The memory of a connection that waits for a request. Thousands do: `idle-5000` of `make bench-peers`.
+    /// A gateway may have thousands of idle connections. `idle-5000` of `make bench-peers` measures their memory.
     #[test]
-    fn a_connection_that_waits_is_small() {
+    fn an_idle_connection_is_small() {
         let (future, own, client) =
             (future_bytes(connection), size_of::<H1>(), size_of::<Client>());
         assert!(future + own + client <= 640, "{future} + {own} + {client} bytes");

@@ -1,5 +1,5 @@
-//! Calls of gRPC that have to end, before or after their reply has begun. A call continues at first, since it may be about to end. If
-//! it has not ended when the drain is over, it ends with a status.
+//! Ends gRPC calls that have to leave, before or after their reply has begun. A call continues during its drain, since it may end by
+//! itself. After the drain, the gateway ends it with a status.
 
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -16,7 +16,8 @@ use crate::accept::Connection;
 use crate::pace::BodyProgress;
 use crate::stream_lifetime::StreamLifetime;
 
-/// The lifetime of an exchange that may be a call. It starts when a call has to wait for its reply.
+/// The lifetime of an exchange that may be a gRPC call. It starts when it is first needed: when a call waits for its reply, or when the
+/// reply is a stream.
 pub(crate) struct CallLifetime<'c> {
     connection: &'c Connection,
     /// The progress of the request's body, if there is one.
@@ -29,10 +30,10 @@ impl CallLifetime<'_> {
         CallLifetime { connection, progress: OnceCell::new(), begun: OnceCell::new() }
     }
 
-    /// Notes that the request's body is still arriving.
+    /// Stores the progress of the request's body, if the body is still arriving.
     pub(crate) fn begin_body(&self, progress: Option<BodyProgress>) {
         if let Some(progress) = progress {
-            // Harmless: there is only one body.
+            // Harmless: an exchange has only one body, so this is set only once.
             let _first = self.progress.set(progress);
         }
     }
@@ -63,8 +64,8 @@ struct CallBody {
     end: Rc<GrpcEnd>,
 }
 
-/// Makes a call end with a status instead of a reset, and returns its lifetime. Other replies without an announced end do not change.
-pub(crate) fn end_by_status(
+/// Makes a call end with a status instead of a reset, and returns its lifetime. Returns `None` for any other reply, which does not change.
+pub(crate) fn end_call_with_status(
     reply: &mut Reply,
     account: &Account,
     lifetime: &CallLifetime<'_>,

@@ -1,5 +1,5 @@
-//! The client's side of an HTTP/1 connection: bytes that were read but not used yet, and the current request's body.
-//! The connection's loop and that body share it, since both read from the same stream.
+//! The client's side of an HTTP/1 connection: bytes that were read but not used yet, and the current request's body. The connection's loop
+//! and the body share this state, since both read from the same stream.
 
 use std::cell::RefCell;
 use std::io;
@@ -21,7 +21,7 @@ use crate::pace::{BodyProgress, Pace};
 /// A connection's state, shared within its task.
 pub(crate) type ClientHandle = Rc<SharedClient>;
 
-/// The state itself. An upstream's interim replies are passed to it too.
+/// The shared state of a connection. It also receives the upstream's interim replies.
 pub(crate) struct SharedClient(RefCell<Client>);
 
 impl SharedClient {
@@ -47,16 +47,16 @@ pub(crate) struct Client {
     /// The current request's body.
     pub(crate) decoder: Decoder,
     /// True if a `100 Continue` has to be sent before the body is read.
-    owes_leave: bool,
+    owes_continue: bool,
     /// The unwritten rest of interim replies.
     interim: Vec<u8>,
     /// Payload of the current request, read so far.
     pub(crate) body_bytes: u64,
-    /// The client has closed its side.
+    /// True if the client has closed its sending side.
     pub(crate) half_closed: bool,
-    /// Set once it has closed its side: the checks whether it still reads.
+    /// The checks whether the client still reads. Created once the client has closed its sending side.
     probe: Option<Box<Probe>>,
-    /// The time limits for the current request's body. None if all of it arrived with its head.
+    /// The time limits for the current request's body, or `None` if all of it arrived with its head.
     pace: Option<Box<Pace>>,
 }
 
@@ -64,24 +64,24 @@ pub(crate) struct Client {
 struct Probe {
     alarm: Alarm,
     pause: Duration,
-    /// The time after which it counts as gone.
+    /// The time after which the client counts as gone.
     until: Instant,
 }
 
-/// The wait before the first check of a client that has closed its side. Most replies are sent sooner, so that most waiting
-/// clients do not notice the check.
+/// The wait before the first check of a client that has closed its sending side. Most replies are sent sooner, so most clients are never
+/// checked.
 const FIRST_PROBE: Duration = Duration::from_secs(1);
 
-/// The wait before the next check, doubled each time. A reset in answer to the first check has arrived by then.
+/// The wait before the second check. It doubles for each further check. A reset in answer to the first check has arrived by then.
 const NEXT_PROBE: Duration = Duration::from_millis(500);
 
-/// How long a request continues after its client has closed its side, before its reply begins. Patient clients wait this long, and it
-/// is the default timeout for buffering. A client that has left must not keep services busy for longer.
+/// How long a request continues without a reply after its client has closed its sending side. Patient clients wait this long, and it is
+/// also the default timeout for buffering. A client that has left must not keep services busy for longer.
 const HALF_CLOSED_MAX: Duration = Duration::from_secs(30);
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// The size limit of data after the current request. A client that pipelines more is read later.
+/// The maximum size of buffered data after the current request. Further pipelined data is read later.
 const PIPELINED_BYTES_MAX: usize = 64 * 1024;
 
 /// Interim replies are dropped if the client has not taken this many bytes of them.
@@ -94,7 +94,7 @@ impl Client {
             buffer: Vec::new(),
             partial: http1::Partial::default(),
             decoder: Decoder::new(http1::Framing::None),
-            owes_leave: false,
+            owes_continue: false,
             interim: Vec::new(),
             body_bytes: 0,
             half_closed: false,
@@ -103,13 +103,13 @@ impl Client {
         }
     }
 
-    /// Starts a request's body. `expected`: the client waits for a 100 before it sends it.
+    /// Starts a request's body. `expected` is true if the client waits for a 100 before it sends the body.
     pub(crate) fn begin_body(&mut self, framing: http1::Framing, expected: bool) {
         self.pace = None;
         self.probe = None;
         self.decoder = Decoder::new(framing);
         self.body_bytes = 0;
-        self.owes_leave = expected && self.buffer.is_empty();
+        self.owes_continue = expected && self.buffer.is_empty();
     }
 
     /// Applies the listener's time limits to a body that is still arriving.
@@ -130,8 +130,8 @@ impl Client {
     }
 
     /// True if the client still waits for a 100 before it sends its body.
-    pub(crate) fn is_waiting_for_leave(&self) -> bool {
-        self.owes_leave
+    pub(crate) fn is_waiting_for_continue(&self) -> bool {
+        self.owes_continue
     }
 
     /// Writes pending interim replies.
@@ -162,7 +162,7 @@ impl Client {
             (Poll::Pending, None) => Poll::Pending,
             (Poll::Ready(read), pace) => {
                 if let Some(pace) = pace {
-                    pace.came(came);
+                    pace.received(came);
                 }
                 Poll::Ready(
                     read.map(|()| if self.decoder.is_done() { Fill::End } else { Fill::More }),
@@ -187,7 +187,7 @@ impl Client {
             }
             return Poll::Ready(Ok(()));
         }
-        if std::mem::take(&mut self.owes_leave) {
+        if std::mem::take(&mut self.owes_continue) {
             self.interim.extend_from_slice(CONTINUE);
         }
         ready!(self.poll_interim(cx)).map_err(gone)?;
@@ -216,31 +216,31 @@ impl Client {
         }
     }
 
-    /// Ready when the client leaves before its reply is complete. A client that only closed its side counts as gone
-    /// here.
+    /// Ready when the client leaves before its reply is complete. Here, a client that has only closed its sending side counts as gone.
     pub(crate) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let broken = self.poll_broken(cx);
         if self.half_closed { Poll::Ready(()) } else { broken }
     }
 
-    /// True if a task still waits in [`Client::poll_gone`], and nothing has arrived since.
+    /// True if nothing has arrived since a task began to wait in [`Client::poll_gone`], and the task still waits.
     pub(crate) fn is_silent(&self) -> bool {
-        self.interim.is_empty() && self.wire.has_no_news()
+        self.interim.is_empty() && self.wire.has_no_read_event()
     }
 
-    /// Writes as much as the client takes now. An error occurs again when its task writes the rest.
+    /// Writes as much as the client accepts now, and returns the number of bytes. An error is reported when the client's task writes the
+    /// rest.
     pub(crate) fn write_now(&self, bytes: &[u8]) -> usize {
         if self.interim.is_empty() {
-            // Harmless: the error occurs again when its task writes the rest.
+            // Harmless: the error occurs again when the client's task writes the rest.
             self.wire.write_now(bytes).unwrap_or_default()
         } else {
             0
         }
     }
 
-    /// Ready when the client has gone before its reply begins. A client that has only closed its side looks the same at first. So it
-    /// gets an interim reply now and then: a waiting client ignores it, and one that has left answers with a reset. A client that does
-    /// not accept interim replies, or that does not read, counts as gone after [`HALF_CLOSED_MAX`].
+    /// Ready when the client has gone before its reply begins. A client that has only closed its sending side looks the same at first. So
+    /// it gets interim replies at intervals: a client that still waits ignores them, and the system of one that has left answers with a
+    /// reset. A client that does not accept interim replies, or that does not read, counts as gone after [`HALF_CLOSED_MAX`].
     pub(crate) fn poll_left(&mut self, cx: &mut Context<'_>, takes_interim: bool) -> Poll<()> {
         let broken = self.poll_broken(cx);
         if broken.is_ready() || !self.half_closed {
@@ -266,8 +266,8 @@ impl Client {
         Poll::Pending
     }
 
-    /// Ready when the connection fails before its reply is complete. A client that has closed its side may still wait for it.
-    /// Buffers pipelined data meanwhile; the rest of a body stays in the socket for its reader.
+    /// Ready when the connection fails before its reply is complete. A client that has closed its sending side may still wait for the
+    /// reply. Buffers pipelined data meanwhile. The rest of a body stays in the socket for its reader.
     pub(crate) fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Poll::Ready(Err(_)) = self.poll_interim(cx) {
             return Poll::Ready(());
@@ -339,8 +339,8 @@ impl Source for ClientBody {
         self.0.borrow().decoder.is_chunked()
     }
 
-    fn awaits_leave(&self) -> bool {
-        self.0.borrow().is_waiting_for_leave()
+    fn expects_continue(&self) -> bool {
+        self.0.borrow().is_waiting_for_continue()
     }
 }
 

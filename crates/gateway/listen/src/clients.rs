@@ -1,4 +1,4 @@
-//! The numbers of open connections of a listener over all workers: in total, and for each client.
+//! Counts the open connections of a listener over all workers: in total, and for each client.
 //!
 //! Its locks are taken when a connection is opened or closed, never for a request. Its size depends only on the open
 //! connections: a client without any has no entry.
@@ -13,14 +13,14 @@ use crate::descriptors;
 /// With this many shards, two workers rarely need the same lock.
 const SHARDS: usize = 16;
 
-/// A listener's connections.
+/// The counts of a listener's open connections.
 #[derive(Debug, Default)]
 pub(crate) struct OpenConnections {
     all: AtomicUsize,
     of_client: [Mutex<HashMap<u64, usize>>; SHARDS],
 }
 
-/// One of a client's connections; dropped with it.
+/// One connection in its client's count. It is removed from the count when this is dropped.
 pub(crate) struct CountedConnection {
     open: Arc<OpenConnections>,
     client: u64,
@@ -56,7 +56,7 @@ impl OpenConnections {
         client: IpAddr,
         max: usize,
     ) -> Option<CountedConnection> {
-        let client = number(client);
+        let client = key_of(client);
         let mut shard = self.shard(client)?;
         let count = shard.entry(client).or_default();
         let free = *count < max;
@@ -65,7 +65,7 @@ impl OpenConnections {
     }
 
     fn shard(&self, client: u64) -> Option<MutexGuard<'_, HashMap<u64, usize>>> {
-        // The last bits differ most: those of an IPv4 address, or of the subscriber in an IPv6 network.
+        // The last bits differ most: those of an IPv4 address, or those of an IPv6 network that identify the subscriber.
         let at = usize::try_from(client % SHARDS as u64).unwrap_or(0);
         self.of_client.get(at).map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -84,9 +84,9 @@ impl Drop for CountedConnection {
     }
 }
 
-/// The number of a client. For IPv4 it is the address, and for IPv6 the network of 64 bits that one subscriber has. The
-/// two cannot collide, since no IPv6 network in use begins with 32 zero bits.
-fn number(client: IpAddr) -> u64 {
+/// The key of a client: the address for IPv4, and for IPv6 the network of 64 bits that one subscriber has. The two kinds cannot collide,
+/// since no IPv6 network in use begins with 32 zero bits.
+fn key_of(client: IpAddr) -> u64 {
     match client.to_canonical() {
         IpAddr::V4(address) => u64::from(address.to_bits()),
         IpAddr::V6(address) => u64::try_from(address.to_bits() >> 64).unwrap_or(0),

@@ -32,7 +32,7 @@ pub(crate) struct ListenerState {
     wakers: RefCell<HashMap<u64, WatchedTask>>,
     /// Open streams that a reload may end, by the number of their watch.
     streams: RefCell<HashMap<u64, Stream>>,
-    /// The connections with the longest idle time as of the last scan. The longest is last.
+    /// The connections that had been idle longest at the last scan. The one that had been idle longest of all is last.
     idlest: RefCell<Vec<(Instant, u64)>>,
     /// The time of the last scan.
     looked: Cell<Option<Instant>>,
@@ -66,8 +66,8 @@ enum Idle {
 /// The number of idle connections kept from one scan, so that a flood of new connections does not cause a scan for each.
 const IDLEST_MAX: usize = 256;
 
-/// The least time between two scans. A scan of 65,536 connections takes half a millisecond, so that a flood can use at most
-/// 5 % of the time.
+/// The minimum time between two scans. A scan of 65,536 connections takes half a millisecond, so a flood of new connections can use at most
+/// 5 % of the time for scans.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Notifies a task when its listener closes.
@@ -83,7 +83,7 @@ pub(crate) struct Permit {
     pub(crate) listener_state: Rc<ListenerState>,
     worker: usize,
     watch: Watch,
-    /// The count of the client, which includes this connection.
+    /// This connection in the count of its client, if the listener limits connections per client.
     counted: Option<CountedConnection>,
 }
 
@@ -112,7 +112,7 @@ impl ListenerState {
         self.listener.borrow().clone()
     }
 
-    /// Updates `known` to the current plan if it has changed.
+    /// Updates `known` to the listener of the current plan if it has changed.
     pub(crate) fn refresh(&self, known: &mut Arc<Listener>) {
         let current = self.listener.borrow();
         if !Arc::ptr_eq(&current, known) {
@@ -151,8 +151,8 @@ impl ListenerState {
         Watch { listener_state: self.clone(), number, registered: Cell::new(false), idle }
     }
 
-    /// Takes a place for an accepted connection. If all places of all workers are taken, it takes that of the connection of this
-    /// worker that has been idle longest. None if no connection is idle.
+    /// Takes a place for an accepted connection. If all places of all workers are taken, takes over the place of the connection of this
+    /// worker that has been idle longest. Returns `None` if no idle connection is found.
     pub(crate) fn enter(self: &Rc<ListenerState>, worker: usize) -> Option<Permit> {
         let max = self.listener.borrow().limits.connections_max;
         if !self.open.enter(max) {
@@ -182,7 +182,8 @@ impl ListenerState {
         Some(())
     }
 
-    /// Scans all connections for those with the longest idle time, unless the last scan was a moment ago.
+    /// Scans all connections for those that have been idle longest. Returns `None` if none is idle, or if the last scan was less than
+    /// [`LOOK_EVERY`] ago.
     fn look(
         &self,
         wakers: &HashMap<u64, WatchedTask>,
@@ -198,17 +199,17 @@ impl ListenerState {
             Idle::Since(since) => Some((since, *number)),
             Idle::No | Idle::GivenUp => None,
         }));
-        // The earliest have been idle longest. They are taken from the end.
+        // The earliest times are sorted to the end, since connections are taken from there.
         let last = idlest.len().checked_sub(1)?.min(IDLEST_MAX - 1);
         idlest.select_nth_unstable(last);
-        // Harmless: the removed ones have been idle for less, and the next scan finds them.
+        // Harmless: the removed connections have been idle for a shorter time, and the next scan finds them.
         idlest.truncate(IDLEST_MAX);
         idlest.shrink_to(IDLEST_MAX);
         idlest.sort_unstable_by(|a, b| b.cmp(a));
         Some(())
     }
 
-    /// The next connection that has been idle since the scan.
+    /// Removes and returns the next connection of the scan that has stayed idle since then.
     fn still_idle<'w>(
         wakers: &'w HashMap<u64, WatchedTask>,
         idlest: &mut Vec<(Instant, u64)>,
@@ -222,7 +223,7 @@ impl ListenerState {
         None
     }
 
-    /// Starts closing: connections that wait for a request close, and the others after their current exchange.
+    /// Starts closing: connections that wait for a request close now, and the others after their current exchange.
     pub(crate) fn close(&self) {
         self.close_but(false);
     }
@@ -240,7 +241,7 @@ impl ListenerState {
         self.wake();
     }
 
-    /// Notifies the streams of routes that this plan changed or removed.
+    /// Notifies the streams of routes that this plan has changed or removed.
     pub(crate) fn tell_changes(&self, plan: &Plan) {
         let wakers = self.wakers.borrow();
         let streams = self.streams.borrow();
@@ -260,8 +261,8 @@ impl ListenerState {
 }
 
 impl Watch {
-    /// True if the listener is closing. Otherwise the task is woken when it does. A watch belongs to one task for its lifetime,
-    /// so it registers once.
+    /// True if the listener is closing. Otherwise the task is woken when the listener starts to close. A watch belongs to the same task for
+    /// its whole lifetime, so it registers only once.
     pub(crate) fn is_closing(&self, waker: &Waker) -> bool {
         if !self.registered.replace(true)
             && let Some(watched) = self.listener_state.wakers.borrow_mut().get_mut(&self.number)
@@ -271,7 +272,7 @@ impl Watch {
         self.listener_state.is_closing()
     }
 
-    /// The same for the task of a stream.
+    /// Like [`Watch::is_closing`], for the task of a stream: false as long as streams stay open although the listener is closing.
     pub(crate) fn ends_streams(&self, waker: &Waker) -> bool {
         self.is_closing(waker) && !self.listener_state.keeps_streams.get()
     }
@@ -285,8 +286,8 @@ impl Watch {
         self.listener_state.is_cutting()
     }
 
-    /// Returns a flag that becomes true, and wakes the task, when a plan changes the route. This plan may already have done so. None if
-    /// reloads do not end its streams.
+    /// Returns a flag that becomes true when a plan changes the route, which also wakes the task. The flag is already true if `plan` has
+    /// changed the route. Returns `None` if reloads do not end the route's streams.
     pub(crate) fn of_route(&self, route: &Arc<Route>, plan: &Plan) -> Option<Rc<Cell<bool>>> {
         if route.streams.reload == OnReload::Keep {
             return None;
@@ -309,19 +310,19 @@ impl Permit {
         self.listener_state.is_closing() || self.is_given_up()
     }
 
-    /// True if its place was given to another connection: it ends after its current exchange.
+    /// True if its place was given to another connection. It then ends after its current exchange.
     pub(crate) fn is_given_up(&self) -> bool {
         self.watch.idle.get() == Idle::GivenUp
     }
 
-    /// Records since when it waits for a request, or that it has one.
+    /// Records the time since which the connection has waited for a request, or with `None` that it has a request.
     pub(crate) fn set_idle(&self, since: Option<Instant>) {
         if !self.is_given_up() {
             self.watch.idle.set(since.map_or(Idle::No, Idle::Since));
         }
     }
 
-    /// Counts it for this client. False if the client's limit is reached.
+    /// Counts the connection for this client. Returns false if the client's limit is reached.
     pub(crate) fn count(&mut self, client: IpAddr) -> bool {
         let Some(max) = self.listener_state.listener.borrow().limits.connections_per_client else {
             return true;

@@ -19,13 +19,13 @@ pub(crate) fn write_to(out: &mut Vec<u8>) {
 }
 
 /// Passes the value to a function.
-pub(crate) fn with<R>(use_it: impl FnOnce(&str) -> R) -> R {
+pub(crate) fn with<R>(work: impl FnOnce(&str) -> R) -> R {
     NOW.with_borrow_mut(|(second, date)| {
         let now = clock::wall().as_secs();
         if *second != now {
             *second = now;
             *date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(now));
         }
-        use_it(date)
+        work(date)
     })
 }

@@ -1,7 +1,7 @@
-//! The limit of client connections that the process's file descriptors set.
+//! The limit of client connections that follows from the process's limit of file descriptors.
 //!
-//! Owns the limit over all listeners. The other descriptors are for upstreams, files and the program itself, so that silent
-//! clients can keep neither other clients nor their upstream connections from being served.
+//! Owns the limit over all listeners. The other descriptors are reserved for upstreams, files and the program itself, so that idle clients
+//! cannot prevent other clients from being served.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,10 +9,10 @@ use plan::Plan;
 
 use crate::clients::add_one;
 
-/// The client connections of all listeners.
+/// The number of open client connections of all listeners.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Their limit. There is none if the process has no limit of descriptors.
+/// The maximum of [`OPEN`]. It is `usize::MAX` if the process has no limit of descriptors.
 static ROOM: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// The descriptors reserved for the program itself: listening sockets, wake-ups of the workers, the log and the store.
@@ -26,7 +26,7 @@ pub fn set_descriptors(limit: u64) {
 
 fn for_clients(limit: u64) -> usize {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    // With fewer descriptors the process still tries to serve.
+    // Even with too few descriptors, the process tries to serve one client.
     limit.saturating_sub(limit / 4).saturating_sub(OWN).max(1)
 }
 
@@ -40,12 +40,11 @@ pub(crate) fn leave() {
 }
 
 /// True if the next connection has to take the place of another.
-pub(crate) fn are_taken() -> bool {
+pub(crate) fn is_exhausted() -> bool {
     OPEN.load(Ordering::Relaxed) >= ROOM.load(Ordering::Relaxed)
 }
 
-/// Warns if the configuration allows more connections than there are descriptors for. The default does not count, since no operator asked
-/// for it.
+/// Warns if the configuration allows more connections than there are descriptors for. Defaults do not count, since no operator chose them.
 pub(crate) fn warn_of(plan: &Plan) {
     let room = ROOM.load(Ordering::Relaxed);
     let allowed = plan
@@ -65,7 +64,7 @@ mod tests {
     use super::for_clients;
 
     #[test]
-    fn clients_leave_a_part_to_the_rest() {
+    fn clients_get_only_a_part_of_the_descriptors() {
         for (limit, room) in [(0, 1), (40, 1), (64, 16), (1024, 736), (1 << 20, 786_400)] {
             assert_eq!(for_clients(limit), room, "{limit}");
         }

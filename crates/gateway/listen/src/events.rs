@@ -19,19 +19,19 @@ use crate::stream_lifetime::StreamLifetime;
 struct Events {
     body: Body,
     stay: Rc<StreamLifetime>,
-    /// None if a policy passes only complete events, so that the stream can end between any two pieces.
+    /// `None` if a policy passes only complete events, so that the stream can end between any two pieces.
     scanner: Option<EventScanner>,
-    /// The bytes made since it last waited.
+    /// The number of bytes produced since the stream last waited.
     made: usize,
 }
 
-/// The size of the data made before it is written. A slow client keeps all of it in memory, and there may be many of
-/// these.
+/// The maximum number of bytes that are produced before they are written. All of them stay in memory for a slow client, and there may be
+/// many slow clients.
 const MADE_BYTES_MAX: usize = 16 << 10;
 
-/// Makes an event stream end between two events when it has to leave, and returns its lifetime. Other replies without an announced end do
-/// not change.
-pub(crate) fn end_between(
+/// Makes an event stream end between two events when it has to leave, and returns its lifetime. Returns `None` for any other reply, which
+/// does not change.
+pub(crate) fn end_between_events(
     reply: &mut Reply,
     account: &Account,
     connection: &Connection,
@@ -50,7 +50,7 @@ pub(crate) fn end_between(
     Some(stay)
 }
 
-/// The result of a connection's work, or none if its listener was cut before.
+/// Returns the result of a connection's work, or `None` if its listener is cut first.
 pub(crate) async fn until_cut<T>(
     permit: &Permit,
     mut work: impl Future<Output = T> + Unpin,
@@ -93,7 +93,7 @@ impl Source for Events {
         while let Some(block) = scanner.next_block(out.get(at..).unwrap_or_default()) {
             at += block.len;
             if is_leaving {
-                // Harmless: a reader that has to leave requests the next events from another process.
+                // Harmless: a client that reconnects requests the events after this one.
                 out.truncate(at);
                 self.stay.left();
                 return Poll::Ready(Ok(Fill::End));
@@ -110,7 +110,7 @@ impl Source for Events {
         self.body.trailers()
     }
 
-    /// Nothing to register: any reason to leave wakes its task.
+    /// Only complete events may be written directly. The task sleeps meanwhile, but any reason to leave wakes it.
     fn write_directly(&mut self, writer: &Rc<dyn DirectWriter>) -> bool {
         self.scanner.is_none() && self.body.write_directly(writer)
     }

@@ -1,8 +1,8 @@
-//! The memory of exchanges: each thread has pools of futures that run one exchange after the other.
+//! Reuses the memory of exchanges: each thread has pools of futures that run one exchange after the other.
 //!
-//! The future of an exchange has several kilobytes. A new one for each request would be made on the stack, copied to uncached
-//! memory, and freed. A reused one is not copied, and the one used last, which is in the cache, is used next. A connection without a
-//! request has none.
+//! The future of an exchange has several kilobytes. A new future for each request would be made on the stack, copied to uncached memory,
+//! and freed. A reused future is not copied, and the most recently used one, which is still in the cache, is reused first. A connection
+//! without a request holds no future.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -15,9 +15,9 @@ use std::thread::LocalKey;
 /// The number of free futures of one kind that a thread keeps: one round of its loop handles as many connections.
 const FREE_MAX: usize = 64;
 
-/// The start of an exchange, of a kind that has a pool.
+/// The input of an exchange. Each implementing type is a kind of exchange with a separate pool.
 pub(crate) trait PooledExchange: Sized + 'static {
-    /// Its result.
+    /// The result of the exchange.
     type End: 'static;
 
     /// The pool of its kind.
@@ -26,7 +26,7 @@ pub(crate) trait PooledExchange: Sized + 'static {
     fn run(self) -> impl Future<Output = Self::End>;
 }
 
-/// The free futures of one kind. The one used last is at the end.
+/// The free futures of one kind. The most recently used one is at the end.
 pub(crate) struct ExchangePool<E: PooledExchange>(RefCell<Vec<PooledFuture<E>>>);
 
 impl<E: PooledExchange> ExchangePool<E> {
@@ -47,7 +47,7 @@ struct Handover<E: PooledExchange> {
     ended: Cell<Option<E::End>>,
 }
 
-/// An exchange in a future of the pool. If it is dropped before its end, that future is dropped too.
+/// An exchange that runs in a future of the pool. If it is dropped before its end, the future is dropped too.
 struct RunningExchange<E: PooledExchange>(Option<PooledFuture<E>>);
 
 /// Runs one exchange in a future of its kind's pool.
@@ -74,8 +74,8 @@ impl<E: PooledExchange> PooledFuture<E> {
     }
 }
 
-/// Runs one exchange after the other, without end. No waker is needed: the caller that hands one over polls the
-/// future.
+/// Runs one exchange after the other, without end. Waiting for an exchange needs no waker, because the caller polls the future after
+/// handing one over.
 async fn work<E: PooledExchange>(handover: Rc<Handover<E>>) -> Infallible {
     loop {
         let begun = poll_fn(|_| handover.begun.take().map_or(Poll::Pending, Poll::Ready));

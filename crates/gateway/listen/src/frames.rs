@@ -32,8 +32,8 @@ const CONTROL: u8 = 0x8;
 /// The code for "going away" (RFC 6455, 7.4.1).
 pub(crate) const GOING_AWAY: u16 = 1001;
 
-/// The key with which a client's frames are masked. Masks keep intermediaries from interpreting data that a script has chosen. The
-/// content of our Close frames is not chosen by anybody, so the key may be known.
+/// The masking key of Close frames that are sent as a client. Masks prevent intermediaries from interpreting data that a script has chosen.
+/// No script chooses the content of these frames, so the key may be public.
 const KEY: [u8; 4] = [0x5a, 0xa5, 0x3c, 0xc3];
 
 /// Encodes a Close frame with a code, masked as from a client, or unmasked as from a server.
@@ -89,8 +89,8 @@ impl Frames {
         if self.payload == 0 {
             while self.begun < self.header_bytes() {
                 let Some(byte) = bytes.get(taken) else { return taken };
-                if let Some(permit) = self.header.get_mut(usize::from(self.begun)) {
-                    *permit = *byte;
+                if let Some(next) = self.header.get_mut(usize::from(self.begun)) {
+                    *next = *byte;
                 }
                 (self.begun, taken) = (self.begun + 1, taken + 1);
             }
@@ -105,7 +105,7 @@ impl Frames {
         taken + passed
     }
 
-    /// The length of the header, as far as the bytes so far show.
+    /// The length of the header, as far as the bytes read so far determine it.
     fn header_bytes(&self) -> u8 {
         if self.begun < 2 {
             return 2;
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_goes_on_to_the_end_of_its_message_and_no_further() {
+    fn bytes_pass_only_to_the_end_of_the_current_message() {
         let text = frame(FIN | 1, false, 5);
         let fragments = [frame(1, false, 5), frame(FIN | 9, false, 0), frame(FIN, false, 5)];
         let close = frame(FIN | CLOSE, false, 2);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn close_frames_are_close_frames() {
+    fn encoded_close_frames_are_recognised() {
         for (is_masked, key) in [(false, [0; 4]), (true, KEY)] {
             let bytes = close(1008, is_masked);
             let mut passing = Frames::default();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_control_frame_may_stand_between_fragments() {
+    fn a_control_frame_may_be_inserted_between_fragments() {
         let fragment = frame(1, false, 5);
         let mut passing = Frames::default();
         passing.pass(&fragment);

@@ -28,7 +28,7 @@ pub struct Gateway {
     threads: Mutex<Vec<JoinHandle<()>>>,
     held: Mutex<RetainedState>,
     upkeep: mpsc::Sender<Arc<Plan>>,
-    /// Set when draining workers are no longer waited for.
+    /// True once draining workers must cut whatever is still open.
     cut: Arc<AtomicBool>,
 }
 
@@ -51,10 +51,10 @@ type RunningExport = (SpanCollector, Arc<SpanExporter>);
 /// An access log with its settings.
 type RunningLog = (AccessLogSettings, Arc<AccessLog>);
 
-/// The number of orders that may wait for a busy worker. A worker takes them within a moment.
+/// The maximum number of orders that wait for a worker. A worker usually takes an order at once.
 const ORDERS_MAX: usize = 16;
 
-/// The time in which a worker must take a plan. Later it counts as stuck.
+/// The time within which a worker must adopt a plan. A worker that takes longer counts as stuck.
 const ADOPT_MAX: Duration = Duration::from_secs(5);
 
 impl Gateway {
@@ -87,7 +87,8 @@ impl Gateway {
     pub async fn publish(&self, plan: Arc<Plan>) -> Result<(), String> {
         let (sockets, access_log, spans) = {
             let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-            // Both may fail, so neither is stored before both have succeeded.
+            // Each of these may fail, so nothing is stored before all have succeeded. Binding comes last, since it stores its result
+            // itself.
             let access_log = held.access_log(&plan, &self.telemetry)?;
             let spans = held.spans(&plan, &self.telemetry)?;
             let sockets = held.sockets.bind(&plan.listeners, self.workers.len())?;
@@ -136,7 +137,7 @@ impl Gateway {
         self.drain_in(DrainTime { streams: Duration::ZERO, limit }).await
     }
 
-    /// Drains when another process has the sockets: open streams first stay for a time.
+    /// Drains after another process has received the sockets. Open streams stay for the time `streams` before they have to leave.
     pub async fn hand_over(&self, streams: Duration, limit: Duration) -> bool {
         self.drain_in(DrainTime { streams, limit }).await
     }
@@ -168,7 +169,7 @@ impl Gateway {
         all
     }
 
-    /// Cuts everything that is being drained or will be.
+    /// Makes the drain in progress, or the next one, cut everything at once.
     pub fn cut(&self) {
         self.cut.store(true, Ordering::Relaxed);
     }
@@ -195,8 +196,8 @@ impl Gateway {
 }
 
 impl Upkeep {
-    /// Runs until the gateway is dropped. An upstream that a plan took over from the last one is already being
-    /// checked.
+    /// Starts the background work of each new plan, until the gateway is dropped. Skips upstreams and work that a plan has taken over from
+    /// an earlier one, since they are already running.
     pub async fn run(mut self) {
         let mut kept: Vec<Weak<Upstream>> = Vec::new();
         let mut working: Vec<Weak<dyn Background>> = Vec::new();

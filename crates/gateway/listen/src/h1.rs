@@ -27,33 +27,33 @@ use crate::stream_lifetime::StreamLifetime;
 use crate::tunnel::{self, TunnelSettings, is_websocket};
 use crate::{descriptors, events, h2, lingering_close};
 
-/// The size up to which an unused request body is read and discarded, so that the connection can be reused.
+/// The maximum size of an unused request body that is read and discarded, so that the connection can be reused.
 const DISCARDED_BYTES_MAX: u64 = 256 * 1024;
 
-/// The grace period of an idle connection when its listener closes: a request that is in flight already is still served.
+/// The grace period of an idle connection when its listener closes. A request that is already in flight is still served.
 const CLOSING: Duration = Duration::from_millis(10);
 
-/// The grace period when another process has replaced this one and no shutdown waits. A client in use learns of the end with its next
-/// reply, so a longer period only makes it less likely that a client sends a request just as the connection closes.
-const CLOSING_BEHIND: Duration = Duration::from_secs(5);
+/// The grace period of an idle connection after another process has replaced this one. A client that sends requests is told to close with
+/// its next reply. For others, a longer period makes it less likely that they send a request just as the connection closes.
+const CLOSING_REPLACED: Duration = Duration::from_secs(5);
 
-/// One connection. Thousands of them wait at a time, so it holds little more than it needs while waiting.
+/// One connection. Thousands of connections wait at a time, so it has little more than a waiting connection needs.
 pub(crate) struct H1 {
     client: ClientHandle,
     connection: Connection,
     listener: std::sync::Arc<plan::Listener>,
-    /// The timer for the next head, and during an exchange for its waits: one timer for all of them.
+    /// The only timer of the connection: for the next head, and during an exchange for its waits.
     alarm: SharedAlarm,
-    /// The end of the last exchange. None if there was none yet.
+    /// When the last exchange ended, or `None` before the first one has ended.
     ended: Option<Instant>,
 }
 
-/// The reasons for the alarm while waiting for the next head.
+/// What the alarm was set for while waiting for the next head, apart from the first byte.
 #[derive(Default)]
 struct WaitReason {
-    /// For the rest of a head.
+    /// The rest of a head.
     for_rest: bool,
-    /// For closing, since the listener closes.
+    /// Closing the idle connection, since it has to end.
     to_close: bool,
 }
 
@@ -72,7 +72,7 @@ struct Arrival {
     keep_alive: bool,
 }
 
-/// An exchange that begins.
+/// The input of an exchange in the pool.
 struct NewExchange {
     h1: Rc<H1>,
     arrival: Box<Arrival>,
@@ -91,12 +91,12 @@ impl PooledExchange for NewExchange {
     }
 }
 
-/// The work for the next input. A connection that waits for a request has none.
+/// The work for the next input.
 enum Work<E, R> {
-    /// An exchange of the pool.
+    /// An exchange in a future of the pool.
     Exchange(E),
     Refusal(Pin<Box<R>>),
-    /// Nothing.
+    /// There is no work to wait for.
     Done(After),
 }
 
@@ -104,18 +104,18 @@ enum Work<E, R> {
 enum ExchangeStage {
     /// It has ended.
     Over(After),
-    /// Its reply is a long one.
-    Lasts(Box<LongExchange>),
+    /// Its reply is an event stream or a tunnel, which begins now.
+    Long(Box<LongExchange>),
 }
 
-/// The start of an event stream or a tunnel, separate from the exchange, so that the state of the exchange is not kept for
-/// hours.
+/// What an event stream or a tunnel needs of its exchange. It is kept separately, so that the other state of the exchange is freed and not
+/// kept for hours.
 struct LongExchange {
     /// The tunnel, and whether it is a WebSocket.
     tunnel: Option<(Box<Tunnel>, bool)>,
     stay: Option<Rc<StreamLifetime>>,
     replying: ReplyWriter,
-    /// Dropped last, as it writes the record.
+    /// Dropped last, since dropping it writes the record.
     account: Account,
 }
 
@@ -135,7 +135,7 @@ enum After {
     Close,
     /// Close after reading for a while, since the client may still be sending.
     Linger,
-    /// Close without a TLS close notification.
+    /// Close with a reset, or on TLS without a close notification.
     Cut,
     /// First discard the rest of the request's body.
     Discard,
@@ -144,14 +144,14 @@ enum After {
 }
 
 impl H1 {
-    /// A new connection, in an `Rc` that its exchange shares. A future that held it directly would have room for it twice.
+    /// Returns a connection in an `Rc`, which its exchanges share. A future that held it directly would reserve space for it twice.
     pub(crate) fn new(wire: Wire, connection: Connection) -> Rc<H1> {
         let listener = connection.permit.listener_state.listener();
         let (client, alarm) = (SharedClient::new(wire), SharedAlarm::default());
         Rc::new(H1 { client, connection, listener, alarm, ended: None })
     }
 
-    /// Serves a connection to its end. If it turns out to be HTTP/2, returns it with the bytes that were read.
+    /// Serves a connection to its end, and returns `None`. If it turns out to be HTTP/2, returns it with the bytes that were read.
     pub(crate) async fn serve(mut self: Rc<H1>) -> Option<(Wire, Vec<u8>, Connection)> {
         loop {
             // Between exchanges there is no other reference.
@@ -160,7 +160,7 @@ impl H1 {
                 Work::Exchange(exchange) => {
                     match events::until_cut(&self.connection.permit, exchange).await {
                         Some(ExchangeStage::Over(after)) => after,
-                        Some(ExchangeStage::Lasts(lasting)) => self.stay(lasting).await,
+                        Some(ExchangeStage::Long(long)) => self.finish_long(long).await,
                         None => After::Cut,
                     }
                 }
@@ -199,7 +199,7 @@ impl H1 {
         self.connection.permit.set_idle(Some(now));
         let mut waiting = WaitReason::default();
         let next = poll_fn(|cx| {
-            // The plan may have changed while it was idle.
+            // The plan may have changed while the connection was idle.
             self.connection.permit.listener_state.refresh(&mut self.listener);
             self.poll_next(cx, &mut waiting)
         });
@@ -264,13 +264,13 @@ impl H1 {
             self.connection.permit.set_idle(None);
             alarm.set(clock::now(), timeout.head);
         } else if closing && !begun && !waiting.to_close {
-            if self.connection.permit.is_given_up() && descriptors::are_taken() {
-                // The connection that has its place needs a descriptor now.
+            if self.connection.permit.is_given_up() && descriptors::is_exhausted() {
+                // The connection that has taken its place needs the descriptor now.
                 return Poll::Ready(Next::Close);
             }
             waiting.to_close = true;
-            let is_behind = self.connection.permit.listener_state.leaves_streams();
-            alarm.set(clock::now(), if is_behind { CLOSING_BEHIND } else { CLOSING });
+            let is_replaced = self.connection.permit.listener_state.leaves_streams();
+            alarm.set(clock::now(), if is_replaced { CLOSING_REPLACED } else { CLOSING });
         }
         ready!(alarm.poll(cx));
         Poll::Ready(if begun {
@@ -324,7 +324,7 @@ impl H1 {
         self.is_fresh() && self.listener.http2 && self.connection.caller.tls.is_none()
     }
 
-    /// The body after a head of `head_len` bytes, its framing, and whether the client waits for a 100 before it sends it.
+    /// Returns the body that follows a head of `head_len` bytes. `expected` is true if the client waits for a 100 before it sends the body.
     fn body(
         &self,
         client: &mut Client,
@@ -336,7 +336,7 @@ impl H1 {
         self.alarm.borrow_mut().clear();
         client.begin_body(framing, expected && rest.is_empty());
         let whole = match framing {
-            // Harmless: a length above the address space has not arrived completely.
+            // Harmless: a body whose length exceeds the address space cannot have arrived completely.
             Framing::Length(n) => usize::try_from(n).ok().filter(|n| *n <= rest.len()),
             Framing::None => Some(0),
             Framing::Chunked | Framing::UntilClose => None,
@@ -352,7 +352,7 @@ impl H1 {
         Body::whole(input.part(head_len..head_len + len))
     }
 
-    /// Boxes the input for its work, since a future reserves space for each value that it destructures.
+    /// Returns the work for the next input. The input stays boxed, since a future reserves space for each value that it destructures.
     fn work(
         self: &Rc<H1>,
         next: Next,
@@ -373,7 +373,7 @@ impl H1 {
         let current = self.connection.worker.current();
         let mut account = self.account(current.recorders.clone());
         let request = &mut arrival.request;
-        account.asked_for(&request.head);
+        account.note_request(&request.head);
         if request.head.protocol != Protocol::Http10 {
             account.ex.interim = Some(Interim::new(self.client.clone(), 0));
         }
@@ -406,8 +406,8 @@ impl H1 {
                 let tunnel = reply.tunnel.take().map(|tunnel| (tunnel, is_websocket(&reply)));
                 let mut replying = self.replying(&account, rules, reply, tunnel.is_some());
                 if stay.is_some() || tunnel.is_some() {
-                    let lasting = LongExchange { account, replying, stay, tunnel };
-                    return ExchangeStage::Lasts(Box::new(lasting));
+                    let long = LongExchange { account, replying, stay, tunnel };
+                    return ExchangeStage::Long(Box::new(long));
                 }
                 ExchangeStage::Over(self.send(&mut account, &mut replying, None).await)
             }
@@ -415,20 +415,20 @@ impl H1 {
         }
     }
 
-    /// The rest of an exchange with a long reply. It ends by itself when its listener is cut. An event stream is a separate task, so
-    /// that an event wakes only that task and not the connection around it.
-    async fn stay(self: &Rc<H1>, lasting: Box<LongExchange>) -> After {
-        if lasting.tunnel.is_some() {
+    /// Runs the rest of an exchange with a long reply. It ends by itself when its listener is cut. An event stream is a separate task, so
+    /// that an event wakes only that task and not the task of the connection.
+    async fn finish_long(self: &Rc<H1>, long: Box<LongExchange>) -> After {
+        if long.tunnel.is_some() {
             // For a tunnel, only a relay is a separate task.
-            return Box::pin(self.last(lasting)).await;
+            return Box::pin(self.finish(long)).await;
         }
         let h1 = self.clone();
-        kit::spawn(async move { h1.last(lasting).await }).await.unwrap_or(After::Cut)
+        kit::spawn(async move { h1.finish(long).await }).await.unwrap_or(After::Cut)
     }
 
-    /// The rest of an exchange with a long reply, which stays in its box.
-    async fn last(&self, mut lasting: Box<LongExchange>) -> After {
-        let LongExchange { account, replying, stay, tunnel } = &mut *lasting;
+    /// Writes the long reply or runs the tunnel. The state stays in its box.
+    async fn finish(&self, mut long: Box<LongExchange>) -> After {
+        let LongExchange { account, replying, stay, tunnel } = &mut *long;
         match tunnel.take() {
             Some((tunnel, is_websocket)) => {
                 self.tunnel(account, replying, *tunnel, is_websocket).await
@@ -437,7 +437,7 @@ impl H1 {
         }
     }
 
-    /// The reply, unless the client leaves first. Then the upstream does not work in vain.
+    /// Returns the reply, or `None` if the client leaves first, so that the upstream does not work in vain.
     async fn unless_left(
         &self,
         mut serving: Pin<&mut impl Future<Output = Reply>>,
@@ -471,13 +471,13 @@ impl H1 {
         tunnelled: bool,
     ) -> ReplyWriter {
         let ends = account.ex.fault.as_ref().is_some_and(|fault| fault.kind.ends_connection());
-        // A streaming reply may still be forwarding the request's body. Other replies leave it unread.
+        // A streaming reply may still be forwarding the request's body. After any other reply, the rest of the body has to be discarded.
         let stuck = !matches!(reply.body, Body::Stream(_)) && !self.can_discard();
         let keep_alive = rules.keep_alive && !ends && !stuck && !self.connection.permit.is_ending();
         self.client.borrow().begin_reply();
         let (outgoing, keep_alive) =
             reply::outgoing(reply, ReplyRules { keep_alive, ..rules }, tunnelled);
-        let ends_by_closing = rules.protocol == Protocol::Http10 && outgoing.is_endless();
+        let ends_by_closing = rules.protocol == Protocol::Http10 && outgoing.has_unknown_length();
         ReplyWriter { outgoing, keep_alive, ends_by_closing }
     }
 
@@ -511,7 +511,7 @@ impl H1 {
     fn can_discard(&self) -> bool {
         let client = self.client.borrow();
         let little = client.decoder.remaining().is_none_or(|n| n <= DISCARDED_BYTES_MAX);
-        client.decoder.is_done() || (little && !client.is_waiting_for_leave())
+        client.decoder.is_done() || (little && !client.is_waiting_for_continue())
     }
 
     /// Reads and discards the rest of the request's body. False if it does not arrive.
@@ -543,7 +543,7 @@ impl H1 {
         is_websocket: bool,
     ) -> After {
         let timeout = &self.listener.timeout;
-        // Boxed, so that its memory is freed during the tunnel.
+        // Boxed, so that its memory is not kept during the tunnel.
         let outgoing = &mut replying.outgoing;
         let writing = reply::write(&self.client, outgoing, account, timeout.body, None);
         if let Err(fault) = Box::pin(writing).await {
@@ -582,7 +582,7 @@ impl H1 {
         Some((wire, early, self.connection))
     }
 
-    /// Makes the connection end with a reset, and frees data that the client does not take.
+    /// Makes the connection end with a reset, and discards data that the client has not taken.
     fn reset(&self) {
         if let Wire::Plain(socket) = &self.client.borrow().wire {
             reset_on_close(socket);
@@ -590,10 +590,10 @@ impl H1 {
     }
 }
 
-/// The end of a connection with an incomplete reply. The reply must not look complete to a client that reads until the
-/// connection closes.
+/// Records the fault of an incomplete reply, and returns how the connection ends. The reply must not look complete to a client that reads
+/// until the connection closes.
 fn broke(account: &mut Account, fault: Fault, ends_by_closing: bool) -> After {
     let cut = ends_by_closing || matches!(fault.kind, Kind::ClientGone | Kind::StreamCut);
-    account.broke(fault);
+    account.note_late_fault(fault);
     if cut { After::Cut } else { After::Close }
 }

@@ -32,6 +32,7 @@ pub struct HandedSocket {
 struct InheritedSocket {
     /// The key of the previous process, or the name from the service manager.
     name: String,
+    /// True if it is from the service manager.
     is_passed: bool,
     socket: TcpListener,
 }
@@ -62,7 +63,8 @@ impl ScheduleRun {
         loop {
             // Harmless: the sender is never dropped.
             let _own = given.wait_for(|given| !given).await.is_ok();
-            // Counted before the second check, so that either this task or the one that gives the schedules away sees the other.
+            // The run is counted before the second check. So either this check sees that the schedules are given away, or the code that
+            // gives them away sees the run.
             SCHEDULE_RUNS.fetch_add(1, Ordering::SeqCst);
             let run = ScheduleRun(());
             if !*SCHEDULES_GIVEN.borrow() {
@@ -106,17 +108,17 @@ pub(crate) fn schedules_since() -> Option<Duration> {
 /// The prefix of listeners' keys. The listener's name follows.
 pub(crate) const LISTENER: &str = "listen.";
 
-/// The limit of sockets in one handover. Each listener has one for each worker.
+/// The maximum number of sockets in one handover. Each listener has one for each worker.
 const SOCKETS_MAX: u32 = 65_536;
 
-/// The longest key. Names of listeners are shorter.
+/// The maximum length of a key. The names of listeners are shorter.
 const KEY_BYTES_MAX: usize = 4_096;
 
 fn lock<T>(sockets: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
     sockets.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sends the sockets.
+/// Sends the sockets to the next process.
 pub fn send(stream: &mut UnixStream, sockets: &[HandedSocket]) -> io::Result<()> {
     let count = u32::try_from(sockets.len()).unwrap_or(u32::MAX);
     stream.write_all(&count.to_be_bytes())?;
@@ -135,7 +137,7 @@ pub fn send(stream: &mut UnixStream, sockets: &[HandedSocket]) -> io::Result<()>
     Ok(())
 }
 
-/// Receives the sockets, and keeps them until they are opened.
+/// Receives the sockets of the previous process, and keeps them until they are used.
 pub fn receive(stream: &mut UnixStream) -> io::Result<()> {
     let mut count = [0; 4];
     stream.read_exact(&mut count)?;
@@ -156,7 +158,7 @@ pub fn receive(stream: &mut UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps the sockets from a service manager until they are opened.
+/// Keeps the sockets from a service manager until they are used.
 pub fn keep_passed(sockets: Vec<kit::activation::PassedSocket>) {
     let passed = sockets.into_iter().map(|passed| InheritedSocket {
         name: passed.name,
@@ -178,7 +180,7 @@ fn receive_one(stream: &mut UnixStream) -> io::Result<HandedSocket> {
     )?;
     let socket: Option<OwnedFd> = beside.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-        // Harmless: the sender sends no other messages.
+        // Harmless: the sending process sends no other control messages.
         RecvAncillaryMessage::ScmCredentials(_) | _ => None,
     });
     let rest = length.get_mut(read.bytes..).filter(|_| read.bytes > 0);
@@ -195,8 +197,8 @@ fn receive_one(stream: &mut UnixStream) -> io::Result<HandedSocket> {
     Ok(HandedSocket { key, socket: TcpListener::from(socket) })
 }
 
-/// Takes the inherited sockets for an address: those bound to it, or for port 0 those with the key. If there are none, takes those
-/// with the listener's name from a service manager.
+/// Takes the inherited sockets for an address: those that are bound to it, or for port 0 those with the key. If there are none, takes those
+/// that a service manager has passed with the listener's name.
 pub(crate) fn take(key: &str, address: SocketAddr) -> Vec<TcpListener> {
     let is_it = |inherited: &mut InheritedSocket| match address.port() {
         0 => !inherited.is_passed && inherited.name == key,
@@ -213,7 +215,8 @@ pub(crate) fn take(key: &str, address: SocketAddr) -> Vec<TcpListener> {
     taken.into_iter().map(|inherited| inherited.socket).collect()
 }
 
-/// Closes the inherited sockets that are not in the configuration. Schedules that are added later start from then.
+/// Closes the inherited sockets that the configuration does not use. Also forgets when the previous process stopped its schedules, so that
+/// a schedule that is added later starts at that later time.
 pub fn forget_rest() {
     *SCHEDULES_SINCE.lock().unwrap_or_else(PoisonError::into_inner) = None;
     for InheritedSocket { name, is_passed, socket } in std::mem::take(&mut *lock(&INHERITED)) {
@@ -231,7 +234,7 @@ pub fn forget_rest() {
     }
 }
 
-/// Opens a socket other than those of listeners: the one of the previous process, or a new one.
+/// Opens a socket that does not belong to a listener: takes that of the previous process, or binds a new one.
 pub fn open_other(key: &str, address: SocketAddr) -> io::Result<TcpListener> {
     let socket = match take(key, address).into_iter().next() {
         Some(socket) => socket,
@@ -244,12 +247,12 @@ pub fn open_other(key: &str, address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket)
 }
 
-/// Closes the socket with this key permanently.
+/// Drops the copy of the socket with this key, so that it is not handed over.
 pub fn forget_other(key: &str) {
     lock(&OTHERS).retain(|other| other.key != key);
 }
 
-/// Copies of these sockets for the next process.
+/// Returns copies of the sockets that do not belong to listeners, for the next process.
 pub(crate) fn others() -> io::Result<Vec<HandedSocket>> {
     let others = lock(&OTHERS);
     let copy = |other: &HandedSocket| {

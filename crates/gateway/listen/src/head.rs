@@ -1,4 +1,4 @@
-//! Rules for a request's head on every wire, and the answer to one that breaks them.
+//! The rules for a request's head that HTTP/1 and HTTP/2 share, and the faults of heads that break them.
 
 use fault::{Fault, Kind};
 use http1::{TargetForm, Version};
@@ -45,8 +45,8 @@ pub(crate) fn names_http(input: &[u8]) -> bool {
     line.windows(5).any(|part| part.eq_ignore_ascii_case(b"HTTP/"))
 }
 
-/// Converts the head to origin form. The authority of an absolute target becomes the host (RFC 9112, 3.2.2), also if an HTTP/1.0
-/// client sends no `Host`.
+/// Converts the head to origin form. The authority of an absolute target becomes the host (RFC 9112, 3.2.2), even if an HTTP/1.0 client
+/// sent no `Host`.
 pub(crate) fn request_head(
     parsed: &http1::RequestHead,
     headers: Headers,

@@ -8,10 +8,11 @@ use kit::Wire;
 use kit::scratch::{self, SCRATCH_BYTES};
 use tokio::io::AsyncWrite;
 
-/// How long a connection is read on while its client still sends, so that the reply is not lost to a reset.
+/// How long data is still read from a client that keeps sending. A close with unread data would cause a reset, which could destroy the
+/// reply.
 const LINGER_MAX: Duration = Duration::from_secs(2);
 
-/// The most bytes read in that time.
+/// The maximum number of bytes that are read in this time.
 const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Closes the sending side.
@@ -21,7 +22,7 @@ pub(crate) async fn shut(wire: &mut Wire) {
     let _late = tokio::time::timeout(LINGER_MAX, shut).await;
 }
 
-/// Closes the sending side, and reads on for a while.
+/// Closes the sending side, and reads and discards data until the client closes its side or a limit is reached.
 pub(crate) async fn linger(wire: &mut Wire) {
     let lingering = async {
         shut(wire).await;
@@ -34,6 +35,6 @@ pub(crate) async fn linger(wire: &mut Wire) {
             }
         }
     };
-    // Harmless: the data is discarded.
+    // Harmless: nothing is left to do if the time is over, since the data is discarded anyway.
     let _late = tokio::time::timeout(LINGER_MAX, lingering).await;
 }

@@ -1,9 +1,9 @@
 //! The time limits for receiving a request's body.
 //!
 //! There are three limits: for a pause, for the whole body, and for the rate. The earliest one applies. The rate is kept as
-//! a credit of time. It starts with the longest pause, increases with each received byte up to that value, and decreases
-//! while the client is waited for. So a fast client may pause, and a client that sends a byte now and then is cut off as if
-//! it had paused. Only waiting for the client counts, and not waiting for the upstream.
+//! a credit of time. It starts with the longest allowed pause, increases with each received byte up to that value, and decreases while the
+//! gateway waits for the client. So a fast client may pause, and a client that sends a byte now and then is cut off as if it had paused.
+//! Time spent waiting for the upstream does not count.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -18,11 +18,11 @@ use plan::Listener;
 /// The limits of one body, and their use so far.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// The longest pause between two pieces.
+    /// The maximum pause between two pieces.
     pause: Duration,
-    /// The least bytes per second; 0 for no limit.
+    /// The minimum rate in bytes per second, or 0 for no limit.
     rate: u64,
-    /// The time that may still be waited at the least rate.
+    /// How much longer the gateway may wait for the client without violating the rate.
     credit: Duration,
     /// The deadline of the whole body.
     end: Option<Instant>,
@@ -47,11 +47,12 @@ pub(crate) type BodyProgress = Rc<Progress>;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum ReplyState {
+    /// The reply has not begun.
     #[default]
     Waited,
-    /// The reply has begun. If the body is still being sent, the two peers decide on its pace.
+    /// The reply has begun. If the body is still arriving, the two peers decide on its pace, and the rate is no longer limited.
     Begun,
-    /// The reply is a stream. Its sender checks for silence in both directions.
+    /// The reply is a stream. The sender of the stream checks for silence in both directions, so pauses are no longer limited.
     Stream,
 }
 
@@ -76,7 +77,7 @@ impl Progress {
     }
 }
 
-/// The reason for which the alarm was set.
+/// The limit that the alarm was set for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Nearest {
     Pause,
@@ -115,7 +116,7 @@ impl Pace {
         }
         loop {
             ready!(alarm.poll(cx));
-            // The reply has begun meanwhile.
+            // The first two limits no longer apply if the reply has begun since the alarm was set.
             match (self.nearest, self.progress.reply.get(), self.waiting) {
                 (Nearest::Rate, ReplyState::Begun | ReplyState::Stream, Some(since))
                 | (Nearest::Pause, ReplyState::Stream, Some(since)) => {
@@ -148,7 +149,7 @@ impl Pace {
     }
 
     /// Records received bytes.
-    pub(crate) fn came(&mut self, bytes: usize) {
+    pub(crate) fn received(&mut self, bytes: usize) {
         self.progress.moved.set(true);
         let Some(since) = self.waiting.take() else { return };
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
@@ -163,7 +164,7 @@ impl Pace {
         match self.nearest {
             Nearest::Pause => format!("the request's body paused for {:?}", self.pause),
             Nearest::Rate => {
-                format!("the request's body came at less than {} bytes a second", self.rate)
+                format!("the request's body arrived at less than {} bytes per second", self.rate)
             }
             Nearest::End => format!("the request's body took longer than {:?}", self.total),
         }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Source and destination.
+/// The addresses of source and destination.
 type Ends = (SocketAddr, SocketAddr);
 
 /// The first bytes of every version 2 header. The shortest version 1 header, `PROXY UNKNOWN`, has 15 bytes, so reading twelve bytes
@@ -16,10 +16,12 @@ const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// The longest version 1 line, its CRLF included (section 2.1).
 const LINE_BYTES_MAX: usize = 107;
 
-/// The size that version 2 may add after the addresses. Load balancers send well under 300 bytes.
-const ADDITIONS_BYTES_MAX: usize = 4096;
+/// The maximum number of bytes after the first 16 of a version 2 header: the addresses and further fields. Load balancers send well under
+/// 300 bytes.
+const REST_BYTES_MAX: usize = 4096;
 
-/// Reads only the header. None if the load balancer connects for itself (health checks).
+/// Reads the header and nothing after it. Returns `None` if it has no client's address, such as for a health check by the load balancer
+/// itself.
 pub(crate) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Ends>> {
     let mut start = [0; SIGNATURE.len()];
     stream.read_exact(&mut start).await?;
@@ -40,7 +42,7 @@ async fn read_binary(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option
     let command = stream.read_u8().await?;
     let family = stream.read_u8().await?;
     let len = usize::from(stream.read_u16().await?);
-    if len > ADDITIONS_BYTES_MAX {
+    if len > REST_BYTES_MAX {
         return Err(bad("the header is too long"));
     }
     let mut addresses = vec![0; len];
@@ -102,7 +104,7 @@ fn parse_line(line: &[u8]) -> io::Result<Option<Ends>> {
             let source = address(family, source, source_port)?;
             Ok(Some((source, address(family, destination, destination_port)?)))
         }
-        _ => Err(bad("no PROXY line")),
+        _ => Err(bad("the line is not a PROXY line")),
     }
 }
 
@@ -112,7 +114,7 @@ fn address(family: &str, ip: &str, port: &str) -> io::Result<SocketAddr> {
     if ip.is_ipv4() == (family == "TCP4") {
         Ok(SocketAddr::new(ip, port))
     } else {
-        Err(bad("the address is of the other family"))
+        Err(bad("the address does not have the stated family"))
     }
 }
 

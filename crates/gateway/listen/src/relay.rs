@@ -1,4 +1,4 @@
-//! Two streams joined by a policy that inspects the data.
+//! Joins the two sides of a tunnel through a policy that inspects the data.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -16,10 +16,10 @@ use tokio::task::coop;
 use crate::stream_lifetime::StreamLifetime;
 use crate::tunnel::{PassedBytes, Silence, TunnelEnd};
 
-/// A buffer larger than this is not kept for the next tunnel. The data of one read fits.
+/// The maximum capacity of a buffer that is kept for the next tunnel. The data of one read fits.
 const ROOM_BYTES_MAX: usize = 2 * READ_BYTES;
 
-/// The size of one read. If the other side is slow, all of it is kept, and there may be many such tunnels.
+/// The size of one read. If the other side is slow, all of the data stays in memory, and there may be many such tunnels.
 const READ_BYTES: usize = 16 << 10;
 
 /// Unused capacity above this is freed while a side is slow.
@@ -34,11 +34,11 @@ thread_local! {
     static ROOM: [Cell<Vec<u8>>; 2] = const { [Cell::new(Vec::new()), Cell::new(Vec::new())] };
 }
 
-/// Joins two streams through a relay. It ends when the relay is over, when both have been silent for too long, or when they had to
-/// leave and their time is over. Returns the client's stream, unless it is gone, so that its last bytes are not lost to a reset.
+/// Joins two streams through a relay. The tunnel ends when the relay is over, when both sides have been silent for too long, or when it had
+/// to leave and its drain is over. Returns the client's stream, unless the client is gone, so that its last bytes are not lost to a reset.
 ///
-/// It is a separate task. With thousands of tunnels that have a message now and then, the data of one has left the cache since its last
-/// message. A message wakes only this task, and not those of the connection and the exchange.
+/// The future runs as a separate task, so that a message wakes only this task, and not those of the connection and the exchange. If
+/// thousands of tunnels have a message now and then, the state of a tunnel is no longer in the cache when its next message arrives.
 pub(crate) fn join(
     (client, upstream): (TunnelEnd, TunnelEnd),
     relay: Box<dyn Relay>,
@@ -77,7 +77,7 @@ pub(crate) fn join(
                 return Poll::Ready(Ok(()));
             }
             relayed.cut(StreamEnd::Idle, cx);
-            Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nothing passed for too long")))
+            Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "no data passed for too long")))
         });
         let ended = ended.await;
         let RelayState { client, upstream, .. } = relayed;
@@ -103,9 +103,9 @@ struct RelayState {
 /// One side of the tunnel.
 struct RelayEnd {
     wire: Wire,
-    /// The bytes of its outbox that it has taken.
+    /// The number of bytes of its outbox that it has taken.
     sent: usize,
-    /// The bytes that it took before those in the outbox.
+    /// The number of bytes that it took before those in the outbox.
     sent_before: u64,
     /// True if the task is woken when data arrives from it.
     is_watched: bool,
@@ -138,7 +138,7 @@ impl RelayState {
         // A side without data is not read again before it wakes the task.
         let [mut client_may_have, mut upstream_may_have] = [client.may_have(), upstream.may_have()];
         loop {
-            // The data just read may have completed the message that is waited for.
+            // The data just read may have completed a message, after which the tunnel can end.
             if *is_leaving {
                 relay.leave(out);
             }
@@ -205,8 +205,7 @@ impl RelayEnd {
         RelayEnd { wire, sent, sent_before, is_watched, has_ended, is_gone }
     }
 
-    /// True if data may have arrived. Most wake-ups are for one side, and reading from the other costs more than this check.
-    /// whether the task was woken for it.
+    /// True if data may have arrived. Most wake-ups are for one side only, and this check is cheaper than reading from the other side.
     fn may_have(&self) -> bool {
         match &self.wire {
             Wire::Plain(socket) if self.is_watched => {
@@ -236,10 +235,10 @@ impl RelayEnd {
         Poll::Ready(())
     }
 
-    /// Reduces the memory of data that waits for a slow side.
+    /// Frees memory that the data for a slow side does not need.
     fn wait_with(&mut self, out: &mut Vec<u8>) {
         let left = out.len().saturating_sub(self.sent);
-        // If only a flush is pending, the bytes are kept, since an empty outbox is not flushed.
+        // If only a flush is pending, the bytes stay, since an empty outbox is not flushed.
         if left > 0 && out.capacity() - left > UNUSED_BYTES_MAX {
             out.drain(..self.sent);
             out.shrink_to_fit();
@@ -262,7 +261,7 @@ impl RelayEnd {
         }
         bytes.clear();
         let read = self.wire.poll_read_into(cx, bytes, READ_BYTES);
-        // A task that has used up its budget is woken without a check of the socket.
+        // Without remaining budget, the read is pending although the socket was not checked, so the socket does not wake the task.
         self.is_watched = read.is_pending() && coop::has_budget_remaining();
         match ready!(read) {
             Ok(0) | Err(_) => {
@@ -282,7 +281,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_slow_side_holds_what_it_has_not_taken_and_little_more() {
+    async fn a_slow_side_holds_little_more_than_its_unsent_data() {
         let (near, mut far) = tokio::io::duplex(1000);
         let mut side = RelayEnd::new(Wire::Wrapped(Box::new(near)));
         let message: Vec<u8> = (0..READ_BYTES).map(|n| n.to_le_bytes()[0]).collect();

@@ -1,4 +1,4 @@
-//! A reply to an HTTP/1 client: its framing, and writing it as fast as the client reads.
+//! A reply to an HTTP/1 client: chooses its framing, and writes it as fast as its source and the client allow.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -22,8 +22,9 @@ use crate::write_progress::WriteProgress;
 #[derive(Clone, Copy)]
 pub(crate) struct ReplyRules {
     pub(crate) protocol: Protocol,
+    /// True if the method is HEAD.
     pub(crate) head: bool,
-    /// True if the connection shall be reused.
+    /// True if the connection may be reused.
     pub(crate) keep_alive: bool,
 }
 
@@ -31,7 +32,7 @@ pub(crate) struct ReplyRules {
 enum ReplyFraming {
     /// No body, and no header about one.
     None,
-    /// The length in the head, or this one.
+    /// A length: this one, or with `None` that in the head.
     Length(Option<u64>),
     Chunked,
     Close,
@@ -56,14 +57,14 @@ pub(crate) fn outgoing(mut reply: Reply, rules: ReplyRules, tunnelled: bool) -> 
         (false, Protocol::Http11 | Protocol::Http2) if !tunnelled => {
             head.extend_from_slice(b"Connection: close\r\n");
         }
-        // Harmless: the others need no header.
+        // Harmless: the other combinations need no header.
         _ => {}
     }
     head.extend_from_slice(b"\r\n");
     (Outgoing::new(head, reply.body, matches!(framing, ReplyFraming::Chunked)), keep_alive)
 }
 
-/// RFC 9112, 6.3, from the sender's side. Drops a body that may not be sent.
+/// Chooses the framing of a reply (RFC 9112, 6.3). Drops a body that must not be sent.
 fn framing(reply: &mut Reply, rules: ReplyRules) -> ReplyFraming {
     let status = reply.head.status;
     let said = reply.head.headers.get("content-length");
@@ -75,7 +76,7 @@ fn framing(reply: &mut Reply, rules: ReplyRules) -> ReplyFraming {
     }
     let remaining = reply.body.remaining();
     if status == 304 || rules.head {
-        // The length for a GET: the upstream's, or that of the body made here.
+        // The length that the reply to a GET would have: the upstream's, or else that of the body.
         let made = remaining.filter(|n| !announced && *n > 0);
         reply.body = Body::Empty;
         return if made.is_some() { ReplyFraming::Length(made) } else { ReplyFraming::None };
@@ -94,8 +95,8 @@ fn framing(reply: &mut Reply, rules: ReplyRules) -> ReplyFraming {
     }
 }
 
-/// Writes a reply as fast as it is made and taken, and adds waiting times to the side that is waited for. For a stream, `stay` limits
-/// the time.
+/// Writes a reply as fast as its source and the client allow, and adds each waiting time to the side that it was spent on. `stay` is the
+/// lifetime of a stream.
 pub(crate) async fn write(
     client: &ClientHandle,
     outgoing: &mut Outgoing,
@@ -103,7 +104,7 @@ pub(crate) async fn write(
     timeout: Duration,
     stay: Option<Rc<StreamLifetime>>,
 ) -> Result<(), Fault> {
-    let endless = outgoing.is_endless();
+    let endless = outgoing.has_unknown_length();
     let write_progress = WriteProgress::default();
     let (waiting, alarm) = (None, None);
     let direct = match (&stay, &client.borrow().wire) {
@@ -129,14 +130,14 @@ pub(crate) async fn write(
 struct Writing {
     timeout: Duration,
     endless: bool,
-    /// The start of the current wait, and whether it is for the client.
+    /// The start of the current wait, and true if it is for the client, not for the source.
     waiting: Option<(Instant, bool)>,
     sent_before: u64,
     write_progress: WriteProgress,
     /// Created when it is first needed, since most clients take their reply at once.
     alarm: Option<SharedAlarm>,
     stay: Option<Rc<StreamLifetime>>,
-    /// True if the task is woken by data from the client.
+    /// True if data from the client wakes the task.
     listens: bool,
     direct: Direct,
 }
@@ -144,7 +145,7 @@ struct Writing {
 /// Whether the source of a stream may write to the client while its task waits.
 enum Direct {
     Never,
-    /// The source was not asked yet.
+    /// The source has not been asked yet.
     Possible,
     By(Rc<DirectReply>),
 }
@@ -168,7 +169,7 @@ impl Writing {
         if let Direct::By(way) = &self.direct {
             outgoing.take_over(way.taken.take());
         }
-        // A stream waits long and forwards an event quickly. Reading the clock twice would cost more.
+        // A stream waits long and forwards an event quickly. Reading the clock twice would cost more than forwarding it.
         if self.stay.is_none() {
             self.wait_for(None, account);
         }
@@ -249,18 +250,18 @@ impl Writing {
                 alarm.set(clock::now(), WriteProgress::first_look(self.timeout));
             }
             while alarm.poll(cx).is_ready() {
-                if !self.write_progress.goes_on(&client.wire) {
+                if !self.write_progress.has_progressed(&client.wire) {
                     return Poll::Ready(Err(gone("the client does not read its reply")));
                 }
                 alarm.set(clock::now(), self.timeout);
             }
             return Poll::Pending;
         }
-        // A stream forwards events, and its client seldom sends anything.
+        // The client of a stream seldom sends anything, so it is not checked again while nothing has arrived.
         if self.listens && client.is_silent() {
             return Poll::Pending;
         }
-        // A client that closed its side ends only an endless stream. It may still wait for other replies.
+        // A client that has closed its sending side may still wait for a reply, but that counts as the end of an endless one.
         let gone_for_good =
             if self.endless { client.poll_gone(cx) } else { client.poll_broken(cx) };
         if gone_for_good.is_ready() {

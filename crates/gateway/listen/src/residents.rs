@@ -25,7 +25,7 @@ struct RunningResident {
 }
 
 impl Residents {
-    /// Starts the residents of a plan on this worker, and ends those that it does not have.
+    /// Starts the new residents of a plan on this worker, and ends those that the plan does not have.
     pub(crate) fn adopt(&mut self, plan: &Plan, worker: &Rc<Worker>, workers: usize) {
         let mut before = std::mem::take(&mut self.running);
         for resident in plan.residents() {
@@ -44,7 +44,7 @@ impl Residents {
         }
     }
 
-    /// Asks all residents to end. True once they have.
+    /// Asks all residents to end. True once all have ended.
     pub(crate) fn drain(&mut self) -> bool {
         self.running.iter().for_each(|running| running.ending.ask());
         self.running.retain(|running| !running.task.is_finished());

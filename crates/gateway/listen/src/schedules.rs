@@ -22,8 +22,7 @@ use crate::worker::Worker;
 /// The largest reply that is read to its end, so that its connection can be reused.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
-/// The limit up to which missed runs are counted. A schedule of every second misses that many in a quarter of an
-/// hour.
+/// The maximum number of missed runs that are counted. A schedule that runs every second misses this number in a quarter of an hour.
 const SKIPPED_MAX: u64 = 1000;
 
 /// How late a scheduled run may be if its gateway has failed or the store is not available.
@@ -49,7 +48,7 @@ struct RunningSchedule {
 struct State {
     /// True while a run is in progress.
     is_busy: Cell<bool>,
-    /// The same, shared by all schedules of this name, also those that a reload has ended.
+    /// Like `is_busy`, but shared by all schedules of this name, including those that a reload has ended.
     is_name_busy: Rc<Cell<bool>>,
     /// True if no further run may start.
     is_ending: Cell<bool>,
@@ -103,7 +102,7 @@ impl RunningSchedule {
         // Harmless: without another schedule of this name, none is running.
         let is_name_busy = is_name_busy.unwrap_or_default();
         let state = Rc::new(State { is_name_busy, ..State::default() });
-        // The previous process may have left a time that has already passed.
+        // The previous process may have left a run whose time has already passed.
         let due = timing.first_since(handover::schedules_since());
         let task = kit::spawn(run(name.clone(), (timing.clone(), due), worker, state.clone()));
         RunningSchedule { name, timing, state, task }
@@ -152,14 +151,14 @@ async fn run(
             return;
         }
         if !is_asked {
-            let Some(next) = behind(&timing, due, &schedule) else { return };
+            let Some(next) = next_after(&timing, due, &schedule) else { return };
             due = next;
         }
     }
 }
 
-/// The first later time that has not passed yet. The times before it are skipped.
-fn behind(timing: &Timing, due: Due, schedule: &Schedule) -> Option<Due> {
+/// Returns the first time after `due` that has not passed yet. The times in between are skipped, and counted as such.
+fn next_after(timing: &Timing, due: Due, schedule: &Schedule) -> Option<Due> {
     let mut due = timing.after(due)?;
     let mut skipped = 0;
     while due.wait().is_none() {
@@ -174,7 +173,7 @@ fn behind(timing: &Timing, due: Due, schedule: &Schedule) -> Option<Due> {
     Some(due)
 }
 
-/// Waits until it is due, or until an operator requests a run; then the result is true.
+/// Waits until the schedule is due. Returns true if an operator requests a run before that.
 async fn wait(
     timing: &Timing,
     due: &mut Due,
@@ -197,8 +196,8 @@ async fn wait(
     false
 }
 
-/// Runs the schedule, for a due time or by request. If another gateway has it, or has run it for this time, returns the last time
-/// that the other gateway handled.
+/// Runs the schedule, for a due time or by request. If another gateway has the schedule, or has already run it for this time, returns the
+/// last time that the other gateway has handled.
 async fn run_for(
     schedule: &Schedule,
     due: Option<Due>,
@@ -208,10 +207,10 @@ async fn run_for(
     let store = worker.current().plan.store.clone();
     let store = store.as_deref().filter(|store| !store.nodes().is_alone());
     if let (Some(store), Some(due)) = (store, due) {
-        has_partition(store.nodes(), schedule, due).await;
+        wait_for_partition(store.nodes(), schedule, due).await;
     }
-    // During an upgrade, this waits until it is known which process has the schedules. Harmless: it counts until it
-    // is dropped.
+    // During an upgrade, this waits until it is known which process has the schedules. Harmless: the value is not used, but it counts the
+    // run until it is dropped.
     let _run = ScheduleRun::begin().await;
     if state.is_name_busy.get() {
         schedule.metrics.skipped(1);
@@ -246,19 +245,19 @@ async fn run_for(
     done
 }
 
-/// Waits until this gateway has the schedule, which happens if the other gateway has failed. If the other one still has it at the next
-/// time, it has run the schedule.
-async fn has_partition(nodes: &Nodes, schedule: &Schedule, due: Due) {
+/// Waits until this gateway has the schedule's partition, for as long as the run may still start late. It gets the partition if the gateway
+/// that has it fails. If the other gateway still has it afterwards, it has run the schedule.
+async fn wait_for_partition(nodes: &Nodes, schedule: &Schedule, due: Due) {
     let Due::Wall(at) = due else { return };
     let late = kit::clock::wall().saturating_sub(at);
     let partition = nodes::partition(&schedule.name);
     let mut standing = nodes.follow();
     let has = standing.wait_for(|standing| standing.has(partition));
-    // Harmless: without it, this gateway does not run the schedule.
+    // Harmless: without the partition, this gateway does not run the schedule.
     let _has = tokio::time::timeout(LATE_MAX.saturating_sub(late), has).await;
 }
 
-/// The last time up to now at which it was due, or an earlier one.
+/// Returns the latest due time that has passed, or after [`SKIPPED_MAX`] of them an earlier one.
 fn latest(timing: &Timing, due: Due) -> Due {
     let mut latest = due;
     for _ in 0..SKIPPED_MAX {
@@ -270,7 +269,7 @@ fn latest(timing: &Timing, due: Due) -> Due {
     latest
 }
 
-/// The right to run a schedule. One of the gateways that share a store has it at a time.
+/// The right to run a schedule. Only one of the gateways that share a store has it at a time.
 struct RunRight {
     held: Option<(Tenure, NodeStanding)>,
 }

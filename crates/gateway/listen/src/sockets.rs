@@ -18,8 +18,8 @@ pub(crate) struct Sockets {
     bound: HashMap<Key, Bound>,
 }
 
-/// The identity of a listener across plans: the configured address. With port 0 each listener gets another port, so its name
-/// belongs to the identity.
+/// The identity of a listener across plans: its configured address. With port 0, every listener gets a different port, so its name is also
+/// part of the identity.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     address: SocketAddr,
@@ -35,7 +35,7 @@ struct Bound {
     copies: Arc<[TcpListener]>,
 }
 
-/// What a worker gets for one listener.
+/// The part of one listener that a worker gets.
 pub(crate) struct ListenerParts {
     pub(crate) listener: Arc<Listener>,
     /// The open connections of all workers.
@@ -61,7 +61,7 @@ const ADVICE: [(io::ErrorKind, &str); 3] = [
     // Ports below 1024, unless the limit was changed.
     (
         io::ErrorKind::PermissionDenied,
-        "this port needs the capability CAP_NET_BIND_SERVICE, such as by `setcap cap_net_bind_service=+ep PROGRAM` or systemd's `AmbientCapabilities`; or take a port from 1024 on",
+        "this port needs the capability CAP_NET_BIND_SERVICE, such as by `setcap cap_net_bind_service=+ep PROGRAM` or systemd's `AmbientCapabilities`; or use a port from 1024 upwards",
     ),
 ];
 
@@ -163,9 +163,9 @@ fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
 
 /// Opens one socket per worker, all on the port that the first one got.
 ///
-/// The first one listens before it is shared, so that an address on which another program listens causes an error, even if that
-/// is another Tidegate. If this process has a socket on the address (`is_ours`), for instance when `0.0.0.0:80` becomes
-/// `127.0.0.1:80`, the system cannot tell the difference, so the first one is shared from the beginning.
+/// The first socket listens before its port is shared, so that binding fails if another program listens on the address, even if that
+/// program is another Tidegate. If this process already has a socket on the address (`is_ours`), for instance when `0.0.0.0:80` becomes
+/// `127.0.0.1:80`, binding would fail too, so the port is shared from the beginning.
 fn open(
     listener: &Listener,
     workers: usize,
@@ -184,7 +184,8 @@ fn open(
     let actual = first.local_addr()?;
     while sockets.len() < workers {
         let more = match socket(actual, true) {
-            // Another user, such as a service manager, opened the socket: then workers share it.
+            // The inherited socket was opened by another user, such as a service manager. Its port cannot be bound again, so the workers
+            // share the socket.
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 sockets.first().ok_or(io::ErrorKind::NotFound)?.try_clone()
             }
@@ -197,7 +198,7 @@ fn open(
     Ok((Bound { name, actual, open: Arc::default(), copies }, sockets))
 }
 
-/// Options are set on the listening socket. Accepted sockets inherit them, which saves calls per connection.
+/// Opens a listening socket. Accepted sockets inherit its options, which saves calls for each connection.
 fn socket(address: SocketAddr, is_shared: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     // Old connections of a process that has ended must not prevent binding.
@@ -230,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_another_unless_one_stands_for_both() {
+    fn addresses_overlap_if_equal_or_if_one_includes_the_other() {
         for (a, b, expected) in [
             ("127.0.0.1:80", "127.0.0.1:80", true),
             ("127.0.0.1:80", "127.0.0.1:81", false),

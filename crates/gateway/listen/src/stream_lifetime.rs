@@ -1,7 +1,8 @@
-//! How long a stream may stay open: until its listener closes, a reload changes its route, its age limit is reached, nothing has passed for
-//! too long, or the client's credential ends, unless a policy handles that. After another process has replaced this one, it may stay for
-//! some more time. Then it has to leave, and is cut if it has not left when its drain is over. A gRPC call, or a tunnel other than a
-//! WebSocket, ends at once with its credential, since there is no way to tell the client to leave.
+//! The lifetime of open streams. A stream has to leave when its listener closes, when a reload changes its route, when it reaches its age
+//! limit, when nothing has passed for too long, or when the client's credential expires, unless a policy handles that. After another
+//! process has replaced this one, streams may stay for some more time. A stream that has to leave is cut if it has not left when its drain
+//! is over. A gRPC call, or a tunnel other than a WebSocket, is cut as soon as its credential expires, since there is no way to tell the
+//! client to leave.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -28,21 +29,22 @@ use crate::pace::BodyProgress;
 /// The lifetime of one open stream: an event stream, a gRPC call or a tunnel. It belongs to one task.
 pub(crate) struct StreamLifetime {
     watch: Watch,
-    /// True once a reload has changed or removed the route. None if that does not affect the stream.
+    /// True once a reload has changed or removed the route. `None` if reloads do not affect the stream.
     changed: Option<Rc<Cell<bool>>>,
     streams: Streams,
     leaving: Cell<bool>,
-    /// True once it knows that another process has replaced this one.
+    /// True once the alarm has been set for the time that streams may stay after another process has replaced this one.
     outlived: Cell<bool>,
-    /// When the client's credential ends.
+    /// When the client's credential expires, if it does and no policy handles that.
     expires: Option<Expiry>,
     /// The close code with which a WebSocket leaves.
     close_code: Cell<u16>,
-    /// For its age limit and the end of the client's credential, and once it leaves for the end of its drain.
+    /// Set for the age limit or the expiry of the client's credential, whichever is earlier. Once the stream leaves, set for the end of its
+    /// drain.
     alarm: RefCell<Alarm>,
-    /// None for a tunnel, which checks for silence itself.
+    /// `None` for a tunnel, which checks for silence itself.
     silence: Option<StreamSilence>,
-    /// True if it ends at once with the client's credential.
+    /// True if the stream is cut as soon as the client's credential expires.
     ends_with_credential: bool,
     /// A policy's notes about an event stream, with the route's metrics and the worker.
     noted: Option<(Rc<StreamNotes>, Arc<RouteMetrics>, usize)>,
@@ -53,7 +55,7 @@ pub(crate) struct StreamLifetime {
 struct StreamSilence {
     max: Duration,
     /// The number of consecutive checks without data.
-    looks: Cell<u32>,
+    checks: Cell<u32>,
     alarm: RefCell<Alarm>,
     /// True if some of the reply has passed since the last check.
     moved: Cell<bool>,
@@ -61,10 +63,10 @@ struct StreamSilence {
     request: Option<BodyProgress>,
 }
 
-/// The number of checks within the longest silence. A silent stream ends at most a quarter late.
-const LOOKS: u32 = 4;
+/// The number of checks during the maximum silence. A silent stream ends late by at most a quarter of it.
+const CHECKS: u32 = 4;
 
-/// The end of a client's credential, and the close code for a WebSocket.
+/// The expiry of a client's credential, and the close code that a WebSocket then gets.
 #[derive(Clone, Copy)]
 struct Expiry {
     at: Instant,
@@ -78,8 +80,8 @@ const POLICY_VIOLATION: u16 = 1008;
 const INVALID_CREDENTIALS: u16 = 4001;
 
 impl StreamLifetime {
-    /// The lifetime of a reply that is a stream: one of events or of a call, without an announced end. Its body ends properly when it
-    /// has to leave.
+    /// Returns the lifetime of a reply that is a stream: an event stream or the reply of a gRPC call, without an announced length. Makes
+    /// its body end properly when it has to leave. Returns `None` for any other reply.
     pub(crate) fn of_reply(
         reply: &mut Reply,
         account: &Account,
@@ -89,8 +91,8 @@ impl StreamLifetime {
         if reply.body.remaining().is_some() {
             return None;
         }
-        let stay = events::end_between(reply, account, connection, call.progress())
-            .or_else(|| calls::end_by_status(reply, account, call));
+        let stay = events::end_between_events(reply, account, connection, call.progress())
+            .or_else(|| calls::end_call_with_status(reply, account, call));
         if let (Some(_), Some(progress)) = (&stay, call.progress()) {
             progress.begin_stream();
         }
@@ -120,7 +122,7 @@ impl StreamLifetime {
         let route = account.route();
         let worker = account.ex.caller.worker;
         let notes = account.ex.notes.as_ref();
-        // A policy that observes an event stream or a WebSocket ends it with the credential.
+        // A policy that observes an event stream or a WebSocket handles the expiry itself.
         let expires = match kind {
             StreamKind::Sse if notes.is_none_or(|notes| notes.stream.is_none()) => expiry(account),
             StreamKind::WebSocket if notes.is_none_or(|notes| notes.relay.is_none()) => {
@@ -175,7 +177,7 @@ impl StreamLifetime {
         }
     }
 
-    /// True if the stream has to leave. Otherwise the task is woken when it has to.
+    /// True if the stream has to leave. Otherwise the task is woken when the stream has to leave.
     pub(crate) fn has_to_leave(&self, cx: &mut Context<'_>) -> bool {
         let is_closing = self.watch.ends_streams(cx.waker());
         if self.leaving.get() {
@@ -214,7 +216,7 @@ impl StreamLifetime {
         self.silence.as_ref().is_some_and(|silence| silence.is_over(cx))
     }
 
-    /// True if the client's credential has ended and the stream ends with it.
+    /// True if the client's credential has expired and the stream ends with it.
     fn has_expired(&self) -> bool {
         let is_over = |expires: Expiry| expires.at <= clock::now();
         self.ends_with_credential && self.expires.is_some_and(is_over)
@@ -228,7 +230,7 @@ impl StreamLifetime {
     /// Ready when the stream is to be cut.
     pub(crate) fn poll_over(&self, cx: &mut Context<'_>) -> Poll<()> {
         let is_leaving = self.has_to_leave(cx);
-        // Calls and such tunnels cannot be told to leave, so they have no drain.
+        // Calls, and tunnels other than WebSockets, cannot be told to leave, so they have no drain in these cases.
         let ends_now = self.ends_with_credential && (self.is_silent(cx) || self.has_expired());
         match is_leaving {
             true if ends_now || self.watch.is_cutting() => Poll::Ready(()),
@@ -242,7 +244,7 @@ impl StreamLifetime {
         self.close_code.get()
     }
 
-    /// Records that the stream ended because it had to leave.
+    /// Records that the stream has left.
     pub(crate) fn left(&self) {
         let Some((notes, metrics, worker)) = &self.noted else { return };
         if notes.end.get().is_none() {
@@ -254,15 +256,18 @@ impl StreamLifetime {
     /// The fault of a stream that was cut.
     pub(crate) fn cut(&self) -> Fault {
         if self.has_expired() {
-            let why = "the client's credential has ended, and the stream with it";
+            let why = "the client's credential has expired, so the stream was closed";
             return Fault::new(Kind::CredentialExpired, why);
         }
         if let Some(silence) = self.silence.as_ref().filter(|silence| silence.has_ended()) {
-            let why = format!("nothing passed in either direction for {:?}", silence.max);
+            let why = format!("no data passed in either direction for {:?}", silence.max);
             return Fault::new(Kind::StreamCut, why);
         }
         let drain = self.streams.drain;
-        Fault::new(Kind::StreamCut, format!("the stream had not ended {drain:?} after it was to"))
+        Fault::new(
+            Kind::StreamCut,
+            format!("the stream did not end within its drain time of {drain:?}"),
+        )
     }
 }
 
@@ -270,13 +275,13 @@ impl StreamSilence {
     fn of(streams: &Streams, request: Option<BodyProgress>) -> StreamSilence {
         let max = streams.idle.unwrap_or(IDLE_MAX);
         let mut alarm = Alarm::default();
-        alarm.set(clock::now(), max / LOOKS);
-        let (looks, moved) = (Cell::new(0), Cell::new(false));
-        StreamSilence { max, looks, alarm: RefCell::new(alarm), moved, request }
+        alarm.set(clock::now(), max / CHECKS);
+        let (checks, moved) = (Cell::new(0), Cell::new(false));
+        StreamSilence { max, checks, alarm: RefCell::new(alarm), moved, request }
     }
 
     fn has_ended(&self) -> bool {
-        self.looks.get() >= LOOKS
+        self.checks.get() >= CHECKS
     }
 
     fn is_over(&self, cx: &mut Context<'_>) -> bool {
@@ -284,8 +289,8 @@ impl StreamSilence {
         while !self.has_ended() && alarm.poll(cx).is_ready() {
             let has_asked = self.request.as_ref().is_some_and(|request| request.has_moved());
             let has_moved = self.moved.replace(false) || has_asked;
-            self.looks.set(if has_moved { 0 } else { self.looks.get() + 1 });
-            alarm.set(clock::now(), self.max / LOOKS);
+            self.checks.set(if has_moved { 0 } else { self.checks.get() + 1 });
+            alarm.set(clock::now(), self.max / CHECKS);
         }
         self.has_ended()
     }
@@ -299,7 +304,7 @@ impl Expiry {
     }
 }
 
-/// When the client's credential ends.
+/// Returns when the client's credential expires, if it does, with the close code in the style of the route's faults.
 fn expiry(account: &Account) -> Option<Expiry> {
     let expires = account.ex.identity.as_ref()?.expires?;
     let close_code = match account.route()?.errors {

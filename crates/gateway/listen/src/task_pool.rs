@@ -1,7 +1,7 @@
 //! Tasks that run one exchange after the other, for protocols where an exchange is a separate task.
 //!
-//! A new task allocates a future of several kilobytes and an entry in the runtime's list, and frees both at its end. A waiting
-//! task only has to be woken, and the one that ended last is used next. For streams, it is the counterpart of `exchange_pool`.
+//! A new task allocates a future of several kilobytes and an entry in the runtime's list, and frees both at its end. A waiting task only
+//! has to be woken, and the one whose exchange ended last is used first. This is the counterpart of `exchange_pool` for HTTP/2 streams.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
@@ -9,11 +9,11 @@ use std::rc::{Rc, Weak};
 use std::task::{Poll, Waker};
 use std::thread::LocalKey;
 
-/// The number of waiting tasks of one kind that a thread keeps: some two megabytes of futures. One round of its loop reads from
-/// 64 connections, and each may have several requests.
+/// The maximum number of waiting tasks of one kind that a thread keeps: about two megabytes of futures. One round of its loop reads from 64
+/// connections, and each may have several requests.
 const WAITING_MAX: usize = 512;
 
-/// The start of an exchange, of a kind that has tasks.
+/// The input of an exchange. Each implementing type is a kind of exchange with separate tasks.
 pub(crate) trait TaskExchange: Sized + 'static {
     /// The tasks of its kind.
     fn pool() -> &'static LocalKey<TaskPool<Self>>;
@@ -21,7 +21,7 @@ pub(crate) trait TaskExchange: Sized + 'static {
     fn run(self) -> impl Future<Output = ()>;
 }
 
-/// The waiting tasks of one kind. The one that ended last is at the end. Tasks of a runtime that has ended are removed.
+/// The waiting tasks of one kind. The one whose exchange ended last is at the end. Tasks of a runtime that has ended are removed.
 pub(crate) struct TaskPool<E>(RefCell<Vec<Weak<Handover<E>>>>);
 
 impl<E> TaskPool<E> {
@@ -29,7 +29,7 @@ impl<E> TaskPool<E> {
         TaskPool(RefCell::new(Vec::new()))
     }
 
-    /// Adds a waiting task. False if there are enough.
+    /// Adds a waiting task. Returns false if there are enough already.
     fn keep(&self, task: &Rc<Handover<E>>, waker: &Waker) -> bool {
         let mut waiting = self.0.borrow_mut();
         let is_kept = waiting.len() < WAITING_MAX;
@@ -62,7 +62,7 @@ pub(crate) fn start<E: TaskExchange>(new: E) {
 
 async fn work<E: TaskExchange>(task: Rc<Handover<E>>) {
     loop {
-        // Other wake-ups find no exchange.
+        // A wake-up for any other reason finds no exchange, and the task waits again.
         let begun = poll_fn(|_| task.begun.take().map_or(Poll::Pending, Poll::Ready));
         begun.await.run().await;
         let keep = |waker: &Waker| E::pool().with(|pool| pool.keep(&task, waker));
@@ -81,7 +81,7 @@ mod tests {
         static ENDED: RefCell<Vec<(u32, Option<tokio::task::Id>)>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// Records its number and its task. Odd ones wait once.
+    /// Records its number and its task. An exchange with an odd number waits once.
     struct Noted(u32);
 
     impl TaskExchange for Noted {

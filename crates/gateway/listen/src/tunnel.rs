@@ -1,4 +1,4 @@
-//! Two streams joined after an upgrade: forwards bytes in both directions until both sides are done or have to leave.
+//! Joins two streams after an upgrade: forwards bytes in both directions until both sides are done or have to leave.
 
 use std::future::poll_fn;
 use std::io;
@@ -32,7 +32,7 @@ pub(crate) struct PassedBytes {
 pub(crate) struct Silence {
     /// While both sides are open.
     pub(crate) open: Duration,
-    /// Once one side is done and only the other one may still send.
+    /// Once one side has ended and only the other one may still send.
     pub(crate) half_closed: Duration,
 }
 
@@ -53,8 +53,8 @@ pub(crate) fn is_websocket(reply: &Reply) -> bool {
     protocol.eq_ignore_ascii_case(b"websocket")
 }
 
-/// Forwards data in both directions until the end, through a policy if one inspects it, and counts it. Returns the client's stream if
-/// its last bytes must not be lost to a reset.
+/// Forwards data in both directions until the end, through a policy if one inspects it, and counts it. Returns the client's stream if it
+/// has to be closed carefully, so that its last bytes are not lost to a reset.
 pub(crate) async fn run(
     client: TunnelEnd,
     tunnel: Tunnel,
@@ -85,9 +85,9 @@ pub(crate) async fn run(
     client
 }
 
-/// Joins two streams. Bytes already read from one side are sent to the other first. An error on either side ends both, and so does
-/// silence. A WebSocket that has to leave sends a Close frame to both sides between two messages, and ends once both have answered, or
-/// when its time is over. Returns the client's stream if it was sent a Close frame when cut.
+/// Joins two streams. Bytes already read from one side are sent to the other first. An error on either side ends both, and so does silence.
+/// A WebSocket that has to leave gets a Close frame on both sides, each between two messages, and ends once both have answered, or when its
+/// drain is over. Returns the client's stream if the client was sent a Close frame when the tunnel was cut.
 async fn join(
     ((mut client, from_client), (mut upstream, from_upstream)): (TunnelEnd, TunnelEnd),
     is_websocket: bool,
@@ -125,7 +125,7 @@ async fn join(
         ready!(alarm.borrow_mut().poll(cx));
         up.cut(cx, &mut upstream, GOING_AWAY);
         is_told = down.cut(cx, &mut client, GOING_AWAY);
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "nothing passed for too long")))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "no data passed for too long")))
     });
     let ended = ended.await;
     (PassedBytes { up: up.passed, down: down.passed }, ended, is_told.then_some(client))
@@ -141,12 +141,12 @@ struct Direction {
     websocket: Option<WebSocket>,
 }
 
-/// State of a direction that is a WebSocket.
+/// The state of one direction of a WebSocket.
 struct WebSocket {
     frames: Frames,
-    /// The side that sends the frames. The Close frame for the other side is sent in its name.
+    /// The side that sends the frames. A Close frame for the other side is sent in the name of this side.
     from: TunnelSide,
-    /// The code of that Close frame.
+    /// The code of this Close frame.
     code: u16,
 }
 
@@ -198,8 +198,8 @@ impl Direction {
         };
     }
 
-    /// Sends a Close frame at once, after the last frame and possibly within a message, if none was sent yet. True if the other side may
-    /// still take it. Data that it does not take now is lost.
+    /// Sends a Close frame at once, if none was sent yet and the last frame is complete. It may stand within a message. Returns
+    /// true if the write did not block. Data that the other side does not take now is lost.
     fn cut(&mut self, cx: &mut Context<'_>, to: &mut Wire, code: u16) -> bool {
         let (State::Open | State::Leaving, Some(websocket)) = (self.state, &mut self.websocket)
         else {
@@ -273,8 +273,8 @@ impl Direction {
         Poll::Ready(Ok(()))
     }
 
-    /// Follows the frames of the data. If the direction has to leave and there is a position for it, the data after that position is
-    /// replaced by the Close frame.
+    /// Follows the frames of the data. If the direction has to leave and the data has a position between two messages, replaces everything
+    /// after that position by the Close frame.
     fn follow(&mut self, bytes: &mut Scratch) {
         let Some(websocket) = &mut self.websocket else { return };
         if self.state != State::Leaving {

@@ -18,7 +18,7 @@ use crate::h1::H1;
 use crate::h2;
 use crate::worker::Worker;
 
-/// The first worker of a plan, with one of its listeners.
+/// A worker that serves one plan, with one listener of the plan.
 pub struct UnboundListener {
     worker: Rc<Worker>,
     listener_state: Rc<ListenerState>,
@@ -50,7 +50,7 @@ impl UnboundListener {
         }
     }
 
-    /// Ends connections that wait for a request, and others after their current exchange.
+    /// Ends connections that wait for a request now, and others after their current exchange.
     pub fn close(&self) {
         self.listener_state.close();
     }

@@ -27,7 +27,7 @@ use crate::sockets::{Key, ListenerParts};
 pub(crate) enum Order {
     /// Serve this plan from now on. Exchanges that began with another plan also end with it.
     Adopt { serving: ServingPlan, sockets: Vec<ListenerParts>, done: oneshot::Sender<()> },
-    /// Accept no more connections and end, at once if `cut` is set. True if every exchange ended in time.
+    /// Accept no more connections and end, at once if `cut` is set. `done` gets true if every exchange ended in time.
     Drain { time: DrainTime, cut: Arc<AtomicBool>, done: oneshot::Sender<bool> },
 }
 
@@ -36,11 +36,11 @@ pub(crate) enum Order {
 pub(crate) struct DrainTime {
     /// How long streams stay open as before, if another process takes new connections.
     pub(crate) streams: Duration,
-    /// Then the time for everything that is open.
+    /// How long everything that is open may then take to end.
     pub(crate) limit: Duration,
 }
 
-/// A plan with what belongs to it.
+/// A plan with its access log and its queue for spans.
 pub(crate) struct ServingPlan {
     pub(crate) plan: Arc<Plan>,
     pub(crate) access_log: Option<Arc<AccessLog>>,
@@ -54,8 +54,7 @@ pub(crate) struct Worker {
     current: RefCell<Rc<Current>>,
 }
 
-/// The state that a request takes when it arrives. It keeps the plan until it is answered, and the metrics until its reply
-/// ends.
+/// The state that a request holds from its arrival on: the plan until it is answered, and the recorders until its reply ends.
 pub(crate) struct Current {
     pub(crate) plan: Arc<Plan>,
     pub(crate) recorders: Rc<Recorders>,
@@ -209,7 +208,7 @@ impl WorkerListeners {
     async fn drain(&mut self, time: DrainTime, cut: &AtomicBool) -> bool {
         let (began, mut keeps_streams) = (clock::now(), !time.streams.is_zero());
         let WorkerListeners { open, leaving, schedules, residents, .. } = self;
-        // Harmless: no new runs start.
+        // Harmless: this only asks them to end. The loop checks whether they have ended.
         let _are_over = (schedules.drain(), residents.drain());
         let all = || open.values().map(|open| &open.listener_state).chain(&*leaving);
         all().for_each(|listener_state| listener_state.close_but(keeps_streams));
@@ -235,7 +234,7 @@ impl WorkerListeners {
 }
 
 impl Worker {
-    /// The first worker of a process that serves one plan.
+    /// Returns the first and only worker of a process that serves one plan.
     pub(crate) fn of(plan: Arc<Plan>, recorders: Rc<Recorders>) -> Rc<Worker> {
         Rc::new(Worker { index: 0, current: RefCell::new(Rc::new(Current { plan, recorders })) })
     }

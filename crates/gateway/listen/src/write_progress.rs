@@ -19,31 +19,31 @@ pub(crate) struct WriteProgress {
 }
 
 impl WriteProgress {
-    /// The time of the first check. It is soon, since there is nothing to compare with yet.
+    /// Returns the time until the first check. It is short, since the first check only records the state that the next one compares with.
     pub(crate) fn first_look(timeout: Duration) -> Duration {
         timeout / 4
     }
 
-    /// A wait that starts with a check now.
+    /// Begins a wait with a check now.
     pub(crate) fn since(wire: &Wire) -> WriteProgress {
         WriteProgress { before: Some(socket(wire).and_then(delivery)) }
     }
 
-    /// True if there was no check yet.
+    /// True if there has been no check yet.
     pub(crate) fn is_new(&self) -> bool {
         self.before.is_none()
     }
 
     /// True if the client has acknowledged anything since the last check. The first call only records the state.
-    pub(crate) fn goes_on(&mut self, wire: &Wire) -> bool {
+    pub(crate) fn has_progressed(&mut self, wire: &Wire) -> bool {
         let now = socket(wire).and_then(delivery);
         let Some(before) = self.before.replace(now) else { return true };
         let acknowledged = |told: Option<Delivery>| told.map(|told| told.acknowledged);
         acknowledged(now) > acknowledged(before)
     }
 
-    /// True if the last written bytes may still be in transit.
-    pub(crate) fn is_behind(&self) -> bool {
+    /// True if, at the last check, the client had not acknowledged all written bytes.
+    pub(crate) fn has_unacknowledged(&self) -> bool {
         matches!(self.before, Some(Some(told)) if !told.is_done)
     }
 }

@@ -63,7 +63,7 @@ pub trait Source {
 
     /// Returns true if the sender waits for a 100 before it sends the body (`Expect: 100-continue`, RFC 9110, 10.1.1). Pulling the body
     /// sends the 100.
-    fn awaits_leave(&self) -> bool {
+    fn expects_continue(&self) -> bool {
         false
     }
 
@@ -120,8 +120,8 @@ impl Body {
         }
     }
 
-    /// Lets all other ready tasks run before the message is written. A large body does not wait, because the other tasks would evict it
-    /// from the CPU cache.
+    /// Lets all other ready tasks run before the message is written. Returns at once for a large body, because the other tasks would evict
+    /// it from the CPU cache.
     pub async fn yield_to_ready(&self) {
         if self.remaining().is_none_or(|n| n < LARGE_BYTES as u64) {
             kit::task::yield_to_ready().await;
@@ -132,7 +132,8 @@ impl Body {
         matches!(self, Body::Empty)
     }
 
-    /// Appends the next bytes to `out`; see [`Source::poll_fill`]. A body that has ended becomes `Empty` and returns `End`.
+    /// Appends the next bytes to `out`; see [`Source::poll_fill`]. A body in memory returns all of its bytes with `End`, and becomes
+    /// `Empty`.
     pub fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,
@@ -166,8 +167,8 @@ impl Body {
     }
 
     /// Returns true if the sender waits for a 100 before it sends the body.
-    pub fn awaits_leave(&self) -> bool {
-        matches!(self, Body::Stream(source) if source.awaits_leave())
+    pub fn expects_continue(&self) -> bool {
+        matches!(self, Body::Stream(source) if source.expects_continue())
     }
 
     /// See [`Source::write_directly`].
@@ -178,8 +179,8 @@ impl Body {
         }
     }
 
-    /// Drops trailers whose names occur in the head or were removed from it. Otherwise a header that a policy set or removed would come
-    /// back in a recipient that merges trailers into headers.
+    /// Drops trailers whose names occur in the head or were removed from it. Otherwise a recipient that merges trailers into headers would
+    /// see the value that a policy has replaced or removed.
     pub fn guard_trailers(&mut self, head: &Headers) {
         *self = match std::mem::take(self) {
             Body::Stream(inner) if inner.may_trail() => {
@@ -256,7 +257,7 @@ impl GatheredBody {
         GatheredBody { bytes, trailers, view: None }
     }
 
-    /// Takes the tape of the bytes, if a step has parsed them as JSON.
+    /// Removes and returns the tape of the bytes, if a step has parsed them as JSON.
     pub fn take_tape(&mut self) -> Option<Tape> {
         self.take_view()?.into_tape()
     }
@@ -311,8 +312,8 @@ impl Source for GuardedBody {
         self.decided.others(self.inner.trailers())
     }
 
-    fn awaits_leave(&self) -> bool {
-        self.inner.awaits_leave()
+    fn expects_continue(&self) -> bool {
+        self.inner.expects_continue()
     }
 }
 
@@ -354,12 +355,12 @@ mod tests {
         let gathered = pin!(Body::gathered(body).gather_all(99, Kind::BodyTooLarge));
         match gathered.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(body) => body.unwrap(),
-            Poll::Pending => panic!("it is in memory"),
+            Poll::Pending => panic!("the body is in memory"),
         }
     }
 
     #[test]
-    fn a_view_goes_with_its_bytes_and_no_others() {
+    fn a_view_is_valid_only_for_its_own_bytes() {
         assert!(next(read("[1]")).take_tape().is_some());
         assert!(next(next(read("[1]"))).take_tape().is_some());
         let mut taken = next(read("[1]"));
@@ -367,7 +368,7 @@ mod tests {
         assert!(next(taken).take_tape().is_none());
         let mut equal = read("[1]");
         equal.bytes = Bytes::from("[1]".to_owned());
-        assert!(equal.take_tape().is_none(), "these bytes were not read");
+        assert!(equal.take_tape().is_none(), "these bytes were not parsed");
         let mut part = read("[1]");
         part.bytes.truncate(2);
         assert!(next(part).take_tape().is_none());
@@ -376,14 +377,14 @@ mod tests {
         assert!(matches!(Body::gathered(gone), Body::Empty));
         let mut forgotten = Body::gathered(read("[1]"));
         forgotten.forget_view();
-        let Body::Whole(bytes, None) = forgotten else { panic!("its bytes stay") };
+        let Body::Whole(bytes, None) = forgotten else { panic!("the bytes are kept") };
         assert_eq!(bytes, "[1]");
         let replayed = Body::gathered(read("[1]")).replay().unwrap();
         assert!(matches!(replayed, Body::Whole(_, None)));
     }
 
     #[test]
-    fn a_tree_is_shared_and_is_no_tape() {
+    fn a_tree_is_shared_and_is_not_a_tape() {
         let mut body = GatheredBody::new(Bytes::from("<a/>".to_owned()), Trailers::new());
         let tree = Document::parse(&body.bytes, &xml::Options::default()).unwrap();
         body.keep_tree(Arc::new(tree));
@@ -396,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transcript_is_lent_with_its_bytes_and_no_others() {
+    fn a_transcript_is_valid_only_for_its_own_bytes() {
         let mut transcript = Transcript::default();
         transcript.start(0, "", "a");
         transcript.started(b"<a");
@@ -407,6 +408,6 @@ mod tests {
         assert!(body.transcribed().1.is_some() && body.transcribed().1.is_some());
         assert!(body.tree().is_none());
         body.bytes = Bytes::from("<a/>".to_owned());
-        assert!(body.transcribed().1.is_none(), "these bytes are others");
+        assert!(body.transcribed().1.is_none(), "these bytes were not transcribed");
     }
 }

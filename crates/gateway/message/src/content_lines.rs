@@ -1,4 +1,4 @@
-//! Content in requests whose method gives it no meaning, and the header lines that describe content.
+//! Methods whose requests have no meaningful content, and the header lines that describe content.
 
 use crate::Headers;
 
@@ -11,11 +11,11 @@ pub fn ignores_content(method: &[u8]) -> bool {
 impl Headers {
     /// Removes the header lines that describe a body, in any spelling: `Content-Type` and similar, digests, `Trailer`.
     pub fn remove_content_lines(&mut self) {
-        const FRONT: &[u8] = b"content-";
+        const PREFIX: &[u8] = b"content-";
         const OTHERS: [&[u8]; 3] = [b"digest", b"repr-digest", b"trailer"];
         self.retain(|name, _| {
-            let front = name.get(..FRONT.len()).unwrap_or(b"");
-            !http1::is_alias(front, FRONT)
+            let prefix = name.get(..PREFIX.len()).unwrap_or(b"");
+            !http1::is_alias(prefix, PREFIX)
                 && !OTHERS.iter().any(|other| http1::is_alias(name, other))
         });
     }
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_about_content_go_and_all_others_stay() {
+    fn only_lines_that_describe_content_are_removed() {
         let mut headers = Headers::new();
         for name in ["Content-Type", "content_encoding", "Content-Digest", "Digest", "Trailer"] {
             headers.add(name, b"a").unwrap();

@@ -10,10 +10,10 @@ pub struct Chunk {
     header_len: usize,
 }
 
-/// A direct way to a client whose task waits only for the next bytes of its body.
+/// Writes to a client whose task waits only for the next bytes of its body.
 pub trait DirectWriter {
-    /// Writes as much as the client accepts now, and keeps the rest for its task. Returns false if there is a rest. The caller must then
-    /// wake the task, and write nothing here until the task has waited again.
+    /// Writes as much as the client accepts now, and keeps the rest for the client's task. Returns false if there is a rest. The caller
+    /// must then wake the task, and must not write again until the task waits again.
     fn write(&self, chunk: &Chunk) -> bool;
 }
 

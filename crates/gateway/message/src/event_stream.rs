@@ -1,4 +1,4 @@
-//! Server-sent events in transit: finds where they end, however the bytes are split (WHATWG HTML, 9.2.5 and 9.2.6).
+//! Finds the ends of server-sent events in transit, however the bytes are split (WHATWG HTML, 9.2.5 and 9.2.6).
 
 use memchr::memchr2;
 
@@ -7,11 +7,11 @@ use memchr::memchr2;
 #[derive(Debug, Clone, Copy)]
 pub struct EventScanner {
     line: Line,
-    /// Number of bytes of a byte order mark received so far, while nothing else has been received.
+    /// Number of bytes of a byte order mark received so far, or [`MARK_OVER`] once anything else has been received.
     mark: u8,
-    /// Whether an LF that comes next belongs to the end of the previous line.
+    /// Whether the last byte was a CR, so that an LF that comes next belongs to the same line end.
     after_cr: bool,
-    /// Whether no byte of a line has come since the last empty line.
+    /// Whether no byte has come since the last empty line.
     is_between: bool,
     has_data: bool,
 }
@@ -52,8 +52,8 @@ impl EventScanner {
         self.is_between
     }
 
-    /// Scans up to the end of the block, or to the end of the bytes and returns `None`. The next call continues with the bytes after the
-    /// block.
+    /// Scans to the end of the current block, and returns the block. Returns `None` if the bytes end first. The next call must pass the
+    /// bytes that follow those scanned.
     pub fn next_block(&mut self, bytes: &[u8]) -> Option<Block> {
         let mut at = 0;
         while let Some(byte) = bytes.get(at).copied() {
@@ -125,11 +125,11 @@ mod tests {
         for piece in stream.as_bytes().chunks(piece) {
             let mut rest = piece;
             while let Some(block) = scanner.next_block(rest) {
-                let (ended, behind) = rest.split_at(block.len);
+                let (ended, after) = rest.split_at(block.len);
                 held.extend_from_slice(ended);
                 blocks
                     .push((String::from_utf8(std::mem::take(&mut held)).unwrap(), block.is_event));
-                rest = behind;
+                rest = after;
             }
             held.extend_from_slice(rest);
         }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_lf_that_comes_later_is_no_line_of_its_own() {
+    fn an_lf_after_a_cr_of_the_previous_call_is_not_another_line() {
         let mut scanner = EventScanner::default();
         let ended = |len, is_event| Some(Block { len, is_event });
         assert_eq!(scanner.next_block(b"data: 1\r\n\r"), ended(10, true));

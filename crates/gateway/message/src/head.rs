@@ -146,9 +146,10 @@ pub struct ReplyHead {
     pub headers: Headers,
     /// The protocol that the upstream used.
     pub protocol: Protocol,
-    /// The upstream's reason phrase, and the status that it belongs to, or `None`. Two fields, because one `Option` of both would be
-    /// larger.
+    /// The upstream's reason phrase.
     reason: Span,
+    /// The status that `reason` belongs to, or `None` if there is no upstream's phrase. This is a separate field, because an `Option` of
+    /// both would be larger.
     reason_of: Option<NonZeroU16>,
 }
 
@@ -167,11 +168,11 @@ impl ReplyHead {
         ReplyHead { status, headers, protocol, reason, reason_of: NonZeroU16::new(status) }
     }
 
-    /// Returns true for an event stream, which may be endless and may be silent for any time.
+    /// Returns true for an event stream, which may be endless and may be silent for any length of time.
     pub fn is_event_stream(&self) -> bool {
         const EVENTS: &[u8] = b"text/event-stream";
         let content_type = self.headers.get("content-type").unwrap_or(b"").trim_ascii_start();
-        // Fast path: this is checked for every reply, and few content types begin so.
+        // Fast path: this is checked for every reply, and few content types begin like this.
         let begins = content_type.get(..EVENTS.len());
         begins.is_some_and(|begins| begins.eq_ignore_ascii_case(EVENTS))
             && media_type(content_type).len() == EVENTS.len()
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn event_streams_are_of_one_type() {
+    fn only_one_media_type_is_an_event_stream() {
         for (content_type, is_events) in [
             ("text/event-stream", true),
             (" Text/Event-Stream ; charset=utf-8", true),

@@ -23,7 +23,8 @@ pub fn with_lines<R>(parse: impl FnOnce(&mut Vec<Line>) -> R) -> R {
 /// Room for the lines that the gateway usually adds, so that the bytes are not moved when it does.
 const ADDED_BYTES: usize = 256;
 
-/// How many earlier removal notes are compared. Consecutive steps of one kind remove the same names; comparing all notes could be slow.
+/// The number of earlier notes that a new removal note is compared with. Consecutive steps of one kind remove the same names; comparing all
+/// notes could be slow.
 const NOTES_COMPARED: usize = 4;
 
 /// The lines of a head, in order. Removing a line drops its offsets; adding one appends to the bytes.
@@ -32,7 +33,7 @@ pub struct Headers {
     bytes: Vec<u8>,
     lines: Vec<Line>,
     /// One bit for each length that a name has, or had before it was removed. Most names that are looked up are absent, and most of those
-    /// differ from all others in length.
+    /// differ in length from all names that are present.
     lengths: u32,
     /// The end of the last note about removed names, or 0. A note is stored among the bytes, whether or not the names were present: one or
     /// several names on lines of their own, their length, and the end of the previous note. A separate list would make heads too large to
@@ -149,18 +150,18 @@ impl Headers {
 
     /// Returns the first value of a header.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
-        let mut lines = self.that_may_be(name).iter();
+        let mut lines = self.candidates(name).iter();
         lines.find(|line| self.is_named(line, name)).map(|line| line.value.of(&self.bytes))
     }
 
     /// Returns every value of a header, in order.
     pub fn get_all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
-        let lines = self.that_may_be(name).iter();
+        let lines = self.candidates(name).iter();
         lines.filter(move |line| self.is_named(line, name)).map(|line| line.value.of(&self.bytes))
     }
 
     pub fn contains(&self, name: &str) -> bool {
-        self.that_may_be(name).iter().any(|line| self.is_named(line, name))
+        self.candidates(name).iter().any(|line| self.is_named(line, name))
     }
 
     /// Returns names and values, in order.
@@ -177,7 +178,7 @@ impl Headers {
         self.lines.is_empty()
     }
 
-    /// Removes every line with this name, including spellings with `_` for `-`. Behind CGI these are the same name, so a header removed
+    /// Removes every line with this name, including spellings with `_` for `-`. CGI maps both spellings to one name, so a header removed
     /// under one spelling must not come back under the other. The name is usually absent, or present once.
     pub fn remove(&mut self, name: &str) {
         self.note_removed(name);
@@ -202,7 +203,7 @@ impl Headers {
     }
 
     fn drop_lines(&mut self, name: &str) {
-        let mut lines = self.that_may_be(name).iter();
+        let mut lines = self.candidates(name).iter();
         let Some(first) = lines.position(|line| self.is_alias(line, name)) else {
             return;
         };
@@ -229,14 +230,14 @@ impl Headers {
         Some((rest.get(start..)?, u32::from_le_bytes(*before)))
     }
 
-    /// Returns the notes, the last one first.
+    /// Returns the notes, newest first.
     fn removed(&self) -> impl Iterator<Item = &[u8]> {
         let last = self.removed_before(self.removed);
         successors(last, |(_, before)| self.removed_before(*before)).map(|(name, _)| name)
     }
 
     /// Returns the names that are decided by this head: those of its lines, and those that were removed from it. A recipient that merges
-    /// trailers into headers would take a trailer with such a name for another value of it.
+    /// trailers into headers would take a trailer with such a name for another value of the header.
     pub fn decided(&self) -> DecidedNames {
         let lines = self.lines.iter().map(|line| line.name.of(&self.bytes));
         let mut names = Vec::new();
@@ -275,8 +276,8 @@ impl Headers {
         Ok(())
     }
 
-    /// Appends a line that must be valid, because name and value are constants or come from a parsed header. Checking them again would cost
-    /// a request more than finding its route.
+    /// Appends a line without checks. Name and value must be valid: constants, or taken from a parsed header. Checking all of them again
+    /// would cost a request more than finding its route.
     pub fn add_known(&mut self, name: &str, value: &[u8]) {
         debug_assert!(http1::is_token(name.as_bytes()) && http1::is_header_value(value));
         self.append_line(name, &[value]);
@@ -300,7 +301,7 @@ impl Headers {
 
     /// Appends a line with the value of another line, if that line exists.
     pub fn add_copy(&mut self, name: &'static str, of: &str) {
-        let mut lines = self.that_may_be(of).iter();
+        let mut lines = self.candidates(of).iter();
         let Some(line) = lines.find(|line| self.is_named(line, of)) else { return };
         let value = line.value.start as usize..line.value.end as usize;
         self.bytes.reserve(name.len() + value.len() + 4);
@@ -362,9 +363,9 @@ impl Headers {
         self.write_lines(self.lines.iter(), out);
     }
 
-    /// Writes the lines, and the one that frames a body of `len` bytes, or a chunked body if the length is unknown. There is
-    /// never more than one framing line (RFC 9112, 6.3): a `Content-Length` in the head is kept if it is correct and replaced
-    /// otherwise. An empty body gets no such line, unless the head has one.
+    /// Writes the lines, and a framing line for a body of `len` bytes, or for a chunked body if the length is unknown. There is never more
+    /// than one framing line (RFC 9112, 6.3): a `Content-Length` in the head is kept if it is correct, and replaced otherwise. An empty
+    /// body gets a framing line only if the head already has one.
     pub fn write_framed(&self, len: Option<u64>, out: &mut Vec<u8>) {
         const NAME: &str = "content-length";
         let mut said = self.get_all(NAME);
@@ -402,15 +403,16 @@ impl Headers {
         out.extend_from_slice(run.of(&self.bytes));
     }
 
-    /// Returns all lines, or none if no line can have this name.
-    fn that_may_be(&self, name: &str) -> &[Line] {
+    /// Returns the lines that may have this name: all of them, or none if no name has this length.
+    fn candidates(&self, name: &str) -> &[Line] {
         match self.lengths & length_bit(name.len()) {
             0 => &[],
             _ => &self.lines,
         }
     }
 
-    /// Returns true if a line has this name in any spelling. Fast path: usually it differs only in case, which is compared by eight bytes.
+    /// Returns true if a line has this name in any spelling. Tries the fast comparison first, because spellings usually differ only in
+    /// case.
     fn is_alias(&self, line: &Line, name: &str) -> bool {
         line.name.len() == name.len()
             && (self.is_named(line, name)
@@ -428,12 +430,13 @@ impl Headers {
     }
 }
 
-/// Returns true if two names of equal length are the same except for case. Compares by eight bytes; the last eight may overlap.
+/// Returns true if two names of equal length are the same except for case. Compares eight bytes at a time; the last eight may overlap those
+/// before them.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let (Some(one_end), Some(other_end)) = (one.last_chunk(), other.last_chunk()) else {
         return one.eq_ignore_ascii_case(other);
     };
-    // Harmless: both have the same length, and the last bytes are compared separately.
+    // Harmless: both names have the same length, and bytes after the last whole chunk are compared separately.
     let mut words = one.as_chunks().0.iter().zip(other.as_chunks().0);
     words.all(|(one, other)| is_same_word(one, other)) && is_same_word(one_end, other_end)
 }
@@ -443,19 +446,20 @@ fn is_same_word(one: &[u8; 8], other: &[u8; 8]) -> bool {
     const TOPS: u64 = 0x80 * EACH;
     let one = u64::from_le_bytes(*one);
     let differs = one ^ u64::from_le_bytes(*other);
-    // In bytes of 7 bits, the sums reach the top bit from `a` on, and from the character after `z` on. Their difference marks letters.
+    // The top bit of each byte is cleared first. The first sum then sets it for `a` and above, the second for anything above `z`. A letter
+    // has it set only in the first sum.
     let lower = (one | (0x20 * EACH)) & !TOPS;
     let is_letter = (lower + 0x1F * EACH) & !(lower + 0x05 * EACH) & !one & TOPS;
     // Only the case bit may differ, and only in letters.
     differs & !(is_letter >> 2) == 0
 }
 
-/// Returns the bit for the length of a name. Names of 31 bytes and more share one.
+/// Returns the bit for the length of a name. Names of 31 or more bytes share one bit.
 const fn length_bit(len: usize) -> u32 {
     1 << if len < 31 { len } else { 31 }
 }
 
-/// Converts an offset. Heads are limited far below 4 GiB; in a longer one the span would be empty, but never wrong.
+/// Converts an offset. The limit of a head is far below 4 GiB. In a larger head, a span would be empty instead of referring to other bytes.
 fn at(offset: usize) -> u32 {
     u32::try_from(offset).unwrap_or(u32::MAX)
 }
@@ -492,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_the_same_but_for_the_case_of_letters() {
+    fn only_the_case_of_letters_is_ignored_in_names() {
         for at in [0, 7, 8, 10] {
             for (one, other) in (0..=u8::MAX).flat_map(|one| (0..=u8::MAX).map(move |o| (one, o))) {
                 let (mut left, mut right) = (*b"Content-Typ", *b"cONTENT-tYP");
@@ -531,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn trailers_say_nothing_that_the_head_has_decided() {
+    fn trailers_with_names_decided_by_the_head_are_dropped() {
         let mut headers = parsed("X-User: me\r\nA: 1\r\n");
         headers.remove("x-admin");
         headers.add("B", b"2").unwrap();
@@ -547,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn names_removed_together_are_decided_as_each_of_them() {
+    fn names_removed_together_are_all_decided() {
         const NAMES: Names<3> = Names::new(["x-a", "etag", "x-long"], "x-a\netag\nx-long");
         let mut headers = parsed("X_A: 1\r\nHost: a\r\nX-B: 2\r\nETag: 3\r\nx-a: 4\r\n");
         let others = parsed("Host: a\r\nX-B: 2\r\n");
@@ -567,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_framed_by_one_line() {
+    fn a_body_is_framed_by_at_most_one_line() {
         let length = "A: 1\r\nContent-Length: 5\r\nB: 2\r\n";
         let other = |more: &str| format!("A: 1\r\nB: 2\r\n{more}");
         let cases = [

@@ -12,8 +12,9 @@ use crate::{Body, DirectBytes, DirectWriter, Fill};
 
 /// The unwritten part of one message. Between two polls it holds only bytes that the peer has not accepted.
 pub struct Outgoing {
-    /// Bytes that were built but not sent. `sent` counts the sent bytes of these and of a large body that follows them.
+    /// Bytes that were built but not sent.
     pending: Vec<u8>,
+    /// Number of bytes already sent of `pending`, and of a large body that follows it.
     sent: usize,
     /// The head, until the first poll writes it together with the available part of the body.
     head: Option<Scratch>,
@@ -29,7 +30,7 @@ pub struct Outgoing {
     sent_bytes: u64,
 }
 
-/// The side on which the copying failed.
+/// The side on which copying the body failed.
 #[derive(Debug)]
 pub enum CopyError {
     /// The peer that is being written to.
@@ -114,7 +115,7 @@ impl Outgoing {
     }
 
     /// Returns true if the length of the body is unknown until it ends.
-    pub fn is_endless(&self) -> bool {
+    pub fn has_unknown_length(&self) -> bool {
         self.body.remaining().is_none()
     }
 
@@ -146,7 +147,7 @@ impl Outgoing {
         self.pending.extend_from_slice(&taken.rest);
     }
 
-    /// Writes as much as possible now. Ready when everything is written.
+    /// Writes as much as possible now. Ready when everything has been written.
     pub fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -175,7 +176,7 @@ impl Outgoing {
             let written = target.poll_send(cx, [&out, self.at_hand()], &mut sent);
             self.sent_bytes += bytes(sent);
             match written {
-                Poll::Ready(Ok(())) => self.let_go(),
+                Poll::Ready(Ok(())) => self.drop_written_body(),
                 Poll::Ready(Err(_)) | Poll::Pending => {
                     self.keep(&out, sent);
                     return written.map_err(CopyError::Peer);
@@ -212,7 +213,7 @@ impl Outgoing {
     }
 
     /// Drops a large body once it has been written.
-    fn let_go(&mut self) {
+    fn drop_written_body(&mut self) {
         if std::mem::take(&mut self.large) {
             self.body = Body::Empty;
         }
@@ -233,7 +234,7 @@ impl Outgoing {
         self.sent = sent;
         if written.is_ready() {
             self.pending = Vec::new();
-            self.let_go();
+            self.drop_written_body();
             self.sent = 0;
         }
         written
@@ -307,7 +308,7 @@ mod tests {
 
     use super::*;
 
-    /// Accepts some bytes at a time and then blocks. With `flushing` it blocks once more when it has everything.
+    /// A peer that accepts at most `at_a_time` bytes and then blocks. With `flushing`, it blocks once more after the last byte.
     struct Slow {
         at_a_time: usize,
         taken: Vec<u8>,
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_leaves_whole_whatever_the_peer_takes_at_a_time() {
+    fn a_body_is_sent_completely_however_little_the_peer_accepts_at_a_time() {
         for len in [0, 1, LARGE_BYTES - 1, LARGE_BYTES, 3 * LARGE_BYTES] {
             for at_a_time in [1, 7, 8, 1000, LARGE_BYTES, usize::MAX / 2] {
                 if len / at_a_time > 1000 && at_a_time < 8 {

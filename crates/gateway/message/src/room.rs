@@ -1,4 +1,4 @@
-//! The check of the process's memory limit, for exchanges.
+//! Checks the process's memory limit for exchanges.
 
 use fault::{Fault, Kind};
 use kit::memory;
@@ -6,13 +6,13 @@ use kit::memory;
 /// The number of seconds after which a client is asked to retry. Most exchanges are finished by then.
 const RETRY_AFTER: &str = "1";
 
-/// Fails if this many more bytes would exceed `limits.memory`.
+/// Fails if allocating `bytes` more would exceed `limits.memory`.
 #[inline]
 pub fn room(bytes: usize) -> Result<(), Fault> {
     if memory::has_room(bytes) { Ok(()) } else { Err(no_room()) }
 }
 
-/// Returns the fault of an exchange for which there is no memory.
+/// Returns the fault of an exchange that would exceed the limit.
 #[cold]
 pub fn no_room() -> Fault {
     let (used, limit) = (memory::used() >> 20, memory::limit().unwrap_or(0) >> 20);

@@ -13,9 +13,9 @@ pub enum Upgrade {
 }
 
 impl Upgrade {
-    /// Returns the upgrade that a request asks for, or `None`. It requires `Connection: upgrade` and is ignored in HTTP/1.0. An HTTP/2
-    /// request for a tunnel (RFC 8441) was given these lines when it was read. An offer of `h2c` cancels the upgrade, because requests
-    /// inside it would bypass routing.
+    /// Returns the upgrade that a request asks for, or `None`. An upgrade requires `Connection: upgrade`, and is ignored in HTTP/1.0. An
+    /// HTTP/2 request for a tunnel (RFC 8441) gets both lines when it is read. An offer of `h2c` cancels the upgrade, because requests on
+    /// the upgraded connection would bypass routing.
     pub fn of(head: &RequestHead) -> Option<Upgrade> {
         let mut lines = head.headers.get_all("upgrade").peekable();
         lines.peek()?;
@@ -48,7 +48,7 @@ impl Upgrade {
         lines.any(|line| line.split(|byte| *byte == b',').any(is_websocket))
     }
 
-    /// Returns true if a request asks for a WebSocket.
+    /// Returns true if a request validly asks for an upgrade to WebSocket.
     pub fn is_to_websocket(head: &RequestHead) -> bool {
         Upgrade::of(head) == Some(Upgrade::WebSocket)
     }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_reading_of_every_request_for_an_upgrade() {
+    fn upgrade_requests_are_interpreted_by_all_of_their_lines() {
         let other = |text: &str| Some(Upgrade::Other(text.as_bytes().to_vec()));
         let websocket = || Some(Upgrade::WebSocket);
         for (lines, expected) in [

@@ -1,5 +1,4 @@
-//! The accounting of exchanges: one access record per exchange, written when the last byte is sent, or when the account
-//! is dropped before.
+//! The accounting of exchanges: one record per exchange, written when its account is dropped, whether or not the exchange was completed.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -22,7 +21,7 @@ use crate::line_fields::{LoggedExchange, LoggedHeaders};
 use crate::{HeldRoute, problem, server_span, traced};
 use telemetry::masked::masked;
 
-/// The destinations of records. There is one for each worker and plan.
+/// The destinations of records. Each worker has one `Recorders` for each plan.
 pub struct Recorders {
     telemetry: Arc<Telemetry>,
     pub access_log: Option<Arc<AccessLog>>,
@@ -30,7 +29,7 @@ pub struct Recorders {
     secrets: Box<[String]>,
     /// Configured fields of the access log.
     fields: Arc<AccessFields>,
-    /// Set if there are traces.
+    /// The tracing, if the plan exports traces.
     pub tracing: Option<Rc<Tracing>>,
 }
 
@@ -61,17 +60,17 @@ pub struct Account {
     pub reply_bytes: u64,
     status: u16,
     route: Option<HeldRoute>,
-    /// The request's data, kept if there is an access log, and for operators who watch requests.
+    /// The request's data. It is kept for the access log, for the span of a sampled exchange, and for operators who watch requests.
     asked: Option<Box<RequestSummary>>,
     /// The counter for the bytes of the request's body, if the body counts itself.
     counted: Option<Rc<Cell<u64>>>,
-    /// When it ended, if that was before this is dropped.
+    /// The time at which the exchange ended, if it ended before the account is dropped.
     ended: Option<Instant>,
-    /// True if an operator asked for a trace of such an exchange.
+    /// True if the trace of the policies answers an operator's request for a trace of a matching exchange.
     is_traced: bool,
     /// The headers that fields of the access log use. Empty if there are none.
     logged: LoggedHeaders,
-    /// Attributes for the span of the exchange, if it is sampled: those known at its beginning.
+    /// The attributes of the exchange's span that are known at its start. Empty if the exchange is not sampled.
     span_lines: Vec<Attribute>,
     recorders: Rc<Recorders>,
 }
@@ -86,7 +85,7 @@ struct RequestSummary {
 }
 
 impl RequestSummary {
-    /// The data of a request whose head cannot be read.
+    /// Stands in for the data of a request whose head cannot be read.
     fn unread(ex: &Exchange) -> RequestSummary {
         RequestSummary {
             time: clock::wall().saturating_sub(ex.started.elapsed()),
@@ -118,8 +117,8 @@ impl Account {
         }
     }
 
-    /// Records the request's data, as soon as the account is open and before policies change it.
-    pub fn asked_for(&mut self, head: &RequestHead) {
+    /// Records the request's data. Must be called before policies change the request.
+    pub fn note_request(&mut self, head: &RequestHead) {
         if let Some(tracing) = &self.recorders.tracing {
             let trace = ExchangeTrace::of_request(tracing, &head.headers);
             if let Some(recorder) = &trace.recorder {
@@ -127,7 +126,7 @@ impl Account {
             }
             self.ex.trace = Some(trace);
         }
-        let is_watched = self.recorders.telemetry.tail().keeps_more(self.ex.caller.worker);
+        let is_watched = self.recorders.telemetry.tail().accepts_more(self.ex.caller.worker);
         if self.recorders.access_log.is_some() || self.sampled().is_some() || is_watched {
             self.asked = Some(Box::new(RequestSummary {
                 time: clock::wall(),
@@ -165,15 +164,15 @@ impl Account {
         self.route.as_ref().map_or(Errors::Problem, |route| route.errors)
     }
 
-    /// Starts a trace of the policies if an operator requested one.
+    /// Starts a trace of the policies if an operator requested one of the next exchange, whatever it is.
     pub(crate) fn begin_trace(&mut self) {
         if self.recorders.telemetry.tracer().answers_policies() {
             self.ex.notes().policies = Some(Box::default());
         }
     }
 
-    /// Starts a trace of the policies of an exchange without a flow, if an operator requested one of such an
-    /// exchange.
+    /// Starts a trace of the policies if this exchange matches an operator's request for a trace. A route with a flow is left out, because
+    /// the flow records its own trace.
     pub(crate) fn begin_asked_trace(&mut self, head: &RequestHead) {
         let tracer = self.recorders.telemetry.tracer();
         let Some(route) = self.route.as_ref().filter(|_| tracer.is_asked()) else { return };
@@ -184,7 +183,7 @@ impl Account {
             request_id: self.ex.id.as_str(),
         };
         let has_flow = route.view().get("flow").is_some();
-        if !has_flow && !traced::is_asked(&self.ex) && tracer.answers(&candidate) {
+        if !has_flow && !traced::is_asked(&self.ex) && tracer.takes(&candidate) {
             self.is_traced = true;
             self.ex.notes().policies = Some(Box::default());
         }
@@ -197,7 +196,7 @@ impl Account {
         {
             let tracer = self.recorders.telemetry.tracer();
             if self.is_traced {
-                tracer.leave(Trace {
+                tracer.store(Trace {
                     route: trace.route.clone(),
                     request_id: self.ex.id.as_str().into(),
                     policies: Some(trace),
@@ -218,8 +217,8 @@ impl Account {
         self.recorders.telemetry.worker(self.ex.caller.worker).panics.add(1);
     }
 
-    /// Records a fault of the body after its head was sent. The status does not change.
-    pub fn broke(&mut self, fault: Fault) {
+    /// Records a fault that occurred after the head of the reply was sent. The status does not change.
+    pub fn note_late_fault(&mut self, fault: Fault) {
         self.ex.fault = Some(fault);
     }
 
@@ -277,7 +276,7 @@ impl Account {
         let notes = self.ex.notes.as_ref()?;
         let operation = self.route.as_ref()?.operation(notes.operation?)?;
         let own = self.ex.fault.as_ref().map(|fault| {
-            if problem::is_servers(fault) { SoapFault::Server } else { SoapFault::Client }
+            if problem::blames_server(fault) { SoapFault::Server } else { SoapFault::Client }
         });
         let told = notes.soap_fault.as_ref().and_then(|told| told.get());
         Some((operation, own.or(told)))
@@ -329,15 +328,15 @@ impl Account {
             return;
         }
         let time = clock::wall();
-        tail.keep(self.ex.caller.worker, time, || self.ended_exchange(time, duration));
+        tail.record(self.ex.caller.worker, time, || self.ended_exchange(time, duration));
     }
 
     /// Describes the exchange, if the request's data was noted.
     fn ended_exchange(&self, time: Duration, duration: Duration) -> Option<EndedExchange> {
         let asked = self.asked.as_ref()?;
-        // Harmless: both are only shown.
+        // Harmless: the method is only displayed.
         let method = String::from_utf8_lossy(&asked.method);
-        // Harmless: the same.
+        // Harmless: the target is only displayed.
         let target = String::from_utf8_lossy(&asked.target);
         let fault = self.ex.fault.as_ref();
         Some(EndedExchange {
@@ -441,24 +440,25 @@ impl Drop for Account {
         if let Some(fault) = &self.ex.fault {
             let route = self.route.as_ref().map_or("", |route| &route.name);
             let trace = self.ex.trace.as_ref().map(|trace| trace.span.trace_id_text());
-            tell(fault, (self.ex.id.as_str(), trace), route);
+            log_fault(fault, (self.ex.id.as_str(), trace), route);
         }
     }
 }
 
-/// The number of faults logged per second and worker. If an upstream is down, logging must not become the main load.
-const TOLD_MAX: u32 = 20;
+/// The maximum number of faults logged per second and worker. If an upstream is down, logging must not become the main load.
+const LOGGED_MAX: u32 = 20;
 
 thread_local! {
-    static TOLD: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
+    /// The second of the last logged fault, and the number of faults in it.
+    static LOGGED: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
 }
 
-fn tell(fault: &Fault, (id, trace): (&str, Option<HexText<32>>), route: &str) {
+fn log_fault(fault: &Fault, (id, trace): (&str, Option<HexText<32>>), route: &str) {
     let (label, cause) = (fault.kind.label(), &*fault.cause);
-    // Absent without traces.
+    // `None` without tracing, which leaves the field out of the log.
     let trace_id = trace.as_ref().map(HexText::as_str);
     let level = fault.level();
-    if matches!(level, Level::Warn | Level::Error) && !may_tell() {
+    if matches!(level, Level::Warn | Level::Error) && !may_log() {
         return;
     }
     match level {
@@ -470,15 +470,15 @@ fn tell(fault: &Fault, (id, trace): (&str, Option<HexText<32>>), route: &str) {
     }
 }
 
-fn may_tell() -> bool {
+fn may_log() -> bool {
     let second = clock::wall().as_secs();
-    let (last, told) = TOLD.get();
+    let (last, told) = LOGGED.get();
     let told = if last == second { told } else { 0 };
-    if told == TOLD_MAX {
+    if told == LOGGED_MAX {
         tracing::warn!(
-            "more faults occurred in this second; the access log and the metrics include all of them"
+            "further faults in this second are not logged; the access log and the metrics include them"
         );
     }
-    TOLD.set((second, told.saturating_add(1)));
-    told < TOLD_MAX
+    LOGGED.set((second, told.saturating_add(1)));
+    told < LOGGED_MAX
 }

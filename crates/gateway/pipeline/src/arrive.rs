@@ -48,7 +48,7 @@ pub(crate) fn arrive(
         && let Some(recorder) = &trace.recorder
     {
         recorder.set_secrets(&route.secrets);
-        trace.route = Some(found.want.to_string().into());
+        trace.route = Some(found.condition.to_string().into());
     }
     if let Cow::Owned(matched) = path
         && matched != head.path()
@@ -60,8 +60,8 @@ pub(crate) fn arrive(
     Ok(route)
 }
 
-/// The fault for a request whose method no matching route allows, while other methods are allowed (RFC 9110, 15.5.6), and the
-/// route that determines its format.
+/// Returns the fault for a request that routes accept only with other methods (RFC 9110, 15.5.6), and the route that determines the fault's
+/// format. Returns `None` if no route accepts another method either.
 pub(crate) fn misdirected<'p>(
     plan: &'p Plan,
     listener: &Listener,
@@ -83,7 +83,7 @@ pub(crate) fn misdirected<'p>(
     Some((fault.with_header("Allow", allow), route))
 }
 
-/// The methods of a path that has no route for `OPTIONS`, as a list.
+/// The list of the methods that the routes of a path allow, for the answer to an `OPTIONS` that has no route.
 pub(crate) fn options(
     plan: &Plan,
     listener: &Listener,
@@ -94,13 +94,14 @@ pub(crate) fn options(
     plan.table.options(arrival(listener, ex), head, &path)
 }
 
-/// The properties of a request that conditions of routes use besides the head.
+/// The properties of a request, besides its head, that conditions of routes use.
 fn arrival<'a>(listener: &'a Listener, ex: &'a Exchange) -> Arrival<'a> {
     let server_name = ex.caller.server_name.as_deref();
     Arrival { listener: &listener.name, client: ex.client, server_name }
 }
 
-/// The client as trusted proxies name it: from the right of `X-Forwarded-For`, the first address that is not a trusted proxy.
+/// The client's address as reported by trusted proxies: from the right of `X-Forwarded-For`, the first address that is not a trusted proxy.
+/// If all of them are trusted, it is the leftmost address.
 fn client(listener: &Listener, headers: &Headers) -> Option<IpAddr> {
     let lines: Vec<&[u8]> = headers.get_all("x-forwarded-for").collect();
     let named = lines.iter().rev().flat_map(|line| line.rsplit(|b| *b == b','));
@@ -116,13 +117,13 @@ fn client(listener: &Listener, headers: &Headers) -> Option<IpAddr> {
     client
 }
 
-/// An address. Some proxies append the port.
+/// Parses an address with or without a port, which some proxies append.
 fn address(name: &str) -> Option<IpAddr> {
-    // Harmless: another form of an address is tried, or the caller has none.
+    // Harmless: this is the last form that is tried, and `None` means that the text is not an address.
     let bracketed = || name.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6);
-    // Harmless: the same.
+    // Harmless: if this form does not match, the next one is tried.
     let with_port = || name.parse::<SocketAddr>().ok().map(|address| address.ip());
-    // Harmless: the same.
+    // Harmless: if this form does not match, the next one is tried.
     name.parse().ok().or_else(with_port).or_else(bracketed)
 }
 

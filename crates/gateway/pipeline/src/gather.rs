@@ -1,7 +1,6 @@
 //! Reads a whole body for a step that needs all of it. The step may inspect the pieces as they arrive.
 //!
-//! Owns the loop and its limit. Nothing is forwarded before the end, but an error at the beginning is reported at
-//! once.
+//! Owns the loop and its limit. Nothing is forwarded before the end of the body, but an error in its first pieces is reported at once.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,8 +12,8 @@ use policy::{Decision, Exchange, Flow, OnBuffered, OnPieces};
 
 use crate::steps::Head;
 
-/// Buffers a body and passes it to a step. Afterwards `body` has the body, possibly changed, whatever the step decides. If memory ran out
-/// during the step, that is the fault, whatever the step returned.
+/// Buffers a body and passes it to a step. Whatever the step decides, `body` then has the body, possibly changed. If memory ran out during
+/// the step, returns that fault in place of the step's decision.
 pub(crate) async fn buffered<H: Head>(
     step: &dyn OnBuffered<H>,
     ex: &mut Exchange,
@@ -68,7 +67,7 @@ async fn in_pieces<H: Head>(
         return Err(over());
     }
     let mut bytes = Vec::new();
-    // Most bodies are complete at once. Showing them to the step as pieces would make it inspect them twice.
+    // Most bodies are complete at the first read. Passing them to the step as pieces too would make it inspect them twice.
     let mut pieces: Option<Box<dyn OnPieces<H>>> = None;
     let mut looked = 0;
     loop {
@@ -95,7 +94,7 @@ async fn in_pieces<H: Head>(
     Ok((GatheredBody::new(bytes.into(), body.trailers()), pieces))
 }
 
-/// Reads more bytes. The waiting time counts for their sender. If they are available already, no clock is read.
+/// Reads more bytes, and adds the time spent waiting to that of their sender. Does not read the clock if bytes are available at once.
 async fn fill<H: Head>(ex: &Exchange, body: &mut Body, bytes: &mut Vec<u8>) -> Result<Fill, Fault> {
     let mut waiting = None;
     let filled = poll_fn(|cx| {

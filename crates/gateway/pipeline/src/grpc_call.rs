@@ -1,7 +1,7 @@
-//! Calls of gRPC: how they are recognised, how faults are reported to their clients, and how they end.
+//! gRPC calls: how they are recognised, how faults are reported to their clients, and how they end.
 //!
-//! A gRPC client ignores the HTTP status and the body of an error. A fault before the reply becomes a reply whose only head is
-//! also its trailers. A fault in the reply's body becomes its trailers.
+//! A gRPC client ignores the HTTP status and the body of an error. A fault before the reply becomes a trailers-only reply, whose head has
+//! the status. A fault in the reply's body is reported in the trailers.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -35,13 +35,13 @@ pub(crate) fn arrive(ex: &mut Exchange, head: &RequestHead) -> Result<(), Fault>
     }
     ex.grpc = Some(Box::new(call));
     let refused = |_| {
-        let detail = "`grpc-timeout` is one to eight digits and a unit.";
-        Fault::with_detail(Kind::RequestInvalid, "a `grpc-timeout` that is not a time", detail)
+        let detail = "`grpc-timeout` must be one to eight digits and a unit.";
+        Fault::with_detail(Kind::RequestInvalid, "the `grpc-timeout` is not valid", detail)
     };
     read.map(|_| ()).map_err(refused)
 }
 
-/// The call for a content type, if it is one of gRPC.
+/// Returns a call in the dialect of a content type, or `None` if the type is not one of gRPC.
 pub(crate) fn of_type(content_type: Option<&[u8]>) -> Option<GrpcCall> {
     let (dialect, _) = content_type.and_then(Dialect::of)?;
     Some(GrpcCall { dialect, deadline: None, end: Rc::default(), open: None })
@@ -49,15 +49,15 @@ pub(crate) fn of_type(content_type: Option<&[u8]>) -> Option<GrpcCall> {
 
 /// The lifetime of a gRPC call, which the caller of `serve` manages.
 pub trait CallLifetime {
-    /// Ready with the reason when the call on this route has to be cut.
+    /// Becomes ready, with the reason, when the call on this route has to be cut.
     fn poll_over(&self, route: &Arc<Route>, call: CallStart, cx: &mut Context<'_>) -> Poll<Fault>;
 }
 
-/// The limits of a call from its start.
+/// The properties of a call that limit its duration.
 #[derive(Debug, Clone, Copy)]
 pub struct CallStart {
     pub started: Instant,
-    /// When the client's credential ends, in seconds since the Unix epoch.
+    /// When the client's credential expires, in seconds since the Unix epoch, if it does.
     pub expires: Option<u64>,
 }
 
@@ -68,8 +68,8 @@ impl CallStart {
     }
 }
 
-/// Waits for the answer to an exchange on this route. A gRPC call may have to end before its reply begins. The future is
-/// passed pinned, since it would otherwise be copied at every exchange.
+/// Waits for the answer to an exchange on this route. If a gRPC call has to be cut before its reply begins, returns that fault. The future
+/// is passed pinned, since it would otherwise be copied for every exchange.
 pub(crate) fn unless_over<T>(
     mut answering: Pin<&mut impl Future<Output = Result<T, Fault>>>,
     route: &Arc<Route>,
@@ -105,7 +105,8 @@ pub(crate) fn reply(call: &GrpcCall, fault: &Fault) -> Reply {
     reply
 }
 
-/// The fault of a call whose deadline has passed while an upstream was slow. The client is responsible for its deadline.
+/// Turns an upstream's timeout into `DeadlineExceeded` if the client's deadline has passed, because the client chose that deadline. Returns
+/// any other fault unchanged.
 pub(crate) fn blamed(deadline: Option<Instant>, fault: Fault) -> Fault {
     let late = matches!(fault.kind, Kind::UpstreamTimeout | Kind::ConnectTimeout);
     if late && deadline.is_some_and(|deadline| kit::clock::now() >= deadline) {
@@ -138,14 +139,14 @@ pub(crate) fn watch(ex: &Exchange, reply: &mut Reply) {
     if !is_call || reply.body.is_empty() {
         return;
     }
-    // A body that ends early with trailers would not match its length.
+    // If the body ends early, with trailers, it does not have this length.
     head.headers.remove("content-length");
     let (end, deadline) = (call.end.clone(), call.deadline);
     let inner = std::mem::take(&mut reply.body);
     reply.body = Body::Stream(Box::new(WatchedBody { inner, end, deadline, told: None }));
 }
 
-/// The body of a reply to a call.
+/// The body of the reply to a call, which records the outcome and turns a fault into trailers.
 struct WatchedBody {
     inner: Body,
     end: Rc<GrpcEnd>,
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_bring_their_deadline() {
+    fn the_deadline_is_read_from_grpc_timeout() {
         let (ex, arrived_well) =
             arrived(&[("content-type", "application/grpc+proto"), ("grpc-timeout", "250m")]);
         assert!(arrived_well.is_ok());
@@ -235,12 +236,12 @@ mod tests {
             all.extend(lines.iter().map(|line| ("grpc-timeout", *line)));
             let (ex, refused) = arrived(&all);
             assert_eq!(refused.unwrap_err().kind, Kind::RequestInvalid, "{lines:?}");
-            assert!(ex.grpc.is_some(), "it is reported as a call");
+            assert!(ex.grpc.is_some(), "the fault is reported as that of a call");
         }
     }
 
     #[test]
-    fn only_a_deadline_that_has_passed_is_blamed() {
+    fn only_a_passed_deadline_replaces_an_upstream_timeout() {
         let fault = || Fault::new(Kind::UpstreamTimeout, "x");
         let now = clock::now();
         assert_eq!(blamed(None, fault()).kind, Kind::UpstreamTimeout);

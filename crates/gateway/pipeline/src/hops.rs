@@ -1,10 +1,10 @@
-//! Headers of every request and reply about the hops between the two ends, wherever the reply comes from.
+//! Headers about the hops between client and upstream, on every request and reply, whether or not the reply comes from an upstream.
 
 use message::{Protocol, Reply, RequestHead, WholeLine};
 use policy::Exchange;
 
-/// Restores the client's conditional headers if a policy below the cache chose another upstream. The headers by which a cache
-/// revalidates go only to the upstream that its entry came from.
+/// Restores the client's conditional headers if a policy below the cache chose another upstream. The headers with which a cache revalidates
+/// a stored reply must go only to the upstream that the reply came from.
 pub(crate) fn conditions(ex: &mut Exchange, head: &mut RequestHead) {
     let Some(notes) = &mut ex.notes else { return };
     let Some(theirs) = notes.conditions.take() else { return };
@@ -15,7 +15,8 @@ pub(crate) fn conditions(ex: &mut Exchange, head: &mut RequestHead) {
     }
 }
 
-/// Counts down `Max-Forwards`; true if the request must not be forwarded (RFC 9110, 7.6.2).
+/// Decrements the `Max-Forwards` of an `OPTIONS` request. True if it is 0 already, so that the request must not be forwarded (RFC 9110,
+/// 7.6.2).
 pub(crate) fn ends_here(head: &mut RequestHead) -> bool {
     if head.method() != b"OPTIONS" {
         return false;
@@ -29,7 +30,7 @@ pub(crate) fn ends_here(head: &mut RequestHead) -> bool {
     true
 }
 
-/// A number in digits; a too large one becomes the maximum.
+/// Parses a decimal number. A number that is too large becomes the maximum.
 fn number(digits: &[u8]) -> Option<u64> {
     let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     is_number.then(|| {
@@ -38,7 +39,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// Every reply names its exchange and this gateway.
+/// Adds the request id and this gateway's `Via` to a reply.
 pub(crate) fn finish_reply(ex: &Exchange, reply: &mut Reply) {
     let via = via(reply.head.protocol);
     let lines = &mut reply.head.headers;

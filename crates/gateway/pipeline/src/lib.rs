@@ -32,7 +32,7 @@ use upstream::forward;
 
 use crate::steps::{Descent, ascend, descend};
 
-/// Answers one request. Afterwards the account knows the route and the fault, if there was one.
+/// Answers one request. Afterwards the account has the route and the fault, if any.
 pub async fn serve(
     plan: &Plan,
     listener: &Listener,
@@ -68,7 +68,7 @@ pub fn refuse(account: &mut Account, fault: Fault) -> Reply {
     reply
 }
 
-/// As [`refuse`], if the request's content type is known: gRPC clients get a fault in their own format.
+/// Like [`refuse`], for a request whose content type could be read, so that a gRPC client gets the fault in its own format.
 pub fn refuse_typed(account: &mut Account, content_type: Option<&[u8]>, fault: Fault) -> Reply {
     account.ex.grpc = grpc_call::of_type(content_type).map(Box::new);
     refuse(account, fault)
@@ -92,7 +92,8 @@ async fn answer(
     let (route, ex) = (&*held, &mut account.ex);
     grpc_call::count(ex, route);
     if let Some(split) = &route.split {
-        // Drawn before the policies run: a policy may override it, and a cache keeps the replies of each share apart.
+        // The share is drawn before the policies run, because a policy may override it, and a cache keeps the replies of the shares
+        // separate.
         ex.notes().divert = split.at(fastrand::u32(..split.total()));
     }
     if !route.policies.is_empty() {
@@ -174,7 +175,7 @@ async fn across(
         request.body.guard_trailers(&request.head.headers);
     }
     if destination.upstream().is_some() {
-        // No step reads the request any more, and an upstream may take long.
+        // Steps no longer read the request, and an upstream may take long to answer.
         request.body.forget_view();
     }
     let kept = if problem::keeps_body(route.errors, ex, &request.head) {

@@ -57,8 +57,8 @@ impl Source for LimitedBody {
         self.inner.trailers()
     }
 
-    fn awaits_leave(&self) -> bool {
-        self.inner.awaits_leave()
+    fn expects_continue(&self) -> bool {
+        self.inner.expects_continue()
     }
 }
 

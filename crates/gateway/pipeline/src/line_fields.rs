@@ -42,7 +42,7 @@ impl LoggedHeaders {
             return;
         }
         self.0.resize(fields.headers.len(), None);
-        // Harmless: both have the same length.
+        // Harmless: both lists have the same length after the resize.
         for (kept, header) in self.0.iter_mut().zip(&fields.headers) {
             if header.of_reply == of_reply {
                 let lines: Vec<&[u8]> = headers.get_all(&header.name).collect();
@@ -141,13 +141,13 @@ struct LineScope<'a> {
 
 impl Scope for LineScope<'_> {
     fn value(&self, slot: Slot) -> Result<Value, FailureKind> {
-        // Harmless: a number that is too large is none of the sources.
+        // Harmless: a slot number that is too large has no source, so its value is missing.
         let source = usize::try_from(slot.0).ok().and_then(|at| self.slots.get(at));
         let found = source.and_then(|source| self.ended.source(source));
         let is_claims = source == Some(&AccessSource::Claims);
         Ok(match found {
             Some(FieldValue::Text(text)) if is_claims => json_value(text)?,
-            // Harmless: an expression compares texts.
+            // Harmless: an expression works on text, so invalid UTF-8 is replaced.
             Some(FieldValue::Text(text)) => Value::text_of(String::from_utf8_lossy(&text)),
             Some(FieldValue::Number(number)) => number_value(number),
             Some(FieldValue::Boolean(truth)) => Value::Boolean(truth),
@@ -156,7 +156,7 @@ impl Scope for LineScope<'_> {
     }
 
     fn members(&self, _: Slot) -> Result<Vec<(Box<str>, Member)>, FailureKind> {
-        // `compile` refuses expressions that take a group as a whole.
+        // `compile` refuses expressions that use a group of names as a whole.
         Err(FailureKind::Missing)
     }
 }
@@ -167,7 +167,7 @@ fn number_value(number: u64) -> Value {
 
 fn json_value(text: Vec<u8>) -> Result<Value, FailureKind> {
     let text = String::from_utf8(text).map_err(|_| FailureKind::NotText)?;
-    // A token has fewer values, and was parsed before.
+    // These limits are never reached: a token is smaller, and was already parsed once.
     let limits = json::Limits { depth_max: 128, entries_max: 1 << 20 };
     let read = JsonText::read(text, &limits);
     let read = read.map_err(|error| FailureKind::Malformed(error.what.into()))?;

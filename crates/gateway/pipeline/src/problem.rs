@@ -1,4 +1,4 @@
-//! A fault as a reply: RFC 9457 problem details, or the route's form. The client gets the kind's title and the fault's safe
+//! Turns a fault into a reply: RFC 9457 problem details, or the route's format. The client gets the kind's title and the fault's safe
 //! detail; the cause goes to the log.
 
 mod flow;
@@ -6,7 +6,7 @@ mod soap;
 mod wso2;
 
 pub(crate) use flow::{keep_body, keeps_body, note_format_of};
-pub(crate) use soap::{is_servers, note_message_format};
+pub(crate) use soap::{blames_server, note_message_format};
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ pub(crate) fn reply(ex: &mut Exchange, errors: Errors, mut fault: Fault) -> Repl
     }
     let kind = fault.kind;
     let more = fault.more.as_mut().map(|more| std::mem::take(&mut more.headers));
-    // These two use the format of the interceptor contract, whatever the route's format is.
+    // Faults of these kinds use the format of the interceptor contract, whatever the route's format is.
     let errors = if matches!(kind, Kind::InterceptorFailed | Kind::InterceptorInvalid) {
         Errors::Wso2
     } else {
@@ -34,7 +34,7 @@ pub(crate) fn reply(ex: &mut Exchange, errors: Errors, mut fault: Fault) -> Repl
     if let Some(call) = &ex.grpc {
         let reply = grpc_call::reply(call, &fault);
         ex.fault = Some(fault);
-        return told(reply, kind, more);
+        return with_headers(reply, kind, more);
     }
     let (status, content_type, text) = match errors {
         Errors::Problem => (own, "application/problem+json", problem(ex, own, &fault)),
@@ -55,13 +55,17 @@ pub(crate) fn reply(ex: &mut Exchange, errors: Errors, mut fault: Fault) -> Repl
     ex.fault = Some(fault);
     let mut reply = Reply::new(status, Body::whole(text.into_bytes().into()));
     reply.head.headers.add_known("Content-Type", content_type.as_bytes());
-    told(reply, kind, more)
+    with_headers(reply, kind, more)
 }
 
 /// Adds the headers of the fault's kind and of the fault itself.
-fn told(mut reply: Reply, kind: Kind, more: Option<Vec<(Cow<'static, str>, Box<str>)>>) -> Reply {
+fn with_headers(
+    mut reply: Reply,
+    kind: Kind,
+    more: Option<Vec<(Cow<'static, str>, Box<str>)>>,
+) -> Reply {
     let lines = &mut reply.head.headers;
-    if let Some((name, value)) = told_by(kind) {
+    if let Some((name, value)) = required_header(kind) {
         lines.add_known(name, value);
     }
     // Harmless: a fault may have no lines.
@@ -72,7 +76,7 @@ fn told(mut reply: Reply, kind: Kind, more: Option<Vec<(Cow<'static, str>, Box<s
     reply
 }
 
-/// RFC 9457.
+/// Writes problem details (RFC 9457).
 fn problem(ex: &Exchange, status: u16, fault: &Fault) -> String {
     let kind = fault.kind;
     let mut text = format!(
@@ -100,8 +104,8 @@ fn problem(ex: &Exchange, status: u16, fault: &Fault) -> String {
     text
 }
 
-/// The header that a status requires.
-fn told_by(kind: Kind) -> Option<(&'static str, &'static [u8])> {
+/// The header that the reply to a fault of this kind requires, if any.
+fn required_header(kind: Kind) -> Option<(&'static str, &'static [u8])> {
     const METHODS: &[u8] = b"GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS";
     let lines = [
         (Kind::MethodRefused, "Allow", METHODS),

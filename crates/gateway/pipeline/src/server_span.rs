@@ -18,7 +18,7 @@ pub(crate) struct SpannedRequest<'a> {
     pub(crate) status: u16,
 }
 
-/// The methods in the conventions; any other one is `_OTHER`.
+/// The methods that the conventions list. Any other method is recorded as `_OTHER`.
 const METHODS: [&[u8]; 9] =
     [b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS", b"CONNECT", b"TRACE"];
 
@@ -26,7 +26,7 @@ const METHODS: [&[u8]; 9] =
 pub(crate) fn header_attributes(recorder: &Recorder, headers: &Headers) -> Vec<Attribute> {
     let mut attributes: Vec<Attribute> = Vec::new();
     for name in &recorder.settings().request_headers {
-        // Harmless: they are only shown.
+        // Harmless: the values are only displayed.
         let text = |line: &[u8]| String::from_utf8_lossy(line).into();
         let lines: Vec<Box<str>> = headers.get_all(name).map(text).collect();
         if !lines.is_empty() {
@@ -46,7 +46,7 @@ pub(crate) fn record(
 ) {
     let Some(recorder) = &trace.recorder else { return };
     let (method, known) = match METHODS.iter().find(|known| **known == request.method) {
-        // Harmless: the known ones are ASCII.
+        // Harmless: the known methods are ASCII.
         Some(method) => (std::str::from_utf8(method).unwrap_or_default(), true),
         None => ("_OTHER", false),
     };
@@ -92,7 +92,7 @@ fn add_target(recorder: &Recorder, request: &SpannedRequest<'_>, attributes: &mu
     if let Some(query) = query {
         attributes.push(("url.query".into(), query.into()));
     }
-    // Harmless: it is only shown.
+    // Harmless: the host is only displayed.
     let host = String::from_utf8_lossy(request.host);
     let (name, port) = match host.rsplit_once(':') {
         // Harmless: a port that cannot be read is left out.
@@ -128,7 +128,8 @@ fn add_peers(ex: &Exchange, request: &SpannedRequest<'_>, attributes: &mut Vec<A
     }
 }
 
-/// A fault of the server is an error of the span. A mistake of the client is not.
+/// Adds the attributes of the fault, and returns the error text of the span if the status is 500 or above. A mistake of the client is not
+/// an error of the span.
 fn error(ex: &Exchange, status: u16, attributes: &mut Vec<Attribute>) -> Option<Box<str>> {
     let fault = ex.fault.as_ref();
     if let Some(fault) = fault {

@@ -13,7 +13,7 @@ use policy::{
 
 use crate::{gather, limited, problem, traced};
 
-/// The end of a descent.
+/// The result of a descent.
 pub(crate) enum Descent {
     Through,
     /// The policy at `depth` answered. The policies above it get the reply.
@@ -23,8 +23,7 @@ pub(crate) enum Descent {
     },
 }
 
-/// Runs the request steps from top to bottom. The limit of the body is checked after the policies that answer
-/// preflights.
+/// Runs the request steps from top to bottom. The size limit of the body is checked after the policies that answer preflights.
 pub(crate) async fn descend(route: &Route, ex: &mut Exchange, request: &mut Request) -> Descent {
     if gather_twice(route.policies.iter().map(|policy| &policy.request)) {
         turns::in_turns(each_down(route, ex, request)).await
@@ -42,7 +41,8 @@ pub(crate) async fn ascend(route: &Route, depth: usize, ex: &mut Exchange, reply
     }
 }
 
-/// True if several steps need a whole body. They then share one future, which is cheaper than one for each ([`run`]).
+/// True if more than one step needs a whole body. All steps then run in turns within one future, which is cheaper than a separate one for
+/// each such step (see [`run`]).
 fn gather_twice<'a, H: 'a>(steps: impl Iterator<Item = &'a Option<Step<H>>>) -> bool {
     steps.filter(|step| matches!(step, Some(Step::Buffered(_)))).nth(1).is_some()
 }
@@ -70,7 +70,7 @@ async fn each_down(route: &Route, ex: &mut Exchange, request: &mut Request) -> D
 }
 
 async fn each_up(route: &Route, depth: usize, ex: &mut Exchange, reply: &mut Reply) {
-    // Harmless: the policies below did not run.
+    // Harmless: the policies at `depth` and below do not get the reply.
     for (depth, policy) in route.policies.iter().enumerate().take(depth).rev() {
         let Some(step) = &policy.response else { continue };
         match run_at((route, depth), step, ex, (&mut reply.head, &mut reply.body)).await {
@@ -83,7 +83,7 @@ async fn each_up(route: &Route, depth: usize, ex: &mut Exchange, reply: &mut Rep
 
 /// A head for a step: a request's or a reply's.
 pub(crate) trait Head {
-    /// The kind of fault if its body is too large to buffer.
+    /// The kind of the fault for a body that is too large to buffer.
     const TOO_LARGE: Kind;
 
     const IS_REPLY: bool;
@@ -126,7 +126,7 @@ pub(crate) async fn run<H: Head>(
     match step {
         Step::Head(step) => step.on_head(ex, head),
         Step::Call(step) => {
-            // Only a policy that waits has a span, and waiting is known only now.
+            // Only a policy that waits gets a span. Whether it waits is known only after the call, which borrows `ex`.
             let trace = ex.trace.as_ref().filter(|trace| trace.recorder.is_some()).cloned();
             match step.on_call(ex, head) {
                 Decision::Ready(flow) => flow,
@@ -159,7 +159,8 @@ pub(crate) async fn run<H: Head>(
                 ));
             }
             let flow = turns::in_turns(gather::buffered(&**step, ex, head, body)).await;
-            // The step may have replaced the body. The writer of the message adds its length; an empty body without one needs `0`.
+            // The step may have replaced the body. The writer of the message adds the new length, but none for an empty body, whose
+            // `Content-Length: 0` must therefore stay.
             let lines = head.headers();
             let is_none = matches!(body, Body::Empty) && lines.get("content-length") == Some(b"0");
             if !is_none {
@@ -259,7 +260,7 @@ impl Source for TransformedBody {
         let fill = ready!(self.inner.poll_fill(cx, &mut bytes))?;
         let before = out.len();
         match self.step(&bytes, fill, out) {
-            // A fault discards bytes that are returned with it, so it is returned later.
+            // Bytes that are returned together with a fault are discarded, so the fault is returned by the next poll.
             Err(fault) if out.len() > before => {
                 self.broken = Some(Box::new(fault));
                 Poll::Ready(Ok(Fill::More))

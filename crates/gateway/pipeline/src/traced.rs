@@ -9,7 +9,8 @@ use telemetry::trace::{PolicyTrace, TracedPolicy};
 
 use crate::steps::{self, Head};
 
-/// The largest body that is read for a trace, since a trace should change nothing.
+/// The maximum size of a body that is buffered for a trace. Larger bodies are streamed as usual, so that a trace does not change how they
+/// are forwarded.
 const HELD_BYTES_MAX: u64 = 64 * 1024;
 
 /// True if the policies of this exchange are traced.

@@ -80,12 +80,14 @@ struct LineSources {
     slots: Vec<AccessSource>,
 }
 
-/// Slots of name groups, which have no value of their own.
+/// The slot of the group `headers`. A group has members, but no value.
 const HEADERS: Slot = Slot(u32::MAX);
+/// The slot of the group `reply`.
 const REPLY: Slot = Slot(u32::MAX - 1);
+/// The slot of the group `reply.headers`.
 const REPLY_HEADERS: Slot = Slot(u32::MAX - 2);
 
-/// Not a source: when the line is written, the body is gone.
+/// The slot of the body and the document. It has no source, because the body is gone when the line is written.
 const NOWHERE: Slot = Slot(u32::MAX - 3);
 
 impl LineNames {

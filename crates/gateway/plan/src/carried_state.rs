@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// rest.
 #[derive(Default)]
 pub struct CarriedState {
-    things: HashMap<String, Arc<dyn Any + Send + Sync>>,
+    values: HashMap<String, Arc<dyn Any + Send + Sync>>,
 }
 
 impl CarriedState {
@@ -24,33 +24,33 @@ impl CarriedState {
         T: Any + Send + Sync,
     {
         let known = self.get(key).or_else(|| previous?.get(key));
-        let thing = match known {
-            Some(thing) => thing,
+        let value = match known {
+            Some(value) => value,
             None => make()?,
         };
-        self.things.insert(key.to_owned(), thing.clone());
-        Ok(thing)
+        self.values.insert(key.to_owned(), value.clone());
+        Ok(value)
     }
 
-    /// Returns the value with this key in the previous plan if `will_do` accepts it, or else the new value.
+    /// Returns the value with this key in the previous plan if `is_usable` accepts it, or else the new value.
     pub fn take_over_if<T>(
         &mut self,
         previous: Option<&CarriedState>,
         key: &str,
-        will_do: impl FnOnce(&T) -> bool,
+        is_usable: impl FnOnce(&T) -> bool,
         new: &Arc<T>,
     ) -> Arc<T>
     where
         T: Any + Send + Sync,
     {
-        let known = previous.and_then(|kept| kept.get(key)).filter(|known| will_do(known));
-        let thing = known.unwrap_or_else(|| new.clone());
-        self.things.insert(key.to_owned(), thing.clone());
-        thing
+        let known = previous.and_then(|kept| kept.get(key)).filter(|known| is_usable(known));
+        let value = known.unwrap_or_else(|| new.clone());
+        self.values.insert(key.to_owned(), value.clone());
+        value
     }
 
     fn get<T: Any + Send + Sync>(&self, key: &str) -> Option<Arc<T>> {
         // Harmless: a value of another type is a different value, so it is not taken over.
-        self.things.get(key).cloned()?.downcast().ok()
+        self.values.get(key).cloned()?.downcast().ok()
     }
 }

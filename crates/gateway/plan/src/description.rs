@@ -50,7 +50,7 @@ impl Answerer for PublishedDescription {
 
 impl PublishedDescription {
     fn reply(&self, ex: &Exchange, head: &RequestHead) -> Result<Reply, Fault> {
-        // Harmless: without a query, the first description is meant.
+        // Harmless: an empty query names no document, and the request is refused.
         let document = self.named(head.query().unwrap_or_default()).ok_or_else(|| {
             let detail = "The description has no such document.";
             Fault::with_detail(Kind::PathUnknown, "no such document of a description", detail)
@@ -87,7 +87,7 @@ impl PublishedDescription {
 /// Returns the URL of the request without its query, escaped for an XML attribute in single or double quotes.
 fn address(ex: &Exchange, head: &RequestHead) -> String {
     let (scheme, host) = ex.public_origin(head);
-    // Harmless: requests with other bytes there were refused.
+    // Harmless: host and path are ASCII, since requests with other bytes in them have been refused.
     let (host, path) = (String::from_utf8_lossy(host), String::from_utf8_lossy(head.path()));
     let address = format!("{scheme}://{host}{path}");
     let mut out = String::with_capacity(address.len());

@@ -128,7 +128,7 @@ mod tests {
         match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(reply)) => reply.head.status,
             Poll::Ready(Err(fault)) => panic!("{fault}"),
-            Poll::Pending => panic!("nobody was asked"),
+            Poll::Pending => panic!("the answer is not ready"),
         }
     }
 
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_destination_says_itself_what_it_is() {
+    fn a_destination_describes_itself() {
         let plain = route(None);
         assert_eq!(plain.explained(&["id"]), "status 200, with id");
         assert_eq!(plain.view(), json!({ "status": 200 }));

@@ -30,7 +30,7 @@ pub struct Forward {
 /// The path that is sent to the upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathSent {
-    AsItCame,
+    Unchanged,
     /// The path of the request without this prefix. The rest begins with a slash.
     Without(Box<[u8]>),
     /// A path assembled from pieces. The query is kept.
@@ -133,7 +133,7 @@ impl Forward {
         };
         let what = format!("upstream `{}` ({}){protocol}", settings.name, targets.join(", "));
         let host = match &self.host {
-            HostSent::AsItCame => "the client's Host".to_owned(),
+            HostSent::Unchanged => "the client's Host".to_owned(),
             HostSent::Target => "the target's Host".to_owned(),
             HostSent::Named(name) => format!("Host {name}"),
         };
@@ -155,7 +155,7 @@ impl Forward {
             })),
             "path": self.path.view(),
             "host": match &self.host {
-                HostSent::AsItCame => "preserve",
+                HostSent::Unchanged => "preserve",
                 HostSent::Target => "target",
                 HostSent::Named(name) => name,
             },
@@ -168,7 +168,7 @@ impl PathSent {
     pub(crate) fn set(&self, ex: &Exchange, head: &mut RequestHead) -> Result<(), Fault> {
         let sent = ex.notes.as_ref().and_then(|notes| notes.path_sent.as_deref());
         let made = match self {
-            PathSent::AsItCame => sent.map(<[u8]>::to_vec),
+            PathSent::Unchanged => sent.map(<[u8]>::to_vec),
             PathSent::Without(prefix) => {
                 let matched = head.path();
                 let left = sent.and_then(|sent| sent.strip_prefix(&**prefix));
@@ -178,7 +178,8 @@ impl PathSent {
             PathSent::Made(pieces) => {
                 let rest = head.path().get(ex.rest..).unwrap_or_default();
                 let Some(mut made) = made(pieces, &ex.parameters, head.path(), rest) else {
-                    let cause = "rewritten to a path with an escape of parts of two".to_owned();
+                    let cause =
+                        "rewritten to a path in which a piece ends within an escape".to_owned();
                     return Err(Fault::new(Kind::PathEscapes, cause));
                 };
                 let ends_before_rest = rest.is_empty() && !head.path().ends_with(b"/");
@@ -195,7 +196,8 @@ impl PathSent {
                 match path::resolve(&made, AS_IT_IS) {
                     Ok(resolved) if !resolved.moved => {}
                     Ok(_) | Err(_) => {
-                        let cause = format!("rewritten to {}, which has dots", shown(&made));
+                        let cause =
+                            format!("rewritten to {}, which has dot segments", shown(&made));
                         return Err(Fault::new(Kind::PathEscapes, cause));
                     }
                 }
@@ -210,7 +212,7 @@ impl PathSent {
 
     pub(crate) fn explained(&self, parameters: &[&str]) -> String {
         match self {
-            PathSent::AsItCame => "the path as it came".to_owned(),
+            PathSent::Unchanged => "the path unchanged".to_owned(),
             PathSent::Without(prefix) => {
                 // Harmless: the text is only displayed.
                 format!("the path without {}", String::from_utf8_lossy(prefix))
@@ -226,7 +228,7 @@ impl PathSent {
 
     pub(crate) fn view(&self) -> Value {
         match self {
-            PathSent::AsItCame => json!("preserve"),
+            PathSent::Unchanged => json!("preserve"),
             // Harmless: the text is only displayed.
             PathSent::Without(prefix) => json!({ "strip_prefix": String::from_utf8_lossy(prefix) }),
             PathSent::Made(pieces) => {

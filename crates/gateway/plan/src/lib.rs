@@ -51,7 +51,7 @@ pub use kit::memory::Limit as MemoryLimit;
 pub use listener::{
     EmptySegments, EscapedSlash, Limits, Listener, PathParameters, PathRules, Timeouts,
 };
-pub use matcher::{Arrival, HostPattern, Matcher, PathWant, ValueCondition};
+pub use matcher::{Arrival, HostPattern, Matcher, PathCondition, ValueCondition};
 pub use path_regex::{PathRegex, RegexError, ValueRegex};
 pub use pattern::{Pattern, PatternError, Segment};
 pub use prepared::PreparedAnswerer;
@@ -202,7 +202,7 @@ pub struct FlowOutline {
 /// A certificate that the gateway presents to peers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownCertificate {
-    /// `listener`, `upstream`, `admin` or `status`.
+    /// `listener`, `upstream`, `admin`, `status` or `catalog`.
     pub kind: &'static str,
     /// The name of the listener or the upstream. For a certificate of one host, `LISTENER HOST`.
     pub name: String,

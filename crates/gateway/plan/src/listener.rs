@@ -40,7 +40,7 @@ pub struct PathRules {
     pub parameters: PathParameters,
 }
 
-/// `%2F` and `%5C`.
+/// How `%2F` and `%5C` in a path are treated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EscapedSlash {
     #[default]
@@ -51,7 +51,7 @@ pub enum EscapedSlash {
     Decode,
 }
 
-/// Two slashes in a row.
+/// How two slashes in a row are treated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EmptySegments {
     /// They are treated as one slash.
@@ -61,7 +61,7 @@ pub enum EmptySegments {
     Keep,
 }
 
-/// `;` and the rest of the segment after it (RFC 3986, 3.3).
+/// How a `;` and the rest of the segment after it (RFC 3986, 3.3) are treated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PathParameters {
     #[default]
@@ -78,10 +78,10 @@ pub struct Limits {
     pub target_bytes_max: usize,
     /// The maximum number of header lines. More get 431.
     pub headers_max: usize,
-    /// The maximum number of open connections over all workers. Beyond it, the connection that has been idle longest is closed for a new
-    /// one, or, if none is idle, the new one.
+    /// The maximum number of open connections over all workers. Beyond it, the connection that has been idle longest is closed to make room
+    /// for a new one. If none is idle, the new connection is closed.
     pub connections_max: usize,
-    /// Whether `connections_max` was written by the operator and is not the default.
+    /// Whether the operator has set `connections_max`, rather than leaving the default.
     pub connections_max_written: bool,
     /// The maximum number of open connections of one client over all workers. Beyond it, new connections are closed.
     pub connections_per_client: Option<usize>,
@@ -93,13 +93,14 @@ pub struct Limits {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timeouts {
-    /// The timeout for the whole head, from its first byte or from the start of the connection. After it, 408.
+    /// The timeout for the whole head, from its first byte or from the start of the connection. When it expires, the client gets 408.
     pub head: Duration,
-    /// The timeout between two pieces of a request body, and for the client to take a piece of the reply. After it, 408 or a close.
+    /// The timeout between two pieces of a request body, and for the client to take a piece of the reply. When it expires, the client gets
+    /// 408, or the connection is closed.
     pub body: Duration,
-    /// The timeout for a whole request body, from its head on. After it, 408.
+    /// The timeout for a whole request body, from its head on. When it expires, the client gets 408.
     pub body_total: Option<Duration>,
-    /// The idle timeout between two requests of a connection. After it, the connection is closed without a reply.
+    /// The idle timeout between two requests of a connection. When it expires, the connection is closed without a reply.
     pub idle: Duration,
     /// The idle timeout of a tunnel, after which both ends are closed. Once one end has finished, [`Self::idle`] applies.
     pub tunnel: Duration,

@@ -14,7 +14,7 @@ use crate::{PathRegex, Pattern, Segment, ValueRegex, path};
 pub struct Matcher {
     /// The host, or `None` for any host.
     pub host: Option<HostPattern>,
-    pub path: PathWant,
+    pub path: PathCondition,
     /// The priority. Routes of a higher priority are tried first, even if others are more specific.
     pub priority: i32,
     /// Names of listeners. If empty, any listener matches.
@@ -50,7 +50,7 @@ pub enum HostPattern {
 
 /// The condition on the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PathWant {
+pub enum PathCondition {
     Pattern(Pattern),
     Regex(PathRegex),
     /// A prefix of the path, as bytes.
@@ -69,7 +69,8 @@ pub enum ValueCondition {
 }
 
 impl Matcher {
-    /// Returns the rank of a route. Of patterns of the same shape, the one with the larger value is tried first.
+    /// Returns how specific the conditions other than host and path are. Of routes with the same host and path, the one with the larger
+    /// value is tried first.
     pub(crate) fn specificity(&self) -> (bool, bool, bool, bool, usize, usize) {
         let by_way =
             (!self.listeners.is_empty(), !self.server_names.is_empty(), !self.sources.is_empty());
@@ -95,7 +96,7 @@ impl Matcher {
         method: &[u8],
         head: &RequestHead,
     ) -> Option<Refusal> {
-        if let Some(refusal) = self.unmet_by_way(arrival) {
+        if let Some(refusal) = self.unmet_by_arrival(arrival) {
             return Some(refusal);
         }
         // A route that takes GET also takes HEAD (RFC 9110, 9.3.2).
@@ -119,7 +120,7 @@ impl Matcher {
     }
 
     /// Returns the first unmet condition on how the request arrived: listener, server name, client network.
-    fn unmet_by_way(&self, arrival: Arrival<'_>) -> Option<Refusal> {
+    fn unmet_by_arrival(&self, arrival: Arrival<'_>) -> Option<Refusal> {
         if !self.listeners.is_empty() && !self.listeners.iter().any(|n| n == arrival.listener) {
             return Some(Refusal::Listener);
         }
@@ -162,13 +163,13 @@ fn same(
     a.len() == b.len() && a.iter().all(|x| b.iter().any(|y| is_name(&x.0, &y.0) && x.1 == y.1))
 }
 
-impl PathWant {
+impl PathCondition {
     /// Returns the names of the path parameters, in order.
     pub fn parameters(&self) -> impl Iterator<Item = &str> {
         let (pattern, regex) = match self {
-            PathWant::Pattern(pattern) => (Some(pattern), None),
-            PathWant::Regex(regex) => (None, Some(regex)),
-            PathWant::Prefix(_) => (None, None),
+            PathCondition::Pattern(pattern) => (Some(pattern), None),
+            PathCondition::Regex(regex) => (None, Some(regex)),
+            PathCondition::Prefix(_) => (None, None),
         };
         let named = pattern.into_iter().flat_map(Pattern::parameters);
         named.chain(regex.into_iter().flat_map(PathRegex::parameters))
@@ -177,17 +178,17 @@ impl PathWant {
     /// Returns true if a rest may follow the matched part, for `{**}`.
     pub fn has_rest(&self) -> bool {
         match self {
-            PathWant::Pattern(pattern) => pattern.open,
-            PathWant::Regex(regex) => regex.is_open(),
-            PathWant::Prefix(_) => true,
+            PathCondition::Pattern(pattern) => pattern.open,
+            PathCondition::Regex(regex) => regex.is_open(),
+            PathCondition::Prefix(_) => true,
         }
     }
 
     fn is_met(&self, path: &[u8]) -> bool {
         match self {
-            PathWant::Pattern(pattern) => pattern.is_met(path),
-            PathWant::Regex(regex) => regex.is_met(path),
-            PathWant::Prefix(prefix) => path.starts_with(prefix),
+            PathCondition::Pattern(pattern) => pattern.is_met(path),
+            PathCondition::Regex(regex) => regex.is_met(path),
+            PathCondition::Prefix(prefix) => path.starts_with(prefix),
         }
     }
 }
@@ -229,13 +230,13 @@ pub(crate) fn is_below(host: &[u8], parent: &[u8]) -> bool {
     host.strip_suffix(parent).is_some_and(|front| front.len() > 1 && front.ends_with(b"."))
 }
 
-impl fmt::Display for PathWant {
+impl fmt::Display for PathCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PathWant::Pattern(pattern) => pattern.fmt(f),
-            PathWant::Regex(regex) => regex.fmt(f),
+            PathCondition::Pattern(pattern) => pattern.fmt(f),
+            PathCondition::Regex(regex) => regex.fmt(f),
             // Harmless: the configuration is UTF-8 text.
-            PathWant::Prefix(prefix) => write!(f, "{}...", String::from_utf8_lossy(prefix)),
+            PathCondition::Prefix(prefix) => write!(f, "{}...", String::from_utf8_lossy(prefix)),
         }
     }
 }

@@ -53,8 +53,8 @@ impl PathRefusal {
     }
 }
 
-/// Resolves `.` and `..` (RFC 3986, 5.2.4), also percent-encoded ones, decodes escaped unreserved characters, and treats
-/// ambiguous spellings by the rules of the request's listener.
+/// Resolves `.` and `..` (RFC 3986, 5.2.4) even if they are percent-encoded, decodes escaped unreserved characters, and applies the rules
+/// of the request's listener to ambiguous spellings.
 pub fn resolve(path: &[u8], rules: PathRules) -> Result<ResolvedPath<'_>, PathRefusal> {
     if is_plain(path) {
         return Ok(ResolvedPath { path: Cow::Borrowed(path), moved: false });
@@ -81,7 +81,7 @@ fn is_plain(path: &[u8]) -> bool {
     matches!(path, [b'/' | b'*', ..]) & !pairs.fold(false, |odd, pair| odd | is_odd(pair))
 }
 
-/// The changed path, or `None` if the rule does not change the given path, whose escapes are in upper case.
+/// The result of a rule: the changed path, or `None` if the rule changes nothing. Rules get a path whose escapes are in upper case.
 type Read = Result<Option<Vec<u8>>, PathRefusal>;
 
 /// Refuses escapes of overlong UTF-8 sequences, which are invalid (RFC 3629, 3): old decoders turn them into dots and slashes.
@@ -243,7 +243,7 @@ pub fn query_pairs(query: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_,
 
 /// Returns the first 256 bytes of a peer's data as text, for the cause of a fault. Logs escape the text.
 pub fn shown(bytes: &[u8]) -> String {
-    // Harmless: it is only shown.
+    // Harmless: the text is only logged.
     String::from_utf8_lossy(bytes.get(..256).unwrap_or(bytes)).into_owned()
 }
 
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_read_differently_is_read_by_the_rules() {
+    fn ambiguous_spellings_are_resolved_by_the_rules() {
         let (slash, parameters) = (Err(PathRefusal::EscapedSlash), Err(PathRefusal::Parameters));
         for (sent, by_default, kept, read) in [
             ("/a%2Fb", slash, ("/a%2Fb", false), "/a/b"),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_of_several_bytes_are_names() {
+    fn multibyte_characters_are_accepted() {
         for sent in ["/caf%C3%A9", "/%E0%A4%B9", "/%F0%9F%98%80"] {
             check(sent, PathRules::default(), Ok((sent, false)));
         }
@@ -357,9 +357,8 @@ mod tests {
         }
     }
 
-    /// Resolving a resolved path changes nothing.
     #[test]
-    fn a_resolved_path_stays() {
+    fn resolving_a_resolved_path_changes_nothing() {
         let parts: [&[u8]; 12] =
             [b"/", b"/", b"a", b"2f", b".", b"..", b";", b"%2F", b"%5c", b"%2e", b"%25", b"\\"];
         let rules = [PathRules::default(), KEEP, READ];

@@ -27,8 +27,8 @@ pub enum RegexError {
     Group(String),
 }
 
-/// The maximum size of a compiled expression. It allows a thousand alternatives. A larger expression is probably a counted repetition by
-/// mistake. The worst-case time for a path grows with this bound.
+/// The maximum size of a compiled expression. It allows a thousand alternatives. A larger expression probably contains a counted repetition
+/// by mistake. The worst-case time for a path grows with this bound.
 const COMPILED_BYTES_MAX: usize = 256 * 1024;
 
 /// The maximum size of an expression's lazy DFA cache on each thread. Only a path crafted to be expensive needs more.
@@ -185,7 +185,10 @@ impl fmt::Display for RegexError {
             }
             RegexError::NoSlash => f.write_str("it matches the whole path, which begins with `/`"),
             RegexError::Group(name) => {
-                write!(f, "the group `{name}` is a parameter, of letters, digits and `_`")
+                write!(
+                    f,
+                    "the group `{name}` is a parameter, whose name may have only letters, digits and `_`"
+                )
             }
         }
     }
@@ -234,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_expression_is_for_the_beginning() {
+    fn an_open_expression_matches_the_beginning_of_a_path() {
         let regex = PathRegex::parse_open(r"/a/\d+").unwrap();
         assert_eq!(regex.captured(b"/a/12/x"), Some((Vec::new(), 5)));
         assert_eq!(regex.captured(b"/x/a/1"), None);

@@ -103,27 +103,24 @@ impl fmt::Display for Pattern {
 impl fmt::Display for PatternError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PatternError::NoSlash => write!(f, "a path begins with `/`"),
+            PatternError::NoSlash => write!(f, "a path must begin with `/`"),
             PatternError::RestNotLast => {
-                write!(
-                    f,
-                    "`*` stands only in `/**`, and only at the end; one segment is `{{name}}`"
-                )
+                write!(f, "`*` is allowed only in `/**` at the end; one segment is `{{name}}`")
             }
             PatternError::PartialParameter(text) => {
                 write!(
                     f,
-                    "`{text}`: a parameter is a whole segment, `{{name}}` of letters, digits, `_` and `-`"
+                    "`{text}`: a parameter must be a whole segment, `{{name}}` of letters, digits, `_` and `-`"
                 )
             }
             PatternError::DuplicateParameter(name) => write!(f, "parameter `{name}` appears twice"),
             PatternError::BadByte(c) => {
-                write!(f, "{c:?} cannot stand in a path; write it percent-encoded")
+                write!(f, "{c:?} is not allowed in a path; percent-encode it")
             }
             PatternError::DotSegment => {
                 write!(f, "`.` and `..` never match: paths are resolved first")
             }
-            PatternError::TooDeep => write!(f, "a path has at most {SEGMENTS_MAX} segments"),
+            PatternError::TooDeep => write!(f, "a path can have at most {SEGMENTS_MAX} segments"),
         }
     }
 }
@@ -144,14 +141,14 @@ mod tests {
     #[test]
     fn bad_patterns_say_why() {
         for (text, why) in [
-            ("a", "a path begins with `/`"),
-            ("", "a path begins with `/`"),
-            ("/a*", "`*` stands only in `/**`"),
-            ("/**/a", "`*` stands only in `/**`"),
+            ("a", "a path must begin with `/`"),
+            ("", "a path must begin with `/`"),
+            ("/a*", "`*` is allowed only in `/**`"),
+            ("/**/a", "`*` is allowed only in `/**`"),
             ("/x{id}", "`x{id}`: a parameter is a whole segment"),
             ("/{}", "`{}`: a parameter is a whole segment"),
             ("/{a}/{b}/{a}", "parameter `a` appears twice"),
-            ("/a b", "' ' cannot stand in a path"),
+            ("/a b", "' ' is not allowed in a path"),
             ("/a/../b", "`.` and `..` never match"),
         ] {
             let error = Pattern::parse(text).unwrap_err().to_string();

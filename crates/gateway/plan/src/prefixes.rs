@@ -43,8 +43,8 @@ impl Prefixes {
 
     /// Returns the prefixes of a path.
     pub(crate) fn of<'t, 'p>(&'t self, path: &'p [u8]) -> Untried<'t, 'p> {
-        // In the order of the map, every prefix of a path is at or before the path. The last entry there is the longest prefix, or
-        // begins with all of them.
+        // In the order of the map, every prefix of a path is at or before the path itself. The last entry up to there is the longest
+        // prefix, or begins with all prefixes of the path.
         let range = (Bound::Unbounded, Bound::Included(path));
         let beside = self.0.range::<[u8], _>(range).next_back();
         let mut untried = Untried { all: self, path, next: None };
@@ -68,8 +68,8 @@ impl<'t> Untried<'t, '_> {
         Some((length, &routes.entries))
     }
 
-    /// Advances to the longest known prefix of `text` that has at most `bytes_max` bytes. `text` must begin with every shorter prefix that
-    /// the next one is linked to.
+    /// Advances to the longest known prefix of `text` that has at most `bytes_max` bytes. `text` must begin with every prefix that `next`
+    /// is linked to.
     fn shorten(&mut self, text: &[u8], bytes_max: usize) {
         while let Some((length, routes)) = self.next {
             if length <= bytes_max {

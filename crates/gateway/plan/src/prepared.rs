@@ -28,7 +28,7 @@ impl<A> PreparedAnswerer<A> {
             None => self.path.set(ex, head)?,
         }
         match &self.host {
-            HostSent::AsItCame => {}
+            HostSent::Unchanged => {}
             HostSent::Target => head.headers.remove("host"),
             HostSent::Named(name) => {
                 head.headers.remove("host");

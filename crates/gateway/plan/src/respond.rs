@@ -36,7 +36,7 @@ impl Answerer for FixedReply {
 
     fn explained(&self, _parameters: &[&str]) -> Explanation {
         let body = if self.filled.as_ref().is_some_and(|filled| filled.body.is_some()) {
-            "a body made for each request".to_owned()
+            "a body generated for each request".to_owned()
         } else {
             format!("{} bytes", self.body.len())
         };
@@ -58,7 +58,7 @@ impl Answerer for NoDestination {
     }
 
     fn explained(&self, _parameters: &[&str]) -> Explanation {
-        let what = "no destination, since the policies answer every request".to_owned();
+        let what = "no destination, because the policies answer every request".to_owned();
         Explanation { what, how: Vec::new() }
     }
 
@@ -103,7 +103,9 @@ impl FixedReply {
         for (name, value) in filled.map(|filled| filled.lines.as_slice()).unwrap_or_default() {
             let value = value.fill(ex, Some(head), Escape::Plain);
             reply.head.headers.add(name, value.trim_ascii()).map_err(|_| {
-                let cause = format!("respond: the value made for `{name}` cannot stand in a line");
+                let cause = format!(
+                    "respond: the value made for `{name}` is not allowed in a header value"
+                );
                 Fault::new(Kind::ProcessingFailed, cause)
             })?;
         }

@@ -45,9 +45,10 @@ pub struct Operation {
 /// The policies of a route that answer preflight requests (CORS).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Preflights {
-    /// Whether any policy does.
+    /// Whether any policy answers them.
     pub answered: bool,
-    /// The number of policies at the top of the list that do. The bound on the body is checked below them, so that a page can read the 413.
+    /// The number of policies at the top of the list that answer them. The bound on the body is checked below them, so that a page can read
+    /// the 413.
     pub topmost: usize,
 }
 

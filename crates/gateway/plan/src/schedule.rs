@@ -45,7 +45,7 @@ const LAST: &str = "schedules/last";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beginning {
     Begins,
-    /// A gateway has already begun it. The last run was for this due time.
+    /// A gateway has already begun the run. The last run was for this due time.
     IsDone(Due),
 }
 
@@ -86,12 +86,12 @@ pub struct ClockReading {
 }
 
 /// The interval at which the time of day is checked. A clock change is noticed within this time.
-const LOOKED_EVERY: Duration = Duration::from_secs(10);
+const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// If the clock is set back by at most this much, the schedule waits until it has caught up, so that no due time occurs twice.
-const BACK: Duration = Duration::from_secs(60);
-/// Like `BACK`, for schedules that are due only at certain hours: a nightly run must not run twice in one night.
-const BACK_FAR: Duration = Duration::from_secs(3 * 3600);
+/// If the clock is set back by at most this much, the schedule waits until the clock has caught up, so that no due time occurs twice.
+const SET_BACK_MAX: Duration = Duration::from_secs(60);
+/// Like `SET_BACK_MAX`, for schedules that are due only at certain hours: a nightly run must not run twice in one night.
+const SET_BACK_MAX_RARE: Duration = Duration::from_secs(3 * 3600);
 
 impl Timing {
     /// Returns the first due time from now on.
@@ -102,8 +102,8 @@ impl Timing {
         }
     }
 
-    /// Returns the first due time. With `since`, it may be in the past: the process before this one started no run after that time, so this
-    /// one makes up for a run that was due meanwhile.
+    /// Returns the first due time. With `since`, it may be in the past: the previous process started no run after `since`, so this process
+    /// makes up for a run that was due since then.
     pub fn first_since(&self, since: Option<Duration>) -> Option<Due> {
         match (self, since) {
             (Timing::Cron(cron, _), Some(since)) => {
@@ -124,7 +124,8 @@ impl Timing {
 }
 
 impl Timing {
-    /// Returns the new due time if the clock was set back since the reading, and by more than is waited for.
+    /// Returns the new due time if the clock was set back since the reading by more than the schedule waits for, or `None` if the old due
+    /// time stays valid.
     pub fn set_back(&self, reading: ClockReading) -> Option<Due> {
         let expected = reading.shown.saturating_add(reading.at.elapsed());
         let back = expected.saturating_sub(clock::wall());
@@ -136,8 +137,8 @@ impl Timing {
     fn waited_for(&self) -> Option<Duration> {
         match self {
             Timing::Every(_) => None,
-            Timing::Cron(cron, _) if cron.is_every_hour() => Some(BACK),
-            Timing::Cron(..) => Some(BACK_FAR),
+            Timing::Cron(cron, _) if cron.is_every_hour() => Some(SET_BACK_MAX),
+            Timing::Cron(..) => Some(SET_BACK_MAX_RARE),
         }
     }
 }
@@ -153,7 +154,7 @@ impl Due {
     pub fn wait(self) -> Option<Duration> {
         let wait = match self {
             Due::At(at) => at.saturating_duration_since(clock::now()),
-            Due::Wall(at) => at.saturating_sub(clock::wall()).min(LOOKED_EVERY),
+            Due::Wall(at) => at.saturating_sub(clock::wall()).min(CLOCK_CHECK_INTERVAL),
         };
         (!wait.is_zero()).then_some(wait)
     }

@@ -1,11 +1,11 @@
 //! The route table, which finds the route of a request. `find` is pure and visits each node of a host's tree at most once.
 //!
-//! Specificity decides, never the order in a file: an exact host before a wildcard before any; then a path that is written out,
-//! then regular expressions, the longer first; then the longer path, a literal segment before a parameter, an exact path before
-//! `**`; then listeners, server names, sources, methods, more headers, more query parameters. Only a route's own priority comes before
-//! all that: routes of one priority are searched before those of the next lower one. A prefix counts as literal up to where it ends. If a route's
-//! other conditions do not hold, the next less specific route is tried. `HEAD` goes where `GET` does, unless a route of the same
-//! path names it.
+//! Specificity decides, never the order in a file: an exact host before a wildcard before any; then a path that is written out, then
+//! regular expressions, the longer first; then the longer path, a literal segment before a parameter, an exact path before `**`; then
+//! listeners, server names, sources, methods, more headers, more query parameters. Only a route's own priority comes before all that:
+//! routes of one priority are searched before those of the next lower one. A prefix counts as literal up to where it ends. If a route's
+//! other conditions do not hold, the next less specific route is tried. `HEAD` goes where `GET` does, unless a route of the same path names
+//! it.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -17,7 +17,7 @@ use regex::bytes::RegexSet;
 
 use crate::matcher::is_below;
 use crate::prefixes::{Prefixes, Untried};
-use crate::{Arrival, HostPattern, Matcher, PathRegex, PathWant, Pattern, Route, Segment};
+use crate::{Arrival, HostPattern, Matcher, PathCondition, PathRegex, Pattern, Route, Segment};
 use crate::{path, path_regex};
 
 /// All routes, ready to search.
@@ -37,7 +37,7 @@ const USUAL: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 pub struct RouteMatch<'t> {
     pub route: &'t Arc<Route>,
     /// The path condition that matched.
-    pub want: &'t PathWant,
+    pub condition: &'t PathCondition,
     /// Whether the route restricts methods.
     pub names_method: bool,
     /// Values of the path parameters, as in the matched path.
@@ -150,7 +150,7 @@ impl Table {
     }
 
     /// Returns the route of a request, if there is one. `path` is the path as resolved by [`path::resolve`]. A preflight gets the route of
-    /// the request it asks about, unless another route names `OPTIONS` or that route has no `cors`.
+    /// the request it asks about, unless a route that names `OPTIONS` matches, or the route of that request does not answer preflights.
     pub fn find(
         &self,
         arrival: Arrival<'_>,
@@ -196,7 +196,7 @@ impl Table {
         Some((allow.collect::<Vec<_>>().join(", "), route))
     }
 
-    /// Returns true if some route names the method.
+    /// Returns true if some route names the method and it is not one of the usual ones.
     pub fn names(&self, method: &[u8]) -> bool {
         self.unusual.iter().any(|named| named.as_bytes() == method)
     }
@@ -208,7 +208,7 @@ impl Table {
         head: &RequestHead,
         path: &[u8],
     ) -> Option<RouteMatch<'_>> {
-        let named = self.ranks.iter().any(|rank| rank.hosts.tell_apart());
+        let named = self.ranks.iter().any(|rank| rank.hosts.has_conditions());
         let host = if named { head.host_name() } else { Cow::default() };
         let segments: Vec<&[u8]> = path::segments(path).collect();
         self.ranks.iter().flat_map(|rank| rank.hosts.trees(&host)).find_map(|tree| {
@@ -225,7 +225,7 @@ impl Table {
             let names_method = !entry.matcher.methods.is_empty();
             Some(RouteMatch {
                 route: &entry.route,
-                want: &entry.matcher.path,
+                condition: &entry.matcher.path,
                 names_method,
                 parameters,
                 rest: rest.min(path.len()),
@@ -233,7 +233,7 @@ impl Table {
         })
     }
 
-    /// Returns every route with the first condition that this request does not meet. There is no condition for the route that is found.
+    /// Returns every route with the first condition that this request does not meet, or with `None` for the route that is found.
     pub fn examine(
         &self,
         arrival: Arrival<'_>,
@@ -362,7 +362,7 @@ fn hosts(ranks: &mut Vec<Rank>, priority: i32) -> &mut Hosts {
     if ranks.get(at).is_none_or(|rank| rank.priority != priority) {
         ranks.insert(at, Rank { priority, hosts: Hosts::default() });
     }
-    #[allow(clippy::indexing_slicing, reason = "the lines above make the index good")]
+    #[allow(clippy::indexing_slicing, reason = "the lines above make the index valid")]
     &mut ranks[at].hosts
 }
 
@@ -396,7 +396,7 @@ impl Hosts {
     }
 
     /// Returns true if some route has a condition on the host.
-    fn tell_apart(&self) -> bool {
+    fn has_conditions(&self) -> bool {
         !(self.exact.is_empty() && self.below.is_empty())
     }
 
@@ -413,11 +413,11 @@ impl Hosts {
 
 impl Tree {
     /// Returns the list of entries for a path, which is created if necessary.
-    fn list(&mut self, path: &PathWant) -> &mut Vec<usize> {
+    fn list(&mut self, path: &PathCondition) -> &mut Vec<usize> {
         match path {
-            PathWant::Pattern(pattern) => self.ending(pattern),
-            PathWant::Regex(regex) => self.expressed(regex),
-            PathWant::Prefix(prefix) => self.prefixes.list(prefix),
+            PathCondition::Pattern(pattern) => self.ending(pattern),
+            PathCondition::Regex(regex) => self.expressed(regex),
+            PathCondition::Prefix(prefix) => self.prefixes.list(prefix),
         }
     }
 
@@ -431,7 +431,7 @@ impl Tree {
             self.regexes.insert(at, fresh);
             at
         });
-        #[allow(clippy::indexing_slicing, reason = "the lines above make the index good")]
+        #[allow(clippy::indexing_slicing, reason = "the lines above make the index valid")]
         &mut self.regexes[at].entries
     }
 
@@ -459,7 +459,7 @@ impl Tree {
         if self.nodes.len() <= at {
             self.nodes.resize_with(at + 1, Node::default);
         }
-        #[allow(clippy::indexing_slicing, reason = "the line above makes the index good")]
+        #[allow(clippy::indexing_slicing, reason = "the lines above make the index valid")]
         let node = &mut self.nodes[at];
         if pattern.open { &mut node.open } else { &mut node.exact }
     }

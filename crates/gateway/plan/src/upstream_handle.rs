@@ -30,14 +30,15 @@ impl Fetch for UpstreamHandle {
     ) -> LocalBoxFuture<'a, Result<Reply, Fault>> {
         Box::pin(async move {
             let upstream = self.upstream.get();
-            let upstream = upstream
-                .ok_or_else(|| Fault::new(Kind::Internal, "an outlet that leads nowhere"))?;
+            let upstream = upstream.ok_or_else(|| {
+                Fault::new(Kind::Internal, "the upstream handle of a policy was not connected")
+            })?;
             if let Some(id) = call.id
                 && !request.head.headers.contains("x-request-id")
             {
                 request.head.headers.add_known("X-Request-Id", id.as_bytes());
             }
-            let sent = upstream.send(&mut call, &mut request, &HostSent::AsItCame).await;
+            let sent = upstream.send(&mut call, &mut request, &HostSent::Unchanged).await;
             kit::alarm::give(call.alarm);
             sent
         })

@@ -1,5 +1,5 @@
 //! `api_key`: authenticates clients by a key. Keys are stored and looked up as SHA-256 hashes, so that neither memory nor timing reveals
-//! one.
+//! a key.
 
 mod in_body;
 
@@ -58,7 +58,7 @@ impl Keys {
         Ok(Keys { headers, queries, forward, holders })
     }
 
-    /// Returns the only key of the request, from any of the configured places, or `None` if there is none. Two different keys are a fault.
+    /// Returns the request's key, from any of the configured places, or `None` if there is none. Two different keys are a fault.
     fn find<'h>(&'h self, head: &'h RequestHead) -> Result<Option<Cow<'h, [u8]>>, Fault> {
         let in_header = self.headers.iter().flat_map(|name| head.headers.get_all(name));
         let query_text = head.query().unwrap_or(b"");
@@ -69,7 +69,7 @@ impl Keys {
         let mut found = in_header.map(Cow::Borrowed).chain(in_query).filter(|key| !key.is_empty());
         let key = found.next();
         if found.any(|other| Some(&other) != key.as_ref()) {
-            Err(refused(Kind::Unauthenticated, 900_901, "api_key: two keys that are not the same"))
+            Err(refused(Kind::Unauthenticated, 900_901, "api_key: two different keys"))
         } else {
             Ok(key)
         }
@@ -77,7 +77,7 @@ impl Keys {
 
     /// Returns the identity of the key's owner.
     fn holder(&self, key: &[u8]) -> Result<Arc<Identity>, Fault> {
-        // The look-up is by hash, which reveals nothing about the key, so its time may be observable.
+        // The look-up compares hashes, not keys, so its timing reveals nothing about a key.
         let holder = if key.len() <= KEY_BYTES_MAX { self.holders.get(&sha256(key)) } else { None };
         let unknown = || refused(Kind::Unauthenticated, 900_901, "api_key: unknown key");
         holder.cloned().ok_or_else(unknown)
@@ -90,7 +90,7 @@ impl Keys {
 }
 
 impl CredentialCheck for Keys {
-    fn is_there(&self, _ex: &Exchange, head: &RequestHead) -> bool {
+    fn is_present(&self, _ex: &Exchange, head: &RequestHead) -> bool {
         !matches!(self.find(head), Ok(None))
     }
 
@@ -114,7 +114,8 @@ pub fn policy(keys: Keys) -> Policy {
     Policy { name: "api_key", request: Some(Step::Head(Box::new(keys))), response: None }
 }
 
-/// Returns the policy for these keys, which also reads a key from the body under these names.
+/// Returns the policy for these keys. If the head has no key, the policy searches the body for a form field or a JSON member with one of
+/// these names.
 pub fn policy_with_bodies(keys: Keys, names: Vec<String>, bytes_max: usize) -> Policy {
     let step = KeysInBody { keys, names, bytes_max };
     Policy { name: "api_key", request: Some(Step::Buffered(Box::new(step))), response: None }

@@ -1,4 +1,4 @@
-//! Computes the keys by which credentials are mapped to applications. They are digests, so that a look-up compares no text.
+//! Computes the keys by which credentials are mapped to applications. They are digests, so that a look-up does not compare texts.
 
 use policy::ApplicationKey;
 
@@ -14,7 +14,7 @@ pub fn application_name(name: &str) -> ApplicationKey {
     ApplicationKey(digest("application", name))
 }
 
-/// Returns the digest of a text. Texts of different kinds have different digests.
+/// Returns the digest of a text and its kind. Equal texts of different kinds have different digests.
 pub(crate) fn digest(kind: &str, text: &str) -> [u8; 16] {
     let whole = sha256(&[kind.as_bytes(), b":", text.as_bytes()].concat());
     let mut half = [0; 16];

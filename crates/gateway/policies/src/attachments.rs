@@ -43,8 +43,8 @@ pub(crate) fn rooted<H: Head + 'static>(
     })
 }
 
-/// Returns the root part with the attachments that it includes, and whether these are all attachments. The fault has the kind `too_large`
-/// if they exceed the bound; `malformed` makes the fault for an invalid message.
+/// Returns the root part with the attachments that it includes, and whether every attachment is included. The fault has the kind
+/// `too_large` if the result exceeds `bytes_max`. `malformed` makes the fault for an invalid message.
 pub(crate) fn with_included(
     root: &Root,
     whole: &[u8],
@@ -55,7 +55,7 @@ pub(crate) fn with_included(
     root.with_included(whole, bytes_max).map_err(|why| match why {
         IncludeError::Malformed(why) => malformed(&why),
         IncludeError::TooLarge => {
-            let cause = format!("with its attachments it is over {bytes_max} bytes");
+            let cause = format!("the root part with its attachments exceeds {bytes_max} bytes");
             Fault::new(too_large, cause)
         }
     })
@@ -63,15 +63,15 @@ pub(crate) fn with_included(
 
 /// The head of a message, a request or a reply.
 pub(crate) trait Head {
-    /// The fault of a message that is too large.
+    /// The kind of the fault for a message that is too large.
     const TOO_LARGE: Kind;
 
     fn headers(&mut self) -> &mut Headers;
     /// Returns the value of a header.
-    fn told(&self, name: &str) -> Option<&[u8]>;
+    fn header(&self, name: &str) -> Option<&[u8]>;
 
     /// Removes the content coding.
-    fn open(
+    fn decode(
         &mut self,
         of: RootedStep,
         ex: &mut Exchange,
@@ -79,7 +79,7 @@ pub(crate) trait Head {
     ) -> Result<(), Fault>;
 
     /// Applies the content coding again.
-    fn close(
+    fn encode(
         &mut self,
         of: RootedStep,
         ex: &mut Exchange,
@@ -96,15 +96,20 @@ impl Head for RequestHead {
         &mut self.headers
     }
 
-    fn told(&self, name: &str) -> Option<&[u8]> {
+    fn header(&self, name: &str) -> Option<&[u8]> {
         self.headers.get(name)
     }
 
-    fn open(&mut self, _: RootedStep, _: &mut Exchange, _: &mut GatheredBody) -> Result<(), Fault> {
+    fn decode(
+        &mut self,
+        _: RootedStep,
+        _: &mut Exchange,
+        _: &mut GatheredBody,
+    ) -> Result<(), Fault> {
         Ok(())
     }
 
-    fn close(
+    fn encode(
         &mut self,
         _: RootedStep,
         _: &mut Exchange,
@@ -125,28 +130,28 @@ impl Head for ReplyHead {
         &mut self.headers
     }
 
-    fn told(&self, name: &str) -> Option<&[u8]> {
+    fn header(&self, name: &str) -> Option<&[u8]> {
         self.headers.get(name)
     }
 
-    fn open(
+    fn decode(
         &mut self,
         of: RootedStep,
         ex: &mut Exchange,
         body: &mut GatheredBody,
     ) -> Result<(), Fault> {
         let status = self.status;
-        let taken = of.codings.take_off(ex, self, body);
+        let taken = of.codings.decode(ex, self, body);
         taken.map_err(|refused| refused.fault(of.verbose, status))
     }
 
-    fn close(
+    fn encode(
         &mut self,
         of: RootedStep,
         ex: &mut Exchange,
         body: &mut GatheredBody,
     ) -> Result<(), Fault> {
-        of.codings.put_on(ex, self, body)
+        of.codings.encode(ex, self, body)
     }
 
     fn refused(&self, of: RootedStep, why: &str) -> Fault {
@@ -181,12 +186,12 @@ impl<H: Head> Rooted<H> {
         head: &mut H,
         body: &mut GatheredBody,
     ) -> Result<Option<(Around, GatheredBody)>, Fault> {
-        let content_type = head.told("content-type").filter(|written| Root::is_in(written));
+        let content_type = head.header("content-type").filter(|written| Root::is_in(written));
         let Some(content_type) = content_type.map(<[u8]>::to_vec) else { return Ok(None) };
         if body.bytes.is_empty() || ex.fault.is_some() {
             return Ok(None);
         }
-        head.open(self.of, ex, body)?;
+        head.decode(self.of, ex, body)?;
         let coding = ex.notes.as_mut().and_then(|notes| notes.coding.take());
         let wrong = |why: &str| head.refused(self.of, &format!("The message: {why}"));
         let Some(root) = Root::of(&content_type, &body.bytes).map_err(wrong)? else {
@@ -220,7 +225,7 @@ impl<H: Head> Rooted<H> {
         made: GatheredBody,
     ) -> Result<(), Fault> {
         // Harmless: a message may have no content type.
-        let now = head.told("content-type").unwrap_or_default().to_vec();
+        let now = head.header("content-type").unwrap_or_default().to_vec();
         let headers = head.headers();
         headers.remove("content-type");
         headers.add_known("Content-Type", &around.content_type);
@@ -235,19 +240,19 @@ impl<H: Head> Rooted<H> {
                     // The media type is unchanged, but the charset may have changed.
                     charset::recoded(
                         &around.root.content_type,
-                        // Harmless: the step only sets names that are text.
+                        // Harmless: a charset that the step sets is valid UTF-8.
                         charset::charset(&now)
                             .and_then(|name| std::str::from_utf8(name).ok())
                             .unwrap_or("utf-8"),
                     )
                 } else {
-                    // Harmless: the step only sets values that are text.
+                    // Harmless: a content type that the step sets is valid UTF-8.
                     Some(String::from_utf8_lossy(&now).into_owned())
                 };
                 let root = &around.root;
                 let whole = root.exchanged(&around.whole, &made.bytes, content_type.as_deref());
                 whole.ok_or_else(|| {
-                    head.refused(self.of, "the boundary of the message stands in its new root part")
+                    head.refused(self.of, "the new root part contains the boundary of the message")
                 })?
             }
         };
@@ -255,7 +260,7 @@ impl<H: Head> Rooted<H> {
         if let Some(coding) = around.coding {
             ex.notes().coding = Some(coding);
         }
-        head.close(self.of, ex, body)
+        head.encode(self.of, ex, body)
     }
 }
 
@@ -270,7 +275,7 @@ impl<H: Head> OnBuffered<H> for Rooted<H> {
 
     fn on_pieces(&self, ex: &mut Exchange, head: &H) -> Option<Box<dyn OnPieces<H>>> {
         // The root part is known only once the whole message has arrived.
-        if head.told("content-type").is_some_and(Root::is_in) {
+        if head.header("content-type").is_some_and(Root::is_in) {
             None
         } else {
             self.inner.on_pieces(ex, head)
@@ -290,7 +295,7 @@ impl<H: Head> OnBuffered<H> for Rooted<H> {
         };
         let flow = match self.inner.on_buffered(&mut *ex, &mut *head, &mut shown) {
             Decision::Ready(flow) => Some(flow),
-            // A future has not started when it is dropped here. The step is called again below.
+            // The future was never polled, so dropping it has no effect. The step is called again below.
             Decision::Waits(_) => None,
         };
         if let Some(flow) = flow {

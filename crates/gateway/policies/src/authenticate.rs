@@ -21,7 +21,7 @@ struct Authenticate {
 
 impl OnCall<RequestHead> for Authenticate {
     fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
-        let found = self.kinds.iter().position(|kind| kind.is_there(ex, head));
+        let found = self.kinds.iter().position(|kind| kind.is_present(ex, head));
         for (at, kind) in self.kinds.iter().enumerate() {
             if Some(at) != found {
                 kind.strip(head);
@@ -37,9 +37,9 @@ impl OnCall<RequestHead> for Authenticate {
 
 impl Authenticate {
     fn missing(&self) -> Fault {
-        let why = "authenticate: none of the credentials is there";
+        let why = "authenticate: the request has no accepted credential";
         let fault = Fault::new(Kind::CredentialMissing, why).with_code(900_902);
-        // Harmless: a kind without a challenge sends none.
+        // Harmless: a kind without a challenge adds no header.
         let challenges = self.kinds.iter().filter_map(|kind| kind.challenge());
         challenges.fold(fault, |fault, challenge| fault.with_header("WWW-Authenticate", challenge))
     }

@@ -12,9 +12,9 @@ use crate::expression::Expression;
 #[derive(Debug, Default)]
 pub struct AuthorizeSettings {
     pub rule: Option<Arc<Expression>>,
-    /// The groups of which the client must be in one.
+    /// The client must be in at least one of these groups.
     pub allow: Option<Vec<String>>,
-    /// The groups of which the client must be in none.
+    /// The client must not be in any of these groups.
     pub deny: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ impl AuthorizeSettings {
         match self.rule.as_ref()?.holds(ex, head) {
             Ok(true) => None,
             Ok(false) => Some("the rule does not hold".to_owned()),
-            Err(why) => Some(format!("the rule cannot be worked out: {why}")),
+            Err(why) => Some(format!("the rule cannot be evaluated: {why}")),
         }
     }
 }

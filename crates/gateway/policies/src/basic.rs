@@ -57,12 +57,12 @@ impl Users {
         if encoded.len() > CREDENTIALS_BYTES_MAX {
             return Err(malformed("too long"));
         }
-        let decoded = STANDARD.decode(encoded.trim_ascii()).map_err(|_| malformed("no base64"))?;
+        let decoded = STANDARD.decode(encoded.trim_ascii()).map_err(|_| malformed("not base64"))?;
         let colon = decoded.iter().position(|byte| *byte == b':');
         let (name, password) = colon
             .and_then(|at| decoded.split_at_checked(at))
             .ok_or_else(|| malformed("no colon"))?;
-        let name = String::from_utf8(name.to_vec()).map_err(|_| malformed("no UTF-8"))?;
+        let name = String::from_utf8(name.to_vec()).map_err(|_| malformed("not UTF-8"))?;
         Ok((name, password.get(1..).unwrap_or_default().to_vec()))
     }
 
@@ -80,7 +80,7 @@ impl Users {
 }
 
 impl CredentialCheck for Users {
-    fn is_there(&self, _ex: &Exchange, head: &RequestHead) -> bool {
+    fn is_present(&self, _ex: &Exchange, head: &RequestHead) -> bool {
         head.headers.get_all("authorization").any(is_basic)
     }
 
@@ -121,7 +121,7 @@ impl OnCall<RequestHead> for Users {
     }
 }
 
-/// The scheme in `Authorization`, compared without case.
+/// The scheme in `Authorization`, which is compared case-insensitively.
 const SCHEME: &[u8] = b"basic ";
 
 fn is_basic(line: &[u8]) -> bool {

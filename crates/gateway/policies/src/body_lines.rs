@@ -2,19 +2,19 @@
 
 use message::{Headers, Names};
 
-/// Digests (RFC 9530, RFC 3230, RFC 1864), and the offer of range requests.
+/// Headers that describe the exact bytes of a body: digests (RFC 9530, RFC 3230, RFC 1864), and the offer of range requests.
 const OF_BYTES: Names<5> = Names::new(
     ["content-digest", "repr-digest", "digest", "content-md5", "accept-ranges"],
     "content-digest\nrepr-digest\ndigest\ncontent-md5\naccept-ranges",
 );
 
-/// The same lines and the entity tag.
+/// The headers of [`OF_BYTES`] and the entity tag.
 const OF_DOCUMENT: Names<6> = Names::new(
     ["content-digest", "repr-digest", "digest", "content-md5", "accept-ranges", "etag"],
     "content-digest\nrepr-digest\ndigest\ncontent-md5\naccept-ranges\netag",
 );
 
-/// Called when another document replaces the body. The entity tag of the old one does not identify versions of the new one.
+/// Called when another document replaces the body. The entity tag of the old document does not identify versions of the new one.
 pub(crate) fn replaced(headers: &mut Headers) {
     headers.remove_all(&OF_DOCUMENT);
 }
@@ -56,14 +56,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_written_alike() {
+    fn both_forms_of_a_list_have_the_same_names() {
         assert_eq!(OF_BYTES.each().join("\n"), OF_BYTES.all());
         assert_eq!(OF_DOCUMENT.each().join("\n"), OF_DOCUMENT.all());
         assert_eq!([OF_BYTES.all(), "etag"].join("\n"), OF_DOCUMENT.all());
     }
 
     #[test]
-    fn what_is_said_of_the_bytes_goes_and_the_rest_stays() {
+    fn lines_about_the_bytes_are_removed_and_others_stay() {
         type Change = fn(&mut Headers);
         const STRONG: &[u8] = b"\"a\"";
         const WEAK: &[u8] = b"W/\"a\"";

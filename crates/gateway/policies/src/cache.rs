@@ -35,7 +35,7 @@ use flight::{FlightRole, Follower, Leader};
 use record::{CachedBody, Record};
 use request::{Bypass, keyed_lines};
 
-/// Settings except the sizes, which belong to the store.
+/// The settings, except the total limits, which belong to the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheSettings {
     /// The largest body that is stored.
@@ -46,42 +46,42 @@ pub struct CacheSettings {
     pub ttl_statuses: Box<[u16]>,
     /// Content types of replies that are stored, in lower case. If empty, all are stored.
     pub types: Box<[String]>,
-    /// The query parameters that are part of the key. None means all.
+    /// The query parameters that are part of the key, or `None` for all.
     pub query: Option<Box<[String]>>,
     /// Whether directives of requests and replies are ignored.
     pub ignores_directives: bool,
     /// Whether replies describe the cache with Kong's header.
-    pub tells_as_kong: bool,
+    pub kong_header: bool,
     /// Whether requests with a `Cookie` are treated like others.
     pub ignores_cookies: bool,
     /// How long a stale reply may replace an error of the upstream.
     pub stale_if_error: Duration,
-    /// The longest wait of a request for the reply to another one. Zero below another cache of the route: both may use the same
-    /// store, and the request would wait for itself.
+    /// The maximum time that a request waits for the reply to an equal request. Zero if another cache of the route is above this one: both
+    /// may use the same store, and the request would wait for itself.
     pub wait: Duration,
-    /// Headers by which a stored reply cannot vary.
-    pub unseen: HiddenLines,
-    /// Names of the upstreams that policies above may choose, by their index. The store outlives a plan, and the next plan
-    /// may have other indices.
+    /// A reply that varies by one of these headers is not stored.
+    pub unknown_headers: UnknownHeaders,
+    /// The names of the upstreams that policies above may choose, by index. Keys contain the names: the store outlives a plan, and the next
+    /// plan may have other indices.
     pub diversions: Box<[String]>,
 }
 
-/// Headers whose values for the upstream this policy cannot see: those that policies below add for each client, or that
-/// policies above have removed.
+/// Headers whose values, as the upstream gets them, this policy cannot see: policies below add them for each client, or policies above have
+/// removed them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HiddenLines {
+pub enum UnknownHeaders {
     These(Box<[String]>),
     /// Any header, since a service below may set it.
     Any,
 }
 
-impl HiddenLines {
+impl UnknownHeaders {
     fn has(&self, name: &str) -> bool {
         match self {
-            HiddenLines::These(names) => {
+            UnknownHeaders::These(names) => {
                 names.iter().any(|unseen| http1::is_alias(unseen.as_bytes(), name.as_bytes()))
             }
-            HiddenLines::Any => true,
+            UnknownHeaders::Any => true,
         }
     }
 }
@@ -112,7 +112,7 @@ enum Pending {
     Get(Box<CacheLookup>),
     /// The reply may invalidate stored ones.
     Unsafe { key: Box<[u8]>, url: Box<[u8]>, host: Box<[u8]>, lines: Box<[u8]> },
-    /// The reply is not related to stored ones.
+    /// The reply is not stored, and does not invalidate stored ones.
     Bypass(Bypass),
 }
 
@@ -127,7 +127,7 @@ struct CacheLookup {
     stale: Option<Arc<CachedReply>>,
     /// The client's own `If-None-Match`.
     condition: Option<Box<[u8]>>,
-    /// Set if other requests wait for this one.
+    /// Set if other requests may wait for the reply to this one.
     leader: Option<Leader>,
 }
 
@@ -150,10 +150,10 @@ impl OnCall<RequestHead> for LookupStep {
 }
 
 impl Cache {
-    /// A reply from the cache, with its state reported in the configured format.
+    /// Converts the report about the cache to the configured format, if this is a reply from the cache.
     fn told(&self, mut onward: Onward) -> Onward {
         if let Onward::Turn(reply) = &mut onward
-            && self.settings.tells_as_kong
+            && self.settings.kong_header
         {
             kong::tell(&mut reply.head.headers);
         }
@@ -202,7 +202,7 @@ impl Cache {
         let key = self.key(ex, head, &keyed_lines(&head.headers));
         let known = self.store.find(&key, &head.headers);
         let now = clock::now();
-        if let Some(known) = known.as_ref().filter(|known| known.may_be_given(&asked, now)) {
+        if let Some(known) = known.as_ref().filter(|known| known.may_be_used(&asked, now)) {
             return LookupOutcome::Decided(Ok(Onward::Turn(known.reply(
                 &head.headers,
                 "; hit",
@@ -210,7 +210,7 @@ impl Cache {
             ))));
         }
         if asked.only_if_cached {
-            // RFC 9111, 5.2.1.7.
+            // The client accepts only a stored reply (RFC 9111, 5.2.1.7).
             let mut reply = Reply::new(504, Body::Empty);
             reply
                 .head
@@ -231,7 +231,7 @@ impl Cache {
         LookupOutcome::Decided(Ok(Onward::Next))
     }
 
-    /// The beginning of a key: the URL of the request.
+    /// Returns the beginning of a key: the URL of the request.
     fn url(&self, ex: &Exchange, head: &RequestHead) -> Vec<u8> {
         let scheme = ex.caller.scheme.name().as_bytes();
         let target = match &self.settings.query {
@@ -246,7 +246,7 @@ impl Cache {
         url
     }
 
-    /// The key: scheme, host and target as forwarded, and everything else that selects the reply at the upstream: the spelling of
+    /// Returns the key: scheme, host and target as forwarded, and everything else that selects the reply at the upstream: the spelling of
     /// the path, the destination chosen by policies above, and the headers about the client's URL.
     fn key(&self, ex: &Exchange, head: &RequestHead, lines: &[u8]) -> Box<[u8]> {
         let mut key = self.url(ex, head);
@@ -291,7 +291,7 @@ impl Cache {
     ) -> Onward {
         let known = self.store.find(&key, &head.headers);
         let now = clock::now();
-        if let Some(known) = known.as_ref().filter(|known| known.may_be_given(asked, now)) {
+        if let Some(known) = known.as_ref().filter(|known| known.may_be_used(asked, now)) {
             return Onward::Turn(known.reply(&head.headers, "; fwd=uri-miss; collapsed", now));
         }
         self.note(ex, head, key, known, None);
@@ -344,7 +344,7 @@ impl OnStreamed<ReplyHead> for StoreStep {
     ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
         let Some(pending) = self.0.slot.remove(ex) else { return Ok(None) };
         let transform = self.0.passed(ex, head, pending);
-        if self.0.settings.tells_as_kong {
+        if self.0.settings.kong_header {
             kong::tell(&mut head.headers);
         }
         Ok(transform)
@@ -352,7 +352,7 @@ impl OnStreamed<ReplyHead> for StoreStep {
 }
 
 impl Cache {
-    /// Handles a reply that passes.
+    /// Processes a reply: invalidates stored ones, stores it, or replaces it with a stored one. Returns the transform of its body, if any.
     fn passed(
         &self,
         ex: &mut Exchange,
@@ -380,7 +380,7 @@ impl Cache {
 }
 
 impl Cache {
-    /// RFC 9111, 4.4: invalidates the request's URL, and URLs on the same host that the reply names.
+    /// Invalidates the request's URL, and URLs on the same host that the reply names (RFC 9111, 4.4).
     fn invalidate(&self, url: &[u8], host: &[u8], lines: &[u8], head: &ReplyHead) {
         self.forget(url, lines);
         let front_len = url.len() - url.splitn(3, |b| *b == b' ').nth(2).map_or(0, <[u8]>::len);
@@ -442,7 +442,7 @@ impl Cache {
         let times = self.times(head, asked.at, now);
         let is_authorized = is_authorized(ex, &asked.headers);
         let hindrance = self.hindrance(ex, head, is_authorized, &times);
-        let unseen = &self.settings.unseen;
+        let unseen = &self.settings.unknown_headers;
         let may_be = hindrance.is_none();
         let entry =
             if may_be { CachedReply::new(head, &asked.headers, unseen, times) } else { None };
@@ -477,7 +477,7 @@ impl Cache {
         }))
     }
 
-    /// The reason why a reply is not stored, according to its head.
+    /// Returns the reason why a reply must not be stored, according to its head, or `None` if it may be stored.
     fn hindrance(
         &self,
         ex: &Exchange,
@@ -507,7 +507,7 @@ impl Cache {
         }
     }
 
-    /// True for a content type that is stored.
+    /// Returns true if replies with this content type are stored.
     fn takes_type(&self, headers: &Headers) -> bool {
         // Harmless: a reply without a type matches no type.
         let written = headers.get("content-type").unwrap_or_default();
@@ -519,12 +519,12 @@ impl Cache {
         self.settings.types.is_empty() || self.settings.types.iter().any(is_it)
     }
 
-    /// How long a reply with this status is fresh if it has no freshness information.
+    /// Returns how long a reply with this status is fresh if it has no freshness information.
     fn ttl(&self, status: u16) -> Option<Duration> {
         self.settings.ttl.filter(|_| self.settings.ttl_statuses.contains(&status))
     }
 
-    /// Handles a 304: the stored reply is still valid, but may no longer be allowed to be stored.
+    /// Handles a 304. The stored reply is still valid for this client, but its new headers may forbid keeping it in the store.
     fn held(
         &self,
         ex: &Exchange,
@@ -534,7 +534,7 @@ impl Cache {
         now: Instant,
     ) -> Box<dyn BodyTransform> {
         let how = "; fwd=stale; fwd-status=304";
-        if !stale.is_meant_by(&head.headers) {
+        if !stale.is_confirmed_by(&head.headers) {
             self.store.remove(&asked.key);
             return stale.replace(head, asked, how, now);
         }
@@ -543,7 +543,7 @@ impl Cache {
         if self.settings.ignores_directives {
             fresh.set_times(Times::told(ttl, now));
         }
-        let is_known = fresh.vary_by(&asked.headers, &self.settings.unseen);
+        let is_known = fresh.vary_by(&asked.headers, &self.settings.unknown_headers);
         let fresh = Arc::new(fresh);
         let stays = is_known && fresh.may_stay(is_authorized(ex, &asked.headers));
         if !stays || !fresh.replaces(stale) {
@@ -557,13 +557,13 @@ impl Cache {
 }
 
 impl CacheLookup {
-    /// True if a policy below chose another destination for this request only, which is not part of the key.
+    /// Returns true if a policy below chose another destination for this request. The key does not contain that choice.
     fn went_elsewhere(&self, ex: &Exchange) -> bool {
         ex.notes.as_ref().is_some_and(|notes| notes.went_elsewhere(&self.route_override))
     }
 }
 
-/// True if the request is for one client only (RFC 9111, 3.5).
+/// Returns true if the client is authenticated or sent credentials. The reply may then be for this client only (RFC 9111, 3.5).
 fn is_authorized(ex: &Exchange, headers: &Headers) -> bool {
     ex.identity.is_some() || headers.contains("authorization")
 }
@@ -577,7 +577,7 @@ impl CachedReply {
         how: &str,
         now: Instant,
     ) -> Box<dyn BodyTransform> {
-        let reply = self.told(asked.condition.as_deref(), how, now);
+        let reply = self.head_and_body(asked.condition.as_deref(), how, now);
         *head = reply.0;
         Box::new(CachedBody { bytes: reply.1 })
     }

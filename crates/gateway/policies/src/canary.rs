@@ -16,9 +16,9 @@ use crate::key::KeySource;
 pub struct CanarySettings {
     /// The index of the upstream among the route's diversions.
     pub diversion: usize,
-    /// How many requests in a million go there.
+    /// The share of requests that go there, in millionths.
     pub share: u32,
-    /// When that share is reached.
+    /// How the share grows to this value, or `None` if it is constant.
     pub ramp: Option<Ramp>,
     /// The key by which a client is chosen, or `None` for a random choice per request.
     pub by: Option<KeySource>,
@@ -30,7 +30,8 @@ pub struct CanarySettings {
     pub deny: Vec<String>,
 }
 
-/// A share that grows evenly. Times are since the Unix epoch: all gateways have the same share.
+/// The growth of a share: linear, from zero at `start` to its full value after `over`. `start` is a time since the Unix epoch, so that
+/// all gateways use the same share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ramp {
     pub start: Duration,
@@ -38,10 +39,10 @@ pub struct Ramp {
 }
 
 impl Ramp {
-    /// The part of a share that is reached.
+    /// Returns the part of a share that is reached at `now`, the time since the Unix epoch.
     fn reached(&self, share: u32, now: Duration) -> u64 {
         let elapsed = now.saturating_sub(self.start).min(self.over);
-        // Harmless: a ramp without a length is over.
+        // Harmless: a ramp of zero length is complete at once.
         let part = elapsed
             .as_millis()
             .saturating_mul(u128::from(share))

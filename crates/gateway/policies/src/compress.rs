@@ -74,15 +74,15 @@ impl OnStreamed<ReplyHead> for Compress {
         ex: &mut Exchange,
         head: &mut ReplyHead,
     ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
-        let is_held = head.status == 304 && self.settings.may_have_compressed(&head.headers);
-        if !is_held && !self.settings.may_compress(head) {
+        let is_cached = head.status == 304 && self.settings.may_have_compressed(&head.headers);
+        if !is_cached && !self.settings.may_compress(head) {
             return Ok(None);
         }
         if !head.headers.get_all("vary").any(|v| http1::list_has(v, "accept-encoding")) {
             head.headers.add_known("Vary", b"Accept-Encoding");
         }
         let Some(encoding) = self.chosen.remove(ex) else { return Ok(None) };
-        if is_held {
+        if is_cached {
             body_lines::weaken(&mut head.headers);
             return Ok(None);
         }
@@ -151,11 +151,11 @@ fn is_forbidden(lines: &Headers) -> bool {
 
 /// Returns the announced length of the reply.
 fn announced(headers: &Headers) -> Option<u64> {
-    // Harmless: the length was validated when the reply was received. Without a length, the body is collected until it is long enough.
+    // Harmless: the length was validated when the reply was received. A reply without an announced length is compressed.
     std::str::from_utf8(headers.get("content-length")?).ok()?.parse().ok()
 }
 
-/// Marks a compressed reply: lines that describe the original bytes are removed.
+/// Sets the content encoding of a compressed reply, and removes the lines that describe the original bytes.
 fn mark(encoding: Encoding, headers: &mut Headers) {
     ["content-encoding", "content-length"].iter().for_each(|name| headers.remove(name));
     headers.add_known("Content-Encoding", encoding.name().as_bytes());

@@ -60,7 +60,7 @@ impl Limit {
             | KeySource::Header(_)
             | KeySource::Expression(_) => Kind::RateLimited,
         };
-        let cause = format!("{} in progress", self.settings.requests);
+        let cause = format!("concurrency: {} requests are in progress", self.settings.requests);
         Fault::new(kind, cause).with_header("Retry-After", RETRY_AFTER)
     }
 }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_gets_the_place_or_is_refused_in_time() {
+    async fn a_waiting_request_gets_a_permit_or_is_refused_in_time() {
         let (permits, limit) = waiting_limit();
         let held = permits.take(1, 1);
         let start = clock::now();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_turn_of_one_that_goes_passes_on() {
+    async fn a_waiter_that_is_dropped_passes_its_turn_on() {
         let (permits, limit) = waiting_limit();
         let held = permits.take(1, 1);
         let mut gone = Box::pin(limit.wait(1, SharedAlarm::default()));

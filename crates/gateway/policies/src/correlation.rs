@@ -23,10 +23,10 @@ pub enum Generator {
 struct Correlation {
     header: String,
     generator: Generator,
-    /// The constant first part of ids with a number.
+    /// The constant first part of the ids of [`Generator::Counter`].
     prefix: String,
     count: AtomicU64,
-    /// The slot that keeps the id for the reply, if the reply has it too.
+    /// The slot that keeps the id for the reply, or `None` if the reply does not get the header.
     id: Option<Slot<Box<[u8]>>>,
 }
 
@@ -92,7 +92,7 @@ impl Correlation {
 
 fn add(headers: &mut message::Headers, name: &str, value: &[u8]) -> Result<(), Fault> {
     headers.add(name, value).map_err(|_| {
-        Fault::new(Kind::ProcessingFailed, "correlation: the id cannot stand in a line")
+        Fault::new(Kind::ProcessingFailed, "correlation: the id is not a valid header value")
     })
 }
 

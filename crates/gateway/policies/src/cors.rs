@@ -28,14 +28,14 @@ pub struct CorsSettings {
     pub options_pass: bool,
 }
 
-/// The origins that may call.
+/// The origins whose pages may call the route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origins {
     Any,
     Listed(Vec<Origin>),
 }
 
-/// One origin, or a pattern of them.
+/// One origin, or a pattern for origins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     Exact(String),
@@ -60,10 +60,10 @@ pub enum AllowedHeaders {
     Listed(String),
 }
 
-/// The maximum length of an origin. A scheme, a host and a port have 8 + 253 + 6 bytes.
+/// The maximum length of an origin. A scheme, a host and a port have at most 8 + 253 + 6 bytes.
 const ORIGIN_BYTES_MAX: usize = 512;
 
-/// The maximum size of the header list in a preflight. Real ones name a few headers.
+/// The maximum size of the header list in a preflight. Real preflights list a few headers.
 const ASKED_BYTES_MAX: usize = 4096;
 
 /// The request headers that a preflight's reply depends on.
@@ -88,7 +88,7 @@ struct Cors {
 }
 
 impl Origins {
-    fn let_in(&self, origin: &[u8]) -> bool {
+    fn allows(&self, origin: &[u8]) -> bool {
         match self {
             Origins::Any => true,
             Origins::Listed(origins) => origins.iter().any(|known| known.is(origin)),
@@ -145,12 +145,12 @@ impl Origin {
 }
 
 impl CorsSettings {
-    /// Returns the origin of a request, if it has exactly one and that may call.
+    /// Returns the origin of a request, if there is exactly one and its pages may call the route.
     fn origin(&self, head: &RequestHead) -> Option<Box<[u8]>> {
         let mut lines = head.headers.get_all("origin");
         let origin = lines.next().filter(|origin| origin.len() <= ORIGIN_BYTES_MAX)?;
         let alone = lines.next().is_none();
-        (alone && !origin.is_empty() && self.origins.let_in(origin)).then(|| origin.into())
+        (alone && !origin.is_empty() && self.origins.allows(origin)).then(|| origin.into())
     }
 
     /// Returns true if the reply is the same for every origin.
@@ -232,9 +232,9 @@ impl OnHead<ReplyHead> for Cors {
         let settings = &self.settings;
         let lines = &mut head.headers;
         // Browsers reject duplicate CORS headers, so those of the upstream are removed.
-        const SAID: &[u8] = b"access-control-";
+        const PREFIX: &[u8] = b"access-control-";
         lines.retain(|name, _| {
-            !name.get(..SAID.len()).is_some_and(|front| front.eq_ignore_ascii_case(SAID))
+            !name.get(..PREFIX.len()).is_some_and(|front| front.eq_ignore_ascii_case(PREFIX))
         });
         let varies = || lines.get_all("vary").any(|value| http1::list_has(value, "origin"));
         if !settings.is_for_all() && !varies() {
@@ -248,7 +248,10 @@ impl OnHead<ReplyHead> for Cors {
             settings.name_origin(named, lines);
             if let Some(names) = &settings.expose {
                 lines.add("Access-Control-Expose-Headers", names.as_bytes()).map_err(|_| {
-                    Fault::new(Kind::Internal, "cors: a line that cannot be written")
+                    Fault::new(
+                        Kind::Internal,
+                        "cors: the value of `expose` is not a valid header value",
+                    )
                 })?;
             }
         }
@@ -261,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_stands_for_whole_labels_only() {
+    fn a_wildcard_matches_only_within_the_host_or_the_port() {
         let pattern = Origin::Pattern { before: "https://".into(), after: ".example.com".into() };
         let port = Origin::Pattern { before: "http://localhost:".into(), after: String::new() };
         for (origin, known, is) in [

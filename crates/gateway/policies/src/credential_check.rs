@@ -6,7 +6,7 @@ use policy::{Decision, Exchange};
 /// Finds and checks one kind of credential.
 pub trait CredentialCheck: Send + Sync {
     /// Returns true if the request has a credential of this kind, valid or not.
-    fn is_there(&self, ex: &Exchange, head: &RequestHead) -> bool;
+    fn is_present(&self, ex: &Exchange, head: &RequestHead) -> bool;
 
     /// Called if another kind decides. Removes what the upstream must not see: the credential, and header lines derived from it.
     fn strip(&self, head: &mut RequestHead);

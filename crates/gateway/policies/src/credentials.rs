@@ -35,7 +35,9 @@ pub struct Holder {
 
 /// The maximum bcrypt cost. A more expensive hash is refused when the configuration is loaded.
 const BCRYPT_COST_MAX: u32 = 14;
+/// The maximum memory cost of Argon2, in KiB.
 const ARGON2_KIB_MAX: u32 = 256 * 1024;
+/// The maximum time cost of Argon2, in passes over the memory.
 const ARGON2_PASSES_MAX: u32 = 16;
 
 impl HashedSecret {
@@ -67,7 +69,7 @@ impl HashedSecret {
             let cost = text.split('$').nth(2).and_then(|cost| cost.parse::<u32>().ok());
             return match cost {
                 Some(cost) if cost > BCRYPT_COST_MAX => {
-                    Err(format!("bcrypt with a cost of {cost}, over {BCRYPT_COST_MAX}"))
+                    Err(format!("the bcrypt cost {cost} exceeds {BCRYPT_COST_MAX}"))
                 }
                 // Only a trial verification shows whether the hash is valid. It takes the time that the cost determines.
                 Some(_) if text.len() == 60 && bcrypt::verify("", text).is_ok() => {
@@ -77,7 +79,8 @@ impl HashedSecret {
             };
         }
         if text.starts_with("$argon2") {
-            let hash = argon2::PasswordHash::new(text).map_err(|_| "no Argon2 hash".to_owned())?;
+            let hash = argon2::PasswordHash::new(text)
+                .map_err(|_| "`$argon2` does not begin an Argon2 hash".to_owned())?;
             let parameter = |name| hash.params.get_decimal(name).unwrap_or(u32::MAX);
             if parameter("m") > ARGON2_KIB_MAX {
                 return Err(format!("Argon2 with more than {ARGON2_KIB_MAX} KiB"));
@@ -88,7 +91,7 @@ impl HashedSecret {
             return Ok(HashedSecret::Argon2(text.to_owned()));
         }
         if text.starts_with("$apr1$") || text.starts_with("$5$") || text.starts_with("$6$") {
-            return Err("a hash of a kind that is not supported".to_owned());
+            return Err("this kind of hash is not supported".to_owned());
         }
         Ok(HashedSecret::Sha256(sha256(text.as_bytes())))
     }
@@ -104,13 +107,13 @@ impl HashedSecret {
         }
     }
 
-    /// Returns true if a check takes milliseconds, which such hashes do on purpose.
+    /// Returns true for a hash that is slow by design. A check takes milliseconds or more.
     pub fn is_slow(&self) -> bool {
         matches!(self, HashedSecret::Bcrypt(_) | HashedSecret::Argon2(_))
     }
 
     /// Returns true if this is the hash of the secret.
-    pub fn is_of(&self, secret: &[u8]) -> bool {
+    pub fn matches(&self, secret: &[u8]) -> bool {
         match self {
             HashedSecret::Sha256(hash) => equal(hash, &sha256(secret)),
             HashedSecret::Sha1(hash) => {
@@ -152,7 +155,7 @@ fn equal(one: &[u8], other: &[u8]) -> bool {
 pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
     let (pairs, odd) = digits.as_deref()?.as_chunks::<2>();
-    // Harmless: two digits fit a byte; otherwise no result is returned.
+    // Harmless: two hex digits always fit in a byte.
     let bytes = pairs.iter().map(|[high, low]| u8::try_from(high << 4 | low).ok());
     if odd.is_empty() { bytes.collect() } else { None }
 }

@@ -56,11 +56,11 @@ impl Expression {
     /// Compiles a text, or returns an error text.
     pub fn compile(text: &str) -> Result<Expression, String> {
         let compiled = ::expression::Expression::compile(text, Language::Cel, &RequestNames);
-        #[allow(clippy::wildcard_enum_match_arm, reason = "all others say it themselves")]
+        #[allow(clippy::wildcard_enum_match_arm, reason = "the other kinds need no addition")]
         compiled.map(Expression).map_err(|error| match &error.kind {
             ErrorKind::Syntax(what) if has_lone_equals(text) => {
                 let column = error.at.column;
-                format!("column {column}: {what}; `=` alone compares nothing, write `==`")
+                format!("column {column}: {what}; `=` is not a comparison; write `==`")
             }
             ErrorKind::Syntax(what) => format!("column {}: {what}", error.at.column),
             ErrorKind::UnknownName(name) => {
@@ -70,11 +70,11 @@ impl Expression {
         })
     }
 
-    /// Compiles a rule. An expression that can be seen not to yield a boolean is refused.
+    /// Compiles a rule. An expression that certainly does not yield a boolean is refused.
     pub fn compile_rule(text: &str) -> Result<Expression, String> {
         let rule = Expression::compile(text)?;
-        match rule.0.gives() {
-            Some(gives) => Err(format!("it gives {gives}, not true or false")),
+        match rule.0.static_type() {
+            Some(gives) => Err(format!("its result is {gives}, not true or false")),
             None => Ok(rule),
         }
     }
@@ -90,10 +90,10 @@ impl Expression {
         if let Value::Boolean(holds) = value {
             return Ok(holds);
         }
-        Err(format!("the rule gives {}, not true or false", kind_of(&value)))
+        Err(format!("the result of the rule is {}, not true or false", kind_of(&value)))
     }
 
-    /// Returns the value as a text, to count by.
+    /// Returns the value as a text, which limits use as a key.
     pub fn text(&self, ex: &Exchange, head: &RequestHead) -> Result<String, String> {
         match self.value(ex, head)? {
             Value::Text(text) => Ok(text.to_string()),
@@ -104,7 +104,7 @@ impl Expression {
             | Value::Bytes(_)
             | Value::Nodes(_)
             | Value::Json(_)) => {
-                Err(format!("the expression gives {}, not a text", kind_of(&other)))
+                Err(format!("the result of the expression is {}, not a text", kind_of(&other)))
             }
         }
     }
@@ -197,7 +197,7 @@ impl Names for RequestNames {
             ["request", "headers", header] => match header_name(header) {
                 name if name == *header => Ok(Some(TEXT)),
                 name => Err(format!(
-                    "no header is called `{header}` here; write `{name}`, as in `request.headers['{name}']`, for all its spellings"
+                    "`{header}` is not a header name here; write `{name}`, as in `request.headers['{name}']`, which matches all spellings"
                 )),
             },
             _ => Ok(None),
@@ -269,8 +269,8 @@ fn canonical(client: IpAddr) -> String {
     client.to_canonical().to_string()
 }
 
-/// Returns header values by name, in lower case and with `-` for `_`, since a CGI server cannot distinguish these: what a rule forbids must
-/// not pass under the other spelling. Several lines become one value with commas (RFC 9110, 5.2).
+/// Returns header values by name, in lower case and with `-` for `_`, since a CGI server cannot distinguish the two: a client must not
+/// evade a rule by the other spelling. Several lines become one value with commas (RFC 9110, 5.2).
 fn headers(head: &RequestHead) -> HashMap<String, String> {
     let mut values = HashMap::new();
     for (name, value) in head.headers.iter() {
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_see_the_request_and_who_asks() {
+    fn rules_see_the_request_and_the_client_identity() {
         for (rule, holds) in [
             ("request.method == 'GET'", Ok(true)),
             ("request.path.startsWith('/orders/') && request.host == 'a.test'", Ok(true)),
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_takes_too_long_does_not_hold() {
+    fn a_rule_that_takes_too_many_steps_is_an_error() {
         let values: String = (0..200).map(|number| format!("a{number}=1&")).collect();
         let head = RequestHead::new(Protocol::Http11, b"GET", format!("/?{values}").as_bytes());
         for (rule, holds) in [
@@ -428,13 +428,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_describe_the_mistake() {
         for (rule, part) in [
             ("request.method ==", "column"),
             ("", "column"),
             ("request.method = 'GET'", "write `==`"),
-            ("groups", "gives a list"),
-            ("attributes", "gives a map"),
+            ("groups", "its result is a list"),
+            ("attributes", "its result is a map"),
             ("reqest.method == 'GET'", "there is no `reqest`"),
             (&"a".repeat(4097), "bytes of a CEL expression"),
             (&"(".repeat(4000), ""),
@@ -448,21 +448,21 @@ mod tests {
             ("has(request.headers.x_bad)", "write `x-bad`"),
             ("!('x_bad' in request['headers'])", "write `x-bad`"),
             ("client.address == ''", "`client` has no `address`"),
-            ("'x'", "gives a text"),
-            ("1", "gives a constant"),
-            ("request.path", "gives a text"),
-            ("request.headers", "gives a map"),
-            ("size(request.path)", "gives a number"),
-            ("request.path + 'a'", "gives a text"),
-            ("claims.a + claims.b", "gives a sum"),
-            ("1 + 1", "gives a constant"),
-            ("-claims.level", "gives a number"),
-            ("claims.level % 2", "gives a number"),
-            ("request.headers['x-a']", "gives a text"),
-            ("request.query.a", "gives a text"),
-            ("request.method == 'GET' ? 'a' : 'b'", "gives a text"),
-            ("claims.a ? 1 : claims.b ? 'b' : 2.0", "gives a constant"),
-            ("claims.roles.filter(r, r == 'ops')", "gives a list"),
+            ("'x'", "its result is a text"),
+            ("1", "its result is a constant"),
+            ("request.path", "its result is a text"),
+            ("request.headers", "its result is a map"),
+            ("size(request.path)", "its result is a number"),
+            ("request.path + 'a'", "its result is a text"),
+            ("claims.a + claims.b", "its result is a sum"),
+            ("1 + 1", "its result is a constant"),
+            ("-claims.level", "its result is a number"),
+            ("claims.level % 2", "its result is a number"),
+            ("request.headers['x-a']", "its result is a text"),
+            ("request.query.a", "its result is a text"),
+            ("request.method == 'GET' ? 'a' : 'b'", "its result is a text"),
+            ("claims.a ? 1 : claims.b ? 'b' : 2.0", "its result is a constant"),
+            ("claims.roles.filter(r, r == 'ops')", "its result is a list"),
         ] {
             let said = Expression::compile_rule(rule).unwrap_err();
             assert!(said.contains(part), "{rule:.40}: {said}");

@@ -46,7 +46,7 @@ fn limited<H: 'static>(wanted: &Arc<ClientsWanted>, step: Step<H>) -> Step<H> {
     }
 }
 
-/// A step that runs for some clients.
+/// A step that runs only for the wanted clients.
 struct ForClients<S: ?Sized> {
     wanted: Arc<ClientsWanted>,
     inner: Box<S>,
@@ -57,7 +57,7 @@ impl Clients {
         self.subjects.is_empty() && self.groups.is_empty()
     }
 
-    fn have(&self, ex: &Exchange) -> bool {
+    fn includes(&self, ex: &Exchange) -> bool {
         let Some(identity) = &ex.identity else { return false };
         let in_group =
             || self.groups.iter().any(|g| identity.groups.iter().any(|own| **own == **g));
@@ -66,20 +66,20 @@ impl Clients {
 }
 
 impl ClientsWanted {
-    fn have(&self, ex: &Exchange) -> bool {
-        (self.these.is_empty() || self.these.have(ex)) && !self.except.have(ex)
+    fn includes(&self, ex: &Exchange) -> bool {
+        (self.these.is_empty() || self.these.includes(ex)) && !self.except.includes(ex)
     }
 }
 
 impl<H> OnHead<H> for ForClients<dyn OnHead<H>> {
     fn on_head(&self, ex: &mut Exchange, head: &mut H) -> Flow {
-        if self.wanted.have(ex) { self.inner.on_head(ex, head) } else { Ok(Onward::Next) }
+        if self.wanted.includes(ex) { self.inner.on_head(ex, head) } else { Ok(Onward::Next) }
     }
 }
 
 impl<H> OnCall<H> for ForClients<dyn OnCall<H>> {
     fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut H) -> Decision<'a> {
-        if self.wanted.have(ex) {
+        if self.wanted.includes(ex) {
             self.inner.on_call(ex, head)
         } else {
             Decision::Ready(Ok(Onward::Next))
@@ -93,13 +93,13 @@ impl<H> OnStreamed<H> for ForClients<dyn OnStreamed<H>> {
         ex: &mut Exchange,
         head: &mut H,
     ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
-        if self.wanted.have(ex) { self.inner.on_streamed(ex, head) } else { Ok(None) }
+        if self.wanted.includes(ex) { self.inner.on_streamed(ex, head) } else { Ok(None) }
     }
 }
 
 impl<H> OnBuffered<H> for ForClients<dyn OnBuffered<H>> {
     fn wants(&self, ex: &mut Exchange, head: &mut H) -> Result<bool, Fault> {
-        if self.wanted.have(ex) { self.inner.wants(ex, head) } else { Ok(false) }
+        if self.wanted.includes(ex) { self.inner.wants(ex, head) } else { Ok(false) }
     }
 
     fn bytes_max(&self) -> usize {

@@ -73,7 +73,7 @@ impl ForwardAuthSettings {
     /// Returns the service's reply, with its body in memory.
     async fn answer(&self, ex: &Exchange, head: RequestHead) -> Result<Reply, Fault> {
         let request = Request { head, body: Body::Empty };
-        let call = ex.call_beside(clock::now().checked_add(self.timeout));
+        let call = ex.additional_call(clock::now().checked_add(self.timeout));
         let Reply { head, body, .. } = self.fetch.fetch(call, request).await?;
         if head.status < 200 {
             let why = format!("the service answered with status {}", head.status);
@@ -86,7 +86,7 @@ impl ForwardAuthSettings {
         drop(waiting);
         let body = match gathered {
             Ok(bytes) => Body::whole(bytes),
-            // The body is not used.
+            // The body would not be used.
             Err(_) if passes => Body::Empty,
             Err(fault) => return Err(fault),
         };
@@ -112,7 +112,8 @@ impl ForwardAuthSettings {
         asked
     }
 
-    /// Returns false for lines of the connection and of the body, and for those that the gateway writes itself.
+    /// Returns true if a header of the client is sent to the service. Headers of the connection and of the body are not sent, and neither
+    /// are those that the gateway writes itself.
     fn sends(&self, name: &[u8]) -> bool {
         let own = NOT_SENT.iter().any(|not| http1::is_alias(name, not.as_bytes()));
         let listed = |names: &Vec<String>| {

@@ -28,7 +28,7 @@ fn dialect(ex: &Exchange) -> Option<Dialect> {
     ex.grpc.as_ref().map(|call| call.dialect).filter(|dialect| *dialect != Dialect::Grpc)
 }
 
-/// Writes the content type of another dialect, followed by the given suffix.
+/// Replaces the content type with the concatenated pieces.
 fn retype(headers: &mut Headers, pieces: &[&[u8]]) {
     headers.remove("content-type");
     headers.add_known("Content-Type", &pieces.concat());
@@ -56,18 +56,18 @@ struct FromText(TextDecoder);
 
 impl BodyTransform for FromText {
     fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Fill, Fault> {
-        self.0.decode(bytes, out).map_err(|_| no_text())?;
+        self.0.decode(bytes, out).map_err(|_| not_base64())?;
         Ok(Fill::More)
     }
 
     fn on_end(&mut self, _out: &mut Vec<u8>) -> Result<(), Fault> {
-        self.0.end().map_err(|_| no_text())
+        self.0.end().map_err(|_| not_base64())
     }
 }
 
-fn no_text() -> Fault {
+fn not_base64() -> Fault {
     let detail = "The body is not Base64.";
-    Fault::with_detail(Kind::RequestInvalid, "a body of gRPC-Web that is not Base64", detail)
+    Fault::with_detail(Kind::RequestInvalid, "grpc_web: the body is not Base64", detail)
 }
 
 impl OnStreamed<ReplyHead> for FromGrpc {
@@ -78,7 +78,7 @@ impl OnStreamed<ReplyHead> for FromGrpc {
     ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
         let Some(dialect) = dialect(ex) else { return Ok(None) };
         let written = head.headers.get("content-type").unwrap_or(b"");
-        // A reply that is not gRPC passes unchanged, and a reply of the gateway itself already has the client's dialect.
+        // A reply that is not gRPC passes unchanged, and so does a reply of the gateway itself, which already has the client's dialect.
         let Some((Dialect::Grpc, rest)) = Dialect::of(written) else { return Ok(None) };
         // Clients expect a message format, which services may omit.
         let format: &[u8] = if rest.first() == Some(&b'+') { b"" } else { b"+proto" };
@@ -148,13 +148,13 @@ mod tests {
         }
         let mut trailers = trailers.to_vec();
         step.on_trailers(&mut trailers);
-        assert!(trailers.is_empty(), "they are in the body");
+        assert!(trailers.is_empty(), "trailers must move to the body");
         step.on_end(&mut out).unwrap();
         out
     }
 
     #[test]
-    fn requests_become_those_of_grpc() {
+    fn requests_are_translated_to_grpc() {
         for (asked, sent, is_text) in [
             ("application/grpc-web", "application/grpc", false),
             ("application/grpc-web+proto", "application/grpc+proto", false),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_of_grpc_and_what_has_its_status_already_pass() {
+    fn bodies_of_other_replies_and_of_trailers_only_replies_pass_unchanged() {
         for (came, status, sent) in [
             ("text/html", None, "text/html"),
             ("application/grpc-web+proto", Some("14"), "application/grpc-web+proto"),

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_keys_and_every_byte_count() {
+    fn the_hash_depends_on_every_byte_on_the_pieces_and_on_the_key() {
         let key = Key::of("a");
         let mut seen = std::collections::HashSet::new();
         let long = [7; 40];

@@ -1,5 +1,5 @@
-//! `headers`: renames, removes, replaces, sets, defaults and adds header lines, in that order, on the request and on the reply. Values may be
-//! templates.
+//! `headers`: renames, removes, replaces, sets, defaults and adds header lines, in that order, on the request and on the reply. Values may
+//! be templates.
 
 use fault::{Fault, Kind};
 use message::{Headers, ReplyHead, RequestHead};
@@ -74,7 +74,8 @@ impl Edits {
         Ok(Onward::Next)
     }
 
-    /// Returns the filled-in values, in the order in which they are written. Constant values are `None`.
+    /// Returns the filled-in values, in the order in which they are written, with `None` for constant values. If all values are constant,
+    /// the list is empty.
     fn filled(&self, ex: &Exchange, head: Option<&RequestHead>) -> Vec<Option<Vec<u8>>> {
         let constant = self.values().all(|value| value.constant().is_some());
         if constant {
@@ -110,11 +111,11 @@ fn add(
     filled: Option<&Option<Vec<u8>>>,
 ) -> Result<(), Fault> {
     let filled = filled.and_then(Option::as_deref);
-    // Harmless: a value that is not constant was filled in.
+    // Harmless: each value is either constant or filled in.
     let value = filled.unwrap_or_else(|| value.constant().unwrap_or_default().as_bytes());
     // A subject or a claim may contain a line end, which would start another header line.
     headers.add(name, value.trim_ascii()).map_err(|_| {
-        let cause = format!("headers: the value made for `{name}` cannot stand in a line");
+        let cause = format!("headers: the value made for `{name}` is not a valid header value");
         Fault::new(Kind::ProcessingFailed, cause)
     })
 }
@@ -128,7 +129,7 @@ impl OnHead<RequestHead> for Edits {
 
 impl OnHead<ReplyHead> for ReplyEdits {
     fn on_head(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Flow {
-        if !self.statuses.have(head.status) {
+        if !self.statuses.contains(head.status) {
             return Ok(Onward::Next);
         }
         let filled = self.edits.filled(ex, None);
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_side_without_edits_costs_nothing() {
+    fn a_side_without_edits_has_no_step() {
         let policy = policy(
             Edits::default(),
             Edits { remove: vec!["a".to_owned()], ..Edits::default() },

@@ -93,7 +93,7 @@ impl HmacAlgorithm {
     }
 }
 
-/// Returns the policy. With a bound, the body of each request must match its `Digest` and must not exceed the bound.
+/// Returns the policy. With `body_bytes_max`, the body of each request must match its `Digest` and must not exceed this size.
 pub fn policy(signatures: Signatures, body_bytes_max: Option<usize>) -> Policy {
     let request = match body_bytes_max {
         Some(bytes_max) => Step::Buffered(Box::new(WithDigest { signatures, bytes_max })),
@@ -132,11 +132,11 @@ impl Signatures {
             let mut lines = head.headers.get_all(name).filter(|line| is_hmac(line));
             let Some(line) = lines.next() else { continue };
             if lines.next().is_some() {
-                return Err(self.refused("more than one signature"));
+                return Err(self.refused("the request has more than one signature"));
             }
             // Harmless: an unreadable line is refused below.
             let text = std::str::from_utf8(line).ok().filter(|l| l.len() <= CREDENTIAL_BYTES_MAX);
-            return text.map(Some).ok_or_else(|| self.refused("a signature that cannot be read"));
+            return text.map(Some).ok_or_else(|| self.refused("the credential is not valid"));
         }
         Ok(None)
     }
@@ -160,10 +160,11 @@ impl Signatures {
     fn signer(&self, head: &RequestHead) -> Result<Arc<Identity>, Fault> {
         let missing = || self.fault(Kind::CredentialMissing, 900_902, "no signature");
         let line = self.line(head)?.ok_or_else(missing)?;
-        let claim =
-            Claim::read(line).ok_or_else(|| self.refused("a signature that cannot be read"))?;
+        let claim = Claim::read(line).ok_or_else(|| self.refused("the credential is not valid"))?;
         if !self.is_recent(head) {
-            return Err(self.refused("neither `X-Date` nor `Date` is a date that is near enough"));
+            return Err(
+                self.refused("neither `X-Date` nor `Date` is within the allowed clock skew")
+            );
         }
         let is_signed = |name: &String| claim.signed.iter().any(|s| s.eq_ignore_ascii_case(name));
         if let Some(absent) = self.signed.iter().find(|name| !is_signed(name)) {
@@ -171,11 +172,10 @@ impl Signatures {
         }
         let algorithm = HmacAlgorithm::of(claim.algorithm);
         let algorithm = algorithm.filter(|algorithm| self.algorithms.contains(algorithm));
-        let algorithm =
-            algorithm.ok_or_else(|| self.refused("an algorithm that is not allowed"))?;
+        let algorithm = algorithm.ok_or_else(|| self.refused("the algorithm is not allowed"))?;
         let wrong = || self.refused("the name or the signature is wrong");
         let tag = STANDARD.decode(claim.signature).map_err(|_| wrong())?;
-        // An unknown name takes as much time as a known one.
+        // The signature of an unknown user is verified, too, so that timing does not reveal which users exist.
         let user = self.users.get(claim.user);
         let secret = user.map_or(&b"nobody"[..], |(secret, _)| secret);
         let key = hmac::Key::new(algorithm.hmac(), secret);
@@ -198,7 +198,7 @@ impl Signatures {
     }
 }
 
-/// Returns the signed text: a line for each signed header, including `request-line` and `@request-target`.
+/// Returns the signed text: a line for each signed header, or for the pseudo-headers `request-line` and `@request-target`.
 fn signed_text(claim: &Claim<'_>, head: &RequestHead) -> Vec<u8> {
     let mut text = Vec::new();
     for (at, name) in claim.signed.iter().enumerate() {
@@ -263,7 +263,7 @@ impl<'h> Claim<'h> {
 }
 
 impl CredentialCheck for Signatures {
-    fn is_there(&self, _ex: &Exchange, head: &RequestHead) -> bool {
+    fn is_present(&self, _ex: &Exchange, head: &RequestHead) -> bool {
         !matches!(self.line(head), Ok(None))
     }
 

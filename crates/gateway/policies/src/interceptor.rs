@@ -26,7 +26,7 @@ pub struct InterceptorSettings {
     pub endpoints: Vec<Endpoint>,
 }
 
-/// One side's service.
+/// The service for one side: requests or replies.
 pub struct Service {
     pub fetch: Arc<dyn Fetch>,
     pub includes: Includes,

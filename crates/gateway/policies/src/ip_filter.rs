@@ -10,7 +10,7 @@ use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
 /// Allowed and denied networks. Denied networks take precedence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Networks {
-    /// The allowed networks. If empty, all clients that are not denied.
+    /// The allowed networks. If empty, all clients that are not denied are allowed.
     pub allow: Vec<IpNet>,
     pub deny: Vec<IpNet>,
 }
@@ -31,7 +31,7 @@ pub fn policy(networks: Networks, status: u16, message: Option<&str>) -> Policy 
 }
 
 impl Networks {
-    fn let_pass(&self, client: IpAddr) -> bool {
+    fn allows(&self, client: IpAddr) -> bool {
         let within = |networks: &[IpNet]| networks.iter().any(|network| network.contains(&client));
         !within(&self.deny) && (self.allow.is_empty() || within(&self.allow))
     }
@@ -41,10 +41,10 @@ impl OnHead<RequestHead> for AddressCheck {
     fn on_head(&self, ex: &mut Exchange, _head: &mut RequestHead) -> Flow {
         // On a dual-stack socket, the address of an IPv4 client is IPv4-mapped.
         let client = ex.client.to_canonical();
-        if self.networks.let_pass(client) {
+        if self.networks.allows(client) {
             Ok(Onward::Next)
         } else {
-            let cause = format!("{client} is not let in");
+            let cause = format!("ip_filter: {client} is not allowed");
             let mut fault = Fault::new(Kind::Refused, cause).with_code(CODE);
             fault.detail.clone_from(&self.message);
             Err(if self.status == Kind::Refused.status() {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_denied_is_denied_whatever_is_allowed() {
+    fn denied_networks_take_precedence_over_allowed_ones() {
         let list = |networks: &[&str]| networks.iter().map(|n| n.parse().unwrap()).collect();
         let cases: &[(&[&str], &[&str], &str, bool)] = &[
             (&[], &[], "192.0.2.1", true),
@@ -75,11 +75,7 @@ mod tests {
         ];
         for (allow, deny, client, passes) in cases {
             let networks = Networks { allow: list(allow), deny: list(deny) };
-            assert_eq!(
-                networks.let_pass(client.parse().unwrap()),
-                *passes,
-                "{client} {networks:?}"
-            );
+            assert_eq!(networks.allows(client.parse().unwrap()), *passes, "{client} {networks:?}");
         }
     }
 }

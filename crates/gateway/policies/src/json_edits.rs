@@ -1,6 +1,6 @@
 //! Edits of a JSON text, made in one pass over its tape.
 //!
-//! All edits are applied at once: no edited place is equal to another or inside it, so that their order does not matter. Everything else is
+//! All edits are applied at once. No edited place equals another or is inside it, so the order of edits does not matter. Everything else is
 //! copied unchanged, including the digits of numbers. The recursion is as deep as the edits, not as deep as the text.
 
 use std::borrow::Cow;
@@ -47,7 +47,7 @@ struct Child {
     node: Node,
 }
 
-/// The action at a place. The numbers are indices of values, and of moved values.
+/// The action at a place. The numbers are indices into the fields `values` and `moved` of [`JsonEdits`].
 #[derive(Debug, Clone, Copy)]
 enum Act {
     Remove,
@@ -80,13 +80,13 @@ impl Pointer {
         let segments: Vec<Box<str>> = match text.strip_prefix('/') {
             Some(rest) => rest.split('/').map(unescaped).collect::<Option<_>>(),
             None if text.is_empty() => {
-                return Err("it is empty, and the whole document has no place");
+                return Err("it is empty; the document as a whole cannot be edited");
             }
             None if text.contains(['[', ']', '$', '*']) => {
-                return Err("only names with dots between them can be written so");
+                return Err("without a leading `/`, it must consist of names separated by dots");
             }
             None if text.split('.').any(str::is_empty) => {
-                return Err("there is no name before or behind a dot");
+                return Err("a name before or after a dot is missing");
             }
             None => Some(text.split('.').map(Into::into).collect()),
         }
@@ -218,8 +218,8 @@ fn index(name: &str) -> Option<u32> {
     }
 }
 
-/// Returns true for the name of the place after the last item of a list.
-fn is_behind_all(name: &str) -> bool {
+/// Returns true for `-`, the place after the last item of a list (RFC 6901, 4).
+fn is_after_last(name: &str) -> bool {
     name == "-"
 }
 
@@ -270,12 +270,12 @@ impl<'a> Edit<'a> {
         let (mut first_blanks, mut kept) = (None, 0_u32);
         self.copy(whole.from, end);
         while next < whole.next {
-            turns::part();
+            turns::count_part();
             let item = self.entry(next);
             let value_at = next.saturating_add(u32::from(is_object));
             let value = self.entry(value_at);
             let (start, (value_start, value_end)) = (self.span(item).0, self.span(value));
-            // The comma is included, except before the first.
+            // The text before this item: white space, and a comma unless it is the first item.
             let between = (end, start);
             let blanks = *first_blanks.get_or_insert(between);
             (end, next) = (value_end, value.next);
@@ -317,7 +317,7 @@ impl<'a> Edit<'a> {
             if !self.makes(&child.node) {
                 continue;
             }
-            if !is_object && child.index != Some(index) && !is_behind_all(&child.name) {
+            if !is_object && child.index != Some(index) && !is_after_last(&child.name) {
                 return Err(EditRefusal::NoPlace { at: whole.from });
             }
             index += 1;
@@ -362,7 +362,7 @@ impl<'a> Edit<'a> {
             return;
         }
         let made = || node.inside.iter().filter(|child| self.makes(&child.node));
-        let is_list = made().all(|child| is_behind_all(&child.name));
+        let is_list = made().all(|child| is_after_last(&child.name));
         let children: Vec<&Child> = made().collect();
         let mut kept = 0;
         self.out.push(if is_list { b'[' } else { b'{' });
@@ -409,7 +409,7 @@ impl<'a> Edit<'a> {
             let wanted = index(name);
             let (mut next, mut count) = (at.saturating_add(1), 0);
             at = loop {
-                turns::part();
+                turns::count_part();
                 if next >= whole.next {
                     return None;
                 }
@@ -475,10 +475,8 @@ impl EditRefusal {
             EditRefusal::NotUtf8 | EditRefusal::Malformed { .. } => {
                 "The body is not well-formed JSON."
             }
-            EditRefusal::Twice { .. } => "An object in the body has a member twice.",
-            EditRefusal::NoPlace { .. } => {
-                "A value in the body is of another type than is expected."
-            }
+            EditRefusal::Twice { .. } => "An object in the body has a duplicate member.",
+            EditRefusal::NoPlace { .. } => "A value in the body has an unexpected type.",
         }
     }
 }
@@ -486,15 +484,15 @@ impl EditRefusal {
 impl fmt::Display for EditRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            EditRefusal::NotUtf8 => write!(f, "the body is not in UTF-8"),
+            EditRefusal::NotUtf8 => write!(f, "the body is not UTF-8"),
             EditRefusal::Malformed { at, expected } => {
                 write!(f, "the body is not JSON: at byte {at}, expected {expected}")
             }
             EditRefusal::Twice { at } => {
-                write!(f, "a member that is edited is there twice, the second time at byte {at}")
+                write!(f, "an edited member occurs twice, the second time at byte {at}")
             }
             EditRefusal::NoPlace { at } => {
-                write!(f, "nothing can be set inside what is at byte {at}")
+                write!(f, "nothing can be set inside the value at byte {at}")
             }
         }
     }
@@ -535,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_read() {
+    fn pointers_are_parsed() {
         let names = |place: &str| Pointer::parse(place).map(|place| place.0.join("|"));
         for (place, read) in [
             ("/a/b", Ok("a|b")),
@@ -605,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_moved_as_they_stand() {
+    fn moved_values_are_unchanged() {
         check(
             &edits(&[], &[], &[("/a", "/b"), ("/deep/x", "/y/z")]),
             &[
@@ -619,7 +617,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_set_by_index_and_longer_by_one() {
+    fn list_items_are_set_by_index_and_appended() {
         check(
             &edits(&[("/l/1", "9"), ("/m/-", "8")], &[], &[]),
             &[
@@ -631,7 +629,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_edited_is_refused() {
+    fn documents_that_cannot_be_edited_are_refused() {
         let edits = edits(&[("/a/b", "1")], &["/c"], &[("/d/1", "/e")]);
         for text in [
             "",
@@ -655,11 +653,14 @@ mod tests {
         let mut body = GatheredBody::new((&b"{\"x\":\"\xff\"}"[..]).into(), Vec::new());
         assert_eq!(edits.apply(&mut body, &[]), Err(EditRefusal::NotUtf8));
         let twice = applied(&edits, r#"{"x":1,"x":2,"a":{}}"#).unwrap();
-        assert_eq!(twice, r#"{"x":1,"x":2,"a":{"b":1}}"#, "nobody edits it");
+        assert_eq!(
+            twice, r#"{"x":1,"x":2,"a":{"b":1}}"#,
+            "a repeated member that is not edited is kept"
+        );
     }
 
     #[test]
-    fn a_deep_text_costs_no_stack() {
+    fn a_deep_text_causes_no_deep_recursion() {
         let deep = format!("{{\"x\":{}{}}}", "[".repeat(126), "]".repeat(126));
         let out = applied(&edits(&[("/a", "1")], &[], &[]), &deep).unwrap();
         assert_eq!(out, format!("{},\"a\":1}}", deep.strip_suffix('}').unwrap()));

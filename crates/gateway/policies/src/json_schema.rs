@@ -18,7 +18,7 @@ pub struct JsonSchemaSettings {
     /// Content types of bodies, in lower case.
     pub types: Vec<String>,
     pub parameters: Vec<ParameterRule>,
-    /// Whether the answer says what is wrong, and where.
+    /// Whether the reply states what is wrong, and where.
     pub verbose: bool,
     pub body_bytes_max: usize,
 }
@@ -40,13 +40,13 @@ pub enum ParameterPlace {
     Path(usize),
 }
 
-/// The largest number of errors in one answer.
+/// The maximum number of errors in one reply.
 const ERRORS_MAX: usize = 16;
 
 /// Methods whose requests must have a body if there is a schema for it.
 const METHODS_WITH_BODY: [&[u8]; 3] = [b"POST", b"PUT", b"PATCH"];
 
-/// The policy for these settings.
+/// Returns the policy for these settings.
 pub fn policy(settings: JsonSchemaSettings) -> Policy {
     let request = if settings.body.is_some() {
         Step::Buffered(Box::new(settings) as Box<dyn OnBuffered<RequestHead>>)
@@ -93,11 +93,11 @@ impl JsonSchemaSettings {
             };
         }
         let mut lines = head.headers.get_all("content-type");
-        // Harmless: a request without a content type has none of the list.
+        // Harmless: a request without a content type matches none of the listed types.
         let kind = lines.next().map(message::media_type).unwrap_or_default();
         let is_listed = self.types.iter().any(|one| kind.eq_ignore_ascii_case(one.as_bytes()));
         if !is_listed || lines.next().is_some() || is_coded(&head.headers) {
-            let cause = "json_schema: a content type or a coding that is not listed";
+            let cause = "json_schema: the content type or the content coding is not accepted";
             return Err(Fault::new(Kind::MediaTypeUnsupported, cause));
         }
         let Some(schema) = self.body.as_ref().filter(|_| message::is_json(kind)) else {
@@ -172,7 +172,7 @@ impl ParameterRule {
         if schema.allows(&Document::string(Cow::Borrowed(text))) {
             return true;
         }
-        // The value of a parameter is not a list or an object.
+        // Only numbers, booleans and null are parsed: a parameter is never a list or an object, and a quoted text is a string as it is.
         let is_scalar = !text.starts_with(['{', '[', '"']);
         is_scalar && Document::read(value).is_ok_and(|document| schema.allows(&document))
     }

@@ -59,12 +59,12 @@ pub struct JwtSettings {
     /// Headers for the upstream, each with the path of a claim.
     pub claims_to_headers: Vec<(String, String)>,
     /// Whether the token is kept for interceptors, even if the upstream does not get it.
-    pub noted: bool,
+    pub keeps_token: bool,
     /// The path of the claim with the groups.
     pub groups: Option<String>,
     pub subscription: Option<Subscription>,
     /// Whether tokens without a required scope are refused by a policy below, after its own checks.
-    pub scopes_late: bool,
+    pub defers_scopes: bool,
     pub realm: String,
 }
 
@@ -85,11 +85,12 @@ struct VerifiedToken {
     asked_again: Option<Instant>,
     /// The id of the token (`jti`).
     id: Option<Box<str>>,
-    /// The index of the issuer. `generation` is that of the key set with which the token was verified.
+    /// The index of the issuer.
     issuer: usize,
+    /// The generation of the issuer's keys with which the token was verified.
     generation: u64,
     claims_bytes: usize,
-    /// The version of the list of revoked tokens that it was last compared with.
+    /// The version of the list of revoked tokens that this token was last checked against.
     changes: Cell<u64>,
 }
 
@@ -97,7 +98,7 @@ struct VerifiedToken {
 #[derive(Clone)]
 struct Pass {
     identity: Arc<Identity>,
-    /// Header lines for the upstream, on routes that pass claims on.
+    /// Header lines with claims for the upstream, on routes that forward claims.
     lines: Option<Rc<Lines>>,
     /// The refusal for a missing scope, if it is raised later.
     lacks: Option<Rc<Refusal>>,
@@ -126,19 +127,20 @@ struct RefusedToken {
     changes: u64,
 }
 
-/// The maximum number of verified tokens in a worker's cache. The bound on bytes is enough for this many tokens of 2 KiB with their claims;
-/// most are smaller.
-const BELIEVED_MAX: usize = 32 * 1024;
-const BELIEVED_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// The maximum number of verified tokens in a worker's cache.
+const VERIFIED_MAX: usize = 32 * 1024;
+/// The maximum size of that cache in bytes: 2 KiB for each token with its claims. Most need less.
+const VERIFIED_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The maximum number of cached refusals. It is low, since refusing a token again is cheap.
 const REFUSED_MAX: usize = 1024;
+/// The maximum size of the cached refusals in bytes.
 const REFUSED_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// How long a refusal is cached: long enough to make repeated requests cheap, and short enough that an outdated refusal does not matter.
 const REFUSED_FOR: Duration = Duration::from_secs(2);
 
 thread_local! {
-    static BELIEVED: RefCell<VerdictCache<VerifiedToken>> =
-        RefCell::new(VerdictCache::new(BELIEVED_MAX, BELIEVED_BYTES_MAX));
+    static VERIFIED: RefCell<VerdictCache<VerifiedToken>> =
+        RefCell::new(VerdictCache::new(VERIFIED_MAX, VERIFIED_BYTES_MAX));
     static REFUSED: RefCell<VerdictCache<RefusedToken>> =
         RefCell::new(VerdictCache::new(REFUSED_MAX, REFUSED_BYTES_MAX));
 }
@@ -156,7 +158,7 @@ pub fn credential(verifier: Arc<Verifier>) -> Box<dyn CredentialCheck> {
 }
 
 impl CredentialCheck for OnToken {
-    fn is_there(&self, _ex: &Exchange, head: &RequestHead) -> bool {
+    fn is_present(&self, _ex: &Exchange, head: &RequestHead) -> bool {
         !matches!(token::find(&self.0.settings, head), TokenSearch::Nothing)
     }
 
@@ -234,7 +236,7 @@ impl Verifier {
 
     /// Returns this worker's cached verdict on the token, if it is still valid.
     fn remembered(&self, text: &[u8], now: u64) -> Option<Result<Pass, Refusal>> {
-        let known = BELIEVED.with_borrow_mut(|memory| {
+        let known = VERIFIED.with_borrow_mut(|memory| {
             let verified = memory.get(self.number, text)?;
             if verified.asked_again.is_some_and(|at| at <= clock::now()) {
                 memory.remove(self.number, text);
@@ -294,7 +296,7 @@ impl Verifier {
         }
     }
 
-    /// Verifies the signature and checks the claims. `keys`, if given, are used in place of the known keys.
+    /// Verifies the signature and checks the claims. The keys in `with`, if any, are used in place of the known keys.
     fn verify(
         &self,
         token: &Token<'_>,
@@ -412,7 +414,7 @@ impl Verifier {
         match judged {
             Ok(verified) => {
                 let (pass, bytes) = (verified.pass.clone(), verified.bytes());
-                BELIEVED.with_borrow_mut(|memory| memory.put(self.number, text, verified, bytes));
+                VERIFIED.with_borrow_mut(|memory| memory.put(self.number, text, verified, bytes));
                 Ok(pass)
             }
             Err(refusal) => {
@@ -456,7 +458,7 @@ impl Verifier {
         place: token::TokenLocation,
         pass: Pass,
     ) -> Flow {
-        if self.settings.noted
+        if self.settings.keeps_token
             && let TokenSearch::At(_, text) = token::find(&self.settings, head)
         {
             ex.notes().token = Some(text.into_owned().into());

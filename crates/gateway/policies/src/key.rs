@@ -1,5 +1,5 @@
-//! Computes the key by which a limit counts. It is a keyed hash: no input of the client is stored, and no client can produce the key of
-//! another.
+//! Computes the key by which a limit counts. It is a keyed hash, so no input of the client is stored, and no client can choose input that
+//! yields another client's key.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::hash::{Hash, Key};
 /// What a limit counts by.
 #[derive(Debug)]
 pub enum KeySource {
-    /// The client's address; for IPv6, the /64 network, which one subscriber has.
+    /// The client's address; for IPv6, the /64 network, which usually belongs to one subscriber.
     Client,
     /// The subject of the client identity, or the address if there is none.
     Subject,
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_the_same_and_who_is_not() {
+    fn keys_are_equal_exactly_if_their_sources_are() {
         let key = Key::random();
         let head = |value: &str| {
             let mut head = RequestHead::new(Protocol::Http11, b"GET", b"/");

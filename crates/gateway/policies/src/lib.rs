@@ -4,7 +4,6 @@
 
 pub mod api_key;
 pub mod application_keys;
-pub mod as_it_came;
 mod attachments;
 pub mod authenticate;
 pub mod authorize;
@@ -47,6 +46,7 @@ mod rebased;
 pub mod redirect;
 mod regex_error;
 pub mod remote_definition;
+pub mod removed_credentials;
 pub mod reply_coding;
 pub mod soap;
 pub mod soap_rest;

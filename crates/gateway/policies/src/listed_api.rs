@@ -12,8 +12,8 @@ pub struct Subscription {
 
 impl Subscription {
     /// Returns true if an item of `subscribedAPIs` refers to this API.
-    pub(crate) fn is_of(&self, one: &Value) -> bool {
-        // Harmless: an absent name equals no name of an API.
+    pub(crate) fn matches(&self, one: &Value) -> bool {
+        // Harmless: an absent member is compared as an empty text, which no API has.
         let text = |name: &str| one.get(name).and_then(Value::as_str).unwrap_or("");
         let is = |name: &str, wanted: &Option<String>| {
             wanted

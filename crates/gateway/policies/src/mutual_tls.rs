@@ -57,7 +57,7 @@ pub fn credential(trusted: TrustedCertificates) -> Box<dyn CredentialCheck> {
 }
 
 impl CredentialCheck for OnCertificate {
-    fn is_there(&self, ex: &Exchange, head: &RequestHead) -> bool {
+    fn is_present(&self, ex: &Exchange, head: &RequestHead) -> bool {
         !matches!(self.passed_on(ex, head), Ok(None)) || ex.caller.certificate.is_some()
     }
 
@@ -101,7 +101,7 @@ impl OnHead<RequestHead> for OnCertificate {
             }
         };
         let refused = || {
-            let why = "mutual_tls: the certificate is on no list";
+            let why = "mutual_tls: the certificate is not on any list";
             Fault::new(Kind::Unauthenticated, why).with_code(900_901)
         };
         ex.identity = Some(identity.ok_or_else(refused)?);
@@ -127,9 +127,9 @@ impl OnCertificate {
             return Ok(None);
         };
         if values.next().is_some() {
-            return Err(malformed("more than one certificate passed on"));
+            return Err(malformed("more than one forwarded certificate"));
         }
-        der(value).map(Some).ok_or_else(|| malformed("what was passed on is not a certificate"))
+        der(value).map(Some).ok_or_else(|| malformed("the forwarded value is not a certificate"))
     }
 
     /// Returns the identity for a certificate, if it is accepted.

@@ -24,26 +24,27 @@ use tokio::time::{timeout, timeout_at};
 use crate::jwt::introspect::{client_credentials, form, is_bearer};
 use crate::waiters::WaiterPlace;
 
-/// The maximum size of a token endpoint's response. With the longest token and its scopes, it has half of this.
+/// The maximum size of a token endpoint's response. A response with the longest accepted token and its scopes has about half of this size.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// The maximum length of a token. Servers refuse longer header lines.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
 /// The maximum number of requests that wait for the first token. More are refused immediately.
 const WAITING_MAX: usize = 1024;
-/// The shortest and the longest pause after a failed fetch.
+/// The pause after the first failed fetch. Each further failure doubles it.
 const AWAY_MIN: Duration = Duration::from_secs(1);
+/// The longest pause after a failed fetch.
 const AWAY_MAX: Duration = Duration::from_secs(30);
-/// The shortest interval in which refused tokens are replaced, so that an upstream that refuses every token does not cause a fetch for each
-/// request.
+/// The minimum interval between two replacements of refused tokens, so that an upstream that refuses every token does not cause a fetch for
+/// each request.
 const REFUSED_APART: Duration = Duration::from_secs(1);
-/// The length of a round of background work. Work that is no longer owned ends after its round.
+/// The length of a round of background work. Work that nothing owns any more ends after its current round.
 const ROUND: Duration = Duration::from_millis(500);
 /// The longest time for which a token is used.
 const LIFETIME_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 /// The shortest accepted lifetime of a token. A shorter one would have expired when the request arrives.
 const LIFETIME_MIN: Duration = Duration::from_secs(1);
-/// The maximum length, in characters, of the endpoint's texts in the log.
-const WORDS_MAX: usize = 64;
+/// The maximum length, in characters, of a text from the token endpoint in the log.
+const SHOWN_CHARS_MAX: usize = 64;
 
 /// The settings of requests to a token endpoint, and of the use of its tokens.
 pub struct TokenSettings {
@@ -52,7 +53,7 @@ pub struct TokenSettings {
     pub outlet: Arc<dyn Fetch>,
     pub path: String,
     pub client: TokenClient,
-    /// The parameters of the request in addition to the client, by name.
+    /// Further parameters of the token request, as pairs of a name and a value.
     pub parameters: Vec<(String, String)>,
     pub timeout: Duration,
     /// How long before its expiry a token is replaced.
@@ -90,7 +91,7 @@ pub struct AccessTokens {
 struct AccessToken {
     /// The value of `Authorization`.
     line: Box<str>,
-    /// When the token must be replaced.
+    /// When a replacement is fetched, ahead of the expiry.
     due: Instant,
     ends: Instant,
 }
@@ -101,7 +102,7 @@ struct Fetches {
     ended: u64,
     /// The number of fetches that have failed in a row.
     failed: u32,
-    /// The reason why the last one failed.
+    /// The reason for the last failure.
     why: Box<str>,
     /// The earliest time of the next fetch, if it must wait.
     not_before: Option<Instant>,
@@ -118,7 +119,7 @@ impl AccessTokens {
         let own = client.in_body.then(|| {
             [("client_id".to_owned(), client.id), ("client_secret".to_owned(), client.secret)]
         });
-        // Harmless: without these credentials, there are no parameters to add.
+        // Harmless: credentials in `Authorization` add no parameters.
         let parameters = parameters.into_iter().chain(own.into_iter().flatten());
         let body = parameters
             .fold("grant_type=client_credentials".to_owned(), |body, (name, value)| {
@@ -198,7 +199,7 @@ impl AccessTokens {
         if may {
             tracing::info!(
                 upstream = self.upstream,
-                "the upstream refuses its access token, which is fetched again"
+                "the upstream refuses its access token; a new token is fetched"
             );
             let known = self.token.load_full();
             if known.is_some_and(|known| known.line == refused.line) {
@@ -218,7 +219,7 @@ impl AccessTokens {
         let request = Request { head, body: Body::whole(self.body.clone().into()) };
         let began = clock::now();
         let totals = Totals::default();
-        let call = Call::apart(caller, began.checked_add(self.timeout), &totals);
+        let call = Call::detached(caller, began.checked_add(self.timeout), &totals);
         let reply = self.outlet.fetch(call, request).await.map_err(|fault| fault.cause)?;
         let status = reply.head.status;
         let body = reply.body.gather(ANSWER_BYTES_MAX, Kind::ReplyTooLarge).await;
@@ -235,9 +236,9 @@ impl AccessTokens {
 
     fn read(&self, answer: &Object, began: Instant) -> Result<AccessToken, Box<str>> {
         let text = |name: &str| answer.get(name).and_then(Value::as_str);
-        let token = text("access_token").ok_or("its token endpoint gives no `access_token`")?;
+        let token = text("access_token").ok_or("its token endpoint returns no `access_token`")?;
         if token.len() > TOKEN_BYTES_MAX || !is_bearer(token.as_bytes()) {
-            return Err("what its token endpoint gives is not a bearer token".into());
+            return Err("the token that its token endpoint returns is not a bearer token".into());
         }
         if let Some(kind) = answer.get("token_type")
             && !kind.as_str().is_some_and(|kind| kind.eq_ignore_ascii_case("bearer"))
@@ -255,10 +256,12 @@ impl AccessTokens {
             }
         };
         if lifetime < LIFETIME_MIN {
-            return Err("its token has ended when it comes (`expires_in`)".into());
+            return Err("its token has already expired on arrival (`expires_in`)".into());
         }
         let ahead = self.ahead.min(lifetime / 2);
-        let at = |after: Duration| began.checked_add(after).ok_or("its token lives too long");
+        let at = |after: Duration| {
+            began.checked_add(after).ok_or("the lifetime of its token is too long")
+        };
         Ok(AccessToken {
             line: format!("Bearer {token}").into(),
             due: at(lifetime - ahead)?,
@@ -321,7 +324,7 @@ fn seconds(said: &Value) -> Option<Duration> {
 /// Returns the beginning of a text from the token endpoint, for the log.
 fn shown(text: &str) -> String {
     // Harmless: the text is only displayed.
-    text.chars().take(WORDS_MAX).collect::<String>().escape_debug().to_string()
+    text.chars().take(SHOWN_CHARS_MAX).collect::<String>().escape_debug().to_string()
 }
 
 fn set(request: &mut Request, token: &AccessToken) {
@@ -357,7 +360,7 @@ impl UpstreamAddition for AccessTokens {
         Some(Box::pin(async move {
             let sent = request.head.headers.get("authorization").map(<[u8]>::to_vec);
             let is_sent = |token: &AccessToken| Some(token.line.as_bytes()) == sent.as_deref();
-            // Another request may have replaced it already.
+            // Another request may have replaced the refused token already.
             if let Some(known) = self.current()
                 && is_sent(&known)
                 && !self.give_up(&known)

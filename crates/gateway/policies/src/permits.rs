@@ -46,7 +46,7 @@ impl Permits {
         self.shards.get(at).map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes a permit for the key, of which there are at most `max`.
+    /// Takes one of the `max` permits of the key. Returns `None` if all of them are in use.
     pub(crate) fn take(self: &Arc<Permits>, key: u64, max: u32) -> Option<Permit> {
         let mut shard = self.shard(key)?;
         let taken = shard.entry(key).or_default();
@@ -120,7 +120,7 @@ impl Drop for Permit {
     }
 }
 
-/// A waiter. If it is dropped, its turn passes to the next one.
+/// A waiter. If it is dropped, its turn passes to the next waiter.
 pub(crate) struct PermitWaiter<'p> {
     pub(crate) permits: &'p Permits,
     pub(crate) key: u64,
@@ -132,7 +132,7 @@ impl Drop for PermitWaiter<'_> {
         let Some(mut shard) = self.permits.shard(self.key) else { return };
         let Some(taken) = shard.get_mut(&self.key) else { return };
         taken.waiting.retain(|(id, _)| *id != self.id);
-        // It may be dropped before it has taken its permit.
+        // The waiter may be dropped before it has taken its permit.
         let was_served = taken.was_served(self.id);
         if taken.count == 0 && taken.waiting.is_empty() {
             shard.remove(&self.key);
@@ -164,7 +164,7 @@ mod tests {
         assert!(poll(8).is_pending() && poll(9).is_pending());
         let Poll::Ready(first) = poll(7) else { panic!("it was first") };
         drop(first);
-        // The next one is dropped before it takes its permit.
+        // The next waiter is dropped before it takes its permit.
         let [first, second, third] = waiters;
         drop((first, second));
         assert!(poll(9).is_ready());
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn permits_come_back_and_nothing_is_left_of_a_key() {
+    fn permits_are_returned_and_unused_keys_are_removed() {
         let permits = Arc::new(Permits::default());
         let first = permits.take(1, 2);
         let second = permits.take(1, 2);

@@ -1,11 +1,11 @@
-//! Finds and removes query parameters by name. Everything else is kept byte for byte.
+//! Finds and removes query parameters by name. All other bytes of the query are kept unchanged.
 
 use std::ops::Range;
 
 use kit::percent;
 use message::RequestHead;
 
-/// Returns the byte ranges of a parameter's values, still encoded, in order.
+/// Returns the byte ranges of all values of a parameter, in order. The values are not decoded.
 pub(crate) fn values<'q>(
     query: &'q [u8],
     name: &'q str,
@@ -20,7 +20,7 @@ pub(crate) fn values<'q>(
     })
 }
 
-/// Returns true if a pair has this name. Escapes in the name are decoded, as the upstream would.
+/// Returns true if a pair has this name. Escapes in the pair's name are decoded, because the upstream decodes them too.
 pub(crate) fn is_named(pair: &[u8], name: &str) -> bool {
     let written = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
     *percent::decoded(written, true) == *name.as_bytes()
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_leaves_the_rest_as_it_came() {
+    fn removal_keeps_the_other_parameters_unchanged() {
         for (target, cut) in [
             ("/p?t=abc", "/p"),
             ("/p?a=%20&t=abc&b=2", "/p?a=%20&b=2"),

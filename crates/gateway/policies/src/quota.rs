@@ -67,7 +67,7 @@ struct Shard {
     /// The windows by client, and by index of the quota in its tier.
     windows: HashMap<(u64, usize), UsedWindow, BuildHasherDefault<ClientHash>>,
     /// The windows with counts to report to other gateways.
-    untold: Vec<(u64, usize)>,
+    unreported: Vec<(u64, usize)>,
 }
 
 /// A window of a client.
@@ -78,7 +78,7 @@ struct UsedWindow {
     messages: u64,
     bytes: u64,
     /// The part of these counts that is not reported yet.
-    untold: UnreportedUse,
+    unreported: UnreportedUse,
 }
 
 /// Messages and bytes to report to other gateways.
@@ -118,7 +118,7 @@ const SHARDS: usize = 64;
 const SHARD_WINDOWS_MAX: usize = 1600;
 
 /// The maximum number of windows in one shard with counts to report. More are not reported.
-const SHARD_UNTOLD_MAX: usize = 2 * SHARD_WINDOWS_MAX;
+const SHARD_UNREPORTED_MAX: usize = 2 * SHARD_WINDOWS_MAX;
 
 impl Default for Quotas {
     fn default() -> Quotas {
@@ -262,13 +262,13 @@ impl Quotas {
         if !self.is_shared {
             return;
         }
-        let Shard { windows, untold } = shard;
+        let Shard { windows, unreported } = shard;
         let Some(used) = windows.get_mut(&(client, number)) else { return };
-        if used.untold == UnreportedUse::default() && untold.len() < SHARD_UNTOLD_MAX {
-            untold.push((client, number));
+        if used.unreported == UnreportedUse::default() && unreported.len() < SHARD_UNREPORTED_MAX {
+            unreported.push((client, number));
         }
-        used.untold.messages = used.untold.messages.saturating_add(more.messages);
-        used.untold.bytes = used.untold.bytes.saturating_add(more.bytes);
+        used.unreported.messages = used.unreported.messages.saturating_add(more.messages);
+        used.unreported.bytes = used.unreported.bytes.saturating_add(more.bytes);
     }
 
     fn shard(&self, client: u64) -> Option<MutexGuard<'_, Shard>> {
@@ -279,7 +279,7 @@ impl Quotas {
 }
 
 impl Shard {
-    /// Returns the window that is open now.
+    /// Returns the open window of a client. Opens one if there is none.
     fn window(
         &mut self,
         client: u64,
@@ -314,7 +314,7 @@ impl Shard {
 impl UsedWindow {
     fn new(per: Duration, now: Instant) -> UsedWindow {
         let ends = now.checked_add(per).unwrap_or(now);
-        UsedWindow { ends, per, messages: 0, bytes: 0, untold: UnreportedUse::default() }
+        UsedWindow { ends, per, messages: 0, bytes: 0, unreported: UnreportedUse::default() }
     }
 
     fn with(self, messages: u64, bytes: u64) -> UsedWindow {
@@ -370,7 +370,10 @@ mod tests {
     async fn a_message_passes_only_if_its_bytes_fit() {
         let (quotas, tier) = (Quotas::default(), tier());
         assert_eq!(quotas.take(1, &tier, 90, clock::now()), Ok(2));
-        assert!(quotas.take(1, &tier, 11, clock::now()).is_err(), "it is charged nothing");
+        assert!(
+            quotas.take(1, &tier, 11, clock::now()).is_err(),
+            "it does not fit, and nothing is charged"
+        );
         assert_eq!(quotas.take(1, &tier, 10, clock::now()), Ok(0), "no byte is left");
         assert_eq!(quotas.wait(1, &tier), Some(SECONDS(10)));
         let again = Quotas::default();
@@ -410,7 +413,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn clients_are_bounded_and_the_oldest_windows_go() {
+    async fn the_number_of_windows_is_bounded_and_the_oldest_are_dropped() {
         let (quotas, tier) = (Quotas::known_by("us"), tier());
         // Numbers that are spread like hashes.
         let client = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -423,7 +426,7 @@ mod tests {
         let shards = || quotas.shards.iter().map(|shard| shard.lock().unwrap());
         let held: usize = shards().map(|shard| shard.windows.len()).sum();
         assert!(held <= SHARDS * SHARD_WINDOWS_MAX && held > 50_000, "{held}");
-        assert!(shards().all(|shard| shard.untold.len() <= SHARD_UNTOLD_MAX));
+        assert!(shards().all(|shard| shard.unreported.len() <= SHARD_UNREPORTED_MAX));
         assert_eq!(
             quotas.take(client(199_999), &tier, 1, clock::now()),
             Ok(1),

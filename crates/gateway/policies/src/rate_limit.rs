@@ -1,7 +1,7 @@
 //! `rate_limit`: limits the number of requests per time and key. It is exact over all workers of the process.
 //!
 //! Owns the counts and the header lines that report them (draft-ietf-httpapi-ratelimit-headers). It does not wait: a request passes or gets
-//! 429 at once. Only if several nodes share counts, most requests wait for the shared store, see [`shared`].
+//! 429 at once. If several nodes share counts, however, most requests wait for the shared store, see [`shared`].
 
 mod cost;
 mod counts;
@@ -69,8 +69,8 @@ pub struct Tier {
     slack: u32,
 }
 
-/// With a shared store, one request per this many requests of a burst may pass without asking the store. Each node exceeds a limit by at
-/// most this fraction. For bursts of at most this many requests, counts are exact.
+/// With a shared store, `burst / SLACK` requests of a key may pass without asking the store, so each node exceeds a limit by at most a
+/// hundredth of the burst. A limit with a burst of at most `SLACK` requests is exact.
 const SLACK: u32 = 100;
 
 /// Returns the policy. The counts are taken over from the previous plan if nothing changed. `shared` shares them with other nodes.
@@ -111,7 +111,7 @@ struct Limit {
     by: KeySource,
     tiers: Tiers<Tier>,
     headers: LimitHeaders,
-    /// Kong's lines, if they have a name of the limit's own.
+    /// The names of Kong's header lines, if they contain the name of the limit.
     named: Option<NamedLines>,
     status: u16,
     message: Option<Box<str>>,
@@ -136,7 +136,7 @@ struct StepLimit {
 struct Tell;
 
 impl Tier {
-    /// Creates a tier with at most [`WINDOWS_MAX`] windows. More are dropped.
+    /// Creates a tier. There must be at most [`WINDOWS_MAX`] windows, since further ones are not enforced.
     pub fn new(windows: Vec<Window>) -> Tier {
         let mut told = String::new();
         for window in &windows {
@@ -161,7 +161,7 @@ impl Tier {
         }
     }
 
-    /// Returns its windows, all of which apply.
+    /// Returns the windows, all of which apply.
     pub fn all_windows(&self) -> &[Window] {
         &self.windows
     }
@@ -239,17 +239,18 @@ impl Limit {
         let CountedKey { tier, number, key } = *key;
         match shared {
             Some(shared) if !shared.is_away() => {
-                self.counts.take_untold(key, number, &tier.windows, tier.slack)
+                self.counts.take_unreported(key, number, &tier.windows, tier.slack)
             }
             Some(_) | None => Some(self.counts.take(key, number, &tier.windows)),
         }
     }
 
+    /// Decides by the shared store.
     async fn together(&self, key: &CountedKey<'_>, shared: &SharedCounts) -> CountVerdict {
         let CountedKey { tier, number, key } = *key;
         match shared.ask(key, number, true).await {
             Some(StoreAnswer { passes, numbers, now }) => {
-                CountVerdict::elsewhere(&tier.windows, passes, &numbers, now)
+                CountVerdict::from_store(&tier.windows, passes, &numbers, now)
             }
             // The store is unavailable, so the local counts decide.
             None => self.counts.take(key, number, &tier.windows),

@@ -28,7 +28,7 @@ impl OnHead<RequestHead> for RedirectSettings {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
         let mut reply = Reply::new(self.status, Body::Empty);
         reply.head.headers.add("Location", &self.location(ex, head)).map_err(|_| {
-            Fault::new(Kind::ProcessingFailed, "redirect: no line can be made of the location")
+            Fault::new(Kind::ProcessingFailed, "redirect: the location is not a valid header value")
         })?;
         Ok(Onward::Turn(reply))
     }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_not_stand_in_a_uri_is_encoded() {
+    fn bytes_that_a_uri_must_not_contain_are_encoded() {
         assert_eq!(encoded(b"/\\evil.test/\r\n a?b=%20#c"), b"/%5Cevil.test/%0D%0A%20a?b=%20#c");
     }
 }

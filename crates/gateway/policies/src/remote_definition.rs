@@ -25,7 +25,7 @@ const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 /// The maximum total size of all documents: four of the largest, or a whole standard.
 const ALL_BYTES_MAX: usize = 64 << 20;
 
-/// The length of a round of background work. Work that is no longer owned ends after its round.
+/// The length of a round of background work. Work that nothing owns any more ends after its current round.
 const ROUND: Duration = Duration::from_millis(500);
 
 /// The text for clients, which reveals neither the place of the documents nor system errors.
@@ -70,7 +70,7 @@ pub struct RenewableDefinition<M> {
 
 /// The background work that renews a definition `M`.
 pub struct Renewal<M> {
-    /// The definition, which owns this work, so that the work exists for as long as the definition is in use.
+    /// The definition. It owns this work, so that the work exists for as long as the definition is in use.
     supply: OnceLock<Weak<RemoteDefinition<M>>>,
     recipe: Arc<dyn DefinitionCompiler<M>>,
     /// Connections, by origin.
@@ -105,7 +105,7 @@ impl<M: Send + Sync + 'static> Renewal<M> {
                 let recipe = self.recipe.clone();
                 // Compiled on another thread, since this one does the upkeep of all upstreams. Each definition has one compilation at a
                 // time.
-                let compiled = kit::task::beside(move || recipe.compile(&fetched)).await;
+                let compiled = kit::task::run_blocking(move || recipe.compile(&fetched)).await;
                 let compiled =
                     compiled.unwrap_or_else(|| Err(Rejection::server("it cannot be compiled")));
                 self.metrics.compiled(compiled.is_ok());
@@ -135,7 +135,8 @@ impl<M: Send + Sync + 'static> Renewal<M> {
             }
             for wanted in wanted {
                 if fetched.len() >= FETCHED_MAX {
-                    let text = format!("over {FETCHED_MAX} documents are named by URL");
+                    let text =
+                        format!("the definition refers to over {FETCHED_MAX} documents by URL");
                     return Err(Rejection::server(text));
                 }
                 let document = self.get(supply.timeout(), caller, &wanted).await;
@@ -143,7 +144,8 @@ impl<M: Send + Sync + 'static> Renewal<M> {
                 let document = document.map_err(|why| unfetched(&wanted.location, &why))?;
                 bytes = bytes.saturating_add(document.len());
                 if bytes > ALL_BYTES_MAX {
-                    let text = format!("what is named by URL has over {ALL_BYTES_MAX} bytes");
+                    let text =
+                        format!("the documents referred to by URL have over {ALL_BYTES_MAX} bytes");
                     return Err(Rejection::server(text));
                 }
                 fetched.insert(wanted.location, document);
@@ -165,7 +167,7 @@ impl<M: Send + Sync + 'static> Renewal<M> {
         let request = Request { head, body: Body::Empty };
         let totals = Totals::default();
         let deadline = clock::now().checked_add(timeout);
-        let call = Call::apart(caller, deadline, &totals);
+        let call = Call::detached(caller, deadline, &totals);
         let reply = outlet.fetch(call, request).await.map_err(|fault| fault.cause)?;
         if reply.head.status != 200 {
             return Err(format!("it answered {}", reply.head.status).into());
@@ -183,7 +185,7 @@ impl<M: Send + Sync + 'static> Background for Renewal<M> {
             if !left.is_zero() {
                 return left.min(ROUND);
             }
-            // A demand is noticed within a round. The pause between rounds lets work end that is no longer owned.
+            // A demand is noticed within a round. Work that nothing owns any more ends between two rounds.
             if supply.is_wanted(ROUND).await {
                 self.renew(&supply, caller).await;
             }

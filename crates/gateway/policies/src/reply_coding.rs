@@ -36,7 +36,7 @@ pub struct Codings {
 
 impl Codings {
     /// Removes the coding. The error is a rejection with a text for the client, or a fault if the body is too large.
-    pub(crate) fn take_off(
+    pub(crate) fn decode(
         self,
         ex: &mut Exchange,
         head: &mut ReplyHead,
@@ -73,7 +73,7 @@ impl Codings {
     }
 
     /// Applies the coding again, if this is the topmost policy.
-    pub(crate) fn put_on(
+    pub(crate) fn encode(
         self,
         ex: &mut Exchange,
         head: &mut ReplyHead,

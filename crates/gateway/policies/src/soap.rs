@@ -29,7 +29,7 @@ pub struct SoapSettings {
     pub verbose: bool,
     /// Whether a reply with a status other than 200 becomes a fault.
     pub upstream_errors_fault: bool,
-    /// Whether such a reply passes, because a policy above turns it into a fault.
+    /// Whether a reply with a status other than 200 passes unchecked, because a policy above turns it into a fault.
     pub errors_pass: bool,
     pub codings: Codings,
 }
@@ -151,7 +151,7 @@ impl Side {
             return Ok(());
         }
         let codings = self.settings.codings;
-        codings.take_off(ex, head, body).map_err(|refused| refused.fault(verbose, status))?;
+        codings.decode(ex, head, body).map_err(|refused| refused.fault(verbose, status))?;
         if self.settings.response {
             let mut found = MessageFacts::default();
             let content_type = head.headers.get("content-type");
@@ -164,7 +164,7 @@ impl Side {
                 checked.map_err(|failed| refused_reply(RESPONSE, failed, verbose, status))?;
             }
         }
-        codings.put_on(ex, head, body)
+        codings.encode(ex, head, body)
     }
 }
 

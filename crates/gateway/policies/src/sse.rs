@@ -35,7 +35,7 @@ use share::Share;
 /// Settings of the policy.
 #[derive(Debug)]
 pub struct SseSettings {
-    /// The key that shares the quota of events and the number of streams.
+    /// The key by which events and streams are counted.
     pub by: KeySource,
     /// The quotas of events, as messages.
     pub tiers: Tiers<Tier>,
@@ -99,7 +99,7 @@ struct Stream {
     counted: EventCounter,
     notes: Rc<StreamNotes>,
     worker: usize,
-    #[expect(dead_code, reason = "the place is given back with the stream")]
+    #[expect(dead_code, reason = "the permit is returned when the stream is dropped")]
     permit: Option<Permit>,
 }
 
@@ -128,7 +128,7 @@ impl Sse {
         EventCounter { key: hash.finish(), tier }
     }
 
-    /// Returns how many shared streams may linger for a client, since they count as its own.
+    /// Returns how many shared streams may linger for a client. They count as streams of the client.
     fn lingering_max(&self, client: u64) -> usize {
         let Some(max) = self.settings.connections else { return share::LINGERING_MAX };
         let left = max.saturating_sub(self.permits.taken(client));
@@ -180,7 +180,7 @@ impl OnCall<RequestHead> for SharedAdmit {
         let counted = sse.counted(ex, head);
         Decision::Waits(Box::pin(async move {
             if let Some(tier) = counted.tier.get(&sse.settings.tiers) {
-                self.shared.look(counted.key, tier).await;
+                self.shared.load_counts(counted.key, tier).await;
             }
             self.admit.admit(counted, ex, head)
         }))

@@ -5,7 +5,7 @@
 pub struct Statuses(pub Vec<(u16, u16)>);
 
 impl Statuses {
-    pub(crate) fn have(&self, status: u16) -> bool {
+    pub(crate) fn contains(&self, status: u16) -> bool {
         let Statuses(ranges) = self;
         ranges.is_empty() || ranges.iter().any(|(first, last)| (*first..=*last).contains(&status))
     }

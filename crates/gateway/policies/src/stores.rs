@@ -1,6 +1,6 @@
 //! The connection to a Redis or Valkey server through which several gateways share counts.
 //!
-//! Owns one connection, the timeout of each call, and the knowledge whether the server answers. The callers define what is counted.
+//! Owns one connection, the timeout of each call, and the knowledge of whether the server answers. The callers define what is counted.
 
 mod resp;
 
@@ -35,7 +35,7 @@ pub struct Store {
 const SILENCE_MAX: Duration = Duration::from_millis(500);
 
 /// The connection to a store. One task uses it.
-pub(crate) struct Line {
+pub(crate) struct StoreConnection {
     pub(crate) store: Store,
     link: Mutex<Option<Link>>,
     /// When the server last answered, if ever.
@@ -45,9 +45,9 @@ pub(crate) struct Line {
     metrics: Arc<StoreMetrics>,
 }
 
-impl Line {
-    pub(crate) fn new(store: Store, metrics: Arc<StoreMetrics>) -> Line {
-        Line {
+impl StoreConnection {
+    pub(crate) fn new(store: Store, metrics: Arc<StoreMetrics>) -> StoreConnection {
+        StoreConnection {
             store,
             link: Mutex::default(),
             heard: Mutex::default(),
@@ -61,7 +61,7 @@ impl Line {
         let began = clock::now();
         loop {
             let left = self.store.interval.saturating_sub(began.elapsed());
-            // Requests that ask must not delay the report beyond the interval.
+            // A steady flow of waiting requests must not delay the report beyond the interval.
             if left.is_zero() || tokio::time::timeout(left, bell.notified()).await.is_err() {
                 return;
             }
@@ -117,7 +117,7 @@ impl Line {
             Err(error) => {
                 self.metrics.failed();
                 if self.answers.swap(false, Ordering::Relaxed) {
-                    tracing::warn!(%error, "the store of shared limits is not available; each gateway limits alone");
+                    tracing::warn!(%error, "the store of shared limits is not available; each gateway counts on its own");
                 }
                 None
             }

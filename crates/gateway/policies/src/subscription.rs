@@ -37,7 +37,7 @@ pub struct SubscriptionSettings {
     pub claim: ListedApi,
     /// Whether requests without a subscription are refused.
     pub required: bool,
-    /// The plans that such tokens may refer to.
+    /// The plans that tokens with a list of subscriptions may refer to.
     pub plans: Vec<Arc<NamedPlan>>,
     /// The plan of requests without a subscription.
     pub subscriptionless: Option<Arc<NamedPlan>>,
@@ -59,8 +59,8 @@ pub struct ListedApi {
 impl ListedApi {
     fn is_of(&self, one: &Value) -> bool {
         match &self.by_context {
-            Some(by_context) if one.get("context").is_some() => by_context.is_of(one),
-            Some(_) | None => self.by_name.is_of(one),
+            Some(by_context) if one.get("context").is_some() => by_context.matches(one),
+            Some(_) | None => self.by_name.matches(one),
         }
     }
 }
@@ -119,7 +119,7 @@ struct Check {
     counts: Arc<PlanCounts>,
     /// The key of the counts of the API's or resource's own plan.
     own_key: u64,
-    /// The begin of the hash of clients, with the API.
+    /// The hash that the keys of clients are computed from. It already contains the API.
     of_api: Hash,
     /// The hash of the API alone, which tells the counts of an application's subscriptions apart.
     api_key: u64,
@@ -139,6 +139,7 @@ struct Client {
     digest: u64,
     /// The plan of its subscription.
     plan: Option<Arc<NamedPlan>>,
+    /// The key of the application's counts, and the plan of the application.
     application: Option<(u64, Arc<NamedPlan>)>,
 }
 
@@ -172,7 +173,7 @@ impl Check {
     /// Returns the key of an application's counts at the API. Clients do not choose the digest, so no keyed hash is needed, which would
     /// take as long as all look-ups together.
     fn key_of(&self, application: u64) -> u64 {
-        // An odd factor keeps digests apart; this one is the golden ratio's.
+        // Multiplying by an odd number keeps different digests different. This number is 2^64 divided by the golden ratio.
         (application ^ self.api_key).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
@@ -185,7 +186,7 @@ impl Check {
             }
             let application = &owner.application;
             let subscription = application.subscription(self.settings.api);
-            // A subscription with a plan that is gone is none.
+            // A subscription whose plan was removed counts as no subscription.
             let found = subscription.and_then(|one| Some((one, plans.get(one.plan)?)));
             let plan = match found {
                 Some((subscription, plan)) => {
@@ -221,7 +222,7 @@ impl Check {
         let listed = identity.claims.as_ref()?.get("subscribedAPIs")?.as_array()?;
         let found = listed.iter().find(|one| self.settings.claim.is_of(one))?;
         let named = found.get("subscriptionTier").and_then(Value::as_str).unwrap_or("Unlimited");
-        // A token with an unknown plan is refused, instead of passing without a limit.
+        // A token with an unknown plan counts as one without a subscription, instead of passing without a limit.
         self.settings.plans.iter().find(|plan| *plan.name == *named).cloned()
     }
 
@@ -247,7 +248,7 @@ impl Check {
                 limits,
                 codes: (900_804, 900_807),
             }),
-            // Harmless: either both exist or neither.
+            // Harmless: the limits exist if the application has a plan, and only then.
             application.zip(application_limits.as_ref()).map(|((digest, _), limits)| Charge {
                 key: *digest,
                 limits,
@@ -258,7 +259,7 @@ impl Check {
             Ok(passed) if passed.first_over => {
                 tracing::info!(
                     request_id = ex.id.as_str(),
-                    "a request is over its plan, which does not stop; more of them pass unmentioned"
+                    "a request is over its plan, which does not refuse requests; further ones are not logged"
                 );
             }
             Ok(_) => {}

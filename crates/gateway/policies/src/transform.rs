@@ -76,7 +76,7 @@ struct ResponseStep {
 }
 
 impl RequestStep {
-    /// Returns a form of several parts after the edits, or `None` if it does not change or there is none.
+    /// Returns a form of several parts after the edits, or `None` if it does not change or is empty.
     fn edited_parts(
         &self,
         ex: &Exchange,
@@ -99,7 +99,7 @@ impl RequestStep {
     fn edit_head(&self, ex: &mut Exchange, head: &mut RequestHead) {
         if let Some(method) = &self.method {
             head.set_method(method.as_bytes());
-            // The reply to a HEAD has no body, also if the client has sent another method.
+            // The reply to a HEAD has no body, even if the client has sent another method.
             if ex.notes.is_some() || head.method() == b"HEAD" {
                 ex.notes().asked_head = head.method() == b"HEAD";
             }
@@ -174,13 +174,13 @@ impl OnBuffered<ReplyHead> for ResponseStep {
     fn wants(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Result<bool, Fault> {
         // The gateway's own faults are not edited. A reply that a cache below serves in place of a fault has an `Age`.
         let is_own = ex.fault.is_some() && !head.headers.contains("age");
-        if is_own || !is_json(&head.headers) || !self.statuses.have(head.status) {
+        if is_own || !is_json(&head.headers) || !self.statuses.contains(head.status) {
             return Ok(false);
         }
         let why = if is_coded(&head.headers) {
-            "is encoded, which was not asked for"
+            "is encoded, although no coding was requested"
         } else if head.status == 206 {
-            "is a part, which was not asked for"
+            "is partial, although no range was requested"
         } else {
             return Ok(true);
         };
@@ -213,7 +213,7 @@ impl OnBuffered<ReplyHead> for ResponseStep {
     }
 }
 
-/// Returns a body after the edits, or `None` if it does not change or there is none.
+/// Returns a body after the edits, or `None` if it does not change or is empty.
 fn edited(
     edits: &JsonEdits,
     body: &mut GatheredBody,
@@ -247,7 +247,7 @@ fn is_json(headers: &Headers) -> bool {
     })
 }
 
-/// Returns the kind of form that the body is.
+/// Returns the kind of form that the body is, or `None` if it is not a form.
 fn form_kind(headers: &Headers) -> Option<FormKind> {
     FormKind::of(headers.get("content-type")?)
 }

@@ -56,7 +56,7 @@ impl OnHead<RequestHead> for AgentCheck {
         let mut lines = head.headers.get_all("user-agent");
         let Some(agent) = lines.next().map(<[u8]>::trim_ascii) else { return Ok(Onward::Next) };
         if lines.next().is_some() {
-            let fault = Fault::new(Kind::Refused, "user_agent: the header is there twice");
+            let fault = Fault::new(Kind::Refused, "user_agent: the header occurs twice");
             return Err(fault.with_status(400));
         }
         match self.refused(agent) {
@@ -78,7 +78,7 @@ impl AgentCheck {
         if self.agents.allow.is_match(agent) {
             None
         } else if self.agents.deny.is_match(agent) {
-            Some("`deny` has it")
+            Some("it matches `deny`")
         } else if !self.agents.robots && self.robots.is_match(agent) {
             Some("it is a robot")
         } else {

@@ -77,7 +77,7 @@ impl Users {
             Some(PasswordVerdict::Wrong(_)) | None => {}
         }
         match self.users.get(name) {
-            Some((hash, _)) if !hash.is_slow() => Some(hash.is_of(password)),
+            Some((hash, _)) if !hash.is_slow() => Some(hash.matches(password)),
             None if self.stand_in.is_none() => Some(false),
             Some(_) | None => None,
         }
@@ -93,17 +93,17 @@ impl Users {
     ) -> Result<bool, Fault> {
         let (checks, key) = &*CHECKS;
         let client = KeySource::Client.hash(*key, ex, head);
-        let place = checks.place(client, &ex.alarm).await.map_err(full)?;
+        let place = checks.acquire(client, &ex.alarm).await.map_err(full)?;
         let hash = self.users.get(name).map(|(hash, _)| hash);
         let is_user = hash.is_some();
         let Some(hash) = hash.or(self.stand_in.as_ref()).cloned() else { return Ok(false) };
-        let checked = kit::task::beside(move || {
+        let checked = kit::task::run_blocking(move || {
             let _place = place;
-            hash.is_of(&password)
+            hash.matches(&password)
         });
         let checked = checked.await;
-        let checked =
-            checked.ok_or_else(|| Fault::new(Kind::Internal, "basic: a check did not end"))?;
+        let checked = checked
+            .ok_or_else(|| Fault::new(Kind::Internal, "basic: a password check did not finish"))?;
         Ok(checked && is_user)
     }
 
@@ -154,7 +154,9 @@ pub(crate) fn digest(name: &str, password: &[u8]) -> [u8; 32] {
 /// Returns the fault: a client with too many checks gets 429, and others learn that the service is busy.
 fn full(full: Full) -> Fault {
     let (kind, cause) = match full {
-        Full::OfClient => (Kind::RateLimited, "basic: many passwords of this client wait already"),
+        Full::OfClient => {
+            (Kind::RateLimited, "basic: too many passwords of this client are waiting")
+        }
         Full::OfAll => (Kind::Busy, "basic: too many passwords are being checked"),
     };
     Fault::new(kind, cause).with_header("Retry-After", RETRY_AFTER)

@@ -20,7 +20,7 @@ const SPARED_MAX: usize = 256;
 /// evicted. A slot keeps the allocation of its text for the next one, so that entries that come and go do not need new pages.
 pub(crate) struct VerdictCache<V> {
     /// The index of the slot of a text, by its hash.
-    places: HashMap<u64, usize, BuildHasherDefault<Already>>,
+    places: HashMap<u64, usize, BuildHasherDefault<PassThroughHasher>>,
     slots: Vec<Slot<V>>,
     /// The index of the next slot to examine.
     hand: usize,
@@ -36,8 +36,8 @@ pub(crate) fn next_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The hash function is fast but not cryptographic. Texts with the same hash replace each other, so an attacker who knew the seeds could
-/// only evict entries.
+/// The seed of the hash function, which is fast but not cryptographic. Texts with the same hash replace each other, so an attacker who knew
+/// the seeds could only evict entries.
 static SEED: LazyLock<SharedSeed> = LazyLock::new(|| SharedSeed::from_u64(random()));
 
 fn random() -> u64 {
@@ -56,7 +56,7 @@ struct Slot<V> {
 }
 
 impl<V> VerdictCache<V> {
-    /// Creates a cache with at most this many entries and bytes.
+    /// Creates a cache with these maximum numbers of entries and bytes.
     pub(crate) fn new(entries_max: usize, bytes_max: usize) -> VerdictCache<V> {
         let (places, slots) = (HashMap::default(), Vec::new());
         let seed = SeedableRandomState::with_seed(random(), &SEED);
@@ -139,6 +139,7 @@ impl<V> VerdictCache<V> {
         self.slots.get_mut(place).into_iter().for_each(|slot| slot.text = Vec::new());
     }
 
+    /// Removes the entry of a slot. The slot keeps its memory.
     fn forget(&mut self, place: usize) {
         let Some(slot) = self.slots.get_mut(place) else { return };
         slot.wanted = false;
@@ -163,7 +164,7 @@ impl<V> Slot<V> {
         self.owner == owner && self.text == text && self.value.is_some()
     }
 
-    /// Copies a text, into the memory of the last one if that was about as long.
+    /// Copies a text. Reuses the memory of the previous text, unless that is more than a quarter too large.
     fn put(&mut self, text: &[u8]) {
         self.text.clear();
         if self.text.capacity() > text.len() + text.len() / 4 {
@@ -174,11 +175,11 @@ impl<V> Slot<V> {
     }
 }
 
-/// A hasher that returns the key, which already is a hash.
+/// A hasher that returns the key itself, which is already a hash.
 #[derive(Default)]
-struct Already(u64);
+struct PassThroughHasher(u64);
 
-impl Hasher for Already {
+impl Hasher for PassThroughHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_fit_are_never_forgotten() {
+    fn entries_that_fit_are_never_evicted() {
         let mut memory = VerdictCache::new(1000, usize::MAX);
         for round in 0..5 {
             for number in 0..1000 {
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_stays_while_others_come_and_go() {
+    fn used_entries_stay_while_others_are_evicted() {
         let mut memory = VerdictCache::new(1000, usize::MAX);
         for number in 0..100 {
             memory.put(1, &text(number), number, 0);
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_are_asked_for_a_newcomer_comes_in_all_the_same() {
+    fn a_new_entry_is_stored_even_if_all_others_are_in_use() {
         let mut memory = VerdictCache::new(2 * SPARED_MAX, usize::MAX);
         for number in 0..2 * SPARED_MAX {
             memory.put(1, &text(number), number, 0);
@@ -268,7 +269,7 @@ mod tests {
         assert_eq!(memory.get(1, &text(9_999)), Some(&9_999));
         assert_eq!(memory.get(1, &text(0)), None);
         memory.put(1, &text(1), 1, 1_000_000);
-        assert_eq!(memory.get(1, &text(1)), None, "too large for all of it");
+        assert_eq!(memory.get(1, &text(1)), None, "larger than the whole cache");
         // Large entries evict many, and small entries take their places.
         for number in 0..500 {
             let large = [text(number), vec![b'x'; number * 37 % 5_000]].concat();
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn owner_and_every_byte_count() {
+    fn the_owner_and_every_byte_of_a_text_are_compared() {
         let mut memory = VerdictCache::new(10, usize::MAX);
         let (mut a, mut b) = (vec![b'a'; 200], vec![b'a'; 200]);
         (a[0], b[0]) = (b'x', b'y');

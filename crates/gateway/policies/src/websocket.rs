@@ -34,7 +34,7 @@ use topic::Rights;
 /// Settings of the policy.
 #[derive(Debug)]
 pub struct WebSocketSettings {
-    /// The key that shares the quota and the number of connections.
+    /// The key by which messages and connections are counted.
     pub by: KeySource,
     /// The quotas of messages and bytes, for both directions together.
     pub tiers: Tiers<Tier>,
@@ -118,7 +118,7 @@ struct AdmittedSocket {
     key: u64,
     tier: ClientTier,
     rights: Rights,
-    #[expect(dead_code, reason = "the place is given back with the connection")]
+    #[expect(dead_code, reason = "the permit is returned when the connection ends")]
     permit: Option<Permit>,
 }
 
@@ -184,7 +184,7 @@ impl OnCall<RequestHead> for SharedAdmit {
         Decision::Waits(Box::pin(async move {
             let (key, tier) = websocket.counted(ex, head);
             if let Some(tier) = tier.get(&websocket.settings.tiers) {
-                self.shared.look(key, tier).await;
+                self.shared.load_counts(key, tier).await;
             }
             self.admit.on_head(ex, head)
         }))
@@ -206,7 +206,7 @@ impl WebSocket {
         let path = head.path().get(ex.rest..).unwrap_or_default();
         let found = topics.iter().find_map(|topic| Some((topic, topic.parameters(path)?)));
         let Some((topic, parameters)) = found else {
-            return Err(Fault::new(Kind::TopicUnknown, "websocket: no topic has the path"));
+            return Err(Fault::new(Kind::TopicUnknown, "websocket: no topic matches the path"));
         };
         let claims = ex.identity.as_ref().and_then(|identity| identity.claims.as_deref());
         let rights = topic.rights(claims);
@@ -230,7 +230,7 @@ impl OnHead<ReplyHead> for InspectMessages {
             return Ok(Onward::Next);
         }
         if head.headers.contains("sec-websocket-extensions") {
-            let cause = "websocket: the upstream uses an extension that nobody asked for";
+            let cause = "websocket: the upstream uses an extension that was not requested";
             return Err(Fault::new(Kind::UpstreamMalformed, cause));
         }
         let expires = ex.identity.as_ref().and_then(|identity| identity.expires);

@@ -25,14 +25,14 @@ use crate::users::Users;
 use crate::xml_fault;
 
 pub use nonces::Nonces;
-pub use own::{AddressedTo, OwnAddressing, OwnHeaders};
+pub use own::{OutboundHeaders, OwnAddressing, ToAddress};
 
 /// The name of the step in faults.
 const STEP: &str = "Request - WS-Security failed";
 
 /// The requirements on a security header.
 pub struct WsSecuritySettings {
-    /// The users, one of whom must be named, or `None` if no user is required.
+    /// The users, one of whom a message must name, or `None` if it need not name a user.
     pub users: Option<TokenUsers>,
     pub timestamp: TimestampUse,
     /// The maximum age of a message, a digest and a nonce.
@@ -116,7 +116,7 @@ impl WsSecuritySettings {
         // If the header is removed, the upstream cannot verify the other parts of it.
         if let (false, Some(other)) = (self.forward, &header.other) {
             let why =
-                format!("{other} in the header, which nobody would verify (`forward: false`)");
+                format!("the header has {other}, which would not be verified (`forward: false`)");
             return Err(Defect("UnsupportedSecurityToken", why).fault());
         }
         self.check_timestamp(header.timestamp.as_ref())?;
@@ -137,14 +137,14 @@ impl WsSecuritySettings {
             return Err(Defect("MessageExpired", "the message has expired".to_owned()).fault());
         }
         if of.expires.is_some_and(|expires| expires < created) {
-            return Err(Defect::invalid("a message that expires before it was made").fault());
+            return Err(Defect::invalid("a message that expires before it was created").fault());
         }
         Ok(())
     }
 
     fn check_age(&self, created: Duration, now: Duration) -> Result<(), Fault> {
         if created > now.saturating_add(self.clock_skew) {
-            return Err(Defect::invalid("it was made in the future").fault());
+            return Err(Defect::invalid("it was created in the future").fault());
         }
         let oldest = self.age_max.saturating_add(self.clock_skew);
         if now.saturating_sub(created) > oldest {
@@ -182,7 +182,7 @@ impl WsSecuritySettings {
         match &token.password {
             Password::Absent => Err(Defect::failed("no password").fault()),
             Password::Text(_) if !users.takes_texts => {
-                Err(Defect::failed("a password as it is, which is not accepted").fault())
+                Err(Defect::failed("a plain-text password, which is not accepted").fault())
             }
             Password::Text(_) if users.nonce_required && fresh.is_none() => {
                 Err(Defect::failed("a password without Nonce and Created").fault())

@@ -28,7 +28,7 @@ pub(crate) fn refused_reply(
     status: u16,
 ) -> Fault {
     let kind = if failed.server { Kind::ProcessingFailed } else { Kind::ReplyInvalid };
-    // The exception is a fault that is not about the message: the client may request another coding.
+    // The exception is a coding that is not supported: the client may request another one.
     let server = failed.server || step != RESPONSE_GENERAL;
     fault(kind, step, Rejection { server, ..failed }, verbose, Some(status))
 }
@@ -41,8 +41,8 @@ fn fault(
     backend_status: Option<u16>,
 ) -> Fault {
     let cause = format!("{step}: {}", failed.cause());
-    let Rejection { text, server, told } = failed;
-    let plain = told.map(|told| told.client);
+    let Rejection { text, server, separate_texts } = failed;
+    let plain = separate_texts.map(|told| told.client);
     let detail = verbose.then(|| plain.as_ref().unwrap_or(&text).clone());
     let fault = Fault { detail, ..Fault::new(kind, cause) };
     fault.with_processing(ProcessingFault { step, text, plain, server, backend_status, verbose })

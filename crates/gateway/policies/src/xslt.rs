@@ -1,7 +1,7 @@
-//! `xslt`: transforms a message by a stylesheet, on its way to the upstream or back.
+//! `xslt`: transforms a request or a reply with a stylesheet.
 //!
-//! Owns the effects of a transformation on the exchange: the notes about the client's message format, the content type of the result, and
-//! the fault if it fails. Stylesheets are run by [`mediation::xslt`].
+//! Owns the effects of a transformation on the exchange: the note of the client's message format, the content type of the result, and the
+//! fault after a failure. [`mediation::xslt`] runs the stylesheets.
 
 mod client_format;
 
@@ -16,9 +16,9 @@ use crate::body_lines;
 use crate::reply_coding::Codings;
 use crate::xml_fault;
 
-/// The side that is transformed.
+/// Whether requests or replies are transformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum On {
+pub enum TransformedSide {
     Request,
     Response,
 }
@@ -26,41 +26,49 @@ pub enum On {
 /// A transformation on a route.
 pub struct XsltSettings {
     pub transformation: Transformation,
-    /// Whether it runs before the validation of its side, or there is no validation after it.
+    /// Whether another policy validates the result. This only selects the text of faults.
     pub before: bool,
     pub verbose: bool,
-    /// Whether a reply with a status other than 200 passes, because a policy above turns it into a fault.
+    /// Whether a reply with a status other than 200 passes unchanged, because a policy above turns it into a fault.
     pub errors_pass: bool,
     pub codings: Codings,
 }
 
-/// The value of `Retry-After`, in seconds. Waiting messages are processed in much less time.
+/// The value of `Retry-After`, in seconds. Saxon processes all waiting messages in much less time.
 const RETRY_AFTER: &str = "1";
 
-/// Returns the policy.
-pub fn policy(on: On, settings: XsltSettings) -> Policy {
+/// Builds the policy for requests or for replies.
+pub fn policy(on: TransformedSide, settings: XsltSettings) -> Policy {
     let of = RootedStep {
         root: RootUse::Edits,
         step: settings.step(on),
         verbose: settings.verbose,
         codings: settings.codings,
     };
-    // The reference system treats a message with attachments as XML.
+    // With `gzip_only` the whole message is transformed even if it has attachments, as in the reference system.
     let of = (!settings.codings.gzip_only).then_some(of);
     let (request, response) = match on {
-        On::Request => (Some(rooted(settings, of)), None),
-        On::Response => (None, Some(rooted(settings, of))),
+        TransformedSide::Request => (Some(rooted(settings, of)), None),
+        TransformedSide::Response => (None, Some(rooted(settings, of))),
     };
     Policy { name: "xslt", request, response }
 }
 
 impl XsltSettings {
-    fn step(&self, on: On) -> &'static str {
+    fn step(&self, on: TransformedSide) -> &'static str {
         match (on, self.before) {
-            (On::Request, true) => "Request - XSLT transformation failed (before XSD validation)",
-            (On::Request, false) => "Request - XSLT transformation failed (after XSD validation)",
-            (On::Response, true) => "Response - XSLT transformation failed (before XSD validation)",
-            (On::Response, false) => "Response - XSLT transformation failed (after XSD validation)",
+            (TransformedSide::Request, true) => {
+                "Request - XSLT transformation failed (before XSD validation)"
+            }
+            (TransformedSide::Request, false) => {
+                "Request - XSLT transformation failed (after XSD validation)"
+            }
+            (TransformedSide::Response, true) => {
+                "Response - XSLT transformation failed (before XSD validation)"
+            }
+            (TransformedSide::Response, false) => {
+                "Response - XSLT transformation failed (after XSD validation)"
+            }
         }
     }
 
@@ -75,7 +83,7 @@ impl XsltSettings {
     }
 }
 
-/// Returns the fault for a failed transformation. `of` makes the fault of a failed step for its side.
+/// Returns the fault for a failed transformation. `of` converts a rejection to a fault of the request or the reply.
 fn fault(refused: TransformRejection, of: impl FnOnce(Rejection) -> Fault) -> Fault {
     match refused {
         TransformRejection::Failed(failed) => of(failed),
@@ -84,7 +92,7 @@ fn fault(refused: TransformRejection, of: impl FnOnce(Rejection) -> Fault) -> Fa
             let fault = of(Rejection::server("The stylesheet could not be run"));
             Fault { cause: format!("{}: {cause}", fault.cause).into(), ..fault }
         }
-        // This is not a fault of the step. Like other faults of the gateway, it keeps its status.
+        // The message was not processed, so `of` does not apply. The fault has the status of its kind.
         TransformRejection::Busy => {
             Fault::new(Kind::EngineBusy, "too many messages wait for Saxon")
                 .with_header("Retry-After", RETRY_AFTER)
@@ -92,7 +100,7 @@ fn fault(refused: TransformRejection, of: impl FnOnce(Rejection) -> Fault) -> Fa
     }
 }
 
-/// Replaces the message by the result.
+/// Replaces the message with the result.
 fn replace(headers: &mut Headers, body: &mut GatheredBody, made: TransformResult) {
     body_lines::replaced(headers);
     if let Some(label) = made.label(headers.get("content-type")) {
@@ -119,8 +127,13 @@ impl OnBuffered<RequestHead> for XsltSettings {
         let message_format = client_format::heard(ex, &body.bytes);
         let made = self.transformed(ex, &head.headers, body);
         let mut take = move |made: Result<TransformResult, TransformRejection>| {
-            let refused =
-                |failed| xml_fault::refused_request(self.step(On::Request), failed, self.verbose);
+            let refused = |failed| {
+                xml_fault::refused_request(
+                    self.step(TransformedSide::Request),
+                    failed,
+                    self.verbose,
+                )
+            };
             let made = made.map_err(|why| fault(why, refused))?;
             client_format::note(ex, message_format);
             replace(&mut head.headers, body, made);
@@ -134,26 +147,26 @@ impl OnBuffered<RequestHead> for XsltSettings {
 }
 
 impl XsltSettings {
-    /// Prepares a reply's body for the transformation. Returns false if the reply is not to be transformed.
+    /// Prepares a reply's body for the transformation. Returns false if the reply must not be transformed.
     fn opened(
         &self,
         ex: &mut Exchange,
         head: &mut ReplyHead,
         body: &mut GatheredBody,
     ) -> Result<bool, Fault> {
-        // A fault of the gateway is not a message of the upstream.
+        // A reply of the gateway itself, which describes a fault, is not transformed.
         let above = self.errors_pass && head.status != 200;
         if ex.fault.is_some() || above {
             return Ok(false);
         }
         if xml_fault::has_no_body(ex, head, body) {
-            // The head describes a body that would have been transformed.
+            // The headers describe the body that a GET would return. The gateway would transform that body, so they do not apply.
             if ex.notes().asked_head || head.status == 304 {
                 body_lines::replaced(&mut head.headers);
             }
             return Ok(false);
         }
-        let taken_off = self.codings.take_off(ex, head, body);
+        let taken_off = self.codings.decode(ex, head, body);
         taken_off.map_err(|refused| refused.fault(self.verbose, head.status))?;
         Ok(true)
     }
@@ -176,10 +189,10 @@ impl OnBuffered<ReplyHead> for XsltSettings {
         }
         let made = self.transformed(ex, &head.headers, body);
         let mut take = move |made: Result<TransformResult, TransformRejection>| {
-            let (step, status) = (self.step(On::Response), head.status);
+            let (step, status) = (self.step(TransformedSide::Response), head.status);
             let refused = |failed| xml_fault::refused_reply(step, failed, self.verbose, status);
             replace(&mut head.headers, body, made.map_err(|why| fault(why, refused))?);
-            self.codings.put_on(ex, head, body).map(|()| Onward::Next)
+            self.codings.encode(ex, head, body).map(|()| Onward::Next)
         };
         match made {
             Work::Done(made) => Decision::Ready(take(made)),

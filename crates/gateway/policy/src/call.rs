@@ -22,12 +22,12 @@ pub struct Call<'a> {
     pub captured: Option<u64>,
     /// The exchange that the call belongs to, if any.
     pub id: Option<&'a RequestId>,
-    /// The deadline of the whole call, including the body of the reply. With `None`, only the pauses of the call are bounded, not its
-    /// length.
+    /// The deadline of the whole call, including the body of the reply. With `None`, the pauses of the call are bounded, but not its total
+    /// duration.
     pub deadline: Option<Instant>,
     /// The alarm for the deadline of the current pause. Nothing else may use it during the call.
     pub alarm: SharedAlarm,
-    /// The sums of the exchange, to which the call adds.
+    /// The sums of the exchange. The call adds its waits and retries to them.
     pub totals: &'a Totals,
     /// Receives the chosen target, if the caller wants to know it.
     pub target: Option<&'a mut Option<Arc<str>>>,
@@ -88,7 +88,11 @@ impl Drop for OpenWait<'_> {
 
 impl Call<'_> {
     /// Returns a call that belongs to no exchange.
-    pub fn apart<'a>(caller: &Caller, deadline: Option<Instant>, totals: &'a Totals) -> Call<'a> {
+    pub fn detached<'a>(
+        caller: &Caller,
+        deadline: Option<Instant>,
+        totals: &'a Totals,
+    ) -> Call<'a> {
         Call {
             worker: caller.worker,
             client: caller.peer.ip(),
@@ -124,8 +128,8 @@ impl Exchange {
     }
 
     /// Returns a call in addition to the exchange's own. There may be several at once.
-    pub fn call_beside(&self, deadline: Option<Instant>) -> Call<'_> {
-        let call = Call::apart(&self.caller, deadline, &self.totals);
+    pub fn additional_call(&self, deadline: Option<Instant>) -> Call<'_> {
+        let call = Call::detached(&self.caller, deadline, &self.totals);
         let subject = self.identity.as_ref().map(|identity| identity.number());
         let trace = self.trace.as_ref().map(ExchangeTrace::call);
         Call { client: self.client, subject, id: Some(&self.id), trace, ..call }

@@ -41,7 +41,8 @@ pub struct Exchange {
     /// The client's address: the peer's, or the one that a trusted proxy named.
     pub client: IpAddr,
     pub started: Instant,
-    /// Whether the request has a body, or one may still arrive. It is for steps that see only the head, and holds for every framing.
+    /// Whether the request has a body, or one may still arrive. Steps that see only the head use this, because it is correct for every
+    /// framing.
     pub has_body: bool,
     /// Path parameters of the route, in the order the pattern names them.
     pub parameters: Parameters,
@@ -65,8 +66,7 @@ pub struct Exchange {
     pub totals: Totals,
     /// The fault that ended the exchange or its body, for the access record.
     pub fault: Option<Fault>,
-    /// The deadline for the exchange's current wait. It belongs to the exchange's task, so that one timer serves all exchanges
-    /// of a connection.
+    /// The alarm for the exchange's current wait. It is reused, so that successive exchanges share one timer.
     pub alarm: SharedAlarm,
     /// The sender of interim replies to the client, if the client supports them.
     pub interim: Option<Interim>,
@@ -102,7 +102,7 @@ impl Caller {
 }
 
 impl Exchange {
-    /// Creates a new exchange. Its id is generated, until the client's own id is known.
+    /// Creates a new exchange. Its id is generated. A valid id from the client replaces it later.
     pub fn new(caller: Rc<Caller>, alarm: SharedAlarm) -> Exchange {
         Exchange {
             id: RequestId::made(),
@@ -148,8 +148,8 @@ pub struct RequestId {
     len: u8,
 }
 
-/// The maximum length of a request id in bytes. A longer id of a client is replaced. A UUID has 36 characters, and trace ids with prefixes
-/// are well below the bound.
+/// The maximum length of a request id in bytes. A longer id from a client is replaced. A UUID has 36 characters, and trace ids with
+/// prefixes are well below the bound.
 pub const REQUEST_ID_BYTES_MAX: usize = 96;
 
 impl RequestId {

@@ -12,11 +12,11 @@ use telemetry::OpenStream;
 /// A gRPC call.
 #[derive(Debug)]
 pub struct GrpcCall {
-    /// The dialect of the client.
+    /// The dialect that the client uses.
     pub dialect: Dialect,
-    /// The deadline of the client (`grpc-timeout`), or `None` if there is none.
+    /// The deadline that the client set (`grpc-timeout`), if any.
     pub deadline: Option<Instant>,
-    /// The end of the call, which is known once the reply has passed.
+    /// The end of the call. It is complete once the whole reply has passed.
     pub end: Rc<GrpcEnd>,
     /// Counts the call as open. It is set once the route is known.
     pub open: Option<OpenStream>,
@@ -26,9 +26,9 @@ pub struct GrpcCall {
 #[derive(Debug, Default)]
 pub struct GrpcEnd {
     pub outcome: Cell<Option<Outcome>>,
-    /// The fault with which the reply's body must end, if the gateway cuts the call.
+    /// The fault that ends the reply's body at its next poll, if the gateway cuts the call.
     pub cut: RefCell<Option<Fault>>,
-    /// The fault that ended the reply's body. The client has received its status in the trailers.
+    /// The fault that ended the reply's body. The client gets its status in the trailers.
     pub fault: RefCell<Option<Fault>>,
 }
 
@@ -43,7 +43,7 @@ impl GrpcCall {
         let Some(deadline) = self.deadline else { return Ok(()) };
         let left = deadline.saturating_duration_since(clock::now());
         if left.is_zero() {
-            let cause = "its `grpc-timeout` is over, and it was not sent on";
+            let cause = "the `grpc-timeout` has passed, and the request was not forwarded";
             return Err(Fault::new(Kind::DeadlineExceeded, cause));
         }
         headers.remove("grpc-timeout");

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use message::ReplyHead;
 
-/// The client's side of a connection, to which interim replies of an upstream are passed.
+/// The connection to a client, which interim replies from an upstream are passed to.
 pub trait InterimReplies {
     /// Passes on the head of an interim reply (1xx, RFC 9110, 15.2) before the reply of `stream`; an HTTP/1 connection has only
     /// one stream. If there is no room for it, it is dropped, since a final reply always follows.

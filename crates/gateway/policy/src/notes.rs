@@ -21,7 +21,8 @@ pub struct Notes {
     /// The index in the route's `diversions` of the destination for this exchange, in place of the route's own. It is set by a policy or
     /// the route's split.
     pub divert: Option<usize>,
-    /// The path as received, which is forwarded, if it has escapes that are decoded in the head's path, which was matched.
+    /// The path as received, if it differs from the head's path and must be forwarded instead. The head has the path that was matched, with
+    /// decoded escapes.
     pub path_sent: Option<Box<[u8]>>,
     /// The path and query for the upstream, which override the path settings of the route.
     pub target: Option<Box<[u8]>>,
@@ -29,7 +30,7 @@ pub struct Notes {
     pub rewritten: bool,
     /// Whether the request is a HEAD, whose reply has no body whatever its head announces.
     pub asked_head: bool,
-    /// The client's conditional headers, while a cache has replaced them to revalidate its own reply.
+    /// The client's conditional headers, while a cache has replaced them to revalidate its stored reply.
     pub conditions: Option<Box<Conditions>>,
     /// The message format of the client, on routes with policies over XML messages.
     pub message_format: Option<MessageFormat>,
@@ -47,7 +48,7 @@ pub struct Notes {
     pub token: Option<Box<[u8]>>,
     /// The fault for a missing scope, which a policy below raises after its own checks.
     pub scope_fault: Option<Box<Fault>>,
-    /// An answerer in place of the upstream, which gets the request in the same form.
+    /// An answerer that gets the request in place of the upstream, in the form that the upstream would have got.
     pub instead: Option<Arc<dyn Answerer>>,
     /// The relay that inspects the tunnel which the reply opens.
     pub relay: Option<Box<dyn Relay>>,

@@ -35,7 +35,7 @@ pub trait Background: Send + Sync {
 
 /// Work that runs on every worker for as long as a plan contains it, such as deliveries.
 pub trait Resident: Send + Sync {
-    /// Does the work of one worker until the end signal. Then it finishes what it has begun.
+    /// Does the work of one worker until the end signal, and then completes the work in progress.
     fn live(self: Arc<Self>, place: Residence) -> LocalBoxFuture<'static, ()>;
 }
 

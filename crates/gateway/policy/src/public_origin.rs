@@ -9,19 +9,20 @@ const HOST_BYTES_MAX: usize = 253 + 6;
 
 impl Exchange {
     /// Returns the scheme and the host that the client used: those in `X-Forwarded-Proto` and `X-Forwarded-Host` of a trusted proxy, or
-    /// else those of the request and its connection. If several proxies have added values, the first value was added nearest to the client.
+    /// else those of the request and its connection. If several proxies have added values, the first one is from the proxy nearest to the
+    /// client.
     pub fn public_origin<'h>(&self, head: &'h RequestHead) -> (&'static str, &'h [u8]) {
-        let scheme = match self.told(head, "x-forwarded-proto") {
+        let scheme = match self.first_trusted(head, "x-forwarded-proto") {
             Some(proto) if proto.eq_ignore_ascii_case(b"https") => Scheme::Https,
             Some(proto) if proto.eq_ignore_ascii_case(b"http") => Scheme::Http,
             Some(_) | None => self.caller.scheme,
         };
-        let host = self.told(head, "x-forwarded-host").filter(|host| is_host(host));
+        let host = self.first_trusted(head, "x-forwarded-host").filter(|host| is_host(host));
         (scheme.name(), host.unwrap_or(head.host()))
     }
 
     /// Returns the first value of a header, if it comes from a trusted proxy.
-    fn told<'h>(&self, head: &'h RequestHead, name: &str) -> Option<&'h [u8]> {
+    fn first_trusted<'h>(&self, head: &'h RequestHead, name: &str) -> Option<&'h [u8]> {
         let line = head.headers.get(name).filter(|_| self.peer_trusted)?;
         line.split(|byte| *byte == b',').next().map(<[u8]>::trim_ascii)
     }
@@ -41,7 +42,7 @@ mod tests {
     use crate::Caller;
 
     #[test]
-    fn only_a_trusted_proxy_says_what_the_client_asked() {
+    fn only_a_trusted_proxy_overrides_the_scheme_and_the_host() {
         let peer = "192.0.2.1:1".parse().unwrap();
         let caller = Caller::new(peer, peer, Scheme::Http, 0).into();
         let mut ex = Exchange::new(caller, Default::default());

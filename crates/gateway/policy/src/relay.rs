@@ -18,7 +18,7 @@ pub struct Outbox {
     pub upstream: Vec<u8>,
 }
 
-/// Decides what passes through one tunnel, and may send data of its own to both ends. It belongs to one task. A side is read only while the
+/// Decides what passes through one tunnel, and may send additional data to both ends. It belongs to one task. A side is read only while the
 /// outbox for the other side is empty, so a relay only has to bound what it adds in one call.
 pub trait Relay {
     /// Called when bytes have arrived from a side.
@@ -33,6 +33,6 @@ pub trait Relay {
     /// Called when the tunnel is cut. The relay may still notify the ends.
     fn cut(&mut self, why: StreamEnd, out: &mut Outbox);
 
-    /// Ready once the tunnel is over and the outbox holds its last bytes. Until then, the task is woken for the relay's deadlines.
+    /// Ready once the tunnel is over. The outbox then has its last bytes. Until then, the task is woken for the relay's deadlines.
     fn poll_over(&mut self, cx: &mut Context<'_>, out: &mut Outbox) -> Poll<()>;
 }

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_refused_until_its_end() {
+    fn a_token_is_refused_until_it_expires() {
         let revoked = RevokedTokens::default();
         let before = revoked.changes();
         revoked.add("a", 100, 0).unwrap();
@@ -95,13 +95,13 @@ mod tests {
     }
 
     #[test]
-    fn what_has_ended_makes_room() {
+    fn expired_entries_make_room() {
         let revoked = RevokedTokens::default();
         for number in 0..REVOKED_MAX {
             revoked.add(&number.to_string(), 10, 0).unwrap();
         }
         assert_eq!(revoked.add("one more", 10, 9), Err(Full));
-        assert_eq!(revoked.add("0", 20, 9), Ok(()), "one that is there already");
+        assert_eq!(revoked.add("0", 20, 9), Ok(()), "an id that is in the list already");
         assert_eq!(revoked.add("one more", 20, 10), Ok(()));
         assert_eq!(revoked.all(10).len(), 2);
     }

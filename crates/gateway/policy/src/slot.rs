@@ -89,7 +89,7 @@ mod tests {
     use crate::{Caller, Scheme};
 
     #[test]
-    fn two_policies_of_one_route_keep_apart_what_is_theirs() {
+    fn the_slots_of_two_policies_are_separate() {
         let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let caller = Rc::new(Caller::new(here, here, Scheme::Http, 0));
         let mut ex = Exchange::new(caller, Default::default());

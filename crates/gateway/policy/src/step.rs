@@ -16,11 +16,11 @@ pub struct Policy {
     pub response: Option<Step<ReplyHead>>,
 }
 
-/// The shape of a step is its cost.
+/// A request step or a response step. Its variant determines what it can access, and so what it costs.
 pub enum Step<H> {
     /// Reads and edits the head. It runs inline and cannot wait.
     Head(Box<dyn OnHead<H>>),
-    /// May wait for something outside.
+    /// Reads and edits the head, and may wait, for example for another service.
     Call(Box<dyn OnCall<H>>),
     /// Sees the body's bytes as they pass.
     Streamed(Box<dyn OnStreamed<H>>),
@@ -28,13 +28,14 @@ pub enum Step<H> {
     Buffered(Box<dyn OnBuffered<H>>),
 }
 
-/// The decision of a step. A fault also ends the way down, with the reply of its kind.
+/// The decision of a step. A fault also ends the descent, and the reply is then made from the fault.
 pub type Flow = Result<Onward, Fault>;
 
 /// The direction of an exchange after a step.
 pub enum Onward {
     Next,
-    /// Answer now. The steps above this one see the reply; those below never see the request. On the way up, it replaces the reply.
+    /// Answer with this reply now. The response steps of the policies above see it; the policies below never see the request. From a
+    /// response step, it replaces the current reply.
     Turn(Reply),
 }
 

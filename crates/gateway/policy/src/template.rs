@@ -1,7 +1,7 @@
 //! Texts with placeholders, parsed once and filled in for each exchange.
 //!
 //! A placeholder is a name in braces: `{subject}`. Other braces are text, so that JSON needs no quoting; `{{name}}` stands for `{name}`
-//! itself, and `${name}` is text, too. Owns the list of names, and the escaping of values for other languages. If an exchange does not have
+//! itself, and `${name}` is also text. Owns the list of names, and the escaping of values for other languages. If an exchange does not have
 //! a value, the placeholder becomes an empty text.
 
 use std::borrow::Cow;
@@ -68,7 +68,7 @@ pub enum Escape {
 pub const PLACEHOLDERS: &[&str] =
     &["subject", "tier", "groups", "request_id", "client", "method", "host", "path", "query"];
 
-/// What stands before a name that an operator, a client or an issuer chose.
+/// The prefixes of placeholders whose rest is a name that an operator, a client or an issuer chose.
 const PREFIXES: [&str; 4] = ["claims.", "attributes.", "headers.", "query."];
 
 impl Template {
@@ -79,18 +79,18 @@ impl Template {
         while let Some((before, after)) = rest.split_once('{') {
             plain.push_str(before);
             let quoted = after.strip_prefix('{').and_then(|inner| inner.split_once("}}"));
-            if let Some((name, behind)) = quoted.filter(|(name, _)| is_placeholder(name)) {
+            if let Some((name, tail)) = quoted.filter(|(name, _)| is_placeholder(name)) {
                 plain.extend(["{", name, "}"]);
-                rest = behind;
+                rest = tail;
                 continue;
             }
-            // `${name}` results from `$${name}` in the configuration, which the operator writes to get it as text.
+            // An operator writes `$${name}` in the configuration to get the text `${name}`, so it must not be filled in here.
             let meant = |name: &str| is_placeholder(name) && !before.ends_with('$');
             match after.split_once('}').filter(|(name, _)| meant(name)) {
-                Some((name, behind)) => {
+                Some((name, tail)) => {
                     push_text(&mut plain, &mut parts);
                     parts.push(Part::Value(named(name, parameters)?));
-                    rest = behind;
+                    rest = tail;
                 }
                 None => {
                     plain.push('{');
@@ -138,8 +138,8 @@ impl Template {
         self.values().any(asks)
     }
 
-    /// Returns true if the text may differ between clients of the same resource.
-    pub fn tells_who_asks(&self) -> bool {
+    /// Returns true if two clients that request the same resource may get different texts.
+    pub fn depends_on_client(&self) -> bool {
         let tells = |named: &PlaceholderValue| {
             matches!(
                 named,
@@ -259,11 +259,11 @@ impl PlaceholderValue {
             // Harmless: a request may have no query.
             PlaceholderValue::Query => of_head(|head| head.query().unwrap_or_default()),
             PlaceholderValue::Header(name) => {
-                // Harmless: without a request nothing has to be filled in.
+                // Harmless: without a head, the value is empty by definition.
                 return head.map(|head| lines_of(head, name)).unwrap_or_default();
             }
             PlaceholderValue::QueryValue(name) => {
-                // Harmless: the same, and a request may have no such parameter.
+                // Harmless: without a head or without this parameter, the value is empty by definition.
                 return head.and_then(|head| parameter(head, name)).unwrap_or_default();
             }
             PlaceholderValue::Groups => {
@@ -279,7 +279,7 @@ impl PlaceholderValue {
                 let claims = identity.and_then(|identity| identity.claims.as_deref());
                 let claim = claims.and_then(|claims| claim(claims.members(), name));
                 // Harmless: an absent claim is empty.
-                return claim.map(words).unwrap_or_default().into_bytes().into();
+                return claim.map(claim_text).unwrap_or_default().into_bytes().into();
             }
             PlaceholderValue::Parameter(at) => {
                 // Harmless: each placeholder refers to an existing parameter of the route.
@@ -321,11 +321,11 @@ fn claim<'c>(members: &'c serde_json::Map<String, Json>, name: &str) -> Option<&
 }
 
 /// Returns a claim as text. A list is joined by commas, as in header lines. Objects are written as JSON.
-fn words(value: &Json) -> String {
+fn claim_text(value: &Json) -> String {
     match value {
         Json::Null => String::new(),
         Json::String(text) => text.clone(),
-        Json::Array(items) => items.iter().map(words).collect::<Vec<_>>().join(","),
+        Json::Array(items) => items.iter().map(claim_text).collect::<Vec<_>>().join(","),
         Json::Bool(_) | Json::Number(_) | Json::Object(_) => value.to_string(),
     }
 }
@@ -345,7 +345,7 @@ impl Escape {
         match self {
             Escape::Plain => out.extend_from_slice(value),
             Escape::Json => {
-                // JSON must be UTF-8. Other bytes are read as ISO 8859-1, so that none is lost.
+                // JSON must be UTF-8. A value that is not UTF-8 is read as ISO 8859-1, so that no byte is lost.
                 let text = match std::str::from_utf8(value) {
                     Ok(text) => text.to_owned(),
                     Err(_) => value.iter().map(|byte| char::from(*byte)).collect(),

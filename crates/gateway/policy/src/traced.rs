@@ -24,6 +24,7 @@ pub struct MessageBefore {
     lines: Vec<(String, String)>,
     /// The body, if it is in memory.
     body: Option<Bytes>,
+    /// Whether the client identity was known before the step.
     is_known: bool,
 }
 
@@ -143,7 +144,7 @@ fn start<H: TracedHead>(ex: &Exchange, head: &H) -> Vec<(&'static str, String)> 
         start.push(("path for the upstream", trace::target(target)));
     }
     if let Some(number) = ex.notes.as_ref().and_then(|notes| notes.divert) {
-        start.push(("destination", format!("another one (number {})", number + 1)));
+        start.push(("destination", format!("another upstream (number {})", number + 1)));
     }
     start
 }

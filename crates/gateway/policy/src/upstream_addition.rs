@@ -18,8 +18,8 @@ pub trait UpstreamAddition: Send + Sync + fmt::Debug {
         deadline: Option<Instant>,
     ) -> Decision<'a, Result<(), Fault>>;
 
-    /// Replaces the part after a reply that refuses it, such as an expired token. The future resolves to false if there is no replacement.
-    /// `None` means that the reply does not refuse the part.
+    /// Replaces the part, such as an expired token, if the reply refuses it. Returns `None` if the reply does not refuse it. The future
+    /// resolves to false if there is no replacement.
     fn renew<'a>(
         &'a self,
         _request: &'a mut Request,

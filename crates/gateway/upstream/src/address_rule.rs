@@ -1,4 +1,4 @@
-//! Which addresses the gateway may connect to if somebody else than the operator chooses the target.
+//! Which addresses the gateway may connect to if somebody other than the operator chooses the target.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -21,7 +21,7 @@ impl Default for AddressRule {
 }
 
 impl AddressRule {
-    /// True for public addresses, if those are allowed, and for those that the operator allows.
+    /// Returns true for public addresses, if they are allowed, and for addresses that the operator allows.
     pub fn permits(&self, address: IpAddr) -> bool {
         let address = reached(address);
         (self.public && is_public(address))
@@ -29,7 +29,7 @@ impl AddressRule {
     }
 }
 
-/// The address that is reached. For an IPv4 address inside an IPv6 one it is the IPv4 address.
+/// Returns the address that is actually reached: for an IPv6 address with an embedded IPv4 address, the IPv4 address.
 fn reached(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     let embedded = match v6.segments() {
@@ -53,7 +53,7 @@ fn reached(address: IpAddr) -> IpAddr {
     }
 }
 
-/// True for addresses on the internet (the registries of RFC 6890).
+/// Returns true for addresses on the internet (the registries of RFC 6890).
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_public_v4(v4),

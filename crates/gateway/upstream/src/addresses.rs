@@ -19,7 +19,7 @@ use crate::settings::Dns;
 pub(crate) struct Addresses {
     /// The addresses of the last successful look-up, in order. The system's resolver limits its answers to 64 KiB.
     pub(crate) latest: ArcSwap<Vec<SocketAddr>>,
-    /// Those, and those that only the latest look-ups have missed, in order.
+    /// The addresses in `latest`, and those that fewer than [`MISSES_MAX`] successive look-ups have missed, in order.
     kept: ArcSwap<Vec<SocketAddr>>,
     next: AtomicU32,
     /// Increases when addresses are no longer kept.
@@ -40,11 +40,11 @@ struct LookUpState {
 /// a different part of the addresses each time, and connections are expensive.
 const MISSES_MAX: u32 = 6;
 
-/// How long a failure answers further look-ups.
+/// How long the failure of a look-up also answers later look-ups.
 const FAILURE_TIME: Duration = Duration::from_secs(1);
 
 impl Addresses {
-    /// For a target with an address instead of a name, which is never looked up.
+    /// Creates the addresses of a target that is configured by address. It is never looked up.
     pub(crate) fn literal(address: SocketAddr) -> Addresses {
         let addresses = Addresses::default();
         addresses.found(&mut Vec::new(), vec![address]);

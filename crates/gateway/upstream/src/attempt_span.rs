@@ -16,7 +16,8 @@ pub(crate) struct AttemptSpan<'a> {
 }
 
 impl<'a> AttemptSpan<'a> {
-    /// Starts an attempt, and puts its span into the headers. None if nothing is recorded.
+    /// Begins the span of an attempt, and writes its ids to the request's headers. Returns `None` if no spans are recorded. `resent` is the
+    /// number of earlier attempts.
     pub(crate) fn begin(
         of: CallTrace<'a>,
         head: &mut RequestHead,
@@ -29,11 +30,11 @@ impl<'a> AttemptSpan<'a> {
             let resent = AttributeValue::Number(resent.into());
             attributes.push(("http.request.resend_count".into(), resent));
         }
-        let error = Some("given up".into());
+        let error = Some("aborted".into());
         Some(AttemptSpan { of, context, began: clock::now(), attributes, error })
     }
 
-    /// Records that the target replied. In a client span, a 4xx status is an error as well.
+    /// Records that the target replied. In a client span, a status of 400 or above is an error.
     pub(crate) fn replied(mut self, status: u16) {
         self.attributes.push(("http.response.status_code".into(), status.into()));
         self.error = None;

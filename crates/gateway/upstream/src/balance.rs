@@ -26,7 +26,7 @@ pub(crate) struct TargetPreference {
 }
 
 impl Roster {
-    /// Chooses a target. `tried` has those that have failed in this call.
+    /// Chooses a target. `tried` contains the targets that have failed in this call.
     pub(crate) fn choose(
         &self,
         balance: &Balance,
@@ -48,10 +48,10 @@ impl Roster {
             .or_else(|| self.choose_among(balance, preference.key, reachable))
             .or_else(|| self.choose_among(balance, preference.key, fresh))
             .or_else(|| self.choose_among(balance, preference.key, available))?;
-        self.places.get(chosen).inspect(|place| place.target.asked_again()).cloned()
+        self.places.get(chosen).inspect(|place| place.target.extend_unreachable()).cloned()
     }
 
-    /// Returns true if at least this share of the targets' weight is available.
+    /// Returns true if targets with at least `percent` percent of the total weight are available.
     pub(crate) fn has_available(&self, percent: u32) -> bool {
         if percent == 0 {
             return true;
@@ -69,7 +69,7 @@ impl Roster {
         self.places.iter().position(|place| Arc::ptr_eq(&place.target, target))
     }
 
-    /// Chooses a target of the best priority that has any (RFC 2782).
+    /// Chooses a target that `may` accepts, from the best priority that has such a target (RFC 2782).
     fn choose_among(
         &self,
         balance: &Balance,
@@ -181,7 +181,7 @@ fn cookie<'a>(head: &'a RequestHead, name: &str) -> Option<&'a [u8]> {
         .find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
-/// The same on every worker and after every restart: `DefaultHasher::new` has fixed keys.
+/// Returns a hash that is the same on every worker and after every restart: `DefaultHasher::new` has fixed keys.
 fn hash(parts: &[&[u8]]) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     parts.iter().for_each(|part| hasher.write(part));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn least_requests_goes_where_the_least_is_going_on() {
+    fn least_requests_chooses_the_least_busy_target() {
         let choice = Choice::new(Balance::LeastRequests, &[1, 1, 1]);
         let _busy = [0, 0, 1].map(|at: usize| choice.target(at).begin());
         assert_eq!(choice.shares((0..10).map(|_| None)), [0, 0, 10]);
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(choice.choose(&TargetPreference::default(), &[0]), Some(1));
         assert!(
             choice.choose(&TargetPreference::default(), &[0, 1]).is_some(),
-            "a failed one beats none"
+            "a failed target is better than none"
         );
         [0, 1].iter().for_each(|at| choice.target(*at).set_healthy(false));
         assert_eq!(choice.choose(&TargetPreference::default(), &[]), None);
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(choose(&[]), Some(0));
     }
 
-    /// This holds even if the better ones have little weight.
+    /// This holds even if the targets of the better priority have little weight.
     #[test]
     fn a_priority_is_used_when_no_better_one_is_ready() {
         for balance in
@@ -335,7 +335,7 @@ mod tests {
             assert_eq!(
                 choice.choose(&by(Some(1)), &[3]),
                 Some(0),
-                "a doubtful one beats a tried one"
+                "an unreachable target is better than a tried one"
             );
             choice.target(0).set_healthy(false);
             assert_eq!(choice.shares(keys()), [0, 0, 0, 4000]);

@@ -11,7 +11,8 @@ use crate::settings::Breaker;
 #[derive(Debug)]
 pub(crate) struct Limits {
     pub(crate) requests: Limit,
-    /// Connections in use. None if the limit of requests is not larger: a request uses one connection at a time.
+    /// Connections in use. `None` if the limit is not below that of requests: it cannot be exceeded, since a request uses one connection at
+    /// a time.
     pub(crate) connections: Option<Limit>,
     pub(crate) pending: Arc<Limit>,
     retries: Arc<AtomicU32>,
@@ -46,7 +47,8 @@ impl Limits {
         }
     }
 
-    /// Counts a retry, if retries stay within this share of the active requests, in millionths.
+    /// Counts a retry. Returns `None` if there are already as many retries as this share of the active requests, in millionths, or
+    /// [`RETRIES_MIN`].
     pub(crate) fn retry(&self, millionths: u32) -> Option<ActiveRetry> {
         let active = u64::from(self.requests.taken.load(Ordering::Relaxed));
         let share = active * u64::from(millionths) / 1_000_000;
@@ -68,7 +70,10 @@ impl Limit {
             return Ok(());
         }
         self.leave();
-        Err(Fault::new(Kind::BreakerOpen, format!("{} {} in hand", self.max, self.what)))
+        Err(Fault::new(
+            Kind::BreakerOpen,
+            format!("the limit of {} {} is reached", self.max, self.what),
+        ))
     }
 
     pub(crate) fn leave(&self) {
@@ -111,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn places_come_back() {
+    fn a_dropped_permit_frees_its_place() {
         let limit = Arc::new(Limit::new("requests", 2));
         let first = limit.take().unwrap();
         let second = limit.take().unwrap();

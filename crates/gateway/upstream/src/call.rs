@@ -28,13 +28,13 @@ pub(crate) struct Call<'a> {
     /// The beginning of a reply's head that has arrived in parts.
     partial: Vec<u8>,
     starvation: Starvation<'a>,
-    /// True if some of it may have been sent.
+    /// True once sending has begun, so that a part of the request may have been sent.
     polled: bool,
     /// True while the target does not accept data that is ready to be sent.
     is_stuck: bool,
     wait: ReplyTimeouts<'a>,
     url: &'a str,
-    /// The way of interim replies to the client.
+    /// Passes interim replies on to the client.
     interim: Option<&'a Interim>,
     /// The number of interim replies so far.
     interim_count: usize,
@@ -64,7 +64,7 @@ pub(crate) struct StartedReply {
     /// The part of the body that came with the head.
     pub(crate) ahead: Bytes,
     /// The bytes after a complete reply, or the first bytes of an upgraded connection.
-    pub(crate) behind: Vec<u8>,
+    pub(crate) rest: Vec<u8>,
 }
 
 /// The reason why there is no reply.
@@ -119,7 +119,7 @@ impl<'a> ReplyTimeouts<'a> {
         self.alarm.borrow_mut().set_by(now, wait.min(self.response), self.deadline);
     }
 
-    /// Ready once the time has passed. While the call waits for its client, only its total deadline applies.
+    /// Ready once the time has passed. While the call waits for its client, only the total deadline of the call applies.
     pub(crate) fn poll(&self, cx: &mut Context<'_>, starved: bool) -> Poll<()> {
         if starved {
             let Some(deadline) = self.deadline else { return Poll::Pending };
@@ -163,14 +163,14 @@ impl<'a> Call<'a> {
         wait: ReplyTimeouts<'a>,
         (url, interim, client_wait): (&'a str, Option<&'a Interim>, &'a WaitTime),
     ) -> Call<'a> {
-        // Read only once: a body that is still arriving may know more later.
+        // Read only once: a body that is still arriving may know its length later.
         let body_len = body.remaining();
         let asked =
             MethodKind { head: head.method() == b"HEAD", connect: head.method() == b"CONNECT" };
-        let awaits_leave = body.awaits_leave();
-        let written = written(head, host, body_len, awaits_leave);
+        let expects_continue = body.expects_continue();
+        let written = written(head, host, body_len, expects_continue);
         let mut upload = Outgoing::new(written, body, body_len.is_none());
-        if awaits_leave {
+        if expects_continue {
             upload.hold_body();
         }
         Call {
@@ -190,7 +190,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Sends the request and waits for the reply to begin, `wait.response` from `began` on.
+    /// Sends the request and waits for the reply to begin, for at most `wait.response` from `began` on.
     #[expect(
         clippy::manual_async_fn,
         reason = "an `async fn` moves its arguments once more than a block"
@@ -212,7 +212,7 @@ impl<'a> Call<'a> {
                     return Err(Failure { unsent, ..failure });
                 }
             };
-            let (decoder, ahead, behind) = self.split(&parsed, input)?;
+            let (decoder, ahead, rest) = self.split(&parsed, input)?;
             // A body that still waits for a 100 is not sent any more, so the connection cannot be reused.
             let intact = self.upload_broken.is_none() && !self.upload.is_held();
             let upload = (intact && !self.upload.is_done()).then_some(self.upload);
@@ -225,7 +225,7 @@ impl<'a> Call<'a> {
                 parsed,
                 decoder,
                 ahead,
-                behind,
+                rest,
             }))
         }
     }
@@ -296,7 +296,7 @@ impl<'a> Call<'a> {
         self.failure(Kind::UpstreamTimeout, &self.wait.why_late(self.is_stuck), false)
     }
 
-    /// Begins to send a body that waited for the target's 100, because that came or took too long.
+    /// Begins to send a body that waited for the target's 100, because the 100 has arrived or took too long.
     fn release_body(&mut self) {
         if self.upload.is_held() {
             self.upload.release();
@@ -304,8 +304,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Sends more of the request. The time limit for the reply starts anew with every piece but the one that goes out at once, so
-    /// that a slow client is not the target's fault.
+    /// Sends more of the request. The time limit for the reply starts anew with every piece except the one that is sent immediately, so
+    /// that the time of a slow client does not count against the target.
     fn poll_upload(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
         if self.upload.is_done() || self.upload_broken.is_some() {
             return Ok(());
@@ -373,7 +373,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The head at the front of the input, if it is complete. An interim one is passed on and not returned.
+    /// The head at the front of the input, if it is complete. The head of an interim reply is passed on to the client, and `None` is
+    /// returned in its place.
     fn parse(
         &mut self,
         input: &[u8],
@@ -406,7 +407,7 @@ impl<'a> Call<'a> {
         self.failure(Kind::UpstreamReset, &why, no_bytes_received)
     }
 
-    /// A reply that is not HTTP/1 may be HTTP/2, which gRPC services require.
+    /// Returns the failure for a reply that is not HTTP/1. It may be HTTP/2, which gRPC services require.
     fn no_reply(&self, input: &[u8], error: &http1::Error) -> Failure {
         if speaks_http2(input) {
             self.failure(Kind::UpstreamMalformed, SPEAKS_HTTP2, false)
@@ -457,11 +458,11 @@ fn written(
     head: &RequestHead,
     host: Option<&str>,
     body_len: Option<u64>,
-    awaits_leave: bool,
+    expects_continue: bool,
 ) -> Scratch {
     let mut out = scratch::lend();
     head.write_to(body_len, &mut out);
-    if awaits_leave {
+    if expects_continue {
         out.extend_from_slice(b"Expect: 100-continue\r\n");
     }
     if let Some(host) = host {

@@ -14,14 +14,14 @@ pub struct CalledUrl {
     pub target: String,
 }
 
-/// The longest name that DNS can carry.
+/// The maximum length of a name in DNS.
 const HOST_BYTES_MAX: usize = 253;
 
 /// The reason why a text is not such a URL, as the end of a sentence.
 pub type UrlError = &'static str;
 
 impl CalledUrl {
-    /// The longest URL.
+    /// The maximum length of a URL.
     pub const BYTES_MAX: usize = 2048;
 
     /// Parses a URL, or returns what is wrong with it.
@@ -110,7 +110,7 @@ mod tests {
     use super::CalledUrl;
 
     #[test]
-    fn what_readers_could_read_differently_is_refused() {
+    fn ambiguous_and_invalid_urls_are_refused() {
         for url in [
             "",
             "a.example/x",

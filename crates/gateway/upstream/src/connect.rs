@@ -21,7 +21,7 @@ pub(crate) struct Connection {
     pub(crate) wire: Wire,
     /// True if it has carried an exchange, so that the target may have closed it since.
     pub(crate) reused: bool,
-    /// The losses of its pool when its address was last checked.
+    /// The value of [`Place::losses`](crate::roster::Place::losses) when its address was last checked.
     pub(crate) losses: u32,
     /// None if a stand-in replaces the target.
     pub(crate) address: Option<Box<SocketAddr>>,
@@ -50,7 +50,7 @@ pub(crate) struct PendingConnection<'a> {
     _permit: Permit,
 }
 
-/// The number of a name's addresses that are tried for one connection.
+/// The maximum number of a name's addresses that are tried for one connection.
 const ADDRESSES_TRIED_MAX: usize = 4;
 
 impl Upstream {
@@ -66,7 +66,7 @@ impl Upstream {
         opened.map(|(connection, _)| connection)
     }
 
-    /// Opens a connection that others wait for; true if it speaks HTTP/2.
+    /// Opens a connection that several calls may wait for. Also returns whether it uses HTTP/2.
     pub(crate) async fn connect_now(
         &self,
         target: &Target,
@@ -130,7 +130,7 @@ impl Upstream {
         // Small writes must not wait for acknowledgements.
         // Harmless: a socket that refuses an option still works.
         let _slower = socket.set_nodelay(true);
-        // Harmless: as above.
+        // Harmless: a socket that refuses an option still works.
         let _unprobed = kit::wire::keep_alive(&socket);
         if !target.settings().https {
             return Ok((Wire::Plain(socket), knows, address));
@@ -162,7 +162,7 @@ impl Upstream {
     }
 }
 
-/// Concurrent look-ups of names that others than the operator chose: in total, and within one zone.
+/// Limits the concurrent look-ups of names that somebody other than the operator chose: in total, and within one zone.
 static LOOK_UPS: LookUps = LookUps::new(256, 32);
 
 /// Tries the target's addresses, beginning with the next in turn.

@@ -1,7 +1,7 @@
 //! Targets from DNS: the records of a service (SRV, RFC 2782), or each address of a name.
 //!
-//! One task for each upstream repeats the look-ups when an answer has expired, and installs a new set of targets if something has
-//! changed. If a look-up fails, the previous result stays. A request waits for this only before the first look-up has ended.
+//! One task for each upstream repeats the look-ups when an answer has expired, and installs a new set of targets if something has changed.
+//! If a look-up fails, the previous result stays. Requests wait only until the first look-up has ended.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -22,17 +22,17 @@ use crate::settings::{Dns, ServiceName, TargetSettings, Targets};
 use crate::target_set::Knowledge;
 use crate::{Upstream, health};
 
-/// The largest number of targets of one upstream. Each has metrics, connections on every worker and perhaps health checks.
-/// Further ones are reported.
+/// The largest number of targets of one upstream. Each has metrics, connections on every worker and perhaps health checks. Further targets
+/// are left out and reported.
 pub(crate) const TARGETS_MAX: usize = 1000;
 
-/// Concurrent look-ups of one upstream.
+/// The maximum number of concurrent look-ups of one upstream.
 const LOOK_UPS_MAX: usize = 16;
 
-/// The least validity of an answer, since some servers set a TTL of 0.
+/// The minimum validity of an answer, since some servers set a TTL of 0.
 const TTL_MIN: Duration = Duration::from_secs(1);
 
-/// The number of reasons in one log line.
+/// The maximum number of reasons in one log line.
 const REASONS_TOLD_MAX: usize = 5;
 
 /// The pause after a failed look-up.
@@ -106,7 +106,7 @@ impl Names {
         merge(&mut targets);
         let left_out = targets.len().saturating_sub(TARGETS_MAX);
         self.report(upstream, &round, left_out);
-        // Harmless: reported.
+        // Harmless: the targets that are left out were reported.
         targets.truncate(TARGETS_MAX);
         let is_none = |service: &Service| service.host.is_empty();
         let knowledge = match (targets.is_empty(), self.services.is_empty()) {
@@ -131,7 +131,7 @@ impl Names {
     ) -> Vec<FoundTarget> {
         match dns.servers.services(&name.name).await {
             Ok(found) => {
-                round.holds(found.ttl);
+                round.note_ttl(found.ttl);
                 self.services = found.records;
             }
             Err(failure) => round.failed(format!("{}: {failure}", name.name)),
@@ -168,7 +168,7 @@ impl Names {
         named.into_iter().map(found).collect()
     }
 
-    /// Looks hosts up, and removes the others.
+    /// Looks up the addresses of hosts, and forgets those of all other hosts.
     async fn look_up_hosts(&mut self, dns: &Dns, mut hosts: Vec<String>, round: &mut Round) {
         hosts.sort_unstable();
         hosts.dedup();
@@ -180,7 +180,7 @@ impl Names {
         let looked = stream::iter(hosts).map(look_up).buffer_unordered(LOOK_UPS_MAX);
         let looked: Vec<(String, Looked)> = looked.collect().await;
         for (host, Looked { families, ttl }) in looked {
-            ttl.into_iter().for_each(|ttl| round.holds(ttl));
+            ttl.into_iter().for_each(|ttl| round.note_ttl(ttl));
             if families.iter().all(|found| found.as_ref().is_ok_and(Vec::is_empty)) {
                 round.failed(format!("{host}: {}", resolver::no_address()));
                 continue;
@@ -216,7 +216,7 @@ impl Names {
         known.map(found).collect()
     }
 
-    /// Logs the problems, once while they stay the same.
+    /// Logs the problems if they differ from those of the last round.
     fn report(&mut self, upstream: &Upstream, round: &Round, left_out: usize) {
         let name = &upstream.settings().name;
         upstream.metrics.look_ups_failed(round.failures);
@@ -244,7 +244,7 @@ impl Names {
 }
 
 impl Round {
-    fn holds(&mut self, ttl: Duration) {
+    fn note_ttl(&mut self, ttl: Duration) {
         self.ttl = Some(self.ttl.map_or(ttl, |known| known.min(ttl)));
     }
 
@@ -263,7 +263,7 @@ fn told(wrong: &[String]) -> String {
     }
 }
 
-/// Why a record cannot be a target.
+/// Returns the reason why a record cannot be a target, or `None` if it can.
 fn unusable(service: &Service, name: &ServiceName) -> Option<String> {
     let Service { host, port, .. } = service;
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
@@ -329,9 +329,9 @@ impl Upstream {
         Ok(pool.roster(self))
     }
 
-    /// Waits for the first look-up, at most as long as for a connection.
+    /// Waits for the first look-up, for at most the connect timeout.
     async fn first_set(&self, worker: usize, deadline: Option<Instant>) -> Result<(), Fault> {
-        if kit::stand_in::is_there() {
+        if kit::stand_in::is_active() {
             self.install(self.stand_ins(), Knowledge::Known);
             return Ok(());
         }
@@ -348,12 +348,12 @@ impl Upstream {
                 changed.await;
             }
         };
-        // Harmless: a set that is still unknown is the fault of the request.
+        // Harmless: if the set is still unknown after the timeout, the request fails with that reason.
         let _late = tokio::time::timeout(time, first).await;
         Ok(())
     }
 
-    /// The targets if nothing is looked up or connected to.
+    /// The targets if a stand-in replaces look-ups and connections.
     fn stand_ins(&self) -> Vec<FoundTarget> {
         let targets = match &self.settings().targets {
             Targets::Fixed(targets) | Targets::EachAddress(targets) => targets.clone(),
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_is_there_twice_counts_once_in_its_best_priority() {
+    fn a_repeated_target_counts_once_in_its_best_priority() {
         let found = |priority, host: &str, weight| FoundTarget {
             priority,
             settings: TargetSettings { https: false, host: host.to_owned(), port: 80, weight: 1 },

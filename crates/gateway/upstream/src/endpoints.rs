@@ -43,7 +43,8 @@ pub enum AllowedHost {
 /// An endpoint that may be called.
 pub struct Endpoint(Arc<Upstream>);
 
-/// The limit of origins with connections. Values of messages name them, so their number must be bounded.
+/// The maximum number of origins that are kept with their connections. Messages determine which URLs are called, so the number must be
+/// bounded.
 const ORIGINS_MAX: usize = 512;
 
 impl AllowedUrl {
@@ -70,7 +71,7 @@ impl Endpoints {
         Endpoints { urls, networks, settings, metrics, origins: Mutex::default() }
     }
 
-    /// True if a URL may be called, as far as the URL shows.
+    /// Returns true if the URL itself may be called. The addresses of its host are checked only when a connection is made.
     pub fn allows(&self, url: &str) -> bool {
         CalledUrl::parse(url).is_ok_and(|url| self.rule(&url).is_some())
     }

@@ -206,9 +206,8 @@ fn drop_lines(headers: &mut Headers, named: &[Vec<u8>]) {
     }
 }
 
-/// True for a `Connection` option that names a header to drop. A client must not drop headers about routing, framing or the
-/// exchange's id.
-/// drop.
+/// True for a `Connection` option that names a header to drop. A client must not be able to drop headers for routing, framing,
+/// authorization or the request id.
 fn names_line(option: &[u8]) -> bool {
     const NOT: [&[u8]; 8] = [
         b"",
@@ -223,8 +222,8 @@ fn names_line(option: &[u8]) -> bool {
     !NOT.iter().any(|n| http1::is_alias(n, option))
 }
 
-/// Names are compared by length first, so that only one or two lines of an ordinary head need a comparison. Spellings with
-/// underscores count as the name itself.
+/// Returns true for hop-by-hop headers, and for `X-Request-Id`, which the gateway sets itself. Names are compared by length first, so that
+/// only one or two lines of an ordinary head need a comparison. Spellings with underscores count as the name itself.
 fn is_of_connection(name: &[u8]) -> bool {
     let is = |other: &str| http1::is_alias(name, other.as_bytes());
     match name.len() {
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_connections_own_lines_stay_behind() {
+    fn hop_by_hop_headers_are_dropped() {
         let lines = passed(
             &[
                 ("Host", "a"),

@@ -63,7 +63,7 @@ async fn refresh(upstream: Weak<Upstream>, target: Weak<Target>) {
     }
 }
 
-/// Probes the target periodically, and takes it out or back in after enough equal results in a row.
+/// Probes the target periodically, and takes it out of balancing or back in after enough equal results in a row.
 async fn check(upstream: Weak<Upstream>, target: Weak<Target>) {
     let mut streak = Streak::default();
     let mut stood = true;
@@ -77,7 +77,7 @@ async fn check(upstream: Weak<Upstream>, target: Weak<Target>) {
             }
             let was = target.passes_checks();
             if stood && !was {
-                // Its replies have taken it out meanwhile, so that earlier probes no longer count.
+                // The target's replies have taken it out meanwhile, so earlier probes no longer count.
                 streak = Streak::default();
             }
             let now = streak.after(probed.is_ok(), was, health);
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_takes_enough_results_in_a_row_to_change() {
+    fn health_changes_after_enough_results_in_a_row() {
         let health = Health {
             path: None,
             grpc: None,

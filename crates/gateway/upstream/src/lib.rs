@@ -1,8 +1,9 @@
 //! Sends requests to upstreams: chooses the target and the connection, applies time limits, and handles failures.
 //!
-//! Owns the connection pools of each worker, balancing, sticky cookies, health, outlier ejection, suspension, breaker limits, timeouts and retries,
-//! the HTTP/1 and HTTP/2 clients, and the hop-by-hop part of a head ([`forward`]). A request enters through [`Upstream::send`], and leaves as a reply
-//! whose body is read from the target's connection. It never decides what the client gets for a failure: every failure is a `Fault`.
+//! Owns the connection pools of each worker, balancing, sticky cookies, health, outlier ejection, suspension, breaker limits, timeouts and
+//! retries, the HTTP/1 and HTTP/2 clients, and the hop-by-hop part of a head ([`forward`]). A request enters through [`Upstream::send`],
+//! and leaves as a reply whose body is read from the target's connection. This crate never decides what the client gets for a failure:
+//! every failure is a `Fault`.
 #![forbid(unsafe_code)]
 
 mod address_rule;

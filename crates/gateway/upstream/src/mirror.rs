@@ -34,7 +34,7 @@ pub struct Mirror {
 /// The limit of active copies on one worker. With bodies of the default limit they take at most 16 MiB.
 const UNDER_WAY_MAX: usize = 256;
 
-/// The longest time of a copy.
+/// The maximum duration of a copy.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// The largest reply that is read to its end so that its connection can be reused. For a longer reply it is cheaper to
@@ -46,7 +46,7 @@ thread_local! {
 }
 
 impl Mirror {
-    /// All requests; one percent is 10,000 of them.
+    /// The share that stands for all requests. One percent is 10,000.
     pub const WHOLE: u32 = 1_000_000;
 
     /// Its share in percent, as configured.
@@ -82,7 +82,7 @@ impl Mirror {
     }
 }
 
-/// A copy without its body.
+/// A copy of a request, without its body.
 struct Copy {
     head: RequestHead,
     client: IpAddr,
@@ -112,7 +112,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        // Harmless: the thread may be ending.
+        // Harmless: if the thread is ending, the count is gone, too.
         let _gone = UNDER_WAY.try_with(|taken| taken.set(taken.get().saturating_sub(1)));
     }
 }
@@ -124,7 +124,7 @@ impl Drop for Tally {
 }
 
 impl Copy {
-    /// Sends it in a separate task. It ends with the worker's runtime at the latest.
+    /// Sends the copy in a separate task. The task ends with the worker's runtime at the latest.
     fn send(self, body: Body) {
         let Copy { head, client, tally } = self;
         let mut request = Request { head, body };
@@ -154,7 +154,7 @@ impl Copy {
 
 async fn ask(mirror: &Mirror, call: &mut Call<'_>, request: &mut Request) -> MirrorOutcome {
     match mirror.upstream.send(call, request, &mirror.host).await {
-        Ok(reply) => match read_away(reply).await {
+        Ok(reply) => match read_to_end(reply).await {
             Ok(()) => MirrorOutcome::Success,
             Err(_) => MirrorOutcome::Failure,
         },
@@ -167,7 +167,7 @@ async fn ask(mirror: &Mirror, call: &mut Call<'_>, request: &mut Request) -> Mir
 }
 
 /// Reads a reply to its end, so that its connection can be reused. Endless streams are not read.
-async fn read_away(mut reply: Reply) -> Result<(), Fault> {
+async fn read_to_end(mut reply: Reply) -> Result<(), Fault> {
     let mut left = REPLY_BYTES_MAX;
     while !reply.head.is_event_stream() && left > 0 {
         let read = poll_fn(|cx| {

@@ -23,14 +23,14 @@ pub(crate) struct Pool {
 }
 
 thread_local! {
-    static POOLS: RefCell<HashMap<u64, Rc<Pool>, BuildHasherDefault<Serial>>> = RefCell::default();
+    static POOLS: RefCell<HashMap<u64, Rc<Pool>, BuildHasherDefault<SerialHasher>>> = RefCell::default();
 }
 
-/// The hash of an upstream's serial number. Serial numbers are counted, so they spread well, and no outsider chooses them.
+/// Hashes the serial number of an upstream. Serial numbers are consecutive, so they spread well, and no outsider chooses them.
 #[derive(Default)]
-struct Serial(u64);
+struct SerialHasher(u64);
 
-impl Hasher for Serial {
+impl Hasher for SerialHasher {
     fn finish(&self) -> u64 {
         // The table uses the top bits as well as the bottom ones.
         self.0 ^ self.0.rotate_left(57)
@@ -110,7 +110,7 @@ impl Pool {
         is_there
     }
 
-    /// Returns a connection for the next request.
+    /// Puts a connection back into the pool for the next request, unless it cannot be used again.
     pub(crate) fn give(&self, place: &Place, mut connection: Connection, now: Instant) {
         if self.upstream.strong_count() == 0
             || place.target.has_left()
@@ -173,7 +173,7 @@ impl Pool {
 }
 
 impl Drop for Pool {
-    /// The metrics remain under the upstream's name.
+    /// Corrects the count of idle connections, since the metrics outlive the pool under the upstream's name.
     fn drop(&mut self) {
         let places = &self.roster.get_mut().places;
         let left: usize = places.iter().map(|place| place.idle.borrow().len()).sum();

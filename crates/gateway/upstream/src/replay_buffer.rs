@@ -18,7 +18,7 @@ pub(crate) struct Copy {
     is_over: bool,
 }
 
-/// See the module.
+/// A body that keeps a copy of the bytes that are read from it.
 struct ReplayableBody {
     inner: Body,
     copy: Rc<RefCell<Copy>>,
@@ -28,7 +28,7 @@ struct ReplayableBody {
 /// Keeps the sent bytes of a body without a known length.
 pub(crate) fn keep(body: &mut Body, bytes_max: usize) -> Option<Rc<RefCell<Copy>>> {
     let is_unknown = matches!(body, Body::Stream(_)) && body.remaining().is_none();
-    if !is_unknown || body.awaits_leave() {
+    if !is_unknown || body.expects_continue() {
         return None;
     }
     let copy = Rc::default();
@@ -38,9 +38,8 @@ pub(crate) fn keep(body: &mut Body, bytes_max: usize) -> Option<Rc<RefCell<Copy>
 }
 
 impl Copy {
-    /// The body, if all of it was sent. Otherwise its sender still has some of it. An empty one stays a stream, see
-    /// `Forward::answer`.
-    /// `Forward::answer`.
+    /// Returns the body if all of it was sent and kept. If it was not sent completely, its sender still has the rest. An empty body stays a
+    /// stream, as `Forward::answer` explains.
     pub(crate) fn body(&self) -> Option<Body> {
         let is_kept = self.is_whole && !self.is_over;
         is_kept.then(|| {
@@ -76,7 +75,7 @@ impl Source for ReplayableBody {
 
     fn trailers(&mut self) -> Trailers {
         let trailers = self.inner.trailers();
-        // A copy has no trailers.
+        // A copy has no trailers, so a body with trailers is not kept.
         self.copy.borrow_mut().is_over |= !trailers.is_empty();
         trailers
     }

@@ -103,13 +103,14 @@ struct LeasedBody {
 pub(crate) fn reply(begun: Box<StartedReply>, hold: Lease, now: Instant) -> Reply {
     if begun.parsed.upgrade {
         let held: Box<dyn std::any::Any> = Box::new((begun.connection.open, hold));
-        let tunnel = Tunnel { wire: begun.connection.wire, early: begun.behind, held: Some(held) };
+        let tunnel = Tunnel { wire: begun.connection.wire, early: begun.rest, held: Some(held) };
         return Reply { head: begun.head, body: Body::Empty, tunnel: Some(Box::new(tunnel)) };
     }
-    // A stream has no timeout here: the other side sees to silence in both directions, and notices if its client has gone.
+    // An event stream or a gRPC reply has no timeout here: the client's side limits silence in both directions, and notices if the client
+    // has gone.
     let endless = is_stream(&begun.head);
     let incoming = IncomingBody {
-        reusable: begun.parsed.keep_alive && begun.intact && begun.behind.is_empty(),
+        reusable: begun.parsed.keep_alive && begun.intact && begun.rest.is_empty(),
         timeout: (!endless).then_some(hold.timeout),
         connection: begun.connection,
         upload: begun.upload,
@@ -126,7 +127,7 @@ pub(crate) fn is_stream(head: &ReplyHead) -> bool {
 }
 
 impl IncomingBody {
-    /// A body in memory, if all of it came with the head and the connection is done.
+    /// Returns a body in memory if all of it came with the head and the request is sent. Otherwise returns a stream.
     fn body(self, hold: Lease, now: Instant) -> Body {
         let complete = self.decoder.is_done() && self.upload.is_none();
         if complete && self.decoder.trailers().is_empty() {

@@ -17,8 +17,8 @@ pub(crate) struct Looked {
     pub(crate) ttl: Option<Duration>,
 }
 
-/// Concurrent look-ups of targets' names. A resolver may not answer for half a minute; other work on threads continues
-/// meanwhile.
+/// Limits the concurrent look-ups of targets' names. A resolver may take half a minute to fail, and other blocking work must be able to
+/// continue meanwhile.
 static LOOK_UPS: LookUps = LookUps::new(128, 128);
 
 pub(crate) async fn look_up(dns: &Dns, host: &str) -> Looked {
@@ -30,7 +30,7 @@ pub(crate) async fn look_up(dns: &Dns, host: &str) -> Looked {
             let (v4, v6) = found.iter().map(|address| address.ip()).partition(IpAddr::is_ipv4);
             [Ok(v4), Ok(v6)]
         }
-        Err(error) => [Err(again(&error)), Err(error)],
+        Err(error) => [Err(copied(&error)), Err(error)],
     };
     Looked { families, ttl: None }
 }
@@ -54,11 +54,11 @@ async fn ask_servers(dns: &Dns, host: &str) -> Looked {
 impl Looked {
     /// All addresses, at least one, or the reason why there is none.
     pub(crate) fn all(&self) -> io::Result<Vec<IpAddr>> {
-        // Harmless: a version that failed is the reason if the other has nothing.
+        // Harmless: if there is no address at all, the error of a failed version is returned below.
         let all: Vec<IpAddr> = self.families.iter().flatten().flatten().copied().collect();
         match (all.is_empty(), &self.families) {
             (false, _) => Ok(all),
-            (true, [Err(error), _] | [_, Err(error)]) => Err(again(error)),
+            (true, [Err(error), _] | [_, Err(error)]) => Err(copied(error)),
             (true, [Ok(_), Ok(_)]) => Err(no_address()),
         }
     }
@@ -68,6 +68,6 @@ pub(crate) fn no_address() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, "the name has no address")
 }
 
-fn again(error: &io::Error) -> io::Error {
+fn copied(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), error.to_string())
 }

@@ -40,7 +40,7 @@ pub(crate) struct Idle {
 }
 
 impl Roster {
-    /// The places of a set, including those that existed before.
+    /// Creates the roster of a set. Targets that had a place in `before` keep it.
     pub(crate) fn new(set: Arc<TargetSet>, before: &[Rc<Place>]) -> Roster {
         let before: HashMap<*const Target, &Rc<Place>> =
             before.iter().map(|place| (Arc::as_ptr(&place.target), place)).collect();

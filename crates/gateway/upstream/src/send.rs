@@ -61,13 +61,14 @@ pub(crate) struct Attempts<'a> {
     active_retry: Option<ActiveRetry>,
     /// True if the next attempt waits for its pause.
     pauses: bool,
-    /// Other targets that may still be tried after a failed connection.
+    /// The number of other targets that may still be tried after a failed connection.
     elsewhere: usize,
     /// True if an addition that a target refuses may be replaced. This happens once.
     may_renew: bool,
-    /// The number of streams that may still be refused before that is a fault.
+    /// The number of refused streams after which the request is still sent again.
     refusals_left: u32,
-    /// True until a stale pooled connection has been replaced. This happens once.
+    /// True if the request may still be sent again because a pooled connection was stale. This happens once, and only for an idempotent
+    /// request.
     stale_left: bool,
     /// True if a pooled connection was stale: the others of the pool may be stale as well.
     pub(crate) was_stale: bool,
@@ -91,7 +92,8 @@ enum OpenReply {
     Http2(Box<h2::StartedReply>),
 }
 
-/// A target that is full refuses streams, and one that shuts down has a successor. Both are temporary.
+/// The maximum number of refused streams after which a request is sent again. A target that is full or shuts down refuses streams only for
+/// a while: it gets room again, or has a successor.
 const REFUSALS_MAX: u32 = 3;
 
 impl Upstream {
@@ -193,7 +195,9 @@ impl Upstream {
                 || settings.retry.attempts > 0
                 || !settings.additions.0.is_empty()
         };
-        matches!(request.body, Body::Stream(_)) && !request.body.awaits_leave() && is_sent_again()
+        matches!(request.body, Body::Stream(_))
+            && !request.body.expects_continue()
+            && is_sent_again()
     }
 
     /// Buffers a small body that is still arriving, since it may have to be sent twice.
@@ -310,8 +314,8 @@ impl<'a> Attempts<'a> {
         span
     }
 
-    /// Makes one attempt that is recorded, or has a time limit of its own. Others do not come here, since each layer of futures costs
-    /// every poll.
+    /// Makes one attempt that is recorded in a span or has a separate time limit. Other attempts bypass this function, since each layer of
+    /// futures makes every poll slower.
     async fn try_recorded(
         &mut self,
         place: &Rc<Place>,
@@ -383,7 +387,7 @@ impl<'a> Attempts<'a> {
         if let Some(begun) = Box::pin(self.try_http2(place)).await {
             return begun.map(|begun| OpenReply::Http2(Box::new(begun)));
         }
-        // It is a hop-by-hop header, kept only for HTTP/2.
+        // `TE` is a hop-by-hop header, kept only for HTTP/2.
         self.request.head.headers.remove("te");
         Box::pin(self.try_http1(place)).await.map(OpenReply::Http1)
     }
@@ -453,16 +457,16 @@ impl<'a> Attempts<'a> {
         'a: 't,
     {
         match self.host {
-            HostSent::AsItCame if self.request.head.headers.contains("host") => None,
+            HostSent::Unchanged if self.request.head.headers.contains("host") => None,
             // An HTTP/1.0 client may send no host, but the target requires one.
-            HostSent::AsItCame => Some(target.authority()),
+            HostSent::Unchanged => Some(target.authority()),
             HostSent::Target => Some(target.authority()),
             HostSent::Named(name) => Some(&**name),
         }
     }
 
-    /// The target for another attempt, if a reply with this head makes one necessary: a retry, or the same target if it refuses an
-    /// addition that can be replaced. Then the reply is dropped.
+    /// Returns the target for another attempt, if a reply with this head makes one necessary: a target for a retry, or the same target if
+    /// it refuses an addition that was replaced. The reply is then dropped.
     async fn after_reply(&mut self, place: &Rc<Place>, head: &ReplyHead) -> Option<Rc<Place>> {
         if self.may_renew && Box::pin(self.renew(head)).await {
             return Some(place.clone());
@@ -470,7 +474,7 @@ impl<'a> Attempts<'a> {
         self.repeats(&place.target, head)
     }
 
-    /// The target for a retry, if a reply with this head is to be dropped. None if the reply is forwarded.
+    /// Returns the target for a retry, if a reply with this head is to be dropped, or `None` if the reply is to be forwarded.
     fn repeats(&mut self, target: &Arc<Target>, head: &ReplyHead) -> Option<Rc<Place>> {
         if self.left == 0 || !self.upstream.settings.retry.on.have_reply(head) {
             return None;

@@ -35,11 +35,11 @@ pub struct UpstreamSettings {
     /// Ejection of failing targets, if configured.
     pub outlier: Option<Outlier>,
     pub breaker: Breaker,
-    /// Idle connections kept per worker and target.
+    /// The maximum number of idle connections that are kept per worker and target.
     pub idle_max: usize,
     pub dns: Dns,
-    /// Whether requests are written at once. Otherwise every ready task first makes its own request, which is useless if one task
-    /// makes all calls.
+    /// Whether requests are written at once. Otherwise all ready tasks run first, so that their requests are written together. That is
+    /// useless if one task makes all calls.
     pub writes_at_once: bool,
     /// TLS settings for `https` targets.
     pub tls: tls::Client,
@@ -85,8 +85,7 @@ pub struct ServiceName {
     pub name: String,
     /// Whether each address of a host is a target, instead of each host.
     pub each_address: bool,
-    /// Only hosts within this domain are accepted. Anybody who can forge DNS answers can get certificates for names of their
-    /// own.
+    /// Only hosts within this domain are accepted. Anybody who can forge DNS answers can get certificates for their own names.
     pub hosts_in: Option<String>,
 }
 
@@ -199,7 +198,7 @@ pub enum Balance {
     LeastRequests,
     /// The first available target in the configured order.
     Failover,
-    /// The same key selects the same target while that is healthy. Losing one target moves only its keys. The first key that a
+    /// The same key selects the same target while the target is healthy. Losing one target moves only its keys. The first key that a
     /// request has is used.
     Hash(Box<[HashKey]>),
 }
@@ -220,7 +219,7 @@ pub enum HashKey {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostSent {
     /// The client's.
-    AsItCame,
+    Unchanged,
     /// The target's own host and port.
     Target,
     Named(Box<str>),
@@ -234,8 +233,7 @@ pub struct Timeouts {
     pub response: Duration,
     /// The limit for a target that accepts no more of the request. Equal to `response` if absent.
     pub write: Option<Duration>,
-    /// The limit from the start of a call to the end of its reply's body, including retries. None: only pauses are
-    /// limited.
+    /// The limit from the start of a call to the end of its reply's body, including retries. If `None`, only pauses are limited.
     pub total: Option<Duration>,
     /// How long an unused connection is kept.
     pub idle: Duration,
@@ -243,7 +241,7 @@ pub struct Timeouts {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
-    /// Retries: attempts after the first.
+    /// The maximum number of retries, which are the attempts after the first.
     pub attempts: u32,
     /// Whether all other targets are tried in addition when no connection can be made, since nothing was sent yet.
     pub elsewhere: bool,
@@ -461,7 +459,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn authorities_leave_out_the_schemes_own_port() {
+    fn authorities_omit_the_default_port() {
         let target = |https, host: &str, port| TargetSettings {
             https,
             host: host.to_owned(),

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_keeps_a_cookie_of_its_own() {
+    fn a_cookie_set_by_the_target_is_kept() {
         let set = |own: &[&str]| {
             let mut headers = lines("set-cookie", own);
             pins().give(&mut headers, "aa");

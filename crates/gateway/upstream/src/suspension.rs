@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn each_failure_behind_a_suspension_makes_the_next_one_longer() {
+    fn each_failure_after_a_suspension_makes_the_next_one_longer() {
         for (factor, lengths) in [
             (2000, [1000, 2000, 4000, 5000, 5000]),
             (1000, [1000; 5]),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn only_failures_in_a_row_suspend_and_one_is_enough_behind_a_suspension() {
+    fn only_failures_in_a_row_suspend_and_one_is_enough_after_a_suspension() {
         let (suspension, rule) = (Suspension::default(), rule(3, 2000));
         assert_eq!([1, 2].map(|at| fail(&suspension, &rule, at)), [None; 2]);
         assert!(!suspension.succeeded(|| 3));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_before_a_suspension_ended_says_nothing_about_the_time_after() {
+    fn results_of_requests_sent_before_a_suspension_ended_do_not_count() {
         let (suspension, rule) = (Suspension::default(), rule(1, 2000));
         assert_eq!(fail(&suspension, &rule, 100), Some(1000));
         assert_eq!(suspension.failed(&rule, 99, 100), None, "at the same moment");

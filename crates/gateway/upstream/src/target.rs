@@ -26,7 +26,7 @@ pub struct Target {
     /// The value of the cookie that keeps clients here, if the upstream has one.
     pin: Option<Box<str>>,
     pub(crate) known: Addresses,
-    /// True once no set of its upstream has it: it gets no new requests, and its connections are not kept.
+    /// True once the upstream's set no longer contains it: it gets no new requests, and its connections are not kept.
     has_left: AtomicBool,
     /// Active requests, for `least_requests`.
     active: AtomicU32,
@@ -51,7 +51,7 @@ pub struct Target {
     metrics: Arc<TargetMetrics>,
 }
 
-/// No weight was set.
+/// The value of `weight_set` if no weight was set.
 const NOT_SET: u32 = u32::MAX;
 
 /// How long other targets are preferred after a failed connection. It is short, so that a recovered target is soon used again,
@@ -80,7 +80,7 @@ impl Target {
         };
         // Names chosen by clients are not labels, since their number is unlimited.
         let metrics = metrics.target(if of.addresses.is_some() { CALLBACKS } else { &url });
-        // Without health checks its replies decide its health, and it gets requests whatever that is.
+        // Without health checks, its replies decide its health, and it gets requests even if it is unhealthy.
         let checked = of.health.is_some();
         let own = settings.host.parse().map(|ip| SocketAddr::new(ip, settings.port));
         // Harmless: anything but an address is a name, which is resolved.
@@ -263,7 +263,7 @@ impl Target {
         self.know(if healthy { TargetHealth::Healthy } else { TargetHealth::Unhealthy });
     }
 
-    /// The state is almost always the same already; a plain load keeps the cache line shared between workers.
+    /// Records the health. It is almost always unchanged, and a plain load keeps the cache line shared between workers.
     fn know(&self, health: TargetHealth) {
         if self.health() != health {
             self.metrics.set_health(health);
@@ -283,13 +283,13 @@ impl Target {
 
     /// Records that a request tries it again at this time. Until the result is known, other requests still prefer other
     /// targets.
-    pub(crate) fn asked_again(&self) {
+    pub(crate) fn extend_unreachable(&self) {
         if self.unreachable_until.load(Ordering::Relaxed) != 0 {
             self.set_unreachable();
         }
     }
 
-    /// Counts a request as active until the mark is dropped.
+    /// Counts a request as active until the result is dropped.
     pub(crate) fn begin(self: &Arc<Target>) -> InFlight {
         self.active.fetch_add(1, Ordering::Relaxed);
         InFlight(self.clone())
@@ -310,7 +310,7 @@ impl Target {
 
     /// Records that its last exchange failed, and the reason if the previous ones succeeded. If it has health checks,
     /// only they count.
-    pub(crate) fn is_failing(&self, why: impl FnOnce() -> String) {
+    pub(crate) fn record_failing(&self, why: impl FnOnce() -> String) {
         if !self.checked && self.health() != TargetHealth::Failing {
             self.explain(why());
             self.metrics.set_health(TargetHealth::Failing);
@@ -324,7 +324,7 @@ impl Target {
 
     /// Counts a failure that the rule lists, for a request sent at `began`. Returns the length of the suspension, if this
     /// suspends the target.
-    pub(crate) fn may_suspend(&self, rule: &Suspend, began: Instant) -> Option<Duration> {
+    pub(crate) fn record_listed_failure(&self, rule: &Suspend, began: Instant) -> Option<Duration> {
         let now = wall_ms();
         let length = self.suspension.failed(rule, now.saturating_sub(age_ms(began)), now)?;
         let end = clock::wall().saturating_add(length);
@@ -333,7 +333,7 @@ impl Target {
     }
 
     /// Records a successful reply to a request sent at `began`. True if the target had been suspended.
-    pub(crate) fn resumes(&self, began: Instant) -> bool {
+    pub(crate) fn record_listed_success(&self, began: Instant) -> bool {
         self.suspension.succeeded(|| wall_ms().saturating_sub(age_ms(began)))
     }
 
@@ -354,7 +354,7 @@ impl Drop for Target {
             self.metrics.readmit();
         }
         if self.suspended_until().is_some() {
-            // Another upstream may have the same name, and starts with new metrics.
+            // The metrics outlive the target: another upstream of this name may use them, and its target is not suspended.
             self.metrics.resume();
         }
     }

@@ -13,7 +13,7 @@ pub struct TargetSet {
     /// Increases with each set of an upstream.
     pub(crate) version: u64,
     members: Vec<Member>,
-    /// The end of each priority among the members.
+    /// The end of each priority's range of members.
     ends: Vec<usize>,
     pub(crate) pins: PinTable,
     knowledge: Knowledge,
@@ -66,7 +66,7 @@ impl TargetSet {
     /// The places of the members of each priority, the best first.
     pub(crate) fn priorities(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        // Harmless: the last start is the end of all.
+        // Harmless: the last start is the end of all members, so no range begins there.
         starts.zip(self.ends.iter().copied()).map(|(start, end)| start..end)
     }
 

@@ -65,7 +65,7 @@ impl Fields {
         let Ok(texts): Result<[&str; 6], _> = texts.as_slice().try_into() else {
             let names = KINDS.map(|kind| kind.name).join(", ");
             let count = texts.len();
-            return Err(CronError(format!("{count} fields, where 6 are needed: {names}")));
+            return Err(CronError(format!("{count} fields, but 6 are needed: {names}")));
         };
         let mut bits = [0; 6];
         // Harmless: all three have six items.
@@ -182,7 +182,7 @@ impl Kind {
         let named = named.and_then(|at| u32::try_from(at).ok()).map(|at| at + self.min);
         // Harmless: anything that is neither a name nor a number is refused below.
         let value = named.or_else(|| text.parse().ok());
-        let value = value.ok_or_else(|| self.wrong(item, "no number or name"))?;
+        let value = value.ok_or_else(|| self.wrong(item, "neither a number nor a name"))?;
         if !(self.min..=self.max).contains(&value) {
             let what = format!("not from {} to {}", self.min, self.max);
             return Err(self.wrong(item, &what));

@@ -94,10 +94,11 @@ impl Cron {
         (since < i64::from(skipped)).then_some(shown)
     }
 
-    /// Returns the clock changes near a time, the last one before it first.
+    /// Returns the clock changes near a time: the last one up to and including it, then the next one.
     fn changes(&self, at: Timestamp) -> impl Iterator<Item = Timestamp> {
-        let behind = at.checked_add(1.nanosecond()).unwrap_or(at);
-        let changes = [self.zone.preceding(behind).next(), self.zone.following(at).next()];
+        // `preceding` excludes its argument.
+        let just_after = at.checked_add(1.nanosecond()).unwrap_or(at);
+        let changes = [self.zone.preceding(just_after).next(), self.zone.following(at).next()];
         let near = Duration::from_secs(CHANGE_HOURS * 3600);
         // Harmless: a zone may have no change before or after the time.
         let changes = changes.into_iter().flatten().map(|change| change.timestamp());
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_is_skipped_is_due_once_and_one_that_comes_twice_too() {
+    fn skipped_times_are_due_once_and_repeated_times_twice_only_if_every_hour_matches() {
         // In Berlin, the clock changes from 2 to 3 on 29 March, and from 3 to 2 on 25 October.
         for (text, after, times) in [
             (
@@ -258,7 +259,7 @@ mod tests {
     /// search through two days.
     #[test]
     #[allow(clippy::disallowed_methods, reason = "nothing depends on this clock")]
-    fn what_is_due_every_second_is_found_in_no_time() {
+    fn many_due_times_are_found_quickly() {
         for (zone, at) in
             [("UTC", "2026-11-24T12:00:00Z"), ("Europe/Berlin", "2026-10-25T00:00:00Z")]
         {
@@ -270,23 +271,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_by_its_field() {
+    fn errors_name_the_field_and_its_mistake() {
         for (text, said) in [
-            (
-                "* * * * *",
-                "5 fields, where 6 are needed: second, minute, hour, day, month, weekday",
-            ),
-            ("", "0 fields, where 6 are needed: second, minute, hour, day, month, weekday"),
+            ("* * * * *", "5 fields, but 6 are needed: second, minute, hour, day, month, weekday"),
+            ("", "0 fields, but 6 are needed: second, minute, hour, day, month, weekday"),
             ("60 * * * * *", "the second `60`: not from 0 to 59"),
             ("* 5-1 * * * *", "the minute `5-1`: its end is before its beginning"),
             ("* * 24 * * *", "the hour `24`: not from 0 to 23"),
             ("* * * 0 * *", "the day `0`: not from 1 to 31"),
             ("* * * * 13 *", "the month `13`: not from 1 to 12"),
-            ("* * * * FOO *", "the month `FOO`: no number or name"),
+            ("* * * * FOO *", "the month `FOO`: neither a number nor a name"),
             ("* * * * * 8", "the weekday `8`: not from 0 to 7"),
             ("*/0 * * * * *", "the second `*/0`: a step of 0"),
-            ("? * * * * *", "the second `?`: no number or name"),
-            ("1,,2 * * * * *", "the second ``: no number or name"),
+            ("? * * * * *", "the second `?`: neither a number nor a name"),
+            ("1,,2 * * * * *", "the second ``: neither a number nor a name"),
         ] {
             let malformed = Cron::parse(text, "UTC").unwrap().unwrap_err();
             assert_eq!(malformed.to_string(), said);

@@ -76,7 +76,7 @@ impl Cursor {
         Some(self.open.iter().find(is_due)?.position)
     }
 
-    /// Returns when the next attempt is due, as time since the Unix epoch.
+    /// Returns when the next attempt is due, as time since the Unix epoch, or `None` if no record waits for an attempt.
     pub fn next_due(&self) -> Option<Duration> {
         let waiting = self.open.iter().filter(|open| !open.is_running);
         waiting.map(|open| Duration::from_millis(open.due)).min()
@@ -94,8 +94,8 @@ impl OpenRecord {
         OpenRecord { position, attempts: 0, due: 0, is_running: false }
     }
 
-    /// Counts a failed attempt and sets when the next one is due. Returns the pause until then, or `None` if it was the last. The receiver
-    /// may ask for a longer pause than usual, up to the longest.
+    /// Counts a failed attempt and sets when the next one is due. Returns the pause until then, or `None` if no attempt is left. The
+    /// receiver may ask for a longer pause than usual, up to `retries.max`.
     pub fn fail(&mut self, retries: &Retries, asked: Duration) -> Option<Duration> {
         self.attempts = self.attempts.saturating_add(1);
         let pause = retries.pause(self.attempts, fastrand::u64(..1000))?;
@@ -104,7 +104,7 @@ impl OpenRecord {
         Some(pause)
     }
 
-    /// Sets when the next attempt is due, without counting one.
+    /// Postpones the next attempt without counting a failed one.
     pub fn put_off(&mut self, pause: Duration) {
         self.due = millis(clock::wall().saturating_add(pause));
     }
@@ -123,7 +123,7 @@ mod tests {
         max: Duration::from_secs(60),
     };
 
-    /// Sets the wall clock to this many seconds after a fixed time.
+    /// Sets the wall clock to a number of seconds after a fixed time, and returns its time.
     fn at(seconds: u64) -> Duration {
         let time = Duration::from_secs(1_000_000 + seconds);
         fake::wall(time);

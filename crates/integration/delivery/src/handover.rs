@@ -1,14 +1,14 @@
-//! The handover between the residents of two plans: the new one waits until the old one has returned what only one may have.
+//! The handover between the residents of two plans: the new resident waits until the old one has released what only one of them may hold.
 
 use std::future::poll_fn;
 use std::time::Duration;
 
 use policy::EndSignal;
 
-/// The interval of checks whether the resident of the previous plan has finished.
+/// The interval at which the new resident checks whether the old one has finished.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Waits until `take` returns something. Returns `None` if the resident is asked to end before.
+/// Waits until `take` returns a value, and returns it. Returns `None` if the resident is asked to end before that.
 pub async fn taken<T>(ending: &EndSignal, take: impl Fn() -> Option<T>) -> Option<T> {
     loop {
         if let Some(taken) = take() {
@@ -20,7 +20,7 @@ pub async fn taken<T>(ending: &EndSignal, take: impl Fn() -> Option<T>) -> Optio
     }
 }
 
-/// Waits for `time`. Returns true if the resident is asked to end, at once.
+/// Waits for `time`, then returns false. Returns true as soon as the resident is asked to end.
 pub async fn pause(ending: &EndSignal, time: Duration) -> bool {
     let asked = poll_fn(|cx| ending.poll_asked(cx));
     tokio::time::timeout(time, asked).await.is_ok()

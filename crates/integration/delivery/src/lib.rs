@@ -5,12 +5,12 @@
 //! the residents of two plans ([`handover`]). It never decides what a delivery is, and never knows topics, subscriptions or flows.
 //! Control enters by these calls from a resident of `hub` or `queues`, and returns to it.
 //!
-//! Some parts of both only look alike, and stay apart:
+//! Some parts of hubs and queues look alike but differ, so they are not shared:
 //! - The rows of positions. A queue writes one row with each outcome. A hub writes one row for many subscriptions, in batches.
-//! - The rows of dead records and their failures. A queue stores the failures with each attempt, the first and the most recent ones. A hub
-//!   has the newest in memory alone, because a write for each failed attempt would cost more than the attempt.
-//! - Putting a dead record back. A queue appends the message again, so two requests have to exclude each other by a mark in the row. A
-//!   hub writes one change, which the store makes for one of them only.
+//! - The rows of dead records and their failures. After each failed attempt, a queue stores the first and the most recent failures. A hub
+//!   keeps the most recent ones in memory only, because a write for each failed attempt would cost more than the attempt.
+//! - Putting a dead record back. A queue appends the message again, so a mark in the row has to keep a second request from doing the same.
+//!   A hub makes one conditional change, which the store accepts from only one of two requests.
 //! - The limits on dead records: a queue's are configured by number, size and age, and a hub's is a fixed number.
 //! - The adoption of the node's lease. A queue is one partition and waits for it. A hub has subscriptions in all partitions.
 #![forbid(unsafe_code)]

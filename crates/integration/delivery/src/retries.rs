@@ -7,7 +7,7 @@ use crate::millis;
 /// The retries of a hub's deliveries, or of a queue's messages.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Retries {
-    /// The number of attempts, with the first.
+    /// The number of attempts, including the first.
     pub attempts: u32,
     /// The pause after the first attempt.
     pub initial: Duration,
@@ -17,15 +17,16 @@ pub struct Retries {
     pub max: Duration,
 }
 
-/// The largest part of a pause that is added at random, in thousandths, so that receivers that failed together are not tried together
-/// again.
+/// The largest jitter, in thousandths of the pause. It is added at random, so that deliveries that failed at the same time are not retried
+/// at the same time.
 const JITTER_PERMILLE: u64 = 200;
 
-/// The longest pause for another reason than a failed attempt: the store was not available, or there was no room.
+/// The longest pause for a reason other than a failed attempt: the store was not available, or there was no room.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 impl Retries {
-    /// Returns the pause after this many failed attempts, or `None` if no attempt is left. `chance` is below 1000.
+    /// Returns the pause after `failed` attempts have failed, or `None` if no attempt is left. `chance` is a random number below 1000 that
+    /// determines the jitter.
     pub fn pause(&self, failed: u32, chance: u64) -> Option<Duration> {
         if failed >= self.attempts {
             return None;
@@ -42,8 +43,8 @@ impl Retries {
         Some(Duration::from_millis(pause.saturating_add(jitter)))
     }
 
-    /// Returns true if a time in milliseconds since the Unix epoch has come. So has a time that is further away than the longest pause: it
-    /// was set before the clock was set back.
+    /// Returns true if `due`, in milliseconds since the Unix epoch, has come. A time further away than the longest pause also counts as
+    /// due: it was calculated before the clock was set back.
     pub fn is_due(&self, due: u64, now: Duration) -> bool {
         let left = Duration::from_millis(due).saturating_sub(now);
         let jitter =

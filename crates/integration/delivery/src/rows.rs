@@ -1,4 +1,4 @@
-//! The rows of a table of dead records, or of another: read in batches, counted and removed.
+//! Reads, counts and removes the rows of a table, such as a table of dead records, in batches.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub struct Rows<'a> {
     is_over: bool,
 }
 
-/// The number of rows read at once. That many changes are also what the store accepts per call.
+/// The number of rows read at once. The store also accepts at most this number of changes per call.
 const ROWS_MAX: usize = 1000;
 
 impl<'a> Rows<'a> {
@@ -22,7 +22,7 @@ impl<'a> Rows<'a> {
         Rows { store, table, rows_max, after: None, is_over: false }
     }
 
-    /// Returns the next rows, at least one, or `None` after the last.
+    /// Returns the next rows, at least one, or `None` after the last row.
     pub async fn next(&mut self) -> Result<Option<Vec<Row>>, Error> {
         if self.is_over {
             return Ok(None);
@@ -35,7 +35,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Counts the rows of a table, up to a limit and at most one batch beyond it.
+/// Counts the rows of a table. Stops after the batch that reaches `max`, so the result may exceed `max` by less than a batch.
 pub async fn count(store: &dyn Store, table: &str, max: usize) -> Result<usize, Error> {
     let (mut rows, mut count) = (Rows::new(store, table, ROWS_MAX), 0);
     while count < max
@@ -46,7 +46,7 @@ pub async fn count(store: &dyn Store, table: &str, max: usize) -> Result<usize, 
     Ok(count)
 }
 
-/// Returns the last key of a table.
+/// Returns the last key of a table, or `None` if the table is empty.
 pub async fn last_key(store: &dyn Store, table: &str) -> Result<Option<Bytes>, Error> {
     let (mut rows, mut last) = (Rows::new(store, table, ROWS_MAX), None);
     while let Some(some) = rows.next().await? {
@@ -55,7 +55,7 @@ pub async fn last_key(store: &dyn Store, table: &str) -> Result<Option<Bytes>, E
     Ok(last)
 }
 
-/// Removes the rows that are in a table now, and the rows with the same keys in other tables. Returns how many there were in the first.
+/// Removes the rows that are in `table` now, and the rows with the same keys in `others`. Returns the number of rows removed from `table`.
 pub async fn remove_all(
     store: &dyn Store,
     table: &Arc<str>,
@@ -65,7 +65,7 @@ pub async fn remove_all(
     let mut rows = Rows::new(store, table, ROWS_MAX / (others.len() + 1));
     let mut removed = 0;
     while let Some(some) = rows.next().await? {
-        // Harmless: rows with greater keys were added later.
+        // Harmless: rows with greater keys were added after the call began, so they stay.
         let now = some.iter().take_while(|row| Some(&row.key) <= last.as_ref());
         let keys: Vec<&Bytes> = now.map(|row| &row.key).collect();
         if keys.is_empty() {
@@ -96,7 +96,7 @@ mod tests {
         store.change(vec![change], None).await.unwrap();
     }
 
-    /// A store with this many rows in `dead` and in `messages`.
+    /// Returns a store with `count` rows in each of the tables `dead` and `messages`.
     async fn filled(count: u32) -> Memory {
         let store = Memory::new();
         for key in 0..count {

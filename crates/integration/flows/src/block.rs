@@ -1,4 +1,4 @@
-//! The steps of a flow, and those of its `catch`.
+//! The steps of a flow, and the steps of its `catch`.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::levels::Needs;
 use crate::state::{Run, State};
 use crate::step::{self, Step, Steps, StepsEnd};
 
-/// Steps, and those of `catch`, for a fault that no inner step caught.
+/// A list of steps, and the steps of its `catch`, which run after a fault that no inner step caught.
 pub struct Block {
     steps: Steps,
     catch: Option<Steps>,
-    /// The steps of `catch` use the message at the time of the fault.
+    /// True if the steps of `catch` use the message as it was at the time of the fault.
     keeps: bool,
     needs: Needs,
-    /// The timeout of its steps, and of those of `catch`, if its flow has one.
+    /// The timeout of its flow, if one is configured. It starts anew for the steps of `catch`.
     timeout: Option<Duration>,
 }
 
@@ -37,7 +37,7 @@ impl Block {
         self.timeout
     }
 
-    /// Its steps, and those for a fault.
+    /// Returns the list of steps, and that of `catch` if there is one.
     pub(crate) fn lists(&self) -> impl Iterator<Item = &Steps> {
         [&self.steps].into_iter().chain(&self.catch)
     }
@@ -46,7 +46,7 @@ impl Block {
         &self.steps
     }
 
-    /// The labels of its steps and of those inside them, in the order written.
+    /// Returns the labels of its steps and of the steps inside them, in the order of the configuration.
     pub(crate) fn labels(&self) -> Vec<&str> {
         let mut all = Vec::new();
         let steps = self.lists().flat_map(|steps| steps.iter());
@@ -58,8 +58,8 @@ impl Block {
         self.catch.is_some()
     }
 
-    /// Runs the steps. A fault that no inner step caught goes to `catch`, whose end is the block's. Each has the time of `timeout`, within
-    /// the deadline of the run; steps that wait longer fail.
+    /// Runs the steps. If they fail, runs the steps of `catch` and returns their result. Each list has `timeout`, but not beyond the
+    /// deadline of the run. Steps that wait longer fail.
     pub(crate) async fn run(
         &self,
         timeout: Option<Duration>,
@@ -87,13 +87,14 @@ impl Block {
     }
 }
 
-/// The deadline of a timeout that starts now, within that of the whole run.
+/// Returns the deadline of a timeout that starts now, or that of the whole run if it is earlier.
 fn deadline(timeout: Option<Duration>, whole: Instant) -> Instant {
     let own = timeout.and_then(|timeout| clock::now().checked_add(timeout));
     own.map_or(whole, |own| own.min(whole))
 }
 
-/// True if steps use the message that they start with, or end with it.
+/// Returns true if the steps use the message that they start with. If no step decides this, the message is their result, which counts as
+/// use.
 fn use_message(steps: &[Step]) -> bool {
     steps.iter().find_map(Step::uses_message).unwrap_or(true)
 }

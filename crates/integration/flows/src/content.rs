@@ -1,4 +1,4 @@
-//! A body in memory and its parsed form, which is made when a step first reads inside.
+//! A body in memory and its parsed form, which is created when a step first reads the content.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -18,61 +18,61 @@ use crate::infoset::Infoset;
 use crate::soap::Envelope;
 use mediation::attachments::Root;
 
-/// The deepest nesting of objects and arrays in JSON.
+/// Maximum nesting of objects and arrays in JSON.
 const JSON_DEPTH_MAX: usize = 512;
 
-/// The number of values in one JSON text: 40 MB of tape, for a text of at least 4 MB.
+/// Maximum number of values in one JSON text. They take 40 MB of tape, and their text has at least 4 MB.
 const JSON_ENTRIES_MAX: usize = 2_000_000;
 
-/// A body of at least this size drops its tree early, which takes up to ten times as much memory.
+/// A body of at least this size drops its tree early, because the tree takes up to ten times as much memory as the body.
 const LARGE_BYTES: usize = 16 << 10;
 
-/// A body in memory. It is immutable: a step that changes the message makes a new one.
+/// A body in memory. It is immutable: a step that changes the body creates a new one.
 #[derive(Debug)]
 pub(crate) struct Content {
     pub(crate) bytes: Bytes,
-    pub(crate) maker: Maker,
+    pub(crate) maker: Sender,
     /// The value of `Content-Type`.
     content_type: Option<Box<[u8]>>,
-    /// The number of element levels that steps read, if they only copy deeper content. None if they may read all.
+    /// The number of element levels that steps read, if they only copy deeper content. `None` if they may read all levels.
     levels: Option<usize>,
-    /// JSON in which an object has a member twice is malformed.
-    refuses_doubled: bool,
+    /// True if JSON with a duplicate member in an object is malformed.
+    refuses_duplicate_members: bool,
     view: OnceCell<Result<View, Box<str>>>,
-    /// The root part of a message with attachments, once it was read.
+    /// The root part of a message with attachments, once it has been read.
     root: OnceCell<Box<Root>>,
-    /// The fields of a form, once an expression asked for them.
+    /// The fields of a form, once an expression has asked for them.
     fields: OnceCell<Result<Arc<JsonText>, Box<str>>>,
-    /// The JSON in a text, once a path led into it; none: it is not JSON.
+    /// The JSON in a text, once a path has searched the text. `Ok(None)` if the text does not start like JSON.
     json: OnceCell<Result<Option<Arc<JsonText>>, Box<str>>>,
-    /// The message as an envelope, once an expression asked for it.
+    /// The message as an envelope, once an expression has asked for it.
     infoset: OnceCell<Result<Infoset, Box<str>>>,
 }
 
 /// The sender of a message, which is at fault if the message is malformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Maker {
+pub(crate) enum Sender {
     Client,
     Upstream,
     /// A step.
     Flow,
 }
 
-impl Maker {
-    /// The kind of wait while its body arrives.
+impl Sender {
+    /// Returns the counter for the time spent waiting for its body.
     pub(crate) fn waits(self, totals: &Totals) -> &WaitTime {
         match self {
-            Maker::Client => &totals.client_wait,
-            Maker::Upstream | Maker::Flow => &totals.upstream_wait,
+            Sender::Client => &totals.client_wait,
+            Sender::Upstream | Sender::Flow => &totals.upstream_wait,
         }
     }
 
-    /// The fault for an unreadable message of this sender.
+    /// Returns the fault for a malformed message of this sender.
     pub(crate) fn malformed(self, what: &str) -> Fault {
         let kind = match self {
-            Maker::Client => Kind::RequestInvalid,
-            Maker::Upstream => Kind::ReplyInvalid,
-            Maker::Flow => Kind::FlowFailed,
+            Sender::Client => Kind::RequestInvalid,
+            Sender::Upstream => Kind::ReplyInvalid,
+            Sender::Flow => Kind::FlowFailed,
         };
         Fault::with_detail(kind, what, "The message is malformed.")
     }
@@ -80,9 +80,9 @@ impl Maker {
     /// The fault for a message of this sender that takes more work than a flow may do.
     pub(crate) fn costly(self, what: &str) -> Fault {
         let kind = match self {
-            Maker::Client => Kind::RequestInvalid,
-            Maker::Upstream => Kind::ReplyInvalid,
-            Maker::Flow => Kind::FlowFailed,
+            Sender::Client => Kind::RequestInvalid,
+            Sender::Upstream => Kind::ReplyInvalid,
+            Sender::Flow => Kind::FlowFailed,
         };
         Fault::with_detail(kind, what, "The message takes too much work to process.")
     }
@@ -128,14 +128,14 @@ impl Format {
 }
 
 impl Content {
-    pub(crate) fn new(bytes: Bytes, content_type: Option<&[u8]>, maker: Maker) -> Content {
+    pub(crate) fn new(bytes: Bytes, content_type: Option<&[u8]>, maker: Sender) -> Content {
         let content_type = content_type.map(Into::into);
         Content {
             bytes,
             maker,
             content_type,
             levels: None,
-            refuses_doubled: false,
+            refuses_duplicate_members: false,
             view: OnceCell::new(),
             root: OnceCell::new(),
             fields: OnceCell::new(),
@@ -144,43 +144,44 @@ impl Content {
         }
     }
 
-    /// The same with the tree that a policy has made. Steps read `levels` levels of its elements and copy what is below; none: perhaps all.
+    /// Creates the content of a body, with the tree that a policy has parsed, if there is one. `levels` and `refuses_duplicate_members` are as in
+    /// [`Content`].
     pub(crate) fn of(
         body: GatheredBody,
         content_type: Option<&[u8]>,
-        maker: Maker,
+        maker: Sender,
         levels: Option<usize>,
-        refuses_doubled: bool,
+        refuses_duplicate_members: bool,
     ) -> Content {
         let tree = body.tree().cloned();
         let content = Content::new(body.bytes, content_type, maker);
-        let content = Content { levels, refuses_doubled, ..content };
+        let content = Content { levels, refuses_duplicate_members, ..content };
         if let Some(document) = tree {
             let envelope = Envelope::of(&document);
-            // Harmless: the view was made a moment ago and is empty.
+            // Harmless: the cell was created above and is empty, so this sets it.
             let _first = content.view.set(Ok(View::Xml { document, envelope }));
         }
         content
     }
 
-    /// The same without its parsed form, if that is large. Steps read `levels` levels of it; none: perhaps all.
+    /// Returns a copy without the parsed form, for steps that read `levels` levels. Returns `None` if there is no such form or it is small.
     pub(crate) fn unread(&self, levels: Option<usize>) -> Option<Content> {
         let is_large = self.view.get().is_some() && self.bytes.len() >= LARGE_BYTES;
         is_large.then(|| {
             let content_type = self.content_type.as_deref();
             Content {
                 levels,
-                refuses_doubled: self.refuses_doubled,
+                refuses_duplicate_members: self.refuses_duplicate_members,
                 ..Content::new(self.bytes.clone(), content_type, self.maker)
             }
         })
     }
 
-    /// The body for an engine, with the tree if there is one.
+    /// Returns the body for an engine, with its tree if there is one. A tree of text in a converted charset is left out.
     pub(crate) fn gathered(&self) -> GatheredBody {
         let (content_type, bytes) = self.looked_into();
         let mut body = GatheredBody::new(bytes.clone(), Trailers::new());
-        let settled = !matches!(charset::settled(content_type, bytes), Ok(None));
+        let settled = !matches!(charset::to_utf8(content_type, bytes), Ok(None));
         if let (Some(Ok(View::Xml { document, .. })), false) = (self.view.get(), settled) {
             body.keep_tree(document.clone());
         }
@@ -195,7 +196,7 @@ impl Content {
 
     /// The root part of a message with attachments. Other messages are not parsed for it.
     pub(crate) fn root(&self) -> Option<&Root> {
-        // Harmless: the next caller gets the error.
+        // Harmless: an error is stored in the view, where the next caller gets it.
         let _read = self.has_attachments().then(|| self.view());
         self.root.get().map(|root| &**root)
     }
@@ -208,19 +209,19 @@ impl Content {
         }
     }
 
-    /// The value that a path into the text of the body searches: the fields of a form, or JSON with the content type of other text. A text
-    /// that starts like JSON and is not JSON is malformed: a less strict service would read values in it that no step has seen.
+    /// Returns the value that a path into the text of the body searches: the fields of a form, or JSON with the content type of other text.
+    /// A text that starts like JSON and is not JSON is malformed: a less strict service would read values in it that no step has seen.
     pub(crate) fn followed(&self) -> Result<Option<&Arc<JsonText>>, FailureKind> {
         if let Some(fields) = self.fields()? {
             return Ok(Some(fields));
         }
         let read = || match self.view.get() {
             Some(Ok(View::Text(text))) if begins_as_json(text) => {
-                read_json(text, self.refuses_doubled).map(Some)
+                read_json(text, self.refuses_duplicate_members).map(Some)
             }
             _ => Ok(None),
         };
-        // As for the view.
+        // As in `view_of`, the first result counts.
         let json = match self.json.get() {
             Some(json) => json,
             None => {
@@ -234,13 +235,13 @@ impl Content {
         }
     }
 
-    /// The fields of a form.
+    /// Returns the fields of a form, or `None` if the body is not a form.
     pub(crate) fn fields(&self) -> Result<Option<&Arc<JsonText>>, FailureKind> {
         // Harmless: a message may have no type.
         let content_type = self.content_type.as_deref().unwrap_or_default();
         let Some(form) = FormKind::of(content_type) else { return Ok(None) };
         let read = || read_json(&form.fields(content_type, &self.bytes)?, false);
-        // As for the view.
+        // As in `view_of`, the first result counts.
         let fields = match self.fields.get() {
             Some(fields) => fields,
             None => {
@@ -260,9 +261,10 @@ impl Content {
         view.as_ref().map_err(|what| FailureKind::Malformed(what.clone()))
     }
 
-    /// Parses it for a sole owner that reads `levels` levels of elements and copies markup: what is below may have no nodes.
+    /// Parses the body for its only owner, which reads `levels` levels of elements and copies deeper content as markup. Deeper elements may
+    /// have no nodes.
     pub(crate) fn read_levels(&self, levels: usize) {
-        // Harmless: the same.
+        // Harmless: an error is stored in the view, where the next caller gets it.
         let _parsed = self.view_of(Some(levels));
     }
 
@@ -286,7 +288,8 @@ impl Content {
         self.maker.malformed(what)
     }
 
-    /// `$body`: of SOAP the Body, of XML the root element, of JSON the value, else the text; with attachments that of the root part.
+    /// Returns `$body`: the Body of a SOAP message, the root element of other XML, the value of JSON, or the text. In a message with
+    /// attachments, it is that of the root part.
     pub(crate) fn body(&self) -> Result<Value, FailureKind> {
         Ok(match self.view()? {
             View::Empty => Value::Nothing,
@@ -300,13 +303,13 @@ impl Content {
         })
     }
 
-    /// `$envelope`: the document; without XML the same as `$body`.
+    /// Returns `$envelope`: the document of XML, or `$body` of other messages.
     pub(crate) fn document(&self) -> Result<Value, FailureKind> {
         match self.view()? {
             View::Xml { document, .. } => {
                 Ok(Value::Nodes(Nodes::one(document.clone(), Document::ROOT)))
             }
-            // Markup with the content type of other text is markup for paths.
+            // Paths can also search markup that has the content type of other text.
             View::Text(text) if text.trim_start().starts_with('<') => {
                 let document = Document::parse(text.as_bytes(), &xml::Options::default());
                 let nodes = |document| Nodes::one(Arc::new(document), Document::ROOT);
@@ -318,7 +321,7 @@ impl Content {
 
     /// The message as an envelope.
     pub(crate) fn infoset(&self) -> Result<&Infoset, FailureKind> {
-        // As for the view.
+        // As in `view_of`, the first result counts.
         let infoset = match self.infoset.get() {
             Some(infoset) => infoset,
             None => {
@@ -329,9 +332,9 @@ impl Content {
         infoset.as_ref().map_err(|what| FailureKind::Malformed(what.clone()))
     }
 
-    /// The envelope made around it, if an expression asked for one.
+    /// Returns the envelope that was created around the message, if an expression has asked for one.
     pub(crate) fn made_infoset(&self) -> Option<&Infoset> {
-        // Harmless: a message without such a form has no places that were found in it.
+        // Harmless: if there is an error, there is no envelope in which an expression could have found nodes.
         self.infoset.get()?.as_ref().ok().filter(|infoset| infoset.is_made)
     }
 
@@ -340,7 +343,7 @@ impl Content {
         matches!(self.view(), Ok(View::Bytes))
     }
 
-    /// True if the document is its parsed form.
+    /// Returns true if this document is its parsed form.
     pub(crate) fn has(&self, document: &Arc<Document>) -> bool {
         matches!(self.view(), Ok(View::Xml { document: own, .. }) if Arc::ptr_eq(own, document))
     }
@@ -373,7 +376,7 @@ impl Content {
         let Some(content_type) = self.content_type.as_deref() else {
             return Ok(self.read_unnamed(levels));
         };
-        let once = self.refuses_doubled;
+        let once = self.refuses_duplicate_members;
         let format = Format::of(Some(content_type));
         if format != Format::Other {
             return read(format, content_type, &self.bytes, levels, once);
@@ -391,7 +394,8 @@ impl Content {
         }
     }
 
-    /// The format of a body without a content type follows from its first character (RFC 9110, 8.3). A malformed one is text.
+    /// Reads a body without a content type. Its first character decides the format (RFC 9110, 8.3). If it is malformed in that format, it
+    /// is text.
     fn read_unnamed(&self, levels: Option<usize>) -> View {
         let first = self.bytes.trim_ascii_start().first();
         let (format, content_type): (_, &[u8]) = match first {
@@ -399,7 +403,7 @@ impl Content {
             Some(b'{' | b'[' | 0xEF) => (Format::Json, b"application/json"),
             _ => return unlabelled(&self.bytes),
         };
-        let read = read(format, content_type, &self.bytes, levels, self.refuses_doubled);
+        let read = read(format, content_type, &self.bytes, levels, self.refuses_duplicate_members);
         read.unwrap_or_else(|_| unlabelled(&self.bytes))
     }
 }
@@ -410,11 +414,11 @@ fn read(
     content_type: &[u8],
     bytes: &Bytes,
     levels: Option<usize>,
-    refuses_doubled: bool,
+    refuses_duplicate_members: bool,
 ) -> Result<View, Box<str>> {
     match format {
         Format::Xml => {
-            let settled = charset::settled(Some(content_type), bytes)?;
+            let settled = charset::to_utf8(Some(content_type), bytes)?;
             let bytes = settled.as_deref().unwrap_or(bytes);
             parses::count(parses::Format::Xml);
             let document = match levels {
@@ -431,17 +435,17 @@ fn read(
             Ok(View::Xml { document, envelope })
         }
         Format::Json => {
-            let text = std::str::from_utf8(bytes).map_err(|_| "no text in UTF-8")?;
+            let text = std::str::from_utf8(bytes).map_err(|_| "not UTF-8 text")?;
             parses::count(parses::Format::Json);
-            // A byte order mark may be passed over (RFC 8259, 8.1).
+            // A byte order mark may be ignored (RFC 8259, 8.1).
             let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
-            Ok(View::Json(read_json(text, refuses_doubled)?))
+            Ok(View::Json(read_json(text, refuses_duplicate_members)?))
         }
         Format::Other => text(content_type, bytes),
     }
 }
 
-/// A text, or bytes. A text in an unsupported charset is an error: as bytes it would be read as UTF-8.
+/// Reads a body as text or bytes. A text in an unsupported charset is an error, because as bytes it would be read as UTF-8.
 fn text(content_type: &[u8], bytes: &[u8]) -> Result<View, Box<str>> {
     if let Some(text) = form::text_of(Some(content_type), bytes) {
         return Ok(View::Text((&*text).into()));
@@ -452,7 +456,7 @@ fn text(content_type: &[u8], bytes: &[u8]) -> Result<View, Box<str>> {
     }
 }
 
-/// The same for a message without a content type.
+/// Reads a body without a content type as text or bytes.
 fn unlabelled(bytes: &[u8]) -> View {
     // Harmless: what is not UTF-8 is bytes.
     std::str::from_utf8(bytes).map_or(View::Bytes, |text| View::Text(text.into()))
@@ -462,16 +466,19 @@ fn begins_as_json(text: &str) -> bool {
     text.trim_start_matches(['\u{FEFF}', ' ', '\t', '\r', '\n']).starts_with(['{', '['])
 }
 
-/// A text of JSON, within the limits of messages. It is malformed if an object has a member twice, and that is refused.
-pub(crate) fn read_json(text: &str, refuses_doubled: bool) -> Result<Arc<JsonText>, Box<str>> {
+/// Parses a JSON text, within the limits of messages. With `refuses_duplicate_members`, a duplicate member in an object is an error.
+pub(crate) fn read_json(
+    text: &str,
+    refuses_duplicate_members: bool,
+) -> Result<Arc<JsonText>, Box<str>> {
     let limits = json::Limits { depth_max: JSON_DEPTH_MAX, entries_max: JSON_ENTRIES_MAX };
     let read = JsonText::read(text.to_owned(), &limits).map_err(|malformed| -> Box<str> {
-        format!("at byte {} should be {}", malformed.at, malformed.what).into()
+        format!("at byte {}: expected {}", malformed.at, malformed.what).into()
     })?;
-    match refuses_doubled.then(|| read.doubled()).flatten() {
+    match refuses_duplicate_members.then(|| read.doubled()).flatten() {
         None => Ok(read),
         Some(object) => {
-            Err(format!("{}: an object has a member twice", read.location(object)).into())
+            Err(format!("{}: an object has a duplicate member", read.location(object)).into())
         }
     }
 }
@@ -498,7 +505,7 @@ mod tests {
         let soap = "<s:Envelope xmlns:s='http://schemas.xmlsoap.org/soap/envelope/'><s:Body><a/></s:Body></s:Envelope>";
         for levels in [None, Some(0), Some(1), Some(2)] {
             let body = GatheredBody::new(soap.into(), Trailers::new());
-            let content = Content::of(body, Some(b"text/xml"), Maker::Client, levels, true);
+            let content = Content::of(body, Some(b"text/xml"), Sender::Client, levels, true);
             assert!(content.envelope().is_some(), "{levels:?}");
         }
     }
@@ -506,9 +513,9 @@ mod tests {
     #[test]
     fn a_malformed_body_is_its_makers_fault() {
         for (maker, kind) in [
-            (Maker::Client, Kind::RequestInvalid),
-            (Maker::Upstream, Kind::ReplyInvalid),
-            (Maker::Flow, Kind::FlowFailed),
+            (Sender::Client, Kind::RequestInvalid),
+            (Sender::Upstream, Kind::ReplyInvalid),
+            (Sender::Flow, Kind::FlowFailed),
         ] {
             let content = Content::new("<a>".into(), Some(b"text/xml"), maker);
             assert_eq!(content.known().unwrap_err().kind, kind);

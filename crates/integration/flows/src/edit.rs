@@ -8,7 +8,7 @@ pub(crate) use mediation::xml_edit::{Edits, has_default_namespace};
 
 use crate::state::Run;
 
-/// Markup for a place where a default namespace is in force: elements without a namespace take it back.
+/// Returns the markup for a place where a default namespace is in scope: elements without a namespace reset it.
 pub(crate) fn undefaulted(markup: &str, run: &Run<'_>) -> Result<String, Fault> {
     let failed = |what: String| Fault::new(fault::Kind::FlowFailed, what);
     let document = Document::parse(format!("<a>{markup}</a>").as_bytes(), &xml::Options::default())

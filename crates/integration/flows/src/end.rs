@@ -23,10 +23,10 @@ pub struct Flow {
     pub name: Box<str>,
     pub block: Arc<Block>,
     pub timeout: Duration,
-    /// The largest body that it holds.
+    /// Maximum size of a body that it reads into memory.
     pub body_bytes_max: usize,
-    /// JSON in which an object has a member twice is malformed; else the last one counts.
-    pub refuses_doubled: bool,
+    /// True if JSON with a duplicate member in an object is malformed. Otherwise the last of the duplicates counts.
+    pub refuses_duplicate_members: bool,
     pub metrics: Arc<FlowMetrics>,
     /// The tracer that traces are requested from.
     pub tracer: Arc<Tracer>,
@@ -44,7 +44,7 @@ pub struct FlowEnd {
 }
 
 impl Flow {
-    /// The upstream and the name of the step, if the flow only calls it and answers with the reply, without a timeout of its own.
+    /// Returns the upstream and the name of the `call` step, if the flow only calls it and answers with its reply, and has no timeout.
     pub fn plain_upstream(&self) -> Option<(&str, Arc<str>)> {
         let call = match self.block.steps() {
             [call] => call,
@@ -74,12 +74,12 @@ impl Answerer for FlowEnd {
     }
 }
 
-/// The number of steps that a line names.
+/// Maximum number of step labels in an explanation.
 const STEPS_SHOWN_MAX: usize = 20;
 
 fn explained(labels: &[&str]) -> String {
     let shown: Vec<String> =
-        // Harmless: the number of omitted ones is reported.
+        // Harmless: the number of omitted labels is reported.
         labels.iter().take(STEPS_SHOWN_MAX).map(|label| format!("`{label}`")).collect();
     let more = match labels.len().saturating_sub(STEPS_SHOWN_MAX) {
         0 => String::new(),
@@ -113,7 +113,7 @@ impl FlowEnd {
             );
             run.route = &self.route;
             run.asks_request.set(needs.request);
-            run.refuses_doubled = flow.refuses_doubled;
+            run.refuses_duplicate_members = flow.refuses_duplicate_members;
             run.levels = needs.levels;
             run.reads_replies = needs.bodies;
             // The steps have the flow's timeout, and those of `catch` have it again.
@@ -135,7 +135,8 @@ impl FlowEnd {
             fault.cause = [&*fault.cause, &*place].concat().into();
         }
         if ran.is_err() {
-            // The content type of SOAP 1.1 is that of any XML, and attachments may belong to any message.
+            // The format of the fault follows the message that was read: the content type of SOAP 1.1 is that of any XML, and any kind of
+            // message may have attachments.
             let content = state.message.content();
             match (state.soap_format(), content.is_some_and(|content| content.has_attachments())) {
                 (Some(format), _) => ex.notes().message_format = Some(format),

@@ -14,20 +14,20 @@ use crate::soap::Envelope;
 use crate::state::{Run, State};
 use crate::steps::convert::{self, Marks};
 
-/// The element around a text.
-const TEXT: &str = "http://ws.apache.org/commons/ns/payload";
+/// The namespace of the element around a text.
+const TEXT_NAMESPACE: &str = "http://ws.apache.org/commons/ns/payload";
 
 /// A message as an envelope.
 #[derive(Debug)]
 pub(crate) struct Infoset {
     pub(crate) document: Arc<Document>,
     pub(crate) envelope: Envelope,
-    /// True if it was made around the message.
+    /// True if the envelope was created around the message. False if the message is itself a SOAP envelope.
     pub(crate) is_made: bool,
 }
 
 impl Infoset {
-    /// The error names the part of the message that cannot be written as XML.
+    /// Creates the envelope of a message. The error names the part of the message that cannot be written as XML.
     pub(crate) fn of(content: &Content) -> Result<Infoset, Box<str>> {
         let view = content.view().map_err(|kind| kind.to_string())?;
         let inside = match view {
@@ -42,12 +42,12 @@ impl Infoset {
                 convert::json_as_xml(text, content, Marks::All).map_err(|fault| fault.cause)?
             }
             View::Text(text) => {
-                let mut inside = format!("<text xmlns=\"{TEXT}\">");
+                let mut inside = format!("<text xmlns=\"{TEXT_NAMESPACE}\">");
                 xml::escape_text(text, &mut inside);
                 inside + "</text>"
             }
             View::Empty => String::new(),
-            View::Bytes => return Err("bytes that are not text cannot be seen as XML".into()),
+            View::Bytes => return Err("binary data cannot be read as XML".into()),
         };
         let text = enveloped(Version::V11, "", &inside);
         let options = xml::Options::default();
@@ -66,7 +66,7 @@ impl Infoset {
         Value::Nodes(Nodes::one(self.document.clone(), self.envelope.body))
     }
 
-    /// The message in an envelope of a version.
+    /// Returns the message in an envelope of this SOAP version.
     pub(crate) fn in_version(&self, version: Version) -> String {
         let inside = |node: NodeId| -> String {
             self.document.children(node).map(|child| markup(&self.document, child)).collect()
@@ -76,7 +76,7 @@ impl Infoset {
     }
 }
 
-/// `$infoset_payload`: the content of the Body; for JSON and texts the value itself.
+/// Returns `$infoset_payload`: the content of the Body of a SOAP message, or `$body` of any other message.
 pub(crate) fn payload(content: &Content) -> Result<Value, FailureKind> {
     let View::Xml { document, envelope: Some(envelope) } = content.view()? else {
         return content.body();
@@ -85,7 +85,7 @@ pub(crate) fn payload(content: &Content) -> Result<Value, FailureKind> {
     Ok(Value::Nodes(Nodes::new(vec![NodeGroup { document: document.clone(), ids }])))
 }
 
-/// The first element in the Body of a SOAP message; empty without one.
+/// Returns the markup of the first element in the Body of a SOAP message. It is empty if there is none.
 pub(crate) fn unwrapped(document: &Document, envelope: &Envelope) -> String {
     let mut inside = document.children(envelope.body);
     let first = inside.find(|node| document.kind(*node) == xml::Kind::Element);
@@ -108,20 +108,20 @@ pub(crate) fn put_back(
     let elements = document.children(envelope.body);
     let elements = elements.filter(|node| document.kind(*node) == xml::Kind::Element).count();
     if elements > 1 {
-        return Err(failed("a message that is not SOAP has one root element".to_owned()));
+        return Err(failed("a message that is not SOAP must have one root element".to_owned()));
     }
     let text = match content.known()? {
         View::Json(_) => convert::xml_as_json(&document, envelope.body, content)?,
         View::Empty | View::Xml { .. } => unwrapped(&document, &envelope),
         View::Text(_) | View::Bytes => {
-            return Err(failed("a text has no places for elements".to_owned()));
+            return Err(failed("a text cannot contain elements".to_owned()));
         }
     };
     run.bound(text.len())?;
     state.message.rewrite(text)
 }
 
-/// An envelope of a version.
+/// Returns an envelope of this SOAP version with the given content of its Header and its Body. An empty Header is left out.
 pub(crate) fn enveloped(version: Version, header: &str, inside: &str) -> String {
     let namespace = match version {
         Version::V11 => SOAP_11,

@@ -1,7 +1,7 @@
 //! The needs of steps, and the levels of elements that their expressions read.
 //!
-//! Steps that store a message, wrap it or put it back copy its elements unchanged. A flow with only such steps parses its messages into their
-//! first levels ([`expression::parse_levels`]), which costs half of a whole tree.
+//! Steps that store a message, wrap it or put it back copy its elements unchanged. A flow with only such steps parses only the first levels
+//! of its messages ([`expression::parse_levels`]), which costs half as much as a whole tree.
 
 use expression::{Expression, Slot, Template};
 
@@ -16,11 +16,12 @@ pub struct ActionNeeds {
     pub slots: Vec<Slot>,
     /// True if it needs the body, independently of its expressions.
     pub content: bool,
-    /// The number of element levels that it reads, if it only copies deeper content. None if it may read all.
+    /// The number of element levels that it reads, if it only copies deeper content. `None` if it may read all levels.
     pub levels: Option<usize>,
-    /// True if it uses the message, false if it ends the flow without it. None: its inner steps decide, or the next step.
+    /// `Some(true)` if it uses the message, `Some(false)` if it ends the flow without using it. `None` if the steps inside it or the next
+    /// step decide.
     pub uses_message: Option<bool>,
-    /// It caches a body.
+    /// True if it caches a body.
     pub keeps_bodies: bool,
     /// True if it calls with its own method.
     pub other_method: bool,
@@ -29,22 +30,23 @@ pub struct ActionNeeds {
 /// What steps need of incoming messages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Needs {
-    /// A step reads a body, or caches one.
+    /// True if a step reads or caches a body.
     pub(crate) bodies: bool,
     /// True if a call has its own method.
     pub(crate) other_methods: bool,
-    /// A step needs the request's original body.
+    /// True if a step needs the request's original body.
     pub(crate) request: bool,
-    /// The number of element levels that they read, if they only copy deeper content. None if they may read all.
+    /// The number of element levels that they read, if they only copy deeper content. `None` if they may read all levels.
     pub(crate) levels: Option<usize>,
 }
 
-/// Finds the number of levels that expressions read, if they were compiled with the names of this table. None: perhaps all.
+/// Finds the number of element levels that expressions read, which must have been compiled with the names of this table. `None` means that
+/// they may read all levels.
 pub struct Levels<'t> {
     table: &'t NameTable,
 }
 
-/// The larger number of levels. None if one of them is unknown.
+/// Returns the largest number of levels, or `None` if one of them may be all levels.
 pub(crate) fn deepest(mut levels: impl Iterator<Item = Option<usize>>) -> Option<usize> {
     levels.try_fold(0, |deepest, levels| Some(deepest.max(levels?)))
 }
@@ -59,7 +61,7 @@ impl Needs {
             bodies: all.bodies | step.needs().bodies,
             other_methods: all.other_methods | step.needs().other_methods,
             request: all.request | step.needs().request,
-            // Harmless: without a limit on either side there is none.
+            // Harmless: if either side may read all levels, both together may.
             levels: all.levels.zip(step.needs().levels).map(|(one, other)| one.max(other)),
         })
     }
@@ -83,14 +85,14 @@ impl Levels<'_> {
         deepest(templates.into_iter().map(|template| self.template(template)))
     }
 
-    /// The levels of a value whose nodes are copied as their markup, or kept.
+    /// Returns the levels for a value whose nodes are stored, or copied as markup.
     pub(crate) fn copied(&self, value: &Expression) -> Option<usize> {
         let is_kept = |slot: Slot| self.table.has(slot, SlotMeaning::is_kept);
         let kept = value.slot().filter(|slot| is_kept(*slot)).map(|_| Envelope::LEVELS);
         value.levels().or(kept).or_else(|| self.read(value))
     }
 
-    /// The levels of a value that is read. If it may be nodes, all levels below them may be read.
+    /// Returns the levels for a value whose content is read. If it may be nodes, all levels below them may be read.
     pub(crate) fn read(&self, value: &Expression) -> Option<usize> {
         let reads_nodes =
             value.slots().iter().any(|slot| self.table.has(*slot, SlotMeaning::may_be_nodes));
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_true_of_nodes_and_compare_texts() {
+    fn conditions_without_a_pattern_need_no_levels_below_their_nodes() {
         let filter = |text, matches: Option<&str>| {
             levels(|names| Alternatives {
                 when: Condition {

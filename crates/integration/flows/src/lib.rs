@@ -1,8 +1,9 @@
 //! Message flows: a list of steps between a client and services, as the destination of a route.
 //!
-//! Owns the effect of steps on a message, the message itself, and the faults of steps. Flows come compiled: texts are expressions,
-//! names are numbers, upstreams are ways to them. A request enters by [`FlowEnd`], an [`Answerer`](policy::Answerer), and leaves
-//! as a reply. A message is bytes until a step looks inside; bytes that several steps read are parsed once.
+//! Owns the effect of steps on a message, the message itself, and the faults of steps. Flows arrive compiled: texts have become
+//! expressions, names have become numbers, and upstreams are handles that send requests. A request enters through [`FlowEnd`], an
+//! [`Answerer`](policy::Answerer), and leaves as a reply. A message is bytes until a step looks inside; bytes that several steps read are
+//! parsed once.
 //!
 //! ```text
 //! FlowEnd::answer -> Block::run -> step::run -> Action::run of steps::{call, payload, gather, ...}

@@ -11,26 +11,26 @@ use mediation::content_coding::{self, Coding, DecodeError};
 use message::{Body, GatheredBody, Headers, Names, Reply};
 use policy::OpenWait;
 
-use crate::content::{Content, Maker};
+use crate::content::{Content, Sender};
 use crate::state::Run;
 use crate::steps::call::{call_timeout, flow_timeout, within_from};
 
 /// A message: the request as received, a reply, or the product of steps.
 #[derive(Debug)]
 pub(crate) struct Message {
-    /// The status of a reply; none for a request.
+    /// The status of a reply. `None` for a request.
     pub(crate) status: Option<u16>,
-    /// All lines of a reply. Of a request the lines about its body, and those that the flow set: the client's other lines are in
-    /// [`State::request_lines`](crate::state::State) and are never sent back to it.
+    /// All lines of a reply. For a request, only the lines about its body and those that the flow has set: the client's other lines are in
+    /// [`State::request_lines`](crate::state::State) and are never sent back to the client.
     pub(crate) lines: Headers,
     pub(crate) payload: Payload,
 }
 
 pub(crate) enum Payload {
-    /// It was not read into memory.
+    /// The body has not been read into memory.
     Stream {
         body: Body,
-        maker: Maker,
+        maker: Sender,
         /// The remaining time of its call, if the call has a timeout.
         time: Option<Duration>,
     },
@@ -38,13 +38,13 @@ pub(crate) enum Payload {
 }
 
 impl Payload {
-    /// A step has removed the body.
+    /// Returns the payload of a message whose body a step has removed.
     pub(crate) fn empty() -> Payload {
-        Payload::Stream { body: Body::Empty, maker: Maker::Flow, time: None }
+        Payload::Stream { body: Body::Empty, maker: Sender::Flow, time: None }
     }
 }
 
-/// Lines about a body, which are sent with it.
+/// Lines that describe a body and are sent with it.
 const OF_BODY: Names<10> = Names::new(
     [
         "content-type",
@@ -61,7 +61,7 @@ const OF_BODY: Names<10> = Names::new(
     "content-type\ncontent-encoding\ncontent-language\ncontent-location\ncontent-disposition\ncontent-range\ncontent-digest\nrepr-digest\ndigest\ncontent-md5",
 );
 
-/// Lines by which a client asks for a part of a reply, a condition, or a coding (RFC 9110, 12.5.3, 13 and 14). They apply to the reply to the
+/// Lines with which a client asks for ranges, conditions and codings (RFC 9110, 12.5.3, 13 and 14). They apply only to the reply to the
 /// client.
 const ABOUT_REPLY: Names<7> = Names::new(
     [
@@ -86,23 +86,23 @@ pub(crate) fn take_lines_about_reply(lines: &mut Headers) -> Option<Rc<Headers>>
             lines.get_all(name).for_each(|value| taken.add_known(name, value));
         }
     }
-    // Also those in other spellings.
+    // Also removes lines whose names have other spellings.
     lines.remove_all(&ABOUT_REPLY);
     taken.filter(|taken| !taken.is_empty()).map(Rc::new)
 }
 
-/// True for a line that belongs to the message, and that later calls do not send.
+/// Returns true for a line that describes the body. It belongs to one message, so that later calls do not send it.
 pub(crate) fn is_of_body(name: &str) -> bool {
     of_body(name.as_bytes()).is_some()
 }
 
-/// The one of these names that a name equals, ignoring case.
+/// Returns the name in `OF_BODY` that equals a name, ignoring case.
 fn of_body(name: &[u8]) -> Option<&'static str> {
     let each = OF_BODY.each();
     each.into_iter().find(|known| known.as_bytes().eq_ignore_ascii_case(name))
 }
 
-/// Lines that describe the received bytes, and no longer apply to others (RFC 9530, RFC 3230, RFC 1864, RFC 9110).
+/// Lines that describe the received bytes. They are removed when a step changes the bytes (RFC 9530, RFC 3230, RFC 1864, RFC 9110).
 const OF_BYTES: Names<8> = Names::new(
     [
         "content-encoding",
@@ -118,7 +118,7 @@ const OF_BYTES: Names<8> = Names::new(
 );
 
 impl Message {
-    /// The request. Lines about its body are moved out of `lines`.
+    /// Creates the message of the request. Lines about its body are moved out of `lines`.
     pub(crate) fn request(lines: &mut Headers, body: Body) -> Message {
         let mut own = Headers::new();
         add_of_body(&mut own, lines);
@@ -127,16 +127,16 @@ impl Message {
         Message {
             status: None,
             lines: own,
-            payload: Payload::Stream { body, maker: Maker::Client, time: None },
+            payload: Payload::Stream { body, maker: Sender::Client, time: None },
         }
     }
 
-    /// A reply of an upstream, with the time in which a step may read its body.
+    /// Creates the message of an upstream's reply, with the time in which a step may read its body.
     pub(crate) fn reply(reply: Reply, time: Option<Duration>) -> Message {
         Message {
             status: Some(reply.head.status),
             lines: reply.head.headers,
-            payload: Payload::Stream { body: reply.body, maker: Maker::Upstream, time },
+            payload: Payload::Stream { body: reply.body, maker: Sender::Upstream, time },
         }
     }
 
@@ -144,7 +144,7 @@ impl Message {
         self.lines.get("content-type")
     }
 
-    /// True if its body is not in memory.
+    /// Returns true if its body is still being received.
     pub(crate) fn arrives(&self) -> bool {
         matches!(self.payload, Payload::Stream { body: Body::Stream(_), .. })
     }
@@ -156,8 +156,8 @@ impl Message {
         let bytes_max = run.body_bytes_max;
         let limit = time.map_or(left, |time| time.min(left));
         let too_large = match maker {
-            Maker::Client => Kind::BodyTooLarge,
-            Maker::Upstream | Maker::Flow => Kind::ReplyTooLarge,
+            Sender::Client => Kind::BodyTooLarge,
+            Sender::Upstream | Sender::Flow => Kind::ReplyTooLarge,
         };
         let arrives = matches!(body, Body::Stream(_));
         let mut gathering = pin!(body.gather_all(bytes_max, too_large));
@@ -178,13 +178,13 @@ impl Message {
             );
             self.lines.remove_all(&OF_BYTES);
         }
-        let refuses = run.refuses_doubled && maker != Maker::Flow;
+        let refuses = run.refuses_duplicate_members && maker != Sender::Flow;
         let content = Content::of(body, self.content_type(), maker, run.levels, refuses);
         self.payload = Payload::Held(Rc::new(content));
         Ok(())
     }
 
-    /// Marks a wait for the rest of its body; none if it is in memory.
+    /// Starts to measure a wait for the rest of its body. Returns `None` if the body is in memory.
     pub(crate) fn waiting<'r>(&self, run: &'r Run<'_>) -> Option<OpenWait<'r>> {
         let Payload::Stream { body: Body::Stream(_), maker, .. } = &self.payload else {
             return None;
@@ -192,7 +192,7 @@ impl Message {
         Some(maker.waits(&run.ex.totals).begin())
     }
 
-    /// The content of the body; none while the body is still a stream.
+    /// Returns the content of the body, or `None` while the body is a stream.
     pub(crate) fn content(&self) -> Option<&Rc<Content>> {
         match &self.payload {
             Payload::Held(content) => Some(content),
@@ -205,7 +205,7 @@ impl Message {
         self.lines.remove_all(&OF_BYTES);
         self.lines.remove("content-type");
         self.lines.add_known("Content-Type", content_type);
-        let content = Content::new(bytes, Some(content_type), Maker::Flow);
+        let content = Content::new(bytes, Some(content_type), Sender::Flow);
         self.payload = Payload::Held(Rc::new(content));
     }
 
@@ -220,12 +220,12 @@ impl Message {
             self.lines.remove("content-type");
             self.lines.add_known("Content-Type", content_type.as_bytes());
         }
-        let content = Content::new(text.into(), self.content_type(), Maker::Flow);
+        let content = Content::new(text.into(), self.content_type(), Sender::Flow);
         self.payload = Payload::Held(Rc::new(content));
         Ok(())
     }
 
-    /// Replaces the root part of a message with attachments. False if it has none.
+    /// Replaces the root part of a message with attachments. Returns false if the message has no attachments.
     pub(crate) fn exchange_root(
         &mut self,
         root: &[u8],
@@ -234,12 +234,12 @@ impl Message {
         let Some(content) = self.content().cloned() else { return Ok(false) };
         let Some(known) = content.root() else { return Ok(false) };
         let whole = known.exchanged(&content.bytes, root, content_type).ok_or_else(|| {
-            let cause = "the boundary of the message stands in the new text of its root part";
+            let cause = "the new text of the root part contains the boundary of the message";
             Fault::new(Kind::Template, cause)
         })?;
         self.lines.remove_all(&OF_BYTES);
         self.payload =
-            Payload::Held(Rc::new(Content::new(whole, self.content_type(), Maker::Flow)));
+            Payload::Held(Rc::new(Content::new(whole, self.content_type(), Sender::Flow)));
         Ok(true)
     }
 
@@ -262,7 +262,7 @@ impl Message {
         }
     }
 
-    /// Drops the parsed form of a large body. If steps read the message later, `levels` levels of it, it is parsed again.
+    /// Drops the parsed form of a large body. If later steps read `levels` levels of the message, it is parsed again.
     pub(crate) fn forget_view(&mut self, levels: Option<usize>) {
         match &mut self.payload {
             Payload::Stream { body, .. } => body.forget_view(),
@@ -279,11 +279,11 @@ impl Message {
         add_of_body(to, &self.lines);
     }
 
-    /// The message as the reply to a HEAD. A body that steps made does not show the length of the reply to a GET.
+    /// Returns the message as the reply to a HEAD. The length of a body in memory is left out: the reply to a GET may have another one.
     pub(crate) fn into_reply_to_head(mut self) -> Reply {
         if matches!(self.payload, Payload::Held(_)) {
             self.lines.remove("content-length");
-            self.payload = Payload::Stream { body: Body::Empty, maker: Maker::Flow, time: None };
+            self.payload = Payload::Stream { body: Body::Empty, maker: Sender::Flow, time: None };
         }
         self.into_reply()
     }
@@ -308,24 +308,24 @@ fn add_of_body(to: &mut Headers, from: &Headers) {
     }
 }
 
-/// A body without its coding.
-fn decoded(name: &str, bytes: &[u8], bytes_max: usize, maker: Maker) -> Result<Vec<u8>, Fault> {
+/// Decodes a body with a content coding.
+fn decoded(name: &str, bytes: &[u8], bytes_max: usize, maker: Sender) -> Result<Vec<u8>, Fault> {
     let (unsupported, malformed, too_large) = match maker {
-        Maker::Client => (Kind::MediaTypeUnsupported, Kind::RequestInvalid, Kind::BodyTooLarge),
-        Maker::Upstream | Maker::Flow => {
+        Sender::Client => (Kind::MediaTypeUnsupported, Kind::RequestInvalid, Kind::BodyTooLarge),
+        Sender::Upstream | Sender::Flow => {
             (Kind::ReplyInvalid, Kind::ReplyInvalid, Kind::ReplyTooLarge)
         }
     };
     let Some(coding) = Coding::of(name) else {
         return Err(Fault::new(
             unsupported,
-            format!("a flow cannot look into a body coded as {name}"),
+            format!("a flow cannot decode a body coded as {name}"),
         ));
     };
     coding.decode(bytes, bytes_max).map_err(|why| match why {
         DecodeError::Malformed => Fault::new(malformed, format!("the body is not coded as {name}")),
         DecodeError::TooLarge => {
-            Fault::new(too_large, format!("the body is over {bytes_max} bytes without its coding"))
+            Fault::new(too_large, format!("the decoded body is over {bytes_max} bytes"))
         }
         DecodeError::NoRoom => message::no_room(),
     })
@@ -345,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_written_alike() {
+    fn both_forms_of_each_list_of_names_agree() {
         assert_eq!(OF_BODY.each().join("\n"), OF_BODY.all());
         assert_eq!(OF_BYTES.each().join("\n"), OF_BYTES.all());
         assert_eq!(ABOUT_REPLY.each().join("\n"), ABOUT_REPLY.all());

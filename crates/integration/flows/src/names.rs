@@ -1,4 +1,4 @@
-//! The names of expressions in flows: given numbers when flows are compiled, and values when they run.
+//! The names that expressions of flows use. They get slot numbers when flows are compiled, and values when flows run.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use policy::KeyParts;
 /// The meaning of a slot. All flows of a configuration share one list of these, since they run one another's steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SlotMeaning {
-    /// The document of the message: where paths that begin with `/` begin.
+    /// The document of the message, where paths that begin with `/` start.
     Document,
     /// `$body`.
     Body,
@@ -31,7 +31,7 @@ pub(crate) enum SlotMeaning {
     Path(Box<str>),
     Queries,
     Query(Box<str>),
-    /// Several names that only CEL may take together.
+    /// `request` as a whole, which only CEL can use.
     Request,
     RequestBody,
     /// The path and query, as the route forwards them.
@@ -81,11 +81,11 @@ pub struct NameTable {
     variables: Vec<Box<str>>,
 }
 
-/// The variables that the steps of one flow may name, by their numbers; true where a `call` puts its reply.
+/// The variables that the steps of one flow may name, by number. The value is true if a `call` stores its reply in the variable.
 #[derive(Debug, Clone, Default)]
 pub struct Variables(HashMap<u32, bool>);
 
-/// The slots when all flows are compiled.
+/// The slots and variables of a configuration, once all its flows are compiled.
 #[derive(Debug, Default)]
 pub struct Slots {
     pub(crate) named: Box<[SlotMeaning]>,
@@ -112,7 +112,7 @@ impl Variables {
         others.0.iter().for_each(|(number, holds_reply)| self.add(*number, *holds_reply));
     }
 
-    /// True if a `call` puts its reply into a variable; none if no step sets it.
+    /// Returns whether a `call` stores its reply in a variable, or `None` if no step sets the variable.
     pub fn holds_reply(&self, number: u32) -> Option<bool> {
         self.0.get(&number).copied()
     }
@@ -129,20 +129,20 @@ impl NameTable {
         u32::try_from(at).unwrap_or(u32::MAX)
     }
 
-    /// The number of a variable.
+    /// Returns the number of a variable, or `None` if it has not been declared.
     pub fn variable(&self, name: &str) -> Option<u32> {
         let at = self.variables.iter().position(|known| &**known == name)?;
-        // Harmless: a flow has fewer variables.
+        // Harmless: the variables of a configuration are fewer than 2^32.
         u32::try_from(at).ok()
     }
 
-    /// Names of variables.
+    /// Returns the names of the variables of a flow.
     pub fn names<'n>(&'n self, of: &'n Variables) -> impl Iterator<Item = &'n str> {
         let all = (0u32..).zip(&self.variables);
         all.filter(|(number, _)| of.holds_reply(*number).is_some()).map(|(_, name)| &**name)
     }
 
-    /// The parts of a request that the values of a key are.
+    /// Returns the parts of a request that a key is computed from.
     pub fn parts_of(&self, key: &Template) -> KeyParts {
         let slots = key.slots();
         let any = |is: &dyn Fn(&SlotMeaning) -> bool| slots.iter().any(|slot| self.has(*slot, is));
@@ -162,7 +162,7 @@ impl NameTable {
         }
     }
 
-    /// True if the meaning of a slot fits.
+    /// Returns true if the meaning of a slot satisfies `is`.
     pub(crate) fn has(&self, slot: Slot, is: impl Fn(&SlotMeaning) -> bool) -> bool {
         self.slots.borrow().get(slot.0 as usize).is_some_and(is)
     }
@@ -304,7 +304,7 @@ impl SlotMeaning {
         )
     }
 
-    /// True if its value is inside the message.
+    /// Returns true if its value is found inside the message's body.
     pub(crate) fn looks_inside(&self) -> bool {
         matches!(
             self,

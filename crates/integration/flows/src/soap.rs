@@ -14,7 +14,7 @@ pub(crate) fn content_type(version: Version) -> &'static str {
     }
 }
 
-/// The nodes to put into the Body of a message: for another Body its content.
+/// Returns the nodes to put into the Body of a message. A Body among them is replaced by its content.
 pub(crate) fn inner(nodes: Nodes) -> Nodes {
     if !nodes.iter().any(|(document, node)| is_body(document, node)) {
         return nodes;
@@ -28,7 +28,7 @@ pub(crate) fn inner(nodes: Nodes) -> Nodes {
     Nodes::new(groups.collect())
 }
 
-/// True for the Body of a SOAP message, also if it is a document of its own, as in a variable.
+/// Returns true for the Body of a SOAP message, also if it is the root of a separate document, as in a variable.
 pub(crate) fn is_body(document: &Document, node: NodeId) -> bool {
     if document.kind(node) != Kind::Element || document.name(node).local != "Body" {
         return false;

@@ -14,7 +14,7 @@ use message::{Headers, RequestHead};
 use policy::{Exchange, MessageFormat, RequestLimit};
 use telemetry::span::SpanId;
 
-use crate::content::{Content, Maker};
+use crate::content::{Content, Sender};
 use crate::message::{ACCEPT_ENCODING, Message};
 use crate::names::Slots;
 use crate::step::Step;
@@ -28,26 +28,26 @@ use crate::values::Values;
 #[derive(Debug)]
 pub struct State {
     pub(crate) message: Message,
-    /// The lines that calls send, as the flow has changed them. Branches share them until one changes its own.
+    /// The lines that calls send, as the flow has changed them. Branches share them until one of them changes its copy.
     pub(crate) request_lines: Rc<Headers>,
-    /// The client's lines about the reply that it wants. Calls send them only where their reply can be that one.
+    /// The client's lines about the reply, such as conditions. A call sends them only if its reply may become the reply to the client.
     pub(crate) withheld_lines: Option<Rc<Headers>>,
     /// The status of the last call.
     pub(crate) status: Option<u16>,
     pub(crate) variables: Vec<(u32, Variable)>,
     /// The senders of values that variables hold, where they are known.
-    senders: Vec<(u32, Maker)>,
-    /// The fault that a `catch` is about.
+    senders: Vec<(u32, Sender)>,
+    /// The fault that the running steps handle, such as those of a `catch`.
     pub(crate) caught: Option<Rc<Fault>>,
     /// The outcome of the branches of the last `scatter` or `split`.
     pub(crate) gathered: Option<Rc<Gathered>>,
     /// The depth of the step that runs, for a trace.
     pub(crate) depth: u16,
-    /// The number of the branch or part that it is of, from 1.
+    /// The number of the branch or part that this step belongs to, counted from 1.
     pub(crate) part: Option<usize>,
-    /// The span of the step that runs; none: that of the exchange.
+    /// The span of the step that runs. `None` means the span of the exchange.
     pub(crate) span: Option<SpanId>,
-    /// A `catch` would use the message, so a call keeps the body in memory.
+    /// True if a `catch` would use the message, so that a call keeps the body in memory.
     pub(crate) keeps: bool,
     /// The cache terms of the replies to steps inside a `cache`. Branches share them.
     pub(crate) noted: Option<Rc<NotedReplies>>,
@@ -73,29 +73,29 @@ pub struct Run<'a> {
     /// The route's name; empty for a run without a route.
     pub(crate) route: &'a str,
     pub(crate) body_bytes_max: usize,
-    /// JSON of clients and services with a duplicate member is malformed.
-    pub(crate) refuses_doubled: bool,
-    /// The sender of the last value that an expression read; none: a step made it, or it is unknown.
-    pub(crate) asked: Cell<Option<Maker>>,
-    /// A step reads a body, perhaps that of a reply.
+    /// True if JSON of clients and services with a duplicate member is malformed.
+    pub(crate) refuses_duplicate_members: bool,
+    /// The sender of the last value that an expression read. `None` if a step made the value, or if its sender is unknown.
+    pub(crate) asked: Cell<Option<Sender>>,
+    /// True if a step reads a body, which may be that of a reply.
     pub(crate) reads_replies: bool,
-    /// The levels of elements that its steps read, if they only copy what is below; none: perhaps all.
+    /// The number of element levels that its steps read, if they only copy deeper content. `None` if they may read all levels.
     pub(crate) levels: Option<usize>,
-    /// An expression needs the request's original body, which is not in memory yet.
+    /// True if an expression needs the request's original body, which is not in memory yet.
     pub(crate) asks_request: Cell<bool>,
-    /// The request's original body, once it was read for that.
+    /// The request's original body, once it has been read for such an expression.
     pub(crate) request: RefCell<Option<Rc<Content>>>,
     /// The remaining budget of work of the whole run.
     steps_left: Cell<u64>,
     /// The time that the running step has waited for calls. It is read before the next wait.
     pub(crate) waited: Cell<Duration>,
-    /// Clock readings that are still current, to save reading the clock: the step's start, until it waits, and the end of its wait, until it is
-    /// read.
+    /// The start of the running step, until the step waits. It saves reading the clock.
     pub(crate) began: Cell<Option<Instant>>,
+    /// The end of the running step's wait, until it is taken. It saves reading the clock.
     pub(crate) ended: Cell<Option<Instant>>,
     /// The target of the last call.
     pub(crate) target: RefCell<Option<Arc<str>>>,
-    /// The label of the step that failed last, and was not caught.
+    /// The label of the last failed step, unless a `catch` handles its fault.
     pub(crate) failed: RefCell<Option<Arc<str>>>,
     /// The reply's lines about the limits of `throttle` steps.
     pub(crate) limit_lines: RefCell<Option<Headers>>,
@@ -174,9 +174,10 @@ impl State {
         }
     }
 
-    /// Adds the lines of a request with a method, without those about its body.
+    /// Adds the lines that a call with this method sends, without those about its body.
     ///
-    /// Steps that read a reply need all of it. A precondition applies only to the client's own method.
+    /// The client's lines about the reply are left out where they do not fit: steps that read a reply need all of it, and a precondition
+    /// applies only to the client's own method.
     pub(crate) fn add_request_lines(&self, method: &[u8], run: &Run<'_>, to: &mut Headers) {
         to.add_all(&self.request_lines);
         let Some(withheld) = &self.withheld_lines else { return };
@@ -192,12 +193,12 @@ impl State {
         }
     }
 
-    /// The time that is left.
+    /// Returns the time until the deadline.
     pub(crate) fn left(&self) -> Duration {
         self.left_at(clock::now())
     }
 
-    /// The time that is left from a moment on.
+    /// Returns the time from a moment until the deadline.
     pub(crate) fn left_at(&self, moment: Instant) -> Duration {
         self.deadline.saturating_duration_since(moment)
     }
@@ -209,7 +210,7 @@ impl State {
         }
     }
 
-    /// The SOAP version of the message, if it was read.
+    /// Returns the SOAP format of the message, if its body is in memory and is SOAP.
     pub(crate) fn soap_format(&self) -> Option<MessageFormat> {
         let (_, envelope) = self.message.content()?.envelope()?;
         Some(match envelope.version {
@@ -220,19 +221,19 @@ impl State {
 
     /// Reads the message's body into memory.
     pub(crate) async fn hold(&mut self, run: &Run<'_>) -> Result<(), Fault> {
-        // A body in memory takes no time.
+        // Reading a body that is already in memory does not wait.
         let left = if self.message.arrives() { self.left() } else { Duration::MAX };
         self.message.hold(run, left).await
     }
 
     /// Notes the sender of a variable's value.
-    pub(crate) fn note_sender(&mut self, number: u32, sender: Option<Maker>) {
+    pub(crate) fn note_sender(&mut self, number: u32, sender: Option<Sender>) {
         self.senders.retain(|(known, _)| *known != number);
         self.senders.extend(sender.map(|sender| (number, sender)));
     }
 
     /// The sender of a variable's value, if it is known.
-    pub(crate) fn sender(&self, number: u32) -> Option<Maker> {
+    pub(crate) fn sender(&self, number: u32) -> Option<Sender> {
         self.senders.iter().find(|(known, _)| *known == number).map(|(_, sender)| *sender)
     }
 
@@ -256,7 +257,7 @@ impl<'a> Run<'a> {
             parameters,
             route: "",
             body_bytes_max,
-            refuses_doubled: true,
+            refuses_duplicate_members: true,
             asked: Cell::new(None),
             reads_replies: false,
             levels: None,
@@ -293,7 +294,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Records a failed step. For a step that holds others, the inner one that failed is recorded already.
+    /// Records a failed step. If it holds other steps, the inner step that failed is already recorded and is kept.
     pub(crate) fn note_failed(&self, step: &Step) {
         let mut failed = self.failed.borrow_mut();
         if failed.is_none() || !step.holds_steps() {
@@ -317,13 +318,13 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// The fault with the sender of the last value that was read, if the fault is about a value.
+    /// Attributes a fault about a value to the sender of the last value that was read.
     pub(crate) fn blamed(&self, fault: Fault) -> Fault {
         let is_of_value = matches!(fault.kind, Kind::Template | Kind::FlowFailed);
         match self.asked.get().filter(|_| is_of_value) {
-            Some(Maker::Client) => fault.with_side(Side::Client),
-            Some(Maker::Upstream) => fault.with_side(Side::Upstream),
-            Some(Maker::Flow) | None => fault,
+            Some(Sender::Client) => fault.with_side(Side::Client),
+            Some(Sender::Upstream) => fault.with_side(Side::Upstream),
+            Some(Sender::Flow) | None => fault,
         }
     }
 
@@ -335,7 +336,7 @@ impl<'a> Run<'a> {
         StepBudget { budget, steps_max, run: &self.steps_left }
     }
 
-    /// Deducts other work than that of expressions from the run's budget.
+    /// Deducts work other than that of expressions from the run's budget.
     pub(crate) fn charge(&self, steps: u64) -> Result<(), Fault> {
         let charged = self.budget().charge(steps);
         charged.map_err(|kind| Fault::new(Kind::FlowFailed, kind.to_string()))
@@ -358,8 +359,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The fault of an expression or template. `unread` is the sender of the unreadable body, if it is not that of the message.
-fn fault(failure: &Failure, state: &State, unread: Option<Maker>) -> Fault {
+/// Returns the fault for a failed expression or template. `unread` is the sender of the unreadable body, if that is not the message's.
+fn fault(failure: &Failure, state: &State, unread: Option<Sender>) -> Fault {
     let cause = failure.to_string();
     match &failure.kind {
         FailureKind::Missing => {
@@ -370,7 +371,7 @@ fn fault(failure: &Failure, state: &State, unread: Option<Maker>) -> Fault {
         }
         FailureKind::Malformed(what) => {
             let of_message = || state.message.content().map(|content| content.maker);
-            unread.or_else(of_message).unwrap_or(Maker::Flow).malformed(what)
+            unread.or_else(of_message).unwrap_or(Sender::Flow).malformed(what)
         }
         // Bytes in place of text are their sender's fault.
         FailureKind::NotText => {
@@ -380,10 +381,10 @@ fn fault(failure: &Failure, state: &State, unread: Option<Maker>) -> Fault {
                 None => Fault::new(Kind::FlowFailed, cause),
             }
         }
-        // Too much output is the step's fault, which may make it of any message.
+        // Too much output is the step's fault, since a step can produce it from any message.
         FailureKind::Limit { name, .. } if *name != "output_bytes_max" => {
             let of_message = || state.message.content().map(|content| content.maker);
-            unread.or_else(of_message).unwrap_or(Maker::Flow).costly(&cause)
+            unread.or_else(of_message).unwrap_or(Sender::Flow).costly(&cause)
         }
         FailureKind::Limit { .. }
         | FailureKind::NotJson
@@ -394,7 +395,7 @@ fn fault(failure: &Failure, state: &State, unread: Option<Maker>) -> Fault {
     }
 }
 
-/// The number that Synapse gives to a fault; 0 where it has none.
+/// Returns the number that Synapse gives to a fault, or 0 if it has none.
 pub(crate) fn code(fault: &Fault) -> u32 {
     let of_reply = || fault.more.as_ref()?.code.filter(|_| fault.kind == Kind::UpstreamStatus);
     // Harmless: 0 is a fault without a number.

@@ -24,18 +24,18 @@ pub struct Step {
     name: Arc<str>,
     /// The configured name, or the kind and the path in the flow.
     label: Arc<str>,
-    /// It reads the body, which is therefore in memory before it runs.
+    /// True if it reads the body, which is then read into memory before the step runs.
     looks: bool,
-    /// It holds other steps.
+    /// True if it holds other steps.
     is_outer: bool,
-    /// True if it uses the message, false if it ends the flow without it, and none where the next step decides.
+    /// `Some(true)` if it uses the message, `Some(false)` if it ends the flow without using it, and `None` if the next step decides.
     uses_message: Option<bool>,
     /// The needs of this step and of the steps inside it.
     needs: Needs,
     metrics: Arc<FlowMetrics>,
 }
 
-/// Steps one after the other. Shared, since several flows may run the same.
+/// Steps that run one after another. The list is shared, since several flows may run the same steps.
 pub type Steps = Arc<[Step]>;
 
 /// The action of a step. Each kind of step implements it in its file in `steps`.
@@ -51,7 +51,7 @@ pub trait Action: Send + Sync {
     /// Runs the step. The body is in memory if the step needs it, unless the message has none.
     fn run<'a>(&'a self, step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a>;
 
-    /// The properties of the flow that follow from this step.
+    /// The property of the flow that follows from this step.
     fn shape(&self) -> Shape<'_> {
         Shape::Other
     }
@@ -68,7 +68,7 @@ pub enum Shape<'a> {
     Other,
 }
 
-/// A step that has ended, or waits.
+/// The result of a step that has ended, or the future of one that waits.
 pub type StepRun<'a> = Decision<'a, Result<StepsEnd, Fault>>;
 
 /// The way in which a list of steps ended.
@@ -80,13 +80,13 @@ pub enum StepsEnd {
     Answered,
 }
 
-/// A step that waited for nothing; the next one follows unless it failed.
+/// Returns the end of a step that did not wait. The next step follows unless this one failed.
 pub(crate) fn ended(ended: Result<(), Fault>) -> StepRun<'static> {
     Decision::Ready(ended.map(|()| StepsEnd::Through))
 }
 
-/// A step that may wait; the next one follows unless it fails.
-/// `step` begins it: a future that is an argument would be moved twice.
+/// Runs a step that may wait. The next step follows unless this one fails. `step` creates the future: if the future itself were the
+/// argument, it would be moved twice.
 pub(crate) fn waits<'a, S>(step: impl FnOnce() -> S + 'a) -> StepRun<'a>
 where
     S: Future<Output = Result<(), Fault>> + 'a,
@@ -108,7 +108,7 @@ impl Step {
             |named: &SlotMeaning| matches!(named, SlotMeaning::Request | SlotMeaning::RequestBody);
         let looks = own.content || any(SlotMeaning::looks_inside);
         let inner = action.inner();
-        // Harmless: steps without a preference do not decide.
+        // Harmless: a list in which no step decides does not make this step use the message.
         let use_it = |steps: &&Steps| steps.iter().find_map(Step::uses_message).unwrap_or_default();
         let by_inner = || inner.iter().any(use_it).then_some(true);
         let uses_message = if looks { Some(true) } else { own.uses_message.or_else(by_inner) };
@@ -153,7 +153,7 @@ impl Step {
         self.uses_message
     }
 
-    /// Its label, and those of the steps inside it.
+    /// Adds its label and those of the steps inside it, except for steps of another flow.
     pub(crate) fn labels<'s>(&'s self, all: &mut Vec<&'s str>) {
         all.push(&self.label);
         if !matches!(self.shape(), Shape::Sequence) {
@@ -163,7 +163,7 @@ impl Step {
         }
     }
 
-    /// Counts a run. Steps that hold other steps have no time of their own: theirs is that of the others.
+    /// Counts a run. No time is recorded for a step that holds other steps, since the inner steps record theirs.
     fn record(&self, ended: &Result<StepsEnd, Fault>, took: Duration, run: &Run<'_>) {
         let in_calls = run.waited.replace(Duration::ZERO);
         let (own, in_calls) = if self.is_outer {
@@ -192,7 +192,7 @@ pub(crate) fn run<'a>(
     }
 }
 
-/// Runs all steps, traced or not.
+/// Runs steps until one answers or fails, without spans or traces.
 pub(crate) fn run_all<'a>(
     steps: &'a [Step],
     run: &'a Run<'a>,

@@ -1,4 +1,4 @@
-//! Records the steps of a run for a trace. Without a request for one, none of this runs.
+//! Records the steps of a run for a trace. Without a requested trace, only [`Recording::of`] runs.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use crate::message::{Message, Payload};
 use crate::state::{Run, State};
 use crate::step::{Step, StepsEnd, run_all};
 
-/// The record of a run's steps. It is published when the run ends, also if the client has left.
+/// A trace in progress. It is published when the run ends, even if the client has disconnected.
 #[derive(Debug)]
 pub(crate) struct Recording {
     tracer: Arc<Tracer>,
     trace: RefCell<Trace>,
 }
 
-/// The largest body that is read into memory only for a trace: a trace should not change the run.
+/// Maximum size of a body that is read into memory only for a trace. Larger bodies are not read, so that a trace hardly changes the run.
 const HELD_BYTES_MAX: u64 = 64 * 1024;
 
 /// Runs steps one by one, and records the message before and after each.
@@ -44,7 +44,7 @@ pub(crate) async fn run(
     Ok(StepsEnd::Through)
 }
 
-/// Reads a small body of a known length that is not coded.
+/// Reads the message's body into memory if it is small, its length is known, and it has no content coding.
 async fn hold(state: &mut State, run: &Run<'_>) -> Result<(), Fault> {
     let Payload::Stream { body, .. } = &state.message.payload else { return Ok(()) };
     let small = body.remaining().is_some_and(|bytes| bytes <= HELD_BYTES_MAX);
@@ -56,14 +56,14 @@ async fn hold(state: &mut State, run: &Run<'_>) -> Result<(), Fault> {
 }
 
 impl Recording {
-    /// None if no trace was requested.
+    /// Starts to record. Returns `None` if no trace was requested for this message.
     pub(crate) fn of(
         tracer: &Arc<Tracer>,
         flow: &str,
         (route, path): (&str, &[u8]),
         request_id: &str,
     ) -> Option<Recording> {
-        if !tracer.answers(&TraceCandidate { route, flow: Some(flow), path, request_id }) {
+        if !tracer.takes(&TraceCandidate { route, flow: Some(flow), path, request_id }) {
             return None;
         }
         let (route, flow, request_id) = (route.into(), flow.into(), request_id.into());
@@ -79,7 +79,7 @@ impl Recording {
             return usize::MAX;
         }
         let (name, label) = (step.name().clone(), step.label().clone());
-        let (depth, part, before) = (state.depth, state.part, seen(&state.message));
+        let (depth, part, before) = (state.depth, state.part, traced(&state.message));
         trace.steps.push(TracedStep { name, label, depth, part, before, after: None });
         number
     }
@@ -87,7 +87,7 @@ impl Recording {
     fn end(&self, number: usize, ended: &Result<StepsEnd, Fault>, state: &State) {
         if let Some(step) = self.trace.borrow_mut().steps.get_mut(number) {
             step.after = Some(match ended {
-                Ok(_) => Ok(seen(&state.message)),
+                Ok(_) => Ok(traced(&state.message)),
                 Err(fault) => Err(body(fault.to_string().as_bytes()).into()),
             });
         }
@@ -96,19 +96,19 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        self.tracer.leave(self.trace.take());
+        self.tracer.store(self.trace.take());
     }
 }
 
-fn seen(message: &Message) -> TracedMessage {
-    // Harmless: a message may have no type; it is only shown.
+fn traced(message: &Message) -> TracedMessage {
+    // Harmless: the content type is only shown. A message may have none.
     let content_type = String::from_utf8_lossy(message.content_type().unwrap_or_default());
     let content = message.content();
     TracedMessage {
         status: message.status,
         content_type: content_type.into(),
         bytes: content.map(|content| content.bytes.len()),
-        // Harmless: a message may have no body.
+        // Harmless: a message without a body is shown with an empty one.
         body: content.map(|content| body(&content.bytes)).unwrap_or_default().into(),
     }
 }

@@ -10,7 +10,7 @@ use kit::percent;
 use message::Headers;
 use serde_json::Value as Json;
 
-use crate::content::{Content, Maker, read_json};
+use crate::content::{Content, Sender, read_json};
 use crate::infoset;
 use crate::message::Message;
 use crate::names::{ERROR_PARTS, ErrorPart, SlotMeaning};
@@ -21,8 +21,8 @@ use crate::steps::gather::Gathered;
 pub(crate) struct Values<'a> {
     pub(crate) run: &'a Run<'a>,
     pub(crate) state: &'a State,
-    /// The maker of the last body, other than the message's, that is malformed or no text.
-    pub(crate) unread: Cell<Option<Maker>>,
+    /// The sender of the last body that was malformed or not text, other than the message's.
+    pub(crate) unread: Cell<Option<Sender>>,
 }
 
 impl Values<'_> {
@@ -36,7 +36,7 @@ impl Values<'_> {
             .ok_or_else(|| FailureKind::Scope("the body was not read".into()))
     }
 
-    /// Reads a body that is not the message's.
+    /// Reads a body other than the message's, and records its sender if it is malformed or not text.
     fn read<T>(
         &self,
         content: &Content,
@@ -50,7 +50,7 @@ impl Values<'_> {
     }
 
     /// The sender of a value, if known.
-    fn maker_of(&self, named: &SlotMeaning) -> Option<Maker> {
+    fn maker_of(&self, named: &SlotMeaning) -> Option<Sender> {
         let message = &self.state.message;
         match named {
             SlotMeaning::Document
@@ -60,8 +60,8 @@ impl Values<'_> {
             | SlotMeaning::InfosetBody
             | SlotMeaning::InfosetPayload => message.content().map(|content| content.maker),
             SlotMeaning::Headers | SlotMeaning::Header(_) => Some(match message.status {
-                None => Maker::Client,
-                Some(_) => Maker::Upstream,
+                None => Sender::Client,
+                Some(_) => Sender::Upstream,
             }),
             SlotMeaning::Method
             | SlotMeaning::Paths
@@ -72,12 +72,12 @@ impl Values<'_> {
             | SlotMeaning::RequestBody
             | SlotMeaning::RequestPath
             | SlotMeaning::RequestHeaders
-            | SlotMeaning::RequestHeader(_) => Some(Maker::Client),
+            | SlotMeaning::RequestHeader(_) => Some(Sender::Client),
             SlotMeaning::Status
             | SlotMeaning::ReplyStatus(_)
             | SlotMeaning::ReplyBody(_)
             | SlotMeaning::ReplyHeaders(_)
-            | SlotMeaning::ReplyHeader(..) => Some(Maker::Upstream),
+            | SlotMeaning::ReplyHeader(..) => Some(Sender::Upstream),
             SlotMeaning::Variable(number) => self.state.sender(*number),
             SlotMeaning::Error
             | SlotMeaning::ErrorPart(_)
@@ -90,13 +90,13 @@ impl Values<'_> {
         }
     }
 
-    /// A header of the message, or of the request if the message is the request.
+    /// Returns a header of the message. While the message is the request, the client's other lines count too.
     fn header(&self, name: &str) -> Value {
         let holding = self.headers().find(|lines| lines.contains(name));
         holding.map_or(Value::Nothing, |lines| joined(lines, name))
     }
 
-    /// The lines of the message, and those of the request while the message is that.
+    /// Returns the lines of the message. While the message is the request, the client's other lines follow.
     fn headers(&self) -> impl Iterator<Item = &Headers> {
         let is_request = self.state.message.status.is_none();
         let of_request = is_request.then_some(&*self.state.request_lines);
@@ -110,7 +110,7 @@ impl Values<'_> {
         value.map_or(Ok(Value::Nothing), |value| Ok(Value::text_of(decoded(value, false)?)))
     }
 
-    /// Several parameters of a name are joined as several lines of a header are.
+    /// Returns a query parameter. Parameters of the same name are joined with commas, like header lines.
     fn query(&self, name: &str) -> Result<Value, FailureKind> {
         let mut found: Option<String> = None;
         for (known, value) in self.queries() {
@@ -131,13 +131,13 @@ impl Values<'_> {
         Ok(members_of(all))
     }
 
-    /// The names, decoded, and the values as they are written.
+    /// Returns the decoded names and the undecoded values.
     fn queries(&self) -> impl Iterator<Item = (Cow<'_, [u8]>, &[u8])> {
         // Harmless: a request may have no query.
         percent::pairs(self.run.head.query().unwrap_or_default())
     }
 
-    /// A list about the branches of the last gather; nothing before one.
+    /// Returns a list about the branches of the last gather, or nothing if there has been none.
     fn gathered(&self, list: impl Fn(&Gathered) -> Json) -> Result<Value, FailureKind> {
         let Some(gathered) = &self.state.gathered else { return Ok(Value::Nothing) };
         let list = read_json(&list(gathered).to_string(), false);
@@ -164,7 +164,7 @@ pub(crate) fn detail(fault: &Fault) -> &str {
     told.map_or(&*fault.cause, |told| told)
 }
 
-/// The values that a path into a text follows.
+/// Returns the value that paths into the text of a body search, if it has one.
 fn fields_of(content: &Content) -> Result<Option<Value>, FailureKind> {
     let fields = content.followed()?;
     Ok(fields.map(|fields| Value::Json(JsonNodes::root(fields.clone()))))
@@ -183,7 +183,7 @@ fn joined(lines: &Headers, name: &str) -> Value {
     Value::text_of(text)
 }
 
-/// The headers by their names in small letters. Where several have a header, the lines of the first count.
+/// Returns the headers by their lower-case names. If a header is in several of the sets, the lines of the first set count.
 fn by_name<'h>(of: impl IntoIterator<Item = &'h Headers>) -> Vec<(Box<str>, Member)> {
     let mut all: BTreeMap<String, (usize, Option<String>)> = BTreeMap::new();
     for (rank, lines) in of.into_iter().enumerate() {
@@ -229,8 +229,8 @@ fn members_of(all: impl IntoIterator<Item = (String, Option<String>)>) -> Vec<(B
     all.into_iter().map(member).collect()
 }
 
-/// The text of a line. Other bytes than UTF-8 are ISO 8859-1, as HTTP had them once (RFC 9110, 5.5), so that each byte stays
-/// recognisable.
+/// Returns the text of a header value. A value that is not UTF-8 is decoded as ISO 8859-1, which HTTP once allowed (RFC 9110, 5.5), so
+/// that no byte is lost.
 fn line(value: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(value) {
         Ok(text) => Cow::Borrowed(text),
@@ -302,7 +302,7 @@ impl Scope for Values<'_> {
     }
 
     fn fields(&self, slot: Slot) -> Result<Option<Value>, FailureKind> {
-        #[allow(clippy::wildcard_enum_match_arm, reason = "all others are not bodies")]
+        #[allow(clippy::wildcard_enum_match_arm, reason = "no other slot is a body")]
         match self.named(slot) {
             Some(SlotMeaning::Body) => fields_of(self.content()?),
             Some(SlotMeaning::RequestBody) => {
@@ -314,7 +314,7 @@ impl Scope for Values<'_> {
             Some(SlotMeaning::ReplyBody(number)) => {
                 let reply = self.reply(*number).and_then(Message::content);
                 let fields = reply.map(|content| self.read(content, fields_of));
-                // Harmless: the same.
+                // Harmless: a body that is not a form has no fields.
                 Ok(fields.transpose()?.flatten())
             }
             _ => Ok(None),
@@ -380,9 +380,9 @@ impl Values<'_> {
         ERROR_PARTS.map(part).into()
     }
 
-    /// Variables that hold values.
+    /// Returns the variables that hold values.
     fn variables(&self) -> Vec<(Box<str>, Member)> {
-        // Harmless: replies have names of their own.
+        // Harmless: a variable that holds a reply is a group with a separate slot.
         let known = self.state.variables.iter().filter_map(|(number, variable)| {
             let name = self.run.slots.variables.get(*number as usize)?;
             match variable {
@@ -412,14 +412,14 @@ impl Values<'_> {
         let body = request.as_ref().map(|content| self.read(content, Content::body)).transpose()?;
         let mut parts = vec![
             ("method".into(), Member::Value(Value::text_of(line(self.run.head.method())))),
-            // Harmless: the same of the request.
+            // Harmless: a request without a body has an empty one.
             ("body".into(), Member::Value(body.unwrap_or_default())),
         ];
         parts.extend(self.group("headers", &SlotMeaning::RequestHeaders));
         Ok(parts)
     }
 
-    /// A group inside another, which has had its slot since it was compiled.
+    /// Returns a group inside another group. It got its slot when the outer group was compiled.
     fn group(&self, name: &str, named: &SlotMeaning) -> Option<(Box<str>, Member)> {
         let at = self.run.slots.named.iter().position(|known| known == named)?;
         Some((name.into(), Member::Group(Slot(u32::try_from(at).ok()?))))

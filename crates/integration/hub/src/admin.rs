@@ -1,4 +1,4 @@
-//! A hub as operators see it and change it. Nothing here is secret: no key, no body.
+//! The operators' view of a hub, and the changes that they make. The view contains no secrets and no bodies of events.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::subscription::{Id, Subscription, read};
 /// Why an action was not carried out.
 #[derive(Debug)]
 pub enum ActionError {
-    /// There is no such thing.
+    /// The subscription or dead event does not exist. Contains the text for the operator.
     Unknown(&'static str),
     Store(Error),
     /// The worker's queue is full.
@@ -28,7 +28,7 @@ pub struct Page<'a> {
     pub after: Option<&'a str>,
 }
 
-/// Entries of one page.
+/// The number of entries on one page.
 const PAGE: usize = 100;
 
 /// The limit up to which dead events are counted. Counting more would take too long.
@@ -41,7 +41,7 @@ impl From<Error> for ActionError {
 }
 
 impl Hub {
-    /// The hub in numbers.
+    /// Returns the state of the hub: its topics, and its numbers of subscriptions and dead events.
     pub async fn view(&self) -> Result<Value, ActionError> {
         let topics: Vec<&str> = self.topics.iter().map(|topic| &*topic.name).collect();
         let subscriptions = self.count(COUNTED_MAX).await?;
@@ -58,7 +58,7 @@ impl Hub {
         Ok(view)
     }
 
-    /// The subscriptions after a key, in the order of their ids.
+    /// Returns a page of the subscriptions, in the order of their ids.
     pub async fn subscriptions(&self, page: Page<'_>) -> Result<Value, ActionError> {
         let (rows, next) = self.page(&self.tables.subscriptions, page).await?;
         let mut subscriptions = Vec::new();
@@ -93,7 +93,7 @@ impl Hub {
         Ok(json!({ "subscriptions": subscriptions, "next": next }))
     }
 
-    /// Removes a subscription. The subscriber is informed, but not asked.
+    /// Removes a subscription. The subscriber is informed, but need not confirm.
     pub async fn remove_subscription(&self, id: &str) -> Result<(), ActionError> {
         const UNKNOWN: ActionError = ActionError::Unknown("There is no such subscription.");
         let id = Id::parse(id.as_bytes()).ok_or(UNKNOWN)?;
@@ -102,7 +102,7 @@ impl Hub {
         let version = self.remove_row(id, Expect::Anything, None).await?;
         let is_told = self.state.tell(id, SubscriptionUpdate::Removed(id, version));
         if let Some(subscription) = read::<Subscription>(&row.value) {
-            // Harmless: the worker's queue may be full. The subscription is removed anyway.
+            // Harmless: if the worker's queue is full, the subscriber is not informed, but the subscription is still removed.
             let _is_told =
                 self.state.tell(id, SubscriptionUpdate::Denied(id, Box::new(subscription)));
         }
@@ -127,7 +127,7 @@ impl Hub {
 
     /// Logs that a stored value cannot be read. The value is not changed.
     pub(crate) fn warn_unread(&self, what: &str, key: &[u8]) {
-        // Harmless: this is for the log.
+        // Harmless: the text is only logged.
         let key = String::from_utf8_lossy(key);
         tracing::warn!(
             hub = self.name(),

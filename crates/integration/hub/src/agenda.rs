@@ -13,17 +13,17 @@ use crate::subscription::Id;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     is_queued: bool,
-    /// The time of its next check.
+    /// The time of the next scheduled check, if there is one.
     timer: Option<Instant>,
 }
 
 impl Entry {
-    /// Marks it as waiting for a permit, whose release queues it.
+    /// Marks the subscription as waiting for a permit. It is queued when a permit is released.
     pub(crate) fn wait(&mut self) {
         self.is_queued = true;
     }
 
-    /// It is being checked.
+    /// Marks the subscription as taken out of the queue, so that it can be queued again.
     pub(crate) fn taken(&mut self) {
         self.is_queued = false;
     }
@@ -47,12 +47,12 @@ impl Agenda {
     /// Schedules a check at a time, unless an earlier one is scheduled.
     pub(crate) fn set(&mut self, id: Id, entry: &mut Entry, at: Instant) {
         if entry.timer.is_none_or(|timer| at < timer) {
-            self.set_anew(id, entry, at);
+            self.reschedule(id, entry, at);
         }
     }
 
-    /// Schedules a check at a time, which replaces the time scheduled so far.
-    pub(crate) fn set_anew(&mut self, id: Id, entry: &mut Entry, at: Instant) {
+    /// Schedules a check at a time. Replaces the time that was scheduled before.
+    pub(crate) fn reschedule(&mut self, id: Id, entry: &mut Entry, at: Instant) {
         entry.timer = Some(at);
         self.timers.push(Reverse((at, id)));
     }
@@ -66,18 +66,18 @@ impl Agenda {
         !self.ready.is_empty()
     }
 
-    /// The queue itself, for permits that wake subscriptions.
+    /// The queue itself. Released permits add the subscriptions that waited for one.
     pub(crate) fn ready(&mut self) -> &mut VecDeque<Id> {
         &mut self.ready
     }
 
-    /// The earliest of the later times.
+    /// The time of the earliest scheduled check.
     pub(crate) fn first(&self) -> Option<Instant> {
         self.timers.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Takes a subscription whose time has come, with that time. Its entry may have another time by now: see
-    /// [`Agenda::ring`].
+    /// Takes a subscription whose time has come, with that time. The check may have been rescheduled since, so pass both to
+    /// [`Agenda::queue_due`].
     pub(crate) fn due(&mut self, now: Instant) -> Option<(Id, Instant)> {
         let Reverse((at, id)) =
             self.timers.peek().copied().filter(|Reverse((at, _))| *at <= now)?;
@@ -85,15 +85,15 @@ impl Agenda {
         Some((id, at))
     }
 
-    /// Queues a subscription that was due at a time, if that is still its time.
-    pub(crate) fn ring(&mut self, id: Id, entry: &mut Entry, at: Instant) {
+    /// Queues a subscription whose check was due at a time, unless the check has been rescheduled.
+    pub(crate) fn queue_due(&mut self, id: Id, entry: &mut Entry, at: Instant) {
         if entry.timer == Some(at) {
             entry.timer = None;
             self.queue(id, entry);
         }
     }
 
-    /// Reserves memory for the times of this many more subscriptions.
+    /// Reserves memory for the scheduled checks of `more` subscriptions.
     pub(crate) fn reserve(&mut self, more: usize) {
         self.timers.reserve_exact(more);
     }
@@ -121,7 +121,7 @@ mod tests {
     fn checked(agenda: &mut Agenda, entries: &mut BTreeMap<Id, Entry>) -> Vec<Id> {
         while let Some((id, at)) = agenda.due(clock::now()) {
             if let Some(entry) = entries.get_mut(&id) {
-                agenda.ring(id, entry, at);
+                agenda.queue_due(id, entry, at);
             }
         }
         let mut all = Vec::new();
@@ -162,7 +162,7 @@ mod tests {
         assert!(checked(&mut agenda, &mut entries).is_empty());
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(checked(&mut agenda, &mut entries), [id(1)]);
-        // The other times are still in the heap, and are ignored.
+        // The first time is still in the heap, but is ignored.
         tokio::time::advance(Duration::from_secs(60)).await;
         assert!(checked(&mut agenda, &mut entries).is_empty());
         assert_eq!(agenda.first(), None);
@@ -173,7 +173,7 @@ mod tests {
         let (mut agenda, mut entries) = (Agenda::default(), BTreeMap::new());
         let entry = entries.entry(id(1)).or_default();
         agenda.set(id(1), entry, after(1));
-        agenda.set_anew(id(1), entry, after(5));
+        agenda.reschedule(id(1), entry, after(5));
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(checked(&mut agenda, &mut entries).is_empty());
         tokio::time::advance(Duration::from_secs(4)).await;
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_waits_for_a_permit_is_not_queued_a_second_time() {
+    async fn a_subscription_that_waits_for_a_permit_is_not_queued_a_second_time() {
         let (mut agenda, mut entries) = (Agenda::default(), BTreeMap::new());
         let entry: &mut Entry = entries.entry(id(1)).or_default();
         entry.wait();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_that_were_removed_are_passed_over() {
+    async fn removed_subscriptions_are_skipped() {
         let (mut agenda, mut entries) = (Agenda::default(), BTreeMap::new());
         agenda.set(id(1), &mut Entry::default(), after(1));
         agenda.set(id(2), entries.entry(id(2)).or_default(), after(1));

@@ -6,7 +6,7 @@ use std::fmt;
 use kit::names::LookUps;
 use upstream::{AddressRule, CalledUrl};
 
-/// The URL of a callback, read strictly.
+/// The URL of a callback, strictly parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Callback {
     /// The URL as the subscriber wrote it.
@@ -14,22 +14,22 @@ pub(crate) struct Callback {
     pub(crate) url: CalledUrl,
 }
 
-/// Name look-ups for subscribers' callbacks that may run at once: in total, and for one subscriber. Anybody may subscribe with names whose
-/// servers do not answer.
+/// The concurrent name look-ups for callbacks: at most 64 in total, and 8 for one asker. The limits are needed because anybody may
+/// subscribe with names whose name servers do not answer.
 static LOOK_UPS: LookUps = LookUps::new(64, 8);
 
-/// The reason why a URL is not a callback, as a sentence for the client.
+/// The reason why a callback is refused, as a sentence for the client.
 type CallbackError = Cow<'static, str>;
 
 impl Callback {
-    /// Reads a URL, or says what is wrong with it.
+    /// Parses a URL. The error says what is wrong with it.
     pub(crate) fn parse(url: &str) -> Result<Callback, CallbackError> {
         let read = CalledUrl::parse(url).map_err(|why| format!("`hub.callback` {why}."))?;
         Ok(Callback { written: url.to_owned(), url: read })
     }
 }
 
-/// Splits the URL of a callback into its origin, as written, and its target (path and query). None if it is not a valid callback.
+/// Splits the URL of a callback into its origin, as written, and its target (path and query). Returns `None` if the URL has no scheme.
 pub(crate) fn split(written: &str) -> Option<(&str, Cow<'_, str>)> {
     let start = written.find("://")? + 3;
     let end = written.get(start..)?.find(['/', '?']).map_or(written.len(), |at| at + start);
@@ -48,13 +48,14 @@ pub(crate) fn with_parameters(target: &str, parameters: &str) -> String {
     format!("{target}{between}{parameters}")
 }
 
-/// True if the gateway may call a callback: its name resolves, and none of its addresses is refused. The look-up counts for `asker`.
+/// Checks whether the gateway may call a callback: its name must resolve, and the rule must permit all its addresses. The look-up counts
+/// for `asker`.
 pub(crate) async fn is_permitted(
     callback: &Callback,
     asker: &str,
     rule: &AddressRule,
 ) -> Result<(), CallbackError> {
-    let refused = || "`hub.callback` leads to an address that is not called.".into();
+    let refused = || "`hub.callback` leads to an address that the gateway may not call.".into();
     let url = &callback.url;
     if let Some(address) = url.address() {
         return rule.permits(address).then_some(()).ok_or_else(refused);

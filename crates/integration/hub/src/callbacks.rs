@@ -1,4 +1,4 @@
-//! Connections to callbacks: upstreams that exist as long as the worker has subscriptions that need them.
+//! Connections to callbacks: one upstream for each origin that the worker has called recently.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use upstream::{
 use crate::callback::{self, Callback};
 use crate::places::{OF_ORIGIN_MAX, RequestCounters, RequestPermit, Usage};
 
-/// The number of origins to which a worker keeps connections. Above it, the least recently used lose theirs.
+/// The number of origins to which a worker keeps connections. Above it, connections to the least recently used origins are dropped.
 const ORIGINS_MAX: usize = 4096;
 
 /// Idle connections kept for each origin: as many as its concurrent requests. Otherwise a burst would close connections and
@@ -82,7 +82,7 @@ impl Callbacks {
         }
     }
 
-    /// The origin of a callback, given the callback's URL as written. None if the URL is not a valid callback.
+    /// Returns the origin of a callback, given the callback's URL as written, or `None` if the URL is not valid.
     pub(crate) fn origin(&self, written: &str) -> Option<Rc<Origin>> {
         let (server, _) = callback::split(written)?;
         if let Some(origin) = self.written.borrow().get(server) {
@@ -130,7 +130,7 @@ impl Callbacks {
         RequestCounters { all: self.all.clone(), subject, origin }
     }
 
-    /// Drops all subscriptions that wait for a place.
+    /// Clears the queues of subscriptions that wait for a permit.
     pub(crate) fn clear_waiting(&self) {
         self.all.clear_waiting();
         self.origins.borrow().values().for_each(|origin| origin.usage.clear_waiting());
@@ -173,7 +173,7 @@ impl Callbacks {
     }
 }
 
-/// Drops the least recently used half. Requests in progress continue.
+/// Drops the least recently used half of the origins, except those with requests in progress.
 fn make_room(origins: &mut HashMap<String, Rc<Origin>>) {
     let mut times: Vec<Instant> = origins.values().map(|origin| origin.used.get()).collect();
     let middle = times.len() / 2;
@@ -204,7 +204,7 @@ impl RequestPermit {
         trace: Option<CallTrace<'_>>,
     ) -> Result<Reply, Fault> {
         let totals = Totals::default();
-        let mut call = Call { trace, ..Call::apart(caller, deadline, &totals) };
+        let mut call = Call { trace, ..Call::detached(caller, deadline, &totals) };
         let sent = self.origin().upstream.send(&mut call, &mut request, &HostSent::Target).await;
         kit::alarm::give(call.alarm);
         sent

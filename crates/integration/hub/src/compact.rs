@@ -1,5 +1,5 @@
-//! The form in which a worker keeps subscriptions in memory. It may have hundreds of thousands, so values that many
-//! of them share are stored once.
+//! The form in which a worker keeps subscriptions in memory. A worker may have hundreds of thousands of them, so values that many of them
+//! share are stored once.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
@@ -19,7 +19,7 @@ pub(crate) struct CompactSubscription {
     pub(crate) callback: Box<str>,
     pub(crate) secret: Option<Box<str>>,
     pub(crate) until: Option<u64>,
-    /// When its lease ends, in this process.
+    /// When its lease ends, by the monotonic clock of this process.
     pub(crate) ends: Option<Instant>,
     pub(crate) from: u64,
     pub(crate) intent: Option<Box<Intent>>,
@@ -49,7 +49,7 @@ pub(crate) struct CommonParts {
     usages: HashMap<Box<str>, Rc<Usage>>,
 }
 
-/// The number of shared values from which unused ones are removed. They are removed each time the number has doubled.
+/// Unused shared values are removed when their number reaches this limit, and again each time it has doubled.
 const MANY: usize = 1024;
 
 impl CompactSubscription {
@@ -102,7 +102,7 @@ impl Hash for Common {
 }
 
 impl CommonParts {
-    /// Converts a stored subscription to its compact form.
+    /// Converts a stored subscription to its compact form, which shares the values that are known already.
     pub(crate) fn known(
         &mut self,
         subscription: Subscription,
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_kept_is_all_of_it_and_what_is_common_is_there_once() {
+    async fn a_compact_subscription_keeps_all_fields_and_shares_the_common_ones() {
         fake::wall(Duration::ZERO);
         let (mut common_parts, lease_clock) = (CommonParts::default(), LeaseClock::new());
         let now = clock::now();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_subscription_has_any_more_is_forgotten() {
+    fn unused_common_values_are_removed() {
         let (mut common_parts, lease_clock) = (CommonParts::default(), LeaseClock::new());
         let kept = common_parts.known(subscription("ann", 0), &lease_clock);
         for subject in 0..5 * MANY {

@@ -17,7 +17,7 @@ use crate::event::{Event, rfc3339, text_of_line};
 use crate::hub::Hub;
 use crate::subscription::{Dead, Failure, Id, Subscription, dead_key, read};
 
-/// The bytes of a body that are shown.
+/// The maximum number of bytes of a body that are shown.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// The number of dead events that are retried or removed in one change of the store.
@@ -34,7 +34,7 @@ const NO_DEAD: ActionError = ActionError::Unknown("There is no such dead event."
 const NO_SUBSCRIPTION: ActionError = ActionError::Unknown("Its subscription is gone.");
 
 impl Hub {
-    /// The dead events after a key, in the order of their ids.
+    /// Returns a page of the dead events, in the order of their ids.
     pub async fn dead(&self, page: Page<'_>) -> Result<Value, ActionError> {
         let (rows, next) = self.page(&self.tables.dead, page).await?;
         let dead = rows.iter().map(|row| {
@@ -116,7 +116,7 @@ impl Hub {
         if !self.has_subscription(&dead).await? {
             return Err(NO_SUBSCRIPTION);
         }
-        let changes = self.again(key, version, &dead).ok_or(NO_SUBSCRIPTION)?;
+        let changes = self.retry_changes(key, version, &dead).ok_or(NO_SUBSCRIPTION)?;
         match self.store.change(changes.into(), None).await {
             Ok(_) => Ok(()),
             Err(Error::Conflict { .. }) => Err(NO_DEAD),
@@ -124,8 +124,8 @@ impl Hub {
         }
     }
 
-    /// Sends all dead events again whose subscriptions still exist, and returns their number. Events that become dead meanwhile
-    /// may be included.
+    /// Sends again all dead events whose subscriptions still exist. Returns their number, and the number of the others. Events that become
+    /// dead meanwhile may be included.
     pub async fn retry_all_dead(&self) -> Result<Value, ActionError> {
         let (mut retried, mut left, mut rows) = (0, 0, self.dead_rows());
         while let Some(some) = rows.next().await? {
@@ -137,7 +137,7 @@ impl Hub {
                     left += 1;
                     continue;
                 };
-                let changes = self.again(&key, row.version, &dead);
+                let changes = self.retry_changes(&key, row.version, &dead);
                 let changes = if self.has_subscription(&dead).await? { changes } else { None };
                 let Some(changes) = changes else {
                     left += 1;
@@ -159,9 +159,9 @@ impl Hub {
         Ok(self.store.get(&self.tables.subscriptions, &id.key()).await?.is_some())
     }
 
-    /// The changes that send a dead event again. They are one write, so that only one of two concurrent requests
-    /// succeeds.
-    fn again(&self, key: &str, version: u64, dead: &Dead) -> Option<[Change; 2]> {
+    /// The changes that send a dead event again. They are made in one write, so that only one of two concurrent requests succeeds. Returns
+    /// `None` if the event does not name a valid subscription id.
+    fn retry_changes(&self, key: &str, version: u64, dead: &Dead) -> Option<[Change; 2]> {
         let id = Id::parse(dead.subscription.as_bytes())?;
         let forget = Change { expect: Expect::Version(version), ..self.dead_change(key, None) };
         let news = dead_key(id, dead.event).into_bytes();
@@ -193,7 +193,7 @@ impl Hub {
         }
         all.sort_unstable();
         let excess = all.len().saturating_sub(max);
-        // Harmless: what is cut stays, and the log reports the others.
+        // Harmless: the newer events, which are dropped from this list, stay in the store. The log reports the removed ones.
         all.truncate(excess);
         for some in all.chunks(BATCH) {
             let change = |(_, key): &(u64, Bytes)| rows::removal(&self.tables.dead, key);
@@ -218,7 +218,7 @@ impl Hub {
         row.and_then(|row| Some((row.version, read(&row.value)?))).ok_or(NO_DEAD)
     }
 
-    /// The setting by which operators pause deliveries.
+    /// The switch by which operators pause deliveries.
     pub(crate) fn switch(&self) -> Switch<'_> {
         Switch { store: &*self.store, table: &self.tables.news }
     }
@@ -238,11 +238,11 @@ impl Hub {
 fn show(event: &Event, is_signed: bool, view: &mut Map<String, Value>) {
     let text = |bytes: &[u8]| Value::from(text_of_line(bytes));
     let mut headers = Map::new();
-    if !event.said.content_type.is_empty() {
-        headers.insert("content-type".to_owned(), text(&event.said.content_type));
-        view.insert("content_type".to_owned(), text(&event.said.content_type));
+    if !event.representation.content_type.is_empty() {
+        headers.insert("content-type".to_owned(), text(&event.representation.content_type));
+        view.insert("content_type".to_owned(), text(&event.representation.content_type));
     }
-    for (name, value) in event.said.lines() {
+    for (name, value) in event.representation.lines() {
         headers.insert(text_of_line(name).into_owned(), text(value));
     }
     headers.insert("x-hub-event-id".to_owned(), event.id.to_string().into());

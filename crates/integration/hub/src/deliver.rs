@@ -1,12 +1,12 @@
 //! The deliveries of one worker: which subscription gets which event when.
 //!
 //! One task has all of the worker's subscriptions to a hub. It runs a bounded number of futures for reads, requests and writes. The
-//! next event of a subscription starts once the end of the previous one is stored. So after a crash only work is repeated that was
-//! started and not recorded.
+//! next event of a subscription starts once the end of the previous one is stored. So a crash repeats only work that was started and not
+//! recorded.
 //!
-//! Four parts have one responsibility each: [`Ownership`] which subscriptions are the worker's, [`Agenda`] when each is checked,
-//! [`Sending`] the jobs in progress, and [`UnwrittenChanges`] what has to be stored. The rest is here and in the files named after what
-//! happens: `members`, `starting`, `outcomes`, `partitions`.
+//! Four parts have one responsibility each: [`Ownership`] decides which subscriptions are the worker's, [`Agenda`] decides when each is
+//! checked, [`Sending`] runs the jobs in progress, and [`UnwrittenChanges`] collects what has to be stored. What connects them is in this
+//! file and in `members`, `starting`, `outcomes` and `partitions`.
 
 use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
@@ -42,10 +42,11 @@ use crate::write_batch::{End, UnwrittenChanges};
 const ENDED_MAX: usize = 64;
 
 /// The pause before a failed operation of the store is retried.
-pub(crate) const AWAY: Duration = Duration::from_secs(1);
+pub(crate) const STORE_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// The interval at which lags are measured and old events are dropped.
+/// The longest interval at which lags are measured and old events are dropped. It is a quarter of the age to which events are kept.
 const TICK: Duration = Duration::from_secs(1);
+/// The shortest such interval.
 const TICK_MIN: Duration = Duration::from_millis(100);
 
 /// The interval at which dead events are counted.
@@ -75,19 +76,22 @@ pub(crate) struct Deliveries {
     /// Partitions are read one after the other, so that the memory for reading is reused.
     pub(crate) loads: Arc<Semaphore>,
     /// Wakes up when another node or an operator has written a change.
-    left: LocalBoxFuture<'static, Watch>,
+    remote_updates: LocalBoxFuture<'static, Watch>,
+    /// True while a job reads the changes of other nodes and operators.
     pub(crate) is_checking: bool,
+    /// True if these changes have to be read again after that job.
     pub(crate) checks_again: bool,
-    /// Retries of dead events, accepted but not yet acknowledged.
+    /// The keys of dead events that are being sent again and whose requests may still be in the store.
     pub(crate) again: HashSet<String>,
     pub(crate) place: Residence,
     pub(crate) members: HashMap<Id, Member>,
     pub(crate) common_parts: CommonParts,
     pub(crate) topics: Vec<Members>,
     news: Rc<ReadyFeeds>,
+    /// Removed subscriptions, with the versions of their removals.
     pub(crate) gone: HashMap<Id, u64>,
     pub(crate) failures: Failures,
-    /// True if an operator has paused the deliveries, and until it is known that nobody has.
+    /// True if an operator has paused the deliveries, or as long as this is not known.
     pub(crate) is_paused: bool,
     pub(crate) is_ending: bool,
     /// The time of the last count of dead events.
@@ -106,7 +110,8 @@ enum Next {
     News(usize),
     Written(Vec<End>),
     Standing,
-    Left,
+    /// Another node or an operator has written a change.
+    RemoteUpdates,
     Timer,
     Tick,
     End,
@@ -133,7 +138,7 @@ impl Deliveries {
             unwritten: UnwrittenChanges::default(),
             topics: hub.topics.iter().map(|_| Members::default()).collect(),
             loads: Arc::new(Semaphore::new(1)),
-            left: woken(hub.store.watch(&hub.tables.news)),
+            remote_updates: woken(hub.store.watch(&hub.tables.news)),
             is_checking: false,
             checks_again: false,
             again: HashSet::new(),
@@ -169,13 +174,13 @@ impl Deliveries {
             }
             self.set_timer(&mut timer);
             match poll_fn(|cx| self.poll_next(cx, updates, &mut timer, &mut ticks)).await {
-                Next::SubscriptionUpdate(update) => self.hear(update),
+                Next::SubscriptionUpdate(update) => self.receive_update(update),
                 Next::Ended => {}
                 Next::Room => kit::task::yield_to_ready().await,
                 Next::News(topic) => self.news_of(topic),
                 Next::Written(ends) => self.written(ends),
                 Next::Standing => self.adopt(),
-                Next::Left => self.check_remote_updates(false),
+                Next::RemoteUpdates => self.check_remote_updates(false),
                 Next::Timer => self.ring(),
                 Next::Tick => {
                     ticks.set(clock::now(), tick);
@@ -205,9 +210,9 @@ impl Deliveries {
         if self.ownership.poll_changed(cx).is_ready() {
             return Poll::Ready(Next::Standing);
         }
-        if let Poll::Ready(left) = self.left.as_mut().poll(cx) {
-            self.left = woken(left);
-            return Poll::Ready(Next::Left);
+        if let Poll::Ready(watch) = self.remote_updates.as_mut().poll(cx) {
+            self.remote_updates = woken(watch);
+            return Poll::Ready(Next::RemoteUpdates);
         }
         if !self.ownership.is_full()
             && let Poll::Ready(Some(update)) = updates.poll_recv(cx)
@@ -240,7 +245,8 @@ impl Deliveries {
         }
     }
 
-    /// Handles the results of completed jobs, many at once, since the other checks cost more than most results. False if none has ended.
+    /// Handles the results of completed jobs, many at once, since the other checks cost more than most results. Returns false if no job has
+    /// ended.
     fn poll_ended(&mut self, cx: &mut Context<'_>) -> bool {
         for count in 0..ENDED_MAX {
             let Poll::Ready(ended) = self.sending.poll_ended(cx) else { return count > 0 };
@@ -256,12 +262,12 @@ impl Deliveries {
         }
     }
 
-    /// Checks all subscriptions that are due.
+    /// Queues all subscriptions whose check is due.
     fn ring(&mut self) {
         let now = clock::now();
         while let Some((id, at)) = self.agenda.due(now) {
             if let Some(member) = self.members.get_mut(&id) {
-                self.agenda.ring(id, &mut member.entry, at);
+                self.agenda.queue_due(id, &mut member.entry, at);
             }
         }
     }
@@ -272,9 +278,9 @@ impl Deliveries {
         for (members, topic) in self.topics.iter().zip(&self.hub.topics) {
             let Some(feed) = &members.feed else { continue };
             let newest = feed.newest();
-            let behind = |id| Some(newest.saturating_sub(self.members.get(id)?.cursor.done()));
+            let lag_of = |id| Some(newest.saturating_sub(self.members.get(id)?.cursor.done()));
             // Harmless: a removed subscription has no lag.
-            let lag = members.ids.iter().filter_map(behind).max();
+            let lag = members.ids.iter().filter_map(lag_of).max();
             topic.metrics.set_lag(worker, lag.unwrap_or(0));
         }
         let counts_dead = worker == 0 && self.ownership.has_partition(0);
@@ -282,7 +288,7 @@ impl Deliveries {
             self.swept = clock::now();
             self.sending.start(jobs::sweep_dead(self.hub.clone()));
         }
-        // One worker does it for all.
+        // One worker drops old events for all workers.
         let trims = if worker == 0 { self.topics.len().min(TRIMS_MAX) } else { 0 };
         for _ in 0..trims {
             self.trimmed = (self.trimmed + 1) % self.topics.len().max(1);
@@ -321,7 +327,7 @@ impl Deliveries {
         let row = |group: Group| {
             let index = group.topic as usize;
             let (topic, of_topic) = (hub.topics.get(index)?, topics.get(index)?);
-            // Harmless: a subscription that is gone has no place.
+            // Harmless: a removed subscription has no position.
             let places = of_topic.ids.range(group.ids()).filter_map(|id| {
                 let member = members.get(id)?;
                 Some((*id, member.subscription.from, (&member.cursor, member.is_failing)))

@@ -52,24 +52,24 @@ impl Job {
         let event = match found {
             Ok(found) => found.filter(|found| found.id == event),
             Err(Error::Trimmed { .. }) => None,
-            Err(_) => return Outcome::Away,
+            Err(_) => return Outcome::Postponed,
         };
         let Some(event) = event else { return Outcome::Expired };
         if is_first {
             match self.is_within_limits(&event).await {
                 Ok(true) => {}
                 Ok(false) => return Outcome::Limited,
-                Err(_) => return Outcome::Away,
+                Err(_) => return Outcome::Postponed,
             }
         }
         if !self.hub.nodes.may_begin(self.term) {
-            // The node may have lost the partition meanwhile.
-            return Outcome::Away;
+            // The node may have lost the partition since the job was started.
+            return Outcome::Postponed;
         }
         let (time, began) = (clock::wall(), clock::now());
         let settings = &self.hub.settings;
         let how = (settings.algorithm, settings.delivery.timeout);
-        let cause = event.said.span();
+        let cause = event.representation.span();
         let trace = self.tracing.as_ref().map(|tracing| ExchangeTrace::of_own(tracing, cause));
         let call = trace.as_ref().map(|trace| CallTrace { trace, parent: None, link: cause });
         let (status, sent) =
@@ -77,13 +77,13 @@ impl Job {
         self.permit.note(!matches!(sent, SendOutcome::Failed { .. }));
         self.record(&event, (time, clock::now().duration_since(began)), status, &sent);
         match sent {
-            SendOutcome::Taken => Outcome::Taken,
+            SendOutcome::Taken => Outcome::Accepted,
             SendOutcome::Gone => Outcome::Gone,
             SendOutcome::Failed { why, again } => Outcome::Failed { why, again },
         }
     }
 
-    /// Counts a delivery, if it is within all windows of the subscriber's plan.
+    /// Counts a delivery in all windows of the subscriber's plan. Returns false if it exceeds one of them.
     async fn is_within_limits(&self, event: &Event) -> Result<bool, Error> {
         let Some(limits) = &self.hub.settings.limits else { return Ok(true) };
         let whose = match limits.by {
@@ -102,8 +102,8 @@ impl Job {
             }
         }
         let store = &self.hub.store;
-        // A delivery that one window refuses must not count in the others. Another delivery may be counted between the check
-        // and the count; then the delivery that is dropped counts too.
+        // A delivery that one window refuses must not count in the others, so all windows are checked first. If another delivery is counted
+        // between the check and the count, the refused delivery may count in some windows nevertheless.
         if counters.len() > 1 {
             for (counter, by, limit, per) in &counters {
                 let used = store.add(counter, 0, *limit, *per).await?.total;

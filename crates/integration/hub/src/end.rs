@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::event::Event;
 use crate::feed::ReadBounds;
 use crate::hub::{Hub, Topic};
-use crate::reader::{From, Gap, NotRead, Reader, store_fault};
+use crate::reader::{Gap, NotRead, Reader, StartFrom, store_fault};
 use crate::representation::Representation;
 use crate::socket::{self, Format};
 use crate::stream::EventStream;
@@ -22,8 +22,8 @@ use crate::{send, subscribe};
 /// A hub as a destination.
 pub struct HubEnd {
     pub hub: Arc<Hub>,
-    /// True if the route's path ends with `/**`: the hub then serves all paths below it. Otherwise the route has one
-    /// path of the hub.
+    /// True if the route's path ends with `/**`: the hub then serves all paths below it. Otherwise the route's path is one of the hub's
+    /// paths, such as `/news/publish`.
     pub is_open: bool,
 }
 
@@ -82,7 +82,7 @@ impl HubEnd {
                 let base = self.base(ex, &request.head, prefix);
                 let mut reply = self.read(topic, request).await?;
                 let links = send::links(&base, &topic.name);
-                // Harmless: a host that cannot be in a header names no hub.
+                // Harmless: if the URL of the hub is not valid in a header, the reply has no `Link`.
                 let _unnamed = reply.head.headers.add("Link", links.as_bytes());
                 Ok(reply)
             }
@@ -102,7 +102,7 @@ impl HubEnd {
         self.hub.topic(&name).ok_or_else(subscribe::unknown_topic)
     }
 
-    /// Splits a path into the path of the hub and the operation.
+    /// Splits a path into the path of the hub and the operation. Returns `None` if the hub has no such path.
     fn asks<'p>(&self, path: &'p [u8], rest: usize) -> Option<(&'p [u8], Asks<'p>)> {
         let (prefix, below) = if self.is_open {
             path.split_at_checked(rest)?
@@ -123,7 +123,7 @@ impl HubEnd {
         Some((prefix, asks))
     }
 
-    /// The length of the hub's own path, if the route has only one path.
+    /// The length of the hub's own path in `path`, if the route has only one of the hub's paths.
     fn prefix_of_one(&self, path: &[u8]) -> usize {
         let publish = self.hub.settings.publish.iter().map(|path| path.as_bytes());
         let mut ends = publish.chain([&b"/topics"[..]]);
@@ -140,7 +140,7 @@ impl HubEnd {
             return url.to_string();
         }
         let (scheme, host) = ex.public_origin(head);
-        // Harmless: a host with other bytes was refused, and a prefix is of the configuration.
+        // Harmless: a host that is not UTF-8 was refused, and the prefix matches a path of the configuration.
         let (host, prefix) = (String::from_utf8_lossy(host), String::from_utf8_lossy(prefix));
         format!("{scheme}://{host}{prefix}")
     }
@@ -159,8 +159,8 @@ impl HubEnd {
         let signatures: Vec<&[u8]> = headers.get_all(&self.hub.settings.signature).collect();
         self.hub.check_publisher(&signatures, &body)?;
         let span = ex.trace.as_ref().map(|trace| trace.span);
-        let said = Representation::of(headers)?.published_by(span);
-        let id = self.hub.publish(topic, &said, &body).await?;
+        let representation = Representation::of(headers)?.published_by(span);
+        let id = self.hub.publish(topic, &representation, &body).await?;
         Ok(json_reply(200, &json!({ "id": id.to_string() })))
     }
 
@@ -180,7 +180,7 @@ impl HubEnd {
         };
         // A client sends an empty id before its first event (WHATWG HTML, 9.2.4).
         let had = head.headers.get("last-event-id").filter(|id| is_stream && !id.is_empty());
-        let from = From::of(had.map(<[u8]>::to_vec).or(once(query, "after")?).as_deref())?;
+        let from = StartFrom::of(had.map(<[u8]>::to_vec).or(once(query, "after")?).as_deref())?;
         let wait = once(query, "wait")?.map(|text| wait(&text)).transpose()?;
         let limit = once(query, "limit")?.map(|text| limit(&text)).transpose()?;
         let feed = self.hub.feed(topic);
@@ -203,7 +203,7 @@ impl HubEnd {
     }
 }
 
-/// A long poll returns the available events, or the first one that arrives within `wait`.
+/// Answers a long poll with the available events. If there are none, waits up to `wait` for the next ones.
 async fn poll(mut reader: Reader, wait: Duration, limit: usize) -> Result<Reply, Fault> {
     let most = ReadBounds { events: limit, bytes: EVENTS_BYTES };
     let read = match reader.read(most).await {
@@ -263,13 +263,13 @@ fn bytes_of_json(status: u16, json: Vec<u8>) -> Reply {
 }
 
 fn no_such_path(path: &[u8]) -> Fault {
-    // Harmless: this is for the log.
+    // Harmless: the text is only logged.
     let cause = format!("the hub has no path {}", String::from_utf8_lossy(path));
     Fault::new(Kind::PathUnknown, cause)
 }
 
 fn other_method(allow: &'static str) -> Fault {
-    Fault::new(Kind::MethodNotAllowed, format!("the hub takes {allow} here"))
+    Fault::new(Kind::MethodNotAllowed, format!("the hub accepts only {allow} here"))
         .with_header("Allow", allow)
 }
 
@@ -290,8 +290,7 @@ fn is_weight_of_zero(parameter: &[u8]) -> bool {
     })
 }
 
-/// The query parameter of this name. A repeated one is refused, since a policy and the hub could use different
-/// values.
+/// The query parameter of this name. A repeated parameter is refused, since a policy and the hub could use different values.
 fn once(query: &[u8], name: &str) -> Result<Option<Vec<u8>>, Fault> {
     let mut found = parameters(query, name.as_bytes());
     match (found.next(), found.next()) {
@@ -306,7 +305,7 @@ pub(crate) fn parameter(query: &[u8], name: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn parameters(query: &[u8], name: &[u8]) -> impl Iterator<Item = Vec<u8>> {
-    // Harmless: the other parameters have other names.
+    // Harmless: only parameters with other names are left out.
     query.split(|byte| *byte == b'&').filter_map(move |pair| {
         let at = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
         let (found, value) = pair.split_at_checked(at)?;
@@ -346,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_have_units_and_an_end() {
+    fn waits_have_units_and_a_maximum() {
         for (text, millis) in [
             ("30s", Some(30_000)),
             ("0s", Some(0)),

@@ -21,12 +21,12 @@ pub(crate) struct Event {
     /// When it was published, since the Unix epoch.
     pub(crate) time: Duration,
     /// The publisher's description of the body.
-    pub(crate) said: Representation,
+    pub(crate) representation: Representation,
     pub(crate) body: Bytes,
     forms: Forms,
 }
 
-/// The encodings of an event that several readers get. Each is written once.
+/// The encodings of an event that has several readers. Each is written once and shared.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Forms {
     sse: OnceCell<Bytes>,
@@ -42,9 +42,9 @@ const VERSION_WITH_LINES: u8 = 2;
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 /// Encodes an event as a record: the version, the content type, the other lines in version 2, the body. Each part before the body is
-/// preceded by its length in two bytes.
-pub fn record(said: &Representation, body: &[u8]) -> Option<Bytes> {
-    let Representation { content_type, lines } = said;
+/// preceded by its length in two bytes. Returns `None` if one of these parts is too long.
+pub fn record(representation: &Representation, body: &[u8]) -> Option<Bytes> {
+    let Representation { content_type, lines } = representation;
     let lens = content_type.len() + lines.len() + 5;
     let mut record = Vec::with_capacity(body.len() + lens);
     let add = |part: &[u8], record: &mut Vec<u8>| {
@@ -61,7 +61,7 @@ pub fn record(said: &Representation, body: &[u8]) -> Option<Bytes> {
     Some(record.into())
 }
 
-/// Splits a record into the representation and the body. None for a record of an unknown version.
+/// Splits a record into the representation and the body. Returns `None` if the record is truncated or has an unknown version.
 pub fn parts(record: &Bytes) -> Option<(Representation, Bytes)> {
     let (version, _) = record.split_first()?;
     let mut rest = record.slice(1..);
@@ -87,11 +87,11 @@ fn part(rest: &mut Bytes) -> Option<Bytes> {
 }
 
 impl Event {
-    /// Decodes a record. None for a record of an unknown version.
+    /// Decodes a record. Returns `None` if the record is truncated or has an unknown version.
     pub(crate) fn of(record: &Record) -> Option<Event> {
-        let (said, body) = parts(&record.bytes)?;
+        let (representation, body) = parts(&record.bytes)?;
         let forms = Forms::default();
-        Some(Event { id: record.position, time: record.time, said, body, forms })
+        Some(Event { id: record.position, time: record.time, representation, body, forms })
     }
 
     /// Appends the event in the format of long polls and WebSockets.
@@ -123,7 +123,7 @@ impl Event {
 
     /// The body, if it is text.
     fn text(&self) -> Option<&str> {
-        // Harmless: other bodies are given as base64.
+        // Harmless: bodies that are not text are encoded as base64.
         std::str::from_utf8(&self.body).ok()
     }
 
@@ -132,10 +132,10 @@ impl Event {
         out.extend_from_slice(b"{\"id\":\"");
         number(self.id, 1, out);
         out.extend_from_slice(b"\",\"type\":");
-        if self.said.content_type.is_empty() {
+        if self.representation.content_type.is_empty() {
             string(UNKNOWN_TYPE, out)
         } else {
-            string(&text_of_line(&self.said.content_type), out)
+            string(&text_of_line(&self.representation.content_type), out)
         }
         self.write_lines(out);
         out.extend_from_slice(b",\"time\":\"");
@@ -154,13 +154,13 @@ impl Event {
         out.push(b'}');
     }
 
-    /// Writes the lines after the content type, if any, as an object. Repeated names are combined into one value, as in HTTP.
+    /// Writes the lines other than the content type, if any, as an object. The values of a repeated name are joined, as in HTTP.
     fn write_lines(&self, out: &mut Vec<u8>) {
-        if self.said.lines().next().is_none() {
+        if self.representation.lines().next().is_none() {
             return;
         }
         let mut lines = serde_json::Map::new();
-        for (name, value) in self.said.lines() {
+        for (name, value) in self.representation.lines() {
             let (name, value) = (text_of_line(name), text_of_line(value));
             let known = lines.get(&*name).and_then(serde_json::Value::as_str);
             let value = known.map_or(value.to_string(), |known| format!("{known}, {value}"));
@@ -226,20 +226,21 @@ fn write_rfc3339(time: Duration, out: &mut Vec<u8>) {
     let (year, month, day) = calendar::date_of(days);
     let second = time.as_secs() % 86_400;
     let date = [(year, 4, b'-'), (month, 2, b'-'), (day, 2, b'T')];
-    for (part, width, behind) in date {
+    for (part, width, separator) in date {
         // The times of events are never before the epoch.
         number(u64::try_from(part).unwrap_or(0), width, out);
-        out.push(behind);
+        out.push(separator);
     }
-    for (part, behind) in [(second / 3600, b':'), (second / 60 % 60, b':'), (second % 60, b'.')] {
+    for (part, separator) in [(second / 3600, b':'), (second / 60 % 60, b':'), (second % 60, b'.')]
+    {
         number(part, 2, out);
-        out.push(behind);
+        out.push(separator);
     }
     number(time.subsec_millis().into(), 3, out);
     out.push(b'Z');
 }
 
-/// Appends a number with leading zeros.
+/// Appends a number, padded with zeros to `width` digits.
 fn number(mut value: u64, width: usize, out: &mut Vec<u8>) {
     let mut digits = [b'0'; 20];
     let mut count = 0;
@@ -272,21 +273,24 @@ fn string(text: &str, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn said(content_type: &str, lines: &str) -> Representation {
+    fn representation(content_type: &str, lines: &str) -> Representation {
         let (content_type, lines) = (content_type.to_owned().into(), lines.to_owned().into());
         Representation { content_type, lines }
     }
 
     fn event(content_type: &str, body: &[u8]) -> Event {
-        let bytes = record(&said(content_type, ""), body).unwrap();
+        let bytes = record(&representation(content_type, ""), body).unwrap();
         Event::of(&Record { position: 7, time: Duration::from_millis(1_764_039_600_042), bytes })
             .unwrap()
     }
 
     #[test]
-    fn a_record_gives_the_event_again_and_others_none() {
+    fn a_record_is_decoded_and_an_invalid_one_is_refused() {
         let read = event("text/plain", b"a\0b");
-        assert_eq!((&*read.said.content_type, &*read.body), (&b"text/plain"[..], &b"a\0b"[..]));
+        assert_eq!(
+            (&*read.representation.content_type, &*read.body),
+            (&b"text/plain"[..], &b"a\0b"[..])
+        );
         let others: [&[u8]; 7] = [
             b"",
             b"\x01",
@@ -301,15 +305,18 @@ mod tests {
                 Record { position: 1, time: Duration::ZERO, bytes: Bytes::copy_from_slice(bytes) };
             assert_eq!(Event::of(&record), None, "{bytes:?}");
         }
-        assert!(record(&said(&"x".repeat(65_536), ""), b"").is_none());
+        assert!(record(&representation(&"x".repeat(65_536), ""), b"").is_none());
     }
 
     #[test]
     fn lines_of_an_event_are_read_again_and_shown() {
         let lines = "content-encoding: gzip\r\nce-id: 1\r\nce-id: 2\r\n";
-        let bytes = record(&said("text/plain", lines), b"x").unwrap();
+        let bytes = record(&representation("text/plain", lines), b"x").unwrap();
         let read = Event::of(&Record { position: 7, time: Duration::ZERO, bytes }).unwrap();
-        assert_eq!((&read.said, &*read.body), (&said("text/plain", lines), &b"x"[..]));
+        assert_eq!(
+            (&read.representation, &*read.body),
+            (&representation("text/plain", lines), &b"x"[..])
+        );
         let mut json = Vec::new();
         read.write_json(&mut json);
         let expected = r#"{"id":"7","type":"text/plain","headers":{"content-encoding":"gzip","ce-id":"1, 2"},"time":"1970-01-01T00:00:00.000Z","body":"x"}"#;
@@ -385,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_those_of_the_calendar() {
+    fn times_are_formatted_as_in_rfc_3339() {
         for (millis, expected) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_827_696_789, "2000-02-29T12:34:56.789Z"),

@@ -14,7 +14,7 @@ const EVENTS_MAX: usize = 4096;
 /// The number of failures recorded for one event: the newest.
 const OF_EVENT_MAX: usize = 16;
 
-/// The longest cause.
+/// The maximum length of a cause in bytes.
 const CAUSE_BYTES_MAX: usize = 256;
 
 /// The failures of a worker's events.
@@ -57,6 +57,7 @@ impl Failures {
 }
 
 impl Failure {
+    /// Makes a failure from the text of its cause, which begins with the kind of fault or with `status`.
     pub(crate) fn new(at: u64, why: &str) -> Failure {
         let (fault, _) = why.split_once([':', ' ']).unwrap_or((why, ""));
         let mut end = why.len().min(CAUSE_BYTES_MAX);

@@ -15,10 +15,10 @@ use crate::event::Event;
 
 /// The number of events kept in memory, for readers that are almost up to date.
 const EVENTS_MAX: usize = 1024;
-/// The limit of their bodies in bytes. The encodings for readers are not included; each exists once.
+/// The maximum size of the bodies of these events. Their encodings for readers are not included.
 const BYTES_MAX: usize = 4 << 20;
 
-/// The number of feeds from which unused ones are removed. They are removed each time the number has doubled.
+/// Unused feeds are removed when their number reaches this limit, and again each time it has doubled.
 const MANY: usize = 64;
 
 /// The pause after a failed read of the store.
@@ -28,14 +28,14 @@ const AWAY: Duration = Duration::from_millis(500);
 pub(crate) struct Feed {
     store: Arc<dyn Store>,
     log: Arc<str>,
-    /// The id of the newest event, once it is known.
+    /// The id of the newest event, or 0 until it is known.
     newest: Cell<u64>,
-    /// All events after this one are in `recent`.
+    /// All events after this one are in `recent`. `u64::MAX` until the newest event is known.
     floor: Cell<u64>,
     recent: RefCell<VecDeque<Rc<Event>>>,
     recent_bytes: Cell<usize>,
     news: Arc<Notify>,
-    /// Those that wait for several feeds, each with its number for this one.
+    /// The tasks that wait for several feeds, each with its number for this feed.
     listeners: RefCell<Vec<(Weak<ReadyFeeds>, usize)>>,
     following: Cell<Option<JoinHandle<()>>>,
 }
@@ -53,7 +53,7 @@ pub(crate) struct ReadyFeeds {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadBounds {
     pub(crate) events: usize,
-    /// The limit for all events but the first.
+    /// The limit on the size of the bodies. The first event is read whatever its size.
     pub(crate) bytes: usize,
 }
 
@@ -61,16 +61,16 @@ impl ReadBounds {
     pub(crate) const ONE: ReadBounds = ReadBounds { events: 1, bytes: 1 << 20 };
 }
 
-/// The next event, as far as it is in memory.
+/// The result of looking for the next event in memory.
 pub(crate) enum NextEvent {
     Event(Rc<Event>),
-    /// There is none yet.
+    /// There is no next event yet.
     Nothing,
-    /// It is only in the log.
+    /// The next event, if there is one, has to be read from the log.
     Behind,
 }
 
-/// Feeds by the store's serial number and the log.
+/// Feeds by the serial number of their hub's state and by their log.
 type Feeds = HashMap<(u64, Arc<str>), Weak<Feed>>;
 
 thread_local! {
@@ -78,7 +78,7 @@ thread_local! {
 }
 
 impl Feed {
-    /// The feed of a log on this worker. `serial` tells stores apart.
+    /// The feed of a log on this worker. `serial` is that of the hub's state, since logs of the same name may be in different stores.
     pub(crate) fn of(store: &Arc<dyn Store>, serial: u64, log: &Arc<str>) -> Rc<Feed> {
         FEEDS.with_borrow_mut(|feeds| {
             let known = feeds.get(&(serial, log.clone())).and_then(Weak::upgrade);
@@ -115,7 +115,7 @@ impl Feed {
         self.newest.get()
     }
 
-    /// Wakes all waiting readers when there are new events.
+    /// The notification that wakes all waiting readers when there are new events.
     pub(crate) fn news(&self) -> Arc<Notify> {
         self.news.clone()
     }
@@ -123,7 +123,7 @@ impl Feed {
     /// Registers this feed with `ready` under a number.
     pub(crate) fn listen(&self, ready: &Rc<ReadyFeeds>, number: usize) {
         let mut listeners = self.listeners.borrow_mut();
-        // Usually one: ten thousand feeds should not each reserve more.
+        // A feed usually has one listener. Ten thousand feeds should not each reserve memory for more.
         listeners.reserve_exact(1);
         listeners.push((Rc::downgrade(ready), number));
     }
@@ -145,7 +145,7 @@ impl Feed {
         recent.get(at).map_or(NextEvent::Nothing, |event| NextEvent::Event(event.clone()))
     }
 
-    /// Returns the events after `after`, from memory or from the log. Empty if there are none yet. The first event is returned
+    /// Returns the events after `after`, from memory or from the log, or an empty list if there are none yet. The first event is returned
     /// whatever its size.
     pub(crate) async fn read(&self, after: u64, most: ReadBounds) -> Result<Vec<Rc<Event>>, Error> {
         if after >= self.floor.get() {
@@ -157,7 +157,7 @@ impl Feed {
                 bytes += event.body.len().max(1);
                 is_first || bytes <= most.bytes
             };
-            // Harmless: the reader asks for what follows the last event it got.
+            // Harmless: events beyond the limits are returned by the reader's next read, which begins after the last event it got.
             return Ok(recent.range(from..).take(most.events).take_while(fits).cloned().collect());
         }
         self.read_log(after, most).await
@@ -246,7 +246,7 @@ impl ReadyFeeds {
         }
     }
 
-    /// Ready with a feed that has new events.
+    /// Ready with the number of a feed that has new events.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<usize> {
         if let Some(number) = self.queue.borrow_mut().pop_front() {
             if let Some(word) = self.queued.borrow_mut().get_mut(number / 64) {

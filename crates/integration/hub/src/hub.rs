@@ -36,14 +36,14 @@ pub struct Hub {
     /// The key that publishers sign with, if they must.
     publisher: Option<SigningKey>,
     tls: tls::Client,
-    /// The settings of connections to callbacks.
+    /// The metrics of connections to callbacks.
     connections: Arc<UpstreamMetrics>,
 }
 
 /// One topic of a hub.
 pub(crate) struct Topic {
     pub(crate) name: Box<str>,
-    /// A client needs one of these scopes. Without any, all clients have access.
+    /// A client needs one of these scopes. If the list is empty, all clients have access.
     scopes: Box<[Box<str>]>,
     /// The log of its events.
     pub(crate) log: Arc<str>,
@@ -71,6 +71,7 @@ pub struct Parts<'a> {
     pub state: Arc<HubState>,
     /// The TLS settings for callbacks with `https`.
     pub tls: tls::Client,
+    /// The metrics of connections to callbacks.
     pub connections: Arc<UpstreamMetrics>,
     /// Returns the metrics of a topic.
     pub metrics: &'a dyn Fn(&str) -> Arc<TopicMetrics>,
@@ -100,7 +101,7 @@ impl Hub {
         let scopes = settings.scopes.iter().cloned();
         let mut scopes: HashMap<Box<str>, Box<[Box<str>]>> = scopes.collect();
         let mut topic = |name: &str| Topic {
-            // Harmless: a topic without scopes has none.
+            // Harmless: a topic without configured scopes is open to all clients.
             scopes: scopes.remove(name).unwrap_or_default(),
             log: format!("hub/{}/topic/{name}", settings.name).into(),
             metrics: metrics(name),
@@ -142,7 +143,7 @@ impl Hub {
         self.topics.get(self.place_of(name)?)
     }
 
-    /// Its index among the topics.
+    /// The index of the topic with a name.
     pub(crate) fn place_of(&self, name: &[u8]) -> Option<usize> {
         self.places.get(name).copied()
     }
@@ -173,7 +174,7 @@ impl Hub {
         }
     }
 
-    /// True if publishers sign, and need nothing else.
+    /// True if publishers have to sign. They need no scope then.
     pub(crate) fn is_signed(&self) -> bool {
         self.publisher.is_some()
     }
@@ -182,10 +183,10 @@ impl Hub {
     pub(crate) async fn publish(
         &self,
         topic: &Topic,
-        said: &Representation,
+        representation: &Representation,
         body: &Bytes,
     ) -> Result<u64, Fault> {
-        let record = event::record(said, body)
+        let record = event::record(representation, body)
             .ok_or_else(|| Fault::new(Kind::Internal, "the lines of an event are too long"))?;
         let appended = self.store.append(&topic.log, vec![record], None).await;
         let positions = appended.map_err(|error| store_fault(&error))?;
@@ -193,8 +194,8 @@ impl Hub {
         Ok(*positions.end())
     }
 
-    /// Removes a subscription if it still has the expected version. Its position is removed with the next write of its
-    /// group.
+    /// Removes a subscription if it still has the expected version. Its position is removed with the next write of its group. Returns the
+    /// version of the removal.
     pub(crate) async fn remove_row(
         &self,
         id: Id,
@@ -236,7 +237,7 @@ impl Hub {
         rows::count(&*self.store, &self.tables.subscriptions, max).await
     }
 
-    /// The number of confirmed subscriptions on all nodes for which something holds, up to a bound.
+    /// The number of confirmed subscriptions on all nodes for which `of` returns true, up to a bound.
     pub(crate) async fn count_confirmed(
         &self,
         max: usize,

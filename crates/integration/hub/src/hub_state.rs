@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use crate::lease_clock::LeaseClock;
 use crate::subscription::{Id, Subscription};
 
-/// The part of a hub that is kept over reloads. `compile` makes one for each name.
+/// The part of a hub that is kept across reloads. `compile` makes one for each hub and place of its log.
 pub struct HubState {
     mailboxes: Box<[Mailbox]>,
     /// Tells hubs apart on a worker.
@@ -60,9 +60,9 @@ pub(crate) struct Reservation {
 
 struct Mailbox {
     sender: mpsc::Sender<SubscriptionUpdate>,
-    /// Present while no worker reads from it.
+    /// Present while no task of the worker reads from it.
     receiver: Mutex<Option<mpsc::Receiver<SubscriptionUpdate>>>,
-    /// Subscriptions that each worker has.
+    /// The numbers of confirmed subscriptions that the worker has.
     held: Mutex<SubscriptionCounts>,
 }
 
@@ -93,24 +93,25 @@ impl SubscriptionUpdate {
     }
 }
 
-/// How long a count of all nodes' subscriptions is used. It is used only while it is at least `FAR` below the limit.
+/// How long a count of all nodes' subscriptions is used.
 const COUNTED_MAX: Duration = Duration::from_secs(2);
+/// A count is used only while it is more than this number below the limit.
 const FAR: usize = 5000;
 
-/// How long a subscription counts as pending at most. Another node may ask the callback, and this node does not learn the result. By
-/// this time the callback was asked.
+/// The maximum time for which a subscription counts as pending. If another node asks the callback, this node does not learn the result. By
+/// the end of this time, that node has asked.
 const PENDING_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// The interval at which old entries are removed.
+/// The shortest interval at which old entries are removed.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// The number of updates that can wait for a worker. A worker reads them between any two steps.
-const NOTES_MAX: usize = 4096;
+const UPDATES_MAX: usize = 4096;
 
 impl HubState {
     pub fn new(workers: usize) -> HubState {
         let mailbox = |_| {
-            let (sender, receiver) = mpsc::channel(NOTES_MAX);
+            let (sender, receiver) = mpsc::channel(UPDATES_MAX);
             Mailbox { sender, receiver: Mutex::new(Some(receiver)), held: Mutex::default() }
         };
         static SERIAL: AtomicU64 = AtomicU64::new(0);
@@ -128,7 +129,7 @@ impl HubState {
         self.mailboxes.len()
     }
 
-    /// The number of subscriptions, including reserved places.
+    /// The number of confirmed subscriptions that this node's workers have. Reserved places are not included.
     pub(crate) fn count(&self) -> usize {
         self.mailboxes.iter().map(|mailbox| locked(&mailbox.held).all).sum()
     }
@@ -175,7 +176,8 @@ impl HubState {
         Some(self.reservation(subject))
     }
 
-    /// Reserves a place, given the number of subscriptions of all nodes in the store.
+    /// Reserves a place, given the number of confirmed subscriptions in the store, which are those of all nodes. Returns `None` if there is
+    /// no place.
     pub(crate) fn reserve_beside(
         self: &Arc<Self>,
         subject: &str,
@@ -196,8 +198,8 @@ impl HubState {
         locked(&self.reserved).of_subject(subject)
     }
 
-    /// Records that a subscription waits to be confirmed. Refused if the asker has `most` such subscriptions, or all
-    /// askers have `max`.
+    /// Records that a subscription waits to be confirmed. Fails if the asker has `most` such subscriptions, or if all askers together have
+    /// `max`.
     pub(crate) fn ask(&self, id: Id, asker: &str, most: usize, max: usize) -> Result<(), Full> {
         let mut pending = locked(&self.pending);
         if pending.by_id.contains_key(&id) {
@@ -234,7 +236,7 @@ impl HubState {
         own.map(|(id, _)| *id).collect()
     }
 
-    /// Sends an update to the worker of a subscription. False if the worker's queue is full.
+    /// Sends an update to the worker of a subscription. Returns false if the worker's queue is full.
     pub(crate) fn tell(&self, id: Id, update: SubscriptionUpdate) -> bool {
         let mailbox = self.mailboxes.get(id.worker(self.workers()));
         mailbox.is_some_and(|mailbox| mailbox.sender.try_send(update).is_ok())
@@ -268,7 +270,7 @@ impl HubState {
         }
     }
 
-    /// Records that a worker has one subscription less of this subject.
+    /// Records that a worker has one subscription of this subject less.
     pub(crate) fn let_go(&self, worker: usize, subject: &str) {
         if let Some(mailbox) = self.mailboxes.get(worker) {
             locked(&mailbox.held).remove(subject);
@@ -348,25 +350,25 @@ mod tests {
     use crate::callback::Callback;
 
     #[test]
-    fn places_are_taken_up_to_the_most_and_come_back() {
-        let core = Arc::new(HubState::new(2));
-        core.hold(0, "ann");
-        core.hold(1, "bob");
-        let full = |subject, max, of_subject| core.reserve(subject, max, of_subject).err();
+    fn places_are_reserved_up_to_the_limits_and_released() {
+        let state = Arc::new(HubState::new(2));
+        state.hold(0, "ann");
+        state.hold(1, "bob");
+        let full = |subject, max, of_subject| state.reserve(subject, max, of_subject).err();
         assert_eq!(full("ann", 2, 9), Some(Full::Hub));
         assert_eq!(full("ann", 3, 1), Some(Full::Subject));
-        let cid = core.reserve("cid", 3, 1).ok();
+        let cid = state.reserve("cid", 3, 1).ok();
         assert_eq!(full("cid", 3, 9), Some(Full::Hub));
         assert_eq!(full("cid", 4, 1), Some(Full::Subject), "one place is reserved");
         drop(cid);
-        let ann = core.reserve("ann", 3, 2).ok();
+        let ann = state.reserve("ann", 3, 2).ok();
         // Its worker has it.
-        core.hold(1, "ann");
+        state.hold(1, "ann");
         drop(ann);
         assert_eq!(full("ann", 3, 9), Some(Full::Hub));
-        assert_eq!(core.count(), 3);
-        core.let_go(0, "ann");
-        let ann = core.reserve("ann", 3, 2).ok();
+        assert_eq!(state.count(), 3);
+        state.let_go(0, "ann");
+        let ann = state.reserve("ann", 3, 2).ok();
         assert!(ann.is_some());
         assert_eq!(full("ann", 9, 2), Some(Full::Subject));
     }
@@ -376,21 +378,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_nobody_confirms_is_bounded_for_each_asker_and_in_all() {
-        let core = HubState::new(2);
-        assert_eq!(core.ask(id(0), "ann", 2, 4), Ok(()));
-        assert_eq!(core.ask(id(0), "ann", 1, 4), Ok(()), "it is the same");
-        assert_eq!(core.ask(id(1), "ann", 2, 4), Ok(()));
-        assert_eq!(core.ask(id(2), "ann", 2, 4), Err(Full::Pending));
-        assert_eq!((core.ask(id(2), "bob", 2, 4), core.pending_of("ann")), (Ok(()), 2));
-        assert_eq!(core.ask(id(3), "cid", 2, 3), Err(Full::Hub));
-        core.answered(id(0));
-        core.answered(id(0));
-        assert_eq!((core.ask(id(3), "ann", 2, 4), core.count()), (Ok(()), 0));
+    async fn unconfirmed_subscriptions_are_limited_for_each_asker_and_in_total() {
+        let state = HubState::new(2);
+        assert_eq!(state.ask(id(0), "ann", 2, 4), Ok(()));
+        assert_eq!(state.ask(id(0), "ann", 1, 4), Ok(()), "it is pending already");
+        assert_eq!(state.ask(id(1), "ann", 2, 4), Ok(()));
+        assert_eq!(state.ask(id(2), "ann", 2, 4), Err(Full::Pending));
+        assert_eq!((state.ask(id(2), "bob", 2, 4), state.pending_of("ann")), (Ok(()), 2));
+        assert_eq!(state.ask(id(3), "cid", 2, 3), Err(Full::Hub));
+        state.answered(id(0));
+        state.answered(id(0));
+        assert_eq!((state.ask(id(3), "ann", 2, 4), state.count()), (Ok(()), 0));
         // Some are never confirmed or refused.
         tokio::time::advance(PENDING_MAX).await;
-        assert_eq!((core.ask(id(4), "ann", 2, 4), core.pending_of("ann")), (Ok(()), 1));
-        core.answered(id(4));
-        assert!(locked(&core.pending).of_askers.is_empty());
+        assert_eq!((state.ask(id(4), "ann", 2, 4), state.pending_of("ann")), (Ok(()), 1));
+        state.answered(id(4));
+        assert!(locked(&state.pending).of_askers.is_empty());
     }
 }

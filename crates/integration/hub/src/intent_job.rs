@@ -56,7 +56,7 @@ impl Job {
                 if !is_known {
                     let plan = subscription.plan.as_deref();
                     let reserved = self.hub.reserved(&subscription.subject, plan, 0).await;
-                    // Harmless: if the store is unavailable the callback is asked again, and at the limit the subscriber is informed.
+                    // Harmless: if the store is unavailable, the callback is asked again; at a limit, the subscriber is informed.
                     reservation = reserved.ok()?.ok();
                 }
                 if !is_known && reservation.is_none() {
@@ -66,7 +66,7 @@ impl Job {
                 denied.is_none()
             }
             Intent::Subscribe(_) => is_known,
-            // An unconfirmed subscription has no lease that would end it.
+            // A subscription that was never confirmed is removed in any case, since it has no lease that would end it.
             Intent::Unsubscribe(_) => !is_confirmed && is_known,
         };
         if !remains {

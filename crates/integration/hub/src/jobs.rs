@@ -1,5 +1,5 @@
-//! The jobs of subscriptions and their results, and the jobs that only use the store. Each job is a future; the worker runs many
-//! concurrently. Requests to callbacks are in `delivery_job` and `intent_job`.
+//! The jobs of a worker and their results. Each job is a future, and a worker runs many concurrently. The jobs in this file only use the
+//! store. Those with requests to callbacks are in `delivery_job` and `intent_job`.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,8 +24,9 @@ use crate::subscription::{Id, Subscription};
 pub(crate) struct Job {
     pub(crate) hub: Arc<Hub>,
     pub(crate) caller: Rc<Caller>,
-    /// The node's term when it was started. Its writes depend on it.
+    /// The node's term when the job was started. No delivery begins after it.
     pub(crate) term: u64,
+    /// The guard of the job's writes.
     pub(crate) guard: Option<Guard>,
     pub(crate) log: Option<Arc<AccessLog>>,
     pub(crate) tracing: Option<Rc<Tracing>>,
@@ -37,7 +38,7 @@ pub(crate) struct Job {
 /// The result of a job.
 pub(crate) enum JobOutcome {
     Nothing,
-    /// The event that follows `after`; none if there is none yet; an error if the store is unavailable.
+    /// The event that follows `after`, or `None` if there is none yet. An error means that the store is unavailable.
     Fetched {
         id: Id,
         after: u64,
@@ -49,7 +50,7 @@ pub(crate) enum JobOutcome {
         outcome: Outcome,
         counters: RequestCounters,
     },
-    /// The change that was written after an intent verification, if any.
+    /// The change that was written after the verification of an intent, if any. `asked` is the version of the subscription before it.
     Confirmed {
         id: Id,
         asked: u64,
@@ -68,47 +69,48 @@ pub(crate) enum JobOutcome {
         partition: usize,
         found: Result<Vec<StoredSubscription>, Error>,
     },
-    Noticed(Result<RemoteUpdates, Error>),
-    /// The row of a subscription that another node has changed, with the version known before.
-    Looked {
+    /// The changes that operators and other nodes have written.
+    RemoteUpdatesRead(Result<RemoteUpdates, Error>),
+    /// The row of a subscription that another node has changed. `known` is the version that the worker had.
+    RowRead {
         id: Id,
         known: u64,
         row: Result<Option<(u64, Box<Subscription>)>, Error>,
     },
 }
 
-/// The change of a subscription that was written after its callback was asked to confirm.
+/// The change of a subscription that was written after the verification of an intent.
 pub(crate) enum Confirmation {
-    /// A new version of it.
+    /// The subscription remains, in a new version.
     Kept {
         version: u64,
         subscription: Box<Subscription>,
-        /// Its reserved slot, if it is new.
+        /// Its reservation within the limit of subscriptions, if it is new.
         reservation: Option<Reservation>,
     },
     Removed {
         version: u64,
-        /// The subscription, if its callback confirmed it and the limit was reached.
+        /// The subscription, if its callback confirmed it but the limit of subscriptions was reached.
         denied: Option<Box<Subscription>>,
     },
 }
 
-/// The outcome of an event.
+/// The outcome of the delivery of an event.
 pub(crate) enum Outcome {
-    Taken,
-    /// The subscriber ends the subscription (410).
+    Accepted,
+    /// The callback answered 410, which ends the subscription.
     Gone,
     Failed {
         why: String,
-        /// The pause that the callback asks for.
+        /// The delay before the next attempt, if the callback asked for one.
         again: Option<Duration>,
     },
-    /// It exceeds the limits of the subscriber's plan.
+    /// The event exceeds the limits of the subscriber's plan.
     Limited,
-    /// The log no longer has it.
+    /// The log no longer has the event.
     Expired,
-    /// The store did not answer.
-    Away,
+    /// The store is unavailable, or the node may have lost its lease.
+    Postponed,
 }
 
 pub(crate) fn nothing() -> LocalBoxFuture<'static, JobOutcome> {
@@ -129,17 +131,17 @@ pub(crate) fn trim(hub: Arc<Hub>, topic: usize) -> LocalBoxFuture<'static, JobOu
     })
 }
 
-/// Removes the oldest dead events where there are too many.
+/// Removes the oldest dead events beyond the limit.
 pub(crate) fn sweep_dead(hub: Arc<Hub>) -> LocalBoxFuture<'static, JobOutcome> {
     Box::pin(async move {
         if let Err(not_done) = hub.sweep_dead(KEPT_MAX).await {
-            tracing::debug!(hub = hub.name(), "dead events were not counted: {not_done:?}");
+            tracing::debug!(hub = hub.name(), "excess dead events were not removed: {not_done:?}");
         }
         JobOutcome::Nothing
     })
 }
 
-/// Removes a subscription.
+/// Removes a subscription if it still has this version.
 pub(crate) fn remove(
     hub: Arc<Hub>,
     id: Id,
@@ -165,7 +167,7 @@ pub(crate) fn forget_news(
     Box::pin(async move {
         match hub.store.change(vec![news], guard.as_ref()).await {
             Ok(_) => JobOutcome::Nothing,
-            Err(error) => JobOutcome::Looked { id, known: 0, row: Err(error) },
+            Err(error) => JobOutcome::RowRead { id, known: 0, row: Err(error) },
         }
     })
 }
@@ -175,7 +177,7 @@ pub(crate) fn fetch(feed: Rc<Feed>, id: Id, after: u64) -> LocalBoxFuture<'stati
     Box::pin(async move {
         let event = match feed.read(after, ReadBounds::ONE).await {
             Ok(events) => Ok(events.first().map(|event| event.id)),
-            // The oldest event that is kept follows. Those before it are no longer available.
+            // The events before `oldest` were trimmed, so `oldest` is the next one.
             Err(Error::Trimmed { oldest }) => Ok(Some(oldest)),
             Err(_) => Err(()),
         };

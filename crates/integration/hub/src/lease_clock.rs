@@ -1,4 +1,4 @@
-//! The end of subscription leases, when somebody may set the wall clock.
+//! The ends of subscription leases, which hold even if somebody sets the wall clock.
 //!
 //! A lease is stored with the time of day at which it ends, for the next process and for other nodes. Within a process the lease ends
 //! by the monotonic clock, from the time that remained when the process adopted the subscription. If somebody has set the wall clock
@@ -26,7 +26,7 @@ impl LeaseClock {
         clock::wall().min(self.unset())
     }
 
-    /// The end of a lease that begins now and has this many seconds, in seconds since the Unix epoch.
+    /// The end of a lease that begins now and lasts `lease_seconds`, in seconds since the Unix epoch.
     pub(crate) fn until(&self, lease_seconds: u64) -> u64 {
         clock::wall().max(self.unset()).as_secs().saturating_add(lease_seconds)
     }
@@ -37,7 +37,7 @@ impl LeaseClock {
     }
 
     /// The instant at which a stored lease ends, given its stored end in seconds since the Unix epoch. The lease never exceeds
-    /// `lease_seconds`, whatever the clock of the node that stored it showed. None if the instant cannot be represented.
+    /// `lease_seconds`, whatever the clock of the node that stored it showed. Returns `None` if the instant cannot be represented.
     pub(crate) fn end(&self, until: u64, lease_seconds: u64) -> Option<Instant> {
         let left = Duration::from_secs(until).saturating_sub(self.now());
         clock::now().checked_add(left.min(Duration::from_secs(lease_seconds)))
@@ -67,7 +67,7 @@ mod tests {
         at(1_000_010 + 24 * HOUR);
         assert_eq!(left(1_000_060), Duration::from_secs(50));
         assert_eq!(left(1_000_010 + 25 * HOUR), Duration::from_secs(HOUR));
-        // The clock is set back by a day: no lease becomes longer.
+        // The clock is set back by a day: no lease lasts longer than an hour from now.
         at(1_000_010 - 24 * HOUR);
         assert_eq!(left(1_000_060), Duration::from_secs(HOUR));
         assert_eq!(left(1_000_010 - 23 * HOUR), Duration::from_secs(HOUR));

@@ -41,8 +41,8 @@ pub(crate) enum Need {
     Removal,
     /// Verify the intent with its callback.
     Confirmation,
-    /// Send this event again.
-    Retry(u64),
+    /// Send this open event, for the first time or again.
+    Attempt(u64),
     /// Find the event that follows this one.
     Next(u64),
     /// Nothing at present.
@@ -53,19 +53,19 @@ impl Need {
     /// The event that has to be sent.
     pub(crate) fn event(self) -> Option<u64> {
         match self {
-            Need::Retry(event) => Some(event),
+            Need::Attempt(event) => Some(event),
             Need::Removal | Need::Confirmation | Need::Next(_) | Need::Nothing => None,
         }
     }
 }
 
 impl Member {
-    /// The group that it is in, given its id.
+    /// The group of the subscription, given its id.
     pub(crate) fn group(&self, id: Id) -> Group {
         Group { topic: self.topic, first: id.first() }
     }
 
-    /// The job that is due, by both clocks.
+    /// The job that is due, given the times of the monotonic clock and of the wall clock.
     pub(crate) fn need(&self, settings: &HubSettings, (now, wall): (Instant, Duration)) -> Need {
         if self.is_removing {
             return Need::Nothing;
@@ -80,7 +80,7 @@ impl Member {
             return Need::Nothing;
         }
         if let Some(event) = self.cursor.due(&settings.delivery.retries, wall) {
-            return Need::Retry(event);
+            return Need::Attempt(event);
         }
         let unwritten_ends = usize::try_from(self.unwritten_ends).unwrap_or(usize::MAX);
         let under_way = self.cursor.open.len().saturating_add(unwritten_ends);

@@ -9,10 +9,12 @@ use crate::member::Member;
 use crate::positions::{Group, StoredPosition};
 use crate::subscription::{Id, Subscription};
 
-/// The number of removed subscriptions that are remembered, so that a late change does not add one again.
+/// The number of removed subscriptions that are remembered, so that a late update does not add them again.
 const GONE_MAX: usize = 4096;
 
 impl Deliveries {
+    /// Adds a subscription, or replaces it and keeps its position. `position` is the stored position of a subscription that was read from
+    /// the store.
     pub(crate) fn insert(
         &mut self,
         id: Id,
@@ -54,15 +56,16 @@ impl Deliveries {
         self.queue(id);
     }
 
-    /// Removes a subscription.
+    /// Forgets a subscription whose row was removed, and no longer counts it as pending.
     pub(crate) fn removed(&mut self, id: Id, version: u64) {
         self.hub.state.answered(id);
         self.forget(id, version);
     }
 
+    /// Forgets a subscription with its position, and remembers the version of its removal.
     pub(crate) fn forget(&mut self, id: Id, version: u64) {
         if let Some(group) = self.drop_member(id) {
-            // Its position is deleted.
+            // The next write of the group's row deletes the position.
             self.unwritten.note(group);
         }
         if self.gone.len() >= GONE_MAX {
@@ -84,7 +87,8 @@ impl Deliveries {
         Some(member.group(id))
     }
 
-    pub(crate) fn noted(&mut self, update: SubscriptionUpdate) {
+    /// Applies an update of a subscription that this worker owns.
+    pub(crate) fn apply_update(&mut self, update: SubscriptionUpdate) {
         match update {
             // Its reservation ends once the subscription itself is counted.
             SubscriptionUpdate::Written {
@@ -98,7 +102,7 @@ impl Deliveries {
                 let latest = known.max(self.gone.get(&id).copied());
                 if latest.is_none_or(|latest| version > latest) {
                     if is_new {
-                        // Left by an earlier subscription with the same id.
+                        // An earlier subscription with the same id may still be known, with its position.
                         self.forget(id, 0);
                     }
                     self.replace(id, version, *subscription);

@@ -7,7 +7,7 @@ use kit::clock;
 use telemetry::DeliveryOutcome;
 
 use crate::callback;
-use crate::deliver::{AWAY, Deliveries};
+use crate::deliver::{Deliveries, STORE_RETRY_PAUSE};
 use crate::jobs::{self, Confirmation, JobOutcome, Outcome};
 use crate::subscription::{Dead, Failure, Id, dead_key, stored};
 use crate::write_batch::End;
@@ -27,8 +27,8 @@ impl Deliveries {
             }
             JobOutcome::Denied { counters } => counters.next(self.agenda.ready()),
             JobOutcome::Loaded { partition, found } => self.loaded(partition, found),
-            JobOutcome::Noticed(found) => self.remote_updates_found(found),
-            JobOutcome::Looked { id, known, row } => self.looked(id, known, row),
+            JobOutcome::RemoteUpdatesRead(found) => self.remote_updates_found(found),
+            JobOutcome::RowRead { id, known, row } => self.looked(id, known, row),
             JobOutcome::Confirmed { id, asked, written, counters } => {
                 self.confirmed(id, asked, written);
                 counters.next(self.agenda.ready());
@@ -63,7 +63,7 @@ impl Deliveries {
                 }
             }
             None => {
-                // Another node has changed it and a change follows, or the store is unavailable.
+                // The subscription was changed meanwhile and an update follows, or the store is unavailable.
                 if let Some(member) = self.members.get_mut(&id).filter(|m| m.version == asked) {
                     member.is_asking = false;
                     self.look_later(id);
@@ -72,11 +72,11 @@ impl Deliveries {
         }
     }
 
-    /// Checks a subscription again once the store may work.
+    /// Schedules another check of a subscription after a failure of the store.
     fn look_later(&mut self, id: Id) {
-        let Some(at) = clock::now().checked_add(AWAY) else { return };
+        let Some(at) = clock::now().checked_add(STORE_RETRY_PAUSE) else { return };
         if let Some(member) = self.members.get_mut(&id) {
-            self.agenda.set_anew(id, &mut member.entry, at);
+            self.agenda.reschedule(id, &mut member.entry, at);
         }
     }
 
@@ -89,7 +89,7 @@ impl Deliveries {
                 self.queue(id);
             }
             Ok(Some(_)) => self.queue(id),
-            // The topic's wake-ups announce the next one.
+            // The feed of the topic announces the next event.
             Ok(None) => {}
             Err(()) => self.look_later(id),
         }
@@ -105,16 +105,16 @@ impl Deliveries {
         let topic = hub.topics.get(group.topic as usize);
         let count = |delivered| topic.iter().for_each(|topic| topic.metrics.delivered(delivered));
         match outcome {
-            Outcome::Taken => {
+            Outcome::Accepted => {
                 count(DeliveryOutcome::Success);
                 member.is_failing = false;
                 member.cursor.end(event);
                 drop(self.failures.take(id, event));
-                // The next one starts once that is stored.
+                // The next event starts once this end is stored.
                 let end = member.ended(id);
                 return self.unwritten.note_end(group, end);
             }
-            // These were not sent, so the next one need not wait.
+            // Limited and expired events were not sent, so the next event need not wait until their end is stored.
             Outcome::Limited => {
                 count(DeliveryOutcome::Limited);
                 member.cursor.end(event);
@@ -131,9 +131,9 @@ impl Deliveries {
                 let (version, guard) = (member.version, self.ownership.guard().cloned());
                 self.sending.start(jobs::remove(self.hub.clone(), id, version, guard));
             }
-            Outcome::Away => {
+            Outcome::Postponed => {
                 if let Some(open) = member.cursor.get(event) {
-                    open.put_off(AWAY);
+                    open.put_off(STORE_RETRY_PAUSE);
                 }
             }
             Outcome::Failed { why, again } => {
@@ -145,7 +145,7 @@ impl Deliveries {
         self.queue(id);
     }
 
-    /// The ends of events are stored, so that the next events may start.
+    /// Queues the subscriptions whose ends of events are now stored: their next events may start.
     pub(crate) fn written(&mut self, ends: Vec<End>) {
         for End { id, from } in ends {
             let member = self.members.get_mut(&id).filter(|m| m.subscription.from == from);
@@ -156,7 +156,7 @@ impl Deliveries {
         }
     }
 
-    /// Schedules the next attempt for an event, or gives it up. A callback's `Retry-After` is respected up to the longest pause.
+    /// Schedules the next attempt for an event, or makes the event dead. A callback's `Retry-After` is respected up to the longest pause.
     fn failed(
         &mut self,
         id: Id,
@@ -187,7 +187,7 @@ impl Deliveries {
             subscription = %id,
             callback = callback.map_or("", |(server, _)| server),
             attempts,
-            "an event is dead, as its delivery failed for the last time: {why}"
+            "an event is dead, because its last delivery attempt has failed: {why}"
         );
         if delivery.dead_letter {
             let dead = Dead {

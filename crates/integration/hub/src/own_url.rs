@@ -1,12 +1,12 @@
-//! Comparison of topics' URLs with the hub's URL: another server may have the same path.
+//! Comparison of topics' URLs with the hub's URL. Paths alone are not enough: another server may have the same path.
 
 use upstream::split_origin;
 
-/// The rest of a URL after the hub's URL. None if it is not below the hub's.
+/// The rest of a URL after the hub's URL. Returns `None` if the URL is not below the hub's.
 pub(crate) fn below<'u>(base: &str, url: &'u str) -> Option<&'u str> {
-    // Harmless: what is not a URL is not below one.
+    // Harmless: nothing is below a base that is not a URL.
     let (own, prefix) = split_origin(base).ok()?;
-    // Harmless: the same.
+    // Harmless: a text that is not a URL is not below the hub's URL.
     let (server, target) = split_origin(url).ok()?;
     let rest = target.strip_prefix(prefix.trim_end_matches('/'))?;
     (server == own && rest.starts_with('/')).then_some(rest)

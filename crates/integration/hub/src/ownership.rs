@@ -1,6 +1,6 @@
 //! The partitions of subscriptions that a worker owns, and their states.
 //!
-//! Owns no subscription and starts no job: it names the partitions that have to be read, and those that may be returned.
+//! Holds no subscriptions and starts no jobs: it tells the caller which partitions have to be read, and which have to be returned.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,7 +17,7 @@ use crate::subscription::Id;
 enum Part {
     /// Another node owns it.
     Elsewhere,
-    /// The node owns it, and its subscriptions are being read. Updates of them wait.
+    /// The node owns it, and its subscriptions are being read. Their updates wait.
     Loading(Tenure, Vec<SubscriptionUpdate>),
     Ours(Tenure),
     /// It is returned once none of its jobs is in progress.
@@ -44,7 +44,7 @@ pub(crate) struct Adopted {
     pub(crate) unread: Vec<usize>,
 }
 
-/// The limit of updates that wait for subscriptions being read. At the limit no more are taken from the mailbox.
+/// The limit on updates that wait until their subscriptions are read. At the limit, no more updates are taken from the mailbox.
 const WAITING_MAX: usize = 4096;
 
 /// Waits for a change of the node's lease.
@@ -72,7 +72,7 @@ impl Ownership {
         self.term
     }
 
-    /// The condition of all writes.
+    /// The guard of all writes.
     pub(crate) fn guard(&self) -> Option<&Guard> {
         self.guard.as_ref()
     }
@@ -112,7 +112,7 @@ impl Ownership {
                         *part = Part::Leaving(hold);
                     }
                 }
-                // Harmless: the others are in the right state.
+                // Harmless: the other partitions are already in the right state.
                 _ => {}
             }
         }
@@ -160,8 +160,8 @@ impl Ownership {
         }
     }
 
-    /// Ends the reading of a partition's subscriptions, and returns the updates that waited. None if the partition is
-    /// no longer being read.
+    /// Ends the reading of a partition's subscriptions, and returns the updates that waited. Returns `None` if the partition was not being
+    /// read any more.
     pub(crate) fn loaded(&mut self, partition: usize) -> Option<Vec<SubscriptionUpdate>> {
         let part = self.parts.get_mut(partition)?;
         match std::mem::replace(part, Part::Elsewhere) {
@@ -183,7 +183,7 @@ impl Ownership {
         leaving.map(|(partition, _)| partition).collect()
     }
 
-    /// Returns a partition that has no job in progress.
+    /// Returns a partition that has no job in progress to the node.
     pub(crate) fn give_back(&mut self, partition: usize) {
         if let Some(part) = self.parts.get_mut(partition).filter(|p| matches!(p, Part::Leaving(_)))
         {

@@ -7,20 +7,20 @@ use kit::LocalBoxFuture;
 use store::{Error, Expect, Watch};
 use tokio::sync::Semaphore;
 
-use crate::deliver::{AWAY, Deliveries, REMOVED};
+use crate::deliver::{Deliveries, REMOVED, STORE_RETRY_PAUSE};
 use crate::hub::{Hub, StoredSubscription};
 use crate::hub_state::SubscriptionUpdate;
 use crate::jobs::{self, JobOutcome};
 use crate::subscription::{Id, Subscription, read};
 use crate::write_batch::UnwrittenChanges;
 
-/// The number of changes of subscriptions that are read at once.
+/// The maximum number of remote updates that are handled after one read of the table.
 const NEWS_MAX: usize = 1000;
 
 /// A change that another node has written for the owner of a subscription.
 pub(crate) struct RemoteUpdate {
     id: Id,
-    /// The dead event to send again. None: the subscription's row has changed.
+    /// The dead event to send again, or `None` if the subscription's row has changed.
     again: Option<u64>,
     key: Vec<u8>,
     version: u64,
@@ -32,7 +32,7 @@ pub(crate) struct RemoteUpdates {
     of: Vec<RemoteUpdate>,
 }
 
-/// Reads the subscriptions of a partition, at once or after a pause, one partition at a time.
+/// Reads the subscriptions of a partition, at once or after a pause. `turns` lets only one partition be read at a time.
 fn load(
     hub: Arc<Hub>,
     partition: usize,
@@ -42,7 +42,7 @@ fn load(
 ) -> LocalBoxFuture<'static, JobOutcome> {
     Box::pin(async move {
         if is_late {
-            tokio::time::sleep(AWAY).await;
+            tokio::time::sleep(STORE_RETRY_PAUSE).await;
         }
         // Harmless: the semaphore is never closed, and the permit is held to the end.
         let _turn = turns.acquire().await;
@@ -55,7 +55,7 @@ fn load(
 fn remote_updates(hub: Arc<Hub>, is_late: bool) -> LocalBoxFuture<'static, JobOutcome> {
     Box::pin(async move {
         if is_late {
-            tokio::time::sleep(AWAY).await;
+            tokio::time::sleep(STORE_RETRY_PAUSE).await;
         }
         let rows = hub.rows_of(&hub.tables.news, "").await;
         let update = |row: store::Row| {
@@ -66,7 +66,7 @@ fn remote_updates(hub: Arc<Hub>, is_late: bool) -> LocalBoxFuture<'static, JobOu
             let id = Id::parse(id)?;
             Some(RemoteUpdate { id, again, key: row.key.to_vec(), version: row.version })
         };
-        JobOutcome::Noticed(rows.map(|rows| RemoteUpdates {
+        JobOutcome::RemoteUpdatesRead(rows.map(|rows| RemoteUpdates {
             is_paused: rows.iter().any(|row| *row.key == *Switch::KEY),
             // Harmless: the other rows do not concern subscriptions.
             of: rows.into_iter().filter_map(update).collect(),
@@ -74,19 +74,19 @@ fn remote_updates(hub: Arc<Hub>, is_late: bool) -> LocalBoxFuture<'static, JobOu
     })
 }
 
-/// Reads the row of a subscription, and deletes the change that announced it. `version` is the one that the worker knows.
+/// Reads the row of a subscription, and deletes the remote update that announced its change. `known` is the version that the worker knows.
 fn look(hub: Arc<Hub>, update: RemoteUpdate, known: u64) -> LocalBoxFuture<'static, JobOutcome> {
     Box::pin(async move {
         let id = update.id;
         let row = hub.store.get(&hub.tables.subscriptions, &id.key()).await;
         if row.is_ok() {
             let change = hub.news_change(update.key, None, Expect::Version(update.version));
-            // Harmless: newer changes stay, and are seen again.
+            // Harmless: an update that is not deleted, because it is newer or the write failed, is handled again later.
             let _whether_gone = hub.store.change(vec![change], hub.guard().as_ref()).await;
         }
         let row =
             row.map(|row| row.and_then(|row| Some((row.version, Box::new(read(&row.value)?)))));
-        JobOutcome::Looked { id, known, row }
+        JobOutcome::RowRead { id, known, row }
     })
 }
 
@@ -117,8 +117,8 @@ impl Deliveries {
         self.sending.start(load(self.hub.clone(), partition, of, turns, is_late));
     }
 
-    /// Skips a subscription whose topic is not configured any more. It is read again when the topic is, unless its lease ends
-    /// first.
+    /// Skips a subscription whose topic is no longer configured. If its lease has ended, removes it. Otherwise it is read again once the
+    /// topic is configured again.
     pub(crate) fn leave_out(&mut self, id: Id, version: u64, subscription: &Subscription) {
         if subscription.is_over(self.hub.state.lease_clock.now()) {
             let (hub, guard) = (self.hub.clone(), self.ownership.guard().cloned());
@@ -126,7 +126,7 @@ impl Deliveries {
         }
     }
 
-    /// Another node owns the partitions now. All jobs in progress are dropped.
+    /// Drops all subscriptions and all jobs in progress, since another node may own the partitions now.
     fn lose(&mut self) {
         self.sending.clear();
         self.unwritten = UnwrittenChanges::default();
@@ -146,7 +146,7 @@ impl Deliveries {
     pub(crate) fn give_back(&mut self) {
         for partition in self.ownership.leaving() {
             let mut ids = self.members.iter().filter(|(id, _)| id.partition() == partition);
-            // A group's row that is written late would reset the position on the new node.
+            // If a group's row were written after the partition is returned, it would reset the positions on the new node.
             if self.unwritten.has(partition) || ids.any(|(_, member)| member.is_busy()) {
                 continue;
             }
@@ -160,17 +160,17 @@ impl Deliveries {
     }
 
     /// Applies an update, or keeps it until the subscriptions of its partition are read.
-    pub(crate) fn hear(&mut self, update: SubscriptionUpdate) {
+    pub(crate) fn receive_update(&mut self, update: SubscriptionUpdate) {
         if let SubscriptionUpdate::Denied(id, subscription) = update {
-            // This node has removed it, whichever node owns it.
+            // The node that removed the subscription informs its subscriber, whichever node owns it.
             return self.deny(id, *subscription, REMOVED);
         }
         if let Some(update) = self.ownership.admit(update) {
-            self.noted(update);
+            self.apply_update(update);
         }
     }
 
-    /// Adopts the subscriptions of a partition, which were read.
+    /// Adopts the subscriptions of a partition once they have been read.
     pub(crate) fn loaded(
         &mut self,
         partition: usize,
@@ -191,12 +191,12 @@ impl Deliveries {
         for (id, version, subscription, position) in all {
             self.insert(id, version, subscription, position);
         }
-        updates.into_iter().for_each(|update| self.noted(update));
+        updates.into_iter().for_each(|update| self.apply_update(update));
         self.check_remote_updates(false);
     }
 
-    /// Reserves memory for the subscriptions of this partition and of those still to be read, which have about as many. Growing step by
-    /// step would leave unused blocks behind.
+    /// Reserves memory for the subscriptions of this partition, and for those of the partitions still to be read, which have about as many.
+    /// Growing step by step would fragment the heap.
     fn make_room(&mut self, count: usize) {
         let more = count.saturating_mul(self.ownership.loading() + 1);
         self.members.reserve(more);
@@ -226,7 +226,7 @@ impl Deliveries {
         let seen = |key: &String| updates.iter().any(|update| update.key == key.as_bytes());
         self.again.retain(seen);
         let is_ours = |id: Id| id.worker(workers) == worker && self.ownership.has(id);
-        // Harmless: handled changes are removed, and then the rest is read.
+        // Harmless: the handled updates are deleted, which causes another read with the rest.
         let ours = updates.into_iter().filter(|update| is_ours(update.id)).take(NEWS_MAX);
         for update in ours.collect::<Vec<_>>() {
             let RemoteUpdate { id, again, .. } = update;
@@ -252,9 +252,9 @@ impl Deliveries {
         }
     }
 
-    /// Sends a dead event again. The request for it is deleted in the same write as the subscription's position, so that it is sent once.
+    /// Sends a dead event again. One write deletes the request and stores the subscription's position, so that the event is sent once.
     fn open_again(&mut self, id: Id, event: u64, key: &[u8]) {
-        // Harmless: the key is an id and a number.
+        // Harmless: the key consists of an id and a number, which are ASCII.
         let text = String::from_utf8_lossy(key).into_owned();
         let forget = self.hub.news_change(key.to_vec(), None, Expect::Anything);
         let Some(member) = self.members.get_mut(&id) else {
@@ -269,7 +269,7 @@ impl Deliveries {
         }
     }
 
-    /// The version of a subscription that is known, or was when it was removed.
+    /// The known version of a subscription, or the version of its removal. 0 if neither is known.
     fn known(&self, id: Id) -> u64 {
         let member = self.members.get(&id).map(|member| member.version);
         member.max(self.gone.get(&id).copied()).unwrap_or(0)
@@ -286,7 +286,7 @@ impl Deliveries {
             return;
         }
         match row {
-            // The change is still stored, and is read again.
+            // The remote update is still stored, and is read again.
             Err(_) => self.check_remote_updates(true),
             Ok(Some((version, subscription))) if version > self.known(id) => {
                 let is_other =
@@ -296,7 +296,7 @@ impl Deliveries {
                 }
                 self.replace(id, version, *subscription);
             }
-            // It was removed. If it was added again since the read, there is a change for that too.
+            // The subscription was removed. If it has been added again since the read, another remote update announces that.
             Ok(None) if self.known(id) == known => self.removed(id, known),
             Ok(Some(_) | None) => {}
         }

@@ -1,9 +1,9 @@
 //! Permits for a worker's requests to callbacks, and how they are shared among subjects and servers.
 //!
 //! A callback that does not answer keeps its permit until the delivery times out, and one subscriber may have thousands of such callbacks.
-//! So a subject may use a third of the permits that others leave free, and a server half of those that its subject leaves free. This way a
-//! permit always remains for the next subject or server. Requests to servers that did not answer the last time, or were not asked yet, are
-//! limited to a part of all permits.
+//! So a subject may hold at most half as many permits as are free, and a server at most half as many as its subject may still take. This
+//! way a permit always remains for the next subject or server. Requests to servers that did not answer the last request, or have not had
+//! one, are limited to a part of all permits.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use crate::subscription::Id;
 /// The limit of concurrent requests to callbacks on a worker.
 pub(crate) const PLACES_MAX: usize = 1024;
 
-/// The limit of those to servers that may not answer: half, so that the other half remains for servers that do.
+/// The limit of concurrent requests to servers that may not answer: half of all, so that the other half remains for servers that do.
 const DOUBTFUL_MAX: usize = PLACES_MAX / 2;
 /// The limit of one subject's requests to such servers. A server that answers no longer counts as doubtful, so this does not limit
 /// working callbacks.
@@ -30,7 +30,7 @@ const OF_DOUBTFUL_ORIGIN_MAX: usize = 8;
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     under_way: Cell<usize>,
-    /// Those to servers that may not answer.
+    /// Requests in progress to servers that may not answer.
     doubtful: Cell<usize>,
     /// Subscriptions that wait for a permit.
     waiting: RefCell<VecDeque<Id>>,
@@ -60,8 +60,8 @@ impl Usage {
         self.waiting.borrow_mut().clear();
     }
 
-    /// Moves the first two waiting subscriptions to the end of `ready`. Some of them may no longer need a permit. If no request is in
-    /// progress whose end would move the others, all are moved.
+    /// Moves the first two waiting subscriptions to the end of `ready`, since one may no longer need a permit. If no request is in
+    /// progress, no end of a request would move the others, so all are moved.
     fn next(&self, ready: &mut VecDeque<Id>) {
         let mut waiting = self.waiting.borrow_mut();
         let count = match self.under_way.get() {
@@ -116,7 +116,8 @@ impl RequestCounters {
         [&*self.all, &*self.subject, &self.origin.usage].into_iter()
     }
 
-    /// The counter that prevents another request. It is above zero, so a request will end and wake those that wait.
+    /// The counter that prevents another request, or `None` if a permit is free. The counter is above zero, so a request will end and wake
+    /// the subscriptions that wait for it.
     fn full(&self) -> Option<&Usage> {
         let (all, subject, origin) = (&*self.all, &*self.subject, &self.origin.usage);
         let free = PLACES_MAX.saturating_sub(all.under_way());
@@ -145,7 +146,7 @@ impl RequestCounters {
     }
 }
 
-/// Half of the remaining permits, and at least one, so that some remain for the next.
+/// Half of the remaining permits, but at least one. The other half remains for the next subject or server.
 fn part(left: usize) -> usize {
     (left / 2).max(1)
 }

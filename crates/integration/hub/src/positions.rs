@@ -1,7 +1,7 @@
 //! Stored positions of subscriptions: one row for each group.
 //!
-//! All subscriptions of a topic get an event, in the order of their ids, so the positions of a group advance together. One row for
-//! each subscription would cost more than the delivery.
+//! All subscriptions of a topic get each event, in the order of their ids, so the positions of a group advance together. Writing one row
+//! for each subscription would cost more than the delivery.
 
 use std::ops::RangeInclusive;
 
@@ -46,7 +46,7 @@ impl Group {
     }
 }
 
-/// Encodes the value of a row. None if all subscriptions of the group are still where they began.
+/// Encodes the value of a row. Returns `None` if all subscriptions of the group are still where they began.
 pub(crate) fn written<'c>(
     places: impl Iterator<Item = (Id, u64, (&'c Cursor, bool))>,
 ) -> Option<Bytes> {
@@ -74,7 +74,7 @@ pub(crate) fn is_known_form(value: &[u8]) -> bool {
     value.first() == Some(&FORM)
 }
 
-/// Decodes the value of a row. A value of another version, or a truncated entry, gives nothing.
+/// Decodes the value of a row. Returns no entries for a value of another version, and stops at a truncated entry.
 pub(crate) fn read(value: &[u8]) -> impl Iterator<Item = (Id, StoredPosition)> {
     let mut rest = value.strip_prefix(&[FORM]).unwrap_or(&[]);
     std::iter::from_fn(move || read_one(&mut rest))
@@ -98,8 +98,8 @@ fn read_one(rest: &mut &[u8]) -> Option<(Id, StoredPosition)> {
 }
 
 fn take<'v, const N: usize>(rest: &mut &'v [u8]) -> Option<&'v [u8; N]> {
-    let (first, behind) = rest.split_first_chunk()?;
-    *rest = behind;
+    let (first, after) = rest.split_first_chunk()?;
+    *rest = after;
     Some(first)
 }
 
@@ -114,13 +114,13 @@ mod tests {
     }
 
     #[test]
-    fn places_are_read_as_they_were_written_and_cut_ones_as_far_as_they_are_whole() {
+    fn positions_are_read_as_written_and_truncated_rows_up_to_the_last_whole_entry() {
         let open = |event| OpenRecord { attempts: 2, due: u64::MAX, ..OpenRecord::new(event) };
         let cursors = [
             (Cursor::after(9), false),
             (Cursor::after(7), true),
             (Cursor { head: u64::MAX, open: vec![open(8), open(1)] }, false),
-            // The position where it began.
+            // A subscription that is still where it began.
             (Cursor::after(7), false),
         ];
         let places = || {

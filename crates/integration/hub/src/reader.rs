@@ -20,7 +20,7 @@ pub(crate) struct Reader {
 
 /// The position at which a reader asks to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum From {
+pub(crate) enum StartFrom {
     /// Only new events.
     Now,
     /// Events after this id. 0 means all events that are kept.
@@ -30,7 +30,7 @@ pub(crate) enum From {
 /// The reason why nothing was read.
 #[derive(Debug)]
 pub(crate) enum NotRead {
-    /// The event at the reader's position is no longer kept; `oldest` is the first that is.
+    /// The event after the reader's position is no longer kept; `oldest` is the first event that is.
     Gone {
         oldest: u64,
     },
@@ -60,14 +60,14 @@ impl NotRead {
     }
 }
 
-impl From {
+impl StartFrom {
     /// Parses an event id of a request.
-    pub(crate) fn of(text: Option<&[u8]>) -> Result<From, Fault> {
-        let Some(text) = text else { return Ok(From::Now) };
+    pub(crate) fn of(text: Option<&[u8]>) -> Result<StartFrom, Fault> {
+        let Some(text) = text else { return Ok(StartFrom::Now) };
         let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
         // Harmless: an invalid number is refused.
         let id = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-        id.filter(|_| is_number).map(From::After).ok_or_else(|| {
+        id.filter(|_| is_number).map(StartFrom::After).ok_or_else(|| {
             let what = "The id must be the id of an event.";
             Fault::with_detail(Kind::HubRequestInvalid, what, what)
         })
@@ -77,15 +77,15 @@ impl From {
 impl Reader {
     /// Makes a reader at its starting position. If that event is gone, the reader starts before the oldest event that is
     /// kept, after a gap.
-    pub(crate) fn new(feed: Rc<Feed>, span: store::Span, from: From) -> (Reader, Option<Gap>) {
+    pub(crate) fn new(feed: Rc<Feed>, span: store::Span, from: StartFrom) -> (Reader, Option<Gap>) {
         let (after, gap) = match from {
-            From::Now => (span.newest, None),
+            StartFrom::Now => (span.newest, None),
             // An id above the newest means the end.
-            From::After(id) if id > span.newest => (span.newest, None),
-            From::After(id) if id > 0 && id.saturating_add(1) < span.oldest => {
+            StartFrom::After(id) if id > span.newest => (span.newest, None),
+            StartFrom::After(id) if id > 0 && id.saturating_add(1) < span.oldest => {
                 (span.oldest.saturating_sub(1), Some(Gap { after: id, oldest: span.oldest }))
             }
-            From::After(id) => (id, None),
+            StartFrom::After(id) => (id, None),
         };
         (Reader { feed, after, newest: span.newest }, gap)
     }
@@ -95,7 +95,7 @@ impl Reader {
         self.after
     }
 
-    /// Returns the available events, up to a limit. Empty if all were read.
+    /// Returns the available events, up to a limit, or an empty list if all were read.
     pub(crate) async fn read(&mut self, most: ReadBounds) -> Result<Vec<Rc<Event>>, NotRead> {
         let events = if self.feed.newest() < self.newest {
             self.feed.read_log(self.after, most).await
@@ -123,7 +123,7 @@ impl Reader {
         }
     }
 
-    /// Waits for events, as many as a stream reads at once.
+    /// Waits for events, up to the limits of one read of a stream or a WebSocket.
     pub(crate) fn wait(mut self) -> PendingRead {
         Box::pin(async move {
             let read = self.next(AT_ONCE).await;
@@ -141,10 +141,10 @@ pub(crate) fn store_fault(error: &Error) -> Fault {
     match error {
         Error::Full(_) => Fault::new(Kind::StoreFull, error.to_string()),
         Error::Size { .. } => Fault::new(Kind::BodyTooLarge, error.to_string()),
-        Error::Unknown(_) => {
+        Error::OutcomeUnknown(_) => {
             Fault::with_detail(Kind::StoreAway, error.to_string(), UNKNOWN_OUTCOME)
         }
-        Error::Away(_)
+        Error::Unavailable(_)
         | Error::Busy
         | Error::Corrupt(_)
         | Error::Fenced
@@ -159,12 +159,12 @@ mod tests {
 
     #[test]
     fn ids_are_numbers() {
-        assert_eq!(From::of(None).unwrap(), From::Now);
+        assert_eq!(StartFrom::of(None).unwrap(), StartFrom::Now);
         for (text, id) in [("0", 0), ("007", 7), ("18446744073709551615", u64::MAX)] {
-            assert_eq!(From::of(Some(text.as_bytes())).unwrap(), From::After(id));
+            assert_eq!(StartFrom::of(Some(text.as_bytes())).unwrap(), StartFrom::After(id));
         }
         for text in ["", "-1", "+1", "1.0", "a", " 1", "18446744073709551616", "1%20", "\u{0661}"] {
-            assert!(From::of(Some(text.as_bytes())).is_err(), "{text}");
+            assert!(StartFrom::of(Some(text.as_bytes())).is_err(), "{text}");
         }
     }
 }

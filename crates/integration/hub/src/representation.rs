@@ -31,7 +31,7 @@ const ATTRIBUTES: &[u8] = b"ce-";
 /// The line with the span that published an event.
 const SPAN: &[u8] = b"traceparent";
 
-/// The limit of their size in bytes. They are stored, and sent with each delivery.
+/// The maximum size of the content type and the lines. They are stored, and sent with each delivery.
 const BYTES_MAX: usize = 16 * 1024;
 
 impl Representation {
@@ -50,8 +50,8 @@ impl Representation {
         Ok(Representation { content_type, lines: lines.into() })
     }
 
-    /// Makes a representation with the given lines. Lines that do not belong to a representation are left out. So are lines that HTTP
-    /// cannot express, which is logged: the values do not come from a request head and may contain line breaks.
+    /// Makes a representation with the given lines. Lines that do not belong to a representation are left out. Lines that are not valid in
+    /// HTTP or are too large are left out with a warning: the values do not come from a request head and may contain line breaks.
     pub fn with_lines<'l>(
         content_type: Bytes,
         lines: impl Iterator<Item = (&'l [u8], &'l [u8])>,
@@ -74,7 +74,7 @@ impl Representation {
         Representation { content_type, lines: kept.into() }
     }
 
-    /// Adds the span that publishes the event, if there are traces. It is stored as a line, which readers do not see.
+    /// Adds the span that publishes the event, if the request is traced. The span is stored as a line that readers do not see.
     pub(crate) fn published_by(mut self, span: Option<SpanIds>) -> Representation {
         if let Some(span) = span {
             let mut lines = self.lines.to_vec();
@@ -108,7 +108,7 @@ impl Representation {
 }
 
 fn left_out(name: &[u8]) {
-    // Harmless: this is for the log.
+    // Harmless: the text is only logged.
     let header = String::from_utf8_lossy(name);
     tracing::warn!(
         header = &*header,

@@ -1,4 +1,4 @@
-//! One request to a callback: an event, or an intent verification.
+//! One request to a callback: an event, an intent verification, or the denial of a subscription.
 
 use std::future::poll_fn;
 use std::time::{Duration, UNIX_EPOCH};
@@ -40,8 +40,9 @@ pub(crate) enum IntentAnswer {
     Silence,
 }
 
-/// The size, and the time, up to which a reply is read so that its connection can be reused.
+/// The size up to which a reply is read, so that its connection can be reused.
 const REPLY_BYTES_MAX: usize = 16 * 1024;
+/// The time for which a reply is read.
 const REPLY_WAIT: Duration = Duration::from_secs(1);
 
 /// The `User-Agent` of requests to callbacks. Some servers refuse requests without one.
@@ -50,7 +51,8 @@ const USER_AGENT: &[u8] = concat!("tidegate/", env!("CARGO_PKG_VERSION")).as_byt
 /// The number of random bytes of a challenge, which is sent in hex.
 const CHALLENGE_BYTES: usize = 16;
 
-/// Sends an event. Returns the outcome with the status of the reply, or of the fault if there was none.
+/// Sends an event. Returns the outcome with the status of the reply. Without a reply the status is that of the fault, or 0 if the request
+/// could not be made.
 pub(crate) async fn event(
     permit: &RequestPermit,
     caller: &Caller,
@@ -68,7 +70,7 @@ pub(crate) async fn event(
         Ok(reply) => {
             let status = reply.head.status;
             let again = reply.head.headers.get("retry-after").and_then(retry_after);
-            read_away(reply).await;
+            discard(reply).await;
             let sent = match status {
                 200..=299 => SendOutcome::Taken,
                 410 => SendOutcome::Gone,
@@ -107,11 +109,11 @@ fn delivery(
     let headers = &mut head.headers;
     headers.add_known("User-Agent", USER_AGENT);
     let unwritable = |_| Fault::new(Kind::Internal, "a header that cannot be written");
-    if !event.said.content_type.is_empty() {
-        headers.add("Content-Type", &event.said.content_type).map_err(unwritable)?;
+    if !event.representation.content_type.is_empty() {
+        headers.add("Content-Type", &event.representation.content_type).map_err(unwritable)?;
     }
-    for (name, value) in event.said.lines() {
-        // Harmless: a name is a token.
+    for (name, value) in event.representation.lines() {
+        // Harmless: a name is a token, which is ASCII.
         let name = std::str::from_utf8(name).unwrap_or_default();
         headers.add(name, value).map_err(unwritable)?;
     }
@@ -128,8 +130,8 @@ fn delivery(
     Ok(Request { head, body: Body::whole(event.body.clone()) })
 }
 
-/// The links of a topic, to the hub and to itself (W3C WebSub, 4), as one line, since some clients read only one. A topic whose name is a
-/// URL has that URL, and any other one below the hub's.
+/// The links of a topic, to the hub and to itself (W3C WebSub, 4), as one line, since some clients read only one. The URL of a topic is its
+/// name, if that is a URL, or else a URL below the hub's.
 pub(crate) fn links(base: &str, topic: &str) -> String {
     let hub = if base.matches('/').count() > 2 { base.to_owned() } else { format!("{base}/") };
     let is_url = topic.starts_with("http://") || topic.starts_with("https://");
@@ -182,11 +184,11 @@ pub(crate) async fn confirmation(
             Ok(_) | Err(_) => IntentAnswer::Refused,
         }
     };
-    // The limit is for the whole answer.
+    // The timeout covers the whole answer with its body.
     tokio::time::timeout(timeout, answered).await.unwrap_or(IntentAnswer::Silence)
 }
 
-/// Informs a callback that its subscription was ended by the hub (W3C WebSub, 5.2). True if its server answers.
+/// Informs a callback that the hub has ended its subscription (W3C WebSub, 5.2). Returns true if its server answers.
 pub(crate) async fn denial(
     permit: &RequestPermit,
     caller: &Caller,
@@ -207,7 +209,7 @@ pub(crate) async fn denial(
     let deadline = clock::now().checked_add(timeout);
     match permit.send(caller, deadline, Request { head, body: Body::Empty }, None).await {
         Ok(reply) => {
-            read_away(reply).await;
+            discard(reply).await;
             true
         }
         Err(fault) => {
@@ -232,7 +234,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// Reads a short reply to its end, and closes the connection of a longer or slower one.
-async fn read_away(mut reply: Reply) {
+async fn discard(mut reply: Reply) {
     if !matches!(reply.body, Body::Stream(_)) {
         return;
     }
@@ -249,7 +251,7 @@ async fn read_away(mut reply: Reply) {
             }
         }
     };
-    // Harmless: what has not ended by then is dropped with its connection.
+    // Harmless: a reply that has not ended by then is dropped with its connection.
     let _late = tokio::time::timeout(REPLY_WAIT, reading).await;
 }
 
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_time_to_come_again_is_a_number_or_a_date() {
+    async fn retry_after_is_a_number_of_seconds_or_a_date() {
         kit::fake::wall(Duration::from_secs(784_111_777 - 30));
         for (text, seconds) in [
             ("0", Some(0)),

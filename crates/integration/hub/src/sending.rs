@@ -1,6 +1,6 @@
 //! The jobs of a worker that are in progress, and its connections to callbacks.
 //!
-//! Owns the limit of jobs. Which job is started when is up to the agenda, and what its result means up to the outcomes.
+//! Owns the limit on jobs in progress. The agenda decides when a job starts, and `outcomes` handles its result.
 
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -14,22 +14,22 @@ use crate::jobs::JobOutcome;
 use crate::places::{PLACES_MAX, RequestPermit};
 use crate::subscription::Id;
 
-/// The limit of jobs in progress on a worker: requests to callbacks, and reads and writes. The latter have a limit of their own, so
-/// that leases end and events are read while callbacks do not answer.
+/// The maximum number of jobs in progress on a worker: [`PLACES_MAX`] requests to callbacks, and 256 reads and writes of the store. The
+/// latter are added so that leases end and events are read even while no callback answers.
 const UNDER_WAY_MAX: usize = PLACES_MAX + 256;
 
-/// Jobs and connections of a worker.
+/// The jobs in progress of a worker, and its callbacks.
 pub(crate) struct Sending {
     callbacks: Rc<Callbacks>,
     under_way: FuturesUnordered<LocalBoxFuture<'static, JobOutcome>>,
 }
 
-/// The answer to a request for a permit.
+/// The result of asking for a permit.
 pub(crate) enum Permit {
     Granted(RequestPermit),
-    /// The subscription waits, and is queued once a permit is free.
+    /// No permit is free. The subscription waits, and becomes ready again once a permit is returned.
     Waits,
-    /// The callback cannot be called.
+    /// The callback's URL cannot be used.
     Unusable,
 }
 
@@ -38,12 +38,11 @@ impl Sending {
         Sending { callbacks: Rc::new(callbacks), under_way: FuturesUnordered::new() }
     }
 
-    /// Starts a job.
     pub(crate) fn start(&self, job: LocalBoxFuture<'static, JobOutcome>) {
         self.under_way.push(job);
     }
 
-    /// Ready with the result of a job. Also pending if no job is in progress.
+    /// Ready with the result of the next job that ends. Pending if no job is in progress.
     pub(crate) fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<JobOutcome> {
         match self.under_way.poll_next_unpin(cx) {
             Poll::Ready(Some(ended)) => Poll::Ready(ended),
@@ -59,7 +58,7 @@ impl Sending {
         self.under_way.is_empty()
     }
 
-    /// A permit for a request to a subscription's callback.
+    /// Takes a permit for a request to a subscription's callback. If none is free, the subscription waits for one.
     pub(crate) fn permit_or_wait(&self, id: Id, subscription: &CompactSubscription) -> Permit {
         let Some(origin) = self.callbacks.origin(&subscription.callback) else {
             return Permit::Unusable;
@@ -68,7 +67,7 @@ impl Sending {
         counters.begin_or_wait(id).map_or(Permit::Waits, Permit::Granted)
     }
 
-    /// A permit for a request that is not sent if none is free.
+    /// Takes a permit for a request to a subscription's callback. Returns `None` if none is free.
     pub(crate) fn permit(&self, subscription: &CompactSubscription) -> Option<RequestPermit> {
         let origin = self.callbacks.origin(&subscription.callback)?;
         self.callbacks.counters(origin, subscription.common.usage.clone()).begin()
@@ -90,7 +89,7 @@ mod tests {
     use super::*;
     use crate::jobs;
 
-    /// Notes that it was dropped.
+    /// Sets its value to true when it is dropped.
     struct Flag(Rc<Cell<bool>>);
 
     impl Drop for Flag {

@@ -85,7 +85,7 @@ fn hex_digit(number: u8) -> char {
     char::from(if number < 10 { b'0' + number } else { b'a' + (number - 10) })
 }
 
-/// The longest signature has 64 bytes.
+/// The maximum number of hexadecimal digits: the longest signature, that of SHA-512, has 64 bytes.
 const HEX_BYTES_MAX: usize = 128;
 
 fn unhex(text: &[u8]) -> Option<Vec<u8>> {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_binds() {
+    fn a_signature_is_valid_only_for_its_algorithm() {
         let (one, other) = (SigningKey::new(ALL[0], b"k"), SigningKey::new(ALL[1], b"k"));
         assert!(!other.accepts(one.sign(b"x").as_bytes(), b"x"));
         assert!(!one.accepts(other.sign(b"x").as_bytes(), b"x"));

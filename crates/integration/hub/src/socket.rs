@@ -1,6 +1,6 @@
-//! A topic as a WebSocket: each event is a message from the hub to the client.
+//! Serves a topic over a WebSocket: each event is a message from the hub to the client.
 //!
-//! The code that connects it to the client sees a stream of bytes, as from an upstream.
+//! The tunnel to the client uses the socket as a byte stream, as if it were a connection to an upstream.
 
 use std::collections::VecDeque;
 use std::io;
@@ -34,12 +34,13 @@ pub(crate) enum Format {
 struct EventSocket {
     format: Format,
     reading: ReadState,
+    /// Events that were read and are not in `out` yet.
     ahead: VecDeque<Rc<Event>>,
-    /// Frames that the client has not taken yet. They start at `sent`.
+    /// Frames for the client. The first `sent` bytes have been delivered.
     out: Vec<u8>,
     sent: usize,
     client: websocket::Reader,
-    /// The size of the answers among those frames.
+    /// The size of the Ping frames that are answered in `out`.
     answers: usize,
     /// True if the last frame in `out` is a Close frame.
     is_closed: bool,
@@ -50,34 +51,36 @@ struct EventSocket {
 }
 
 enum ReadState {
-    Rests(Option<Reader>),
-    Waits(PendingRead),
+    /// No read is in progress. The reader is `None` after a failed read.
+    Idle(Option<Reader>),
+    /// A read is in progress.
+    Reading(PendingRead),
 }
 
-/// The interval of pings, by which the hub finds clients that are gone.
+/// The interval between pings. They detect clients that have disconnected.
 const PING: Duration = Duration::from_secs(30);
 
-/// The size of frames that are written at a time.
+/// No further events are added to `out` above this size, and a waiting socket keeps at most this capacity.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// The limit of unsent answers to a client. Above it the connection is closed.
+/// The limit on unsent answers to pings. Above it, the connection is closed.
 const ANSWERS_BYTES_MAX: usize = 64 * 1024;
 
 /// The constant from which the answer to a handshake is computed (RFC 6455, 1.3).
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Answers a handshake (RFC 6455, 4.2). From then on, the reader's events are sent as messages.
+/// Answers the opening handshake (RFC 6455, 4.2). After it, the reader's events are sent as messages.
 pub(crate) fn answer(
     (head, has_body): (&RequestHead, bool),
     reader: Reader,
     format: Format,
 ) -> Result<Reply, Fault> {
     if head.headers.get("sec-websocket-version") != Some(b"13") {
-        let fault = Fault::new(Kind::UpgradeRequired, "a WebSocket of another version");
+        let fault = Fault::new(Kind::UpgradeRequired, "unsupported WebSocket version");
         return Err(fault.with_header("Sec-WebSocket-Version", "13"));
     }
     if has_body {
-        let what = "A request for a WebSocket has no body.";
+        let what = "A WebSocket handshake must not have a body.";
         return Err(Fault::with_detail(Kind::Malformed, what, what));
     }
     let key = head.headers.get("sec-websocket-key").map_or(&b""[..], <[u8]>::trim_ascii);
@@ -93,7 +96,7 @@ pub(crate) fn answer(
     headers.add_known("Sec-WebSocket-Accept", STANDARD.encode(digest).as_bytes());
     let socket = EventSocket {
         format,
-        reading: ReadState::Rests(Some(reader)),
+        reading: ReadState::Idle(Some(reader)),
         ahead: VecDeque::new(),
         out: Vec::new(),
         sent: 0,
@@ -109,7 +112,7 @@ pub(crate) fn answer(
 }
 
 impl EventSocket {
-    /// Writes frames until there is something to send. Pending if there is nothing yet.
+    /// Refills `out` once all of it is sent. Ready if there is something to send, or the socket is closed.
     fn poll_frames(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.sent == self.out.len() && !self.is_closed {
             self.out.clear();
@@ -156,24 +159,24 @@ impl EventSocket {
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match &mut self.reading {
-                ReadState::Rests(reader) => {
+                ReadState::Idle(reader) => {
                     let Some(reader) = reader.take() else { return Poll::Pending };
-                    self.reading = ReadState::Waits(reader.wait());
+                    self.reading = ReadState::Reading(reader.wait());
                 }
-                ReadState::Waits(waiting) => {
+                ReadState::Reading(waiting) => {
                     let Poll::Ready((reader, read)) = Pin::new(waiting).poll(cx) else {
                         return Poll::Pending;
                     };
                     match read {
                         Ok(events) => {
-                            self.reading = ReadState::Rests(Some(reader));
+                            self.reading = ReadState::Idle(Some(reader));
                             self.ahead.extend(events);
                         }
                         Err(not_read) => {
-                            self.reading = ReadState::Rests(None);
+                            self.reading = ReadState::Idle(None);
                             let (code, why) = match not_read {
                                 NotRead::Gone { .. } => {
-                                    (CloseCode::POLICY_VIOLATION, "the next event is gone")
+                                    (CloseCode::POLICY_VIOLATION, "the next event has expired")
                                 }
                                 NotRead::Store(_) => {
                                     (CloseCode::INTERNAL_ERROR, "events cannot be read")
@@ -194,7 +197,7 @@ impl EventSocket {
         }
     }
 
-    /// Handles bytes from the client. They may need an answer, and otherwise have no effect.
+    /// Handles bytes from the client. Ping and Close frames are answered. Other frames have no effect.
     fn take(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         loop {
             match self.client.next(&mut bytes) {
@@ -221,7 +224,7 @@ impl EventSocket {
             }
         }
         if self.answers > ANSWERS_BYTES_MAX {
-            return Err(io::Error::other("the client does not read the answers"));
+            return Err(io::Error::other("the client does not read the answers to its pings"));
         }
         if let Some(waiting) = self.waiting.take() {
             waiting.wake();

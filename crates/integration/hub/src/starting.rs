@@ -13,7 +13,7 @@ use crate::places::RequestPermit;
 use crate::sending::Permit;
 use crate::subscription::{Id, Subscription};
 
-/// At most this many are started per wake-up.
+/// The maximum number of subscriptions whose jobs are started per wake-up.
 const BEGUN_MAX: usize = 32;
 
 impl Deliveries {
@@ -25,8 +25,8 @@ impl Deliveries {
             && self.sending.has_room()
     }
 
-    /// Starts ready jobs up to the limits, and at most `BEGUN_MAX` per call. Each is signed and sent before other tasks of the worker
-    /// run.
+    /// Starts the jobs of ready subscriptions up to the limits, and of at most `BEGUN_MAX` subscriptions per call: their requests are
+    /// signed and sent before other tasks of the worker run.
     pub(crate) fn start_ready(&mut self) {
         for _ in 0..BEGUN_MAX {
             if !self.may_begin() {
@@ -50,8 +50,8 @@ impl Deliveries {
             let need = member.need(&self.hub.settings, now);
             let job = match need {
                 Need::Nothing => break,
-                // Intent verifications and ends of leases do not wait for free places.
-                Need::Next(_) | Need::Retry(_) if self.is_paused => break,
+                // A pause stops only deliveries. Intent verifications and ends of leases continue.
+                Need::Next(_) | Need::Attempt(_) if self.is_paused => break,
                 Need::Removal => {
                     member.is_removing = true;
                     jobs::remove(
@@ -66,7 +66,7 @@ impl Deliveries {
                     let Some(feed) = topic.and_then(|topic| topic.feed.as_ref()) else { break };
                     match feed.peek(after) {
                         NextEvent::Event(event) => {
-                            // This is not stored: after a crash the event is found again, as the one after the previous event.
+                            // The start is not stored: after a crash the event is found again, since it follows the stored position.
                             member.cursor.begin(event.id);
                             continue;
                         }
@@ -77,7 +77,7 @@ impl Deliveries {
                         }
                     }
                 }
-                Need::Confirmation | Need::Retry(_) => {
+                Need::Confirmation | Need::Attempt(_) => {
                     let event = need.event();
                     let permit = match self.sending.permit_or_wait(id, &member.subscription) {
                         Permit::Granted(permit) => permit,
@@ -122,8 +122,7 @@ impl Deliveries {
         self.job(id, subscription, permit).confirm(version)
     }
 
-    /// Informs a subscriber that its subscription has ended (W3C WebSub, 5.2). This is tried once, and not at all if its server is
-    /// at its limits.
+    /// Informs a subscriber that its subscription has ended (W3C WebSub, 5.2). This is attempted once, and not at all if no permit is free.
     pub(crate) fn deny(&mut self, id: Id, subscription: Subscription, reason: &'static str) {
         let known = self.common_parts.known(subscription, &self.hub.state.lease_clock);
         if let Some(permit) = self.sending.permit(&known) {

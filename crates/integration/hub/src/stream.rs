@@ -69,7 +69,7 @@ impl EventStream {
                             return Poll::Ready(Ok(Fill::More));
                         }
                         Err(NotRead::Gone { .. }) => {
-                            // The client reads slower than events are removed. It learns of the gap when it reconnects.
+                            // Events are removed before the client has read them. It learns of the gap when it reconnects.
                             self.reading = ReadState::Rests(None);
                             return Poll::Ready(Ok(Fill::End));
                         }

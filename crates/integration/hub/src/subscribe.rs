@@ -1,4 +1,4 @@
-//! Requests of subscribers, read (W3C WebSub, 5.1): which topic, which callback, for how long.
+//! Parsing of subscribers' requests (W3C WebSub, 5.1): which topic, which callback, for how long.
 
 use std::time::Duration;
 
@@ -44,8 +44,9 @@ const TOPIC_BYTES_MAX: usize = 2048;
 /// The longest number of seconds, including leading zeros.
 const LEASE_BYTES_MAX: usize = 64;
 
-/// The longest value of a parameter that the hub does not know, and the longest name.
+/// The longest value of a parameter without a limit that is specific to it.
 const OTHER_BYTES_MAX: usize = 8192;
+/// The longest name of a parameter.
 const NAME_BYTES_MAX: usize = 256;
 
 /// The longest URL of the hub as subscribers see it. It is stored with the subscription, and sent with each event.
@@ -91,7 +92,7 @@ pub(crate) fn read<T>(
         Some(parameters) => (parameters, Form::Body),
         None => {
             let query = Parameters::of(head.query().unwrap_or(b""))?;
-            // Harmless: without parameters the topic is missing, which is refused.
+            // Harmless: without parameters the mode is missing, which is refused.
             (query.unwrap_or_default(), Form::Query)
         }
     };
@@ -129,7 +130,7 @@ pub(crate) fn wrong(what: &str) -> Fault {
     Fault::with_detail(Kind::HubRequestInvalid, what, what)
 }
 
-/// Parses a lease in seconds. Larger numbers than fit give the longest lease.
+/// Parses a lease in seconds. A number that is too large for an integer gives the largest one.
 fn lease(text: &str) -> Result<Duration, Fault> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let seconds = is_number.then(|| text.parse::<u64>().unwrap_or(u64::MAX));
@@ -145,7 +146,7 @@ pub(crate) fn given(asked: Option<Duration>, default: Duration, max: Duration) -
 }
 
 impl Parameters {
-    /// None if no parameter belongs to the protocol.
+    /// Parses the parameters of a form or query. Returns `None` if no parameter belongs to the protocol.
     fn of(text: &[u8]) -> Result<Option<Parameters>, Fault> {
         let mut parameters = Parameters::default();
         let mut found = false;
@@ -168,7 +169,7 @@ impl Parameters {
                 _ => (None, OTHER_BYTES_MAX),
             };
             let refused = |what: &str| {
-                // Harmless: this tells the client of its mistake.
+                // Harmless: the text only tells the client which parameter is wrong.
                 let name = String::from_utf8_lossy(&name).escape_debug().to_string();
                 wrong(&format!("`{name}` {what}."))
             };
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_has_its_status() {
+    fn missing_and_invalid_parameters_have_their_status() {
         let topic = "hub.topic=sports";
         let callback = "hub.callback=http://192.0.2.1/";
         for (form, status) in [
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_or_twice_is_named() {
+    fn a_parameter_that_is_too_long_or_repeated_is_named() {
         for (name, max) in [
             ("hub.topic", TOPIC_BYTES_MAX),
             ("hub.callback", CalledUrl::BYTES_MAX),

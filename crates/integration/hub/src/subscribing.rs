@@ -19,7 +19,7 @@ use crate::reader::store_fault;
 use crate::subscribe::{self, Mode, SubscriptionRequest};
 use crate::subscription::{Id, Intent, Subscription, Terms, read, stored};
 
-/// How often a change is retried when another request has changed the subscription.
+/// How often a change is attempted if other requests change the subscription at the same time.
 const TRIES: usize = 4;
 
 /// The reference system's code for too many subscriptions.
@@ -28,9 +28,10 @@ const SUBSCRIPTIONS_CODE: u32 = 900_808;
 /// The timeout for looking up the name of a callback.
 const LOOK_UP: Duration = Duration::from_secs(5);
 
-/// The limit of a subject's unconfirmed subscriptions: at least `PENDING_MIN`, and a fixed part of the hub's limit. A callback that works
-/// confirms faster than most subscribers send the next request.
+/// The smallest limit on an asker's unconfirmed subscriptions. A callback that works confirms faster than most subscribers send the next
+/// request.
 const PENDING_MIN: usize = 256;
+/// The divisor from the hub's limit on subscriptions to the limit on an asker's unconfirmed ones.
 const PENDING_PART: usize = 100;
 
 /// The `Retry-After` in seconds when too many subscriptions are unconfirmed.
@@ -41,7 +42,7 @@ struct SubscriptionAttempt<'a> {
     asked: SubscriptionRequest,
     topic: &'a Topic,
     subject: String,
-    /// The asker for which it counts.
+    /// Who asked, for the limits on look-ups and on unconfirmed subscriptions.
     asker: String,
     plan: Option<String>,
     id: Id,
@@ -122,7 +123,7 @@ impl Hub {
     fn is_topic_elsewhere(&self, url: &str) -> bool {
         let path = url.split_once('?').map_or(url, |(path, _)| path);
         let starts = path.match_indices("/topics").map(|(at, _)| at);
-        // Harmless: each of them is in the URL.
+        // Harmless: each match is at a valid position of the URL.
         let mut rests = starts.filter_map(|at| url.get(at..));
         rests.any(|rest| self.topic_below(rest).is_some())
     }
@@ -167,14 +168,16 @@ impl Hub {
         Err(busy())
     }
 
-    /// Admits a new subscription if there is a place for it. If its callback has to confirm, it takes the place after that; until then it
-    /// counts only for its asker.
+    /// Admits a new subscription if there is a place for it. If its callback has to confirm it, the place is reserved only after the
+    /// confirmation; until then the subscription counts only for its asker.
     async fn admit(&self, attempt: &SubscriptionAttempt<'_>) -> Result<Option<Reservation>, Fault> {
         let refused = |full| match full {
             Full::Hub => full_fault(format!("{} subscriptions", self.settings.subscriptions_max)),
-            Full::Subject => full_fault("as many subscriptions of one subject as its plan has"),
+            Full::Subject => {
+                full_fault("the subject has reached the limit of subscriptions of its plan")
+            }
             Full::Pending => {
-                let cause = "as many unconfirmed subscriptions of one subject as it may have";
+                let cause = "the client has reached its limit of unconfirmed subscriptions";
                 let detail = "Too many subscriptions wait for their callbacks to confirm them.";
                 let fault = Fault::with_detail(Kind::RateLimited, cause, detail);
                 fault.with_header("Retry-After", RETRY_AFTER)
@@ -297,7 +300,7 @@ impl Hub {
         }))
     }
 
-    /// Writes a subscription and informs its worker. False if another request changed it meanwhile.
+    /// Writes a subscription and informs its worker. Returns false if another request changed it meanwhile.
     async fn write(
         &self,
         id: Id,
@@ -327,7 +330,7 @@ impl Hub {
         is_told.then_some(true).ok_or_else(busy)
     }
 
-    /// Removes a subscription and informs its worker. False if another request changed it meanwhile.
+    /// Removes a subscription and informs its worker. Returns false if another request changed it meanwhile.
     pub(crate) async fn remove(&self, id: Id, expect: Expect) -> Result<bool, Fault> {
         match self.remove_row(id, expect, None).await {
             Ok(version) => {
@@ -351,8 +354,8 @@ fn full_fault(cause: impl Into<Box<str>>) -> Fault {
     Fault::new(Kind::RateLimited, cause).with_code(SUBSCRIPTIONS_CODE)
 }
 
-/// The asker: the subject, or without one the client's address. For IPv6 it is the client's network, which has many addresses (RFC
-/// 6177).
+/// The asker: the subject, or without one the client's address. For IPv6 it is the client's /64 network, since one client has many
+/// addresses (RFC 6177).
 fn asker(ex: &Exchange, subject: &str) -> String {
     if !subject.is_empty() {
         return subject.to_owned();

@@ -13,7 +13,7 @@ use store::nodes::PARTITIONS;
 
 use crate::callback::Callback;
 
-/// The id of a subscription: a digest of its subject, topic and callback. The first byte is of the callback alone, so that all
+/// The id of a subscription: a digest of its subject, topic and callback. The first byte depends on the callback alone, so that all
 /// subscriptions of a callback have the same worker.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Id([u8; 16]);
@@ -28,7 +28,7 @@ pub(crate) struct Subscription {
     /// The topic's name.
     pub(crate) topic: String,
     pub(crate) callback: String,
-    /// The end of its lease, in seconds since the Unix epoch. None if it was never confirmed.
+    /// The end of its lease, in seconds since the Unix epoch, or `None` if it was never confirmed.
     pub(crate) until: Option<u64>,
     /// The terms that were confirmed last.
     pub(crate) terms: Terms,
@@ -38,7 +38,7 @@ pub(crate) struct Subscription {
     pub(crate) intent: Option<Box<Intent>>,
 }
 
-/// The terms of a subscription, beside its topic and callback.
+/// The terms of a subscription, apart from its topic and callback.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Terms {
     /// The topic as the subscriber wrote it.
@@ -97,7 +97,7 @@ impl Id {
         let callback = callback.to_string();
         let mut hash = digest::Context::new(&digest::SHA256);
         for part in [subject, topic, &callback] {
-            // With their lengths, so that no two subscriptions have the same bytes.
+            // Each part is preceded by its length, so that the bytes of different subscriptions differ.
             hash.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
             hash.update(part.as_bytes());
         }
@@ -130,7 +130,6 @@ impl Id {
         &self.0
     }
 
-    /// Its first byte.
     pub(crate) fn first(self) -> u8 {
         let [first, ..] = self.0;
         first
@@ -204,18 +203,18 @@ impl Subscription {
 /// The key of a dead event: the subscription's id and the event's id.
 pub(crate) fn dead_key(subscription: Id, event: u64) -> String {
     let mut key = subscription.to_string();
-    // Harmless: writing to a text never fails.
+    // Harmless: writing to a string never fails.
     let _written = write!(key, "-{event}");
     key
 }
 
 /// Encodes a value for the store.
 pub(crate) fn stored(value: &impl Serialize) -> Option<Bytes> {
-    // Harmless: what is stored are texts, numbers and lists of these, which can always be written.
+    // Harmless: stored values consist of texts, numbers and lists, which can always be serialised.
     serde_json::to_vec(value).ok().map(Bytes::from)
 }
 
-/// Decodes a stored value. None if another version wrote it in another form.
+/// Decodes a stored value. Returns `None` if another version wrote it in another form.
 pub(crate) fn read<'v, T: Deserialize<'v>>(value: &'v [u8]) -> Option<T> {
     // Harmless: the caller reports that it cannot be read.
     serde_json::from_slice(value).ok()

@@ -27,7 +27,7 @@ use crate::representation::Representation;
 use crate::settings::{Delivery, HubSettings, Retention};
 use crate::signature::Algorithm;
 
-/// Short, since sockets need a running clock, but long enough for a busy machine.
+/// The lease of a node. It is short, since tests with sockets wait in real time, but long enough for a busy machine.
 const LEASE: Duration = Duration::from_secs(3);
 const WORKERS: usize = 2;
 
@@ -119,9 +119,9 @@ impl Node {
     async fn publish(&self, text: &str) -> Result<u64, u16> {
         let topic = self.hub.topic(b"sports").unwrap();
         let body = Bytes::copy_from_slice(text.as_bytes());
-        let said =
+        let representation =
             Representation { content_type: Bytes::from_static(b"text/plain"), lines: Bytes::new() };
-        let published = self.hub.publish(topic, &said, &body).await;
+        let published = self.hub.publish(topic, &representation, &body).await;
         published.map_err(|fault| fault.kind.status())
     }
 
@@ -138,13 +138,13 @@ fn caller(worker: usize) -> Rc<Caller> {
 /// The received requests: the callback's path, the event's id, the body.
 type Got = Rc<RefCell<Vec<(String, u64, String)>>>;
 
-/// A server of callbacks. It delays its answer to paths that end with `slow`, and answers those with `no` with 500.
+/// A server of callbacks. It delays its answer to paths that end with `slow`, and answers paths that end with `no` with 500.
 async fn callbacks() -> (SocketAddr, Got) {
-    callbacks_behind(Rc::new(Cell::new(true))).await
+    callbacks_with_gate(Rc::new(Cell::new(true))).await
 }
 
-/// A server of callbacks. It also holds paths that end with `gate` until the gate is open.
-async fn callbacks_behind(gate: Rc<Cell<bool>>) -> (SocketAddr, Got) {
+/// Like [`callbacks`], but also delays its answer to paths that end with `gate` until the gate is open.
+async fn callbacks_with_gate(gate: Rc<Cell<bool>>) -> (SocketAddr, Got) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, got) = (listener.local_addr().unwrap(), Got::default());
     let seen = got.clone();
@@ -209,7 +209,7 @@ async fn two(store: &Memory) -> (Node, Node) {
 }
 
 #[tokio::test]
-async fn what_is_asked_of_one_node_holds_for_both() {
+async fn a_request_to_one_node_takes_effect_on_both() {
     LocalSet::new()
         .run_until(async {
             let (store, (address, got)) = (Memory::new(), callbacks().await);
@@ -252,7 +252,7 @@ async fn what_is_asked_of_one_node_holds_for_both() {
 }
 
 #[tokio::test]
-async fn after_a_kill_all_is_delivered_and_only_what_was_under_way_comes_again() {
+async fn after_a_kill_all_events_are_delivered_and_only_those_in_progress_are_repeated() {
     LocalSet::new()
         .run_until(async {
             let (store, (address, got)) = (Memory::new(), callbacks().await);
@@ -307,11 +307,11 @@ async fn after_a_kill_all_is_delivered_and_only_what_was_under_way_comes_again()
 
 /// Only one delivered event can lack a stored position, however many wait. Only that event is repeated after a kill.
 #[tokio::test]
-async fn what_was_answered_while_the_store_was_away_is_all_that_comes_again() {
+async fn only_an_event_that_was_answered_while_the_store_was_away_is_repeated() {
     for is_killed in [false, true] {
         let scene = async {
             let gate = Rc::new(Cell::new(false));
-            let (store, (address, got)) = (Memory::new(), callbacks_behind(gate.clone()).await);
+            let (store, (address, got)) = (Memory::new(), callbacks_with_gate(gate.clone()).await);
             let a = Node::start(&store, "a");
             until("it has all", || a.partitions() == 16).await;
             assert_eq!(a.ask("subscribe", &format!("http://{address}/gate")).await, 200);
@@ -347,7 +347,7 @@ async fn what_was_answered_while_the_store_was_away_is_all_that_comes_again() {
 async fn the_next_event_waits_until_the_end_of_the_one_before_is_written() {
     let scene = async {
         let gate = Rc::new(Cell::new(true));
-        let (store, (address, got)) = (Memory::new(), callbacks_behind(gate.clone()).await);
+        let (store, (address, got)) = (Memory::new(), callbacks_with_gate(gate.clone()).await);
         let Delivery { retries, .. } = settings().delivery;
         let retries = Retries { attempts: u32::MAX, ..retries };
         let delivery = Delivery { retries, ..settings().delivery };
@@ -371,7 +371,7 @@ async fn the_next_event_waits_until_the_end_of_the_one_before_is_written() {
         gate.set(true);
         // Failed deliveries are retried without a write. By then the answer of the other has long been handled.
         until("the other is retried repeatedly", || of("/no").len() >= tried + 20).await;
-        // That write continues. A new event causes a check of all subscriptions.
+        // The write in progress is still delayed. A new event causes a check of all subscriptions.
         store.set_faults(Faults::default());
         let newest = node.publish("three").await.unwrap();
         until("the event is known", || feed.newest() == newest).await;
@@ -383,7 +383,7 @@ async fn the_next_event_waits_until_the_end_of_the_one_before_is_written() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_away_makes_publishers_and_deliveries_wait() {
+async fn while_the_store_is_away_publishing_fails_and_deliveries_wait() {
     LocalSet::new()
         .run_until(async {
             let (store, (address, got)) = (Memory::new(), callbacks().await);
@@ -406,7 +406,7 @@ async fn a_store_that_is_away_makes_publishers_and_deliveries_wait() {
 }
 
 #[tokio::test]
-async fn of_two_that_send_a_dead_event_again_at_once_one_does() {
+async fn only_one_of_two_concurrent_requests_sends_a_dead_event_again() {
     LocalSet::new()
         .run_until(async {
             let (store, (address, got)) = (Memory::new(), callbacks().await);
@@ -435,7 +435,7 @@ async fn of_two_that_send_a_dead_event_again_at_once_one_does() {
 }
 
 #[tokio::test]
-async fn the_oldest_dead_events_go_where_there_are_too_many() {
+async fn the_oldest_dead_events_above_the_limit_are_removed() {
     LocalSet::new()
         .run_until(async {
             let store = Memory::new();
@@ -449,7 +449,7 @@ async fn the_oldest_dead_events_go_where_there_are_too_many() {
                     attempts: 1,
                     last: "status 500".to_owned(),
                     topic: "sports".to_owned(),
-                    // The first by their keys are the newest.
+                    // The events with the lowest keys are the newest.
                     died: 1000 - number,
                     failures: Vec::new(),
                 };

@@ -1,7 +1,7 @@
 //! Batches of writes about a worker's subscriptions. While one batch is written, the next is collected.
 //!
-//! An event that has ended counts towards `delivery.concurrency` until its end is written. So after a crash at most that many
-//! events are repeated.
+//! An event that has ended counts towards `delivery.concurrency` until its end is written. So a crash repeats at most
+//! `delivery.concurrency` events of a subscription.
 
 use std::collections::BTreeMap;
 use std::task::{Context, Poll, ready};
@@ -44,16 +44,17 @@ struct WriteBatch {
     answer: Answer<Vec<u64>>,
 }
 
-/// The limits of one batch: changes and bytes.
+/// The maximum number of changes in one batch.
 const CHANGES_MAX: usize = 900;
+/// The size of the positions in a batch after which no further group is added.
 const BYTES_MAX: usize = 4 << 20;
 
 /// The pause after a failed batch.
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl GroupWrites {
-    /// Takes out the changes that do not fit into one batch. Additions, such as dead events, are written before the positions, and
-    /// removals may be written after them. So nothing is lost between two batches.
+    /// Takes out the changes that do not fit into one batch, or returns `None` if all fit. Additions, such as dead events, are written
+    /// before the positions, and removals may be written after them. So a crash between two batches loses nothing.
     fn beyond(&mut self, room: usize) -> Option<GroupWrites> {
         if self.more.len() < room {
             return None;
@@ -152,7 +153,7 @@ impl UnwrittenChanges {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<End>, Error>> {
         let Some(writing) = &mut self.writing else { return Poll::Pending };
         let written = ready!(writing.answer.as_mut().poll(cx));
-        // Harmless: it was checked a line above.
+        // Harmless: the batch is present, as was checked above.
         let open = self.writing.take().map(|writing| writing.open).unwrap_or_default();
         match written {
             Ok(_) => {
@@ -190,7 +191,7 @@ mod tests {
 
     /// No batch exceeds the limits of the store, and no end is reported before all changes that belong to it are written.
     #[test]
-    fn what_is_too_much_for_one_batch_goes_in_several() {
+    fn changes_that_exceed_one_batch_are_written_in_several() {
         let id = Id::of("", "t", &Callback::parse("http://a/").unwrap());
         let group = |topic| Group { topic, first: id.first() };
         for (dead, forgotten) in

@@ -17,14 +17,14 @@ use crate::Message;
 use crate::batch::{self, Producer};
 use crate::cluster::{Cluster, ConnectionPurpose, Topic};
 use crate::logs::{ByteReservation, CALL_MAX};
-use crate::protocol::{Failure, check, name, unread};
+use crate::protocol::{Failure, check, invalid_answer, name};
 
 /// A waiting append.
 pub(crate) struct Append {
     pub(crate) messages: Vec<Message>,
     pub(crate) bytes: usize,
     pub(crate) done: oneshot::Sender<Result<RangeInclusive<u64>, Error>>,
-    /// The reservation of its bytes, held until it is answered.
+    /// Reserves `bytes` until the append is answered.
     pub(crate) _place: ByteReservation,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Appends {
     producer: Cell<Option<Producer>>,
 }
 
-/// The size in bytes from which a batch takes no further append. It is below the default maximum of brokers, 1 MiB.
+/// The maximum size of a batch of several appends. It is below the default maximum of brokers, 1 MiB.
 const BATCH_BYTES: usize = 900 << 10;
 
 /// How long an append is retried while the topic's leader changes.
@@ -50,7 +50,7 @@ const WAIT: Duration = Duration::from_secs(4);
 /// The pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Adds an append, and sends it with those already waiting.
+/// Queues an append, and starts the task that sends the topic's appends if it is not running.
 pub(crate) fn append(cluster: &Rc<Cluster>, topic: Rc<Topic>, append: Append) {
     topic.appends.waiting.borrow_mut().push_back(append);
     if !topic.appends.is_sending.replace(true) {
@@ -86,16 +86,16 @@ async fn send(cluster: Rc<Cluster>, topic: Rc<Topic>) {
     }
 }
 
-/// Returns its positions to each append of a batch.
+/// Answers each append of a batch with its positions. The batch begins at the position `first`.
 fn answer(topic: &Topic, batch: Vec<Append>, first: u64) {
     let mut next = first;
     for append in batch {
-        let behind = next.saturating_add(u64::try_from(append.messages.len()).unwrap_or(u64::MAX));
-        let last = behind.saturating_sub(1);
+        let end = next.saturating_add(u64::try_from(append.messages.len()).unwrap_or(u64::MAX));
+        let last = end.saturating_sub(1);
         topic.appended.set(last);
         // Harmless: a caller that has stopped waiting needs no answer.
         let _unheard = append.done.send(Ok(next..=last));
-        next = behind;
+        next = end;
     }
 }
 
@@ -125,8 +125,8 @@ impl Cluster {
     /// Sends a batch, with retries, until all replicas have written it. Returns the position of its first record.
     async fn send_batch(&self, topic: &Topic, batch: &[Append]) -> Result<u64, Error> {
         let began = clock::now();
-        // Whether an earlier attempt may have been written.
-        let mut is_open = false;
+        // True once the batch may have been written by an attempt whose outcome is unknown.
+        let mut may_be_written = false;
         let failure = loop {
             let left = CALL_MAX.saturating_sub(began.elapsed());
             let failure = match tokio::time::timeout(left, self.try_batch(topic, batch)).await {
@@ -137,43 +137,44 @@ impl Cluster {
             match &failure {
                 Failure::Code(ResponseError::MessageTooLarge) => {
                     let size = batch.iter().map(|append| append.bytes).sum();
-                    let max = self.settings.made.message_bytes_max;
+                    let max = self.settings.new_topics.message_bytes_max;
                     return Err(Error::Size { what: "event", size, max });
                 }
-                Failure::Code(code) if is_strange(code) => {
+                Failure::Code(code) if is_producer_mismatch(code) => {
                     // The broker has forgotten the producer, or has not seen its last batch.
                     topic.appends.producer.set(None);
-                    if is_open {
+                    if may_be_written {
                         break failure;
                     }
                 }
                 Failure::Lost(_)
                 | Failure::Code(
                     ResponseError::RequestTimedOut | ResponseError::NotEnoughReplicasAfterAppend,
-                ) => is_open = true,
+                ) => may_be_written = true,
                 Failure::Code(_)
                 | Failure::NoBroker(_)
                 | Failure::Unreached(_)
                 | Failure::Refused(_) => {}
             }
-            let is_strange = matches!(&failure, Failure::Code(code) if is_strange(code));
+            let is_producer_mismatch =
+                matches!(&failure, Failure::Code(code) if is_producer_mismatch(code));
             let is_late = clock::now().duration_since(began) >= TRY_MAX;
-            if is_late || !(failure.moves() || is_strange) {
+            if is_late || !(failure.may_have_new_leader() || is_producer_mismatch) {
                 break failure;
             }
-            if failure.moves() {
+            if failure.may_have_new_leader() {
                 topic.leader.set(None);
             }
             tokio::time::sleep(PAUSE).await;
         };
         let error = failure.into_error(&topic.name);
-        if !is_open {
+        if !may_be_written {
             return Err(error);
         }
-        // The next batch must be accepted whether this one was written or not.
+        // The next batch gets a new producer, so that it is accepted whether this one was written or not.
         topic.appends.producer.set(None);
-        if let Error::Away(why) = error {
-            return Err(Error::Unknown(why));
+        if let Error::Unavailable(why) = error {
+            return Err(Error::OutcomeUnknown(why));
         }
         Err(error)
     }
@@ -187,7 +188,8 @@ impl Cluster {
                     .with_transactional_id(None)
                     .with_producer_id(ProducerId(-1))
                     .with_producer_epoch(-1);
-                // No attempt was sent before, so a failure here means that nothing was written.
+                // The topic has a producer whenever an attempt may have been written. So no attempt was written before, and if the
+                // connection is lost here, nothing was written.
                 let unreached = |failure| match failure {
                     Failure::Lost(why) => Failure::Unreached(why),
                     other @ (Failure::NoBroker(_)
@@ -221,11 +223,12 @@ impl Cluster {
         let answer = connection.ask(&request, WAIT).await?;
         let written = answer.responses.iter().find(|found| *found.name == *topic.name);
         let written = written.and_then(|topic| topic.partition_responses.first());
-        let written = written.filter(|partition| partition.index == 0).ok_or_else(unread)?;
+        let written =
+            written.filter(|partition| partition.index == 0).ok_or_else(invalid_answer)?;
         check(written.error_code)?;
         let sequence = after(producer.sequence, count);
         topic.appends.producer.set(Some(Producer { sequence, ..producer }));
-        u64::try_from(written.base_offset).map(|offset| offset + 1).map_err(|_| unread())
+        u64::try_from(written.base_offset).map(|offset| offset + 1).map_err(|_| invalid_answer())
     }
 }
 
@@ -236,7 +239,7 @@ fn after(sequence: i32, count: i32) -> i32 {
 }
 
 /// Returns true if the broker's state of the producer differs from the gateway's.
-fn is_strange(code: &ResponseError) -> bool {
+fn is_producer_mismatch(code: &ResponseError) -> bool {
     matches!(
         code,
         ResponseError::OutOfOrderSequenceNumber
@@ -257,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_room_for_the_first_and_what_fits() {
+    fn a_batch_takes_its_first_append_whatever_its_size_and_then_what_fits() {
         let appends = Appends::default();
         appends.waiting.borrow_mut().extend([5000, 10, 400, 600, 10].map(waiting));
         let sizes = |batch: Vec<Append>| batch.iter().map(|a| a.bytes).collect::<Vec<_>>();
@@ -272,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_begin_again() {
+    fn sequence_numbers_wrap_around_to_zero() {
         for (sequence, count, next) in [(0, 3, 3), (i32::MAX, 1, 0), (i32::MAX - 1, 5, 3)] {
             assert_eq!(after(sequence, count), next);
         }

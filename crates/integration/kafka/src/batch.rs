@@ -42,7 +42,7 @@ pub(crate) struct Batches {
 /// An aborted transaction: its producer id, and its first offset.
 pub(crate) type AbortedTransaction = (i64, i64);
 
-/// A batch is damaged.
+/// The error for a batch with an invalid length, format version or checksum.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DamagedBatch;
 
@@ -52,17 +52,17 @@ const HEAD_BYTES: usize = 61;
 /// The maximum overhead of a batch with one event: the header, a record's lengths and the name of one header.
 pub(crate) const AROUND_BYTES: usize = 256;
 
-/// The decoded size after which the rest of a response is left for the next fetch. The last batch may exceed it by as much.
+/// The size in memory after which the rest of a response is left for the next fetch. The last batch may exceed it, up to its own limits.
 const UNPACKED_BYTES_MAX: usize = 64 << 20;
 
-/// The maximum number of records and headers in one batch: sixteen times the number of the smallest records in 1 MiB. A header may have two
-/// bytes, but takes sixty in memory.
+/// The maximum number of records and headers in one batch: seven times the number of the smallest records that fit into 1 MiB. A header may
+/// have only two bytes in a batch, but takes over sixty in memory.
 const ITEMS_MAX: usize = 1 << 20;
 
 /// The format version of batches, the only one since 2017.
 const MAGIC: u8 = 2;
 
-/// Writes messages as one batch.
+/// Encodes messages as one batch. Returns `None` if the library cannot encode it.
 pub(crate) fn encode<'m>(
     messages: impl Iterator<Item = &'m Message>,
     producer: Producer,
@@ -70,7 +70,7 @@ pub(crate) fn encode<'m>(
 ) -> Option<Bytes> {
     let records = messages.zip(0_i32..).map(|(message, number)| {
         let content_type = (StrBytes::from_static_str(CONTENT_TYPE), message.content_type.clone());
-        // Harmless: a name is a token.
+        // Harmless: a header's name is a token of ASCII characters, so no header is omitted.
         let others = message.headers.iter().filter_map(|(name, value)| {
             Some((StrBytes::try_from(name.clone()).ok()?, value.clone()))
         });
@@ -111,22 +111,22 @@ pub(crate) fn decode(
     let mut batches = Batches::default();
     aborted.sort_by_key(|(_, first)| *first);
     let mut aborted = aborted.into_iter().peekable();
-    let mut given_up = Vec::new();
+    let mut aborted_producers = Vec::new();
     let mut spent = 0;
     // A response may end in the middle of a batch. Data beyond the bound is fetched again.
     while spent < UNPACKED_BYTES_MAX
         && let Some(batch) = Batch::next(&mut bytes)?
     {
         while let Some((producer, _)) = aborted.next_if(|(_, first)| *first <= batch.last()) {
-            given_up.push(producer);
+            aborted_producers.push(producer);
         }
         batches.next = Some(batch.last().saturating_add(1));
         if batch.is(CONTROL) {
             // A control batch, which ends a transaction.
-            given_up.retain(|producer| *producer != batch.producer);
+            aborted_producers.retain(|producer| *producer != batch.producer);
             continue;
         }
-        if batch.is(TRANSACTIONAL) && given_up.contains(&batch.producer) {
+        if batch.is(TRANSACTIONAL) && aborted_producers.contains(&batch.producer) {
             continue;
         }
         match batch.read(from, &mut spent) {
@@ -198,7 +198,7 @@ impl Batch {
         self.first.saturating_add(i64::from(self.last_delta.max(0)))
     }
 
-    /// Returns its records from an offset on, or `None` if they cannot be parsed. `spent` is increased by their size in memory.
+    /// Returns the batch's records from an offset on, or `None` if they cannot be parsed. Increases `spent` by their size in memory.
     fn read(&self, from: i64, spent: &mut usize) -> Option<Vec<FetchedRecord>> {
         let mut records = match self.attributes & COMPRESSION {
             0 => self.records.clone(),
@@ -229,7 +229,7 @@ impl Batch {
         let time = number(&mut record)?;
         let offset = number(&mut record)?;
         let _key = field(&mut record)?;
-        // Harmless: a null is an empty value here.
+        // Harmless: a null value is treated as an empty one.
         let value = field(&mut record)?.unwrap_or_default();
         let (mut content_type, mut headers) = (Bytes::new(), Vec::new());
         let count = usize::try_from(number(&mut record)?).ok()?;
@@ -240,10 +240,10 @@ impl Batch {
             let name = field(&mut record)??;
             let value = field(&mut record)?;
             if name.eq_ignore_ascii_case(CONTENT_TYPE.as_bytes()) {
-                // Harmless: a null is an empty value here.
+                // Harmless: a null value is treated as an empty one.
                 content_type = value.unwrap_or_default();
             } else {
-                // Harmless: a null is an empty value here.
+                // Harmless: a null value is treated as an empty one.
                 headers.push((name, value.unwrap_or_default()));
             }
         }
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_from_an_offset_on() {
+    fn encoded_messages_are_decoded_from_an_offset_on() {
         let bytes = batch(&["a", "", "c"]);
         let all = decode(bytes.clone(), 0, Vec::new()).unwrap();
         assert_eq!(values(&all), [(0, &b"a"[..]), (1, b""), (2, b"c")]);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_end_anywhere_and_damage_is_seen() {
+    fn incomplete_batches_are_ignored_and_damage_is_detected() {
         let bytes = batch(&["a", "b"]);
         for end in 0..bytes.len() {
             assert_eq!(decode(bytes.slice(..end), 0, Vec::new()), Ok(Batches::default()), "{end}");
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_lie_about_themselves_are_passed_over() {
+    fn a_batch_with_invalid_records_is_skipped() {
         let len = batch(&["abc"]).len();
         for at in HEAD_BYTES..len {
             for byte in [0, 1, 0x7f, 0x80, 0xff] {
@@ -352,14 +352,14 @@ mod tests {
                 assert!(read.found.len() + read.unread.len() == 1, "{at}: {read:?}");
             }
         }
-        // It announces two billion records.
+        // The header announces two billion records.
         let bytes = changed(&["abc"], |bytes| bytes[57..61].copy_from_slice(&[0x7f; 4]));
         assert_eq!(decode(bytes, 0, Vec::new()).unwrap().unread, [0]);
     }
 
     /// Small batches that decompress to many times their size.
     #[test]
-    fn an_answer_takes_no_more_memory_than_a_bound() {
+    fn the_decoded_size_of_a_response_is_bounded() {
         let large = vec![0; 20 << 20];
         let packed = zstd::encode_all(&large[..], 1).unwrap();
         let bomb = |first: u8| {
@@ -380,7 +380,7 @@ mod tests {
 
     /// Headers of two bytes each, which take much more memory.
     #[test]
-    fn a_record_has_no_more_headers_than_a_bound() {
+    fn the_number_of_headers_is_bounded() {
         for (count, is_read) in [(1000, true), (ITEMS_MAX, false), (10 * ITEMS_MAX, false)] {
             let mut record = vec![0, 0, 0, 1, 0];
             let mut number = count * 2;
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn transactions_that_were_given_up_are_left_out() {
+    fn records_of_aborted_transactions_are_left_out() {
         let part = |first: u8, producer: u8, attributes: u8, value: &'static str| {
             changed(&[value], |bytes| {
                 bytes[7] = first;
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_the_brokers_where_it_says_so() {
+    fn a_timestamp_set_by_the_broker_takes_precedence() {
         let bytes = changed(&["a"], |bytes| {
             bytes[22] = 0b1000;
             bytes[35..43].copy_from_slice(&42_i64.to_be_bytes());
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_an_end() {
+    fn varints_are_parsed_and_overlong_ones_are_refused() {
         for (bytes, value) in [
             (&b"\x00"[..], Some(0)),
             (b"\x01", Some(-1)),

@@ -60,10 +60,10 @@ pub(crate) enum ConnectionPurpose {
     /// Appends, which wait for the replicas.
     Appends,
     /// Long-polling fetches.
-    News,
+    Follow,
 }
 
-/// The connections, each behind a lock for tasks that wait until it is open.
+/// The connections. The lock of a slot is held while its connection is being opened.
 type Slots = HashMap<(Broker, ConnectionPurpose), Rc<Mutex<Slot>>>;
 
 #[derive(Default)]
@@ -85,8 +85,8 @@ const BROKERS_MAX: usize = 1000;
 /// How long brokers are tried until one answers.
 const ANY_MAX: Duration = Duration::from_secs(12);
 
-/// The number of attempts to find a topic that was just created, until all brokers know it.
-const LOOKS_MAX: u32 = 20;
+/// The maximum number of attempts to find a topic that was just created: it takes a moment until all brokers know it.
+const FIND_ATTEMPTS_MAX: u32 = 20;
 
 impl Cluster {
     pub(crate) fn new(settings: KafkaSettings, watches: Arc<Watches>) -> Cluster {
@@ -178,13 +178,13 @@ impl Cluster {
             let what = format!("`{}` is not a Kafka topic name", topic.name);
             return Err(Failure::Refused(what));
         }
-        let mut is_made = false;
-        let mut looks = 0;
+        let mut is_created = false;
+        let mut attempts = 0;
         loop {
-            looks += 1;
-            match self.look(topic).await {
-                Err(Failure::Code(code)) if is_unknown(&code) && looks < LOOKS_MAX => {
-                    if !std::mem::replace(&mut is_made, true) {
+            attempts += 1;
+            match self.query_leader(topic).await {
+                Err(Failure::Code(code)) if is_unknown(&code) && attempts < FIND_ATTEMPTS_MAX => {
+                    if !std::mem::replace(&mut is_created, true) {
                         self.make(topic).await?;
                     }
                     tokio::time::sleep(PAUSE / 4).await;
@@ -194,20 +194,20 @@ impl Cluster {
         }
     }
 
-    async fn look(&self, topic: &Topic) -> Result<Broker, Failure> {
+    async fn query_leader(&self, topic: &Topic) -> Result<Broker, Failure> {
         let asked = MetadataRequestTopic::default().with_name(Some(name(&topic.name)));
         let request = MetadataRequest::default()
             .with_topics(Some(vec![asked]))
             .with_allow_auto_topic_creation(false);
-        let answer = self.any().await?.ask(&request, WAIT).await?;
+        let answer = self.connect_any().await?.ask(&request, WAIT).await?;
         if answer.brokers.len() > BROKERS_MAX {
-            let what = format!("a cluster of over {BROKERS_MAX} brokers");
+            let what = format!("the cluster has more than {BROKERS_MAX} brokers");
             return Err(Failure::Refused(what));
         }
         let brokers = answer.brokers.iter().map(|broker| {
             let (host, port) = (broker.host.to_string(), broker.port);
             let port = u16::try_from(port).map_err(|_| {
-                Failure::Refused(format!("the broker {host} is at the port {port}"))
+                Failure::Refused(format!("the broker {host} has the invalid port {port}"))
             })?;
             Ok((broker.node_id.0, Broker { host, port }))
         });
@@ -230,7 +230,7 @@ impl Cluster {
 
     /// Creates a topic with one partition. Another node may have created it in the meantime.
     async fn make(&self, topic: &Topic) -> Result<(), Failure> {
-        let made = &self.settings.made;
+        let made = &self.settings.new_topics;
         let settings = [
             ("cleanup.policy", "delete".to_owned()),
             ("message.timestamp.type", "LogAppendTime".to_owned()),
@@ -246,18 +246,18 @@ impl Cluster {
         let new = CreatableTopic::default()
             .with_name(name(&topic.name))
             .with_num_partitions(1)
-            // The number of replicas is determined by the settings of the brokers.
+            // Selects the default number of replicas of the brokers.
             .with_replication_factor(-1)
             .with_configs(settings.collect());
         let wait = i32::try_from(WAIT.as_millis()).unwrap_or(i32::MAX);
         let request = CreateTopicsRequest::default().with_topics(vec![new]).with_timeout_ms(wait);
-        let answer = self.any().await?.ask(&request, WAIT * 2).await?;
+        let answer = self.connect_any().await?.ask(&request, WAIT * 2).await?;
         for result in answer.topics {
             let Err(Failure::Code(code)) = check(result.error_code) else {
                 tracing::info!(topic = &*topic.name, "a topic was created in Kafka");
                 continue;
             };
-            if !is_there(&code) {
+            if !already_exists(&code) {
                 let said = result.error_message.map(|said| said.to_string());
                 let said = said.unwrap_or_else(|| code.to_string());
                 let what = format!(
@@ -271,7 +271,7 @@ impl Cluster {
     }
 
     /// Returns a connection to any broker.
-    async fn any(&self) -> Result<Rc<Connection>, Failure> {
+    async fn connect_any(&self) -> Result<Rc<Connection>, Failure> {
         let mut brokers = self.settings.brokers.clone();
         brokers.extend(self.brokers.borrow().values().cloned());
         let mut why = "no broker is configured".to_owned();
@@ -326,7 +326,7 @@ fn leader(topic: &Topic, answer: &MetadataResponse) -> Result<i32, Failure> {
         let name = found.name.as_ref();
         name.is_some_and(|name| name.as_str() == topic.name)
     });
-    let found = found.ok_or_else(crate::protocol::unread)?;
+    let found = found.ok_or_else(crate::protocol::invalid_answer)?;
     check(found.error_code)?;
     let [partition] = found.partitions.as_slice() else {
         let what = format!(
@@ -349,6 +349,6 @@ fn is_unknown(code: &kafka_protocol::ResponseError) -> bool {
     *code == kafka_protocol::ResponseError::UnknownTopicOrPartition
 }
 
-fn is_there(code: &kafka_protocol::ResponseError) -> bool {
+fn already_exists(code: &kafka_protocol::ResponseError) -> bool {
     *code == kafka_protocol::ResponseError::TopicAlreadyExists
 }

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_without_end_is_refused() {
+    fn what_exceeds_the_bound_is_refused() {
         let zeros = vec![0; 65 << 20];
         for kind in 1..=4 {
             assert_eq!(unpack(kind, &packed(kind, &zeros)), None, "{kind}");

@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::protocol::{Failure, ProtocolRequest, check, unread};
+use crate::protocol::{Failure, ProtocolRequest, check, invalid_answer};
 use crate::{Broker, KafkaSettings, sasl};
 
 /// An open connection.
@@ -35,17 +35,17 @@ struct PendingRequests {
     is_over: bool,
 }
 
-/// The timeout for a connection, including its handshakes.
+/// The timeout for opening a connection, including its handshakes.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// The maximum size of an answer, well above that of the largest event in a batch. A peer with another protocol is detected by it.
+/// The maximum size of an answer, well above that of a batch with the largest event. It also detects a peer that speaks another protocol.
 const ANSWER_BYTES_MAX: u32 = 64 << 20;
 
 /// The client id, which brokers write in their logs.
 const CLIENT: &str = "tidegate";
 
 impl Connection {
-    /// Connects, and negotiates versions.
+    /// Connects, negotiates versions and authenticates.
     pub(crate) async fn open(
         broker: &Broker,
         settings: &KafkaSettings,
@@ -73,8 +73,8 @@ impl Connection {
             reader: kit::spawn(read(reading, waiting)),
             broker: broker.clone(),
         };
-        let agreed = connection.agree(settings).await;
-        agreed.map_err(|failure| match failure {
+        let negotiated = connection.negotiate(settings).await;
+        negotiated.map_err(|failure| match failure {
             Failure::Lost(why) | Failure::Unreached(why) => Failure::Unreached(why),
             Failure::Code(code) => Failure::Unreached(format!("{broker}: {code}")),
             other @ (Failure::NoBroker(_) | Failure::Refused(_)) => other,
@@ -82,7 +82,7 @@ impl Connection {
         Ok(connection)
     }
 
-    async fn agree(&self, settings: &KafkaSettings) -> Result<(), Failure> {
+    async fn negotiate(&self, settings: &KafkaSettings) -> Result<(), Failure> {
         // Every broker supports version 0 of this request.
         let known = self.ask_in(&ApiVersionsRequest::default(), 0, CONNECT_MAX).await?;
         check(known.error_code)?;
@@ -118,18 +118,18 @@ impl Connection {
         let id = self.next.get();
         self.next.set(id.wrapping_add(1));
         let frame = framed(request, version, id)
-            .ok_or_else(|| Failure::Refused("a request that cannot be written".to_owned()))?;
+            .ok_or_else(|| Failure::Refused("a request cannot be encoded".to_owned()))?;
         let answered = tokio::time::timeout(wait, self.exchange(id, &frame)).await;
         let mut answer = answered.unwrap_or_else(|_| {
             self.waiting.borrow_mut().end();
             Err(Failure::Lost(format!("{} does not answer", self.broker)))
         })?;
         let header = A::Answer::header_version(version);
-        ResponseHeader::decode(&mut answer, header).map_err(|_| unread())?;
+        ResponseHeader::decode(&mut answer, header).map_err(|_| invalid_answer())?;
         if answer.len() > A::ANSWER_BYTES_MAX || !A::SHAPE.fits(&answer, version) {
-            return Err(unread());
+            return Err(invalid_answer());
         }
-        A::Answer::decode(&mut answer, version).map_err(|_| unread())
+        A::Answer::decode(&mut answer, version).map_err(|_| invalid_answer())
     }
 
     /// Returns the newest version of a request that both sides support.

@@ -14,7 +14,7 @@ use crate::RecordForm;
 use crate::batch::{self, FetchedRecord};
 use crate::cluster::{Cluster, ConnectionPurpose, Topic};
 use crate::connection::Connection;
-use crate::protocol::{Failure, check, name, unread};
+use crate::protocol::{Failure, check, invalid_answer, name};
 use crate::tail::bounded;
 
 /// The extent of a topic, as offsets.
@@ -26,7 +26,7 @@ pub(crate) struct Ends {
     pub(crate) next: i64,
 }
 
-/// Queries one end of a topic.
+/// An end of a topic, whose offset can be queried.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TopicEnd {
     Oldest,
@@ -45,7 +45,7 @@ pub(crate) struct FetchResult {
 /// How long a read is retried while the topic's leader changes.
 const TRY_MAX: Duration = Duration::from_secs(6);
 
-/// The maximum number of fetches of one read, which skip records that are not returned.
+/// The maximum number of fetches of one read. If all records of a fetch are skipped, the read continues with another fetch.
 const FETCHES_MAX: usize = 1000;
 
 /// The timeout of a fetch.
@@ -75,7 +75,7 @@ impl Cluster {
         }
         let mut offset = i64::try_from(read.after).unwrap_or(i64::MAX);
         for _ in 0..FETCHES_MAX {
-            let fetched = self.again(topic, async || self.fetch(topic, offset, read).await).await;
+            let fetched = self.retry(topic, async || self.fetch(topic, offset, read).await).await;
             let fetched = match fetched {
                 Ok(fetched) => fetched,
                 Err(Failure::Code(ResponseError::OffsetOutOfRange)) => {
@@ -98,15 +98,21 @@ impl Cluster {
                 offset = fetched.next;
                 continue;
             }
-            return Ok(self.taken(topic, fetched, offset, read));
+            return Ok(self.requested_part(topic, fetched, offset, read));
         }
         let what =
             format!("only records that readers skip were found in the topic {} so far", topic.name);
-        Err(Error::Away(what))
+        Err(Error::Unavailable(what))
     }
 
-    /// Returns the part of a fetch that a read requested.
-    fn taken(&self, topic: &Topic, fetched: FetchResult, offset: i64, read: ReadQuery) -> Records {
+    /// Returns the part of a fetch that a read requested, and keeps the rest for the next reads.
+    fn requested_part(
+        &self,
+        topic: &Topic,
+        fetched: FetchResult,
+        offset: i64,
+        read: ReadQuery,
+    ) -> Records {
         let newest = position(fetched.end - 1);
         let after = position(offset - 1);
         let records = bounded(fetched.records.iter().cloned(), read);
@@ -123,7 +129,7 @@ impl Cluster {
     }
 
     async fn ends(&self, topic: &Topic) -> Result<Ends, Error> {
-        let ends = self.again(topic, async || {
+        let ends = self.retry(topic, async || {
             let connection = self.leader(topic, ConnectionPurpose::Reads).await?;
             let oldest = one_end(&connection, topic, TopicEnd::Oldest).await?;
             let next = one_end(&connection, topic, TopicEnd::Next).await?;
@@ -132,8 +138,8 @@ impl Cluster {
         ends.await.map_err(|failure| failure.into_error(&topic.name))
     }
 
-    /// Retries a call until the topic's leader has answered it.
-    async fn again<T>(
+    /// Retries a call until the topic's leader has answered it, for at most `TRY_MAX`.
+    async fn retry<T>(
         &self,
         topic: &Topic,
         ask: impl AsyncFn() -> Result<T, Failure>,
@@ -141,7 +147,10 @@ impl Cluster {
         let began = clock::now();
         loop {
             match ask().await {
-                Err(failure) if failure.moves() && clock::now().duration_since(began) < TRY_MAX => {
+                Err(failure)
+                    if failure.may_have_new_leader()
+                        && clock::now().duration_since(began) < TRY_MAX =>
+                {
                     topic.leader.set(None);
                 }
                 done => return done,
@@ -167,7 +176,7 @@ impl Cluster {
         let found = answer.responses.into_iter().find(|found| *found.topic == *topic.name);
         let found = found.and_then(|topic| topic.partitions.into_iter().next());
         let found = found.filter(|partition| partition.partition_index == 0);
-        read_partition(topic, found.ok_or_else(unread)?, offset, self.settings.form)
+        read_partition(topic, found.ok_or_else(invalid_answer)?, offset, self.settings.form)
     }
 }
 
@@ -208,7 +217,7 @@ pub(crate) fn read_partition(
     // Harmless: without the list, no transaction was aborted; without records, there are none to return.
     let aborted = partition.aborted_transactions.unwrap_or_default();
     let aborted = aborted.iter().map(|lost| (lost.producer_id.0, lost.first_offset)).collect();
-    // Harmless: as above.
+    // Harmless: without records, there are none to return.
     let bytes = partition.records.unwrap_or_default();
     let batches = batch::decode(bytes, offset, aborted)
         .map_err(|_| Failure::Refused(format!("a batch of the topic {} is damaged", topic.name)))?;
@@ -237,7 +246,7 @@ pub(crate) fn read_partition(
     })
 }
 
-/// Queries one end of a topic.
+/// Queries the offset of one end of a topic.
 pub(crate) async fn one_end(
     connection: &Connection,
     topic: &Topic,
@@ -258,7 +267,8 @@ pub(crate) async fn one_end(
     let answer = connection.ask(&request, WAIT).await?;
     let found = answer.topics.iter().find(|found| *found.name == *topic.name);
     let found = found.and_then(|topic| topic.partitions.first());
-    let found = found.filter(|partition| partition.partition_index == 0).ok_or_else(unread)?;
+    let found =
+        found.filter(|partition| partition.partition_index == 0).ok_or_else(invalid_answer)?;
     check(found.error_code)?;
     Ok(found.offset)
 }

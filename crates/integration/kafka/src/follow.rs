@@ -22,11 +22,12 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// The pause before topics without a leader are searched again, and after a broker has failed.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The maximum size of a fetch for one topic, and for all.
+/// The maximum size of a topic's part of a fetch.
 const TOPIC_BYTES: i32 = 1 << 20;
+/// The maximum size of a fetch.
 const FETCH_BYTES: i32 = 8 << 20;
 
-/// The maximum size of all tails. Beyond it, readers fetch from the topic itself.
+/// The maximum total size of all tails. Beyond it, a tail that grows is emptied, and its readers fetch from the topic itself.
 const TAIL_BYTES_MAX: usize = 64 << 20;
 
 /// Runs one task for each broker that leads a watched topic.
@@ -58,7 +59,7 @@ pub(crate) async fn follow(cluster: Rc<Cluster>) {
     }
 }
 
-/// Fetches from one broker for as long as it leads a watched topic.
+/// Fetches from one broker until it leads no watched topic, or a fetch fails.
 async fn serve(cluster: Rc<Cluster>, leader: i32) {
     loop {
         let topics = cluster.topics().into_iter();
@@ -93,12 +94,12 @@ impl Cluster {
         let gone =
             || Failure::Unreached(format!("broker {leader} is no longer part of the cluster"));
         let broker = self.broker(leader).ok_or_else(gone)?;
-        let connection = self.connect(&broker, ConnectionPurpose::News).await?;
+        let connection = self.connect(&broker, ConnectionPurpose::Follow).await?;
         let mut parts = Vec::new();
         for topic in topics {
             let known = topic.tail.borrow().newest();
             let offset = match known {
-                // A position is one more than its offset, so it is the offset after it.
+                // A position is an offset plus one, so the newest position is the offset of the next record.
                 Some(newest) => i64::try_from(newest).unwrap_or(i64::MAX),
                 None => {
                     let next = match one_end(&connection, topic, TopicEnd::Next).await {
@@ -138,22 +139,22 @@ impl Cluster {
         match read_partition(topic, partition, offset, self.settings.form) {
             Ok(fetched) if fetched.next > offset => {
                 let reached = position(fetched.next.min(fetched.end.max(offset)) - 1);
-                let is_news = !fetched.records.is_empty();
+                let has_records = !fetched.records.is_empty();
                 let (before, now) = topic.tail.borrow_mut().extend(fetched.records, reached);
-                self.count(before, now);
+                self.count_tail_bytes(before, now);
                 if self.tail_bytes.get() > TAIL_BYTES_MAX {
                     let dropped = topic.tail.borrow_mut().begin(reached.max(newest));
-                    self.count(dropped, 0);
+                    self.count_tail_bytes(dropped, 0);
                 }
-                if is_news {
+                if has_records {
                     self.wake(topic);
                 }
             }
             Ok(_) => {}
             Err(failure) => {
-                // The follower starts again at the then newest position. Waiting readers are woken and read the topic.
+                // The next round starts again at the topic's end and wakes the waiting readers, which then read the topic itself.
                 let dropped = topic.tail.borrow_mut().reset();
-                self.count(dropped, 0);
+                self.count_tail_bytes(dropped, 0);
                 if !matches!(failure, Failure::Code(ResponseError::OffsetOutOfRange)) {
                     topic.leader.set(None);
                 }
@@ -161,7 +162,7 @@ impl Cluster {
         }
     }
 
-    fn count(&self, before: usize, now: usize) {
+    fn count_tail_bytes(&self, before: usize, now: usize) {
         self.tail_bytes.set(self.tail_bytes.get().saturating_sub(before).saturating_add(now));
     }
 }

@@ -43,7 +43,7 @@ pub struct KafkaSettings {
     /// The prefix of topic names. The part of a log's name after its last slash follows.
     pub topics_prefix: String,
     /// Settings of topics that are created.
-    pub made: TopicSettings,
+    pub new_topics: TopicSettings,
     pub form: RecordForm,
 }
 

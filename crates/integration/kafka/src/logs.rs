@@ -42,7 +42,7 @@ pub(crate) const CALL_MAX: Duration = Duration::from_secs(9);
 /// The maximum number of commands that wait for the thread, which only dispatches them.
 const COMMANDS_MAX: usize = 4096;
 
-/// The maximum number of bytes of waiting appends: several batches for several topics, or a few of the largest.
+/// The maximum number of bytes of waiting and in-flight appends: several batches for several topics, or a few of the largest appends.
 const BYTES_MAX: usize = 64 << 20;
 
 impl Kafka {
@@ -99,8 +99,9 @@ impl Kafka {
     ) -> Result<(), Error> {
         limits::append(log, records)?;
         let messages: Option<Vec<_>> = records.iter().map(self.settings.form.message).collect();
-        let messages =
-            messages.ok_or_else(|| Error::Away("a record that is not a message".to_owned()))?;
+        let messages = messages.ok_or_else(|| {
+            Error::Unavailable("a record cannot be converted to a message for Kafka".to_owned())
+        })?;
         let bytes = records.iter().map(|record| record.len() + AROUND_BYTES).sum();
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let place = ByteReservation { bytes, of: self.bytes.clone() };
@@ -141,7 +142,7 @@ impl Logs for Kafka {
         let (done, answer) = oneshot::channel();
         let begun = match guard {
             None => self.begin(log, &records, done),
-            Some(_) => Err(Error::Away(format!("the log {log} does not support leases"))),
+            Some(_) => Err(Error::Unavailable(format!("the log {log} does not support leases"))),
         };
         Box::pin(async move {
             begun?;
@@ -168,7 +169,7 @@ impl Logs for Kafka {
 
     fn follow(&self, log: &str) -> Watch {
         let watch = self.watches.watch(Subject::Log(log.to_owned()));
-        // Harmless: without the thread, all other calls fail, from which watchers learn the failure.
+        // Harmless: a watcher also reads the log. The read makes the thread follow it, or reports the failure.
         let _unheard = self.send(Command::Follow(log.to_owned()));
         watch
     }
@@ -180,7 +181,7 @@ fn run(settings: KafkaSettings, watches: Arc<Watches>, mut commands: mpsc::Recei
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
-            tracing::error!("no thread for Kafka: {error}");
+            tracing::error!("the runtime of the thread for Kafka cannot be built: {error}");
             return;
         }
     };
@@ -188,13 +189,13 @@ fn run(settings: KafkaSettings, watches: Arc<Watches>, mut commands: mpsc::Recei
         let cluster = Rc::new(Cluster::new(settings, watches));
         let following = kit::spawn(follow::follow(cluster.clone()));
         while let Some(command) = commands.recv().await {
-            obey(&cluster, command);
+            dispatch(&cluster, command);
         }
         following.abort();
     });
 }
 
-fn obey(cluster: &Rc<Cluster>, command: Command) {
+fn dispatch(cluster: &Rc<Cluster>, command: Command) {
     match command {
         Command::Append(log, append) => append::append(cluster, cluster.topic(&log), append),
         Command::Read(log, read, done) => {
@@ -220,13 +221,12 @@ fn obey(cluster: &Rc<Cluster>, command: Command) {
     }
 }
 
-/// Returns the result of a call, or `Away` after the timeout: a call may wait for a leader, for a connection and for other callers, one
-/// after the other.
+/// Returns the result of a call, or `Unavailable` after the timeout. A call may wait in turn for a leader, for a connection and for other callers.
 async fn in_time<T>(call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    let late = || Error::Away("Kafka does not answer in time".to_owned());
+    let late = || Error::Unavailable("Kafka does not answer in time".to_owned());
     tokio::time::timeout(CALL_MAX, call).await.unwrap_or_else(|_| Err(late()))
 }
 
 fn ended() -> Error {
-    Error::Away("the thread for Kafka has ended".to_owned())
+    Error::Unavailable("the thread for Kafka has ended".to_owned())
 }

@@ -16,7 +16,7 @@ use crate::shape::{self, Shape};
 /// A request, with its key, version and bounds.
 pub(crate) trait ProtocolRequest: Encodable + HeaderVersion {
     const KEY: ApiKey;
-    /// The newest supported version. Later ones identify topics by ids, or add fields that are not needed.
+    /// The newest version that the gateway supports. Later versions identify topics by ids, or add fields that are not needed.
     const NEWEST: i16;
     /// The shape of its response, which is checked before the response is decoded.
     const SHAPE: Shape;
@@ -25,12 +25,12 @@ pub(crate) trait ProtocolRequest: Encodable + HeaderVersion {
     type Answer: Decodable + HeaderVersion;
 }
 
-/// The maximum size of a metadata response. One topic with its brokers has some kilobytes.
+/// The maximum size of a response without records. The largest of them, the metadata of a topic, has some kilobytes.
 const SMALL: usize = 4 << 20;
 /// No bound except that of the connection, for responses with records.
 const LARGE: usize = usize::MAX;
 
-macro_rules! asks {
+macro_rules! requests {
     ($($key:ident($request:ident -> $answer:ident, $newest:literal, $shape:ident, $bytes:ident);)*) => {
         $(impl ProtocolRequest for $request {
             const KEY: ApiKey = ApiKey::$key;
@@ -42,7 +42,7 @@ macro_rules! asks {
     };
 }
 
-asks! {
+requests! {
     ApiVersions(ApiVersionsRequest -> ApiVersionsResponse, 0, API_VERSIONS, SMALL);
     SaslHandshake(SaslHandshakeRequest -> SaslHandshakeResponse, 1, SASL_HANDSHAKE, SMALL);
     SaslAuthenticate(SaslAuthenticateRequest -> SaslAuthenticateResponse, 2, SASL_AUTHENTICATE, SMALL);
@@ -65,14 +65,14 @@ pub(crate) enum Failure {
     Lost(String),
     /// The broker returned an error code.
     Code(ResponseError),
-    /// The request cannot be executed in the current state.
+    /// The request cannot succeed, and a retry would not help.
     Refused(String),
 }
 
 impl Failure {
     /// Converts a failure to the error for callers of the store.
     pub(crate) fn into_error(self, topic: &str) -> Error {
-        Error::Away(match self {
+        Error::Unavailable(match self {
             Failure::NoBroker(why) => format!("no broker of Kafka answers: {why}"),
             Failure::Unreached(why) | Failure::Lost(why) => format!("Kafka: {why}"),
             Failure::Code(code) => format!("Kafka refuses the topic {topic}: {code}"),
@@ -81,7 +81,7 @@ impl Failure {
     }
 
     /// Returns true if the topic may have a new leader, now or soon.
-    pub(crate) fn moves(&self) -> bool {
+    pub(crate) fn may_have_new_leader(&self) -> bool {
         match self {
             Failure::Unreached(_) | Failure::Lost(_) => true,
             Failure::NoBroker(_) | Failure::Refused(_) => false,
@@ -120,6 +120,6 @@ pub(crate) fn name(topic: &str) -> TopicName {
 }
 
 /// Returns the failure for a response that cannot be parsed.
-pub(crate) fn unread() -> Failure {
+pub(crate) fn invalid_answer() -> Failure {
     Failure::Lost("an answer that cannot be read".to_owned())
 }

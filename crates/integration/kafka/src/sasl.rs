@@ -14,7 +14,7 @@ use crate::connection::Connection;
 use crate::protocol::{Failure, check};
 use crate::{Mechanism, Sasl};
 
-/// The timeout of each answer. The timeout of the connection is shorter.
+/// The timeout of each answer. The timeout for opening the connection is shorter and covers the authentication as well.
 const WAIT: Duration = Duration::from_secs(10);
 
 /// The maximum number of hashing rounds that a broker may request. Kafka's own default is 4,096.
@@ -72,14 +72,15 @@ async fn say(connection: &Connection, said: String) -> Result<Bytes, Failure> {
 impl Scram {
     async fn authenticate(&self, connection: &Connection, sasl: &Sasl) -> Result<(), Failure> {
         let mut nonce = [0; 18];
-        rand::fill(&mut nonce).map_err(|_| refused("no random numbers"))?;
+        rand::fill(&mut nonce).map_err(|_| refused("no random numbers are available"))?;
         let nonce = STANDARD.encode(nonce);
         let first = format!("n={},r={nonce}", escaped(&sasl.user));
         let challenge = say(connection, format!("n,,{first}")).await?;
-        let challenge = std::str::from_utf8(&challenge).map_err(|_| refused("no text"))?;
+        let challenge =
+            std::str::from_utf8(&challenge).map_err(|_| refused("the challenge is not UTF-8"))?;
         let (last, signature) = self
             .answer(&sasl.password, &nonce, &first, challenge)
-            .ok_or_else(|| refused("a challenge that cannot be read"))?;
+            .ok_or_else(|| refused("the challenge of the broker is invalid"))?;
         let verdict = say(connection, last).await?;
         if let Some(error) = verdict.strip_prefix(b"e=") {
             // Harmless: the text is only logged.
@@ -89,7 +90,7 @@ impl Scram {
         let proof = verdict.strip_prefix(b"v=").map(|proof| STANDARD.decode(proof));
         match proof {
             Some(Ok(proof)) if proof == signature => Ok(()),
-            Some(_) | None => Err(refused("a broker that does not know the password")),
+            Some(_) | None => Err(refused("the broker does not know the password")),
         }
     }
 
@@ -116,7 +117,7 @@ impl Scram {
         let without_proof = format!("c=biws,r={theirs}");
         let signed = format!("{first},{challenge},{without_proof}");
         let signature = sign(stored.as_ref(), signed.as_bytes());
-        // Harmless: both have the length of the same hash.
+        // Harmless: both are outputs of the same hash, so their lengths are equal.
         let proof =
             client_key.as_ref().iter().zip(signature.as_ref()).map(|(key, sign)| key ^ sign);
         let proof = STANDARD.encode(proof.collect::<Vec<u8>>());
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_break_out() {
+    fn user_names_are_escaped() {
         assert_eq!(escaped("a,r=b"), "a=2Cr=3Db");
     }
 }

@@ -264,7 +264,7 @@ impl Walk<'_> {
         self.count().filter(|count| *count <= self.rest.len())
     }
 
-    /// Reads a length or a number of items. Returns `None` for null.
+    /// Reads a length or a number of items. Null counts as 0. Returns `None` if the bytes end before.
     fn count(&mut self) -> Option<usize> {
         if self.is_flexible {
             Some(self.variable()?.saturating_sub(1))
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_no_more_items_than_there_are() {
+    fn a_list_that_announces_missing_items_is_refused() {
         // No throttling, followed by the maximum number of brokers.
         for (version, bytes) in [
             (0, &[0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0][..]),

@@ -6,7 +6,7 @@ use store::{ReadQuery, Record};
 
 /// The maximum number of records kept of one topic.
 const RECORDS_MAX: usize = 1000;
-/// The maximum number of their bytes.
+/// The maximum size of the records kept of one topic.
 const BYTES_MAX: usize = 1 << 20;
 
 /// The newest records that the follower has fetched.
@@ -32,14 +32,14 @@ impl Tail {
         self.reach.map(|reach| reach.newest)
     }
 
-    /// Starts after a position. Returns the number of dropped bytes.
+    /// Drops all records, and starts after a position. Returns the number of dropped bytes.
     pub(crate) fn begin(&mut self, newest: u64) -> usize {
         self.records.clear();
         self.reach = Some(FollowerPosition { floor: newest, newest });
         std::mem::take(&mut self.bytes)
     }
 
-    /// Resets the position. Returns the number of dropped bytes.
+    /// Drops all records and the position. Returns the number of dropped bytes.
     pub(crate) fn reset(&mut self) -> usize {
         self.records.clear();
         self.reach = None;
@@ -63,7 +63,7 @@ impl Tail {
         (before, self.bytes)
     }
 
-    /// Returns the records after a position, or `None` if they are not all kept, or if there are none.
+    /// Returns the records after a position, and the newest position. Returns `None` if there are none, or if not all of them are kept.
     pub(crate) fn read(&self, read: ReadQuery) -> Option<(Vec<Record>, u64)> {
         let reach = self.reach.filter(|reach| reach.floor <= read.after)?;
         let from = self.records.partition_point(|record| record.position <= read.after);
@@ -96,14 +96,14 @@ impl Windows {
         self.newest_last.push_back((topic.to_owned(), window));
     }
 
-    /// Returns the records after a position, if the last read of the topic fetched them.
+    /// Returns the records after a position, and the newest position, if the last read of the topic fetched them.
     pub(crate) fn read(&self, topic: &str, read: ReadQuery) -> Option<(Vec<Record>, u64)> {
         let (_, window) = self.newest_last.iter().find(|(name, _)| name == topic)?;
         window.read(read)
     }
 }
 
-/// Returns as many records as requested, and at least one whatever its size.
+/// Limits records to the number and the bytes that a read requested. The first record is returned whatever its size.
 pub(crate) fn bounded(records: impl Iterator<Item = Record>, read: ReadQuery) -> Vec<Record> {
     let mut room = read.bytes_max;
     let mut is_first = true;

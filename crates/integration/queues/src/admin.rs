@@ -1,4 +1,4 @@
-//! The operators' view of a queue, and the changes that they make. The content of messages is in [`look`](crate::look).
+//! The operators' view of a queue, and the changes that they make. The content of messages is in [`views`](crate::views).
 
 use bytes::Bytes;
 use delivery::Cursor;
@@ -21,7 +21,7 @@ pub enum ActionError {
 #[derive(Debug, Clone, Copy, Default)]
 struct PutBack {
     retried: usize,
-    /// Number of messages that stay dead because their record cannot be read.
+    /// Number of messages that stay dead because their record is missing.
     left: usize,
 }
 
@@ -43,13 +43,13 @@ const RETURNING_MAX_MS: u64 = 10_000;
 
 /// Number of entries on one page.
 const PAGE: usize = 100;
-/// Bytes of messages put back at once. The last message may exceed this by one record, which the store still accepts.
+/// Maximum size of the messages put back at once. A larger message is put back alone.
 const BATCH_BYTES: usize = limits::WRITE_BYTES_MAX - limits::RECORD_BYTES_MAX;
 /// Maximum number of dead messages that are counted.
 const COUNTED_MAX: usize = 100_000;
 
 impl Queue {
-    /// Returns the numbers of the queue.
+    /// Returns the state of the queue in numbers: its depth, its dead messages, and its owner if there are several nodes.
     pub async fn view(&self) -> Result<Value, ActionError> {
         let entrance = &self.entrance;
         let cursor: Cursor = self.cursor().await?;
@@ -68,7 +68,7 @@ impl Queue {
         Ok(view)
     }
 
-    /// Returns the dead messages after the one with this id, in order.
+    /// Returns a page of the dead messages, in the order of their ids. It begins after the message with the id `after`.
     pub async fn dead(&self, after: Option<&str>) -> Result<Value, ActionError> {
         let after = after.map(|after| number(after).ok_or(ActionError::Unknown)).transpose()?;
         let after = after.map(key);
@@ -94,13 +94,13 @@ impl Queue {
         }
     }
 
-    /// Puts all dead messages back, in order, and returns how many. A message that fails for the last time meanwhile stays dead.
+    /// Puts all dead messages back, in order, and returns how many. A message that becomes dead meanwhile stays dead.
     pub async fn retry_all_dead(&self) -> Result<Value, ActionError> {
         let store = &*self.entrance.store;
         let last = rows::last_key(store, &self.tables.dead).await?;
         let (mut rows, mut all) = (Rows::new(store, &self.tables.dead, PAGE), PutBack::default());
         while let Some(some) = rows.next().await? {
-            // Harmless: messages with greater ids died later.
+            // Harmless: messages with greater ids became dead after the call began, so they stay dead.
             let now = some.iter().take_while(|row| Some(&row.key) <= last.as_ref());
             let (mut batch, mut bytes) = (Vec::new(), 0);
             for row in now {
@@ -134,7 +134,7 @@ impl Queue {
             };
             if self.claim(row, dead).await? {
                 records.push(record.value);
-                done.extend(self.exhume(message));
+                done.extend(self.dead_removal_changes(message));
             }
         }
         if records.is_empty() {
@@ -186,13 +186,13 @@ impl Queue {
         let message = number(id).ok_or(ActionError::Unknown)?;
         let row = self.entrance.store.get(&self.tables.dead, &key(message)).await?;
         row.ok_or(ActionError::Unknown)?;
-        self.entrance.store.change(self.exhume(message).into(), None).await?;
+        self.entrance.store.change(self.dead_removal_changes(message).into(), None).await?;
         Ok(())
     }
 }
 
 pub(crate) fn number(id: &str) -> Option<u64> {
     let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
-    // Harmless: every id is a number, and callers report an unknown one.
+    // Harmless: every id is a number. Callers report any other text as an unknown id.
     id.parse().ok().filter(|_| is_number)
 }

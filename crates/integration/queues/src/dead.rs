@@ -15,8 +15,9 @@ use crate::queue::{Dead, Queue};
 /// Number of rows read, or of messages removed, at once. Removing a message takes two changes, and the store accepts a thousand per call.
 const ROWS_MAX: usize = 400;
 
-/// Minimum time between two counts, and how much each further thousand messages adds. A count reads all rows.
+/// Minimum time between two counts of few messages. A count reads all rows.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
+/// The time that each thousand messages adds to [`COUNT_EVERY`].
 const COUNT_EVERY_THOUSAND: Duration = Duration::from_millis(200);
 
 /// Percentage of a limit above which a warning is logged.
@@ -105,7 +106,7 @@ impl DeadCount {
             for dead in some.iter().map(read) {
                 let is_many = messages > bounds.messages_max || bytes > bounds.bytes_max;
                 let why = match (is_many && messages > 1, is_expired(queue, dead.died)) {
-                    (true, _) => "there are more than the bounds of `dead` allow",
+                    (true, _) => "there are more dead messages than the limits of `dead` allow",
                     (false, true) => "it is older than `dead.age_max`",
                     (false, false) => continue,
                 };
@@ -116,7 +117,7 @@ impl DeadCount {
                     last = dead.last,
                     "a dead message was removed: {why}"
                 );
-                changes.extend(queue.exhume(dead.message));
+                changes.extend(queue.dead_removal_changes(dead.message));
             }
             if !changes.is_empty() {
                 let removed = u64::try_from(changes.len() / 2).unwrap_or(u64::MAX);
@@ -126,7 +127,7 @@ impl DeadCount {
                 return Ok(true);
             }
         }
-        // Operators have removed the messages meanwhile.
+        // Operators have removed the excess messages meanwhile.
         self.count(queue).await?;
         Ok(false)
     }
@@ -160,8 +161,8 @@ fn is_expired(queue: &Queue, died: u64) -> bool {
     died > 0 && now().saturating_sub(died) > millis(queue.settings.dead.age_max)
 }
 
-/// Parses a dead message. If the row cannot be parsed, the key still identifies the message, so that it is counted, shown, and can be
-/// removed.
+/// Parses a dead message. If the row cannot be parsed, returns a message with only the id from its key, so that operators can see it and
+/// remove it.
 pub(crate) fn read(row: &Row) -> Dead {
     serde_json::from_slice(&row.value).unwrap_or_else(|error| {
         // Harmless: the key of a row is a number.
@@ -169,7 +170,7 @@ pub(crate) fn read(row: &Row) -> Dead {
         Dead {
             message: message.unwrap_or(0),
             attempts: 0,
-            last: format!("what is known of it cannot be read: {error}"),
+            last: format!("the row of this message cannot be read: {error}"),
             failures: Vec::new(),
             stored: 0,
             died: 0,

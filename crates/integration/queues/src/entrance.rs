@@ -38,7 +38,7 @@ impl Entrance {
     }
 }
 
-/// The client's text for a write without an answer.
+/// The text for a client whose message was written without an answer from the store.
 const UNKNOWN_OUTCOME: &str =
     "The store did not answer in time. It is not known whether the message was stored.";
 
@@ -46,8 +46,8 @@ fn fault(queue: &str, error: &Error) -> Fault {
     let kind = match error {
         Error::Full(_) => Kind::StoreFull,
         Error::Size { .. } => Kind::BodyTooLarge,
-        Error::Away(_)
-        | Error::Unknown(_)
+        Error::Unavailable(_)
+        | Error::OutcomeUnknown(_)
         | Error::Busy
         | Error::Corrupt(_)
         | Error::Fenced
@@ -55,7 +55,7 @@ fn fault(queue: &str, error: &Error) -> Fault {
         | Error::Trimmed { .. } => Kind::StoreAway,
     };
     let cause = format!("queue {queue}: {error}");
-    if let Error::Unknown(_) = error {
+    if let Error::OutcomeUnknown(_) = error {
         return Fault::with_detail(kind, cause, UNKNOWN_OUTCOME);
     }
     Fault::new(kind, cause)

@@ -8,12 +8,12 @@
 mod admin;
 mod dead;
 mod entrance;
-mod look;
 mod outcomes;
 mod process;
 mod queue;
 mod run;
 mod stored;
+mod views;
 
 pub use admin::ActionError;
 pub use delivery::Retries;

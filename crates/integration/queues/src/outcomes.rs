@@ -8,7 +8,7 @@ use store::{Change, Error, Expect, Record};
 use telemetry::QueueRun;
 
 use crate::dead::now;
-use crate::process::{AWAY, Process, RunOutcome};
+use crate::process::{Process, RunOutcome, STORE_RETRY_PAUSE};
 use crate::queue::{CURSOR, Dead, note_failure};
 use crate::run::RunFailure;
 
@@ -23,7 +23,7 @@ impl Process {
                 open.is_running = false;
                 let pause = open.fail(&self.queue.settings.retries, Duration::ZERO);
                 let attempts = open.attempts;
-                match pause.filter(|_| failure.may_pass) {
+                match pause.filter(|_| failure.is_retryable) {
                     Some(pause) => {
                         self.tried(message, &failure.why, pause, &mut changes);
                         QueueRun::Failure
@@ -62,12 +62,12 @@ impl Process {
         &mut self,
         attempts: u32,
         record: Record,
-        RunFailure { why, may_pass }: RunFailure,
+        RunFailure { why, is_retryable }: RunFailure,
         changes: &mut Vec<Change>,
     ) {
         let (queue, message) = (self.queue.name(), record.position);
         // The field is called `id`, because `message` is reserved for the text of a log line.
-        if may_pass {
+        if is_retryable {
             tracing::warn!(queue, id = message, "dead after its last attempt: {why}")
         } else {
             tracing::warn!(
@@ -87,7 +87,7 @@ impl Process {
         let stored = millis(record.time);
         let dead =
             Dead { message, attempts, last: why, failures, stored, died, bytes, returning: 0 };
-        changes.extend(self.queue.bury(&dead, record.bytes));
+        changes.extend(self.queue.dead_changes(&dead, record.bytes));
         self.dead.add(bytes, died);
     }
 
@@ -102,7 +102,8 @@ impl Process {
         }
     }
 
-    /// Writes the position of the processing together with other changes. Retries without limit, because nothing else may start before.
+    /// Writes the position of the processing together with other changes. Retries until the write succeeds, the worker ends or the queue is
+    /// lost, because no other message may start before.
     async fn write(&mut self, changes: Vec<Change>) {
         loop {
             let mut changes = changes.clone();
@@ -118,7 +119,7 @@ impl Process {
                     tracing::warn!(queue, "the queue is waiting for the store: {error}");
                 }
             }
-            if handover::pause(&self.place.ending, AWAY).await || self.is_lost() {
+            if handover::pause(&self.place.ending, STORE_RETRY_PAUSE).await || self.is_lost() {
                 // Whatever is not written is processed again.
                 return;
             }

@@ -24,7 +24,7 @@ use crate::run::{RunFailure, run_once};
 const OPEN_MAX: usize = 1000;
 
 /// The delay before a failed store call is repeated.
-pub(crate) const AWAY: Duration = Duration::from_millis(500);
+pub(crate) const STORE_RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// The interval at which the queue is measured and finished messages are removed.
 const TICK: Duration = Duration::from_secs(1);
@@ -107,7 +107,7 @@ impl Queue {
 }
 
 impl Process {
-    /// Waits until this node owns the queue and takes it over. Returns `None` if the worker asks it to end before.
+    /// Waits until this node owns the queue and takes it over. Returns `None` if the worker asks it to end before that.
     async fn take_over(queue: &Arc<Queue>, place: &Rc<Residence>) -> Option<Process> {
         let partition = nodes::partition(queue.name());
         let mut standing = queue.nodes.follow();
@@ -156,7 +156,7 @@ impl Process {
         while let Err(error) = self.load().await {
             let queue = self.queue.name();
             tracing::warn!(queue, "the queue is waiting for the store: {error}");
-            if handover::pause(&self.place.ending, AWAY).await {
+            if handover::pause(&self.place.ending, STORE_RETRY_PAUSE).await {
                 return ProcessEnd::Asked;
             }
             if self.is_lost() {
@@ -177,13 +177,13 @@ impl Process {
                     queue = self.queue.name(),
                     "the queue is waiting for the store: {error}"
                 );
-                is_ending |= handover::pause(&self.place.ending, AWAY).await;
+                is_ending |= handover::pause(&self.place.ending, STORE_RETRY_PAUSE).await;
                 continue;
             }
             match (is_ending, is_leaving) {
                 (true, _) if self.runs.is_empty() => return ProcessEnd::Asked,
                 (_, true) if self.runs.is_empty() => return ProcessEnd::Lost,
-                // Harmless: processing continues below.
+                // Harmless: runs are in progress, or the processing is not ending, so it continues below.
                 _ => {}
             }
             let now = clock::now();
@@ -235,7 +235,7 @@ impl Process {
         .await
     }
 
-    /// Aborts the runs of a strictly ordered queue once another node may process it, because that node could otherwise overtake them.
+    /// Aborts the runs of a strictly ordered queue once another node may process it. Otherwise that node could overtake them.
     fn cut(&mut self) {
         let is_strict = self.queue.settings.order == Order::Strict;
         if is_strict && !self.queue.nodes.may_begin(self.term) && !self.runs.is_empty() {
@@ -248,7 +248,7 @@ impl Process {
         }
     }
 
-    /// Sets the timer for the next message due and for the next tick.
+    /// Sets the timer to the next tick, or to the next retry if that is earlier.
     fn set_timer(&self, timer: &mut Alarm) {
         let due = self.cursor.next_due().filter(|_| !self.is_paused && self.has_room());
         let wait = due.map(|due| due.saturating_sub(clock::wall()));
@@ -347,7 +347,7 @@ impl Process {
                 kit::task::contain(running).await
             };
             let failed = failed.unwrap_or_else(|panic| {
-                Some(RunFailure { why: format!("panic: {panic}"), may_pass: true })
+                Some(RunFailure { why: format!("panic: {panic}"), is_retryable: true })
             });
             RunOutcome { message, record, failed }
         }));
@@ -369,7 +369,7 @@ impl Process {
             _ => {
                 let read = ReadQuery { records_max: 1, ..ReadQuery::after(0) };
                 let oldest = entrance.store.read(&entrance.log, read).await;
-                // Harmless: the next tick measures the age.
+                // Harmless: if the oldest message cannot be read, the age is 0 until the next tick measures it.
                 let oldest = oldest.ok().and_then(|read| read.records.into_iter().next());
                 oldest.map_or(Duration::ZERO, |record| clock::wall().saturating_sub(record.time))
             }

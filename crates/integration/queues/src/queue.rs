@@ -13,7 +13,7 @@ use store::{Change, Expect};
 
 use crate::entrance::Entrance;
 
-/// One queue. It is created anew with each plan, because its flow is. Its content is in the store.
+/// One queue. It is created with each plan, because its flow belongs to the plan. Its content is in the store.
 pub struct Queue {
     pub(crate) settings: QueueSettings,
     pub(crate) entrance: Arc<Entrance>,
@@ -79,9 +79,10 @@ pub(crate) struct Dead {
     /// The failures: the first and the most recent ones. Empty if the message died before failures were recorded.
     #[serde(default)]
     pub(crate) failures: Vec<AttemptFailure>,
-    /// When the message was stored and when it died, in milliseconds since the Unix epoch; 0 if unknown.
+    /// When the message was stored, in milliseconds since the Unix epoch; 0 if unknown.
     #[serde(default)]
     pub(crate) stored: u64,
+    /// When the message became dead, in milliseconds since the Unix epoch; 0 if unknown.
     #[serde(default)]
     pub(crate) died: u64,
     /// Size of the record in bytes.
@@ -100,14 +101,15 @@ pub(crate) struct AttemptFailure {
     pub(crate) fault: String,
 }
 
-/// Maximum number of failures kept for a message, and maximum length of their text.
+/// Maximum number of failures kept for a message.
 const FAILURES_MAX: usize = 100;
+/// Maximum length of the text of a failure.
 const FAULT_BYTES_MAX: usize = 500;
 
 /// The key of the row with the position of the processing.
 pub(crate) const CURSOR: &[u8] = b"cursor";
 
-/// Adds a failure. If there are too many, keeps the first and the most recent ones.
+/// Adds a failure. If there are too many, keeps the first failure and the most recent ones.
 pub(crate) fn note_failure(failures: &mut Vec<AttemptFailure>, at: u64, fault: &str) {
     if failures.len() >= FAILURES_MAX {
         failures.remove(1);
@@ -141,7 +143,7 @@ impl Queue {
     }
 
     /// Returns the changes that make a message dead.
-    pub(crate) fn bury(&self, dead: &Dead, record: Bytes) -> [Change; 2] {
+    pub(crate) fn dead_changes(&self, dead: &Dead, record: Bytes) -> [Change; 2] {
         // Harmless: numbers and texts can always be serialised.
         let value = serde_json::to_vec(dead).ok().map(Bytes::from);
         let rows = [(&self.tables.dead, value), (&self.tables.messages, Some(record))];
@@ -152,7 +154,7 @@ impl Queue {
     }
 
     /// Returns the changes that delete a dead message.
-    pub(crate) fn exhume(&self, message: u64) -> [Change; 2] {
+    pub(crate) fn dead_removal_changes(&self, message: u64) -> [Change; 2] {
         [&self.tables.dead, &self.tables.messages].map(|table| rows::removal(table, &key(message)))
     }
 
@@ -180,7 +182,7 @@ impl Queue {
     }
 }
 
-/// Returns the key of a dead message: its number, padded so that keys sort like numbers.
+/// Returns the key of the rows of a message: its number, padded so that keys sort like numbers.
 pub(crate) fn key(message: u64) -> Vec<u8> {
     format!("{message:020}").into_bytes()
 }

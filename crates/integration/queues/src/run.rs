@@ -19,7 +19,7 @@ const REPLY_BYTES_MAX: usize = 16 << 20;
 pub(crate) struct RunFailure {
     pub(crate) why: String,
     /// Whether a retry may succeed. False if the message itself is at fault.
-    pub(crate) may_pass: bool,
+    pub(crate) is_retryable: bool,
 }
 
 /// Runs the flow once for a message. Returns the reason if it failed, by a fault or by a reply with status 500 or above.
@@ -30,7 +30,7 @@ pub(crate) async fn run_once(
 ) -> Option<RunFailure> {
     let Some(mut request) = stored::request(record) else {
         let why = "the stored message cannot be read".to_owned();
-        return Some(RunFailure { why, may_pass: false });
+        return Some(RunFailure { why, is_retryable: false });
     };
     let (began, mut cause) = (clock::now(), None);
     let mut ex = Exchange::new(caller, SharedAlarm::default());
@@ -40,8 +40,10 @@ pub(crate) async fn run_once(
     }
     let failed = match answered(queue, &mut ex, &mut request).await.map(|(head, _)| head.status) {
         Ok(status) if status < 500 => None,
-        Ok(status) => Some(RunFailure { why: format!("status {status}"), may_pass: true }),
-        Err(fault) => Some(RunFailure { why: fault.to_string(), may_pass: may_pass(&fault) }),
+        Ok(status) => Some(RunFailure { why: format!("status {status}"), is_retryable: true }),
+        Err(fault) => {
+            Some(RunFailure { why: fault.to_string(), is_retryable: is_retryable(&fault) })
+        }
     };
     if let Some(trace) = &ex.trace {
         let name = format!("process {}", queue.name());
@@ -80,9 +82,9 @@ impl Queue {
     }
 }
 
-/// Returns true if the same message may succeed later. A client error (4xx) is the message's own fault, except for those caused by
-/// timeouts, rate limits, locks and conflicts.
-fn may_pass(fault: &Fault) -> bool {
+/// Returns true if the same message may succeed later. A client error (4xx) means that the message itself is at fault, except for timeouts,
+/// rate limits, locks and conflicts.
+fn is_retryable(fault: &Fault) -> bool {
     let own = fault.more.as_ref().and_then(|more| more.status);
     let status = own.unwrap_or_else(|| fault.kind.status());
     !(400..500).contains(&status) || matches!(status, 408 | 409 | 423 | 425 | 429 | 499)

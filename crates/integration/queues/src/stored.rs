@@ -7,7 +7,7 @@ use message::{Body, Protocol, Request, RequestHead};
 const VERSION: u8 = 1;
 
 /// Returns the record of a message: the version, the length of the head in four bytes, the head, and the body. The head consists of lines:
-/// the method, the target, and the header lines as in HTTP/1.
+/// the method, the target, and the header lines as in HTTP/1. Returns `None` if the head is too long for its length field.
 pub(crate) fn record(head: &RequestHead, body: &[u8]) -> Option<Bytes> {
     let mut lines = Vec::new();
     for part in [head.method(), head.target()] {

@@ -23,7 +23,7 @@ use crate::admin::ActionError;
 use crate::queue::{CURSOR, key};
 use crate::{DeadBounds, Entrance, Order, Queue, QueueSettings};
 
-/// The runs and their nodes: the start, and whether the run finished.
+/// The runs in the order of their start: the node, the text of the message, and whether the run finished.
 type Runs = Arc<Mutex<Vec<(&'static str, String, bool)>>>;
 
 /// A flow that takes a second for each message, and fails for messages with the text `bad`.
@@ -125,7 +125,7 @@ async fn two(store: &Memory, runs: &Runs) -> (Node, Node) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_goes_on_at_another_node_in_its_order() {
+async fn a_queue_continues_on_another_node_in_order() {
     LocalSet::new()
         .run_until(async {
             let (store, runs) = (Memory::new(), Runs::default());
@@ -160,7 +160,7 @@ async fn a_queue_goes_on_at_another_node_in_its_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_slept_writes_nothing_and_goes_on_with_nothing() {
+async fn an_owner_that_lost_its_lease_writes_and_starts_nothing() {
     LocalSet::new()
         .run_until(async {
             let (store, runs) = (Memory::new(), Runs::default());
@@ -211,7 +211,7 @@ async fn a_queue_waits_for_a_store_that_is_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_that_put_a_dead_message_back_at_once_one_does() {
+async fn only_one_of_two_concurrent_requests_puts_a_dead_message_back() {
     LocalSet::new()
         .run_until(async {
             let (store, runs) = (Memory::new(), Runs::default());
@@ -236,7 +236,7 @@ async fn of_two_that_put_a_dead_message_back_at_once_one_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rows_that_cannot_be_read_are_told() {
+async fn rows_that_cannot_be_read_are_reported() {
     LocalSet::new()
         .run_until(async {
             let (store, runs) = (Memory::new(), Runs::default());

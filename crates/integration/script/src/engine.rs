@@ -17,10 +17,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::interpreter::{self, CompiledProgram, Language, Outcome};
 use crate::{MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX, STACK_BYTES, TEXT_BYTES_MAX};
 
-/// The first command-line argument of a process that shall be an engine. Such a process only runs [`serve`].
+/// The first command-line argument of a process that is to be an engine. Such a process only runs [`serve`].
 pub const ARGUMENT: &str = "script-engine";
 
-/// The byte that an engine sends once it has compiled its program.
+/// The byte that an engine sends when it has compiled its program.
 const READY: u8 = b'r';
 
 /// The running program's own executable, even if the file has been replaced.
@@ -69,7 +69,7 @@ impl Engine {
         Ok(Engine { process, socket })
     }
 
-    /// Waits until a new engine has compiled its program, which takes longer than most messages do.
+    /// Waits until a new engine has compiled its program, which takes longer than running it on most messages.
     pub(crate) async fn ready(&self) -> io::Result<()> {
         let mut socket = tokio::net::UnixStream::from_std(self.socket.try_clone()?)?;
         let mut said = [0];

@@ -65,7 +65,9 @@ impl Language {
 /// Checks a text for errors, without running any of it.
 pub(crate) fn check(language: Language, text: &str) -> Result<(), ProgramError> {
     if text.len() > TEXT_BYTES_MAX {
-        return Err(ProgramError::whole(format!("a program has {TEXT_BYTES_MAX} bytes at most")));
+        return Err(ProgramError::whole(format!(
+            "a program can have at most {TEXT_BYTES_MAX} bytes"
+        )));
     }
     match language {
         Language::Jq => jq::check(text),

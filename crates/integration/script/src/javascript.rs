@@ -17,11 +17,13 @@ pub(crate) struct JavaScriptProgram {
     function: String,
 }
 
-/// Memory and stack for checking a text in this process. None of the text is run.
+/// Maximum memory for checking a text in this process. None of the text is run.
 const CHECK_MEMORY_BYTES: usize = 64 << 20;
+
+/// Stack size for checking a text in this process.
 const CHECK_STACK_BYTES: usize = 8 << 20;
 
-/// The interpreter uses this fraction of the stack (one half). The rest is for the functions that it calls.
+/// The interpreter uses one half of the stack. The rest is for the functions that it calls.
 const STACK_PART: usize = 2;
 
 /// The name of the text in stack traces.
@@ -33,13 +35,13 @@ const CALL: &str = "(function(program, input) {
     const write = JSON.stringify, fail = TypeError;
     const made = program(message, values);
     if (made === undefined) throw new fail('the program returns no value; end it with `return message;`');
-    if (typeof made?.then === 'function') throw new fail('the program returns a promise, for which nobody waits');
+    if (typeof made?.then === 'function') throw new fail('the program returns a promise, which is not awaited');
     const text = write(made);
     if (text === undefined) throw new fail('the program returns a function or a symbol, which is not JSON');
     return text;
 })";
 
-/// Returns the program as a function, preceded by `before`. The text starts on a line of its own.
+/// Returns the program as a function, preceded by `before`. The text starts on a separate line.
 fn function(before: &str, text: &str) -> String {
     format!("{before}function(message, values) {{\n{text}\n}}")
 }
@@ -124,7 +126,8 @@ fn place(error: &CaughtError<'_>) -> Option<(usize, usize)> {
     let (_, rest) = trace.split_once(&format!("{NAME}:"))?;
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != ':').unwrap_or(rest.len());
     let (line, column) = rest.get(..end)?.split_once(':')?;
-    // Harmless: an error without a position is shown without one. The first line is the head of the function.
+    // The first line is the head of the function, so it is not counted.
+    // Harmless: an error without a position is shown without one.
     Some((line.parse::<usize>().ok()?.saturating_sub(1).max(1), column.parse().ok()?))
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct JqProgram(jaq_core::compile::Filter<jaq_core::Native<Data>>);
 /// Maximum nesting of brackets.
 const BRACKETS_MAX: i32 = 500;
 
-/// Checks a text for errors. Runs on a stack of its own, because the parser recurses for each bracket.
+/// Checks a text for errors. Runs on a separate stack, because the parser recurses for each bracket.
 pub(crate) fn check(text: &str) -> Result<(), ProgramError> {
     let (_, deepest) = text.bytes().fold((0, 0), |(depth, deepest), byte| {
         let depth = depth + i32::from(b"([{".contains(&byte)) - i32::from(b")]}".contains(&byte));
@@ -40,7 +40,7 @@ fn unread() -> ProgramError {
 pub(crate) fn compile(text: &str) -> Result<JqProgram, ProgramError> {
     let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
     let natives = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
-    // Messages must not be able to read the environment.
+    // Programs must not be able to read the environment.
     let natives = natives.filter(|(name, ..)| *name != "env");
     let arena = Arena::default();
     let file = File { code: text, path: () };
@@ -77,7 +77,7 @@ fn unreadable(text: &str, _: File<&str, ()>, error: load::Error<&str>) -> Option
     Some(match error {
         load::Error::Io(errors) => {
             let (part, _) = errors.into_iter().next()?;
-            defect(text, part, "a program of a flow reads no other files".to_owned())
+            defect(text, part, "a program of a flow cannot read other files".to_owned())
         }
         load::Error::Lex(errors) => {
             let (expected, rest) = errors.into_iter().next()?;
@@ -89,7 +89,7 @@ fn unreadable(text: &str, _: File<&str, ()>, error: load::Error<&str>) -> Option
             let found = if found.is_empty() { "the end" } else { found };
             // Harmless: the text is only quoted in an error.
             let found: String = found.chars().take(20).collect();
-            defect(text, at, format!("{} is expected, not `{found}`", expected.as_str()))
+            defect(text, at, format!("expected {}, found `{found}`", expected.as_str()))
         }
     })
 }
@@ -107,13 +107,13 @@ impl JqProgram {
         let Some(value) = values.next() else { return Ok(None) };
         let value = value.map_err(|error| error.to_string())?;
         if values.next().is_some() {
-            return Err("it gives several values; put brackets around them".to_owned());
+            return Err("it yields several values; put brackets around them".to_owned());
         }
         let mut text = Vec::new();
         write::write(&mut text, &write::Pp::default(), 0, &value)
             .map_err(|error| error.to_string())?;
         if text.len() > MESSAGE_BYTES_MAX || std::str::from_utf8(&text).is_err() {
-            Err("its value is too large, or no text in UTF-8".to_owned())
+            Err("its value is too large, or is not UTF-8 text".to_owned())
         } else {
             Ok(Some(text))
         }

@@ -16,8 +16,8 @@ use crate::interpreter::{self, Language, Outcome, ProgramError};
 
 /// A program, shared by all workers. Its engines are started when messages need them, and end with it.
 ///
-/// A message gets an engine in the first lane, which it must leave soon, so that messages do not wait for slow ones. A message that takes
-/// long moves to the second lane, and is stopped if that is full.
+/// A message starts in the first lane, which it must leave soon, so that other messages do not wait for slow ones. A message that takes
+/// long moves to the second lane, or is stopped if the second lane is full.
 pub struct Program {
     language: Language,
     text: Box<str>,
@@ -28,10 +28,10 @@ pub struct Program {
 }
 
 /// Number of engines in the first lane for each core. The kernel shares the cores among them, so that a short message is finished soon even
-/// beside long ones.
+/// while long ones run.
 const FIRST_LANE_EACH: usize = 4;
 
-/// The time in which most messages are finished. CPU time is checked only after it, and then repeatedly at this interval.
+/// The time in which most messages are finished. CPU time is first checked after this time, and then repeatedly at this interval.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 
 /// The CPU time, in ticks of 10 ms after the first check, from which a run counts as long. Elapsed time says little on a busy machine.
@@ -40,7 +40,7 @@ const LONG_TICKS: u64 = 2;
 /// The reason why there is no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProgramFailure {
-    /// The program failed; the text is its own.
+    /// The program failed with this text.
     Refused(String),
     /// The engine ended, because it used too much memory or stack.
     Ended,
@@ -63,7 +63,7 @@ impl fmt::Display for ProgramFailure {
             }
             ProgramFailure::Late => f.write_str("it was stopped: it took too long"),
             ProgramFailure::Crowded => {
-                f.write_str("it was stopped: too many other messages take long, too")
+                f.write_str("it was stopped: too many other messages also take long")
             }
             ProgramFailure::NotStarted(what) => {
                 write!(f, "no process for it could be started: {what}")
@@ -101,8 +101,8 @@ impl Program {
     }
 
     /// Runs the program on an input, which is JSON; see [`Language`]. Returns `None` if it yields no value. Dropping the future stops the
-    /// program. So does `longest`, which is measured from when an engine receives the message, so that waiting for an engine does not
-    /// count.
+    /// program. The program is also stopped after `longest`, which starts when an engine receives the message, so that waiting for an
+    /// engine does not count.
     ///
     /// # Errors
     /// See [`ProgramFailure`].

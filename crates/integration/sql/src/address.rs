@@ -46,7 +46,7 @@ pub enum SqliteMode {
     Create,
 }
 
-/// The error of a URL. It never quotes the URL.
+/// The error of a malformed URL. It never quotes the URL, which may contain a password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressError(pub String);
 
@@ -80,9 +80,9 @@ fn sqlite(rest: &str) -> Result<Address, AddressError> {
             return Err(AddressError("after `?` write `mode=ro`, `mode=rw` or `mode=rwc`".into()));
         }
     };
-    // With a database in memory, each connection would get a different one.
+    // A database in memory is refused, because each connection would get a different one.
     if path.is_empty() || path == ":memory:" {
-        Err(AddressError("`sqlite:` is followed by a file".to_owned()))
+        Err(AddressError("a file must follow `sqlite:`".to_owned()))
     } else {
         Ok(Address::Sqlite { path: path.into(), mode })
     }
@@ -179,7 +179,7 @@ fn postgres(url: &str) -> Result<Address, AddressError> {
                 _,
             )) => {
                 return Err(AddressError(format!(
-                    "`{name}` is not known here; certificates stand in `tls`"
+                    "`{name}` is not supported; configure certificates in `tls`"
                 )));
             }
             Some(_) | None => rest.push(part),
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_said_without_it() {
+    fn errors_of_malformed_urls_do_not_show_secrets() {
         for url in [
             "mysql://u:hunter2@a/b?sslmode=maybe",
             "mysql://u:hunter2@a/b?x=1",

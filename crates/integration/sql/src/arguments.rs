@@ -1,4 +1,4 @@
-//! Arguments of statements: converts values of flows to the types of a database.
+//! Arguments of SQL statements: converts values of flows to the types of the database.
 
 use std::error::Error;
 
@@ -14,16 +14,16 @@ use tokio_postgres::types::{Format, IsNull, Kind as TypeKind, ToSql, Type};
 pub enum Argument {
     Null,
     Boolean(bool),
-    /// A number as written.
+    /// A number, in its original notation.
     Number(Box<str>),
     Text(Box<str>),
-    /// A JSON value as text.
+    /// The text of a JSON value.
     Json(Box<str>),
     Bytes(Bytes),
 }
 
-/// An argument in the text format of PostgreSQL. The server parses it as the type of its placeholder. Numbers and times therefore keep
-/// their digits, and the server refuses text that is not valid for the type.
+/// An argument in the text format of PostgreSQL; `None` is null. The server parses the text as the type of the placeholder. Numbers and
+/// times therefore keep their digits, and the server refuses text that is not valid for the type.
 #[derive(Debug)]
 pub(crate) struct TextArgument(Option<String>);
 
@@ -37,7 +37,7 @@ const ENTRIES_MAX: usize = 100_000;
 const REAL_DIGITS_MAX: usize = 15;
 
 impl Argument {
-    /// Converts the argument to the type of a placeholder. The error says what is wrong with it.
+    /// Converts the argument to the type of a placeholder. The error is shown after `the argument $1:`.
     pub(crate) fn encoded(&self, kind: &Type) -> Result<TextArgument, String> {
         let text = match (base(kind), self) {
             (_, Argument::Null) => None,
@@ -68,12 +68,12 @@ impl Argument {
             }),
             Argument::Bytes(bytes) => match std::str::from_utf8(bytes) {
                 Ok(text) => Some(text.to_owned()),
-                Err(_) => return Err("it is binary, and its type is not".to_owned()),
+                Err(_) => return Err("the value is binary, but the type is not".to_owned()),
             },
         })
     }
 
-    /// Returns the argument as bytes. A text must be base64, the format in which rows return bytes.
+    /// Returns the argument as bytes. Text must be base64, the encoding of bytes in returned rows.
     fn decoded(&self) -> Result<Bytes, String> {
         if let Argument::Bytes(bytes) = self {
             return Ok(bytes.clone());
@@ -81,7 +81,9 @@ impl Argument {
         // Harmless: null was handled earlier.
         let text = self.scalar()?.unwrap_or_default();
         let decoded = STANDARD.decode(text.trim());
-        decoded.map(Bytes::from).map_err(|_| "its type is binary, and it is not base64".to_owned())
+        decoded
+            .map(Bytes::from)
+            .map_err(|_| "the type is binary, but the value is not base64".to_owned())
     }
 
     pub(crate) fn sqlite(&self) -> SqliteValue {
@@ -117,6 +119,7 @@ impl Argument {
     }
 }
 
+/// Limits for a single scalar.
 const ONE: json::Limits = json::Limits { depth_max: 1, entries_max: 1 };
 
 /// Returns the base type of a domain.
@@ -132,9 +135,9 @@ fn string_of(raw: &str) -> Option<&str> {
     raw.strip_prefix('"')?.strip_suffix('"')
 }
 
-/// Converts a number without loss. Otherwise binds its text, which SQLite converts if the column has a numeric type.
+/// Converts a number if this keeps all digits. Otherwise returns its text, which SQLite converts if the column has a numeric type.
 fn number(text: &str) -> SqliteValue {
-    // Harmless: other numbers are handled below.
+    // Harmless: a number that is not an `i64` is handled below.
     if let Ok(whole) = text.parse() {
         return SqliteValue::Integer(whole);
     }
@@ -152,11 +155,11 @@ fn hex(bytes: &[u8]) -> String {
     "\\x".chars().chain(digits).collect()
 }
 
-/// Converts a JSON array to PostgreSQL's notation.
+/// Converts a JSON array to an array literal of PostgreSQL.
 fn array(raw: &str) -> Result<String, String> {
     let limits = json::Limits { depth_max: 512, entries_max: ENTRIES_MAX };
     let tape = json::Tape::read(raw, &limits)
-        .map_err(|_| format!("it is an array with over {ENTRIES_MAX} values"))?;
+        .map_err(|_| format!("the array has over {ENTRIES_MAX} values"))?;
     let mut out = String::new();
     push_array(raw, tape.entries(), 0, 0, &mut out)?;
     Ok(out)
@@ -170,7 +173,7 @@ fn push_array(
     out: &mut String,
 ) -> Result<(), String> {
     if depth == DIMENSIONS_MAX {
-        return Err(format!("it is an array with over {DIMENSIONS_MAX} levels"));
+        return Err(format!("the array has over {DIMENSIONS_MAX} levels"));
     }
     let end = entries.get(at).map_or(0, |entry| index(entry.next));
     let mut item = at + 1;
@@ -238,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_texts_of_their_types() {
+    fn arguments_are_encoded_as_text_for_their_types() {
         let json = |raw: &str| Argument::Json(raw.into());
         for (argument, kind, text) in [
             (Argument::Null, Type::INT4, None),
@@ -270,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_sqlite_lose_nothing() {
+    fn sqlite_numbers_keep_their_digits() {
         for (text, value) in [
             ("12", SqliteValue::Integer(12)),
             ("-0.5", SqliteValue::Real(-0.5)),

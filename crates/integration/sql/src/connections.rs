@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::pool::ConnectionPermit;
 use crate::{Answer, Argument, Bounds, Failure, Statement};
 
-/// An idle connection is closed after this time, so that those of a busy hour are not kept without end.
+/// An idle connection is closed after this time, so that the connections of a busy hour are not kept forever.
 const IDLE_MAX: Duration = Duration::from_secs(600);
 
 /// A server: how to connect to it, and what to send over a connection.
@@ -33,7 +33,7 @@ pub(crate) trait Server: Send + Sync + 'static {
         place: StatementPlace,
     ) -> impl Future<Output = Result<Answer, Failure>>;
 
-    /// Begins a transaction. Connects anew like a statement that is alone.
+    /// Begins a transaction. It reconnects like [`StatementPlace::Alone`].
     fn begin(&self, kept: &mut Option<Self::Session>) -> impl Future<Output = Result<(), Failure>>;
 
     /// Ends the transaction of the connection.
@@ -50,7 +50,7 @@ pub(crate) trait Server: Send + Sync + 'static {
 /// Where a statement runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StatementPlace {
-    /// By itself. It connects anew if there is no connection, or if it was lost before anything was sent.
+    /// Outside a transaction. It reconnects if there is no connection, or if the connection was lost before the statement was executed.
     Alone,
     /// In a transaction, which ends with the connection.
     Transaction,
@@ -63,13 +63,13 @@ pub(crate) enum TransactionEnd {
     Rollback,
 }
 
-/// What a transaction asks of its connection. If nothing more is asked, it is rolled back.
+/// A command of a transaction for its connection. If the commands stop without an `End`, the transaction is rolled back.
 pub(crate) enum Command {
     Run(Query),
     End(TransactionEnd, oneshot::Sender<Result<(), Failure>>),
 }
 
-/// A statement, and where its answer goes.
+/// A statement, and the channel for its answer.
 pub(crate) struct Query {
     pub(crate) statement: Statement,
     pub(crate) arguments: Vec<Argument>,
@@ -80,7 +80,7 @@ pub(crate) struct Query {
 /// The commands of a transaction.
 pub(crate) struct Commands {
     pub(crate) received: mpsc::Receiver<Command>,
-    /// When the transaction is rolled back at the latest.
+    /// The time at which the transaction is rolled back if it has not ended.
     pub(crate) deadline: Instant,
 }
 
@@ -94,7 +94,7 @@ struct Inner<S> {
 
 type Handle<S> = mpsc::Sender<Job<S>>;
 
-/// What a connection is lent for.
+/// Work for a connection, which is lent until the work is done.
 struct Job<S> {
     work: Work,
     lent: Lent<S>,
@@ -113,7 +113,7 @@ struct Lent<S> {
     _place: ConnectionPermit,
 }
 
-/// How long a server may take to end a transaction.
+/// Maximum time that a server may take to end a transaction.
 const END_MAX: Duration = Duration::from_secs(5);
 
 impl<S: Server> Connections<S> {
@@ -131,7 +131,7 @@ impl<S: Server> Connections<S> {
         let (answer, answered) = oneshot::channel();
         let statement = statement.clone();
         self.lend(place, Work::Statement(Query { statement, arguments, bounds, answer }));
-        let lost = || Err(Failure::Away("its connection has ended".to_owned()));
+        let lost = || Err(Failure::Unavailable("its connection has ended".to_owned()));
         answered.await.unwrap_or_else(|_| lost())
     }
 
@@ -144,12 +144,12 @@ impl<S: Server> Connections<S> {
         let back = self.0.idle();
         let handle = back.clone();
         let job = Job { work, lent: Lent { back, pool: self.0.clone(), _place: place } };
-        // An idle connection has room for a job. This fails only if it has just ended; then a new one is opened.
+        // An idle connection has room for a job, so this fails only if the connection has just ended. Then a new one is opened.
         if let Err(refused) = handle.try_send(job) {
             let mut job = refused.into_inner();
             job.lent.back = self.0.open();
             let handle = job.lent.back.clone();
-            // Harmless: a new connection has room. If it has ended already, its error is reported.
+            // Harmless: a new connection has room. If it has already ended, the caller learns that its connection was lost.
             let _taken = handle.try_send(job);
         }
     }
@@ -207,7 +207,7 @@ async fn alone<S: Server>(
     let outcome = run(server, session, &mut query, StatementPlace::Alone).await;
     match &outcome {
         Ok(_) | Err(Failure::Refused(_) | Failure::Busy(_)) => lent.give_back(),
-        Err(Failure::Late | Failure::TooMuch(_)) => {
+        Err(Failure::Late | Failure::TooLarge(_)) => {
             // The caller gets its answer first, because the server may be slow to cancel the statement.
             query.tell(outcome);
             if let Some(session) = session.take() {
@@ -216,7 +216,7 @@ async fn alone<S: Server>(
             lent.give_back();
             return;
         }
-        Err(Failure::Away(_)) => {
+        Err(Failure::Unavailable(_)) => {
             *session = None;
             lent.give_back();
         }
@@ -268,20 +268,20 @@ async fn transact<S: Server>(server: &S, session: &mut Option<S::Session>, comma
         match &outcome {
             Ok(_) => query.tell(outcome),
             Err(Failure::Refused(_) | Failure::Busy(_)) => {
-                // The caller learns of the failure when nothing of the transaction is left.
+                // The transaction is rolled back before the caller learns of the failure.
                 // Harmless: if it cannot be rolled back, the connection is closed, which does the same.
                 let _ended = end(server, session, TransactionEnd::Rollback).await;
                 query.tell(outcome);
                 return;
             }
-            Err(Failure::Late | Failure::TooMuch(_)) => {
+            Err(Failure::Late | Failure::TooLarge(_)) => {
                 query.tell(outcome);
                 if let Some(session) = session.take() {
                     server.cancel(session).await;
                 }
                 return;
             }
-            Err(Failure::Away(_)) => {
+            Err(Failure::Unavailable(_)) => {
                 *session = None;
                 query.tell(outcome);
                 return;
@@ -292,7 +292,7 @@ async fn transact<S: Server>(server: &S, session: &mut Option<S::Session>, comma
     let _ended = end(server, session, TransactionEnd::Rollback).await;
 }
 
-/// Ends the transaction. If that cannot be said to the server, closes the connection, so that the server rolls back.
+/// Ends the transaction. If the server cannot be reached, closes the connection, so that the server rolls back.
 async fn end<S: Server>(
     server: &S,
     kept: &mut Option<S::Session>,
@@ -302,14 +302,14 @@ async fn end<S: Server>(
     let Some(session) = kept else { return Ok(()) };
     let ended = match tokio::time::timeout(END_MAX, server.end(session, how)).await {
         Ok(ended) => ended,
-        Err(_) => Err(Failure::Away("the server does not answer".to_owned())),
+        Err(_) => Err(Failure::Unavailable("the server does not answer".to_owned())),
     };
-    if let Err(Failure::Away(_)) = &ended {
+    if let Err(Failure::Unavailable(_)) = &ended {
         *kept = None;
     }
     ended.map_err(|failure| match (failure, how) {
-        (Failure::Away(why), TransactionEnd::Commit) => {
-            Failure::Away(format!("{why}; whether the transaction took effect is not known"))
+        (Failure::Unavailable(why), TransactionEnd::Commit) => {
+            Failure::Unavailable(format!("{why}; whether the transaction took effect is not known"))
         }
         (failure, _) => failure,
     })

@@ -69,7 +69,7 @@ pub enum Answer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// The database cannot be reached, or the connection was lost.
-    Away(String),
+    Unavailable(String),
     /// All connections are in use, and the queue for them is full or the wait was too long.
     Busy(String),
     /// The deadline passed, and the statement was cancelled.
@@ -77,17 +77,17 @@ pub enum Failure {
     /// The database refused the statement or its arguments, or the result has a type that JSON cannot represent.
     Refused(String),
     /// The result exceeds a limit.
-    TooMuch(String),
+    TooLarge(String),
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Away(why) => write!(f, "the database is away: {why}"),
+            Failure::Unavailable(why) => write!(f, "the database is not available: {why}"),
             Failure::Busy(why) => f.write_str(why),
             Failure::Late => f.write_str("the statement was cancelled: it took too long"),
             Failure::Refused(why) => f.write_str(why),
-            Failure::TooMuch(why) => f.write_str(why),
+            Failure::TooLarge(why) => f.write_str(why),
         }
     }
 }

@@ -84,7 +84,7 @@ enum StatementError {
     Forgotten,
     /// The connection can be used for the next statement.
     Failed(Failure),
-    /// The connection is lost, or the rest of an answer is not read.
+    /// The connection cannot be used again, because it is lost or an answer was not read to its end.
     Ended(Failure),
     Wire(WireError),
 }
@@ -95,7 +95,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// Timeout of a request to cancel a statement.
 const CANCEL_MAX: Duration = Duration::from_secs(5);
 
-/// After this time without an answer, a connection is asked whether it still exists: a statement may be sent only once.
+/// A connection that has received no answer for this time is checked before the next statement, because a statement may be sent only once.
 const SURE_FOR: Duration = Duration::from_secs(1);
 
 /// Maximum number of prepared statements per connection.
@@ -104,7 +104,7 @@ const PREPARED_MAX: usize = 100;
 /// Maximum number of columns of a result, the same as in MySQL.
 const COLUMNS_MAX: u64 = 4096;
 
-/// How many bytes an answer may have besides its rows.
+/// Maximum size of an answer besides its rows.
 const BYTES_BESIDE: u64 = 2 << 20;
 
 /// Maximum ratio of a value's size in the server's format to its size in JSON: a number of eight bytes, against a digit with a name.
@@ -144,7 +144,7 @@ impl connections::Server for Server {
                 may_reconnect = false;
             }
             let Some(session) = kept else {
-                return Err(Failure::Away("its connection has ended".to_owned()));
+                return Err(Failure::Unavailable("its connection has ended".to_owned()));
             };
             session.allow(bounds.bytes_max);
             let prepared = match session.prepare(&statement.0).await {
@@ -175,16 +175,16 @@ impl connections::Server for Server {
         match kept {
             Some(session) => {
                 session.allow(0);
-                session.said("START TRANSACTION").await
+                session.transaction_command("START TRANSACTION").await
             }
-            None => Err(Failure::Away("there is no connection".to_owned())),
+            None => Err(Failure::Unavailable("there is no connection".to_owned())),
         }
     }
 
     async fn end(&self, session: &mut Session, end: TransactionEnd) -> Result<(), Failure> {
         session.allow(0);
         session
-            .said(match end {
+            .transaction_command(match end {
                 TransactionEnd::Commit => "COMMIT",
                 TransactionEnd::Rollback => "ROLLBACK",
             })
@@ -216,7 +216,7 @@ async fn is_usable(kept: &mut Option<Session>) -> bool {
 
 impl Server {
     pub(crate) fn new(address: MySqlAddress, tls: Option<tls::Client>) -> Server {
-        // No name is registered for MySQL's protocol, and servers ignore it. HTTP's would be wrong.
+        // No ALPN name is registered for MySQL's protocol, and servers ignore the name. That of HTTP would be wrong.
         let tls = tls.filter(|_| address.socket.is_none());
         Server { address, tls: tls.map(|tls| tls.with_alpn("mysql")) }
     }
@@ -226,7 +226,7 @@ impl Server {
             Some(path) => path.display().to_string(),
             None => format!("{}:{}", self.address.host, self.address.port),
         };
-        let away = |why: String| Failure::Away(format!("connecting to {shown}: {why}"));
+        let away = |why: String| Failure::Unavailable(format!("connecting to {shown}: {why}"));
         match tokio::time::timeout(CONNECT_MAX, self.connected()).await {
             Ok(Ok(session)) => Ok(session),
             Ok(Err(error)) => Err(away(error.to_string())),
@@ -276,11 +276,11 @@ impl Session {
         self.done().await
     }
 
-    /// Runs one of the statements about a transaction.
-    async fn said(&mut self, text: &str) -> Result<(), Failure> {
-        self.simple(text).await.map_err(|error| match error {
+    /// Runs a statement that begins or ends a transaction.
+    async fn transaction_command(&mut self, text: &str) -> Result<(), Failure> {
+        self.simple(text).await.map_err(|e| match e {
             LoginError::Server(error) => Failure::Refused(error.to_string()),
-            LoginError::Wire(_) | LoginError::Unfit(_) => Failure::Away(error.to_string()),
+            LoginError::Wire(_) | LoginError::Unsupported(_) => Failure::Unavailable(e.to_string()),
         })
     }
 
@@ -290,7 +290,7 @@ impl Session {
         match (packet.first(), ServerError::read(&packet)) {
             (_, Some(error)) => Err(LoginError::Server(error)),
             (Some(&OK), None) => Ok(()),
-            (_, None) => Err(WireError::Malformed("rows that nobody asked for").into()),
+            (_, None) => Err(WireError::Malformed("rows that were not requested").into()),
         }
     }
 
@@ -311,9 +311,9 @@ impl Session {
         if let Some(error) = ServerError::read(&packet) {
             return Err(error.into());
         }
-        let malformed = |_| WireError::Malformed("a prepared statement that is not MySQL's");
+        let malformed = |_| WireError::Malformed("a malformed prepared statement");
         let answer: StmtPacket = ParseBuf(&packet).parse(()).map_err(malformed)?;
-        // What they describe is described again before rows.
+        // These descriptions are skipped. Those of the columns are sent again before the rows.
         for count in [answer.num_params(), answer.num_columns()] {
             for _ in 0..count {
                 self.wire.receive().await?;
@@ -353,7 +353,7 @@ impl Session {
         let ordered = ordered.collect::<Option<Vec<&Argument>>>();
         let Some(ordered) = ordered.filter(|ordered| ordered.len() == prepared.parameters) else {
             let (wants, has) = (prepared.parameters, arguments.len());
-            return Err(refused(format!("the statement takes {wants} arguments and gets {has}")));
+            return Err(refused(format!("the statement takes {wants} arguments, but gets {has}")));
         };
         self.wire.command(&arguments::execution(prepared.number, &ordered)).await?;
         let mut rows = None;
@@ -372,7 +372,7 @@ impl Session {
                     }
                     more
                 }
-                // What a procedure returns after its rows is another list, or the end of the call.
+                // After its rows, a procedure returns another list of rows or the end of the call.
                 _ if rows.is_some() => {
                     let why = "it returns several lists of rows".to_owned();
                     return Err(StatementError::Ended(Failure::Refused(why)));
@@ -396,7 +396,7 @@ impl Session {
         packet: &[u8],
         bounds: Bounds,
     ) -> Result<(String, bool), StatementError> {
-        let malformed = || WireError::Malformed("columns that are not MySQL's");
+        let malformed = || WireError::Malformed("malformed columns");
         let count = cells::column_count(packet).filter(|count| *count <= COLUMNS_MAX);
         let count = count.ok_or_else(malformed)?;
         let mut columns = Vec::new();
@@ -442,7 +442,7 @@ impl Session {
 fn affected(packet: &[u8]) -> Result<(Answer, bool), WireError> {
     let read: Result<OkPacketDeserializer<'_, CommonOkPacket>, _> =
         ParseBuf(packet).parse(CapabilityFlags::empty());
-    let ok = read.map_err(|_| WireError::Malformed("an answer that is not MySQL's"))?.into_inner();
+    let ok = read.map_err(|_| WireError::Malformed("a malformed answer"))?.into_inner();
     let more = ok.status_flags().contains(StatusFlags::SERVER_MORE_RESULTS_EXISTS);
     let answer = Answer::Affected { count: ok.affected_rows(), key: ok.last_insert_id() };
     Ok((answer, more))
@@ -452,7 +452,7 @@ fn affected(packet: &[u8]) -> Result<(Answer, bool), WireError> {
 fn has_more(packet: &[u8]) -> Result<bool, WireError> {
     let read: Result<OkPacketDeserializer<'_, OldEofPacket>, _> =
         ParseBuf(packet).parse(CapabilityFlags::empty());
-    let end = read.map_err(|_| WireError::Malformed("an end of rows that is not MySQL's"))?;
+    let end = read.map_err(|_| WireError::Malformed("a malformed end of rows"))?;
     let flags = end.into_inner().status_flags();
     Ok(flags.contains(StatusFlags::SERVER_MORE_RESULTS_EXISTS))
 }
@@ -460,7 +460,7 @@ fn has_more(packet: &[u8]) -> Result<bool, WireError> {
 fn said_unfit(error: &CellError, names: &[String]) -> StatementError {
     let name = |number: &usize| names.get(*number).map_or("", String::as_str);
     let why = match error {
-        CellError::Malformed => return WireError::Malformed("a row that is not MySQL's").into(),
+        CellError::Malformed => return WireError::Malformed("a malformed row").into(),
         CellError::Type(number) => format!(
             "the column {} is of a type that JSON cannot represent: select it as a text",
             name(number)
@@ -486,7 +486,7 @@ impl ServerError {
 
     /// Reads an error where nothing else is expected.
     fn of(packet: &[u8]) -> Result<ServerError, WireError> {
-        ServerError::read(packet).ok_or(WireError::Malformed("a packet that is not expected"))
+        ServerError::read(packet).ok_or(WireError::Malformed("an unexpected packet"))
     }
 }
 
@@ -525,7 +525,7 @@ impl From<ServerError> for StatementError {
             | 1203
             | 1226
             | 1927
-            | 3169 => StatementError::Ended(Failure::Away(what)),
+            | 3169 => StatementError::Ended(Failure::Unavailable(what)),
             _ => StatementError::Failed(Failure::Refused(what)),
         }
     }
@@ -540,9 +540,9 @@ impl StatementError {
                 Failure::Refused("the tables change while it runs".to_owned())
             }
             // The statement may still run; the connection that it runs on is needed to cancel it.
-            StatementError::Ended(failure @ Failure::TooMuch(_)) => failure,
+            StatementError::Ended(failure @ Failure::TooLarge(_)) => failure,
             StatementError::Wire(WireError::TooMuch) => {
-                Failure::TooMuch(format!("the rows have over {} bytes", bounds.bytes_max))
+                Failure::TooLarge(format!("the rows have over {} bytes", bounds.bytes_max))
             }
             StatementError::Ended(failure) => {
                 *kept = None;
@@ -550,7 +550,7 @@ impl StatementError {
             }
             StatementError::Wire(error) => {
                 *kept = None;
-                Failure::Away(error.to_string())
+                Failure::Unavailable(error.to_string())
             }
         }
     }
@@ -577,7 +577,7 @@ impl fmt::Display for LoginError {
         match self {
             LoginError::Wire(error) => write!(f, "{error}"),
             LoginError::Server(error) => write!(f, "{error}"),
-            LoginError::Unfit(why) => f.write_str(why),
+            LoginError::Unsupported(why) => f.write_str(why),
         }
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn push(out: &mut String, raw: &[u8]) -> Option<()> {
 fn group(digits: &[u16], weight: i64, power: i64) -> u16 {
     match usize::try_from(weight - power) {
         Ok(at) => digits.get(at).copied().unwrap_or(0),
-        // The power is above that of the first digit.
+        // The power is higher than that of the first group.
         Err(_) => 0,
     }
 }

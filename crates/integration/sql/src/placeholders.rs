@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     Empty,
-    /// It changes the state of the connection, which the next statement of another message would inherit.
+    /// It changes the state of the connection, which a later statement of another message would inherit.
     OfConnection(String),
     /// The placeholder `$N` is missing although a higher one is used.
     Gap(usize),
@@ -24,7 +24,7 @@ pub enum Fault {
 /// The language of statements, as far as placeholders depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// That of PostgreSQL, and of SQLite, which is a part of it.
+    /// That of PostgreSQL. That of SQLite is a subset of it.
     Standard,
     /// That of MySQL and MariaDB.
     MySql,
@@ -33,7 +33,7 @@ pub enum Dialect {
 /// Maximum number of arguments, the same as in PostgreSQL.
 const ARGUMENTS_MAX: usize = 65_535;
 
-/// Keywords of statements that affect a connection or a transaction. Each statement is a transaction of its own.
+/// Keywords of statements that affect a connection or a transaction. Flows cannot use them, because connections are shared.
 const OF_CONNECTION: &[&str] = &[
     "ABORT",
     "ATTACH",
@@ -232,11 +232,11 @@ impl fmt::Display for Fault {
             Fault::Empty => f.write_str("there is no statement"),
             Fault::OfConnection(word) => write!(
                 f,
-                "`{word}` is about a connection, which the next statement of another message gets"
+                "`{word}` changes the connection, which statements of other messages use too"
             ),
-            Fault::Gap(most) => write!(f, "there is `${most}`, and not all that come before it"),
-            Fault::TooMany => write!(f, "placeholders go from `$1` to `${ARGUMENTS_MAX}`"),
-            Fault::Open(what) => write!(f, "{what} has no end"),
+            Fault::Gap(most) => write!(f, "there is `${most}`, but not all placeholders before it"),
+            Fault::TooMany => write!(f, "placeholders range from `$1` to `${ARGUMENTS_MAX}`"),
+            Fault::Open(what) => write!(f, "{what} is not terminated"),
             Fault::Question => {
                 f.write_str("`?` is not a placeholder here: write `$1`, `$2` and so on")
             }
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn placeholders_are_counted_where_they_are_some() {
+    fn placeholders_are_counted_outside_strings_names_and_comments() {
         for (text, count) in [
             ("select 1", 0),
             ("select $1", 1),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_statement_of_a_flow_is_said() {
+    fn statements_that_flows_cannot_use_are_refused() {
         for (text, fault) in [
             ("", Fault::Empty),
             (" -- nothing", Fault::Empty),

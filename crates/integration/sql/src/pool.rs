@@ -1,4 +1,4 @@
-//! A database with its connections, whose number is bounded for all workers together.
+//! A database with its connections. All workers together have a bounded number of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -82,7 +82,7 @@ impl Database {
         }
     }
 
-    /// Waits for a connection, and gives it to a transaction until its commands end. The value that is returned stops it when dropped.
+    /// Waits for a connection, and gives it to a transaction until its commands end. Dropping the returned value stops the transaction.
     pub(crate) async fn transact(
         &self,
         commands: Commands,
@@ -102,7 +102,7 @@ impl Database {
         })
     }
 
-    /// The reply of a test case to a statement, in place of the database's.
+    /// Returns the answer of a test case to a statement, or `None` if the network is not simulated.
     pub(crate) async fn rehearsed(
         &self,
         statement: &Statement,
@@ -112,11 +112,11 @@ impl Database {
         let wire = kit::stand_in::dialled(&format!("database {}", self.name))?;
         Some(match wire {
             Ok(wire) => rehearsal::run(wire, statement, arguments, bounds).await,
-            Err(error) => Err(Failure::Away(error.to_string())),
+            Err(error) => Err(Failure::Unavailable(error.to_string())),
         })
     }
 
-    /// Waits for a connection, first come first served.
+    /// Waits for the right to use a connection. The longest-waiting statement gets it first.
     async fn place(&self, deadline: Instant) -> Result<ConnectionPermit, Failure> {
         let places = self.places.clone();
         // Harmless: if no connection is free, the code below waits for one.
@@ -144,7 +144,7 @@ struct Waiter<'a>(&'a AtomicUsize);
 impl Waiter<'_> {
     fn one_more(count: &AtomicUsize) -> Option<Waiter<'_>> {
         let before = count.fetch_add(1, Ordering::Relaxed);
-        // If there are too many, the count is taken back by dropping the waiter.
+        // If there are too many, dropping the waiter decrements the count again.
         let waiting = Waiter(count);
         (before < WAITING_MAX).then_some(waiting)
     }

@@ -34,7 +34,7 @@ pub struct Server {
 pub struct Session {
     pub client: Client,
     driver: JoinHandle<()>,
-    /// How many bytes may still be received for the running statement.
+    /// The number of bytes that may still be received for the running statement.
     bytes_left: Arc<AtomicU64>,
     prepared: HashMap<Arc<str>, tokio_postgres::Statement>,
     /// The keys of `prepared`, in the order in which they were prepared.
@@ -53,7 +53,7 @@ const CANCEL_MAX: Duration = Duration::from_secs(5);
 /// Timeout of connecting, so that an unresponsive address is detected.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// How many bytes an answer may have besides its rows.
+/// Maximum size of an answer besides its rows.
 const BYTES_BESIDE: u64 = 1 << 20;
 
 /// Maximum ratio of a value's size in the server's format to its size in JSON: a number of eight bytes and its length, against a digit with
@@ -71,7 +71,7 @@ impl connections::Server for Server {
         bounds: Bounds,
         place: StatementPlace,
     ) -> Result<Answer, Failure> {
-        // In a transaction, a statement that failed has ended it.
+        // There is no second try in a transaction, because a failed statement has ended it.
         let is_alone = place == StatementPlace::Alone;
         let (mut may_reconnect, mut may_prepare_again) = (is_alone, is_alone);
         loop {
@@ -114,7 +114,7 @@ impl connections::Server for Server {
         if let Some(session) = kept {
             session.allow(0);
             match session.client.batch_execute("begin").await {
-                // What was lost with the connection had no effect.
+                // Nothing has taken effect on the lost connection.
                 Err(error) if is_lost(&error) => *kept = None,
                 begun => return begun.map_err(|error| failure(&error, "begin")),
             }
@@ -150,7 +150,7 @@ impl Server {
         Server { config, tls: tls.map(|tls| tls.with_alpn("postgresql")) }
     }
 
-    /// Connects to the first host that answers and, if the URL requires that, accepts writing transactions.
+    /// Connects to the first host that answers and, if the URL requires it, accepts writing transactions.
     pub async fn connect(&self) -> Result<Session, Failure> {
         self.connect_listening(Box::new(|_, _| {})).await
     }
@@ -158,7 +158,7 @@ impl Server {
     /// Like `connect`, and passes each notification to `told`: the process id of the sender on the server, and the payload.
     pub async fn connect_listening(&self, told: OnNotification) -> Result<Session, Failure> {
         let told = Rc::new(RefCell::new(told));
-        let away = |why: String| Failure::Away(why);
+        let away = |why: String| Failure::Unavailable(why);
         let mut why = away("no host is named".to_owned());
         for number in 0..self.config.get_hosts().len() {
             let connected =
@@ -215,7 +215,7 @@ impl Server {
         told: Rc<RefCell<OnNotification>>,
     ) -> Result<Session, Failure> {
         let away = |why: &dyn std::fmt::Display| {
-            Failure::Away(format!("connecting to {}: {why}", self.host(number)))
+            Failure::Unavailable(format!("connecting to {}: {why}", self.host(number)))
         };
         let (stream, config, host) = self.dial(number).await.map_err(|error| away(&error))?;
         let bytes_left = Arc::new(AtomicU64::new(BYTES_BESIDE));
@@ -293,7 +293,7 @@ impl Session {
         let kinds = prepared.params();
         if kinds.len() != arguments.len() {
             let (wants, has) = (kinds.len(), arguments.len());
-            return Err(refused(format!("the statement takes {wants} arguments and gets {has}")));
+            return Err(refused(format!("the statement takes {wants} arguments, but gets {has}")));
         }
         // Harmless: the check above ensures that the numbers are equal.
         let encoded = arguments.iter().zip(kinds).enumerate().map(|(number, (argument, kind))| {
@@ -301,7 +301,7 @@ impl Session {
             argument.encoded(kind).map_err(why)
         });
         let encoded = encoded.collect::<Result<Vec<_>, _>>()?;
-        let ran = |error: Error| self.ran(&error, text, bounds);
+        let ran = |error: Error| self.execution_error(&error, text, bounds);
         let mut rows = pin!(self.client.query_raw(prepared, &encoded).await.map_err(ran)?);
         let columns = prepared.columns();
         let names = columns.iter().map(|column| quoted(column.name())).collect::<Vec<String>>();
@@ -330,13 +330,14 @@ impl Session {
         })
     }
 
-    fn ran(&self, error: &Error, text: &str, bounds: Bounds) -> StatementError {
+    /// Returns the error of a statement that was executed.
+    fn execution_error(&self, error: &Error, text: &str, bounds: Bounds) -> StatementError {
         if error.as_db_error().is_some_and(is_forgotten) {
             return StatementError::Forgotten;
         }
         if self.bytes_left.load(Ordering::Relaxed) == 0 {
             let what = format!("the rows have over {} bytes", bounds.bytes_max);
-            return StatementError::Failed(Failure::TooMuch(what));
+            return StatementError::Failed(Failure::TooLarge(what));
         }
         StatementError::Failed(failure(error, text))
     }
@@ -395,7 +396,7 @@ fn has_io(error: &Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<io::Error>())
 }
 
-/// Returns an error with its cause. The server's details and hints are left out, because they quote rows.
+/// Formats an error with its cause. The server's details and hints are left out, because they quote rows.
 pub fn said(error: &Error) -> String {
     if let Some(error) = error.as_db_error() {
         return format!("{}: {} ({})", error.severity(), error.message(), error.code().code());
@@ -407,12 +408,12 @@ pub fn said(error: &Error) -> String {
 }
 
 fn lost() -> Failure {
-    Failure::Away("its connection has ended".to_owned())
+    Failure::Unavailable("its connection has ended".to_owned())
 }
 
 fn failure(error: &Error, statement: &str) -> Failure {
     let Some(db) = error.as_db_error() else {
-        return Failure::Away(said(error));
+        return Failure::Unavailable(said(error));
     };
     let at = match db.position() {
         Some(ErrorPosition::Original(position)) => {
@@ -427,7 +428,7 @@ fn failure(error: &Error, statement: &str) -> Failure {
         "57014" => Failure::Late,
         // Error classes for connection, authorisation, database, resources, and operator intervention.
         code if ["08", "28", "3D", "53", "57"].iter().any(|class| code.starts_with(class)) => {
-            Failure::Away(what)
+            Failure::Unavailable(what)
         }
         _ => Failure::Refused(what),
     }

@@ -20,7 +20,7 @@ pub(crate) async fn run(
     let asked = ask(wire, statement, arguments, bounds.bytes_max);
     match tokio::time::timeout_at(bounds.deadline, asked).await {
         Err(_) => Err(Failure::Late),
-        Ok(Err(error)) => Err(Failure::Away(error.to_string())),
+        Ok(Err(error)) => Err(Failure::Unavailable(error.to_string())),
         Ok(Ok((status, body))) => answer(status, &body, bounds),
     }
 }
@@ -75,9 +75,9 @@ fn read(bytes: &[u8]) -> Option<(u16, String)> {
 fn answer(status: u16, body: &str, bounds: Bounds) -> Result<Answer, Failure> {
     match status {
         200..=299 => {}
-        503 => return Err(Failure::Away(body.to_owned())),
+        503 => return Err(Failure::Unavailable(body.to_owned())),
         504 => return Err(Failure::Late),
-        501 => return Err(Failure::Away("no case lists this statement".to_owned())),
+        501 => return Err(Failure::Unavailable("no case lists this statement".to_owned())),
         _ => return Err(Failure::Refused(body.to_owned())),
     }
     let body = body.trim();
@@ -94,7 +94,7 @@ fn answer(status: u16, body: &str, bounds: Bounds) -> Result<Answer, Failure> {
             "the case's answer of the database is neither an array of rows nor a number".to_owned(),
         )),
         Some(rows) if usize::try_from(rows.count).is_ok_and(|rows| rows > bounds.rows_max) => {
-            Err(Failure::TooMuch(format!("over {} rows", bounds.rows_max)))
+            Err(Failure::TooLarge(format!("over {} rows", bounds.rows_max)))
         }
         Some(_) => Ok(Answer::Rows(body.to_owned())),
     }

@@ -16,7 +16,7 @@ use crate::connections::{Command, Commands, Query, TransactionEnd};
 use crate::pool::ConnectionPermit;
 use crate::{Answer, Argument, Bounds, Failure, Statement};
 
-/// The file, and the idle connections.
+/// A database file, and the idle connections to it.
 pub(crate) struct Pool(Arc<Inner>);
 
 struct Inner {
@@ -60,8 +60,8 @@ impl Pool {
         };
         // If the caller stops waiting, the statement is stopped.
         let _stop = StopOnDrop(stop);
-        let ran = kit::task::beside(work).await;
-        ran.unwrap_or_else(|| Err(Failure::Away("its thread has failed".to_owned())))
+        let ran = kit::task::run_blocking(work).await;
+        ran.unwrap_or_else(|| Err(Failure::Unavailable("its thread has failed".to_owned())))
     }
 
     /// Gives a transaction a thread and a connection until its commands end.
@@ -74,13 +74,13 @@ impl Pool {
                 drop(place);
             };
             // Harmless: a caller whose thread has failed gets no answer, which is a failure.
-            let _ended = kit::task::beside(work).await;
+            let _ended = kit::task::run_blocking(work).await;
         });
         StopOnDrop(stop)
     }
 }
 
-/// Stops the statements of a caller that stops waiting.
+/// Stops the statements of a caller when dropped.
 pub(crate) struct StopOnDrop(Stop);
 
 impl Drop for StopOnDrop {
@@ -106,7 +106,7 @@ impl Inner {
     /// Runs the statements of a transaction, until one fails or no more come.
     fn transact(&self, mut commands: Commands, stop: &Stop) {
         let mut open = None;
-        // The caller drops the other end when its time is over.
+        // The caller drops its end of the channel at its deadline.
         while let Some(command) = commands.received.blocking_recv() {
             match command {
                 Command::Run(query) => {
@@ -136,7 +136,7 @@ impl Inner {
         self.roll_back(open);
     }
 
-    /// Runs a statement of a transaction, which the first one begins.
+    /// Runs a statement of a transaction. The first statement begins the transaction.
     fn within(
         &self,
         open: &mut Option<Connection>,
@@ -146,7 +146,7 @@ impl Inner {
         let Query { statement, arguments, bounds, .. } = query;
         if open.is_none() {
             let connection = open.insert(self.connection()?);
-            // With the lock from the beginning, no other transaction can be in the way of a later statement.
+            // The transaction takes the write lock when it begins, so that no other transaction can block a later statement.
             let begin = match self.mode {
                 SqliteMode::ReadOnly => "begin",
                 SqliteMode::ReadWrite | SqliteMode::Create => "begin immediate",
@@ -155,7 +155,7 @@ impl Inner {
         }
         match open {
             Some(connection) => watched(connection, statement, arguments, *bounds, stop),
-            None => Err(Failure::Away("there is no connection".to_owned())),
+            None => Err(Failure::Unavailable("there is no connection".to_owned())),
         }
     }
 
@@ -212,7 +212,7 @@ impl Inner {
         let opened =
             Connection::open_with_flags(&self.path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX);
         let away = |error: rusqlite::Error| {
-            Failure::Away(format!("`{}` cannot be opened: {error}", self.path.display()))
+            Failure::Unavailable(format!("`{}` cannot be opened: {error}", self.path.display()))
         };
         let connection = opened.map_err(away)?;
         connection.busy_timeout(LOCK_WAIT).map_err(away)?;
@@ -323,10 +323,10 @@ impl Bounds {
     /// Refuses a result that exceeds a limit.
     pub(crate) fn check(&self, rows: usize, bytes: usize) -> Result<(), Failure> {
         if rows > self.rows_max {
-            return Err(Failure::TooMuch(format!("the answer has over {} rows", self.rows_max)));
+            return Err(Failure::TooLarge(format!("the answer has over {} rows", self.rows_max)));
         }
         if bytes > self.bytes_max {
-            Err(Failure::TooMuch(format!("the rows have over {} bytes", self.bytes_max)))
+            Err(Failure::TooLarge(format!("the rows have over {} bytes", self.bytes_max)))
         } else {
             Ok(())
         }
@@ -369,7 +369,7 @@ impl DeclaredTypes {
     }
 }
 
-/// Returns the size of a value, if it can be large.
+/// Returns the size of a text or blob, or 0 for any other value.
 fn length(value: &ValueRef<'_>) -> usize {
     match value {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
@@ -414,7 +414,7 @@ fn failure(error: &rusqlite::Error, statement: &str) -> Failure {
     match error.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted) => Failure::Late,
         Some(ErrorCode::CannotOpen | ErrorCode::NotADatabase | ErrorCode::SystemIoFailure) => {
-            Failure::Away(error.to_string())
+            Failure::Unavailable(error.to_string())
         }
         Some(_) | None => Failure::Refused(format!("SQLite: {error}")),
     }

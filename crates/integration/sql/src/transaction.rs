@@ -1,6 +1,6 @@
 //! A transaction: statements over one connection, which take effect together.
 //!
-//! The connection is taken with the first statement. A transaction that is dropped, or late, is rolled back.
+//! The first statement takes the connection. A transaction that is dropped or reaches its deadline is rolled back.
 
 use std::sync::Arc;
 
@@ -32,12 +32,12 @@ struct OpenTransaction {
 }
 
 impl Transaction {
-    /// A transaction that is rolled back at the deadline.
+    /// Creates a transaction. It is rolled back if it has not ended at the deadline.
     pub fn new(database: Arc<Database>, deadline: Instant) -> Transaction {
         Transaction { database, deadline, progress: Mutex::new(Progress::Untouched) }
     }
 
-    /// True for a transaction in this database.
+    /// Returns true if the transaction is in this database.
     pub fn is_in(&self, database: &Arc<Database>) -> bool {
         Arc::ptr_eq(&self.database, database)
     }
@@ -75,7 +75,7 @@ impl Transaction {
         answer
     }
 
-    /// Makes all statements take effect.
+    /// Commits all statements.
     pub async fn commit(&self) -> Result<(), Failure> {
         let mut progress = self.progress.lock().await;
         match std::mem::replace(&mut *progress, Progress::Ended) {
@@ -85,11 +85,11 @@ impl Transaction {
         }
     }
 
-    /// Undoes all statements.
+    /// Rolls back all statements.
     pub async fn roll_back(&self) {
         let mut progress = self.progress.lock().await;
         if let Progress::Open(open) = std::mem::replace(&mut *progress, Progress::Ended) {
-            // Harmless: what cannot be rolled back ends with its connection.
+            // Harmless: if it cannot be rolled back, the connection is closed, which does the same.
             let _ended = open.end(TransactionEnd::Rollback).await;
         }
     }
@@ -119,5 +119,5 @@ fn ended() -> Failure {
 }
 
 fn gone() -> Failure {
-    Failure::Away("the connection of the transaction has ended".to_owned())
+    Failure::Unavailable("the connection of the transaction has ended".to_owned())
 }

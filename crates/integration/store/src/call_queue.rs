@@ -7,17 +7,17 @@ use tokio::sync::Notify;
 
 use crate::Error;
 
-/// The number of calls that may wait. Each caller waits for a commit, and a distant server makes a hundred per
-/// second.
+/// The maximum number of waiting calls. Each waits for a commit, and a distant server makes about a hundred commits per second, each for a
+/// batch of calls.
 const WAITING_MAX: usize = 16_384;
-/// The number of bytes that may wait: two writes of the largest size.
+/// The maximum number of bytes of waiting calls: two writes of the largest size.
 const WAITING_BYTES_MAX: usize = 2 * crate::limits::WRITE_BYTES_MAX;
 
 /// The waiting calls, with their sizes.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
-    news: Notify,
+    changed: Notify,
 }
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ struct State<T> {
 impl<T> Queue<T> {
     pub(crate) fn new() -> Queue<T> {
         let state = State { waiting: VecDeque::new(), bytes: 0, closed: false };
-        Queue { state: Mutex::new(state), news: Notify::new() }
+        Queue { state: Mutex::new(state), changed: Notify::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
@@ -48,18 +48,18 @@ impl<T> Queue<T> {
         state.bytes += bytes;
         state.waiting.push_back((call, bytes));
         drop(state);
-        self.news.notify_one();
+        self.changed.notify_one();
         Ok(())
     }
 
-    /// Takes waiting calls, up to these bounds, or waits for one. Returns nothing only once the queue is closed.
+    /// Takes waiting calls, up to these bounds, or waits for one. Returns no calls only if the queue is closed and empty.
     pub(crate) async fn take(&self, calls_max: usize, bytes_max: usize) -> Vec<T> {
         loop {
             let batch = self.take_now(calls_max, bytes_max);
             if !batch.is_empty() || self.state().closed {
                 return batch;
             }
-            self.news.notified().await;
+            self.changed.notified().await;
         }
     }
 
@@ -76,9 +76,9 @@ impl<T> Queue<T> {
         state.bytes = state.bytes.saturating_sub(bytes);
         let more = !state.waiting.is_empty() || state.closed;
         drop(state);
-        // One wake-up may stand for several calls, and several may wait for them.
+        // One wake-up may stand for several calls, and several tasks may wait for calls.
         if more {
-            self.news.notify_one();
+            self.changed.notify_one();
         }
         batch
     }
@@ -98,14 +98,14 @@ impl<T> Queue<T> {
     /// Accepts no more calls. Waiting calls are still carried out.
     pub(crate) fn close(&self) {
         self.state().closed = true;
-        self.news.notify_waiters();
-        self.news.notify_one();
+        self.changed.notify_waiters();
+        self.changed.notify_one();
     }
 
-    /// Waits until it is closed.
+    /// Waits until the queue is closed.
     pub(crate) async fn closed(&self) {
         while !self.is_closed() {
-            self.news.notified().await;
+            self.changed.notified().await;
         }
     }
 

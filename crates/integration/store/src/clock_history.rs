@@ -1,8 +1,9 @@
-//! The past of the wall clock, by which the age of records is known even if somebody sets the clock.
+//! The history of the wall clock. With it, the age of records is known even if somebody sets the clock.
 //!
-//! A record has the time that the wall clock showed. If the clock is then set forward by a day, the record looks a day older than it is,
-//! and retention by age would remove records that were just written. So the time of a record is never compared with the current time
-//! minus an age. It is compared with the time that the wall clock showed that long ago, by the monotonic clock.
+//! The time of a record is the time that the wall clock showed when the record was appended. If the clock is then set
+//! forward by a day, the record looks a day older than it is, and retention by age would remove records that were just written. So the time
+//! of a record is never compared with the current time minus an age. Instead, it is compared with the time that the wall clock showed that
+//! long ago, as measured by the monotonic clock.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -25,11 +26,11 @@ struct ClockSetting {
     shown: Duration,
 }
 
-/// A smaller difference between the two clocks does not count as a setting: they are not read at the same instant, and the wall clock
-/// is kept in step with time servers.
+/// A difference between the two clocks up to this size does not count as a setting: they are not read at exactly the same instant, and
+/// time servers adjust the wall clock slightly.
 const JITTER: Duration = Duration::from_millis(500);
 
-/// The number of settings that are kept. If somebody sets the clock more often, records are kept for longer.
+/// The maximum number of settings that are kept. If somebody sets the clock more often, records are kept for longer.
 const SETTINGS_MAX: usize = 64;
 
 impl ClockSetting {
@@ -46,16 +47,16 @@ impl ClockHistory {
     /// Starts a history with the time that the clock shows now.
     pub(crate) fn new(now: Instant, shown: Duration) -> ClockHistory {
         let mut history = ClockHistory::default();
-        history.look(now, shown);
+        history.observe(now, shown);
         history
     }
 
-    /// The time from which records may be younger than `age`: every record written in that time has at least this time. `now` and `shown`
-    /// are read from the two clocks at the same moment. This must be called often.
+    /// Returns the lowest time that a record younger than `age` can have. `now` and `shown` are the times of the two clocks at the same
+    /// moment. This must be called often, so that few settings of the clock are missed.
     pub(crate) fn since(&mut self, age: Duration, now: Instant, shown: Duration) -> Duration {
-        self.look(now, shown);
+        self.observe(now, shown);
         let Some(then) = now.checked_sub(age) else { return Duration::ZERO };
-        // The setting at that time, and all later ones: the clock may have been set back.
+        // The setting at that time, and all later ones, since one of them may have set the clock back.
         let first = self.settings.partition_point(|setting| setting.at <= then).saturating_sub(1);
         let later =
             self.settings.range(first..).map(|setting| setting.shown_at(then.max(setting.at)));
@@ -65,14 +66,14 @@ impl ClockHistory {
     }
 
     /// Records the time that the clock shows.
-    pub(crate) fn look(&mut self, now: Instant, shown: Duration) {
+    pub(crate) fn observe(&mut self, now: Instant, shown: Duration) {
         let seen = self.seen.replace(now).unwrap_or(now);
         let expected = self.settings.back().map(|last| last.shown_at(now));
         if expected.is_some_and(|expected| expected.abs_diff(shown) <= JITTER) {
             return;
         }
         let setting = ClockSetting { at: now, shown };
-        // Somebody has set the clock since the last reading. For the time in between, the earlier one counts.
+        // Somebody has set the clock since the last reading. For the time in between, the setting with the earlier time counts.
         self.settings.push_back(if expected.is_some_and(|expected| shown < expected) {
             ClockSetting { at: seen, shown: setting.shown_at(seen) }
         } else {
@@ -82,7 +83,7 @@ impl ClockHistory {
             && let Some(oldest) = self.settings.pop_front()
             && let Some(front) = self.settings.front_mut()
         {
-            // Merges the two settings and uses the earlier clock, which keeps more records.
+            // Merges the two oldest settings into one with the earlier time, which keeps more records.
             let shown = oldest.shown.min(front.shown_at(oldest.at));
             *front = ClockSetting { at: oldest.at, shown };
         }
@@ -95,9 +96,9 @@ mod tests {
 
     const AGE: Duration = Duration::from_secs(180);
 
-    /// Sets a clock at full seconds, appends a record right after each as the first of its log, and reads the clock near the end of each
-    /// second. Returns the seconds whose records are dropped although they are younger than the age, and the largest excess over the age
-    /// among kept records.
+    /// In each second, sets a clock, then appends a record, and near the end of the second applies retention. Each record is the first of
+    /// its log, so that its time is that of the clock. Returns the seconds whose records are dropped although they are younger than the
+    /// age, and the largest excess over the age among kept records.
     fn dropped(shown: impl Fn(u64) -> i64, seconds: u64) -> (Vec<u64>, u64) {
         let began = Instant::now();
         let mut history = ClockHistory::default();
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_before_the_first_look_is_dropped_by_the_clock() {
+    fn records_from_before_the_first_reading_are_dropped_by_the_clock() {
         let (now, shown) = (Instant::now(), Duration::from_secs(1_000_000));
         let mut history = ClockHistory::default();
         assert_eq!(history.since(AGE, now, shown), shown - AGE);
@@ -164,7 +165,7 @@ mod tests {
         assert_eq!(since, shown + Duration::from_secs(10) - AGE);
         assert_eq!(history.since(Duration::MAX, later, shown), Duration::ZERO);
         for at in 0..10 * SETTINGS_MAX as u64 {
-            history.look(later + Duration::from_secs(at), Duration::from_secs(at * 100));
+            history.observe(later + Duration::from_secs(at), Duration::from_secs(at * 100));
         }
         assert_eq!(history.settings.len(), SETTINGS_MAX);
     }

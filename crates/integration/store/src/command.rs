@@ -13,7 +13,7 @@ use crate::{Change, Error, Guard, Lease, LeaseAnswer};
 /// The receiver of an answer.
 pub(crate) type Done<T> = oneshot::Sender<Result<T, Error>>;
 
-/// One write. Checks that do not need the engine were made before.
+/// One command. Checks that do not need the engine were made before.
 #[derive(Debug)]
 pub(crate) enum Command {
     Append {
@@ -22,7 +22,7 @@ pub(crate) enum Command {
         guard: Option<Guard>,
         done: Done<RangeInclusive<u64>>,
     },
-    /// Removes the records below `oldest`, before which the log has this many bytes of records.
+    /// Removes the records below the position `oldest`. `before` is the number of bytes of the log's records below it.
     Trim {
         log: String,
         oldest: u64,
@@ -52,8 +52,7 @@ pub(crate) enum Command {
     },
     /// Writes counters that have changed.
     KeepCounters,
-    /// Rewrites segments of which little is kept. Rewrites one run of them or, if `all`, every segment with removed
-    /// records.
+    /// Rewrites one run of segments of which little is kept. If `all`, rewrites every segment that is neither open nor damaged.
     Compact {
         all: bool,
         done: Done<()>,
@@ -61,7 +60,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// The bytes that it holds while it waits.
+    /// Returns the number of bytes of records and rows that the command holds while it waits.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Command::Append { records, .. } => records.iter().map(Bytes::len).sum(),

@@ -1,7 +1,8 @@
 //! Compaction: replaces several segments of which little is kept with one that has only the kept records.
 //!
-//! The new segment is written beside the old ones and made durable. Then it takes the name of the first, and its head states
-//! the last number that it replaces. So at whatever point the machine stops, each record is found once.
+//! The new segment is written to a temporary file and made durable. Its head states the last segment number that it replaces. Then it is
+//! renamed to the name of the first old segment, and the other old ones are removed. A start ignores and removes old segments that are
+//! already replaced. So each record is found once, at whatever point the machine stops.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,16 +16,16 @@ use crate::index::{IndexEntry, Slot, WINDOW};
 use crate::segment::{self, BEGIN_BYTES, Begin, Segment, Walker};
 use crate::segment_use::SegmentUse;
 
-/// Bytes of one read and one write.
+/// The size of one read, and of one write.
 const CHUNK: usize = 1 << 20;
-/// The number of small neighbours that are merged into one file.
-const SMALL_MAX: usize = 8;
+/// The number of neighbouring segments that are merged into one even if most of their data is kept.
+const MERGE_MIN: usize = 8;
 
 /// A segment that is being built from others.
 struct SegmentBuilder {
     segment: Segment,
     bytes: Vec<u8>,
-    /// Bytes of it that were written.
+    /// The number of bytes that were written to the file.
     at: u64,
     logs: HashMap<u32, MovedRecords>,
     held: HashMap<u32, (u64, u64)>,
@@ -34,15 +35,16 @@ struct SegmentBuilder {
 struct MovedRecords {
     log: Arc<Log>,
     oldest: u64,
-    /// Bytes of records before the first record that has an entry now.
+    /// For the position of each current index entry in the old segments: the bytes of the log's records before it.
     known: HashMap<u64, u64>,
+    /// The bytes of the log's records before the next one.
     before: u64,
     entries: Vec<IndexEntry>,
 }
 
 impl Engine {
-    /// Rewrites one run of segments that are small or of which less than half is kept. With `all`, rewrites every segment
-    /// with removed records.
+    /// Rewrites one run of neighbouring segments, if less than half of it is kept or if it has many segments. With `all`, rewrites every
+    /// segment that is neither open nor damaged.
     pub(crate) fn compact(&mut self, all: bool) -> io::Result<()> {
         self.sweep();
         let runs = self.runs(all);
@@ -53,7 +55,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Runs of neighbours worth rewriting, as their numbers.
+    /// Returns the runs of neighbouring segments that are worth rewriting, each as a list of segment numbers.
     fn runs(&self, all: bool) -> Vec<Vec<u64>> {
         let oldest = self.oldest();
         let open = self.held.last_key_value().map(|(number, _)| *number);
@@ -76,7 +78,7 @@ impl Engine {
         }
         runs.push((run, run_kept, run_size));
         let worth = runs.into_iter().filter(|(run, kept, size)| {
-            !run.is_empty() && (all || *kept * 2 < *size || run.len() >= SMALL_MAX)
+            !run.is_empty() && (all || *kept * 2 < *size || run.len() >= MERGE_MIN)
         });
         worth.map(|(run, ..)| run).collect()
     }
@@ -84,7 +86,7 @@ impl Engine {
     fn rewrite(&mut self, run: &[u64]) -> io::Result<()> {
         let segments: Vec<_> = run
             .iter()
-            // Harmless: a run is of segments that are held.
+            // Harmless: `held` has all segments of a run.
             .filter_map(|number| self.held.get(number))
             .map(|held| held.segment.clone())
             .collect();

@@ -16,23 +16,24 @@ pub(crate) struct CounterMap {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The sum, and when the window ends, in milliseconds since the Unix epoch.
+    /// For each counter, its sum and the end of its window, in milliseconds since the Unix epoch.
     counters: HashMap<String, (u64, u64)>,
     dirty: HashSet<String>,
-    /// The number of counters from which those with ended windows are removed.
-    many: usize,
+    /// The number of counters at which those with ended windows are removed.
+    cleanup_at: usize,
 }
 
-/// The new values of counters. None: the counter is removed.
+/// The new sum and end of the window of each changed counter, or `None` if the counter is removed.
 pub(crate) type CounterWrites = Vec<(String, Option<(u64, u64)>)>;
 
-/// The least value of that number.
-const MANY: usize = 1024;
+/// The minimum of [`State::cleanup_at`].
+const CLEANUP_MIN: usize = 1024;
 
 impl CounterMap {
     pub(crate) fn new(kept: Vec<(String, u64, u64)>) -> CounterMap {
         let counters = kept.into_iter().map(|(name, total, until)| (name, (total, until)));
-        let state = State { counters: counters.collect(), dirty: HashSet::new(), many: MANY };
+        let state =
+            State { counters: counters.collect(), dirty: HashSet::new(), cleanup_at: CLEANUP_MIN };
         CounterMap { state: Mutex::new(state) }
     }
 
@@ -43,7 +44,7 @@ impl CounterMap {
     pub(crate) fn add(&self, name: &str, by: u64, limit: u64, window: Duration) -> CounterValue {
         let now = millis(clock::wall());
         let mut state = self.state();
-        // A window that ends later than a new one would was started before the clock was set back.
+        // If a window ends later than a new one would, it was started before the clock was set back.
         let last = now.saturating_add(millis(window));
         let is_open = |until: u64| until > now && until <= last;
         let open = state.counters.get(name).copied().filter(|(_, until)| is_open(*until));
@@ -52,7 +53,7 @@ impl CounterMap {
         let granted = sum <= limit;
         let left = Duration::from_millis(until.saturating_sub(now));
         if granted && by > 0 {
-            if state.dirty.insert(name.to_owned()) && state.counters.len() >= state.many {
+            if state.dirty.insert(name.to_owned()) && state.counters.len() >= state.cleanup_at {
                 state.forget(now);
             }
             state.counters.insert(name.to_owned(), (sum, until));
@@ -61,7 +62,7 @@ impl CounterMap {
         CounterValue { total, granted, left }
     }
 
-    /// True if there are unwritten changes.
+    /// Returns true if there are unwritten changes.
     pub(crate) fn is_dirty(&self) -> bool {
         !self.state().dirty.is_empty()
     }
@@ -92,7 +93,7 @@ impl State {
             self.counters.remove(&name);
             self.dirty.insert(name);
         }
-        self.many = (self.counters.len() * 2).max(MANY);
+        self.cleanup_at = (self.counters.len() * 2).max(CLEANUP_MIN);
     }
 }
 

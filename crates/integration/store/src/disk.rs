@@ -16,7 +16,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// Opens a file, and creates it if it does not exist. Its existence is durable after [`Disk::sync`].
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// The names of all files.
+    /// Returns the names of all files.
     fn list(&self) -> io::Result<Vec<String>>;
 
     /// Renames a file, and replaces the file with the new name.
@@ -60,17 +60,17 @@ const LOCK: &str = "lock";
 /// The socket on which the process that has the store serves it to processes that had it before.
 pub(crate) const SOCKET: &str = "socket";
 
-/// The number of attempts to take the lock. A process that has just ended may still have it for a moment, and so may a child that
-/// it forked and that has not executed its program yet.
+/// The number of times that taking the lock is retried. A process that has just ended may hold it for another moment, and so may a child
+/// that it forked and that has not executed its program yet.
 const LOCK_TRIES: u32 = 50;
 /// The pause before each attempt.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 impl Folder {
-    /// Takes a folder, and creates it if it does not exist. Other users may not read it, since it has messages and
+    /// Locks a folder for this process, and creates it if it does not exist. Other users may not read it, since it contains messages and
     /// addresses.
     ///
-    /// If another process has it for longer than a second, the error's kind is [`io::ErrorKind::WouldBlock`].
+    /// If another process holds the lock for longer than a second, the error's kind is [`io::ErrorKind::WouldBlock`].
     pub fn open(path: &Path) -> io::Result<Folder> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         let lock = private().open(path.join(LOCK))?;
@@ -105,7 +105,7 @@ impl Disk for Folder {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {
             let name = entry?.file_name();
-            // Harmless: no file of the store has such a name.
+            // Harmless: every file of the store has a UTF-8 name, and neither the lock nor the socket is one of its files.
             names.extend(name.into_string().ok().filter(|name| name != LOCK && name != SOCKET));
         }
         Ok(names)

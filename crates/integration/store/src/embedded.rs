@@ -1,7 +1,7 @@
 //! The embedded store: one process, one folder, one thread that writes.
 //!
 //! Writes wait in a bounded queue. The thread takes all waiting writes as one batch, so that one sync serves many callers.
-//! Readers use the index, and read segments and tables on other threads than the workers, with a limit on their number.
+//! Readers use the index, and read segments and tables on threads other than the workers. The number of concurrent readers is limited.
 
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,9 +28,9 @@ use crate::{
     ReadQuery, Records, Row, Rows, Scan, Span, Tables, Watch, limits, reader,
 };
 
-/// Concurrent readers. More of them do not make a disk faster.
+/// The maximum number of concurrent readers. More readers would not make a disk faster.
 const READERS_MAX: usize = 32;
-/// The interval at which counters are written. A crash loses at most the counts of that time.
+/// The interval at which counters are written. A crash loses at most the counts of one interval.
 const COUNTERS_PACE: Duration = Duration::from_secs(1);
 
 /// A store in a folder. Clones are the same store; it is closed when the last one is dropped.
@@ -57,12 +57,12 @@ impl Drop for Inner {
 }
 
 impl Embedded {
-    /// Opens the store in a folder, and creates it if it does not exist. One process has it at a time.
+    /// Opens the store in a folder, and creates it if it does not exist. Only one process at a time can open it.
     pub fn open(path: &Path) -> Result<(Embedded, RecoveryReport), Error> {
         Embedded::open_for(path, Arc::default())
     }
 
-    /// Opens the store for existing watches.
+    /// Opens the store with watches that exist already.
     pub(crate) fn open_for(
         path: &Path,
         watches: Arc<Watches>,
@@ -83,26 +83,26 @@ impl Embedded {
         tuning: Tuning,
         watches: Arc<Watches>,
     ) -> Result<(Embedded, RecoveryReport), Error> {
-        reserve::give_back(&*disk).map_err(|error| of_disk(&error))?;
+        reserve::release(&*disk).map_err(|error| of_disk(&error))?;
         let (engine, recovered) = recovery::open(disk, tuning, watches)?;
         let shared = engine.shared.clone();
         let queue = Arc::new(Queue::default());
         let commands = queue.clone();
         let thread = std::thread::Builder::new().name("store".to_owned());
         let thread = thread.spawn(move || write(engine, &commands));
-        let thread = thread.map_err(|error| Error::Away(error.to_string()))?;
+        let thread = thread.map_err(|error| Error::Unavailable(error.to_string()))?;
         let readers = Arc::new(Semaphore::new(READERS_MAX));
         let inner = Inner { shared, queue, readers, thread: Mutex::new(Some(thread)) };
         Ok((Embedded { inner: Arc::new(inner) }, recovered))
     }
 
-    /// True if there are no readers and no other clones, so that dropping this one closes the store.
+    /// Returns true if there are no readers and no other clones, so that dropping this one closes the store.
     pub(crate) fn is_idle(&self) -> bool {
         // The engine's thread has the other reference.
         Arc::strong_count(&self.inner) == 1 && Arc::strong_count(&self.inner.shared) == 2
     }
 
-    /// Its counts.
+    /// Returns the statistics of the store.
     pub fn measured(&self) -> MeasuredValues {
         self.inner.shared.measures.measured()
     }
@@ -122,7 +122,7 @@ impl Embedded {
         })
     }
 
-    /// Reads on another thread.
+    /// Reads on another thread, since reading may block.
     fn read_beside<T: Send + 'static>(
         &self,
         name: &str,
@@ -133,19 +133,19 @@ impl Embedded {
             checked?;
             let Ok(_place) = inner.readers.acquire().await else { return Err(closed()) };
             let shared = inner.shared.clone();
-            let read = kit::task::beside(move || work(&shared)).await;
+            let read = kit::task::run_blocking(move || work(&shared)).await;
             read.unwrap_or_else(|| Err(Error::Corrupt("reading stopped half-way".to_owned())))
         })
     }
 }
 
-/// Takes a folder for this process.
+/// Locks a folder for this process.
 pub(crate) fn open_folder(path: &Path) -> Result<Folder, Error> {
     Folder::open(path).map_err(|error| {
         if error.kind() == std::io::ErrorKind::WouldBlock {
-            Error::Away(format!("another process has opened {}", path.display()))
+            Error::Unavailable(format!("another process has opened {}", path.display()))
         } else {
-            Error::Away(format!("{}: {error}", path.display()))
+            Error::Unavailable(format!("{}: {error}", path.display()))
         }
     })
 }
@@ -154,7 +154,7 @@ pub(crate) fn open_folder(path: &Path) -> Result<Folder, Error> {
 fn write(mut engine: Engine, queue: &Queue) {
     let mut kept = clock::now();
     let mut reserve = Reserve::default();
-    reserve.keep(&*engine.shared.disk);
+    reserve.reserve(&*engine.shared.disk);
     loop {
         // Harmless: commands that are not taken stay in the queue.
         let (mut batch, ends) = match queue.take(COUNTERS_PACE) {
@@ -165,7 +165,7 @@ fn write(mut engine: Engine, queue: &Queue) {
         // If no command waits, there is time for cleaning up. A failure is retried later.
         if batch.is_empty() && !ends {
             batch.push(Command::Compact { all: false, done: oneshot::channel().0 });
-            reserve.keep(&*engine.shared.disk);
+            reserve.reserve(&*engine.shared.disk);
         }
         let due = ends || kept.elapsed() >= COUNTERS_PACE;
         if due && engine.shared.counters.is_dirty() {

@@ -57,7 +57,7 @@ pub(crate) struct SharedView {
 }
 
 impl SharedView {
-    /// The time that records have to have, so that they are not older than an age.
+    /// Returns the lowest time of records that are not older than an age. Without an age, no record is too old.
     pub(crate) fn since(&self, age: Option<Duration>) -> Duration {
         let mut history = self.clock_history.lock().unwrap_or_else(PoisonError::into_inner);
         history.since(age.unwrap_or(Duration::MAX), clock::now(), clock::wall())
@@ -81,10 +81,10 @@ impl SharedView {
     }
 }
 
-/// Sizes and times by which the engine works.
+/// The tuning parameters of the engine.
 #[derive(Debug, Clone, Copy)]
 pub struct Tuning {
-    /// The size from which a segment is followed by a new one.
+    /// The size at which the open segment is followed by a new one.
     pub segment_bytes: u64,
 }
 
@@ -111,7 +111,7 @@ struct LeaseState {
     until: Instant,
 }
 
-/// The writing half.
+/// The part of the store that writes.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) shared: Arc<SharedView>,
@@ -126,14 +126,15 @@ pub(crate) struct Engine {
     pub(crate) batch: u64,
     pub(crate) version: u64,
     pub(crate) commits: u64,
-    /// Logs with records after the newest position in the tables.
+    /// The logs whose newest durable position is not in the tables yet.
     unnoted: BTreeSet<Box<str>>,
-    /// The highest number given to a segment or a log.
+    /// The highest number given to a segment.
     pub(crate) number: u64,
+    /// The highest id given to a log.
     pub(crate) id: u32,
 }
 
-/// The writes of a batch to one medium, and the receivers of their answers.
+/// A batch: the transaction of its commands on the tables, its appends, and the receivers of the answers.
 #[derive(Default)]
 struct Batch {
     work: TransactionWork,
@@ -143,7 +144,7 @@ struct Batch {
     appends: Vec<Append>,
 }
 
-/// The tables that a list of changes affects.
+/// The tables that a list of changes affects, and the receiver of its answer.
 type TableChanges = (Vec<Arc<str>>, Done<Vec<u64>>);
 
 struct Append {
@@ -186,7 +187,7 @@ impl Engine {
         }
     }
 
-    /// Runs commands as if one after the other, and answers each when it is durable.
+    /// Runs commands as if one after the other, and answers each command when its effects are durable.
     pub(crate) fn run(&mut self, commands: Vec<Command>) {
         let mut batch = Batch::default();
         let mut sweep = false;
@@ -215,8 +216,8 @@ impl Engine {
                 }
                 Command::Acquire { lease, owner, ttl, until, done } => {
                     match self.acquire(&mut batch.work, &lease, &owner, ttl, until) {
-                        held @ LeaseAnswer::Held { .. } => answer(done, Ok(held)),
-                        yours @ LeaseAnswer::Yours(_) => batch.acquired.push((yours, done)),
+                        held @ LeaseAnswer::HeldByOther { .. } => answer(done, Ok(held)),
+                        yours @ LeaseAnswer::Acquired(_) => batch.acquired.push((yours, done)),
                     }
                 }
                 Command::Renew { lease, ttl, done } => {
@@ -242,7 +243,7 @@ impl Engine {
         }
     }
 
-    /// Returns a write if its guard holds, and answers it otherwise.
+    /// Returns the receiver of a write's answer if the write has no guard or its guard holds. Otherwise, answers with [`Error::Fenced`].
     fn guarded<T>(&self, guard: Option<&Guard>, done: Done<T>) -> Option<Done<T>> {
         let Some(guard) = guard else { return Some(done) };
         let owned = self.leases.get(guard.lease.as_ref());
@@ -265,12 +266,12 @@ impl Engine {
         let free = || LeaseState { owner: None, token: 0, until: now };
         let owned = self.leases.entry(name.as_ref().into()).or_insert_with(free);
         if let Some(owner) = owned.owner.as_ref().filter(|_| owned.until > now) {
-            return LeaseAnswer::Held { owner: owner.clone(), left: owned.until - now };
+            return LeaseAnswer::HeldByOther { owner: owner.clone(), left: owned.until - now };
         }
         let token = owned.token + 1;
         *owned = LeaseState { owner: Some(owner.clone()), token, until: now + ttl };
         work.leases.push((name.clone(), token));
-        LeaseAnswer::Yours(Lease { name: name.clone(), owner: owner.clone(), token, until })
+        LeaseAnswer::Acquired(Lease { name: name.clone(), owner: owner.clone(), token, until })
     }
 
     fn renew(&mut self, lease: Lease, ttl: Duration) -> Result<Lease, Error> {
@@ -299,7 +300,7 @@ impl Engine {
         batch.trims.push((log, oldest, before, done));
     }
 
-    /// Assigns numbers to new logs.
+    /// Assigns ids to new logs.
     fn name_logs(&mut self, batch: &mut Batch) {
         for append in &batch.appends {
             if self.logs.contains_key(append.log.as_str()) {
@@ -329,13 +330,13 @@ impl Engine {
             self.unnoted.clear();
         }
         match &result {
-            Ok(_) => self.kept(batch),
-            Err(error) => self.not_kept(batch, error),
+            Ok(_) => self.apply_committed(batch),
+            Err(error) => self.revert_failed(batch, error),
         }
         let changes = std::mem::take(&mut batch.changes);
         match result {
             Ok(changed) => {
-                // Harmless: the tables answered each list of changes.
+                // Harmless: the tables returned a result for each list of changes.
                 for ((tables, done), versions) in changes.into_iter().zip(changed) {
                     if versions.is_ok() {
                         tables.iter().for_each(|table| {
@@ -359,11 +360,11 @@ impl Engine {
             let written = self.logs.get(name)?;
             Some((name.into(), written.log.index().span().newest))
         };
-        // Harmless: there is a log of each of these names.
+        // Harmless: `logs` has all logs in `unnoted`.
         self.unnoted.iter().filter_map(|name| newest(name)).collect()
     }
 
-    /// Writes the newest positions to the tables before the store closes. If that fails, the next start knows older ones.
+    /// Writes the newest positions to the tables before the store closes. If that fails, the next start finds older ones there.
     pub(crate) fn note_newest(&mut self) {
         let newest = self.newest_unnoted();
         if newest.is_empty() {
@@ -377,7 +378,8 @@ impl Engine {
         }
     }
 
-    fn kept(&self, batch: &mut Batch) {
+    /// Applies the effects of a committed transaction to the state in memory.
+    fn apply_committed(&self, batch: &mut Batch) {
         for (name, _, _) in &batch.work.logs {
             if let Some(written) = self.logs.get(name.as_str()) {
                 let mut logs = self.shared.logs.write().unwrap_or_else(PoisonError::into_inner);
@@ -392,7 +394,7 @@ impl Engine {
     }
 
     /// Reverts the effects of a failed transaction on the state in memory.
-    fn not_kept(&mut self, batch: &mut Batch, error: &Error) {
+    fn revert_failed(&mut self, batch: &mut Batch, error: &Error) {
         let known = self.shared.logs.read().unwrap_or_else(PoisonError::into_inner);
         self.logs.retain(|name, _| known.contains_key(name.as_ref()));
         drop(known);
@@ -489,8 +491,8 @@ impl Engine {
 
     /// Removes segments without kept records. The positions kept by their logs are durable already.
     ///
-    /// A segment states how much of the one before it counts. So it is kept as long as that one, unless that one was
-    /// rewritten.
+    /// The head of a segment states how many bytes of the previous segment count. So a segment is kept as long as the previous one, unless
+    /// that one was compacted.
     pub(crate) fn sweep(&mut self) {
         let oldest = self.oldest();
         let numbers: Vec<u64> = self.held.keys().copied().collect();
@@ -511,7 +513,7 @@ impl Engine {
         }
     }
 
-    /// The oldest position that each log keeps, by its number.
+    /// Returns the oldest position that each log keeps, by the log's id.
     pub(crate) fn oldest(&self) -> HashMap<u32, u64> {
         let logs = self.logs.values().map(|written| &written.log);
         logs.map(|log| (log.id, log.index().span().oldest)).collect()
@@ -549,14 +551,13 @@ fn lay_out(
     first..=written.next - 1
 }
 
-/// Writes a batch after the durable data, and makes it durable. After an error the segment is truncated to its former
-/// size.
+/// Writes a batch after the durable data, and makes it durable. If the disk is full, truncates the segment to its former size.
 fn write(shared: &SharedView, segment: &Segment, bytes: &[u8]) -> Result<(), Error> {
     let at = segment.durable();
     let started = clock::now();
     let written = segment.file.write_at(at, bytes).map_err(|error| of_disk(&error));
     let written = written.and_then(|()| {
-        let synced = segment.file.sync().map_err(|error| Error::Unknown(error.to_string()));
+        let synced = segment.file.sync().map_err(|error| Error::OutcomeUnknown(error.to_string()));
         shared.measures.synced(started.elapsed());
         synced
     });
@@ -569,14 +570,14 @@ fn write(shared: &SharedView, segment: &Segment, bytes: &[u8]) -> Result<(), Err
         Err(Error::Full(why)) => {
             match segment.file.set_size(at).and_then(|()| segment.file.sync()) {
                 Ok(()) => Err(Error::Full(why)),
-                Err(_) => Err(Error::Unknown(why)),
+                Err(_) => Err(Error::OutcomeUnknown(why)),
             }
         }
         Err(error) => Err(error),
     }
 }
 
-/// A number that outsiders cannot know.
+/// Returns a random number that nobody outside the process can predict.
 pub(crate) fn salt() -> u32 {
     use std::hash::{BuildHasher, Hasher};
     let random = std::hash::RandomState::new().build_hasher().finish();

@@ -21,7 +21,7 @@ pub(crate) const OWN: u32 = 0;
 /// The head of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// Bytes of the payload.
+    /// The number of bytes of the payload.
     pub(crate) len: usize,
     crc: u32,
     pub(crate) position: u64,
@@ -37,7 +37,7 @@ impl Head {
         Head { len: 0, crc: 0, position, time, log, more }
     }
 
-    /// Decodes a head. None if it is not valid.
+    /// Decodes a head. Returns `None` if it is invalid.
     pub(crate) fn read(bytes: &[u8]) -> Option<Head> {
         let (len, rest) = bytes.split_first_chunk()?;
         let (crc, rest) = rest.split_first_chunk()?;
@@ -57,12 +57,12 @@ impl Head {
         })
     }
 
-    /// The bytes of the whole frame.
+    /// Returns the length of the whole frame.
     pub(crate) fn frame_len(&self) -> u64 {
         (HEAD + self.len) as u64
     }
 
-    /// True if the payload has the checksum of the head.
+    /// Returns true if the payload matches the length and the checksum in the head.
     pub(crate) fn fits(&self, payload: &[u8], salt: u32) -> bool {
         payload.len() == self.len && self.checksum(payload, salt) == self.crc
     }

@@ -1,7 +1,7 @@
 //! The index of a log's records.
 //!
-//! All logs share segments, so a log's records lie between those of others. An entry is the place of one record. The next
-//! entry is the first record that starts at least [`WINDOW`] bytes after it. So a record is found by reading one window,
+//! All logs share segments, so a log's records lie between those of others. An entry is the location of one record. The next
+//! entry is that of the first record that starts at least [`WINDOW`] bytes after it. So a record is found by reading one window,
 //! and the memory for a log depends on its size and not on the number of its records.
 
 use std::collections::VecDeque;
@@ -12,16 +12,16 @@ use crate::{Error, Keep, Span};
 /// The bytes of a segment that one entry covers. They are read at once to find a record.
 pub(crate) const WINDOW: u64 = 32 << 10;
 
-/// The number of an open segment, which no other segment of this process ever gets.
+/// The number of a segment within this process. It is never reused.
 pub(crate) type Slot = u32;
 
-/// The place of one record.
+/// The location of one record, from which the records in its window are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IndexEntry {
     pub(crate) position: u64,
     /// Milliseconds since the Unix epoch.
     pub(crate) time: u64,
-    /// The bytes of the log's records before this one, as far as this index goes back.
+    /// The bytes of the log's records before this one, counted from the oldest record that this index has ever had.
     pub(crate) before: u64,
     pub(crate) slot: Slot,
     pub(crate) offset: u64,
@@ -36,7 +36,7 @@ pub(crate) struct LogIndex {
     /// The highest position that is durable.
     newest: u64,
     newest_time: u64,
-    /// The bytes of all records, including trimmed ones, as far as this index goes back.
+    /// The bytes of all records, including trimmed ones, counted from the oldest record that this index has ever had.
     total: u64,
     /// The bytes of the trimmed records.
     trimmed: u64,
@@ -71,7 +71,8 @@ impl LogIndex {
         LogIndex { oldest, newest: oldest.saturating_sub(1), ..LogIndex::default() }
     }
 
-    /// Adds a durable record. Ignores a trimmed one, and a repeated position, which a failed write has left.
+    /// Adds a durable record. Returns false and ignores the record if it was trimmed, or if a failed write has left it with a position that
+    /// is used twice.
     pub(crate) fn add(&mut self, place: RecordLocation) -> bool {
         if place.position <= self.newest {
             return false;
@@ -102,8 +103,8 @@ impl LogIndex {
         Span { oldest: self.oldest, newest: self.newest, bytes: self.total - self.trimmed }
     }
 
-    /// The entries for a read after a position, up to this many bytes of records. If there is more than one entry, returns at
-    /// least two, since the first window may have nothing readable.
+    /// Returns the entries for a read after a position, for at most `bytes` of records. If there is more than one entry, returns at least
+    /// two, since the first window may contain no readable record.
     pub(crate) fn plan(
         &self,
         after: u64,
@@ -119,15 +120,15 @@ impl LogIndex {
         }
         let start = self.entries.partition_point(|entry| entry.position <= from).saturating_sub(1);
         let first = self.entries.get(start).map_or(0, |entry| entry.before);
-        // Harmless: a read continues after the bytes it already has.
+        // Harmless: the next read continues after the records of these entries.
         let planned = self.entries.range(start..).take(entries).enumerate();
         let planned =
             planned.take_while(|(index, entry)| *index < 2 || entry.before - first <= bytes);
         Ok(planned.map(|(_, entry)| *entry).collect())
     }
 
-    /// The bounds of the records to keep, with ages measured from a given time, and the entry whose window may have the oldest
-    /// of them. None if all are kept.
+    /// Returns the bounds of the records to keep, and the entry whose window may contain the oldest of them. Records before `since` are too
+    /// old. Returns `None` if all records are kept.
     pub(crate) fn kept(
         &self,
         keep: Keep,
@@ -144,24 +145,25 @@ impl LogIndex {
         if all || self.oldest > self.newest {
             return None;
         }
-        let behind = self
+        let end = self
             .entries
             .partition_point(|entry| !kept.keeps(entry.position, entry.time, entry.before));
-        Some((kept, behind.checked_sub(1).and_then(|index| self.entries.get(index)).copied()))
+        Some((kept, end.checked_sub(1).and_then(|index| self.entries.get(index)).copied()))
     }
 
-    /// The entries in the given slots.
+    /// Returns the entries in some segments.
     pub(crate) fn entries_in(&self, slots: &[Slot]) -> Vec<IndexEntry> {
         self.entries.iter().filter(|entry| slots.contains(&entry.slot)).copied().collect()
     }
 
-    /// The first entry after a position, or one for the end of the log.
-    pub(crate) fn entry_behind(&self, position: u64) -> (u64, u64) {
+    /// Returns the position of the first entry after a position, and the bytes of records before it. If there is no such entry, returns
+    /// those of the end of the log.
+    pub(crate) fn entry_after(&self, position: u64) -> (u64, u64) {
         let index = self.entries.partition_point(|entry| entry.position <= position);
         self.entries.get(index).map_or((self.newest + 1, self.total), |e| (e.position, e.before))
     }
 
-    /// Removes all records below a position, before which the log has this many bytes.
+    /// Removes all records below the position `oldest`. `before` is the number of bytes of the log's records below it.
     pub(crate) fn trim(&mut self, oldest: u64, before: u64) {
         let oldest = oldest.min(self.newest + 1);
         if oldest <= self.oldest {
@@ -177,15 +179,15 @@ impl LogIndex {
         }
     }
 
-    /// Replaces the entries in some slots. The new places have the same records without trimmed ones.
+    /// Replaces the entries in some segments. The new entries are for the same records, without trimmed ones.
     pub(crate) fn replace(&mut self, slots: &[Slot], places: Vec<IndexEntry>) {
         let from = self.entries.iter().position(|entry| slots.contains(&entry.slot));
         let Some(from) = from else { return };
-        let mut behind = self.entries.split_off(from);
-        let next = behind.iter().position(|entry| !slots.contains(&entry.slot));
-        let behind = next.map_or_else(VecDeque::new, |next| behind.split_off(next));
+        let mut rest = self.entries.split_off(from);
+        let next = rest.iter().position(|entry| !slots.contains(&entry.slot));
+        let rest = next.map_or_else(VecDeque::new, |next| rest.split_off(next));
         self.entries.extend(places.into_iter().filter(|_| self.oldest <= self.newest));
-        self.entries.extend(behind);
+        self.entries.extend(rest);
         while self.entries.get(1).is_some_and(|next| next.position <= self.oldest) {
             self.entries.pop_front();
         }

@@ -30,7 +30,7 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    /// True if no durable data is damaged.
+    /// Returns true if no durable data is damaged.
     pub fn is_whole(&self) -> bool {
         self.recovered.damage.is_empty()
             && self.recovered.gone.is_empty()
@@ -70,7 +70,7 @@ pub fn check(path: &Path) -> Result<CheckReport, Error> {
     Ok(checked)
 }
 
-/// Rewrites segments with removed records. Returns the size in bytes before and after.
+/// Rewrites the tables, and all segments except the last one and damaged ones. Returns the size in bytes before and after.
 pub fn compact(path: &Path) -> Result<(u64, u64), Error> {
     let (mut engine, _) = open(path, false)?;
     let before = bytes(&engine)?;
@@ -81,8 +81,8 @@ pub fn compact(path: &Path) -> Result<(u64, u64), Error> {
     Ok((before, bytes(&engine)?))
 }
 
-/// Reports all items of a store, log by log and table by table, without changing anything. The result lists damaged data, which
-/// is missing in the report.
+/// Passes all items of a store to `each`, log by log and table by table, without changing anything. Damaged data is not passed, but the
+/// result lists it.
 pub fn export(
     path: &Path,
     each: &mut dyn FnMut(StoredItem<'_>) -> std::io::Result<()>,
@@ -111,7 +111,7 @@ pub fn export(
             report.rows += 1;
             written = each(StoredItem::Row { table, row: &row });
         }
-        // The error is reported below.
+        // An earlier item could not be written. That error is returned below.
         Ok(_) => {}
         Err(_) => report.damaged_rows += 1,
     })?;
@@ -119,22 +119,25 @@ pub fn export(
     Ok(report)
 }
 
-/// Opens an existing store, to change it or to read it.
-fn open(path: &Path, looks: bool) -> Result<(Engine, RecoveryReport), Error> {
+/// Opens an existing store. If `read_only`, changes stay in memory.
+fn open(path: &Path, read_only: bool) -> Result<(Engine, RecoveryReport), Error> {
     match has_store(path) {
         Ok(true) => {}
-        Ok(false) => return Err(Error::Away(format!("there is no store in {}", path.display()))),
+        Ok(false) => {
+            return Err(Error::Unavailable(format!("there is no store in {}", path.display())));
+        }
         Err(error) => {
             let what = format!("the folder {} cannot be read: {error}", path.display());
-            return Err(Error::Away(what));
+            return Err(Error::Unavailable(what));
         }
     }
     let folder = open_folder(path)?;
-    let disk: Arc<dyn Disk> = if looks { Arc::new(Overlay::new(folder)) } else { Arc::new(folder) };
+    let disk: Arc<dyn Disk> =
+        if read_only { Arc::new(Overlay::new(folder)) } else { Arc::new(folder) };
     recovery::open(disk, Tuning::default(), Arc::default())
 }
 
-/// True if a folder holds files of a store.
+/// Returns true if a folder contains files of a store.
 fn has_store(path: &Path) -> std::io::Result<bool> {
     let entries = match std::fs::read_dir(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use kit::clock;
 use tokio::sync::{Semaphore, watch};
 
-use crate::link::{LinkedStore, StoreServer, going_over};
+use crate::link::{LinkedStore, StoreServer, moving};
 use crate::nodes::{LEASE, Nodes};
 use crate::watch::{Subject, Tap, Watches};
 use crate::{
@@ -28,15 +28,15 @@ use crate::{
 
 /// The maximum time that a call waits while the store moves to another process.
 pub(crate) const HANDOVER_MAX: Duration = Duration::from_secs(5);
-/// The maximum number of such calls, as in the queue of an open store.
+/// The maximum number of calls that wait while the store moves, as in the queue of an open store.
 const WAITING_MAX: usize = 16_384;
 /// The maximum time for work in progress to end before the store moves. The next process repeats what takes longer.
 const WORK_MAX: Duration = Duration::from_secs(10);
 /// The maximum time for readers to end.
 const READERS_MAX: Duration = Duration::from_secs(3);
-/// The interval of checks in [`wait_for`].
+/// The interval at which [`wait_for`] checks its condition.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// The pause between attempts to open a store that was taken back.
+/// The pause between attempts to open a store that is taken back.
 const AWAY: Duration = Duration::from_millis(500);
 
 /// The location of a store. It is shown without secrets.
@@ -78,7 +78,7 @@ struct SharedStore {
     waiting: Arc<Semaphore>,
     /// Serves the store to processes that had it before.
     server: Mutex<Option<StoreServer>>,
-    /// Whether there was such a server when the store moved to the next process.
+    /// True if `server` was running when the store moved to the next process.
     has_served: AtomicBool,
 }
 
@@ -121,13 +121,12 @@ impl OpenedStore {
 }
 
 impl LazyStore {
-    /// A store in a folder. Nothing is opened or created yet.
+    /// Returns a store in a folder. Nothing is opened or created yet.
     pub fn new(path: &Path) -> LazyStore {
         LazyStore::at(StoreLocation::Folder(path.to_owned()))
     }
 
-    /// A store at a location, which is shared by several processes if it is a database. Nothing is opened or created
-    /// yet.
+    /// Returns a store at a location. Several processes share it if it is a database. Nothing is opened or created yet.
     pub fn at(place: StoreLocation) -> LazyStore {
         let nodes = match &place {
             StoreLocation::Folder(_) => Nodes::alone(),
@@ -150,12 +149,12 @@ impl LazyStore {
         &self.shared.place
     }
 
-    /// This process among those that share the store.
+    /// Returns the state of this process as one of the nodes that share the store.
     pub fn nodes(&self) -> &Arc<Nodes> {
         &self.shared.nodes
     }
 
-    /// Opens the store. This may take as long as reading all its data. None if it is open already.
+    /// Opens the store. This may take as long as reading all its data. Returns `None` if it is open already.
     pub fn open(&self) -> Result<Option<RecoveryReport>, Error> {
         // Harmless: the lock is held to the end.
         let _turn = self.shared.opening.lock().unwrap_or_else(PoisonError::into_inner);
@@ -188,12 +187,12 @@ impl LazyStore {
         }
     }
 
-    /// True if the store is in memory instead.
+    /// Returns true if the store is in memory instead.
     pub fn is_in_memory(&self) -> bool {
         matches!(*self.shared.state.borrow(), StoreState::Open(OpenedStore::Memory(_)))
     }
 
-    /// The measured values, once the store is open.
+    /// Returns the statistics of the store, once it is open and if this process has it.
     pub fn measured(&self) -> Option<MeasuredValues> {
         let StoreState::Open(opened) = &*self.shared.state.borrow() else { return None };
         match opened {
@@ -203,7 +202,7 @@ impl LazyStore {
         }
     }
 
-    /// Why the database is not available, or none if it is.
+    /// Returns why the database is not available, or `None` if it is.
     pub fn away(&self) -> Option<Error> {
         let StoreState::Open(opened) = &*self.shared.state.borrow() else { return None };
         match opened {
@@ -219,7 +218,9 @@ impl LazyStore {
     ) -> Answer<T> {
         match &*self.shared.state.borrow() {
             StoreState::Open(opened) => return call(opened.store()),
-            StoreState::Unopened => return refused(Error::Away("it is not open yet".to_owned())),
+            StoreState::Unopened => {
+                return refused(Error::Unavailable("it is not open yet".to_owned()));
+            }
             StoreState::GoingOver => {}
         }
         let Ok(place) = self.shared.waiting.clone().try_acquire_owned() else {
@@ -232,7 +233,7 @@ impl LazyStore {
             let answer = match &*shared.state.borrow() {
                 StoreState::Open(opened) if waited.is_ok() => call(opened.store()),
                 StoreState::Open(_) | StoreState::Unopened | StoreState::GoingOver => {
-                    refused(going_over())
+                    refused(moving())
                 }
             };
             answer.await
@@ -252,9 +253,9 @@ fn refused<T: Send + 'static>(error: Error) -> Answer<T> {
 }
 
 impl LazyStore {
-    /// Closes the store so that another process can open it. Afterwards calls go to that process. Before, waits up to `patience` for work in
-    /// progress, or until `is_over` returns true. On an error the store stays here. This blocks.
-    pub fn give(&self, patience: Duration, is_over: &dyn Fn() -> bool) -> Result<(), Error> {
+    /// Closes the store so that another process can open it. From then on, calls go to that process. Before closing, waits until work in
+    /// progress has ended, for at most `patience` or until `is_over` returns true. On an error the store stays here. This blocks.
+    pub fn hand_over(&self, patience: Duration, is_over: &dyn Fn() -> bool) -> Result<(), Error> {
         let StoreLocation::Folder(path) = &self.shared.place else { return Ok(()) };
         // Harmless: the lock is held to the end.
         let _turn = self.shared.opening.lock().unwrap_or_else(PoisonError::into_inner);
@@ -278,12 +279,12 @@ impl LazyStore {
             StoreState::Open(OpenedStore::Embedded(embedded)) => embedded,
             other @ (StoreState::Open(_) | StoreState::Unopened | StoreState::GoingOver) => {
                 self.set(other);
-                return Err(Error::Away("this process does not have the store".to_owned()));
+                return Err(Error::Unavailable("this process does not have the store".to_owned()));
             }
         };
         if !wait_for(READERS_MAX, || embedded.is_idle()) {
             self.set(StoreState::Open(OpenedStore::Embedded(embedded)));
-            return Err(Error::Away("readers did not end in time".to_owned()));
+            return Err(Error::Unavailable("readers did not end in time".to_owned()));
         }
         // Writes that wait for a sync are completed, and the lock of the folder is released.
         drop(embedded);
@@ -305,8 +306,8 @@ impl LazyStore {
         }
     }
 
-    /// Takes the store back from a process that has ended. Waiting calls are made here. Repeats until this succeeds, or `is_over` returns
-    /// true. This blocks.
+    /// Takes the store back from a process that has ended, and makes waiting calls here. Retries until the store is open or `is_over`
+    /// returns true. This blocks.
     pub fn take_back(&self, is_over: &dyn Fn() -> bool) -> Option<RecoveryReport> {
         let StoreLocation::Folder(path) = &self.shared.place else { return None };
         // Harmless: the lock is held to the end.
@@ -403,15 +404,16 @@ impl WeakStore {
     }
 }
 
-/// The name of this process for operators: its machine and its number.
+/// Returns the name of this process for operators: its host and its process id.
 fn own_name() -> String {
-    // Harmless: without a host only the number is shown.
+    // Harmless: without the host, only the process id is shown.
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}:{}", host.trim(), std::process::id())
 }
 
 impl SharedStore {
-    /// Watches a log or table. Other stores have their own watches; those of a store in a folder stay valid when it moves.
+    /// Watches a log or table. Databases and stores in memory have their own watches. Those of a store in a folder are kept here, so that
+    /// they stay valid when the store moves.
     fn watch(&self, subject: Subject) -> Watch {
         match (&*self.state.borrow(), subject) {
             (

@@ -1,15 +1,15 @@
 //! The durable store: the contract of logs, tables, leases and counters, and its implementations.
 //!
 //! Owns the contract, [`Store`] with its four parts, and the implementations. It does not interpret records and rows, and does
-//! not depend on other parts of the gateway. A call enters through one of the traits, and leaves as an [`Answer`], a future
-//! that may be awaited on any thread.
+//! not depend on other parts of the gateway. Each call is a method of one of the traits and returns an [`Answer`], a future that
+//! may be awaited on any thread.
 //!
 //! Rules for every implementation, tested by one suite (`tests/suite`):
 //!
-//! - A call begins when it is made. Dropping its answer does not undo it.
-//! - `Ok` of a write means durable: the write would survive a crash now. Nothing can be read before it is durable.
-//! - [`Error::Away`] and [`Error::Unknown`] of a write leave open whether it happened; every other error says that it did not.
-//! - A write with a [`Guard`] happens only if no other owner was given the guard's lease.
+//! - A call starts when it is made, even if its answer is never polled. Dropping the answer does not undo the call.
+//! - If a write returns `Ok`, it is durable: it survives a crash. Nothing can be read before it is durable.
+//! - If a write fails with [`Error::Unavailable`] or [`Error::OutcomeUnknown`], it may have happened. With any other error, it did not.
+//! - A write with a [`Guard`] happens only if no other owner has been given the guard's lease.
 //! - No write waits for space in a queue. If the queue is full, the write fails with [`Error::Busy`]. Callers have
 //!   deadlines of their own.
 
@@ -69,7 +69,7 @@ pub use watch::{Subject, Watch, Watches};
 /// The result of a call: a future that may be awaited on any thread and borrows nothing.
 pub type Answer<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
-/// A store. Names of logs, tables, leases and counters are texts of up to [`limits::NAME_BYTES_MAX`] bytes. Each of the four kinds
+/// A store. Names of logs, tables, leases and counters are strings of up to [`limits::NAME_BYTES_MAX`] bytes. Each of the four kinds
 /// has its own set of names. Nothing has to be created: a log, table or counter that was never written is empty.
 pub trait Store: Logs + Tables + Leases + Counters + fmt::Debug + Send + Sync {}
 
@@ -93,50 +93,50 @@ pub trait Logs {
     /// trimmed, the answer is [`Error::Trimmed`]. The result is empty after the newest record: see [`Logs::follow`].
     fn read(&self, log: &str, read: ReadQuery) -> Answer<Records>;
 
-    /// The content of a log.
+    /// Returns the positions and the size of a log's records.
     fn span(&self, log: &str) -> Answer<Span>;
 
-    /// Removes the oldest records beyond the bounds at once, and returns the remaining span. It is cheap if there is nothing
-    /// to remove, so it may be called often.
+    /// Removes the oldest records beyond the bounds, and returns the remaining span. The call is cheap if there is nothing to
+    /// remove, so it may be made often.
     fn trim(&self, log: &str, keep: Keep) -> Answer<Span>;
 
-    /// Wakes up after records were appended to a log, on any node.
+    /// Returns a watch that wakes up after records were appended to a log, on any node.
     fn follow(&self, log: &str) -> Watch;
 }
 
 /// Tables of rows, in the order of the bytes of their keys.
 pub trait Tables {
-    /// The row with a key.
+    /// Returns the row with a key.
     fn get(&self, table: &str, key: &[u8]) -> Answer<Option<Row>>;
 
-    /// Rows whose keys have a prefix, after a key, in order.
+    /// Returns the rows whose keys begin with `scan.prefix` and follow `scan.after`, in the order of their keys.
     fn scan(&self, table: &str, scan: Scan) -> Answer<Rows>;
 
     /// Makes all changes or none, in any tables. Returns the version of each written row; for a deletion, the version of the
     /// change. If a row differs from the one a change expects, the answer is [`Error::Conflict`].
     fn change(&self, changes: Vec<Change>, guard: Option<&Guard>) -> Answer<Vec<u64>>;
 
-    /// Wakes up after a change of a table, on any node.
+    /// Returns a watch that wakes up after a change of a table, on any node.
     fn watch(&self, table: &str) -> Watch;
 }
 
-/// Leases: each has one owner at a time, until it expires.
+/// Leases. Each has at most one owner at a time, and expires unless its owner renews it.
 pub trait Leases {
-    /// Takes a lease if it is free or has expired. Its token is greater than all earlier ones of that name. The current
-    /// owner also gets [`LeaseAnswer::Held`], since it should renew instead.
+    /// Takes a lease if it is free or has expired. Its token is greater than all earlier tokens of the lease. The current
+    /// owner also gets [`LeaseAnswer::HeldByOther`], since it should renew instead.
     fn acquire(&self, lease: &str, owner: &str, ttl: Duration) -> Answer<LeaseAnswer>;
 
-    /// Extends a lease, even if it has expired, unless another owner took it: then the answer is [`Error::Fenced`].
+    /// Extends a lease, even if it has expired. If another owner has taken it, the answer is [`Error::Fenced`].
     fn renew(&self, lease: &Lease, ttl: Duration) -> Answer<Lease>;
 
-    /// Releases a lease before it expires. Its guard no longer holds. A lease that was lost is not changed.
+    /// Releases a lease before it expires. Writes with its guard then fail. If another owner has taken the lease, nothing changes.
     fn release(&self, lease: &Lease) -> Answer<()>;
 }
 
 /// Counters that several nodes share. They survive a restart; a crash may lose the counts of the last seconds.
 pub trait Counters {
-    /// Adds to a counter, unless the sum would exceed the limit. Its window begins with the first addition and lasts `window`;
-    /// then it starts again at zero. `by: 0` only reads.
+    /// Adds to a counter, unless the sum would exceed the limit. The counter's window begins with the first addition and lasts
+    /// `window`; then the counter restarts at zero. `by: 0` only reads the counter.
     fn add(&self, counter: &str, by: u64, limit: u64, window: Duration) -> Answer<CounterValue>;
 }
 
@@ -145,14 +145,14 @@ pub trait Counters {
 pub struct ReadQuery {
     /// The position after which to begin.
     pub after: u64,
-    /// The limit of records.
+    /// The maximum number of records.
     pub records_max: usize,
-    /// The limit of bytes. The first record is returned whatever its size.
+    /// The maximum number of bytes. The first record is returned whatever its size.
     pub bytes_max: usize,
 }
 
 impl ReadQuery {
-    /// A batch of the usual size after a position.
+    /// Returns a query for a batch of the usual size after a position.
     pub fn after(after: u64) -> ReadQuery {
         ReadQuery { after, records_max: 1000, bytes_max: 1 << 20 }
     }
@@ -170,16 +170,16 @@ pub struct Records {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     pub position: u64,
-    /// When it was appended, as time since the Unix epoch in whole milliseconds. It never decreases from one record to the
-    /// next.
+    /// The time when the record was appended, since the Unix epoch, in whole milliseconds. It never decreases from one record
+    /// to the next.
     pub time: Duration,
     pub bytes: Bytes,
 }
 
-/// The content of a log.
+/// The positions and the size of a log's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// The position of the oldest record that is kept. Without records, the lowest position that the next one may
+    /// The position of the oldest record that is kept. If there are no records, the lowest position that the next record may
     /// get.
     pub oldest: u64,
     /// The position of the newest record that ever existed, or 0.
@@ -215,7 +215,7 @@ pub struct Scan {
     pub prefix: Vec<u8>,
     /// The key after which to begin, or none for the first.
     pub after: Option<Vec<u8>>,
-    /// The limit of rows. If rows are large, fewer are returned at once.
+    /// The maximum number of rows. If rows are large, fewer are returned.
     pub rows_max: usize,
 }
 
@@ -243,16 +243,16 @@ pub enum Expect {
     Anything,
     /// No row.
     Nothing,
-    /// The row in this version.
+    /// A row with this version.
     Version(u64),
 }
 
 /// The answer to a request for a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseAnswer {
-    Yours(Lease),
-    /// Another owner holds it. `left` is the least remaining time, unless it is released.
-    Held {
+    Acquired(Lease),
+    /// Another owner holds the lease, for at least `left` unless that owner releases it.
+    HeldByOther {
         owner: Arc<str>,
         left: Duration,
     },
@@ -265,7 +265,8 @@ pub struct Lease {
     pub owner: Arc<str>,
     /// The fencing token.
     pub token: u64,
-    /// Until then nobody else gets the lease, by this process's clock. The time was read before the call.
+    /// No other owner gets the lease before this time of this process's clock. It is computed from the time before the call, so it
+    /// is never too late.
     pub until: Instant,
 }
 
@@ -276,7 +277,7 @@ impl Lease {
     }
 }
 
-/// The condition that nobody else was given a lease.
+/// The condition that no other owner has been given a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guard {
     pub lease: Arc<str>,

@@ -8,8 +8,7 @@ use crate::{Change, Error};
 pub const NAME_BYTES_MAX: usize = 512;
 /// The longest key. It must fit into an index page of PostgreSQL (2,704 bytes).
 pub const KEY_BYTES_MAX: usize = 2048;
-/// The largest value of a row: a waiting or dead message with its head, for the largest body that a flow accepts by
-/// default.
+/// The largest value of a row. It has room for a waiting or dead message: its head, and the largest body that a flow accepts by default.
 pub const VALUE_BYTES_MAX: usize = 20 << 20;
 /// The largest record. Chosen as for values.
 pub const RECORD_BYTES_MAX: usize = 20 << 20;
@@ -23,7 +22,7 @@ pub const ROWS_MAX: usize = 1000;
 pub const SCAN_BYTES: usize = 4 << 20;
 /// The most records of one read.
 pub const READ_RECORDS_MAX: usize = 10_000;
-/// The most bytes of one read, without its first record.
+/// The most bytes of one read. The first record is returned whatever its size.
 pub const READ_BYTES_MAX: usize = 16 << 20;
 
 /// Checks the name of a log, table, lease, counter or owner.

@@ -44,7 +44,7 @@ pub struct MeasuredValues {
     pub damaged: u64,
     /// Writes whose sync was awaited, by [`SYNC_BOUNDS`]. The last bucket has the longer ones.
     pub syncs: [u64; SYNC_BOUNDS.len() + 1],
-    /// The sum of their durations.
+    /// The sum of the durations of these syncs.
     pub sync_time: Duration,
 }
 
@@ -76,10 +76,10 @@ impl Measures {
         self.damaged.fetch_add(places as u64, Ordering::Relaxed);
     }
 
-    /// The values now.
+    /// Returns the current values.
     pub(crate) fn measured(&self) -> MeasuredValues {
         let mut syncs = [0; SYNC_BOUNDS.len() + 1];
-        // Harmless: both have a place for each bound.
+        // Harmless: both have the same number of buckets.
         for (to, from) in syncs.iter_mut().zip(&self.syncs) {
             *to = from.load(Ordering::Relaxed);
         }

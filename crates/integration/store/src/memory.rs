@@ -26,7 +26,7 @@ pub struct Memory {
 /// Failures on demand. By default there are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Faults {
-    /// Every call returns [`Error::Away`] and has no effect.
+    /// Every call returns [`Error::Unavailable`] and has no effect.
     pub away: bool,
     /// Every append and every change that writes bytes returns [`Error::Full`].
     pub full: bool,
@@ -115,10 +115,10 @@ impl Inner {
         operation: impl FnOnce(&mut Content, &Watches) -> Result<T, Error>,
     ) -> Result<T, Error> {
         if faults.away {
-            return Err(Error::Away("as the test wishes".to_owned()));
+            return Err(Error::Unavailable("a fault was set for this store".to_owned()));
         }
         if faults.full && writes {
-            return Err(Error::Full("as the test wishes".to_owned()));
+            return Err(Error::Full("a fault was set for this store".to_owned()));
         }
         operation(&mut self.content(), &self.watches)
     }
@@ -193,10 +193,10 @@ impl LogContent {
         }
         let mut room = read.bytes_max.min(limits::READ_BYTES_MAX);
         let from = self.records.partition_point(|record| record.position <= read.after);
-        let behind = self.records.iter().skip(from);
-        // Harmless: a read continues after the bytes it already has.
-        let fitting = behind.take(read.records_max.min(limits::READ_RECORDS_MAX)).enumerate();
-        // Harmless: a read continues after the bytes it already has.
+        let rest = self.records.iter().skip(from);
+        // Harmless: the next read continues after the last record returned here.
+        let fitting = rest.take(read.records_max.min(limits::READ_RECORDS_MAX)).enumerate();
+        // Harmless: the next read continues after the last record returned here.
         let records = fitting.map_while(|(index, record)| {
             let fits = record.bytes.len() <= room || index == 0;
             room = room.saturating_sub(record.bytes.len());
@@ -279,7 +279,7 @@ impl Tables for Memory {
 }
 
 impl Content {
-    /// Checks that no other owner was given the lease.
+    /// Checks that no other owner has been given the lease of a guard.
     fn check(&self, guard: Option<&Guard>) -> Result<(), Error> {
         let Some(guard) = guard else { return Ok(()) };
         match self.leases.get(guard.lease.as_ref()) {
@@ -344,11 +344,14 @@ impl Leases for Memory {
                 until: now,
             });
             if let Some(owner) = held.owner.as_ref().filter(|_| held.until > now) {
-                return Ok(LeaseAnswer::Held { owner: owner.clone(), left: held.until - now });
+                return Ok(LeaseAnswer::HeldByOther {
+                    owner: owner.clone(),
+                    left: held.until - now,
+                });
             }
             *held =
                 HeldLease { owner: Some(owner.clone()), token: held.token + 1, until: now + ttl };
-            Ok(LeaseAnswer::Yours(Lease { name: name.into(), owner, token: held.token, until }))
+            Ok(LeaseAnswer::Acquired(Lease { name: name.into(), owner, token: held.token, until }))
         })
     }
 

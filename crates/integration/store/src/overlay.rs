@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::disk::{Disk, DiskFile};
 
-/// Bytes of a block. Written data is kept in blocks.
+/// The size of a block. Written data is kept in blocks.
 const BLOCK: usize = 4096;
 
 /// A disk with an overlay of writes in memory.
@@ -27,7 +27,7 @@ struct State {
 /// A file with an overlay of writes in memory.
 #[derive(Debug)]
 struct OverlayFile {
-    /// None for a file that exists only in the overlay.
+    /// The underlying file, or `None` for a file that exists only in the overlay.
     below: Option<Arc<dyn DiskFile>>,
     state: Mutex<OverlayContent>,
 }
@@ -35,7 +35,7 @@ struct OverlayFile {
 #[derive(Debug)]
 struct OverlayContent {
     size: u64,
-    /// The bytes of the underlying file that are still visible.
+    /// The number of bytes at the start of the underlying file that are still visible.
     shows: u64,
     blocks: HashMap<u64, Box<[u8]>>,
 }
@@ -102,7 +102,7 @@ impl OverlayFile {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The content of a block.
+    /// Returns the content of a block.
     fn block(&self, written: &OverlayContent, index: u64) -> io::Result<Box<[u8]>> {
         if let Some(block) = written.blocks.get(&index) {
             return Ok(block.clone());
@@ -120,7 +120,7 @@ impl OverlayFile {
     }
 }
 
-/// The blocks of a range, each with the range in it and the range of the whole buffer.
+/// Splits a range of a file into blocks. Returns for each block its index, the offset in the block, and the range of the caller's buffer.
 fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -195,7 +195,7 @@ mod tests {
     use crate::disk::Folder;
 
     #[test]
-    fn what_is_written_shows_and_nothing_of_it_reaches_the_files() {
+    fn written_data_can_be_read_and_never_reaches_the_files() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a"), vec![1; 10_000]).unwrap();
         std::fs::write(folder.path().join("b"), b"old").unwrap();

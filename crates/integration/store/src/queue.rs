@@ -7,18 +7,20 @@ use std::time::Duration;
 use crate::Error;
 use crate::command::Command;
 
-/// The number of commands that may wait. Each caller waits for a sync, and a slow disk makes a hundred per second.
+/// The maximum number of waiting commands. Each waits for a sync, and a slow disk makes about a hundred syncs per second, each for a batch
+/// of commands.
 const WAITING_MAX: usize = 16_384;
-/// The number of bytes that may wait: two writes of the largest size.
+/// The maximum number of bytes of waiting commands: two writes of the largest size.
 const WAITING_BYTES_MAX: usize = 2 * crate::limits::WRITE_BYTES_MAX;
-/// The limits of a batch in commands and bytes. Above them, some callers are answered first.
+/// The maximum number of commands in a batch. The callers of one batch are answered before the next batch starts.
 const BATCH_MAX: usize = 4096;
+/// The size from which a batch takes no further command.
 const BATCH_BYTES: usize = 8 << 20;
 
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     state: Mutex<State>,
-    news: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -52,7 +54,7 @@ impl Queue {
         state.bytes += bytes;
         state.commands.push_back(command);
         drop(state);
-        self.news.notify_one();
+        self.changed.notify_one();
         Ok(())
     }
 
@@ -60,7 +62,7 @@ impl Queue {
     pub(crate) fn take(&self, wait: Duration) -> NextWork {
         let state = self.state();
         let waits = |state: &mut State| state.commands.is_empty() && !state.closed;
-        let waited = self.news.wait_timeout_while(state, wait, waits);
+        let waited = self.changed.wait_timeout_while(state, wait, waits);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let mut batch = Vec::new();
         let mut bytes = 0;
@@ -80,7 +82,7 @@ impl Queue {
     /// Accepts no more commands. Waiting ones are still carried out.
     pub(crate) fn close(&self) {
         self.state().closed = true;
-        self.news.notify_all();
+        self.changed.notify_all();
     }
 
     /// Accepts no more commands, and drops waiting ones.
@@ -93,5 +95,5 @@ impl Queue {
 }
 
 pub(crate) fn closed() -> Error {
-    Error::Away("it is closed".to_owned())
+    Error::Unavailable("it is closed".to_owned())
 }

@@ -13,7 +13,7 @@ use crate::index::{IndexEntry, WINDOW};
 use crate::segment::{Segment, Walker};
 use crate::{Error, Keep, ReadQuery, Record, Records, limits};
 
-/// The number of windows for one query of the index: 8 MiB of segments.
+/// The maximum number of windows for one query of the index: 8 MiB of segments.
 const WINDOWS_MAX: usize = 256;
 
 /// A batch of records that is being filled.
@@ -97,7 +97,7 @@ fn plan(
     found.collect()
 }
 
-/// Calls a function for the records of a log in one window, until it returns false.
+/// Calls a function for the records of a log in one window, until it returns [`ControlFlow::Break`].
 fn walk(
     shared: &SharedView,
     log: &Log,
@@ -129,7 +129,7 @@ fn walk(
     Ok(ControlFlow::Continue(()))
 }
 
-/// The oldest position to keep, and the bytes of the records before it. None if all are kept.
+/// Returns the oldest position to keep, and the bytes of the records before it. Returns `None` if all records are kept.
 pub(crate) fn kept(
     shared: &SharedView,
     name: &str,
@@ -156,5 +156,5 @@ pub(crate) fn kept(
         ControlFlow::Continue(())
     });
     looked.map(|_| ())?;
-    Ok(Some(found.unwrap_or_else(|| log.index().entry_behind(entry.position))))
+    Ok(Some(found.unwrap_or_else(|| log.index().entry_after(entry.position))))
 }

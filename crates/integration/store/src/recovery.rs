@@ -27,11 +27,13 @@ use crate::watch::Watches;
 /// The findings when a store is opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
-    /// The number and size of segments.
+    /// The number of segments.
     pub segments: usize,
+    /// The size of all segments.
     pub bytes: u64,
-    /// The number of logs, and of their kept records.
+    /// The number of logs.
     pub logs: usize,
+    /// The number of records that these logs keep.
     pub records: u64,
     /// The truncated bytes of a batch that was being written when the machine stopped.
     pub torn_bytes: u64,
@@ -74,7 +76,7 @@ pub(crate) fn open(
         let why = "tables: a log with records is missing: the file was removed, emptied, or replaced with an older one";
         return Err(Error::Corrupt(why.to_owned()));
     }
-    pass_over_gone(&mut engine, &kept.newest, &mut recovered);
+    skip_missing_positions(&mut engine, &kept.newest, &mut recovered);
     engine.shared.measures.damaged(recovered.damage.len() + recovered.gone.len());
     recovered.logs = engine.logs.len();
     engine.sweep();
@@ -83,7 +85,7 @@ pub(crate) fn open(
 
 /// Continues logs after the positions that are in the tables but in no segment. Readers may have had those records, so their positions
 /// are not reused.
-fn pass_over_gone(
+fn skip_missing_positions(
     engine: &mut Engine,
     noted: &HashMap<String, u64>,
     recovered: &mut RecoveryReport,
@@ -102,7 +104,8 @@ fn pass_over_gone(
     recovered.gone.sort_unstable_by(|one, other| one.0.cmp(&other.0));
 }
 
-/// Reads all segments. False if there are records of a log that is not in the tables, which are always written first.
+/// Reads all segments. Returns false if there are records of a log that is not in the tables. Since the tables are always written first,
+/// they then do not belong to these segments.
 fn read_segments(engine: &mut Engine, recovered: &mut RecoveryReport) -> std::io::Result<bool> {
     let found = find_segments(engine, recovered)?;
     let successors: HashMap<u64, u64> =
@@ -122,7 +125,7 @@ fn read_segments(engine: &mut Engine, recovered: &mut RecoveryReport) -> std::io
     if !is_known {
         return Ok(false);
     }
-    // Readers of lost records continue after their positions, so these are not reused.
+    // Readers may have had the lost records, so the positions of those are not reused.
     let lost_bytes: u64 = recovered.damage.iter().map(|(_, range)| range.end - range.start).sum();
     let lost_max = lost_bytes / HEAD as u64;
     for written in engine.logs.values_mut() {
@@ -158,7 +161,7 @@ fn find_segments(
                 engine.number = engine.number.max(segment.begin.covers);
                 found.push(segment);
             }
-            // Its head was not durable yet, so it is empty.
+            // The segment's head was not durable yet, so it has no records.
             None if last == Some(number) && size <= BEGIN_BYTES => disk.remove(&name)?,
             None => {
                 engine.number = engine.number.max(number);
@@ -169,7 +172,7 @@ fn find_segments(
     Ok(found)
 }
 
-/// Reads a segment. False if it has records of a log that is not listed.
+/// Reads a segment. Returns false if it has records of a log that is not in `logs`.
 fn read_segment(
     engine: &mut Engine,
     segment: Arc<Segment>,
@@ -223,7 +226,8 @@ fn read_segment(
         if size > end {
             segment.file.set_size(end)?;
         }
-        // The last batch may be only in the page cache, even marked as clean if its sync failed. So may the head and the name.
+        // The last batch may be only in the page cache, where its pages are marked as clean even if their sync failed. The same applies to
+        // the head and the name of the segment.
         let from = if scanned.batch_at == BEGIN_BYTES { 0 } else { scanned.batch_at };
         write_again(&segment, from..end)?;
         engine.shared.disk.sync()?;

@@ -2,8 +2,8 @@
 //!
 //! A segment begins with a head frame, and each batch begins with a mark. A mark is written only after the previous batch was
 //! synced. So if a bad frame is followed by a valid mark, the data in between was durable and is damaged. Otherwise the bad frame
-//! is in the last batch, which may have been incomplete when the machine stopped; then it was not acknowledged. This shows by
-//! sectors that never reached the disk (`Walker::is_torn`), as in the log of etcd.
+//! is in the last batch, which may have been incomplete when the machine stopped; then it was not acknowledged. Such
+//! a batch is recognized by sectors that never reached the disk (`Walker::is_torn`), as in the log of etcd.
 
 use std::io;
 use std::ops::Range;
@@ -21,18 +21,18 @@ pub(crate) const VERSION: u32 = 1;
 const MARK: u16 = 0;
 const BEGIN: u16 = 1;
 
-/// The salt of head frames. A head frame has the salt of all others.
+/// The salt of the head frame, which contains the salt of all other frames.
 const BEGIN_SALT: u32 = 0x7469_6465;
 /// The payload of a head frame: version, salt, number, covers, compacted, the previous segment's number and its length.
 const BEGIN_LEN: usize = 4 + 4 + 8 + 8 + 4 + 8 + 8;
-/// The size before the first batch of a segment.
+/// The size of a segment's head frame, after which the first batch begins.
 pub(crate) const BEGIN_BYTES: u64 = BEGIN_FRAME as u64;
 const BEGIN_FRAME: usize = HEAD + BEGIN_LEN;
 
 /// The smallest unit that a disk writes. Disks with larger sectors write several of them.
 const SECTOR: u64 = 512;
 
-/// Bytes of one read when a whole segment is read.
+/// The size of one read when a whole segment is read.
 const CHUNK: usize = 1 << 20;
 
 /// The header of a segment.
@@ -42,9 +42,9 @@ pub(crate) struct Begin {
     pub(crate) number: u64,
     /// The last segment number that it replaces. This is its own number, unless it was built from several segments.
     pub(crate) covers: u64,
-    /// True if it was built from others, and so written as a whole.
+    /// True if it was built from other segments, and so was written as a whole.
     pub(crate) compacted: bool,
-    /// The previous segment, and how many bytes of it count.
+    /// The number of the previous segment, and how many of its bytes count.
     pub(crate) previous: (u64, u64),
 }
 
@@ -58,24 +58,24 @@ pub(crate) struct Segment {
     pub(crate) durable: AtomicU64,
 }
 
-/// The name of a segment's file.
+/// Returns the name of a segment's file.
 pub(crate) fn name(number: u64) -> String {
     format!("log-{number:010}.seg")
 }
 
-/// The name of the file of an unfinished segment.
+/// Returns the name of the file of an unfinished segment.
 pub(crate) fn new_name(number: u64) -> String {
     format!("log-{number:010}.new")
 }
 
-/// The number of a segment with this name.
+/// Returns the number of the segment whose file has this name, or `None` if it is not the name of a segment.
 pub(crate) fn number(name: &str) -> Option<u64> {
-    // Harmless: other names are not those of segments.
+    // Harmless: a name that does not parse is not that of a segment.
     name.strip_prefix("log-")?.strip_suffix(".seg")?.parse().ok()
 }
 
 impl Segment {
-    /// Creates an empty segment, durable with its name.
+    /// Creates an empty segment, and makes it and its name durable.
     pub(crate) fn create(disk: &dyn Disk, slot: Slot, begin: Begin) -> io::Result<Segment> {
         let file = disk.open(&name(begin.number))?;
         file.set_size(0)?;
@@ -85,7 +85,7 @@ impl Segment {
         Ok(Segment { slot, begin, file, durable: AtomicU64::new(BEGIN_BYTES) })
     }
 
-    /// Opens a segment. None if its head is not valid.
+    /// Opens a segment. Returns `None` if its head is invalid.
     pub(crate) fn open(file: Arc<dyn DiskFile>, slot: Slot) -> io::Result<Option<Segment>> {
         let size = file.size()?;
         let mut bytes = [0; BEGIN_FRAME];
@@ -103,7 +103,7 @@ impl Segment {
 }
 
 impl Begin {
-    /// The head frame.
+    /// Encodes the head frame.
     pub(crate) fn frame(&self) -> Vec<u8> {
         let mut payload = Vec::with_capacity(BEGIN_LEN);
         payload.extend_from_slice(&VERSION.to_le_bytes());
@@ -172,7 +172,7 @@ impl<'a> Walker<'a> {
         self.offset >= self.limit
     }
 
-    /// The head of the current frame. None if it is not valid.
+    /// Returns the head of the current frame, or `None` if it is invalid.
     pub(crate) fn head(&mut self) -> io::Result<Option<Head>> {
         let limit = self.limit;
         let offset = self.offset;
@@ -180,7 +180,7 @@ impl<'a> Walker<'a> {
         Ok(head.filter(|head| head.frame_len() <= limit - offset))
     }
 
-    /// The payload of the current frame. None if it is damaged.
+    /// Returns the payload of the current frame, or `None` if it is damaged.
     pub(crate) fn payload(&mut self, head: &Head) -> io::Result<Option<&[u8]>> {
         let (offset, salt) = (self.offset + HEAD as u64, self.segment.begin.salt);
         let payload = self.bytes(offset, head.len)?;
@@ -210,7 +210,7 @@ impl<'a> Walker<'a> {
         Ok(false)
     }
 
-    /// True if the data here, in the last batch, may be the result of a crash: the file ends before the frame, or a sector is
+    /// Returns true if the data here, in the last batch, may be the result of a crash: the file ends within the frame, or a sector is
     /// missing. A sector that never reached the disk reads as zeros.
     fn is_torn(&mut self) -> io::Result<bool> {
         let (limit, mut at) = (self.limit, self.offset);
@@ -229,7 +229,7 @@ impl<'a> Walker<'a> {
         Ok(false)
     }
 
-    /// Bytes of the segment. None after the limit.
+    /// Returns bytes of the segment, or `None` if they extend beyond the limit.
     fn bytes(&mut self, offset: u64, len: usize) -> io::Result<Option<&[u8]>> {
         let end = offset.saturating_add(len as u64);
         if end > self.limit {
@@ -253,14 +253,15 @@ pub(crate) struct SegmentScan {
     pub(crate) end: u64,
     /// Durable data that cannot be read.
     pub(crate) damage: Vec<Range<u64>>,
-    /// The number of the last batch, and where it begins.
+    /// The number of the last batch.
     pub(crate) batch: u64,
+    /// The offset at which the last batch begins.
     pub(crate) batch_at: u64,
 }
 
-/// Calls a function for each record of a segment, in order and with its offset, without incomplete appends.
+/// Calls a function for each record of a segment, in order and with its offset. An append that is incomplete at the end is left out.
 ///
-/// `known` is the number of bytes that count. It is none for the last segment, whose end is to be found.
+/// `known` is the number of bytes that count. It is `None` for the last segment, whose end is to be found.
 pub(crate) fn scan(
     segment: &Segment,
     known: Option<u64>,

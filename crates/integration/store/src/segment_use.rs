@@ -10,9 +10,9 @@ use crate::segment::Segment;
 #[derive(Debug)]
 pub(crate) struct SegmentUse {
     pub(crate) segment: Arc<Segment>,
-    /// By the log's id: the last position, and the bytes of its frames.
+    /// For each log, by its id: its last position in the segment, and the bytes of its frames.
     pub(crate) logs: HashMap<u32, (u64, u64)>,
-    /// True if some of it cannot be read. It is kept for an operator to inspect.
+    /// True if some of the segment cannot be read. Such a segment is kept for an operator to inspect.
     pub(crate) damaged: bool,
 }
 
@@ -27,7 +27,8 @@ impl SegmentUse {
         *held = (position, held.1 + bytes + HEAD as u64);
     }
 
-    /// The bytes of logs with kept records here, given the oldest position that each log keeps.
+    /// Returns the bytes of all logs that keep at least one record of this segment. `oldest` has the oldest position that each log keeps,
+    /// by its id.
     pub(crate) fn kept_bytes(&self, oldest: &HashMap<u32, u64>) -> u64 {
         let logs = self.logs.iter();
         let kept =

@@ -1,4 +1,4 @@
-//! A store whose logs are kept in another system.
+//! A store whose logs are in another system.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -18,7 +18,7 @@ use crate::{
 #[derive(Clone)]
 pub struct SplitStore {
     pub logs: Arc<dyn Logs + Send + Sync>,
-    /// The tables, leases and counters. If it is in memory for a test of a configuration, also the logs.
+    /// Keeps the tables, leases and counters. If it is in memory for the test of a configuration, it keeps the logs too.
     pub rest: Arc<LazyStore>,
 }
 
@@ -42,7 +42,7 @@ impl Logs for SplitStore {
         guard: Option<&Guard>,
     ) -> Answer<RangeInclusive<u64>> {
         if guard.is_some() {
-            let refused = Error::Away(format!("the log {log} does not support leases"));
+            let refused = Error::Unavailable(format!("the log {log} does not support leases"));
             return Box::pin(std::future::ready(Err(refused)));
         }
         self.logs().append(log, records, None)

@@ -1,7 +1,7 @@
-//! The file of tables, a redb database on a [`Disk`]: the rows, and the engine's own data.
+//! The tables file: a redb database on a [`Disk`] with the rows and the engine's own data.
 //!
-//! Owns the file and its transactions. redb does not continue after a disk error, so the file is opened again; that also shows
-//! whether the failed transaction was committed.
+//! Owns the file and its transactions. After a disk error, redb refuses all further operations, so the file is reopened. The reopened
+//! file shows whether the failed transaction was committed.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,40 +20,42 @@ use crate::{Change, Error, Expect, Row, Rows, Scan, limits, segment};
 /// The name of the file.
 pub(crate) const FILE: &str = "tables.redb";
 
-/// A file that exists while no process has the tables open, if the last one closed them without an error.
+/// The name of a marker file. It exists while no process has the tables open, provided that the last process closed them without an error.
 const CLEAN: &str = "clean";
 
-/// The size of redb's cache of pages. The system's page cache has the rest.
+/// The size of redb's own page cache. The operating system caches further pages.
 const CACHE_BYTES: usize = 8 << 20;
-/// A page of redb's file.
+/// The page size of a redb file.
 const PAGE_BYTES: u64 = 4096;
-/// A file up to this size is checked completely when it is opened, at a gigabyte per second or more.
+/// Files up to this size are checked completely when they are opened. The check reads at least one gigabyte per second.
 const CHECKED_BYTES: u64 = 512 << 20;
 
-/// Rows: the table's name with its length, then the key; the version, a checksum and the value.
+/// Rows. Key: the length of the table's name, the name, and the row's key. Value: the version, a checksum, and the row's value.
 const ROWS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
-/// Logs: the number that represents the name in segments, and the oldest position that is kept.
+/// Logs, by name: the number that stands for the name in segments, and the oldest position that is kept.
 const LOGS: TableDefinition<'_, &str, (u32, u64)> = TableDefinition::new("logs");
-/// Leases: the last token.
+/// Leases, by name: the last token that was given out.
 const LEASES: TableDefinition<'_, &str, u64> = TableDefinition::new("leases");
-/// Counters: the sum, and when the window ends, in milliseconds since the Unix epoch.
+/// Counters, by name: the sum, and the end of the window in milliseconds since the Unix epoch.
 const COUNTERS: TableDefinition<'_, &str, (u64, u64)> = TableDefinition::new("counters");
-/// The newest position of a log that was durable when this was written. No row refers to a later position.
+/// Logs, by name: the newest position that was durable when the entry was written. No row refers to a later position.
 const NEWEST: TableDefinition<'_, &str, u64> = TableDefinition::new("newest");
-/// Numbers of the engine.
+/// The engine's own numbers.
 const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
-/// In [`NUMBERS`]: the format of the whole store, the last version of a row, and how many transactions were made.
+/// In [`NUMBERS`]: the format of the whole store.
 const FORMAT: &str = "format";
+/// In [`NUMBERS`]: the last version that was given to a row.
 const VERSION: &str = "version";
+/// In [`NUMBERS`]: the number of the last transaction.
 const COMMITS: &str = "commits";
 
-/// The file of tables.
+/// The open tables file.
 #[derive(Debug)]
 pub(crate) struct TablesFile {
     disk: Arc<dyn Disk>,
-    /// True after a failed sync.
+    /// True if a sync failed and the file has not been rewritten since.
     unsure: Arc<AtomicBool>,
-    /// None while it could not be opened again after an error.
+    /// `None` after an error, until the file has been reopened.
     database: RwLock<Option<Arc<Database>>>,
 }
 
@@ -72,28 +74,27 @@ pub(crate) struct RestoredState {
 #[derive(Debug, Default)]
 pub(crate) struct TransactionWork {
     pub(crate) logs: Vec<(String, u32, u64)>,
-    /// The newest durable positions of logs that have had records since they were last written.
+    /// The newest durable position of each log that has new records since its position was last written.
     pub(crate) newest: Vec<(Box<str>, u64)>,
     pub(crate) leases: Vec<(Arc<str>, u64)>,
-    /// None for a counter that is removed.
+    /// `None` removes the counter.
     pub(crate) counters: Vec<(String, Option<(u64, u64)>)>,
     pub(crate) changes: Vec<Vec<Change>>,
-    /// The last version assigned.
+    /// The last version that was given to a row.
     pub(crate) version: u64,
     /// The number of this transaction.
     pub(crate) commit: u64,
 }
 
-/// The result of each list of changes.
+/// The result of each list of changes: the new versions of its rows.
 pub(crate) type ChangeResults = Vec<Result<Vec<u64>, Error>>;
 
 impl Drop for TablesFile {
     fn drop(&mut self) {
         let database = self.database.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        // Harmless: if it is not closed, the next start writes the tables again.
+        // Harmless: without the marker file, the next start rewrites the tables, which only takes time.
         let closed = database.and_then(|database| Arc::try_unwrap(database).ok());
         let closed = closed.is_some_and(|database| database.close().is_ok());
-        // Without the file, the next start writes the tables again, which only takes time.
         if closed && !self.unsure.load(Ordering::Acquire) {
             drop(self.disk.open(CLEAN).and_then(|_| self.disk.sync()));
         }
@@ -102,10 +103,10 @@ impl Drop for TablesFile {
 
 impl TransactionWork {
     pub(crate) fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.keeps_nothing_else()
+        self.changes.is_empty() && self.has_only_changes()
     }
 
-    fn keeps_nothing_else(&self) -> bool {
+    fn has_only_changes(&self) -> bool {
         self.logs.is_empty()
             && self.leases.is_empty()
             && self.counters.is_empty()
@@ -114,7 +115,7 @@ impl TransactionWork {
 }
 
 impl TablesFile {
-    /// Opens the file, and creates it if it does not exist.
+    /// Opens the file. Creates it if it does not exist.
     pub(crate) fn open(disk: Arc<dyn Disk>) -> Result<(TablesFile, RestoredState), Error> {
         let unsure = Arc::new(AtomicBool::new(false));
         if begin_unclean(&*disk).map_err(|error| crate::error::of_disk(&error))? {
@@ -126,7 +127,7 @@ impl TablesFile {
         Ok((TablesFile { disk, unsure, database }, kept))
     }
 
-    /// The row with a key.
+    /// Returns the row with this key.
     pub(crate) fn get(&self, table: &str, key: &[u8]) -> Result<Option<Row>, Error> {
         let full = full_key(table, key);
         self.read(|transaction| {
@@ -137,7 +138,7 @@ impl TablesFile {
         .transpose()
     }
 
-    /// Rows of a table in order.
+    /// Returns rows of a table in the order of their keys.
     pub(crate) fn scan(&self, table: &str, scan: &Scan) -> Result<Rows, Error> {
         let begin = scan.prefix.as_slice().max(scan.after.as_deref().unwrap_or(&[]));
         let (prefix, begin) = (full_key(table, &scan.prefix), full_key(table, begin));
@@ -170,7 +171,7 @@ impl TablesFile {
         Ok(Rows { rows: found.0.into_iter().collect::<Result<_, _>>()?, more: found.1 })
     }
 
-    /// Calls a function for every row with the name of its table, and for every damaged one.
+    /// Calls `each` for every row, with the name of its table. For a damaged row, `each` gets the error.
     pub(crate) fn each_row(
         &self,
         each: &mut dyn FnMut(&str, Result<Row, Error>),
@@ -182,7 +183,7 @@ impl TablesFile {
                     Some((table, key_len)) => {
                         each(table, row(key.value(), key_len, value.value()));
                     }
-                    None => each("", Err(Error::Corrupt("a row of no table".to_owned()))),
+                    None => each("", Err(Error::Corrupt("a row without a table name".to_owned()))),
                 }
             }
             Ok(())
@@ -199,7 +200,7 @@ impl TablesFile {
         work(&transaction).map_err(failed)
     }
 
-    /// Commits one transaction. On an error it had no effect, unless the error leaves this open.
+    /// Commits one transaction. After an error nothing was written, except after [`Error::Unavailable`], which leaves this open.
     pub(crate) fn commit(&self, work: &mut TransactionWork) -> Result<ChangeResults, Error> {
         let database = self.database.read().unwrap_or_else(PoisonError::into_inner).clone();
         let database = match database {
@@ -210,22 +211,22 @@ impl TablesFile {
             Ok(changed) => return Ok(changed),
             Err(error) => error,
         };
-        // redb refuses everything after an error of the disk.
+        // After a disk error, redb refuses all further operations.
         drop(database);
-        let database = self.reopen().map_err(|_| Error::Away(error.to_string()))?;
+        let database = self.reopen().map_err(|_| Error::Unavailable(error.to_string()))?;
         // The error may have occurred after the commit.
         if read_kept(&database).map_err(failed)?.commits == work.commit {
-            Err(Error::Away(error.to_string()))
+            Err(Error::Unavailable(error.to_string()))
         } else {
             Err(error)
         }
     }
 
-    /// Opens the file again, once the last reader of the old one has ended.
+    /// Waits until no reader uses the old database, and then opens the file again.
     fn reopen(&self) -> Result<Arc<Database>, Error> {
         let mut place = self.database.write().unwrap_or_else(PoisonError::into_inner);
         let mut old = place.take();
-        // Readers hold it for microseconds. A thousand steps of a millisecond are only a bound.
+        // A reader holds the database for microseconds. The loop waits for at most about one second.
         for _ in 0..1000 {
             match old.map(Arc::try_unwrap) {
                 None | Some(Ok(_)) => {
@@ -249,7 +250,7 @@ impl TablesFile {
     /// Returns free pages to the file system.
     pub(crate) fn compact(&self) -> Result<(), Error> {
         let mut place = self.database.write().unwrap_or_else(PoisonError::into_inner);
-        // Harmless: under this lock there is no other owner. Otherwise this returns an error.
+        // Harmless: no reader uses the database at this time. If one does, the result is an error.
         let database = place.take().and_then(|database| Arc::try_unwrap(database).ok());
         let mut database = database.ok_or_else(away)?;
         let compacted = database.compact().map_err(failed);
@@ -257,10 +258,10 @@ impl TablesFile {
         compacted.map(|_| ())
     }
 
-    /// True if all pages have the right checksum.
+    /// Checks the checksums of all pages. Returns false if redb had to repair the file.
     pub(crate) fn check(&self) -> Result<bool, Error> {
         let mut place = self.database.write().unwrap_or_else(PoisonError::into_inner);
-        // Harmless: under this lock there is no other owner. Otherwise this returns an error.
+        // Harmless: no reader uses the database at this time. If one does, the result is an error.
         let database = place.take().and_then(|database| Arc::try_unwrap(database).ok());
         let mut database = database.ok_or_else(away)?;
         let checked = database.check_integrity().map_err(failed);
@@ -288,14 +289,16 @@ fn open(disk: &dyn Disk, unsure: &Arc<AtomicBool>) -> Result<Database, Error> {
     match known {
         Some(format) if format == u64::from(segment::VERSION) => {}
         Some(format) => {
-            return Err(Error::Away(format!("its format is {format}, of a newer program")));
+            return Err(Error::Unavailable(format!(
+                "its format {format} needs another program version"
+            )));
         }
         None => begin(&database).map_err(failed)?,
     }
     Ok(database)
 }
 
-/// Truncates an incomplete page at the end of the file, and returns its size in bytes.
+/// Truncates an incomplete page at the end of the file. Returns the resulting size in bytes.
 ///
 /// A crash may keep the first sectors of a new page but lose the file's new size. No durable commit uses such a page, and
 /// redb accepts only files of whole pages.
@@ -308,7 +311,7 @@ fn cut_to_pages(file: &dyn DiskFile) -> io::Result<u64> {
     Ok(whole)
 }
 
-/// Records that a process has the file open. Returns whether a previous one did not close it.
+/// Removes the marker [`CLEAN`], because the file is now open. Returns true if the file exists and the last process did not close it cleanly.
 fn begin_unclean(disk: &dyn Disk) -> io::Result<bool> {
     let names = disk.list()?;
     let clean = names.iter().any(|name| name == CLEAN);
@@ -319,10 +322,10 @@ fn begin_unclean(disk: &dyn Disk) -> io::Result<bool> {
     Ok(!clean && names.iter().any(|name| name == FILE))
 }
 
-/// Writes the whole file again as programs see it.
+/// Rewrites the whole file with the content that the operating system returns for it.
 ///
-/// After a failed sync, the system may mark pages as clean that it could not write: they are read as written, but no later
-/// sync writes them. Later data that depends on them would be lost with them.
+/// After a failed sync, the operating system may mark pages as clean that it could not write. Reads then return the new content, but no
+/// later sync writes it to the disk. A crash would lose these pages and all later data that depends on them.
 fn write_again(disk: &dyn Disk) -> io::Result<()> {
     let file = disk.open(FILE)?;
     let size = file.size()?;
@@ -364,7 +367,7 @@ fn read_kept(database: &Database) -> Result<RestoredState, redb::Error> {
                 kept.newest.insert(name.value().to_owned(), position.value());
             }
         }
-        // Harmless: an older program did not write them.
+        // Harmless: a file of an older program does not have this table.
         Err(TableError::TableDoesNotExist(_)) => {}
         Err(error) => return Err(error.into()),
     }
@@ -385,7 +388,7 @@ fn read_kept(database: &Database) -> Result<RestoredState, redb::Error> {
 fn transact(database: &Database, work: &mut TransactionWork) -> Result<ChangeResults, Error> {
     let transaction = database.begin_write().map_err(failed)?;
     let changed = write(&transaction, work).map_err(failed)?;
-    if changed.iter().all(Result::is_err) && work.keeps_nothing_else() {
+    if changed.iter().all(Result::is_err) && work.has_only_changes() {
         transaction.abort().map_err(failed)?
     } else {
         transaction.commit().map_err(failed)?
@@ -430,7 +433,7 @@ fn write(
     Ok(changed)
 }
 
-/// Makes all changes or none. Each change sees those before it.
+/// Makes all changes or none. Each change sees the effects of those before it.
 fn change(
     rows: &mut Table<'_, &[u8], &[u8]>,
     changes: &[Change],
@@ -469,13 +472,13 @@ fn change(
     Ok(Ok(versions))
 }
 
-/// The key of a row in the file. Rows of a table are adjacent and in the order of their keys.
+/// Returns the key of a row in the file. The rows of a table are adjacent and in the order of their keys.
 fn full_key(table: &str, key: &[u8]) -> Vec<u8> {
     let len = u16::try_from(table.len()).unwrap_or(u16::MAX);
     [&len.to_be_bytes(), table.as_bytes(), key].concat()
 }
 
-/// The table of a key in the file, and the length of the table's part.
+/// Splits a key in the file. Returns the name of the table, and the length of the row's key in the table.
 fn table_of(full: &[u8]) -> Option<(&str, usize)> {
     let (len, rest) = full.split_first_chunk()?;
     let (table, key) = rest.split_at_checked(usize::from(u16::from_be_bytes(*len)))?;
@@ -499,7 +502,7 @@ fn version_of(full: &[u8]) -> Option<u64> {
     full.first_chunk().map(|version| u64::from_le_bytes(*version))
 }
 
-/// The row of a key in the file. The last bytes of that key are the key in its table.
+/// Decodes a row. `key` and `full` are its key and value in the file. The last `key_len` bytes of `key` are the row's key in its table.
 fn row(key: &[u8], key_len: usize, full: &[u8]) -> Result<Row, Error> {
     let parts = || {
         let (version, rest) = full.split_first_chunk()?;
@@ -514,13 +517,13 @@ fn row(key: &[u8], key_len: usize, full: &[u8]) -> Result<Row, Error> {
 }
 
 fn away() -> Error {
-    Error::Away("its tables could not be opened again yet".to_owned())
+    Error::Unavailable("the tables file could not be reopened yet after an error".to_owned())
 }
 
 /// Converts an error of redb.
 fn failed(error: impl Into<redb::Error>) -> Error {
     let error = error.into();
-    // For a file that is not a redb database, the error is one of input.
+    // redb reports a file that is not a redb database as an I/O error of this kind.
     let is_other =
         matches!(&error, redb::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData);
     if let (redb::Error::Io(error), false) = (&error, is_other) {
@@ -529,11 +532,11 @@ fn failed(error: impl Into<redb::Error>) -> Error {
     if is_other || matches!(error, redb::Error::Corrupted(_)) {
         Error::Corrupt(format!("tables: {error}"))
     } else {
-        Error::Away(format!("tables: {error}"))
+        Error::Unavailable(format!("tables: {error}"))
     }
 }
 
-/// A file of [`Disk`] in redb's interface.
+/// Implements redb's storage interface on a file of a [`Disk`].
 #[derive(Debug)]
 struct Backend {
     file: Arc<dyn DiskFile>,

@@ -1,4 +1,4 @@
-//! Wake-ups for those that wait for changes of a log or table.
+//! Wake-ups for tasks that wait for changes of a log or table.
 //!
 //! Owns one channel for each watched name, and removes it after the last watcher.
 
@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, mpsc};
 
 /// Wakes up when there are changes. Several changes may cause one wake-up, and a wake-up may have no cause, for instance after
-/// the store was not available. So the owner checks for changes.
+/// the store was not available. So the owner has to check for changes.
 #[derive(Debug)]
 pub struct Watch {
     channel: Arc<Channel>,
-    /// The number of changes for which it was last woken.
+    /// The number of changes when it was made or last woken.
     seen: u64,
 }
 
@@ -45,7 +45,7 @@ impl Watch {
 }
 
 impl Watch {
-    /// True if there was a change since the watch was made or last woken. The change then counts as seen.
+    /// Returns true if there was a change since the watch was made or last woken. The change then counts as seen.
     pub fn has_changed(&mut self) -> bool {
         let count = self.channel.count.load(Ordering::Acquire);
         std::mem::replace(&mut self.seen, count) != count
@@ -58,14 +58,14 @@ impl Channel {
         self.waiting.notify_waiters();
     }
 
-    /// True if it has a watcher other than the caller.
+    /// Returns true if it has a watcher. One reference is that of [`Watches`].
     fn is_watched(self: &Arc<Channel>) -> bool {
         Arc::strong_count(self) > 1
     }
 }
 
-/// The number of channels from which unused ones are removed. They are removed each time the number has doubled.
-const MANY: usize = 1024;
+/// The number of channels at which unused ones are first removed. After that, they are removed each time the number has doubled.
+const CLEANUP_MIN: usize = 1024;
 
 /// The things that can be watched.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,8 +78,8 @@ pub enum Subject {
 #[derive(Debug, Default)]
 pub struct Watches {
     channels: Mutex<HashMap<Subject, Arc<Channel>>>,
-    /// The taps, and their number.
     taps: Mutex<Vec<TapEnd>>,
+    /// The number of taps.
     tap_count: AtomicUsize,
 }
 
@@ -102,8 +102,8 @@ struct TapEnd {
 const TAP_MAX: usize = 1024;
 
 impl Tap {
-    /// Returns the next log or table that has changed, or `None` if any may have changed. The future may be dropped at any time without losing
-    /// a change.
+    /// Returns the next log or table that has changed, or `None` if any may have changed. The future may be dropped at any time without
+    /// losing a change.
     pub(crate) async fn next(&mut self) -> Option<Subject> {
         // Changes that are sent after this check are newer than the missed ones.
         if self.has_missed.swap(false, Ordering::AcqRel) {
@@ -125,14 +125,14 @@ impl Watches {
     /// Watches a log or table.
     pub fn watch(&self, subject: Subject) -> Watch {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        if channels.len() >= MANY && channels.len().is_power_of_two() {
+        if channels.len() >= CLEANUP_MIN && channels.len().is_power_of_two() {
             channels.retain(|_, channel| channel.is_watched());
         }
         let channel = channels.entry(subject).or_default().clone();
         Watch { seen: channel.count.load(Ordering::Acquire), channel }
     }
 
-    /// True while somebody watches it.
+    /// Returns true if somebody watches a log or table.
     pub fn has(&self, subject: &Subject) -> bool {
         let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         channels.get(subject).is_some_and(Channel::is_watched)

@@ -28,7 +28,7 @@ pub struct Servers {
     pub addresses: Vec<SocketAddr>,
 }
 
-/// The records of an answer, at least one, and their TTL.
+/// The records of an answer, at least one, and the TTL of the whole answer: the smallest of its records and aliases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer<T> {
     pub records: Vec<T>,
@@ -61,7 +61,7 @@ pub enum Failure {
     NoSuchName,
     /// The name exists, but has no such records.
     NoRecords,
-    /// The last server has failed or refused to answer.
+    /// The last server answered with an error code, such as SERVFAIL or REFUSED.
     Refused(SocketAddr, Rcode),
     /// The answer of the last server is malformed.
     Malformed(SocketAddr),
@@ -106,7 +106,7 @@ impl Servers {
         }
     }
 
-    /// Returns the parsed answer of the first server that determines whether there are such records.
+    /// Queries the servers in turn, and returns the first conclusive result: the records, or the error that there are none.
     async fn ask<T>(
         &self,
         name: &str,
@@ -138,7 +138,7 @@ impl Servers {
     }
 }
 
-/// Returns the records of one type in an answer for the queried name, or for the name that it is an alias of.
+/// Returns the records of type `D` in an answer. If the queried name is an alias, these are the records of the name it refers to.
 fn read<'m, D: ParseRecordData<'m, Vec<u8>>, T>(
     answer: &'m Message<Vec<u8>>,
     from: SocketAddr,
@@ -176,7 +176,7 @@ fn written(name: &ParsedName<&[u8]>) -> String {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::BadName(why) => write!(f, "not a name of DNS: {why}"),
+            Failure::BadName(why) => write!(f, "not a DNS name: {why}"),
             Failure::NoSuchName => f.write_str("the name does not exist (NXDOMAIN)"),
             Failure::NoRecords => f.write_str("the name has no such records"),
             Failure::Refused(server, code) => write!(f, "the name server {server} answers {code}"),

@@ -17,11 +17,11 @@ const PORT: u16 = 53;
 
 /// Returns the servers in the file. It is read each time, since it may change and queries are rare.
 pub(crate) async fn servers() -> Result<Vec<SocketAddr>, Failure> {
-    let text = kit::task::beside(text).await;
-    let text = text.unwrap_or_else(|| Err(io::Error::other("it was not read")));
+    let text = kit::task::run_blocking(text).await;
+    let text = text.unwrap_or_else(|| Err(io::Error::other("it could not be read")));
     match text {
         Ok(text) => listed(&text),
-        // Like the system's resolver: without the file, the server is on this machine.
+        // As in the system's resolver, a missing file means that the server is on this machine.
         Err(error) if error.kind() == ErrorKind::NotFound => {
             Ok(vec![(IpAddr::from(Ipv4Addr::LOCALHOST), PORT).into()])
         }
@@ -45,7 +45,7 @@ fn listed(text: &str) -> Result<Vec<SocketAddr>, Failure> {
         let mut words = line.split_ascii_whitespace();
         (words.next() == Some("nameserver")).then(|| words.next().unwrap_or("").to_owned())
     };
-    // Harmless: other lines do not name servers.
+    // Harmless: only `nameserver` lines name servers, so all other lines are skipped.
     let written: Vec<String> = text.lines().filter_map(words).collect();
     if written.is_empty() {
         return Ok(vec![(IpAddr::from(Ipv4Addr::LOCALHOST), PORT).into()]);
@@ -55,7 +55,7 @@ fn listed(text: &str) -> Result<Vec<SocketAddr>, Failure> {
     let servers: Vec<SocketAddr> =
         written.iter().map(address).filter_map(Result::ok).take(SERVERS_MAX).collect();
     if servers.is_empty() {
-        Err(Failure::NoServer(format!("{PATH} names no server by an address")))
+        Err(Failure::NoServer(format!("{PATH} names no server by its address")))
     } else {
         Ok(servers)
     }

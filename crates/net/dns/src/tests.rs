@@ -57,7 +57,7 @@ async fn an_answer_that_is_too_long_for_a_datagram_comes_over_tcp() {
     assert_eq!(found.records.last(), Some(&service(0, 1, 80, "h999.a.test")));
 }
 
-/// Datagrams of others are ignored, and after a server that fails, the next one is queried.
+/// Datagrams that do not answer the query are ignored. If a server fails, the next one is queried.
 #[tokio::test]
 async fn another_server_is_asked_when_one_cannot_answer() {
     let well = NameServer::start();

@@ -19,9 +19,10 @@ const TYPES: [(&str, Dialect); 3] = [
 ];
 
 impl Dialect {
-    /// Returns the dialect of a `Content-Type`, and the rest after its name: the format of messages, such as `+proto`, and parameters.
+    /// Returns the dialect of a `Content-Type` and the text after the type's name: the format of messages, such as `+proto`, and
+    /// parameters. Returns `None` for a type that is not gRPC's.
     pub fn of(content_type: &[u8]) -> Option<(Dialect, &[u8])> {
-        // Most requests have another `application` type, which the first letter of its subtype shows.
+        // Most requests have another type. The first letter of the subtype rules out nearly all of them.
         if !matches!(content_type.get("application/".len()), Some(b'g' | b'G')) {
             return None;
         }
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_told_by_their_content_type() {
+    fn calls_are_recognised_by_their_content_type() {
         for (content_type, dialect, rest) in [
             ("application/grpc", Some(Dialect::Grpc), ""),
             ("application/grpc+proto", Some(Dialect::Grpc), "+proto"),

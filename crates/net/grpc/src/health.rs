@@ -1,4 +1,4 @@
-//! The health checking protocol, `grpc.health.v1.Health/Check`: a request with a name, and a reply with a number.
+//! The health checking protocol, `grpc.health.v1.Health/Check`: the request contains the name of a service, and the reply its status.
 
 /// The path of the call.
 pub const PATH: &str = "/grpc.health.v1.Health/Check";
@@ -6,7 +6,7 @@ pub const PATH: &str = "/grpc.health.v1.Health/Check";
 /// The length of a message's prefix: a byte for compression, and four for the message's length.
 const PREFIX_BYTES: usize = 5;
 
-/// The maximum size of a reply. The message has one field of two bytes, which unknown fields may follow.
+/// The maximum size of a reply. The known field of the message has two bytes; the rest is room for unknown fields.
 pub const REPLY_BYTES_MAX: usize = 4096;
 
 /// The state that a service reports about itself.
@@ -42,7 +42,7 @@ pub fn reply(body: &[u8]) -> Result<ServingStatus, &'static str> {
     match prefix.first() {
         Some(0) if len == message.len() => {}
         Some(0) => return Err("a reply that is not one message"),
-        Some(_) | None => return Err("a compressed reply, which was not asked for"),
+        Some(_) | None => return Err("a compressed reply, which was not requested"),
     }
     let mut serving = ServingStatus::Unknown;
     while !message.is_empty() {
@@ -57,7 +57,7 @@ pub fn reply(body: &[u8]) -> Result<ServingStatus, &'static str> {
                 skip(&mut message, len.map_err(|_| cut)?).ok_or(cut)?;
             }
             (_, 5) => skip(&mut message, 4).ok_or(cut)?,
-            _ => return Err("no message of the health protocol"),
+            _ => return Err("not a message of the health protocol"),
         }
     }
     Ok(serving)
@@ -92,7 +92,7 @@ fn varint(mut number: usize, out: &mut Vec<u8>) {
     out.push(u8::try_from(number).unwrap_or(0));
 }
 
-/// Reads a varint of at most ten bytes from the front.
+/// Reads a varint from the front. Returns `None` if it is incomplete or has more than ten bytes.
 fn read_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0u64;
     for shift in (0..64).step_by(7) {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_are_read_whatever_else_they_have() {
+    fn replies_are_parsed_and_unknown_fields_are_skipped() {
         let of = |message: &[u8]| {
             let len = u8::try_from(message.len()).unwrap();
             reply(&[&[0, 0, 0, 0, len], message].concat())

@@ -39,11 +39,11 @@ statuses! {
     Unauthenticated = 16 "unauthenticated";
 }
 
-/// The reported result of a call. Services may use numbers of their own.
+/// The reported result of a call. Services may also report numbers that are not in the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Status(Status),
-    /// A number that is not in the specification, or not a number.
+    /// A number that is not in the specification, or a text that is not a number.
     Other,
 }
 
@@ -61,7 +61,7 @@ impl Status {
         }
     }
 
-    /// Returns the corresponding HTTP status (`google.rpc.Code`). Statuses from 500 on mean a failure of the service.
+    /// Returns the corresponding HTTP status (`google.rpc.Code`). A result of 500 or more means that the service failed.
     pub const fn to_http(self) -> u16 {
         match self {
             Status::Ok => 200,
@@ -100,7 +100,7 @@ impl Outcome {
         })
     }
 
-    /// Returns the outcome with this index, for loops over all of them.
+    /// Returns the outcome with this index, for loops over all outcomes. It is the inverse of [`Outcome::index`].
     pub fn at(index: usize) -> Outcome {
         Status::ALL.get(index).copied().map_or(Outcome::Other, Outcome::Status)
     }
@@ -161,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn the_status_stands_in_one_of_the_trailers() {
+    fn the_first_status_among_the_trailers_counts() {
         let trailers = b"grpc-statuses: 1\r\nGrpc-Status:  14 \r\ngrpc-status: 0\r\n";
         assert_eq!(Outcome::in_trailers(trailers), Some(Outcome::Status(Status::Unavailable)));
         assert_eq!(Outcome::in_trailers(b""), None);
     }
 
     #[test]
-    fn a_message_can_stand_in_a_header_line() {
+    fn an_encoded_message_is_a_valid_header_value() {
         for (text, written) in [
             ("Too many requests.", "Too many requests."),
             ("100 %\r\nx: y", "100 %25%0D%0Ax: y"),

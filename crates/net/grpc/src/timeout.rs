@@ -9,7 +9,7 @@ pub struct InvalidTimeout;
 /// The maximum number of digits of a value.
 const DIGITS_MAX: usize = 8;
 
-/// The largest number with that many digits.
+/// The largest number with `DIGITS_MAX` digits.
 const NUMBER_MAX: u128 = 99_999_999;
 
 /// Parses a value: one to eight digits and a unit.
@@ -31,8 +31,8 @@ pub fn read_timeout(value: &[u8]) -> Result<Duration, InvalidTimeout> {
     }
 }
 
-/// Formats a time, in the finest unit from microseconds on in which it fits. The value is rounded down, except that a time below one
-/// microsecond becomes one microsecond.
+/// Formats a time. The unit is the finest in which the number has at most eight digits; nanoseconds are not used. The value is rounded
+/// down, except that a time below one microsecond becomes one microsecond.
 pub fn write_timeout(time: Duration) -> String {
     let units = [(time.as_micros(), 'u'), (time.as_millis(), 'm'), (time.as_secs().into(), 'S')];
     let minutes = (u128::from(time.as_secs() / 60), 'M');
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_as_no_more() {
+    fn a_written_timeout_is_never_longer_than_the_time() {
         for (time, written) in [
             (Duration::ZERO, "1u"),
             (Duration::from_nanos(1_999), "1u"),

@@ -1,4 +1,4 @@
-//! gRPC-Web: trailers as the last frame of a body, and bodies in Base64, which may have padding anywhere.
+//! gRPC-Web: writes trailers as the last frame of a body, and encodes and decodes bodies in Base64, which may have padding anywhere.
 
 /// The first byte of a frame that holds trailers.
 const TRAILERS: u8 = 0x80;
@@ -19,11 +19,11 @@ pub fn trailers_frame(lines: &[u8], out: &mut Vec<u8>) {
     out.append(&mut frame);
 }
 
-/// Encodes messages in Base64 that arrive in pieces. It adds padding at the end of each message, so that no byte waits for the next
-/// message, and the text does not depend on how the pieces are cut.
+/// Encodes messages in Base64. The messages arrive in pieces of any size. Each message is padded at its end, so that none of its bytes has
+/// to wait for the next message, and the text does not depend on how the pieces are cut.
 #[derive(Debug, Default)]
 pub struct TextEncoder {
-    /// Bytes of an incomplete group.
+    /// The first `held` bytes are an incomplete group.
     group: [u8; 3],
     held: usize,
     /// The prefix of the message: flags and length.
@@ -55,7 +55,8 @@ impl TextEncoder {
         *self = TextEncoder::default();
     }
 
-    /// Returns how many of these bytes belong to the prefix of the message, or else to its content. At least one.
+    /// Returns the number of bytes at the front that belong to the current part of the message: its prefix, or its content once the prefix
+    /// is complete. The number is at least one. Bytes of the prefix are stored in `head`.
     fn of_message(&mut self, bytes: &[u8]) -> usize {
         if self.head_read == HEAD_BYTES {
             let taken = self.left.min(bytes.len());
@@ -63,7 +64,7 @@ impl TextEncoder {
             return taken;
         }
         let missing = self.head.iter_mut().skip(self.head_read);
-        // Harmless: bytes not taken here are read next.
+        // Harmless: the caller reads the remaining bytes in the next round of its loop.
         let taken = missing.zip(bytes).map(|(to, from)| *to = *from).count();
         self.head_read += taken;
         if self.head_read == HEAD_BYTES {
@@ -76,7 +77,7 @@ impl TextEncoder {
     fn append(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
         if self.held > 0 {
             let free = self.group.iter_mut().skip(self.held);
-            // Harmless: bytes not taken here are read next.
+            // Harmless: the bytes that do not fit into the group are encoded below.
             let taken = free.zip(bytes).map(|(to, from)| *to = *from).count();
             self.held += taken;
             bytes = bytes.get(taken..).unwrap_or_default();
@@ -101,7 +102,7 @@ fn encode_text(bytes: &[u8], out: &mut Vec<u8>) {
         for index in 0..3 {
             bits = (bits << 8) | u32::from(group.get(index).copied().unwrap_or(0));
         }
-        // Harmless: a shorter group has fewer digits, and is padded.
+        // Harmless: a group of fewer than three bytes has fewer digits, and the remaining places keep their padding.
         for (shift, digit) in [18, 12, 6, 0].into_iter().zip(&mut digits).take(group.len() + 1) {
             let value = usize::try_from((bits >> shift) & 63).unwrap_or_default();
             *digit = ALPHABET.get(value).copied().unwrap_or(b'=');
@@ -113,7 +114,7 @@ fn encode_text(bytes: &[u8], out: &mut Vec<u8>) {
 /// Decodes Base64 that arrives in pieces and may have padding anywhere.
 #[derive(Debug, Default)]
 pub struct TextDecoder {
-    /// The digits of an incomplete group.
+    /// The bits of an incomplete group, which has `digits` digits and `padding` padding characters so far.
     bits: u32,
     digits: u8,
     padding: u8,
@@ -153,12 +154,12 @@ impl TextDecoder {
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), InvalidText> {
         let [_, bytes @ ..] = (self.bits << (6 * u32::from(self.padding))).to_be_bytes();
         let whole = usize::from(3 - self.padding);
-        let (said, rest) = bytes.split_at_checked(whole).ok_or(InvalidText)?;
-        // Bits that belong to no byte must be zero. Otherwise, different texts could decode to the same bytes.
+        let (decoded, rest) = bytes.split_at_checked(whole).ok_or(InvalidText)?;
+        // The unused bits must be zero. Otherwise, different texts could decode to the same bytes.
         if rest.iter().any(|byte| *byte != 0) {
             return Err(InvalidText);
         }
-        out.extend_from_slice(said);
+        out.extend_from_slice(decoded);
         *self = TextDecoder::default();
         Ok(())
     }
@@ -201,7 +202,7 @@ mod tests {
 
     #[test]
     fn base64_is_read_in_any_pieces_and_with_padding_anywhere() {
-        for (text, said) in [
+        for (text, expected) in [
             ("", &b""[..]),
             ("AA==", &[0]),
             ("AAE=", &[0, 1]),
@@ -210,7 +211,7 @@ mod tests {
             ("+/+/", &[0xfb, 0xff, 0xbf]),
         ] {
             for at_a_time in 1..5 {
-                assert_eq!(decoded(text, at_a_time).as_deref(), Ok(said), "{text}");
+                assert_eq!(decoded(text, at_a_time).as_deref(), Ok(expected), "{text}");
             }
         }
         for text in ["A", "AA", "AA=", "A===", "=", "AA=A", "A A=", "AB==", "AAF=", "AA-_"] {

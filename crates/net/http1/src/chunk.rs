@@ -1,13 +1,14 @@
-//! Chunk lines: `size[;name[=value]]... CR LF`. Parsed byte by byte, and written.
+//! Parses and writes chunk lines: `size[;name[=value]]... CR LF`. The parser takes one byte at a time.
 
 use crate::token::{is_text_byte, is_token_byte};
 use crate::{BODY_BYTES_MAX, Error};
 
-/// The maximum length of a chunk line with its extensions. The longest in common use, which sign each chunk, have about 100 bytes.
+/// The maximum length of a chunk line with its extensions. The longest extensions in common use are signatures of chunks, and such lines
+/// have about 100 bytes.
 pub const CHUNK_LINE_BYTES_MAX: usize = 256;
 
-/// The maximum number of extension bytes of a whole body, in addition to one per payload byte. Without this bound, a peer could make the
-/// gateway read hundreds of bytes for each byte that a body limit counts.
+/// The maximum number of extension bytes in a body, in addition to one per payload byte. Body limits count only payload bytes, so without
+/// this bound a peer could make the gateway read hundreds of extension bytes for each of them.
 pub const EXTENSION_BYTES_MAX: u64 = 16 << 10;
 
 /// The end of a chunked body without trailers.
@@ -27,7 +28,7 @@ pub fn chunk_header(len: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the end of a chunked body with these trailer lines, each with its line end.
+/// Appends the end of a chunked body. Each line in `trailers` must include its line end.
 pub fn last_chunk(trailers: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"0\r\n");
     out.extend_from_slice(trailers);
@@ -42,11 +43,11 @@ pub(crate) struct ChunkLine {
     digits: u8,
     /// The number of bytes of the line so far.
     bytes: u16,
-    /// Whether the current name or token has begun.
+    /// Whether the current name or unquoted value has at least one byte.
     begun: bool,
 }
 
-/// The position of the next byte in the line.
+/// The part of the line that the next byte belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum At {
     #[default]
@@ -95,7 +96,7 @@ impl ChunkLine {
             (_, Some(digit)) if self.digits < 16 => {
                 self.digits += 1;
                 self.size = self.size << 4 | u64::from(digit);
-                // The 16th digit may exceed the maximum, but never 64 bits.
+                // 16 digits may exceed the maximum, but never 64 bits.
                 if self.size > BODY_BYTES_MAX {
                     return Err(Error::ChunkSize);
                 }
@@ -108,8 +109,8 @@ impl ChunkLine {
         Ok(())
     }
 
-    /// Returns the position after a byte of an extension. White space around `;` and `=`, which the grammar allows as bad white space, is
-    /// refused, like all other bytes.
+    /// Returns the part of the line after a byte of an extension, or `None` if the byte is not allowed. White space around `;` and `=` is
+    /// refused, although the grammar allows it (`BWS` in RFC 9112, 7.1.1).
     fn extension(&mut self, byte: u8) -> Option<At> {
         let begun = std::mem::replace(&mut self.begun, false);
         match (self.at, byte) {

@@ -59,8 +59,8 @@ impl Decoder {
         }
     }
 
-    /// Takes bytes of the body from `input` and appends the payload to `out`. Returns how many bytes belonged to this body;
-    /// that is fewer than all only if the body ends there. An error is final.
+    /// Takes bytes of the body from `input` and appends the payload to `out`. Returns the number of bytes that belong to this body. It is
+    /// less than `input.len()` only if the body ends within `input`. An error is final.
     pub fn decode(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<usize, Error> {
         let mut rest = input;
         while !rest.is_empty() && self.stage != Stage::Done {
@@ -90,7 +90,8 @@ impl Decoder {
         self.stage == Stage::Done
     }
 
-    /// Returns the number of payload bytes still to come, if known: not for chunks, and not for a body until close.
+    /// Returns the number of payload bytes still to come, or `None` if it is not known: before the end of a chunked body, for a body that
+    /// ends at close, and after an error.
     pub fn remaining(&self) -> Option<u64> {
         match self.stage {
             Stage::Done => Some(0),
@@ -133,8 +134,8 @@ impl Decoder {
         Err(error)
     }
 
-    /// Returns the trailer lines of a complete body, checked like headers, without fields that are not allowed as trailers. Empty before
-    /// the end, and if there are none.
+    /// Returns the trailer lines of a complete body, checked like headers, without fields that are not allowed as trailers. The result is
+    /// empty before the end of the body, and if it has no trailers.
     pub fn trailers(&self) -> &[u8] {
         if self.is_done() { &self.trailers } else { &[] }
     }

@@ -1,4 +1,4 @@
-//! The reasons why bytes are not a valid message. The texts are short and constant, since they are logged and compared.
+//! The reasons why bytes are not a valid message. Their texts are short constants, since they are logged and compared.
 
 use std::fmt;
 
@@ -37,7 +37,7 @@ pub enum Error {
     Host,
     /// Host and the authority in the target differ.
     HostMismatch,
-    /// Content-Length is not plain digits, or too large.
+    /// Content-Length is not plain digits, or is too large.
     ContentLength,
     /// There is more than one Content-Length.
     ContentLengthRepeated,
@@ -57,11 +57,11 @@ pub enum Error {
     ContentTypeRepeated,
     /// An expectation other than 100-continue.
     Expectation,
-    /// A chunk size is not 1 to 16 hexadecimal digits, or too large.
+    /// A chunk size is not 1 to 16 hexadecimal digits, or is too large.
     ChunkSize,
     /// A chunk extension is malformed.
     ChunkExtension,
-    /// A chunk line, or all extensions together, are larger than allowed.
+    /// A chunk line is larger than allowed, or all extensions together are.
     ChunkLineTooLong,
     /// A chunk line does not end in CR LF.
     ChunkLineEnd,
@@ -76,8 +76,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the status with which a server answers. For such an error in a response, the upstream is at fault, so the status is 502
-    /// instead.
+    /// Returns the status of the answer to a request with this error. For an error in a response, the upstream is at fault, and the caller
+    /// answers 502 instead.
     pub fn status(&self) -> u16 {
         match self {
             Self::TargetTooLong => 414,

@@ -143,7 +143,8 @@ impl Fields {
     }
 }
 
-/// Parses a value of Transfer-Encoding: `chunked` alone, or after registered codings. For any other value, the framing is unknown.
+/// Parses a value of Transfer-Encoding: `chunked` alone, or after registered codings. Returns `None` for any other value, since the end of
+/// the body is then unknown.
 fn coding(value: &[u8]) -> Option<Coding> {
     if is(value, b"chunked") {
         return Some(Coding::Chunked);
@@ -163,7 +164,7 @@ fn coding(value: &[u8]) -> Option<Coding> {
     (chunked && foreign > 0).then_some(Coding::Foreign)
 }
 
-/// Returns true if at most one space is between the colon and the value, and nothing after it.
+/// Returns true if at most one space precedes the value, and the line end follows it immediately.
 fn is_plain(bytes: &[u8], line: &Line) -> bool {
     let before = Span { start: line.name.end, end: line.value.start };
     let after = Span { start: line.value.end, end: line.line.end };

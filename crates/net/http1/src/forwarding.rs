@@ -35,8 +35,8 @@ const NAMES: [&[u8]; 29] = [
     b"cloudfront-viewer-address",
 ];
 
-/// For each length, one bit set for the first letters of names and one for the last letters. With these, most header lines are ruled out
-/// without a comparison.
+/// For each length of a name, the set of first letters and the set of last letters, as bits. They rule out most header lines without a
+/// comparison of names.
 #[allow(clippy::indexing_slicing, reason = "what is out of bounds in a constant does not compile")]
 const ENDS: [(u32, u32); LENGTH_MAX + 1] = {
     let (mut ends, mut rest) = ([(0, 0); LENGTH_MAX + 1], NAMES.as_slice());
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_about_the_client() {
+    fn headers_about_the_client_are_recognised() {
         for name in [
             "Forwarded",
             "X-Forwarded",

@@ -1,8 +1,8 @@
-//! Content-Length.
+//! Parses and writes Content-Length.
 
 use crate::BODY_BYTES_MAX;
 
-/// Parses a Content-Length: only digits, up to [`BODY_BYTES_MAX`].
+/// Parses a Content-Length. Returns `None` unless it consists of digits and is at most [`BODY_BYTES_MAX`].
 pub fn parse_content_length(value: &[u8]) -> Option<u64> {
     // 19 digits cannot overflow 64 bits.
     if value.is_empty() || value.len() > 19 || !value.iter().all(u8::is_ascii_digit) {

@@ -12,15 +12,14 @@
 //!
 //! - An [`Error`] ends the connection: answer [`Error::status`] with `Connection: close`, ignore the bytes after the error,
 //!   shut the write side, read on for a bounded time so that the answer is not lost to a reset, and close.
-//! - `Ok(None)` does not promise that more will come. A head, and a pause in a body, need a deadline; a client that sends an
-//!   empty line and waits is idle.
+//! - `Ok(None)` does not mean that more bytes will come. Set a deadline for each head, and for each pause in a body. A client that has
+//!   sent only an empty line counts as idle.
 //! - A body may turn out malformed after its head was passed on. Then cut the exchange: reset the upstream side (never finish
 //!   its chunked body), and answer 400 if nothing was answered yet.
 //! - A request body that will not be read to its end makes the connection unusable: close it.
 //! - Send `100 (Continue)` only if [`RequestHead::expect_continue`] says so, and not once body bytes have come.
 //! - The bytes after a 101, or after a 2xx to CONNECT, are a tunnel; [`Framing::None`] says only that they are not a body.
-//! - A response of [`Framing::UntilClose`] ends for a 1.1 client by chunks, for a 1.0 client by
-//!   close.
+//! - Pass a response of [`Framing::UntilClose`] on in chunks to a 1.1 client. To a 1.0 client, mark its end by closing the connection.
 //! - Every token is a method here. The caller decides how to answer TRACE, CONNECT and methods that are not
 //!   [registered](is_registered_method).
 //! - Connection, and the headers it names, are for the next peer only (hop-by-hop). They are read here, and code that passes a
@@ -60,8 +59,7 @@ pub use rules::{HeadCheck, Parts, check_request};
 pub use target::{TargetForm, is_host, is_target};
 pub use token::{is_alias, is_header_value, is_lower_case_token, is_token, list_has};
 
-/// The largest accepted body length: the maximum of a signed 64-bit integer, so that no server behind the gateway can read it as a negative
-/// number.
+/// The largest accepted body length: the maximum of a signed 64-bit integer, so that no upstream can interpret it as a negative number.
 pub const BODY_BYTES_MAX: u64 = i64::MAX as u64;
 
 /// The limits of one head.
@@ -98,22 +96,22 @@ pub struct Line {
 /// The two versions that are supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// HTTP/1.0: it closes by default, and has neither chunks nor 100 replies.
+    /// HTTP/1.0: connections close by default, and there are neither chunks nor 100 replies.
     Http10,
     /// HTTP/1.1.
     Http11,
 }
 
-/// The length of a body, decided by RFC 9112 section 6.3.
+/// How the end of a body is found (RFC 9112, 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// There is no body.
     None,
     /// Exactly this many bytes.
     Length(u64),
-    /// Chunks, and perhaps trailers.
+    /// Chunks, which trailers may follow.
     Chunked,
-    /// Everything until the peer closes; responses only.
+    /// Everything until the peer closes the connection. Only responses have this framing.
     UntilClose,
 }
 

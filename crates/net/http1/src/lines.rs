@@ -9,7 +9,7 @@ use httparse::Header;
 
 use crate::{Error, Limits, Line, Span};
 
-/// Header slots kept on the stack: the default limit of requests.
+/// The number of header slots on the stack, which is the default of [`Limits::headers_max`].
 const SLOTS: usize = 128;
 
 /// The storage for one header, in the form that httparse needs.
@@ -70,7 +70,7 @@ pub(crate) fn with_slots<'b, T>(
 ) -> Result<T, Error> {
     let mut near = [const { Slot::uninit() }; SLOTS];
     let few = limits.headers_max.min(SLOTS);
-    // Harmless: `few` is at most the number of slots.
+    // Harmless: `few` is at most the number of slots, so the range is valid.
     let parsed = parse(near.get_mut(..few).unwrap_or_default());
     if matches!(parsed, Err(Error::TooManyHeaders)) && few < limits.headers_max {
         let mut far = Vec::new();
@@ -80,7 +80,7 @@ pub(crate) fn with_slots<'b, T>(
     parsed
 }
 
-/// Returns the end of the line whose content ends at `at`: after optional white space and exactly CR LF.
+/// Returns the end of the line whose content ends at `at`. Returns `None` unless exactly CR LF follows, after optional white space.
 #[inline]
 pub(crate) fn line_end(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = bytes.get(at..)?;

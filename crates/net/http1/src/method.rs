@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn methods() {
+    fn registered_methods_are_recognised_with_their_case() {
         for method in ["GET", "PATCH", "TRACE", "PROPFIND", "ACL", "VERSION-CONTROL"] {
             assert!(is_registered_method(method.as_bytes()), "{method}");
         }

@@ -1,6 +1,6 @@
 //! A head that arrives in pieces.
 
-/// A partial head of at most this many bytes is parsed whenever it grows. That is cheap, and detects input that is not HTTP at once.
+/// A partial head of at most this many bytes is parsed whenever it grows. That is cheap, and input that is not HTTP is detected at once.
 const SHORT: usize = 256;
 
 /// Decides when a partial head is worth parsing again. Parsing it after every byte would take time quadratic in its length. Parsing it when
@@ -62,14 +62,14 @@ mod tests {
     }
 
     #[test]
-    fn a_head_byte_by_byte_costs_what_its_length_is() {
+    fn the_cost_of_a_head_that_arrives_byte_by_byte_is_linear() {
         let head = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(10_000));
         let (times, bytes) = parsed(head.as_bytes());
         assert!(times < SHORT + 20 && bytes < 3 * head.len(), "{times} times, {bytes} bytes");
     }
 
     #[test]
-    fn its_end_is_seen_wherever_it_is_cut() {
+    fn the_end_of_a_head_is_found_wherever_it_is_cut() {
         for end in ["\r\n\r\n", "\n\n", "\n\r\n"] {
             let head = format!("GET / HTTP/1.1\r\nHost: {}{end}", "a".repeat(2 * SHORT));
             for cut in head.len() - 4..head.len() {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_too_large_is_parsed() {
+    fn a_head_that_reaches_the_maximum_is_parsed() {
         let mut partial = Partial::default();
         partial.parsed(900);
         assert!(!partial.is_worth_parsing(&[b'a'; 999], 1000));

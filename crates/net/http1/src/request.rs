@@ -14,7 +14,7 @@ pub const METHOD_BYTES_MAX: usize = 32;
 /// A request head. Its spans point into the bytes it was parsed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestHead {
-    /// The offset of the body: the length of the head, including its blank line and an empty line before it.
+    /// The offset of the body: the length of the head with the blank line at its end, and with an empty line that may precede it.
     pub head_len: usize,
     /// The method, as sent: methods are case-sensitive.
     pub method: Span,
@@ -22,8 +22,8 @@ pub struct RequestHead {
     pub target: Span,
     /// The form of the target.
     pub form: TargetForm,
-    /// Path and query of the target, which is all of the origin form. Empty for `*`, for CONNECT, and if an absolute target ends with its
-    /// authority (which means `/`).
+    /// The path and query of the target. A target in origin form has nothing else. Empty for `*`, for CONNECT, and for an absolute target
+    /// that ends with its authority, which means `/`.
     pub path: Span,
     /// The version.
     pub version: Version,
@@ -35,7 +35,8 @@ pub struct RequestHead {
     pub upgrade: bool,
     /// Whether the client waits for a 100 before it sends its body.
     pub expect_continue: bool,
-    /// `host[:port]`: the Host header, or for HTTP/1.0 without one the authority of the target.
+    /// `host[:port]`: the Host header. The authority of the target takes its place if an absolute target differs from it, and in HTTP/1.0
+    /// if there is no Host.
     pub host: Option<Span>,
 }
 
@@ -153,15 +154,15 @@ fn word(bytes: &[u8]) -> (&[u8], &[u8]) {
     bytes.split_at_checked(end).unwrap_or((bytes, b""))
 }
 
-/// Returns the error for the bytes in place of a version, or `None` if more bytes are needed. A possible version is distinguished from
-/// other text: `HTTP/1.2` is a version, `HTTP/01.1` and `http/1.1` are not. That needs the byte after the version.
+/// Returns the error for the bytes in place of a version, or `None` if more bytes are needed. An unsupported version, such as `HTTP/1.2`,
+/// is distinguished from text that is not a version, such as `HTTP/01.1` and `http/1.1`. This requires the byte after the version.
 fn version_error(bytes: &[u8]) -> Option<Error> {
     const FORM: &[u8] = b"HTTP/0.0";
     let fits = |(byte, form): (&u8, &u8)| match form {
         b'0' => byte.is_ascii_digit(),
         _ => byte == form,
     };
-    // Harmless: of a shorter text, all bytes must match.
+    // Harmless: a shorter text may still become a version, so only the bytes that have arrived are compared.
     if bytes.iter().zip(FORM).all(fits) {
         match bytes.get(FORM.len()) {
             None => None,

@@ -84,13 +84,13 @@ fn parse_into<'b>(
 }
 
 /// Returns the framing (RFC 9112, 6.3). Rules 1 and 2 override the headers, and the last rule applies if the headers declare none.
-fn framing(status: u16, asked: MethodKind, said: Option<Framing>) -> Framing {
+fn framing(status: u16, asked: MethodKind, declared: Option<Framing>) -> Framing {
     let bodiless = matches!(status, 100..=199 | 204 | 304);
     let tunnel = asked.connect && matches!(status, 200..=299);
     if bodiless || tunnel || asked.head {
         Framing::None
     } else {
-        said.unwrap_or(Framing::UntilClose)
+        declared.unwrap_or(Framing::UntilClose)
     }
 }
 

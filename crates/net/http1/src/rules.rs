@@ -16,7 +16,7 @@ pub struct Parts<'a> {
     pub method: Span,
     /// The target, as sent: `:path` in HTTP/2.
     pub target: Span,
-    /// `:authority` in HTTP/2, with the default port of its scheme. In HTTP/1, it is part of the target.
+    /// `:authority` in HTTP/2, with the default port of its scheme. `None` in HTTP/1, where the authority is part of the target.
     pub authority: Option<(Span, &'static str)>,
     /// The version. The rules of 1.1 apply to HTTP/2.
     pub version: Version,
@@ -29,8 +29,8 @@ pub struct Parts<'a> {
 pub struct HeadCheck {
     /// The form of the target.
     pub form: TargetForm,
-    /// Path and query of the target, which is all of the origin form. Empty for `*`, for CONNECT, and if an absolute target ends with its
-    /// authority (which means `/`).
+    /// The path and query of the target. A target in origin form has nothing else. Empty for `*`, for CONNECT, and for an absolute target
+    /// that ends with its authority, which means `/`.
     pub path: Span,
     /// The length of the body, in terms of HTTP/1. Never [`Framing::UntilClose`].
     pub framing: Framing,
@@ -40,12 +40,13 @@ pub struct HeadCheck {
     pub upgrade: bool,
     /// Whether the client waits for a 100 before it sends a body.
     pub expect_continue: bool,
-    /// `host[:port]`: the Host header, or without one the authority of the target, which HTTP/1.0 allows.
+    /// `host[:port]`: the Host header. The authority of the target takes its place if an absolute target differs from it, and in HTTP/1.0
+    /// if there is no Host.
     pub host: Option<Span>,
 }
 
 /// Checks a head: one Host that agrees with the target, one length or one coding, one content type, a target that all servers interpret in
-/// the same way, and no expectation other than a 100. It checks all limits except the head's own size.
+/// the same way, and no expectation other than `100-continue`. It checks all limits except the size of the head.
 pub fn check_request(parts: &Parts<'_>, limits: &Limits) -> Result<HeadCheck, Error> {
     let Parts { bytes, method, target, version, lines, .. } = *parts;
     within_limits(method.len(), target.len(), limits)?;
@@ -83,7 +84,7 @@ pub(crate) fn within_limits(
 }
 
 /// Returns the host of the request. The authority of an absolute target overrides Host (RFC 9112, 3.2.2), and the recipient must replace
-/// the header by it. Otherwise the two must agree, since the server behind the gateway may use the other one.
+/// the header by it. In all other forms, the two must agree, since the gateway and the upstream may use different ones.
 fn host(parts: &Parts<'_>, target: &Target, fields: &Fields) -> Result<Option<Span>, Error> {
     let named = target.authority.map(|span| (within(span, parts.target), target.port));
     match (fields.host, named.or(parts.authority)) {

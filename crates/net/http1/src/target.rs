@@ -25,7 +25,7 @@ pub(crate) struct Target {
     pub(crate) authority: Option<Span>,
     /// Path and query; empty if there is none.
     pub(crate) path: Span,
-    /// The default port of its scheme.
+    /// The default port of the scheme. Empty for forms without a scheme.
     pub(crate) port: &'static str,
 }
 
@@ -174,7 +174,8 @@ fn is_name_byte(byte: u8) -> bool {
     kinds::of(byte) & kinds::IN_HOSTS != 0
 }
 
-/// Returns the text after the last colon that is not inside brackets.
+/// Returns the text after the last colon. Returns `None` if there is no colon, or if the last one is inside the brackets of an IPv6
+/// address.
 fn port_of(host: &[u8]) -> Option<&[u8]> {
     let at = host.iter().rposition(|&byte| byte == b':')?;
     let port = host.get(at + 1..)?;
@@ -205,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts() {
+    fn hosts_are_checked_strictly() {
         for good in [
             "a",
             "localhost:8080",
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn forms() {
+    fn targets_have_four_forms() {
         use TargetForm::*;
         check("GET", "/", Some((Origin, "", "/")));
         check("GET", "/a%20b?c={\"d\":1}|\\", Some((Origin, "", "/a%20b?c={\"d\":1}|\\")));
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn refused() {
+    fn ambiguous_targets_are_refused() {
         for target in [
             "*",
             "a",
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_agree() {
+    fn hosts_are_compared_without_case_and_default_port() {
         for (left, right) in [("a", "A"), ("a:80", "a"), ("a", "a:80"), ("a:8080", "a:8080")] {
             assert!(same_host(left.as_bytes(), right.as_bytes(), "80"), "{left} {right}");
         }

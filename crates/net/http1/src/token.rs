@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens() {
+    fn tokens_are_recognised() {
         for good in ["GET", "x-a", "a_b", "!#$%&'*+-.^_`|~09"] {
             assert!(is_token(good.as_bytes()), "{good}");
             assert_eq!(is_lower_case_token(good.as_bytes()), good != "GET", "{good}");
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn aliases() {
+    fn spellings_with_underscores_are_aliases() {
         for (name, of) in [("X_User", "x-user"), ("x-user", "X-USER"), ("x_a-b", "x-a_b")] {
             assert!(is_alias(name.as_bytes(), of.as_bytes()), "{name} {of}");
         }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn values() {
+    fn control_characters_are_refused_in_values() {
         for good in ["", "a b", "a\tb", "é", "\"q\""] {
             assert!(is_header_value(good.as_bytes()), "{good}");
         }
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn lists() {
+    fn list_members_are_found() {
         let has = |value: &str| list_has(value.as_bytes(), "close");
         assert!(
             has("close") && has("Close") && has("a, close") && has("close\t,b") && has(",close,")

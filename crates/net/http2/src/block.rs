@@ -12,7 +12,7 @@ pub struct Block {
     pub lines: Vec<Line>,
 }
 
-/// The pseudo-headers of a request or a reply, and its length; spans refer to the block's bytes.
+/// The pseudo-headers of a request or a reply, and its content length. The spans refer to the block's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     pub method: Span,
@@ -21,12 +21,12 @@ pub struct Head {
     /// `:protocol`, if the request asks for a tunnel by extended CONNECT (RFC 8441). The method is then GET, as in the equivalent HTTP/1
     /// request.
     pub protocol: Option<Span>,
-    /// `:authority`, and the default port of `:scheme`. If there is no Host line, it is also stored as one.
+    /// `:authority`, and the default port of `:scheme`. If the message has no Host line, the block contains one with this value.
     pub authority: Option<(Span, &'static str)>,
     /// `:status` of a reply, 100 to 999, or 0 for requests.
     pub status: u16,
     pub content_length: Option<u64>,
-    /// Whether the lines exceed the limit. Lines beyond the limit are missing, and others may be missing, too.
+    /// Whether the lines exceed the limit. In that case, the block is incomplete.
     pub is_too_large: bool,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct BlockReader<'a> {
     block: &'a mut Block,
     part: Part,
     bytes_left: usize,
-    seen: SeenPseudoHeaders,
+    seen: SeenLines,
     head: Head,
     cookie: Vec<u8>,
     /// Whether `:scheme` is `http`.
@@ -54,8 +54,9 @@ pub(crate) struct BlockReader<'a> {
     wrong: Option<&'static str>,
 }
 
+/// The pseudo-headers that were seen, and whether a regular line and a Host line were.
 #[derive(Default)]
-struct SeenPseudoHeaders {
+struct SeenLines {
     method: bool,
     scheme: bool,
     path: bool,
@@ -84,7 +85,7 @@ impl<'a> BlockReader<'a> {
             block,
             part,
             bytes_left: bytes_max,
-            seen: SeenPseudoHeaders::default(),
+            seen: SeenLines::default(),
             head,
             cookie: Vec::new(),
             is_plain: false,
@@ -112,7 +113,7 @@ impl<'a> BlockReader<'a> {
             Part::Request if !self.seen.line => {}
             Part::Reply if !self.seen.line && name == b"status" => return self.status(value),
             Part::Request | Part::Reply | Part::Trailers => {
-                return Err("a pseudo-header where none may stand");
+                return Err("a pseudo-header where none is allowed");
             }
         }
         let seen = match name {
@@ -124,14 +125,14 @@ impl<'a> BlockReader<'a> {
             _ => return Err("an unknown pseudo-header"),
         };
         if std::mem::replace(seen, true) {
-            return Err("a pseudo-header that stands twice");
+            return Err("a duplicate pseudo-header");
         }
         match name {
-            b"method" if !http1::is_token(value) => return Err("a method that is none"),
+            b"method" if !http1::is_token(value) => return Err("a method that is not a token"),
             b"method" => self.head.method = self.loose(value),
             b"path" if value.is_empty() => return Err("an empty path"),
             b"path" => self.head.target = self.loose(value),
-            b"protocol" if !http1::is_token(value) => return Err("a protocol that is none"),
+            b"protocol" if !http1::is_token(value) => return Err("a protocol that is not a token"),
             b"protocol" => self.head.protocol = Some(self.loose(value)),
             b"authority" => {
                 // With an invalid value, the request has no host, and is answered accordingly.
@@ -151,22 +152,22 @@ impl<'a> BlockReader<'a> {
 
     fn status(&mut self, value: &[u8]) -> Result<(), &'static str> {
         if std::mem::replace(&mut self.seen.status, true) {
-            return Err("a pseudo-header that stands twice");
+            return Err("a duplicate pseudo-header");
         }
         let digits = value.as_array::<3>().filter(|digits| digits.iter().all(u8::is_ascii_digit));
         let number = digits.map(|d| d.iter().fold(0, |n, d| 10 * n + u16::from(d - b'0')));
         let status = number.filter(|status| *status >= 100);
-        self.head.status = status.ok_or("a status that is not a number from 100 on")?;
+        self.head.status = status.ok_or("a status that is not a number from 100 to 999")?;
         Ok(())
     }
 
     fn regular(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
         self.seen.line = true;
         if !http1::is_lower_case_token(name) {
-            return Err("a header name with other letters than small ones");
+            return Err("a header name that is not a token in lower case");
         }
         if !http1::is_header_value(value) || value.trim_ascii().len() != value.len() {
-            return Err("a header value with white space around it or control characters");
+            return Err("a header value with surrounding white space or control characters");
         }
         match name {
             b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding"
@@ -186,7 +187,7 @@ impl<'a> BlockReader<'a> {
     }
 
     fn length(&mut self, value: &[u8]) -> Result<(), &'static str> {
-        const WRONG: &str = "a content-length that is not a number, or stands twice";
+        const WRONG: &str = "a content-length that is invalid, duplicated or in trailers";
         let length = http1::parse_content_length(value)
             .filter(|_| self.part != Part::Trailers)
             .ok_or(WRONG)?;
@@ -204,7 +205,7 @@ impl<'a> BlockReader<'a> {
         self.cookie.extend_from_slice(value);
     }
 
-    /// Returns the result of the block. An error means that the message is malformed (8.1.1).
+    /// Ends the block and returns its head. An error means that the message is malformed (8.1.1).
     pub(crate) fn finish(mut self) -> Result<Head, &'static str> {
         if self.head.is_too_large {
             return Ok(self.head);
@@ -221,14 +222,14 @@ impl<'a> BlockReader<'a> {
         }
         let authority = self.head.authority.map(|(value, _)| value);
         if self.seen.host {
-            // If the client's own Host line agrees with the authority, only that is kept.
+            // Only the client's own Host lines are kept. `http1::check_request` compares them with the authority.
             self.block.lines.retain(|line| Some(line.value) != authority);
         }
         if self.part == Part::Reply && !self.seen.status {
             return Err("a reply without a status");
         }
         let is_connect = self.head.method.of(&self.block.bytes) == b"CONNECT";
-        let SeenPseudoHeaders { method, scheme, path, authority, protocol, .. } = self.seen;
+        let SeenLines { method, scheme, path, authority, protocol, .. } = self.seen;
         let whole = match (is_connect, protocol) {
             (true, true) => authority && scheme && path,
             (true, false) => authority && !scheme && !path,
@@ -270,7 +271,7 @@ impl<'a> BlockReader<'a> {
     }
 }
 
-/// Blocks are bounded far below 4 GiB.
+/// Returns the offset of the next byte. Blocks are limited far below 4 GiB.
 fn at(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_becomes_what_it_is_in_http_1() {
+    fn a_request_is_converted_to_http_1() {
         let more = [
             (":authority", "a.test:81"),
             ("cookie", "a=b"),
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_refused() {
+    fn malformed_blocks_are_refused() {
         let cases: [&[(&str, &str)]; 23] = [
             &[(":method", "PUT")],
             &[(":status", "200")],
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_is_asked_for_as_in_http_1() {
+    fn extended_connect_becomes_a_get_of_http_1() {
         const CONNECT: [(&str, &str); 5] = [
             (":method", "CONNECT"),
             (":protocol", "websocket"),
@@ -388,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn the_authority_is_the_host_unless_a_line_says_so() {
+    fn the_authority_becomes_the_host_unless_there_is_a_host_line() {
         let authority = |more: &[(&str, &str)]| {
             let mut block = Block::default();
             let mut reading = BlockReader::new(&mut block, Part::Request, 1000);
@@ -411,10 +412,10 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_answered_is_told() {
+    fn a_block_that_is_too_large_has_a_head() {
         let (_, head) = get(&[("a", &"b".repeat(1000))]).unwrap();
         assert!(head.is_too_large);
-        // Lines after it are no longer checked.
+        // Lines beyond the limit are not checked.
         assert!(get(&[("a", &"b".repeat(1000)), ("A", "")]).unwrap().1.is_too_large);
     }
 }

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_begun_is_read() {
+    fn a_written_head_is_read_back() {
         let mut out = Vec::new();
         begin(&mut out, 0x1234, kind::HEADERS, flag::END_HEADERS, 7);
         assert_eq!(Head::read(&out[..8]), None);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_goes_and_must_fit() {
+    fn padding_is_removed_and_must_fit() {
         let head = Head { len: 0, kind: kind::DATA, flags: flag::PADDED, stream: 1 };
         assert_eq!(head.unpadded(b"\x02ab\0\0"), Ok(&b"ab"[..]));
         assert_eq!(head.unpadded(b"\x02\0\0"), Ok(&b""[..]));

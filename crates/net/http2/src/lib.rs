@@ -39,13 +39,13 @@ pub use session::{
 };
 
 /// Returns true if the frame at the front of these bytes contains header lines, so that [`Session::read`] needs a block for them.
-pub fn brings_lines(bytes: &[u8]) -> bool {
+pub fn contains_header_lines(bytes: &[u8]) -> bool {
     frame::Head::read(bytes)
         .is_some_and(|head| matches!(head.kind, frame::kind::HEADERS | frame::kind::CONTINUATION))
 }
 
 /// Decodes a block of compressed header lines with an empty dynamic table, for fuzzing. Returns the number of lines.
-pub fn unpack(block: &[u8]) -> Result<usize, Error> {
+pub fn decode_header_block(block: &[u8]) -> Result<usize, Error> {
     let mut lines = 0;
     hpack::Decoder::default().decode(block, |_, _| lines += 1)?;
     Ok(lines)

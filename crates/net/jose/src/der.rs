@@ -11,7 +11,7 @@ const OBJECT_ID: u8 = 0x06;
 pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// A reader over all of these bytes.
+    /// Creates a reader over all of these bytes.
     pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader(bytes)
     }
@@ -23,7 +23,7 @@ impl<'a> Reader<'a> {
     /// Reads the next element and returns its tag and contents.
     #[allow(
         clippy::should_implement_trait,
-        reason = "an element is not the only thing to read next"
+        reason = "the reader is not an iterator: it also reads elements of a given type"
     )]
     pub(crate) fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let (tag, rest) = self.0.split_first()?;
@@ -46,7 +46,7 @@ impl<'a> Reader<'a> {
         Some((*tag, contents))
     }
 
-    /// Reads the next element, and returns `None` if it has another tag.
+    /// Reads the next element and returns its contents, or `None` if it has another tag.
     pub(crate) fn tagged(&mut self, tag: u8) -> Option<&'a [u8]> {
         let (found, contents) = self.next()?;
         (found == tag).then_some(contents)
@@ -57,12 +57,12 @@ impl<'a> Reader<'a> {
         self.tagged(OBJECT_ID)
     }
 
-    /// Reads a bit string of whole bytes.
+    /// Reads a bit string and returns its bytes. Returns `None` if its last byte is incomplete.
     pub(crate) fn bits(&mut self) -> Option<&'a [u8]> {
         self.tagged(BIT_STRING)?.strip_prefix(&[0])
     }
 
-    /// Reads a positive integer and returns it without leading zeros.
+    /// Reads a positive integer and returns it without the zero byte that may precede it.
     pub(crate) fn unsigned(&mut self) -> Option<&'a [u8]> {
         let bytes = self.tagged(INTEGER)?;
         let bytes = bytes.strip_prefix(&[0]).unwrap_or(bytes);

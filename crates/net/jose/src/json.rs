@@ -13,7 +13,7 @@ use serde_json::{Map, Number, Value};
 pub type Object = Map<String, Value>;
 
 /// The members of an object in the order of the text. They are parsed once and looked up a few times, for which a list is faster than a
-/// map. Nested members are ordinary values.
+/// map. Nested objects are ordinary maps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Members<'t>(Vec<(Cow<'t, str>, Value)>);
 
@@ -128,7 +128,7 @@ impl<'de> Visitor<'de> for Strict {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON without doubled names")
+        f.write_str("JSON without duplicate names")
     }
 
     fn visit_unit<E>(self) -> Result<Value, E> {
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_occurs_twice_is_no_object() {
+    fn an_object_with_duplicate_names_is_refused() {
         for (text, good) in [
             (r#"{"a":1,"b":{"a":2}}"#, true),
             (r#"{"a":1,"a":1}"#, false),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn however_many_members_there_are_all_are_found_and_none_twice() {
+    fn members_are_found_and_duplicates_refused_at_any_size() {
         for count in [0, 1, COMPARED_MAX, COMPARED_MAX + 1, 500] {
             let names: Vec<String> = (0..count).map(|n| format!(r#""n{n}":{n}"#)).collect();
             let text = format!("{{{}}}", names.join(","));

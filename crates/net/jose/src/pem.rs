@@ -29,11 +29,11 @@ const CURVES: &[(&[u8], &str)] = &[
 
 /// Returns the blocks of a PEM text, or `None` if one of them is malformed.
 pub(crate) fn blocks(text: &str) -> Option<Vec<Pem>> {
-    // The library takes lines before an empty line in a block for headers.
+    // The library parses the lines of a block before an empty line as headers, so empty lines are removed.
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let text: String = lines.flat_map(|line| [line, "\n"]).collect();
     let blocks = ::pem::parse_many(&text).ok()?;
-    // The library ignores a block without an end line, although a key was meant.
+    // The library ignores a block without an end line. It was meant as a key, so it must be an error.
     (blocks.len() == text.matches("-----BEGIN ").count()).then_some(blocks)
 }
 
@@ -54,7 +54,7 @@ fn rsa(bytes: &[u8]) -> Option<Public> {
     numbers.is_empty().then_some(Public::Rsa { modulus, exponent })
 }
 
-/// Reads the key of a certificate: the sequence after the subject's name (RFC 5280, 4.1).
+/// Returns the key of a certificate: the sequence after the subject's name (RFC 5280, 4.1).
 fn certificate(bytes: &[u8]) -> Option<Public> {
     let mut certificate = Reader::new(Reader::new(bytes).tagged(SEQUENCE)?);
     let mut fields = Reader::new(certificate.tagged(SEQUENCE)?);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_block_is_not_passed_over() {
+    fn a_malformed_block_is_refused() {
         for (whole, broken) in [
             ("-----END PUBLIC KEY-----", ""),
             ("-----END PUBLIC KEY-----", "-----END PUBLIC KEY"),

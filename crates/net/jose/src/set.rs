@@ -22,29 +22,28 @@ pub struct KeySet {
 }
 
 /// The keys that were left out of a set: their names, if they have one, and the reasons.
-pub type SkippedKey = Vec<(Option<String>, KeyError)>;
+pub type SkippedKeys = Vec<(Option<String>, KeyError)>;
 
 impl KeySet {
     /// Parses a JWK set or a single JWK. Leaves out keys that are not for verifying, and keys that could be confused with one another.
     /// Returns `None` if the text is not a key set, or has more than [`KEYS_MAX`] keys.
-    pub fn from_json(text: &[u8]) -> Option<(KeySet, SkippedKey)> {
+    pub fn from_json(text: &[u8]) -> Option<(KeySet, SkippedKeys)> {
         let (mut keys, mut left) = read(text)?;
-        // A token could refer to a malformed key by its name.
-        let unread = |key: &Key| {
+        // A key with the name of a malformed key is left out as well: a token with that name may mean the malformed one.
+        let shares_name = |key: &Key| {
             let same = |(id, error): &(Option<String>, KeyError)| {
                 *error == KeyError::Malformed && id.is_some() && id.as_deref() == key.id.as_deref()
             };
             left.iter().any(same)
         };
-        keys.retain(|key| !unread(key));
+        keys.retain(|key| !shares_name(key));
         let keys = without_doubled(without_exposed(keys, &mut left), &mut left);
         Some((KeySet { keys }, left))
     }
 
-    /// Like [`KeySet::from_json`], for the keys of an issuer, all of which are trusted. Keys with the same name are all tried, as for
-    /// tokens without a key name: during a rotation an issuer may publish the old and the new key under one name, and its tokens must be
-    /// accepted.
-    pub fn of_issuer(text: &[u8]) -> Option<(KeySet, SkippedKey)> {
+    /// Like [`KeySet::from_json`], for the keys of an issuer, all of which are trusted. Keys with the same name are kept, and all of them
+    /// are tried: during a rotation, an issuer may publish the old and the new key under one name, and tokens of both must be accepted.
+    pub fn of_issuer(text: &[u8]) -> Option<(KeySet, SkippedKeys)> {
         let (keys, mut left) = read(text)?;
         Some((KeySet { keys: without_exposed(keys, &mut left) }, left))
     }
@@ -112,21 +111,22 @@ impl KeySet {
         Err(if tried { Error::Signature } else { Error::KeyUnknown })
     }
 
-    /// Returns the name of a key that another key has too, for the same algorithm.
+    /// Returns a name that two keys for the same algorithm share, or `None` if there is none.
     pub fn doubled(&self) -> Option<&str> {
         let doubled = self.keys.iter().find(|key| is_doubled(key, &self.keys));
         doubled.and_then(|key| key.id.as_deref())
     }
 
-    /// Returns an algorithm for which the set has more keys than are tried for a token without a key name, with their number.
+    /// Returns an algorithm for which the set has more than [`TRIED_MAX`] keys, and the number of these keys. Tokens without a key name
+    /// cannot be verified reliably then.
     pub fn untried(&self) -> Option<(Algorithm, usize)> {
         let all = self.keys.iter().flat_map(Key::algorithms);
         let counted = all.map(|algorithm| (algorithm, self.candidates(None, algorithm).count()));
         counted.max_by_key(|(_, count)| *count).filter(|(_, count)| *count > TRIED_MAX)
     }
 
-    /// Returns the keys with this algorithm and the token's key name. If the token or a key has no name (as in PEM files), the key matches
-    /// too.
+    /// Returns the keys with this algorithm and this name. A token without a key name matches keys of every name, and a key without a name
+    /// (as in PEM files) matches every token.
     fn candidates(&self, id: Option<&str>, algorithm: Algorithm) -> impl Iterator<Item = &Key> {
         self.keys.iter().filter(move |key| {
             let named = match (id, key.id.as_deref()) {
@@ -145,10 +145,10 @@ fn secret_bytes(text: &str) -> Result<Vec<u8>, KeyError> {
     }
 }
 
-/// Parses a text. Returns the keys that are for verifying, and those left out.
-fn read(text: &[u8]) -> Option<(Vec<Key>, SkippedKey)> {
+/// Parses a JWK set or a single JWK. Returns the keys that are for verifying, and those that are left out.
+fn read(text: &[u8]) -> Option<(Vec<Key>, SkippedKeys)> {
     let document = json::object(text)?;
-    let mut left = SkippedKey::new();
+    let mut left = SkippedKeys::new();
     let jwks: Vec<Option<&Object>> = match document.get("keys") {
         Some(Value::Array(keys)) => keys.iter().map(Value::as_object).collect(),
         Some(_) => return None,
@@ -176,7 +176,7 @@ fn read(text: &[u8]) -> Option<(Vec<Key>, SkippedKey)> {
 }
 
 /// Leaves out shared secrets that are published together with public keys, because they are no longer secret.
-fn without_exposed(keys: Vec<Key>, left: &mut SkippedKey) -> Vec<Key> {
+fn without_exposed(keys: Vec<Key>, left: &mut SkippedKeys) -> Vec<Key> {
     let are_mixed = keys.iter().any(Key::is_secret) && !keys.iter().all(Key::is_secret);
     let (exposed, kept): (Vec<Key>, Vec<Key>) =
         keys.into_iter().partition(|key| are_mixed && key.is_secret());
@@ -185,7 +185,7 @@ fn without_exposed(keys: Vec<Key>, left: &mut SkippedKey) -> Vec<Key> {
 }
 
 /// Leaves out keys that share a name and an algorithm. Their issuer confused keys, so a verifier could do so too.
-fn without_doubled(keys: Vec<Key>, left: &mut SkippedKey) -> Vec<Key> {
+fn without_doubled(keys: Vec<Key>, left: &mut SkippedKeys) -> Vec<Key> {
     let doubled: Vec<bool> = keys.iter().map(|key| is_doubled(key, &keys)).collect();
     let mut kept = Vec::new();
     // Harmless: there is one flag for each key.
@@ -215,7 +215,7 @@ mod tests {
     use crate::sign::Signer;
 
     #[test]
-    fn more_keys_than_are_tried_are_told() {
+    fn a_set_with_more_keys_than_are_tried_is_reported() {
         let pairs: Vec<rcgen::KeyPair> = (0..=TRIED_MAX)
             .map(|_| rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap())
             .collect();

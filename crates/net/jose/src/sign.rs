@@ -30,10 +30,10 @@ enum Pair {
     Ed25519(Ed25519KeyPair),
 }
 
-/// The reason why there is no signature.
+/// The reason why a key cannot be loaded, or why signing failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignError {
-    /// There is no `PRIVATE KEY` block (PKCS#8) with a supported key.
+    /// The text has no `PRIVATE KEY` block (PKCS#8) with a supported key.
     Key,
     /// The library failed.
     Signing,
@@ -93,7 +93,7 @@ fn encode(bytes: impl AsRef<[u8]>) -> String {
 fn thumbprint(members: &Map<String, Value>) -> String {
     let mut names: Vec<&String> = members.keys().collect();
     names.sort();
-    // Harmless: the names are those of the members.
+    // Harmless: the names are those of the members, so each of them is found.
     let sorted: Map<String, Value> =
         names.into_iter().filter_map(|n| Some((n.clone(), members.get(n)?.clone()))).collect();
     encode(digest::digest(&digest::SHA256, Value::Object(sorted).to_string().as_bytes()))
@@ -167,9 +167,7 @@ impl Pair {
 impl fmt::Display for SignError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            SignError::Key => {
-                "no private key that signs (PKCS#8 PEM: RSA, P-256, P-384 or Ed25519)"
-            }
+            SignError::Key => "no supported private key (PKCS#8 PEM: RSA, P-256, P-384 or Ed25519)",
             SignError::Signing => "signing failed",
         })
     }
@@ -188,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_signed_verifies_with_what_is_published() {
+    fn signed_tokens_verify_with_the_published_key() {
         for algorithm in [
             &rcgen::PKCS_RSA_SHA256,
             &rcgen::PKCS_ECDSA_P256_SHA256,
@@ -216,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_in_a_set_is_told() {
+    fn members_of_a_set_that_are_not_keys_are_reported() {
         let (private, _) = pem(&rcgen::PKCS_ED25519);
         let key = Signer::from_pem(&private).unwrap().jwk();
         let text = json!({ "keys": ["a text", key, null] }).to_string();
@@ -226,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_too_many_keys_fit_is_not_said_to_be_forged() {
+    fn a_token_that_too_many_keys_match_is_ambiguous() {
         let pems: Vec<_> = (0..9).map(|_| pem(&rcgen::PKCS_ED25519)).collect();
         let public: String = pems.iter().map(|(_, public)| public.as_str()).collect();
         let keys = KeySet::from_pem(&public).unwrap();
@@ -242,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thumbprint_is_that_of_the_standard() {
+    fn the_thumbprint_is_that_of_the_rfc() {
         // RFC 7638, 3.1.
         let members = json!({
             "kty": "RSA", "e": "AQAB",

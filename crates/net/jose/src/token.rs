@@ -19,7 +19,7 @@ pub const TOKEN_BYTES_MAX: usize = 32 * 1024;
 #[derive(Debug)]
 pub struct Token<'t> {
     pub algorithm: Algorithm,
-    /// `kid`
+    /// The name of the key (`kid`).
     pub key_id: Option<Box<str>>,
     /// The type (`typ`), in lower case and without `application/`; `None` if it is missing or is `JWT`.
     pub kind: Option<Box<str>>,
@@ -77,10 +77,10 @@ impl<'t> Token<'t> {
         })
     }
 
-    /// Returns a text of the token's header, which is read once more.
+    /// Returns the text of a member of the token's header, or `None` if it is missing or not a text. The header is parsed again.
     pub fn header_text(&self, name: &str) -> Option<String> {
         let end = memchr::memchr(b'.', self.signed)?;
-        // Harmless: `parse` has decoded the header and read it as members.
+        // Harmless: `parse` has decoded and parsed this header, so it is valid.
         let header = decode(self.signed.get(..end)?).ok()?;
         Some(Members::read(&header)?.get(name)?.as_str()?.to_owned())
     }
@@ -103,9 +103,8 @@ struct Header {
 const REMEMBERED_BYTES_MAX: usize = 1024;
 
 thread_local! {
-    /// The last header and its text. All tokens of an issuer have the same header until its key changes, and parsing it took as long as
-    /// parsing the claims.
-    /// long as parsing the claims.
+    /// The last header and its text. All tokens of an issuer have the same header until its key changes, and parsing a header takes as long
+    /// as parsing the claims.
     static LAST: RefCell<Option<(Box<[u8]>, Header)>> = const { RefCell::new(None) };
 }
 
@@ -175,11 +174,11 @@ impl fmt::Display for Error {
             Error::Malformed => write!(f, "the token is not a JWS in compact form"),
             Error::Encrypted => write!(f, "the token is encrypted (JWE), which is not supported"),
             Error::Algorithm => write!(f, "the token's `alg` is not accepted"),
-            Error::Critical => write!(f, "the token asks for an extension (`crit`, `b64`)"),
-            Error::KeyUnknown => write!(f, "no key of that name is for the token's algorithm"),
+            Error::Critical => write!(f, "the token requires an extension (`crit`, `b64`)"),
+            Error::KeyUnknown => write!(f, "no key with this name fits the token's algorithm"),
             Error::Signature => write!(f, "the signature is wrong"),
             Error::Ambiguous => {
-                write!(f, "the token names no key, and more keys could be its own than are tried")
+                write!(f, "the token names no key, and too many keys could match")
             }
         }
     }
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_read_to_the_letter() {
+    fn headers_are_parsed_strictly() {
         for (header, said) in [
             (r#"{"alg":"RS256"}"#, Ok(())),
             (r#"{"alg":"EdDSA","typ":"JWT","kid":"a"}"#, Ok(())),
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_is_a_media_type() {
+    fn the_kind_is_a_media_type_without_application() {
         for (typ, kind) in [
             ("JWT", None),
             ("application/jwt", None),
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_read_for_what_it_says_whatever_came_before() {
+    fn the_cached_header_is_used_only_for_the_same_text() {
         let token = |header: &str| format!("{}.e30.AA", URL_SAFE_NO_PAD.encode(header));
         let long = format!(r#"{{"alg":"RS256","kid":"{}"}}"#, "l".repeat(REMEMBERED_BYTES_MAX));
         let said = |header: &str| {
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_three_parts() {
+    fn a_token_has_three_parts() {
         let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"RS256"}"#);
         let large = format!("{header}.{}.AA", "A".repeat(TOKEN_BYTES_MAX));
         for (token, said) in [

@@ -1,4 +1,5 @@
-//! Listening sockets that a service manager opened before the program began, by the protocol of sd_listen_fds(3).
+//! Socket activation: takes the listening sockets that a service manager has opened for this process, by the protocol of
+//! sd_listen_fds(3).
 
 use std::env;
 use std::io;
@@ -8,43 +9,46 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use socket2::{Socket, Type};
 
-/// The number of the first descriptor.
+/// The number of the first passed descriptor.
 const FIRST: RawFd = 3;
 
-/// Descriptors that one process is given. A manager's usual limit for open files is lower.
+/// The maximum number of passed descriptors. A service manager's usual limit on open files is lower.
 const DESCRIPTORS_MAX: u16 = 1024;
 
-/// A socket with the name that the manager gave it.
+/// A socket with the name that the service manager gave it.
 #[derive(Debug)]
 pub struct PassedSocket {
-    /// Empty if it has none.
+    /// Empty if the socket has no name.
     pub name: String,
     pub socket: TcpListener,
 }
 
-/// They are taken once: nobody else owns them.
+/// Whether the sockets were taken. They may be taken only once, so that each descriptor has one owner.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Takes the sockets that this process was started with, if it was, the first time that it is called. The error names a descriptor
-/// that must be a listening socket of TCP and is something else.
+/// Takes the sockets that a service manager has passed to this process. Returns none if there are none, and after the first call. Fails if
+/// a descriptor is not a listening TCP socket; the error names it.
 pub fn take_passed() -> io::Result<Vec<PassedSocket>> {
-    // Harmless: a manager sets texts.
+    // Harmless: a variable that is unset or not UTF-8 was not set by a service manager.
     let variable = |name| env::var(name).ok();
     let count = count(variable("LISTEN_PID"), variable("LISTEN_FDS"))?;
     if count == 0 || TAKEN.swap(true, Ordering::AcqRel) {
         return Ok(Vec::new());
     }
-    // Harmless: without names they belong to addresses.
+    // Harmless: names are optional. A socket without a name is matched to a listener by its address.
     let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut names = names.split(':');
     (0..count)
         .map(|at| {
-            // Harmless: without a name it belongs to an address.
+            // Harmless: as above, there may be fewer names than sockets.
             let name = names.next().unwrap_or_default().to_owned();
             let number = FIRST + RawFd::from(i16::try_from(at).unwrap_or(i16::MAX));
-            // SAFETY: the manager gave these descriptors to this process, as the variables with its id say, and the mark above sees to it
-            // that they are taken once.
-            #[allow(unsafe_code, reason = "only the number of a descriptor is passed")]
+            // SAFETY: `LISTEN_PID` is the id of this process, so the service manager has passed these descriptors to it, and `TAKEN`
+            // ensures that they are taken only once.
+            #[allow(
+                unsafe_code,
+                reason = "a service manager passes only the numbers of the descriptors"
+            )]
             let socket = unsafe { Socket::from_raw_fd(number) };
             listening(socket)
                 .map(|socket| PassedSocket { name: name.clone(), socket })
@@ -53,10 +57,10 @@ pub fn take_passed() -> io::Result<Vec<PassedSocket>> {
         .collect()
 }
 
-/// The number of descriptors for this process.
+/// Returns the number of descriptors that were passed to this process. It is 0 unless `pid` is the id of this process.
 fn count(pid: Option<String>, count: Option<String>) -> io::Result<u16> {
     let (Some(pid), Some(count)) = (pid, count) else { return Ok(0) };
-    // Variables that were inherited from another process are not for this one.
+    // The variables may be inherited from another process, which the descriptors were meant for.
     if pid.parse() != Ok(std::process::id()) {
         return Ok(0);
     }
@@ -67,11 +71,11 @@ fn count(pid: Option<String>, count: Option<String>) -> io::Result<u16> {
 }
 
 fn listening(socket: Socket) -> io::Result<TcpListener> {
-    // Programs that this one starts get no copy.
+    // Child processes must not inherit the socket.
     socket.set_cloexec(true)?;
     let is_tcp = socket.r#type()? == Type::STREAM && socket.local_addr()?.as_socket().is_some();
     if !is_tcp || !socket.is_listener()? {
-        return Err(io::Error::other("it must be a listening socket of TCP"));
+        return Err(io::Error::other("it is not a listening TCP socket"));
     }
     Ok(socket.into())
 }
@@ -81,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_for_this_process_counts() {
+    fn only_descriptors_for_this_process_count() {
         let own = || Some(std::process::id().to_string());
         let text = |text: &str| Some(text.to_owned());
         assert_eq!(count(own(), text("2")).unwrap(), 2);
@@ -94,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn only_listening_sockets_of_tcp_are_taken() {
+    fn only_listening_tcp_sockets_are_taken() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let client = std::net::TcpStream::connect(address).unwrap();

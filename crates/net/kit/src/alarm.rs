@@ -18,8 +18,8 @@ use crate::clock;
 /// An alarm that several owners in one task share.
 pub type SharedAlarm = Rc<RefCell<Alarm>>;
 
-/// The maximum number of spare alarms of a thread, which is the number of concurrent deliveries of a hub. More concurrent waits register
-/// timers of their own.
+/// The maximum number of spare alarms of a thread, which is the number of concurrent deliveries of a hub. Further concurrent waits
+/// register new timers.
 const KEPT_MAX: usize = 1024;
 
 thread_local! {
@@ -36,17 +36,19 @@ pub struct Alarm {
 #[derive(Debug)]
 struct Timer {
     sleep: Pin<Box<Sleep>>,
+    /// The time at which `sleep` ends.
     rings: Instant,
     waker: Option<Waker>,
 }
 
-/// Returns an unset alarm, which reuses the timer of an earlier wait if there is one. This works because a thread has only one runtime.
+/// Takes a spare alarm of this thread, or creates one. It is unset, and may reuse the timer of an earlier wait. This works because a thread
+/// has only one runtime.
 pub fn take() -> SharedAlarm {
-    // Harmless: a thread that is ending has no spare ones.
+    // Harmless: if the thread is ending, a new alarm is created.
     SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten().unwrap_or_default()
 }
 
-/// Returns an alarm for the next wait, unless it has another owner.
+/// Clears an alarm and adds it to the spare alarms of this thread, unless it has another owner.
 pub fn give(mut alarm: SharedAlarm) {
     let Some(own) = Rc::get_mut(&mut alarm) else { return };
     own.get_mut().clear();
@@ -71,7 +73,7 @@ impl Alarm {
         self.deadline = deadline.into_iter().chain(latest).min();
     }
 
-    /// Sets it to ring at that time, unless it rings before.
+    /// Moves the deadline forward to `to`. An earlier deadline is kept, and `None` changes nothing.
     pub fn bring_forward(&mut self, to: Option<Instant>) {
         self.deadline = self.deadline.into_iter().chain(to).min();
     }
@@ -86,7 +88,7 @@ impl Alarm {
         self.deadline = None;
     }
 
-    /// Ready once the deadline has passed. Before that, the task is registered to be woken then.
+    /// Ready once the deadline has passed. Until then, the task is registered to be woken at the deadline.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(deadline) = self.deadline else { return Poll::Pending };
         let timer = match &mut self.timer {
@@ -126,7 +128,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn rings_at_the_latest_deadline_set() {
+    async fn an_alarm_rings_at_the_deadline_that_was_set_last() {
         let mut alarm = Alarm::default();
         let start = clock::now();
         alarm.set(start, Duration::from_secs(5));
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_latest_moment_bounds_every_pause() {
+    async fn an_alarm_rings_at_the_latest_time_at_most() {
         for (after, rings) in [(1, 1), (9, 3), (u64::MAX, 3)] {
             let mut alarm = Alarm::default();
             let start = clock::now();
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn cleared_it_never_rings() {
+    async fn a_cleared_alarm_never_rings() {
         let mut alarm = Alarm::default();
         alarm.set(clock::now(), Duration::from_secs(1));
         alarm.clear();

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn months_beyond_a_year_are_those_of_others() {
+    fn months_outside_a_year_belong_to_other_years() {
         assert_eq!(month_begin(2024, 14), day_number(2025, 3, 1));
         assert_eq!(month_begin(2024, -1), day_number(2023, 12, 1));
     }

@@ -10,7 +10,10 @@ pub fn now() -> Instant {
 }
 
 /// Returns the time since the Unix epoch, for logs and tokens, or 0 if the clock is before 1970.
-#[allow(clippy::disallowed_methods, reason = "this is the one place")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "all other code reads the clock through this function"
+)]
 pub fn wall() -> Duration {
     #[cfg(any(test, feature = "fake"))]
     if let Some(told) = crate::fake::told() {

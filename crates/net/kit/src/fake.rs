@@ -56,14 +56,14 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_wall_clock_goes_on_with_the_paused_one() {
+    async fn the_wall_clock_advances_with_the_paused_clock() {
         wall(Duration::from_secs(1000));
         tokio::time::advance(Duration::from_secs(5)).await;
         assert_eq!(clock::wall(), Duration::from_secs(1005));
     }
 
     #[tokio::test]
-    async fn a_thread_connects_to_what_stands_in() {
+    async fn a_thread_connects_to_its_fake_network() {
         network(|address| match address.port() {
             1 => Ok(Box::new(tokio::io::empty())),
             _ => Err(io::ErrorKind::ConnectionRefused.into()),

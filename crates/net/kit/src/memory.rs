@@ -21,16 +21,16 @@ const WORKERS_MAX: usize = 1024;
 
 /// Bytes of all blocks, except those that workers have not added yet.
 static HEAP: AtomicIsize = AtomicIsize::new(0);
-/// The part of `HEAP` that has a bound of its own ([`Held`]).
+/// The part of `HEAP` that has a separate bound ([`Held`]).
 static HELD: AtomicIsize = AtomicIsize::new(0);
 /// The minimum of `HEAP` without `HELD` since the process began to serve, which does not count towards the limit. Memory used to compile
 /// the first plan is freed later, and must not add to the room for messages.
 static BASE: AtomicIsize = AtomicIsize::new(0);
-/// The bound on the rest.
+/// The bound on the memory that counts: `HEAP` without `HELD` and `BASE`.
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// The part of `HEAP` added by each worker's thread. A block allocated by one thread and freed by another affects both counts.
 static WORKERS: [AtomicIsize; WORKERS_MAX] = [const { AtomicIsize::new(0) }; WORKERS_MAX];
-/// The number of times that there was no room.
+/// The number of refusals in the whole process.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
 struct ThreadCounts {
@@ -38,7 +38,7 @@ struct ThreadCounts {
     pending: Cell<isize>,
     /// Twice the number of bytes that may be pending.
     span: Cell<usize>,
-    /// The number of times that there was no room.
+    /// The number of refusals on this thread, see [`watch`].
     refused: Cell<u64>,
     /// The index of the worker whose thread this is. For other threads, it is beyond the end of `WORKERS`.
     worker: Cell<usize>,
@@ -65,7 +65,7 @@ pub enum Limit {
     Share(u32),
 }
 
-/// Memory that has a bound of its own, such as that of a cache. It does not count towards the limit until this is dropped.
+/// Memory that has a separate bound, such as that of a cache. While this value exists, the memory does not count towards the limit.
 #[derive(Debug, Default)]
 pub struct Held(isize);
 
@@ -89,7 +89,7 @@ pub fn count(bytes: isize) {
     });
 }
 
-/// From now on, this thread counts in batches, and for this worker. The thread must run as long as the process.
+/// Makes this thread count in batches, and attributes its memory to this worker. The thread must run as long as the process.
 pub fn count_in_batches(worker: usize) {
     COUNTS.with(|counts| {
         counts.worker.set(worker);
@@ -105,7 +105,7 @@ pub fn set_limit(limit: Limit) {
     LIMIT.store(limit.bytes(), Relaxed);
 }
 
-/// Returns the number of bytes that count.
+/// Returns the number of bytes that count towards the limit.
 pub fn used() -> usize {
     let held = HEAP.load(Relaxed).saturating_sub(HELD.load(Relaxed));
     let base = BASE.load(Relaxed);
@@ -125,7 +125,7 @@ pub fn limit() -> Option<usize> {
     Some(LIMIT.load(Relaxed)).filter(|limit| *limit != usize::MAX)
 }
 
-/// The number of times that there was no room.
+/// Returns the number of times that [`has_room`] returned false.
 pub fn refused() -> u64 {
     REFUSED.load(Relaxed)
 }
@@ -136,7 +136,7 @@ pub fn has_room(bytes: usize) -> bool {
     might_have_room(bytes) || refuse()
 }
 
-/// Like `has_room`, for a caller that can do without the memory. A refusal is not counted.
+/// Like [`has_room`], for a caller that can do without the memory. A false result does not count as a refusal.
 #[inline]
 pub fn might_have_room(bytes: usize) -> bool {
     used().saturating_add(bytes) <= LIMIT.load(Relaxed)
@@ -155,8 +155,8 @@ pub(crate) fn exchange_refused(refused: u64) -> u64 {
     COUNTS.with(|counts| counts.refused.replace(refused))
 }
 
-/// Runs work, and reports whether it was refused memory, however it handled that. Refusals in nested calls of `watch` are reported only by
-/// those.
+/// Runs work, and reports whether it was refused memory, even if it handled the refusal. A refusal in a nested call of `watch` is reported
+/// only by the nested call.
 pub async fn watch<T>(mut work: Pin<&mut impl Future<Output = T>>) -> (T, bool) {
     let mut is_short = false;
     let done = poll_fn(|cx| {
@@ -200,14 +200,14 @@ impl Drop for Held {
 
 /// Returns the memory of the machine, or of the process's cgroup (version 1 or 2) or an enclosing one if that is smaller.
 fn machine_bytes() -> Option<u64> {
-    // Harmless: a missing file sets no bound; the other files count.
+    // Harmless: a file that cannot be read sets no bound, and the other files still do.
     let read = |path: &Path| fs::read_to_string(path).ok();
     let of_machine = read(Path::new("/proc/meminfo")).and_then(|text| total(&text));
     // Harmless: without cgroups, the memory of the machine applies.
     let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
-    // Harmless: a group without a bound is skipped.
+    // Harmless: only groups with a bound matter.
     let of_groups = cgroup_files(&groups).into_iter().filter_map(|file| {
-        // Harmless: `max` is not a number and means no bound.
+        // Harmless: the text is a number or `max`, which means no bound.
         read(Path::new(&file))?.trim().parse().ok()
     });
     of_groups.chain(of_machine).min()
@@ -219,7 +219,8 @@ fn total(meminfo: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Returns the files with the bounds of the cgroups in `/proc/self/cgroup`, and of enclosing ones.
+/// Returns the files with the memory bounds of the cgroups that are listed in `groups` (`/proc/self/cgroup`), and of the enclosing
+/// cgroups.
 fn cgroup_files(groups: &str) -> Vec<String> {
     let mut files = Vec::new();
     for line in groups.lines() {
@@ -259,7 +260,7 @@ mod tests {
 
     // There is only one test, since the counts are global to the process.
     #[test]
-    fn what_is_counted_is_bounded_and_who_found_no_room_is_known() {
+    fn counted_memory_is_bounded_and_refusals_are_reported() {
         assert_eq!((limit(), has_room(1 << 40)), (None, true));
         count(1000);
         set_limit(Limit::Bytes(100));

@@ -1,4 +1,4 @@
-//! Looks up names by the system's resolver, with a bound on concurrent look-ups, and a share of it for each asker.
+//! Looks up names with the system's resolver. The number of concurrent look-ups is bounded, for each asker and for all of them together.
 //!
 //! The resolver may block for half a minute and cannot be interrupted: even if the waiting task is dropped, the thread remains occupied.
 //! Where clients choose the names to look up, they could otherwise occupy all threads of the blocking pool, which file reads also need, and
@@ -16,18 +16,20 @@ use crate::task;
 /// The permits for look-ups of one kind. All kinds together should have fewer than the 512 threads of a runtime's blocking pool.
 #[derive(Debug)]
 pub struct LookUps {
+    /// The permits for all askers together.
     places: Semaphore,
     /// The maximum number of concurrent look-ups of one asker.
     share: usize,
-    /// The shares of askers that have a permit or wait for one.
+    /// The permits of each asker that has a look-up.
     askers: Mutex<BTreeMap<Box<str>, Arc<Semaphore>>>,
 }
 
-/// An asker with a look-up. Its share is removed with its last look-up.
+/// One look-up of an asker. The share of an asker is removed with its last look-up.
 struct Asker {
     of: &'static LookUps,
     name: Box<str>,
     share: Option<Arc<Semaphore>>,
+    /// Whether the look-up has a permit of the share.
     has_place: bool,
 }
 
@@ -57,7 +59,7 @@ impl LookUps {
         let host = host.to_owned();
         let found =
             self.beside(asker, move || (host.as_str(), port).to_socket_addrs().map(Vec::from_iter));
-        found.await.unwrap_or_else(|| Err(io::Error::other("a name was not looked up")))
+        found.await.unwrap_or_else(|| Err(io::Error::other("the look-up of the name failed")))
     }
 
     /// Runs a look-up on another thread. It keeps its permit until it has ended, even if the caller no longer waits for it.
@@ -70,8 +72,8 @@ impl LookUps {
         let asker = Asker::begin(self, asker).await?;
         // The semaphore is never closed.
         let place = self.places.acquire().await.ok()?;
-        task::beside(move || {
-            // Harmless: the permits are held until the end of the closure.
+        task::run_blocking(move || {
+            // Harmless: the value is never read. It holds the permits until the end of the closure.
             let _place = (place, asker);
             look_up()
         })
@@ -84,7 +86,7 @@ impl LookUps {
 }
 
 impl Asker {
-    /// Waits for a permit in the asker's share.
+    /// Waits for a permit of the asker's share. Returns `None` only if a semaphore is closed, which never happens.
     async fn begin(of: &'static LookUps, name: &str) -> Option<Asker> {
         let share = {
             let mut askers = of.askers();
@@ -108,7 +110,7 @@ impl Drop for Asker {
             share.add_permits(1);
         }
         drop(share);
-        // Then only the table owns it. Others can get it only from the table, under the same lock.
+        // A count of 1 means that only the table still owns the share. Other look-ups obtain it only from the table, under the same lock.
         if askers.get(&self.name).is_some_and(|share| Arc::strong_count(share) == 1) {
             askers.remove(&self.name);
         }
@@ -135,7 +137,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn addresses_are_found_and_names_are_not() {
+    async fn addresses_are_returned_and_names_are_looked_up() {
         static PLACES: LookUps = LookUps::new(1, 1);
         let found = PLACES.find("", "192.0.2.1", 80).await.unwrap();
         assert_eq!(found, ["192.0.2.1:80".parse().unwrap()]);
@@ -161,12 +163,12 @@ mod tests {
             "all are taken"
         );
         // Other blocking work still runs.
-        assert_eq!(task::beside(|| 2).await, Some(2));
+        assert_eq!(task::run_blocking(|| 2).await, Some(2));
         opens.into_iter().for_each(drop);
         assert_eq!(PLACES.beside("", || 3).await, Some(3));
     }
 
-    /// However many look-ups of one asker hang, a look-up of another asker runs.
+    /// Even if all look-ups of one asker hang, those of other askers run.
     #[tokio::test]
     async fn one_asker_has_no_more_than_its_share() {
         static PLACES: LookUps = LookUps::new(4, 2);

@@ -14,7 +14,7 @@ pub type Spare<T> = RefCell<Vec<Vec<T>>>;
 
 /// Takes an empty vector, a recycled one if available.
 pub fn take<T>(spare: &'static LocalKey<Spare<T>>) -> Vec<T> {
-    // Harmless: a thread that is ending has no spare ones.
+    // Harmless: if the thread is ending, a new vector is created.
     spare.try_with(|s| s.borrow_mut().pop()).ok().flatten().unwrap_or_default()
 }
 

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// Decodes the percent escapes of a text. An invalid escape is kept. `+` is a space in forms, and in queries treated as forms. In paths,
-/// and in keys and tokens that a client sends unencoded, it is a plus sign.
+/// Decodes the percent escapes of a text. An invalid escape is kept. With `plus_is_blank`, `+` is decoded to a space, as in forms and in
+/// queries that are interpreted as forms. Elsewhere, as in paths and in keys that clients send unencoded, it is a plus sign.
 pub fn decoded(text: &[u8], plus_is_blank: bool) -> Cow<'_, [u8]> {
     let plain = |b: &u8| *b != b'%' && !(plus_is_blank && *b == b'+');
     if text.iter().all(plain) {
@@ -33,7 +33,8 @@ pub fn pairs(text: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, &[u8])> {
     })
 }
 
-/// Returns the byte for two hex digits, and the rest of the text.
+/// Returns the byte for the two hex digits at the front, and the rest of the text. Returns `None` if the text does not begin with two hex
+/// digits.
 pub fn byte(digits: &[u8]) -> Option<(u8, &[u8])> {
     let ([high, low], rest) = digits.split_first_chunk::<2>()?;
     let value = char::from(*high).to_digit(16)? * 16 + char::from(*low).to_digit(16)?;
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_unreserved_is_escaped() {
+    fn bytes_that_are_not_unreserved_are_escaped() {
         for (text, also, escaped) in [
             ("a-b._~9Z", "", "a-b._~9Z"),
             ("http://a/b?c=d&e f", "", "http%3A%2F%2Fa%2Fb%3Fc%3Dd%26e%20f"),

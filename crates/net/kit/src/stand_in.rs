@@ -1,4 +1,4 @@
-//! Replaces the network of one thread: connections to upstreams, by name, are made by a function, and all others are refused.
+//! Replaces the network of one thread: a function makes the connections to upstreams, by their names, and all others are refused.
 //!
 //! `tidegate test` and `tidegate explain --run` run a configuration this way. A thread that serves traffic never has a stand-in, and checks
 //! for one only when it opens a connection. Unlike `fake`, which works by address and is for tests of the gateway itself, it needs no name
@@ -30,13 +30,13 @@ pub fn dialled(upstream: &str) -> Option<io::Result<Wire>> {
 
 /// Returns true if this thread has a stand-in for the network.
 #[must_use]
-pub fn is_there() -> bool {
+pub fn is_active() -> bool {
     NETWORK.with_borrow(Option::is_some)
 }
 
 /// If there is a stand-in for the network, refuses a connection that is not to an upstream.
 pub fn refuse_others() -> io::Result<()> {
-    if is_there() { Err(io::ErrorKind::ConnectionRefused.into()) } else { Ok(()) }
+    if is_active() { Err(io::ErrorKind::ConnectionRefused.into()) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::Poll;
 
 /// Starts a task on this thread's runtime, which is a local one. The task ends with the worker's runtime at the latest.
-#[allow(clippy::disallowed_methods, reason = "this is the one place")]
+#[allow(clippy::disallowed_methods, reason = "all other code starts tasks through this function")]
 pub fn spawn<F>(future: F) -> tokio::task::JoinHandle<F::Output>
 where
     F: Future + 'static,
@@ -17,11 +17,16 @@ where
     tokio::task::spawn_local(future)
 }
 
-/// Runs CPU-bound work of milliseconds on another thread. Returns `None` if it panicked. The caller must bound how much of it runs
-/// concurrently.
-#[allow(clippy::disallowed_methods, reason = "this is the one place")]
-pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    // Harmless: the only possible error is a panic, for which the result is `None`.
+/// Runs blocking work, or CPU-bound work of milliseconds, on another thread. Returns `None` if it panicked, or if the runtime shut down
+/// before it began. The caller must bound how much of it runs concurrently.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "all other code runs blocking work through this function"
+)]
+pub async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    // Harmless: the result is documented as `None` for each possible error: a panic and the shutdown of the runtime.
     tokio::task::spawn_blocking(work).await.ok()
 }
 
@@ -32,7 +37,7 @@ pub async fn contain<F: Future>(mut future: Pin<&mut F>) -> Result<F::Output, St
     std::future::poll_fn(move |cx| {
         match catch_unwind(AssertUnwindSafe(|| Pin::as_mut(&mut future).poll(cx))) {
             Ok(poll) => poll.map(Ok),
-            Err(panic) => Poll::Ready(Err(said(&*panic))),
+            Err(panic) => Poll::Ready(Err(panic_message(&*panic))),
         }
     })
     .await
@@ -48,7 +53,7 @@ pub struct Unwritten(PhantomData<*const ()>);
 thread_local!(static UNWRITTEN: Cell<usize> = const { Cell::new(0) });
 
 impl Unwritten {
-    #[allow(clippy::new_without_default, reason = "it counts")]
+    #[allow(clippy::new_without_default, reason = "each new value is counted")]
     pub fn new() -> Unwritten {
         UNWRITTEN.set(UNWRITTEN.get() + 1);
         Unwritten(PhantomData)
@@ -114,13 +119,13 @@ pub async fn yield_to_events() {
     tokio::task::yield_now().await;
 }
 
-/// Returns false if the runtime's cooperative budget is used up. Polling a connection then returns pending without registering the task for
-/// its events.
+/// Returns false if the runtime's cooperative budget for this poll is used up. In that case, polling a connection returns pending without
+/// registering the task for its events.
 pub fn has_budget() -> bool {
     tokio::task::coop::has_budget_remaining()
 }
 
-fn said(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())
 }
@@ -133,7 +138,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn whoever_stands_back_comes_behind_what_is_ready() {
+    async fn a_task_that_yields_runs_after_the_tasks_that_are_ready() {
         let said = Rc::<RefCell<Vec<&str>>>::default();
         let (late, early) = (said.clone(), said.clone());
         let both = tokio::task::LocalSet::new();
@@ -148,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_has_read_enough_when_so_many_messages_are_unwritten() {
+    fn a_thread_has_read_enough_at_the_maximum_of_unwritten_messages() {
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         let mut waiting: Vec<_> = (1..UNWRITTEN_MAX).map(|_| Box::pin(yield_to_ready())).collect();
         assert!(waiting.iter_mut().all(|task| task.as_mut().poll(&mut cx).is_pending()));

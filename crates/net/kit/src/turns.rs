@@ -26,27 +26,28 @@ use tokio::time::Instant;
 
 use crate::{clock, memory};
 
-/// The time share of new computations in a round, and also that of paused ones. A request is delayed by two or three rounds from its arrival
-/// to its reply. A round costs a few microseconds, so a longer share would gain nothing.
+/// The share of time of new computations in a round, and also that of paused ones. From its arrival to its reply, a request is delayed by
+/// two or three rounds, so a longer share would delay it more. The overhead of a round is a few microseconds, so it would save little.
 pub const SHARE: Duration = Duration::from_millis(1);
 
-/// The size of a separate stack, which is that of a thread's stack, so that recursion may be as deep. Untouched pages take no memory.
+/// The size of a separate stack. It equals that of a thread's stack, so that recursion may be as deep. Untouched pages take no memory.
 const STACK_BYTES: usize = 2 << 20;
 
 /// The maximum number of spare stacks of a thread: one runs at a time, and a few more are returned by computations that had paused.
 const SPARE_MAX: usize = 4;
 
-/// The number of parts of work between two reads of the clock. A read takes as long as one or two parts.
+/// The number of parts of work between two reads of the clock, see [`count_part`]. A read takes as long as one or two parts.
 pub const PARTS: u32 = 512;
 
-/// The number of steps between two reads of the clock.
+/// The number of steps between two reads of the clock, see [`Steps`].
 const STEPS: u64 = 10_000;
 
 /// The number of steps that an engine may still take. A step takes some nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Steps {
-    /// The steps until the next read of the clock. `later` are the steps after it.
+    /// The number of steps until the next read of the clock.
     next: u64,
+    /// The number of steps after that read.
     later: u64,
 }
 
@@ -62,8 +63,8 @@ impl Steps {
         self.next + self.later
     }
 
-    /// Spends steps. If there are too few, returns false, and none are left. Every ten thousand steps, the computation pauses if it has
-    /// used its share.
+    /// Spends steps and returns true. If too few steps are left, spends all of them and returns false. Every ten thousand steps, the
+    /// computation pauses if it has used its share.
     #[inline]
     pub fn spend(&mut self, steps: u64) -> bool {
         match self.next.checked_sub(steps) {
@@ -92,18 +93,19 @@ struct Job {
 }
 
 /// The reason why a stack was suspended.
-enum Left {
+enum Suspension {
+    /// The job will continue when the stack is resumed.
     Paused,
-    /// The job is done, and the stack can take another one.
+    /// The job is done, and the stack can run another one.
     Done,
 }
 
 /// A stack that runs one job after the other. Creating one for each poll would cost more than the switch.
-type Stack = Coroutine<Job, Left, Infallible, DefaultStack>;
-type Pauses = Yielder<Job, Left>;
+type Stack = Coroutine<Job, Suspension, Infallible, DefaultStack>;
+type Pauses = Yielder<Job, Suspension>;
 
 thread_local! {
-    /// The computation that is being polled on a separate stack, or null outside of one.
+    /// The yielder of the separate stack that runs now, or null on the thread's own stack.
     static RUNNING: Cell<*const Pauses> = const { Cell::new(ptr::null()) };
     /// The first read of the clock since the running computation continued.
     static BEGAN: Cell<Option<Instant>> = const { Cell::new(None) };
@@ -117,7 +119,7 @@ thread_local! {
     static SCHEDULER: RefCell<Scheduler> = const { RefCell::new(Scheduler::new()) };
 }
 
-/// The computations of a thread that wait for their turns.
+/// The computations of a thread that wait for their turn.
 struct Scheduler {
     /// Computations that have not begun.
     new: RunQueue,
@@ -137,7 +139,7 @@ struct RunQueue {
     spent: Duration,
 }
 
-/// Ends a round, once the runtime has polled for new events.
+/// A waker that ends the round. The runtime wakes it once it has polled for new events.
 struct NextRound;
 
 /// A future that runs in turns, see [`in_turns`].
@@ -182,7 +184,7 @@ pub fn pause_if_due() {
 /// Counts a small part of work, such as one of many values. A few parts take about a microsecond. Every [`PARTS`] parts of a thread call
 /// [`pause_if_due`].
 #[inline]
-pub fn part() {
+pub fn count_part() {
     let left = LEFT.get().wrapping_sub(1);
     LEFT.set(left);
     if left == 0 {
@@ -199,7 +201,7 @@ pub fn on_thread_stack<T>(work: impl FnOnce() -> T) -> T {
     }
     let _again = Restore(running);
     let work = SameThread(work);
-    // SAFETY: it was set by the poll that runs now, whose yielder lives until that poll returns.
+    // SAFETY: `running` was set by the poll that is running now, and its yielder lives until that poll returns.
     #[allow(unsafe_code, reason = "see above")]
     let pauses = unsafe { &*running };
     pauses.on_parent_stack(move || SameThread(work.take()())).take()
@@ -271,7 +273,7 @@ fn new_stack() -> Option<Stack> {
             unsafe {
                 (job.run)(job.argument);
             }
-            job = pauses.suspend(Left::Done);
+            job = pauses.suspend(Suspension::Done);
         }
     }))
 }
@@ -296,7 +298,7 @@ impl<F: Future> Future for InTurns<F> {
         SPENT.set(Duration::ZERO);
         if IS_BUSY.get() {
             SPENT.set(spent_by(was_paused));
-            // Before the poll, because a panic passes and the others wait for the next round.
+            // This must precede the poll: if the poll panics, nothing after it runs, and the waiting computations need the next round.
             note_round();
         }
         let around = Restore(RUNNING.get());
@@ -310,20 +312,21 @@ impl<F: Future> Future for InTurns<F> {
             IS_BUSY.set(true);
         }
         if IS_BUSY.get() {
-            let pauses = matches!(left, Left::Paused).then_some(cx.waker());
-            // Harmless: a computation that never read the clock took some microseconds.
+            let pauses = matches!(left, Suspension::Paused).then_some(cx.waker());
+            // Harmless: a computation that never read the clock took only a few microseconds, which do not matter.
             this.id = account(was_paused, spent.unwrap_or_default(), pauses);
             note_round();
         }
         let polled = match left {
-            Left::Paused => None,
-            Left::Done => this.poll.outcome.take(),
+            Suspension::Paused => None,
+            Suspension::Done => this.poll.outcome.take(),
         };
         let Some(polled) = polled else {
             this.paused = Some(paused);
             return Poll::Pending;
         };
-        // Events wake the task in which the poll began, which may be another one.
+        // The future registered the waker of the task in which the poll began. If another task polls it now, that task must poll again, to
+        // register its waker.
         if polled.is_pending() && !this.poll.waker.will_wake(cx.waker()) {
             cx.waker().wake_by_ref();
         }
@@ -342,7 +345,7 @@ impl<F: Future> Drop for InTurns<F> {
             drop(paused);
         }
         let Some(id) = self.id else { return };
-        // Harmless: a thread that ends has no queues.
+        // Harmless: if the thread is ending, its queues are gone.
         let left = SCHEDULER.try_with(|scheduler| scheduler.borrow_mut().leave(id));
         if left == Ok(true) {
             note_round();
@@ -401,12 +404,13 @@ impl RunQueue {
         self.waiting.is_empty() && self.granted.is_none()
     }
 
-    /// Returns whether a computation that arrives now can run at once.
+    /// Returns true if a computation that arrives now can run at once.
     fn is_free(&self) -> bool {
         self.is_idle() && self.spent < SHARE
     }
 
-    /// Takes the turn of a computation and returns true, if it is its turn. If not, `waker` is called when it is.
+    /// If it is the computation's turn, consumes the turn and returns true. Otherwise, stores `waker`, which is woken when the turn comes,
+    /// and returns false.
     fn takes_turn(&mut self, id: u64, waker: &Waker) -> bool {
         if self.granted == Some(id) {
             self.granted = None;
@@ -419,7 +423,8 @@ impl RunQueue {
         false
     }
 
-    /// Gives the turn to the first computation, if a part of the share is left. Returns the waker of its task.
+    /// Gives the turn to the first waiting computation, and returns the waker of its task. Returns `None` if none waits, if another one has
+    /// the turn, or if the share is used up.
     fn grant(&mut self) -> Option<Waker> {
         if self.granted.is_some() || self.spent >= SHARE {
             return None;
@@ -429,6 +434,7 @@ impl RunQueue {
         Some(waker)
     }
 
+    /// Removes a dropped computation. Returns true if it was its turn.
     fn leave(&mut self, id: u64) -> bool {
         let was_granted = self.granted == Some(id);
         if was_granted {
@@ -444,8 +450,8 @@ fn spent_by(paused: bool) -> Duration {
     SCHEDULER.with_borrow_mut(|scheduler| scheduler.queue(paused).spent)
 }
 
-/// Adds the time that a computation took to its share, and gives the turn to the next computation of its queue. With `pauses`, the
-/// computation is added to the queue of paused ones, and its number is returned.
+/// Adds the time that a computation took to the used part of its queue's share, and gives the turn to the next computation of the queue. If
+/// `pauses` is given, the computation has paused: it is added to the queue of paused ones, and its number is returned.
 fn account(was_paused: bool, spent: Duration, pauses: Option<&Waker>) -> Option<u64> {
     let (id, next) = SCHEDULER.with_borrow_mut(|scheduler| {
         scheduler.queue(was_paused).spent += spent;
@@ -459,12 +465,12 @@ fn account(was_paused: bool, spent: Duration, pauses: Option<&Waker>) -> Option<
 impl Wake for NextRound {
     fn wake(self: Arc<Self>) {
         let granted = SCHEDULER.try_with(|scheduler| scheduler.borrow_mut().next_round());
-        // Harmless: a thread that ends has nothing to wake, and a queue may have nothing that waits.
+        // Harmless: if the thread is ending, there is nothing to wake, and a queue may have no waiting computation.
         granted.into_iter().flatten().flatten().for_each(Waker::wake);
     }
 }
 
-/// Has the runtime end the round after its next poll for events.
+/// Makes the runtime end the round after its next poll for events.
 fn note_round() {
     if !SCHEDULER.with_borrow_mut(|scheduler| mem::replace(&mut scheduler.is_round_noted, true)) {
         let round = Waker::from(Arc::new(NextRound));
@@ -482,9 +488,9 @@ fn look_at_clock() {
         return;
     }
     let running = RUNNING.get();
-    // SAFETY: it was set by the stack that runs now, which this is.
+    // SAFETY: `RUNNING` points to the yielder of the stack that runs this function, which is alive.
     #[allow(unsafe_code, reason = "see above")]
-    unsafe { &*running }.suspend(Left::Paused);
+    unsafe { &*running }.suspend(Suspension::Paused);
     RUNNING.set(running);
 }
 
@@ -514,7 +520,7 @@ impl<T> SameThread<T> {
     }
 }
 
-// SAFETY: both stacks are the same thread's.
+// SAFETY: both stacks belong to the same thread.
 #[allow(unsafe_code, reason = "see above")]
 unsafe impl<T> Send for SameThread<T> {}
 
@@ -557,7 +563,7 @@ mod tests {
         run(async {
             let rounds = Rc::new(Cell::new(0));
             let counting = crate::spawn(count(rounds.clone()));
-            // Borrows, and values on the stack, outlive the pauses.
+            // Borrows and values on the stack must survive the pauses.
             let text = String::from("kept");
             let steps = in_turns(async { (compute_until(&rounds), text.len()) }).await;
             assert_eq!((rounds.get(), steps.1), (ROUNDS, 4));
@@ -617,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_in_a_pause_is_unwound() {
+    fn a_computation_dropped_in_a_pause_is_unwound() {
         struct DropNote(Rc<Cell<bool>>);
         impl Drop for DropNote {
             fn drop(&mut self) {
@@ -635,7 +641,7 @@ mod tests {
             assert!(polled.is_pending() && computing.paused.is_some() && !told.get());
             drop(computing);
             assert!(told.get());
-            // Its turn has passed to the next one.
+            // The turn has passed to the next computation.
             let rounds = Rc::new(Cell::new(0));
             let counting = crate::spawn(count(rounds.clone()));
             in_turns(async { compute_until(&rounds) }).await;
@@ -644,7 +650,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_passes_and_what_it_holds_is_dropped() {
+    fn a_panic_propagates_out_of_a_separate_stack() {
         run(async {
             let rounds = Rc::new(Cell::new(0));
             let counting = crate::spawn(count(rounds.clone()));
@@ -659,7 +665,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_does_not_stop_those_that_wait() {
+    fn a_panic_does_not_stop_waiting_computations() {
         run(async {
             // Each has three turns, and panics or ends in the third one. The first to get there is alone in its round: the other one has
             // paused in an earlier round, and only the panicking one can have noted the next.
@@ -687,7 +693,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_and_nested_futures_go_on_as_elsewhere() {
+    fn waits_and_nested_computations_complete() {
         run(async {
             let nested = in_turns(async {
                 tokio::time::sleep(Duration::from_millis(1)).await;

@@ -59,7 +59,7 @@ impl Wire {
         // A reader gets the whole `ReadBuf`, and could replace its buffer.
         if filled != lent {
             return Poll::Ready(Err(io::Error::other(
-                "a reader has filled another buffer than it was lent",
+                "a reader has replaced the buffer that it was lent",
             )));
         }
         // SAFETY: the check above shows that `buffer` is over the spare capacity. It says that its first `read` bytes are
@@ -71,8 +71,8 @@ impl Wire {
         Poll::Ready(Ok(read))
     }
 
-    /// Pending if nothing can be read: no system call is made, and the task is woken when that changes. Ready only means that a read is
-    /// worth trying.
+    /// Pending if nothing can be read; the task is woken when that changes. Makes no system call. Ready only means that a read is worth
+    /// trying.
     pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Wire::Plain(stream) => stream.poll_read_ready(cx).map(|_ready| ()),
@@ -117,8 +117,8 @@ impl Wire {
         Pin::new(self).poll_flush(cx)
     }
 
-    /// Writes as much of `bytes` as the peer accepts now, without registering a task: to wait for the peer, use a poll function. A wrapped
-    /// stream accepts nothing here.
+    /// Writes as much of `bytes` as the peer accepts now, and returns the number of bytes written. Registers no task: to wait for the peer,
+    /// use a poll function. A wrapped stream accepts nothing here.
     pub fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Wire::Plain(stream) => SockRef::from(stream).send(bytes),
@@ -128,7 +128,7 @@ impl Wire {
 
     /// Returns true if no data can have arrived since the last pending read: the task is still registered for that event. Costs neither a
     /// system call nor a lock.
-    pub fn has_no_news(&self) -> bool {
+    pub fn has_no_read_event(&self) -> bool {
         match self {
             Wire::Plain(stream) => {
                 // Without an event from the runtime, the closure is not called, and the result is `WouldBlock`.
@@ -169,7 +169,7 @@ pub fn delivery(socket: &TcpStream) -> Option<Delivery> {
     let mut len = size;
     // SAFETY: the socket is open as long as it is borrowed, and the system writes at most `len` bytes, which is the size of
     // `told`, for which any bytes are valid.
-    #[allow(unsafe_code, reason = "neither the standard library nor tokio asks for this")]
+    #[allow(unsafe_code, reason = "neither the standard library nor tokio offers this option")]
     let failed = unsafe {
         let (fd, told) = (std::os::fd::AsRawFd::as_raw_fd(socket), &raw mut told);
         libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, told.cast(), &raw mut len)
@@ -268,7 +268,7 @@ impl AsyncWrite for Wire {
 mod tests {
     use super::*;
 
-    /// A reader that replaces the buffer by its own.
+    /// A reader that replaces the lent buffer by another one.
     struct Swaps;
 
     impl AsyncRead for Swaps {
@@ -302,9 +302,9 @@ mod tests {
         }
     }
 
-    /// Issue 18: the bytes in the reader's own buffer were counted as bytes of the lent buffer, and uninitialized memory was read.
+    /// Issue 18: bytes in a buffer of the reader were counted as bytes of the lent buffer, so that uninitialised memory was read.
     #[test]
-    fn a_reader_that_swaps_its_buffer_is_found_out() {
+    fn a_reader_that_replaces_its_buffer_is_an_error() {
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let mut out = b"kept".to_vec();
         let read = Wire::Wrapped(Box::new(Swaps)).poll_read_into(&mut cx, &mut out, 100);

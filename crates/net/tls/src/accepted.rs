@@ -1,4 +1,4 @@
-//! An accepted connection, with or without TLS. The handshake is part of its first read, so that the next accept does not wait for it.
+//! An accepted connection, with or without TLS. The TLS handshake runs in the first read, so that the next accept does not wait for it.
 
 use std::io;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use crate::Server;
 /// The certificate (DER) that the client has presented. It is set once the handshake is complete.
 pub type ClientCertificate = Arc<OnceLock<Vec<u8>>>;
 
-/// The stream of a client.
+/// The connection of a client.
 pub struct Accepted<S> {
     stage: Stage<S>,
     certificate: ClientCertificate,
@@ -27,7 +27,7 @@ enum Stage<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Accepted<S> {
-    /// Creates a connection of a client, with TLS if `server` is given.
+    /// Wraps the connection of a client, with TLS if `server` is given.
     pub fn new(stream: S, server: Option<&Server>) -> Accepted<S> {
         let stage = match server {
             None => Stage::Plain(stream),

@@ -50,7 +50,7 @@ pub enum Concern {
 const DAY: i64 = 24 * 60 * 60;
 
 impl Certificate {
-    /// Parses DER. Returns `None` if it is not a certificate, or if bytes follow it.
+    /// Parses a certificate in DER. Returns `None` if it is malformed, or if bytes follow it.
     pub fn read(der: &[u8]) -> Option<Certificate> {
         let (rest, certificate) = X509Certificate::from_der(der).ok()?;
         if !rest.is_empty() {
@@ -105,7 +105,8 @@ impl Certificate {
 }
 
 impl Concern {
-    /// Returns the concern at `now` about a certificate that expires at `not_after`, both since the Unix epoch.
+    /// Returns the concern at `now` about a certificate that expires at `not_after`, both since the Unix epoch. Returns `None` if the
+    /// certificate is valid for longer than [`EXPIRY_WARNING`].
     pub fn of_end(not_after: i64, now: Duration) -> Option<Concern> {
         let left = not_after.saturating_sub(seconds(now));
         match left {
@@ -171,7 +172,7 @@ impl Concern {
     pub fn help(self, file: &str) -> String {
         match self {
             Concern::Version1 => format!(
-                "`openssl x509 -in {file} -noout -text` shows its version; sign it anew with `-extfile` or `-copy_extensions copy`, which make version 3"
+                "`openssl x509 -in {file} -noout -text` shows its version; sign it again with `-extfile` or `-copy_extensions copy`, which make version 3"
             ),
             Concern::Authority => format!(
                 "`openssl x509 -in {file} -noout -ext basicConstraints` shows it; for a self-signed one, `openssl req -x509 ... -addext basicConstraints=critical,CA:FALSE`"
@@ -204,7 +205,7 @@ mod tests {
     const VERSION_1: &[u8] = include_bytes!("../tests/version-1.pem");
 
     #[test]
-    fn a_certificate_cut_short_is_none() {
+    fn a_truncated_certificate_is_refused() {
         let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
         let bytes = made.cert.der().to_vec();
         let certificate = Certificate::read(&bytes).unwrap();
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_clients_from_believing_it_is_told() {
+    fn the_reasons_to_refuse_a_certificate_are_listed() {
         let now = Duration::from_secs(100 * 86_400);
         let good = Certificate {
             subject: None,
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_is_read() {
+    fn a_certificate_of_version_1_is_parsed() {
         let certificate = Certificate::of_pem(VERSION_1).unwrap();
         assert!(!certificate.is_version_3);
         assert_eq!(certificate.subject.as_deref(), Some("old.test"));

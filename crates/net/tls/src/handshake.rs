@@ -14,20 +14,20 @@ use crate::certificate::Concern;
 pub enum Peer<'a> {
     /// A client of the gateway.
     Client,
-    /// A server at `address` (`HOST:PORT`), requested by `name`.
+    /// A server at `address` (`HOST:PORT`), whose certificate must be for `name`.
     Server { address: &'a str, name: &'a str },
 }
 
-/// Explains the failure of a handshake with this peer, with an openssl command that shows it if there is one.
+/// Explains why a handshake with this peer failed. For a server's certificate, the text includes an openssl command that shows the fault.
 pub fn failure(error: &io::Error, peer: Peer<'_>) -> String {
     let rustls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let Some(rustls::Error::InvalidCertificate(why)) = rustls else { return error.to_string() };
     let said = match (concern(why), why) {
         (Some(concern), _) => concern.to_string(),
         (None, CertificateError::UnknownIssuer) => {
-            "the certificate is signed by no authority that is believed here".to_owned()
+            "the certificate is not signed by a trusted authority".to_owned()
         }
-        (None, why) => format!("the certificate is not good: {why}"),
+        (None, why) => format!("the certificate is not valid: {why}"),
     };
     match peer {
         Peer::Client => format!("client certificate: {said}"),
@@ -37,7 +37,7 @@ pub fn failure(error: &io::Error, peer: Peer<'_>) -> String {
     }
 }
 
-#[allow(clippy::wildcard_enum_match_arm, reason = "libraries' errors, of which new ones come")]
+#[allow(clippy::wildcard_enum_match_arm, reason = "the libraries may add errors")]
 fn concern(why: &CertificateError) -> Option<Concern> {
     match why {
         CertificateError::ExpiredContext { time, not_after } => {

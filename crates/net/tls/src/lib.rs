@@ -21,3 +21,10 @@ pub use handshake::{Peer, failure};
 pub use pem::{Error, PAIR_MISMATCH};
 pub use server::{Expiry, Pair, Server, ServerSpec, Version};
 pub use subject::Subject;
+
+/// Seeds the random numbers of the process. AWS-LC measures jitter of the CPU for this, which takes about 40 ms, once. Without this call,
+/// the first caller who needs a random number waits that long, and that may be a worker.
+pub fn seed_random_numbers() {
+    // Harmless: each caller who needs a random number gets the same error and reports it.
+    let _filled = rustls::crypto::aws_lc_rs::default_provider().secure_random.fill(&mut [0]);
+}

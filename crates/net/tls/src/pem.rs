@@ -24,7 +24,7 @@ pub enum Error {
 }
 
 /// The beginning of the complaint about a certificate and a key that do not belong together.
-pub const PAIR_MISMATCH: &str = "certificate and key do not fit";
+pub const PAIR_MISMATCH: &str = "certificate and key do not match";
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn names_choose_the_certificate() {
+    fn the_server_name_selects_the_certificate() {
         let certificates = Certificates::new(&spec()).unwrap();
         for (name, found) in
             [("a.test", true), ("x.w.test", true), ("x.y.w.test", false), ("b.test", false)]
@@ -227,12 +227,12 @@ mod tests {
     }
 
     #[test]
-    fn bad_material_is_named() {
+    fn errors_name_the_faulty_setting() {
         let good = spec();
         let swapped =
             Pair { certificate: good.default.certificate.clone(), key: pair("x.test").key };
         let cases = [
-            (ServerSpec { default: swapped, ..good.clone() }, "certificate and key do not fit"),
+            (ServerSpec { default: swapped, ..good.clone() }, "certificate and key do not match"),
             (ServerSpec { versions: vec![], ..good.clone() }, "no TLS version is allowed"),
             (ServerSpec { client_ca: Some(b"x".to_vec()), ..good.clone() }, "no usable authority"),
             (

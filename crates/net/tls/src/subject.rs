@@ -33,7 +33,7 @@ pub struct Subject(Vec<RelativeName>);
 type RelativeName = Vec<(String, String)>;
 
 impl Subject {
-    /// Parses a text such as `CN=ops,O=Tide`. The error is a text.
+    /// Parses a text such as `CN=ops,O=Tide`. The error describes the mistake to the operator.
     pub fn parse(text: &str) -> Result<Subject, String> {
         let mut names = vec![RelativeName::new()];
         for (part, end) in parts(text)? {
@@ -48,7 +48,7 @@ impl Subject {
             }
         }
         if names.iter().any(Vec::is_empty) {
-            Err("a name of it is empty".to_owned())
+            Err("a relative name is empty".to_owned())
         } else {
             Ok(Subject(names))
         }
@@ -76,7 +76,7 @@ impl Subject {
     }
 }
 
-/// Returns the attributes, each with the separator after it; `\0` after the last.
+/// Splits a text into attributes. Returns each with the separator after it: `+`, `,` (also for `;`), or `\0` after the last one.
 fn parts(text: &str) -> Result<Vec<(String, char)>, String> {
     let (mut parts, mut part) = (Vec::new(), String::new());
     let mut rest = text.chars();
@@ -101,7 +101,9 @@ fn object_identifier(kind: &str) -> Result<String, String> {
         return Ok(dotted.to_owned());
     }
     let known = TYPES.iter().find(|(name, _)| name.eq_ignore_ascii_case(kind));
-    known.map(|(_, id)| (*id).to_owned()).ok_or_else(|| format!("`{kind}` is not an attribute"))
+    known
+        .map(|(_, id)| (*id).to_owned())
+        .ok_or_else(|| format!("`{kind}` is not a known attribute type"))
 }
 
 /// Removes the escapes of a value. Spaces at its end count only if they are escaped.

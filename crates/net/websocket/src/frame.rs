@@ -96,7 +96,7 @@ impl Header {
     }
 }
 
-/// Masks or unmasks bytes at `offset` of their frame's payload.
+/// Masks or unmasks `bytes`, which begin at `offset` in the payload of their frame.
 pub fn unmask(bytes: &mut [u8], mask: Mask, offset: u64) {
     let key = key_at(mask, offset);
     let eight = repeated(key);
@@ -108,18 +108,18 @@ pub fn unmask(bytes: &mut [u8], mask: Mask, offset: u64) {
         }
     }
     let rest = chunks.into_remainder().iter_mut();
-    // Harmless: `cycle` never ends.
+    // Harmless: `cycle` never ends, so `zip` reaches every byte.
     rest.zip(key.iter().cycle()).for_each(|(byte, key)| *byte ^= key);
 }
 
-/// Returns true if these bytes, at `offset` of their frame's payload, are ASCII when unmasked. Most texts are, and this check is faster
-/// than one of UTF-8.
+/// Returns true if `bytes`, which begin at `offset` in the payload of their frame, are ASCII when unmasked. Most texts are ASCII, and this
+/// check is faster than one of UTF-8.
 pub(crate) fn is_ascii(bytes: &[u8], mask: Mask, offset: u64) -> bool {
     let key = key_at(mask, offset);
     let eight = repeated(key);
     let (chunks, rest) = bytes.as_chunks::<8>();
     let seen = chunks.iter().fold(0, |seen, chunk| seen | (u64::from_ne_bytes(*chunk) ^ eight));
-    // Harmless: `cycle` never ends.
+    // Harmless: `cycle` never ends, so `zip` reaches every byte.
     seen & repeated([0x80; 4]) == 0
         && rest.iter().zip(key.iter().cycle()).all(|(byte, key)| (byte ^ key).is_ascii())
 }
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn masks_come_off_wherever_a_payload_is_split() {
+    fn payloads_are_unmasked_wherever_they_are_split() {
         let plain: Vec<u8> = (0..100).collect();
         let mask = [1, 2, 3, 250];
         let expected: Vec<u8> =
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn ascii_shows_through_a_mask() {
+    fn ascii_is_recognised_through_a_mask() {
         let mask = [0x81, 2, 0xff, 4];
         for len in 0..40_usize {
             for offset in 0..5 {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_take_as_few_bytes_as_they_can() {
+    fn lengths_are_encoded_in_as_few_bytes_as_possible() {
         for (len, header) in [
             (0, vec![0x82, 0]),
             (125, vec![0x82, 125]),

@@ -23,9 +23,9 @@ pub struct Reader {
     /// The received part of a header.
     begun: [u8; HEADER_BYTES_MAX],
     begun_len: usize,
-    /// The data frame whose payload is being received.
+    /// The frame whose payload is being received.
     frame: Option<Frame>,
-    /// The opcode of the current message, until its last fragment has begun.
+    /// The opcode of the current message, until its last fragment is complete.
     message: Option<Opcode>,
     /// The UTF-8 validation of a text message.
     text: Utf8,
@@ -104,7 +104,7 @@ impl ProtocolError {
 }
 
 /// The number of bytes of a text that are unmasked at a time for validation.
-const LOOKED_BYTES: usize = 1 << 10;
+const VALIDATED_BYTES: usize = 1 << 10;
 
 impl Reader {
     pub fn new(sender: Sender) -> Reader {
@@ -186,7 +186,7 @@ impl Reader {
         }
     }
 
-    /// Returns the length of the header, as far as it is known from the received bytes.
+    /// Returns the length of the header, or if the received bytes do not determine it, a lower bound.
     fn header_bytes_min(&self) -> usize {
         let [_, second, ..] = self.begun;
         if self.begun_len < 2 {
@@ -233,7 +233,7 @@ impl Reader {
             (short, rest) => (u64::from(short), rest),
         };
         if short == 126 && len < 126 || short == 127 && len <= u64::from(u16::MAX) {
-            return Err(ProtocolError::protocol("a length in more bytes than it takes"));
+            return Err(ProtocolError::protocol("a length that is encoded in too many bytes"));
         }
         if i64::try_from(len).is_err() {
             return Err(ProtocolError::protocol("a length of more than 63 bits"));
@@ -262,7 +262,7 @@ impl Reader {
                 Err(ProtocolError::protocol("a control frame in fragments"))
             }
             (Opcode::Continuation, None) => {
-                Err(ProtocolError::protocol("a continuation of no message"))
+                Err(ProtocolError::protocol("a continuation without a message"))
             }
             (Opcode::Text | Opcode::Binary, Some(_)) => {
                 Err(ProtocolError::protocol("a message within a message"))
@@ -313,7 +313,7 @@ impl Reader {
     fn check_text(&mut self, piece: &[u8], mask: Option<Mask>, offset: u64) -> bool {
         let Some(mask) = mask else { return self.text.pass(piece) };
         let mut offset = offset;
-        piece.chunks(LOOKED_BYTES).all(|some| {
+        piece.chunks(VALIDATED_BYTES).all(|some| {
             let at = offset;
             offset += u64::try_from(some.len()).unwrap_or_default();
             // Most texts are ASCII, which can be checked without unmasking.
@@ -322,7 +322,7 @@ impl Reader {
     }
 
     fn check_masked(&mut self, some: &[u8], mask: Mask, offset: u64) -> bool {
-        let mut plain = [0; LOOKED_BYTES];
+        let mut plain = [0; VALIDATED_BYTES];
         let Some(plain) = plain.get_mut(..some.len()) else { return false };
         plain.copy_from_slice(some);
         unmask(plain, mask, offset);

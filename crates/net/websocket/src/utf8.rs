@@ -5,13 +5,13 @@ use crate::frame::{Mask, is_ascii};
 /// The validation of one text.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Utf8 {
-    /// The beginning of an incomplete character.
+    /// The first `len` bytes are the beginning of an incomplete character.
     begun: [u8; 4],
     len: u8,
 }
 
 impl Utf8 {
-    /// Continues with these bytes. Returns false if the text is not UTF-8, whatever follows.
+    /// Validates the next bytes of the text. Returns false if the text cannot be UTF-8, whatever follows.
     pub(crate) fn pass(&mut self, mut bytes: &[u8]) -> bool {
         while self.len > 0 {
             let Some((next, rest)) = bytes.split_first() else { return true };

@@ -1,6 +1,6 @@
 //! The operator who sends a request, and the role that the request needs.
 //!
-//! Owns the role of each operation; `openapi.json` uses it.
+//! Owns the role that each operation needs. `openapi.json` shows the same roles.
 
 use axum::http::{HeaderMap, Method, header};
 use control::{Admin, NOBODY, Role, tls};
@@ -21,13 +21,13 @@ const BODIES: [&str; 2] = ["body", "base64"];
 /// The sender of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Operator {
-    /// None without `users` and without a certificate.
+    /// None if no `users` are configured and the client has no certificate.
     pub(crate) name: Option<String>,
     pub(crate) role: Role,
 }
 
 impl Operator {
-    /// The name in the history.
+    /// The author that the history records for this operator's changes.
     pub(crate) fn changer(self) -> String {
         self.name.unwrap_or_else(|| NOBODY.to_owned())
     }
@@ -38,7 +38,7 @@ impl Operator {
     }
 }
 
-/// The role for an operation. None if it needs no credential.
+/// The role that an operation needs, or None if it needs no credential.
 pub(crate) fn needed(method: &Method, path: &str, query: Option<&str>) -> Option<Role> {
     let reads = matches!(*method, Method::GET | Method::HEAD);
     match reads {

@@ -12,11 +12,11 @@ use axum::{Extension, Json};
 use control::{Control, Failure, Outcome, view};
 use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
-use telemetry::trace::{TRACES_MAX, TraceWish};
+use telemetry::trace::{TRACES_MAX, TraceRequest};
 
 type ControlState = State<Arc<Control>>;
 
-/// The process is alive. Nothing else is checked.
+/// Reports that the process is alive. Nothing else is checked.
 pub(crate) async fn healthz() -> Json<Value> {
     Json(json!({ "status": "ok" }))
 }
@@ -28,14 +28,15 @@ pub(crate) async fn readyz(State(control): ControlState) -> Result<Json<Value>, 
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, why));
     }
     let generation = control.status().generation;
-    Ok(Json(if control.is_store_away() {
+    Ok(Json(if control.is_store_unavailable() {
         json!({ "status": "ready", "generation": generation, "store": "away" })
     } else {
         json!({ "status": "ready", "generation": generation })
     }))
 }
 
-/// The metrics. A separate thread renders them while they are sent, so that neither `/healthz` nor memory depends on their number.
+/// The metrics. A separate thread renders them while they are sent, so that even a large number of metrics neither delays `/healthz` nor
+/// has to fit into memory at once.
 ///
 /// OpenMetrics is used only if the scraper requests it, as Prometheus does. Other readers, such as `promtool`, know only the older
 /// format.
@@ -145,7 +146,7 @@ pub(crate) async fn ask_trace(
         Some(Value::String(text)) => Ok(Some(text)),
         Some(_) => Err(look::unusable(FORM)),
     };
-    let wish = TraceWish {
+    let wish = TraceRequest {
         route: member("route")?,
         flow: member("flow")?,
         path: member("path")?,
@@ -188,7 +189,7 @@ pub(crate) async fn take_back(
     State(control): ControlState,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    if control.take_back(&id) {
+    if control.undo_revocation(&id) {
         Ok(StatusCode::NO_CONTENT)
     } else {
         Err(Problem::new(StatusCode::NOT_FOUND, "That token is not revoked."))
@@ -208,7 +209,7 @@ pub(crate) async fn openapi() -> Json<Value> {
 
 /// The schema of the configuration, for editors.
 pub(crate) async fn schema() -> Response {
-    // It never changes, and takes a while to make.
+    // The schema never changes, and generating it takes a while.
     static SCHEMA: LazyLock<String> = LazyLock::new(|| control::json_schema().to_string());
     ([(header::CONTENT_TYPE, "application/schema+json")], SCHEMA.as_str()).into_response()
 }
@@ -239,7 +240,7 @@ pub(crate) fn problem(failure: Failure) -> Problem {
         Failure::Unwritable(_) | Failure::Unpublished(_) => {
             Problem::new(StatusCode::CONFLICT, failure.to_string())
         }
-        Failure::Unfit(_) | Failure::FilesGone(_) => {
+        Failure::Invalid(_) | Failure::FilesMissing(_) => {
             Problem::new(StatusCode::UNPROCESSABLE_ENTITY, failure.to_string())
         }
         Failure::NoBundle(_) | Failure::NoGeneration(_) => {

@@ -1,4 +1,4 @@
-//! The audit log: one line for each change, and for each refused attempt.
+//! The audit log: one line for each change, for each read of secrets, and for each refused attempt.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _, stderr, stdout};
@@ -27,7 +27,7 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// True if the log gets a line: for each change, and for each 401 or 403.
+    /// True if the log gets a line: for each operation that needs the role `write`, and for each 401 or 403.
     fn is_noted(&self, status: StatusCode) -> bool {
         let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         refused || self.needed == Some(Role::Write)
@@ -35,7 +35,7 @@ impl Attempt {
 
     fn line(&self, status: StatusCode, changes: Option<Changes>) -> Value {
         let operator = self.operator.as_ref();
-        // The log has no queries, since they may have secrets. This one explains why a read is in the log.
+        // Queries are not logged, since they may contain secrets. Only `secrets=true` is, since it explains why a read is in the log.
         let query = if asks_secrets(self.uri.query()) { "?secrets=true" } else { "" };
         json!({
             "time": kit::calendar::rfc3339(kit::clock::wall()),
@@ -77,7 +77,7 @@ async fn written(
     line: String,
     write: impl FnOnce(&str) -> io::Result<()> + Send + 'static,
 ) -> io::Result<()> {
-    let written = kit::task::beside(move || write(&line)).await;
+    let written = kit::task::run_blocking(move || write(&line)).await;
     written.unwrap_or_else(|| Err(io::Error::other("the writer panicked")))
 }
 

@@ -1,7 +1,7 @@
 //! A socket with limits for open connections and for their idle time. If all places are taken, the connection with the longest idle
 //! time is closed for a new one, so that silent connections do not exclude probes. If none is idle, the one that has been busy
-//! longest is closed: far fewer requests are processed at once than there are places (`places`), so most of the other connections
-//! are not real requests.
+//! longest is closed. The gateway processes far fewer requests at once (`places`) than it accepts connections, so most of the busy
+//! connections have no request in progress.
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
@@ -23,16 +23,16 @@ use tokio::time::{Sleep, sleep, timeout};
 /// largest configuration takes to go into service, and than the usual interval of Prometheus, which keeps its connection open.
 pub(crate) const QUIET_MAX: Duration = Duration::from_secs(90);
 
-/// How long a connection that was told to close may take. Then the next one is told.
+/// How long the listener waits for a connection that was told to close, before it tells another one.
 const LEAVING: Duration = Duration::from_millis(100);
 
-/// How long a busy connection is kept although others wait. Most requests take less.
+/// How long a busy connection is kept even if new connections wait for a place. Most requests take less.
 pub(crate) const BUSY_MIN: Duration = Duration::from_secs(1);
 
 /// The empty line after a head.
 const HEAD_END: u32 = u32::from_be_bytes(*b"\r\n\r\n");
 
-/// A listener with a bound.
+/// A listener with a limit for open connections.
 pub struct BoundedListener {
     listener: TcpListener,
     tls: CurrentTls,
@@ -90,12 +90,12 @@ impl BoundedListener {
         loop {
             self.open.retain(|connection| !connection.leave.is_closed());
             if self.places.available_permits() == 0 {
-                self.send_away();
+                self.evict_one();
             }
             let place = self.places.clone().acquire_owned();
-            // Harmless: after this time another connection is closed.
+            // Harmless: after a timeout, the loop tells another connection to close.
             if let Ok(place) = timeout(LEAVING, place).await {
-                // Harmless: the semaphore is never closed, so a place always becomes free.
+                // Harmless: this fails only if the semaphore is closed, which it never is.
                 return place.ok();
             }
         }
@@ -103,13 +103,13 @@ impl BoundedListener {
 
     /// Tells the connection with the longest idle time to close, or if none is idle, the one that has been busy
     /// longest.
-    fn send_away(&mut self) {
+    fn evict_one(&mut self) {
         let connections = self.open.iter().enumerate();
         let first = connections.map(|(at, open)| (open.phase.get(), at)).min();
         if let Some((phase, at)) = first
             && (!phase.is_busy || phase.since.elapsed() >= BUSY_MIN)
         {
-            // Harmless: the connection has ended by itself.
+            // Harmless: if the receiver is gone, the connection has already ended by itself.
             let _gone = self.open.swap_remove(at).leave.send(());
         }
     }
@@ -162,7 +162,8 @@ impl SharedPhase {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A busy connection keeps its time, so that a client that sends one head after the other does not stay without end.
+    /// Sets the phase, which begins now. A connection that is already busy keeps the start of that phase. Otherwise a client could keep
+    /// its place forever by sending one head after another.
     fn set(&self, is_busy: bool) {
         let mut phase = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !(is_busy && phase.is_busy) {
@@ -188,7 +189,7 @@ impl BoundedConnection {
         self.quiet.as_mut().reset(clock::now() + QUIET_MAX);
     }
 
-    /// Ready when it has been silent for too long, or has to make room for another one.
+    /// Ready when the connection has been silent for too long, or has to make room for another one.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let told = self.leave.as_mut().map(|leave| Pin::new(leave).poll(cx));
         match told {

@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use control::{Condition, Control, Demand, Outcome, view};
+use control::{ChangeRequest, Condition, Control, Outcome, view};
 use serde_json::{Value, json};
 
 use crate::access::{Operator, asks_secrets};
@@ -139,8 +139,8 @@ fn number(text: &str) -> Result<u64, Problem> {
     text.parse().map_err(wrong)
 }
 
-fn demand(operator: Operator, headers: &HeaderMap) -> Result<Demand, Problem> {
-    Ok(Demand { by: operator.name, condition: condition(headers)? })
+fn demand(operator: Operator, headers: &HeaderMap) -> Result<ChangeRequest, Problem> {
+    Ok(ChangeRequest { by: operator.name, condition: condition(headers)? })
 }
 
 /// The tags of `If-Match` (RFC 9110, 13.1.1). Weak ones never match, so they are left out.
@@ -168,7 +168,7 @@ fn condition(headers: &HeaderMap) -> Result<Option<Condition>, Problem> {
     Ok(Some(Condition::OneOf(hashes)))
 }
 
-/// True if a request asks for secrets. The role was checked before.
+/// True if a request asks for secrets. The access control has already checked the role.
 fn shows_secrets(uri: &Uri) -> Result<bool, Problem> {
     match look::parameter(uri, "secrets") {
         None | Some("true" | "false") => Ok(asks_secrets(uri.query())),
@@ -179,7 +179,7 @@ fn shows_secrets(uri: &Uri) -> Result<bool, Problem> {
 }
 
 fn etag(hash: &str) -> HeaderValue {
-    // Harmless: a hash is hexadecimal.
+    // Harmless: a hash has only hexadecimal digits, which are valid in a header.
     HeaderValue::from_str(&format!("\"{hash}\"")).unwrap_or(HeaderValue::from_static("\"\""))
 }
 

@@ -2,7 +2,6 @@
 //! who can connect to the socket is an operator. Web pages in an operator's browser can connect too, and have to be kept out.
 //!
 //! A page reaches a local socket in two ways. It sends a cross-site request, which browsers mark with `Origin` and
-//! A page reaches a local socket in two ways. It sends a cross-site request, which browsers mark with `Origin` and
 //! `Sec-Fetch-Site`. Or it resolves its own name to a local address (DNS rebinding), and then `Host` is that name. So the host
 //! has to be an address or `localhost`, which no page can have as its name. Probes and scrapers may use any name: they only
 //! read, and see no secrets.
@@ -74,7 +73,7 @@ pub(crate) async fn guard(
         let changes = response.extensions().get::<Changes>().copied();
         attempt.note(plan.audit_log.clone(), response.status(), changes).await;
     }
-    dress(response.headers_mut());
+    add_headers(response.headers_mut());
     if let Some(origin) = origin {
         cors::expose(origin, response.headers_mut());
     }
@@ -85,14 +84,14 @@ pub(crate) async fn guard(
     response
 }
 
-/// Sets the same headers on answers of the socket for probes, which has no access control.
+/// Adds the headers of [`HEADERS`] to the answers of the socket for probes, which has no access control.
 pub(crate) async fn seal(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    dress(response.headers_mut());
+    add_headers(response.headers_mut());
     response
 }
 
-fn dress(headers: &mut HeaderMap) {
+fn add_headers(headers: &mut HeaderMap) {
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
@@ -155,11 +154,11 @@ fn refusal(
     };
     if !is_local(host) && !is_listed(host, admin) {
         return Some(
-            "The Host must be an IP address, `localhost` or one of `admin.hosts`: another name could be a web page's.",
+            "The Host must be an IP address, `localhost` or one of `admin.hosts`: any other name could belong to a web page.",
         );
     }
     if !reads && is_cross_site(host, headers) && cors::allowed(admin, headers).is_none() {
-        return Some("A page of another site must not change anything here.");
+        return Some("A page of another site must not make changes here.");
     }
     None
 }
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn names_may_probe_and_scrape_and_nothing_else() {
+    fn other_host_names_may_only_probe_and_scrape() {
         let headers = HeaderMap::from_iter([(
             header::HOST,
             HeaderValue::from_static("tidegate.prod.svc:9901"),

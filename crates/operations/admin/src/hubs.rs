@@ -192,7 +192,7 @@ pub(crate) async fn resume_queue(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The last item of the previous page.
+/// The query parameter `after`: the last item of the previous page.
 fn after(uri: &Uri) -> Result<Option<String>, Problem> {
     let Some(value) = look::parameter(uri, "after") else { return Ok(None) };
     let value = String::from_utf8(kit::percent::decoded(value.as_bytes(), true).into_owned());

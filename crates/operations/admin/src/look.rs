@@ -140,7 +140,7 @@ pub(crate) fn whole(value: &Value) -> Option<u64> {
     const MAX: f64 = 9_007_199_254_740_992.0;
     let of_fraction = |number: f64| {
         let is_whole = number.fract() == 0.0 && (0.0..=MAX).contains(&number);
-        // Harmless: a whole number without a point has only digits.
+        // Harmless: a whole number up to the maximum is written with digits only, and fits into 64 bits.
         is_whole.then(|| format!("{number:.0}").parse().ok()).flatten()
     };
     value.as_u64().or_else(|| value.as_f64().and_then(of_fraction))

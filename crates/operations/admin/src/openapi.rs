@@ -59,7 +59,7 @@ pub(crate) fn document() -> Value {
     });
     let paths = document.get_mut("paths").and_then(Value::as_object_mut);
     let more = [configuration_paths(), live_paths(), hub_paths(), queue_paths()];
-    // Harmless: all are maps.
+    // Harmless: each of them is a JSON object.
     let more = more.into_iter().filter_map(|more| more.as_object().cloned()).flatten();
     if let Some(paths) = paths {
         paths.extend(more);
@@ -75,7 +75,7 @@ pub(crate) fn document() -> Value {
 
 /// Adds the role that an operation needs, and the reply to a request without a credential.
 fn tell_access(path: &str, method: &str, operation: &mut Value) {
-    // Harmless: the methods of the document are those of HTTP.
+    // Harmless: the document has only methods of HTTP.
     let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes()).unwrap_or_default();
     let role = access::needed(&method, path, None);
     let name = role.map_or("none", Role::name);
@@ -241,7 +241,7 @@ pub(crate) fn change(id: &str, summary: &str, result: &str) -> Value {
             },
             "400": problem("The body is not UTF-8 text, or `If-Match` cannot be read"),
             "403": { "$ref": "#/components/responses/Forbidden" },
-            "412": problem("Another configuration is in service than `If-Match` says"),
+            "412": problem("`If-Match` does not name the configuration in service"),
             "409": problem("The file cannot be written, or the configuration cannot be brought into service"),
             "413": problem("The body is too large"),
             "422": problem("The configuration cannot be used; `complaints` says where and why"),
@@ -267,7 +267,7 @@ fn responses() -> Value {
 fn left_out() -> Value {
     json!({
         "type": "object",
-        "description": "How many more complaints there are than those listed, where there are more",
+        "description": "The numbers of complaints that are not listed; absent if all are listed",
         "properties": { "errors": { "type": "integer" }, "warnings": { "type": "integer" } },
     })
 }

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{SemaphorePermit, mpsc};
 use tokio::time::timeout;
 
-/// The number of pieces rendered before the first one is sent. A rendering thread sends at most one more while it waits.
+/// The number of rendered pieces that may wait to be sent. The rendering thread holds at most one more.
 const PIECES_AHEAD: usize = 4;
 
 /// The time limit for all pieces. A scraper waits ten seconds, the default of Prometheus, or not much longer.
@@ -34,7 +34,7 @@ pub(crate) fn body(
         let send = |piece| {
             let left = SENT_WITHIN.saturating_sub(begun.elapsed());
             let sent = runtime.block_on(async { timeout(left, sender.send(piece)).await });
-            // Otherwise the scraper is gone, or its time is over.
+            // If sending fails, the scraper is gone or its time is over.
             if matches!(sent, Ok(Ok(()))) { Ok(()) } else { Err(fmt::Error) }
         };
         let scraped = control.telemetry().scrape(format, &mut |piece| send(Some(piece)));
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn openmetrics_is_for_who_asks_for_it() {
+    fn openmetrics_is_only_for_scrapers_that_ask_for_it() {
         for (accept, wanted) in [
             ("", false),
             ("*/*", false),

@@ -97,7 +97,7 @@ impl Reply {
 }
 
 #[tokio::test]
-async fn shows_what_serves() {
+async fn the_configuration_in_service_is_shown() {
     let api = Api::start().await;
     assert_eq!(api.json("/healthz").await["status"], "ok");
     assert_eq!(api.json("/readyz").await["generation"], 1);
@@ -125,7 +125,7 @@ async fn shows_what_serves() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_goes_away_is_alive_and_not_ready() {
+async fn a_draining_gateway_is_alive_but_not_ready() {
     let api = Api::start().await;
     api.control.set_draining();
     assert_eq!(api.ask("GET", "/healthz", "").await.status, 200);
@@ -134,7 +134,7 @@ async fn a_gateway_that_goes_away_is_alive_and_not_ready() {
 }
 
 #[tokio::test]
-async fn a_configuration_that_is_put_serves_and_is_kept() {
+async fn a_put_configuration_goes_into_service_and_is_written() {
     let api = Api::start().await;
     let changed = CONFIG.replace("hi", "ho");
     let reply = api.ask("PUT", "/config", &changed).await;
@@ -193,7 +193,7 @@ async fn a_check_says_that_all_is_well_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn wrong_questions_are_problems() {
+async fn invalid_requests_get_problems() {
     let api = Api::start().await;
     let nothing = api.ask("GET", "/nothing", "").await;
     assert_eq!(nothing.status, 404);
@@ -222,7 +222,7 @@ async fn wrong_questions_are_problems() {
 
 /// The clock is paused: it jumps to the next deadline whenever every task waits.
 #[tokio::test(start_paused = true)]
-async fn slow_clients_are_not_waited_for() {
+async fn slow_clients_time_out() {
     let api = Api::start().await;
     let host = format!("Host: {}", api.address);
     let body = format!(
@@ -238,7 +238,7 @@ async fn slow_clients_are_not_waited_for() {
 }
 
 #[tokio::test]
-async fn pages_of_other_sites_get_nothing() {
+async fn pages_of_other_sites_are_refused() {
     let api = Api::start().await;
     let address = api.address;
     let requests = [
@@ -265,7 +265,7 @@ async fn pages_of_other_sites_get_nothing() {
 }
 
 #[tokio::test]
-async fn the_description_has_the_paths_and_methods_there_are() {
+async fn the_description_has_exactly_the_existing_paths_and_methods() {
     let api = Api::start().await;
     let document = api.json("/openapi.json").await;
     let described = document["paths"].as_object().unwrap();
@@ -300,7 +300,7 @@ async fn stopping_ends_the_server() {
 }
 
 #[tokio::test]
-async fn connections_past_the_bound_wait() {
+async fn connections_beyond_the_limit_wait() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut bounded = BoundedListener::new(listener, 1, Box::new(|| None));
@@ -318,7 +318,7 @@ async fn connections_past_the_bound_wait() {
 
 /// New connections do not wait until those that send nothing or half a head have been silent for too long.
 #[tokio::test(start_paused = true)]
-async fn silent_connections_keep_nobody_out() {
+async fn silent_connections_do_not_keep_new_ones_out() {
     let api = Api::start().await;
     let began = kit::clock::now();
     let mut silent = Vec::new();
@@ -336,7 +336,7 @@ async fn silent_connections_keep_nobody_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_whose_request_is_answered_does_not_leave_for_another() {
+async fn a_busy_connection_keeps_its_place_until_its_request_is_answered() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut bounded = BoundedListener::new(listener, 1, Box::new(|| None));

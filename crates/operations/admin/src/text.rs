@@ -16,7 +16,7 @@ pub(crate) const ARCHIVE_BYTES_MAX: usize = 32 << 20;
 /// The content type of an archive.
 pub(crate) const ZIP: &str = "application/zip";
 
-/// The time limit for sending it.
+/// The time limit for a body to arrive.
 pub(crate) const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// The whole body as text.

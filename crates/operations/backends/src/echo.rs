@@ -25,7 +25,7 @@ pub(super) fn answer(request: Request<Incoming>) -> Reply {
     reply.headers_mut().extend(
         [(METHOD, method), (PATH, path)]
             .into_iter()
-            // Harmless: trailers that are not text are not echoed.
+            // Harmless: a method or path that is not a valid header value is not echoed.
             .filter_map(|(name, value)| value.ok().map(|value| (name, value))),
     );
     reply
@@ -35,7 +35,7 @@ pub(super) fn answer(request: Request<Incoming>) -> Reply {
 fn send_back(request: Request<Incoming>) -> Reply {
     let (head, body) = request.into_parts();
     let mut reply = Response::new(body.boxed_unsync());
-    // `Trailer` is included because HTTP/1 sends only the trailers it announced.
+    // `Trailer` is included because over HTTP/1 only the trailers that it announces are sent.
     for name in [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::TRAILER] {
         if let Some(value) = head.headers.get(&name) {
             reply.headers_mut().insert(name, value.clone());

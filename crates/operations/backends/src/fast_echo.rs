@@ -2,8 +2,8 @@
 //!
 //! One thread, epoll, one read and one write per request, everything in one scratch buffer. It supports only what load
 //! generators and gateways send it: HTTP/1.1, bodies with a Content-Length or in chunks. A body comes back unchanged, with a
-//! Content-Length; a request without one gets a fixed text. Anything else is answered with 400 and closed. With another setting it gives every request the same
-//! reply. It is not an example of how to serve HTTP.
+//! Content-Length; a request without one gets a fixed text. Anything else is answered with 400 and closed. With [`Answers::Xml`], every
+//! request gets the same reply. It is not an example of how to serve HTTP.
 
 use std::io::{self, IoSlice, Read as _, Write as _};
 use std::net::SocketAddr;
@@ -184,8 +184,8 @@ impl Echo {
 }
 
 impl Connection {
-    /// Reads until the kernel has no more bytes. A read that does not fill the scratch buffer has emptied the socket, and epoll
-    /// reports when there is more: another read would cost a system call.
+    /// Reads until the kernel has no more bytes. A read that does not fill the scratch buffer has emptied the socket, so another read
+    /// would only cost a system call. Epoll reports when more bytes arrive.
     fn read(&mut self, scratch: &mut [u8], fixed: &Fixed) -> io::Result<()> {
         loop {
             let count = match self.stream.read(scratch) {
@@ -303,7 +303,7 @@ enum Length {
 /// Returns the length of the body, or `None` if it is not a number or too large.
 fn body_length(head: &[u8]) -> Option<Length> {
     let mut length = 0;
-    // Harmless: no line follows the last one.
+    // Harmless: nothing is skipped, since `end + 1` is never beyond the end of the head.
     for line in memchr::memchr_iter(b'\n', head).filter_map(|end| head.get(end + 1..)) {
         // The first letter decides for nearly every header.
         match line.first() {

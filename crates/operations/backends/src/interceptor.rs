@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::body::{JSON, Reply, full, gather, refusal, reply};
 
 /// The maximum size of a call, enough for a body of several MiB in Base64 and everything else.
-const TOLD_BYTES_MAX: usize = 16 << 20;
+const CALL_BYTES_MAX: usize = 16 << 20;
 
 /// The service's answers.
 #[derive(Clone, Debug)]
@@ -23,19 +23,24 @@ pub struct Answers {
     /// The status of answers. With 200, the answer is sent. 204 means no change. With any other status, the interceptor fails.
     pub status: u16,
     /// Whether the body of the call is added to the answer, in upper case.
-    pub capitals: bool,
+    pub uppercase_body: bool,
 }
 
 impl Default for Answers {
     fn default() -> Self {
         let adds = |side: &str| json!({ "headersToAdd": { "x-intercepted": side } }).to_string();
-        Self { request: adds("request"), response: adds("response"), status: 200, capitals: false }
+        Self {
+            request: adds("request"),
+            response: adds("response"),
+            status: 200,
+            uppercase_body: false,
+        }
     }
 }
 
 pub(super) async fn answer(request: Request<Incoming>, answers: &Answers) -> Reply {
     let (head, body) = request.into_parts();
-    let (answer, told_body) = match head.uri.path() {
+    let (answer, body_member) = match head.uri.path() {
         "/api/v1/handle-request" => (&answers.request, "requestBody"),
         "/api/v1/handle-response" => (&answers.response, "responseBody"),
         _ => {
@@ -48,8 +53,8 @@ pub(super) async fn answer(request: Request<Incoming>, answers: &Answers) -> Rep
     if head.method != Method::POST {
         return refusal(StatusCode::METHOD_NOT_ALLOWED, "only POST");
     }
-    let told = match gather(body, TOLD_BYTES_MAX).await {
-        Ok(told) => told,
+    let call = match gather(body, CALL_BYTES_MAX).await {
+        Ok(call) => call,
         Err(refusal) => return refusal,
     };
     let status = StatusCode::from_u16(answers.status).unwrap_or(StatusCode::OK);
@@ -59,11 +64,11 @@ pub(super) async fn answer(request: Request<Incoming>, answers: &Answers) -> Rep
         return reply;
     }
     // The call must contain an object, even if it is not used.
-    if told.first() != Some(&b'{') {
+    if call.first() != Some(&b'{') {
         return refusal(StatusCode::BAD_REQUEST, "not a JSON object");
     }
-    if answers.capitals {
-        match capitals(&told, answer, told_body) {
+    if answers.uppercase_body {
+        match capitals(&call, answer, body_member) {
             Ok(answer) => reply(status, JSON, answer),
             Err(why) => refusal(StatusCode::BAD_REQUEST, &why),
         }
@@ -72,11 +77,11 @@ pub(super) async fn answer(request: Request<Incoming>, answers: &Answers) -> Rep
     }
 }
 
-fn capitals(told: &[u8], answer: &str, told_body: &str) -> Result<String, String> {
-    let told: Value = serde_json::from_slice(told).map_err(|error| error.to_string())?;
+fn capitals(call: &[u8], answer: &str, body_member: &str) -> Result<String, String> {
+    let call: Value = serde_json::from_slice(call).map_err(|error| error.to_string())?;
     let mut answer: Value = serde_json::from_str(answer).map_err(|error| error.to_string())?;
     // Harmless: a missing body is treated as empty.
-    let body = told.get(told_body).and_then(Value::as_str).unwrap_or_default();
+    let body = call.get(body_member).and_then(Value::as_str).unwrap_or_default();
     let body = STANDARD.decode(body).map_err(|error| error.to_string())?;
     if let Some(members) = answer.as_object_mut() {
         let body = STANDARD.encode(body.to_ascii_uppercase());

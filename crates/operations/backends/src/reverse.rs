@@ -25,7 +25,7 @@ const MESSAGE_BYTES_MAX: usize = 16 << 20;
 /// The suffix for computing `Sec-WebSocket-Accept` (RFC 6455, 1.3).
 const ACCEPT_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Returns the 101, with the rest of the connection in `upgrade`, or a refusal.
+/// Returns a 101 and sets `upgrade` to the rest of the connection, or returns a refusal.
 pub(super) fn answer(request: &mut Request<Incoming>, upgrade: &OnceLock<OnUpgrade>) -> Reply {
     let Some(key) = websocket_key(request.headers()) else {
         let mut reply = refusal(StatusCode::UPGRADE_REQUIRED, "this backend speaks WebSocket 13");

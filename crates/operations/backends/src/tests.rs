@@ -87,7 +87,7 @@ fn echo_streams_and_passes_trailers() {
 }
 
 #[test]
-fn a_delay_holds_up_no_other_request_and_the_name_is_told() {
+fn a_delay_does_not_delay_other_requests_and_each_reply_has_the_name() {
     let options = Options {
         delay: Duration::from_millis(200),
         name: Some("one".to_owned()),

@@ -16,7 +16,7 @@ use super::body::{JSON, Reply, TEXT, gather, refusal, reply};
 /// The maximum size of an event.
 const EVENT_BYTES_MAX: usize = 64 << 20;
 
-/// The maximum number of remembered events, which are used to distinguish retries from first attempts. Beyond it, all are forgotten.
+/// The maximum number of remembered events, which are used to distinguish retries from first attempts. When it is reached, all are dropped.
 const KNOWN_MAX: usize = 1_000_000;
 
 /// The state of a subscriber. Clones share their counts.
@@ -47,7 +47,7 @@ impl Webhook {
         Self { secret, counts: Arc::default() }
     }
 
-    /// Returns the counts: confirmed and unconfirmed requests, accepted events, and errors.
+    /// Returns the counts: verification requests of the hub, accepted events, and errors.
     #[must_use]
     pub fn statistics(&self) -> Value {
         let counts = self.lock();

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
 
-use crate::http::{Answer, Asked, Refusal, ok, pairs};
+use crate::http::{Answer, CatalogRequest, Refusal, ok, pairs};
 use crate::{Catalog, devportal, plans, publisher};
 
 /// The largest body. Documents with schemas have some hundred kilobytes; the largest known ones have a few megabytes.
@@ -50,13 +50,13 @@ async fn answer(
     dispatch(&catalog, &asked).await
 }
 
-/// A parsed request, with its path after a prefix, and its place among concurrent requests.
+/// A parsed request, whose path lacks the prefix, and its place among concurrent requests.
 pub(crate) async fn asked_of<'c>(
     catalog: &'c Catalog,
     client: IpAddr,
     request: Request,
     prefix: &str,
-) -> Result<(Asked, SemaphorePermit<'c>), Refusal> {
+) -> Result<(CatalogRequest, SemaphorePermit<'c>), Refusal> {
     let busy = |_| Refusal::later("Too many requests are in progress");
     let place = catalog.places.try_acquire().map_err(busy)?;
     let (head, body) = request.into_parts();
@@ -66,9 +66,9 @@ pub(crate) async fn asked_of<'c>(
     let body = body.map_err(late)?.map_err(large)?;
     let path = head.uri.path();
     let path = path.strip_prefix(prefix).unwrap_or(path);
-    // RFC 9110, 9.3.2: the answer to GET, of which only the head is sent.
+    // HEAD gets the answer to GET, of which only the head is sent (RFC 9110, 9.3.2).
     let method = if head.method == Method::HEAD { Method::GET } else { head.method };
-    let asked = Asked {
+    let asked = CatalogRequest {
         schema: catalog.interface.schema(&method, path).cloned(),
         method,
         path: path.to_owned(),
@@ -82,7 +82,7 @@ pub(crate) async fn asked_of<'c>(
 }
 
 /// Answers a request by its path.
-pub(crate) async fn dispatch(catalog: &Catalog, asked: &Asked) -> Answer {
+pub(crate) async fn dispatch(catalog: &Catalog, asked: &CatalogRequest) -> Answer {
     if !catalog.is_ready.load(std::sync::atomic::Ordering::Acquire) {
         return Err(Refusal::unready());
     }
@@ -112,7 +112,7 @@ pub(crate) async fn dispatch(catalog: &Catalog, asked: &Asked) -> Answer {
         (_, ["api", "am", "admin", rest @ ..]) => {
             plans::answer(catalog, asked, without_version(rest)).await
         }
-        (_, ["api", "am", ..]) => Err(Refusal::not_here()),
+        (_, ["api", "am", ..]) => Err(Refusal::unsupported()),
         _ => Err(Refusal::missing("resource")),
     }
 }

@@ -1,7 +1,5 @@
 //! Applications in memory, in a compact form. There may be hundreds of thousands, so each takes some four hundred
 //! bytes.
-//!
-//! Owns the compact form.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +12,7 @@ use crate::objects::{Application, ApplicationKey, KeyKind};
 #[derive(Default)]
 pub(crate) struct ApplicationRows {
     rows: HashMap<Id, Box<CompactRow>>,
-    /// While all rows are being read: the applications that existed before and were not read yet.
+    /// While all rows are being read: the applications that were known before and have not been read yet.
     unread: HashSet<Id>,
     /// Owners and plans.
     words: Words,
@@ -26,7 +24,7 @@ struct CompactRow {
     updated: u64,
     name: Box<str>,
     description: Box<str>,
-    /// Absent if there are none.
+    /// None if the attributes are an empty object.
     attributes: Option<Box<Value>>,
     keys: Box<[CompactKey]>,
     owner: u32,
@@ -56,7 +54,7 @@ impl ApplicationRows {
         self.rows.get(&ids::number(id)?).map(|row| row.version)
     }
 
-    /// False for an application with an invalid id, which cannot be stored.
+    /// Adds or replaces an application. Returns false, without keeping it, if one of its ids is invalid.
     pub(crate) fn insert(&mut self, application: &Application, version: u64) -> bool {
         let keys = application.keys.iter().map(compact).collect::<Option<_>>();
         let (Some(id), Some(keys)) = (ids::number(&application.id), keys) else { return false };
@@ -93,7 +91,7 @@ impl ApplicationRows {
         self.rows.iter().map(|(id, row)| (self.whole(*id, row), row.version))
     }
 
-    /// Starts reading all rows.
+    /// Begins a reading of all rows.
     pub(crate) fn begin_reading(&mut self) {
         self.unread = self.rows.keys().copied().collect();
     }
@@ -105,7 +103,7 @@ impl ApplicationRows {
         }
     }
 
-    /// Ends reading all rows. Applications without a row are removed.
+    /// Ends a reading of all rows. Applications without a row are removed.
     pub(crate) fn end_reading(&mut self) {
         for id in std::mem::take(&mut self.unread) {
             self.rows.remove(&id);
@@ -191,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_what_was_written() {
+    fn a_kept_application_equals_the_written_one() {
         let mut rows = ApplicationRows::default();
         for one in [
             application(json!({}), None),
@@ -214,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_store_has_not_is_gone_and_what_was_written_meanwhile_stays() {
+    fn rows_missing_in_the_store_are_removed_unless_written_meanwhile() {
         let mut rows = ApplicationRows::default();
         let all: Vec<Application> = (0..4).map(|_| application(json!({}), None)).collect();
         all[..3].iter().for_each(|one| assert!(rows.insert(one, 1)));

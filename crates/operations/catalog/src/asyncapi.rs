@@ -6,12 +6,12 @@ use crate::definition::operation;
 use crate::endpoints::PRODUCTION;
 use crate::objects::{items, set, text, texts};
 
-/// The description of an API with topics in a document.
+/// The contents of a document that define an API with topics.
 pub(crate) struct Described {
     pub(crate) operations: Vec<Value>,
-    /// The type of the API, according to the protocol of its servers.
+    /// The type of the API, according to the protocol of its first server.
     pub(crate) kind: Option<&'static str>,
-    /// The URL of the first server that is not a hub.
+    /// The URL of the first server. None if it is a hub or has variables.
     pub(crate) server: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn describe(document: &Value, kind: Option<&str>) -> Result<Described
     }
 }
 
-/// The type according to the protocol of the servers, and the URL of the first server.
+/// The type of the API according to the protocol of the first server, and the URL of that server.
 fn of_servers(document: &Value) -> (Option<&'static str>, Option<String>) {
     let servers = document.get("servers").and_then(Value::as_object);
     let Some(server) = servers.and_then(|servers| servers.values().next()) else {
@@ -73,7 +73,7 @@ fn of_servers(document: &Value) -> (Option<&'static str>, Option<String>) {
         (url, _) if url.contains("://") => Some(url.to_owned()),
         (url, _) => Some(format!("{scheme}://{url}")),
     };
-    // A template is not an address, and a hub has no backend.
+    // A URL with variables is not an address, and a hub has no backend.
     (kind, url.filter(|url| !url.contains('{') && kind != Some("WEBSUB")))
 }
 
@@ -110,7 +110,7 @@ fn of_version_3(
         Some((target(address, kind), channel))
     };
     let operations = document.get("operations").and_then(Value::as_object);
-    // Harmless: a document without operations has none.
+    // Harmless: a document without operations is handled below.
     for (name, one) in operations.into_iter().flatten() {
         let verb = match text(one, "action") {
             "send" => "SUBSCRIBE",
@@ -133,7 +133,7 @@ fn of_version_3(
     }
     if operations.is_none_or(Map::is_empty) {
         let names = channels.keys().map(String::as_str);
-        // Harmless: these are the names of channels.
+        // Harmless: `address` finds each channel of the document.
         all.extend(names.filter_map(|name| {
             let (target, channel) = address(name)?;
             Some(topic(&target, "SUBSCRIBE", &[channel]))
@@ -142,7 +142,7 @@ fn of_version_3(
     all
 }
 
-/// True if clients of this type may use the verb. Only the service sends events of streams and hubs.
+/// True if clients of an API of this type may use the verb. Only over a WebSocket may they also publish.
 fn is_verb_of(verb: &str, kind: Option<&str>) -> bool {
     verb == "SUBSCRIBE" || kind == Some("WS")
 }
@@ -156,7 +156,7 @@ fn target(channel: &str, kind: Option<&str>) -> String {
     }
 }
 
-/// An operation. The first object with a description is used.
+/// An operation. Each of its members comes from the first of the objects `says` that has it.
 fn topic(target: &str, verb: &str, says: &[&Value]) -> Value {
     let first = |key: &str| says.iter().find_map(|one| one.get(key));
     let mut made = operation(target, verb);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn both_versions_say_the_same() {
+    fn versions_2_and_3_describe_the_same_operations() {
         let second = json!({
             "asyncapi": "2.6.0",
             "servers": { "production": { "url": "wss://b.test/ws", "protocol": "wss" } },
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_such_a_document_is_refused() {
+    fn invalid_documents_are_refused() {
         for document in [
             json!({ "asyncapi": "2.0.0" }),
             json!({ "asyncapi": "1.0.0", "channels": {} }),

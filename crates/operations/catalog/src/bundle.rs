@@ -9,7 +9,7 @@ use crate::endpoints::{PRODUCTION, SANDBOX, SIDES, Side, is_failover};
 use crate::objects::{ApiState, config_name, context, items, set, text, texts};
 use crate::{document, mediation, wsdl_document};
 
-/// The paths of a WEBSUB API at which events are published: that of the reference system, and that of hubs.
+/// The paths of a WEBSUB API to which publishers send events: the reference system's path, and the default path of hubs.
 const PUBLISH: [&str; 2] = ["/webhooks_events_receiver_resource", "/publish"];
 
 /// The files of an API's bundle: its configuration and, if it has one, its document.
@@ -33,7 +33,7 @@ pub(crate) fn files(
         "SSE" => vec![configuration(api.sse())],
         "WEBSUB" => vec![configuration(api.websub())],
         "SOAPTOREST" => {
-            // Harmless: without its files the configuration is refused.
+            // Harmless: a configuration without its files is refused.
             let files = wsdl_document::files(document).unwrap_or_default();
             let wsdl = files.first().map_or("service.wsdl", |(name, _)| name.as_str());
             let mut all = vec![configuration(api.soap_to_rest(wsdl))];
@@ -82,7 +82,7 @@ impl Bundle<'_> {
         json!({ "routes": { self.name.as_str(): route } })
     }
 
-    /// The matches for these paths below the API's own.
+    /// The `match` of a route for these paths, which are relative to the path of the API.
     fn matches(&self, below: &[&str]) -> Value {
         let paths: Vec<String> =
             below.iter().map(|below| format!("{}{below}", self.context)).collect();
@@ -196,7 +196,8 @@ impl Bundle<'_> {
         side.urls(self.dto.get("endpointConfig"))
     }
 
-    /// Routes tokens for tests to the sandbox, or refuses them if there is none.
+    /// The policy that sends requests with sandbox tokens to the sandbox, and refuses tokens of a type that has no endpoints. None
+    /// without endpoints.
     fn key_type(&self) -> Option<Value> {
         let has = |side: Side| !self.urls(side).is_empty();
         match (has(PRODUCTION), has(SANDBOX)) {
@@ -223,7 +224,7 @@ impl Bundle<'_> {
                 let scheme = if has_tls { "https" } else { "http" };
                 Some(format!("{scheme}://{authority}"))
             };
-            // Harmless: the URLs were checked.
+            // Harmless: the check of a definition refuses other URLs.
             let targets: Vec<String> = urls.iter().filter_map(target).collect();
             let mut made = Map::new();
             if is_failover(config) && targets.len() > 1 {
@@ -416,7 +417,7 @@ impl Bundle<'_> {
         json!({ "routes": routes, "upstreams": self.upstreams() })
     }
 
-    /// A hub with its topics. Publishers need a signature, or otherwise a subscription.
+    /// A hub with its topics. Publishers need a signature if one is configured, and a subscription otherwise.
     fn websub(&self) -> Value {
         let operations = items(self.dto.get("operations"));
         let mut topics: Vec<&str> =

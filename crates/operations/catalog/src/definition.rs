@@ -10,8 +10,10 @@ use crate::endpoints::{self, SIDES};
 use crate::objects::{context, items, texts};
 use crate::unsupported;
 
-/// The longest name, version and context.
+/// The longest name.
 const NAME_CHARS_MAX: usize = 150;
+
+/// The longest path of an API, including the version.
 const CONTEXT_CHARS_MAX: usize = 200;
 
 /// The limit of operations in one API.
@@ -72,7 +74,7 @@ pub(crate) fn is_stream(kind: &str) -> bool {
     matches!(kind, "SSE" | "WS" | "WEBSUB")
 }
 
-/// True if the API has one route, which does not distinguish operations.
+/// True if a WSDL describes the API. Such an API has one route, which does not distinguish operations.
 pub(crate) fn is_of_wsdl(kind: &str) -> bool {
     matches!(kind, "SOAP" | "SOAPTOREST")
 }
@@ -189,7 +191,9 @@ fn check_operations(
     wrong: &mut Vec<String>,
 ) {
     if items(members.get("operations")).is_empty() && kind == "SOAPTOREST" {
-        wrong.push("an API of this type has the operations of its WSDL: import-wsdl".to_owned());
+        wrong.push(
+            "an API of this type takes its operations from its WSDL: use import-wsdl".to_owned(),
+        );
         return;
     }
     if items(members.get("operations")).is_empty() {
@@ -316,7 +320,7 @@ fn check_endpoints(config: Option<&Value>, kind: &str, site: &Site<'_>) -> Vec<S
             wrong.push(format!("the endpoints for {} must all have the same path", side.name));
         }
     }
-    // Such an API is one route.
+    // An API of this type has one route, and so one path at its endpoints.
     if (is_stream(kind) || is_of_wsdl(kind)) && endpoints::paths_differ(config, &SIDES) {
         wrong.push("the endpoints of an API of this type must all have the same path".to_owned());
     }

@@ -7,13 +7,16 @@ use jose::Object;
 use serde_json::{Value, json};
 
 use crate::Catalog;
-use crate::http::{Answer, Asked, Refusal, check_match, created, done, list, list_of, ok, tagged};
+use crate::http::{
+    Answer, CatalogRequest, Refusal, check_match, created, done, list, list_of, ok, tagged,
+};
 use crate::oauth::Grant;
+use crate::object_store::{Batch, Read, WriteError};
 use crate::objects::{
-    Api, ApiState, Application, ApplicationKey, GoneKey, KeyKind, Subscription, SubscriptionState,
+    Api, ApiState, Application, ApplicationKey, KeyKind, RemovedKey, Subscription,
+    SubscriptionState,
 };
 use crate::portal::Visitor;
-use crate::shelf::{Batch, Read, WriteError};
 use crate::{imports, plans, publisher, secrets};
 
 const APPLICATIONS: [&str; 3] = ["apim:subscribe", "apim:app_manage", "apim:admin"];
@@ -26,13 +29,13 @@ const GRANTS: [&str; 3] = ["client_credentials", "password", "refresh_token"];
 /// The longest lifetime of a key or token in a request: ten years.
 const SECONDS_MAX: i64 = 10 * 365 * 86_400;
 
-pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> Answer {
+pub(crate) async fn answer(catalog: &Catalog, asked: &CatalogRequest, path: &[&str]) -> Answer {
     match (&asked.method, path) {
         (&Method::GET, ["apis"]) => {
-            // Published APIs need no credential, as in the reference.
-            // Harmless: without a search all are found.
+            // Published APIs need no credential, as in the reference system.
+            // Harmless: without a query, all APIs are found.
             let query = asked.parameter("query").unwrap_or_default();
-            let mut all = catalog.shelf.all::<Api>();
+            let mut all = catalog.objects.all::<Api>();
             all.retain(|read| is_visible(&read.object) && publisher::matches(&read.object, query));
             all.sort_by(|one, other| one.object.name().cmp(other.object.name()));
             list(asked, all.iter().map(|read| api_dto(catalog, &read.object)).collect())
@@ -54,7 +57,7 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> A
                 "availableGrantTypes": GRANTS, "tokenEndpoint": "/oauth2/token", "revokeEndpoint": "/oauth2/revoke",
             })],
         ),
-        _ => Err(Refusal::not_here()),
+        _ => Err(Refusal::unsupported()),
     }
 }
 
@@ -63,7 +66,7 @@ fn is_visible(api: &Api) -> bool {
 }
 
 fn visible(catalog: &Catalog, id: &str) -> Result<Read<Api>, Refusal> {
-    let read = catalog.shelf.get::<Api>(id).filter(|read| is_visible(&read.object));
+    let read = catalog.objects.get::<Api>(id).filter(|read| is_visible(&read.object));
     read.ok_or_else(|| Refusal::missing("API"))
 }
 
@@ -79,7 +82,7 @@ fn api_dto(catalog: &Catalog, api: &Api) -> Value {
         "version": api.version(),
         "provider": api.owner,
         "type": api.kind(),
-        "lifeCycleStatus": api.state.word(),
+        "lifeCycleStatus": api.state.as_str(),
         "operations": api.dto.get("operations"),
         "tiers": tiers.collect::<Vec<_>>(),
         "throttlingPolicies": api.plans(),
@@ -97,7 +100,7 @@ fn application_dto(catalog: &Catalog, application: &Application) -> Value {
         "tokenType": "JWT",
         "status": "APPROVED",
         "groups": [],
-        "subscriptionCount": catalog.shelf.count_subscriptions_of(&application.id),
+        "subscriptionCount": catalog.objects.count_subscriptions_of(&application.id),
         "attributes": application.attributes,
         "owner": application.owner,
         "createdTime": application.created.to_string(),
@@ -107,13 +110,16 @@ fn application_dto(catalog: &Catalog, application: &Application) -> Value {
 
 /// An application that the visitor owns.
 fn owned(catalog: &Catalog, visitor: &Visitor, id: &str) -> Result<Read<Application>, Refusal> {
-    let read = catalog.shelf.get::<Application>(id).filter(|read| !read.object.removed);
+    let read = catalog.objects.get::<Application>(id).filter(|read| !read.object.removed);
     let read = read.filter(|read| visitor.owns(&read.object.owner));
     read.ok_or_else(|| Refusal::missing("application"))
 }
 
 /// Name, plan, description and attributes of an application in a client's request.
-fn wish(catalog: &Catalog, asked: &Asked) -> Result<(String, String, String, Value), Refusal> {
+fn wish(
+    catalog: &Catalog,
+    asked: &CatalogRequest,
+) -> Result<(String, String, String, Value), Refusal> {
     let dto = asked.json()?;
     let text = |key: &str| crate::objects::text(&dto, key);
     let name = text("name");
@@ -130,7 +136,7 @@ fn wish(catalog: &Catalog, asked: &Asked) -> Result<(String, String, String, Val
     }
     let description = text("description");
     if description.chars().count() > 512 {
-        return Err(Refusal::bad("description has at most 512 characters"));
+        return Err(Refusal::bad("description must have at most 512 characters"));
     }
     let attributes = dto.get("attributes").filter(|one| one.is_object()).cloned();
     Ok((
@@ -145,15 +151,15 @@ fn taken(error: WriteError) -> Refusal {
     Refusal::unwritten(error, "An application with this name exists already")
 }
 
-async fn applications(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answer {
+async fn applications(catalog: &Catalog, asked: &CatalogRequest, rest: &[&str]) -> Answer {
     let scopes = if rest.len() > 1 { &KEYS[..] } else { &APPLICATIONS[..] };
     let visitor = catalog.visitor(asked, scopes).await?;
     match (&asked.method, rest) {
         (&Method::GET, []) => {
-            // Harmless: without a search all are found.
+            // Harmless: without a query, all applications are found.
             let query = asked.parameter("query").unwrap_or_default().to_lowercase();
             let mut all: Vec<(String, String)> = Vec::new();
-            catalog.shelf.each::<Application>(|one, _| {
+            catalog.objects.each::<Application>(|one, _| {
                 let is_found = one.name.to_lowercase().contains(&query);
                 if !one.removed && visitor.owns(&one.owner) && is_found {
                     all.push((one.name.clone(), one.id.clone()));
@@ -161,7 +167,7 @@ async fn applications(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answer
             });
             all.sort();
             list_of(asked, &all, |(_, id)| {
-                let read = catalog.shelf.get::<Application>(id)?;
+                let read = catalog.objects.get::<Application>(id)?;
                 Some(application_dto(catalog, &read.object))
             })
         }
@@ -183,7 +189,7 @@ async fn applications(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answer
                 ..Application::clone(&read.object)
             };
             let body = application_dto(catalog, &changed);
-            catalog.shelf.change(&read, changed).await.map_err(taken)?;
+            catalog.objects.change(&read, changed).await.map_err(taken)?;
             catalog.sync(id)?;
             ok(&body)
         }
@@ -197,12 +203,12 @@ async fn applications(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answer
         (&Method::POST, [id, "api-keys", kind, action]) => {
             api_key(catalog, asked, &owned(catalog, &visitor, id)?, kind, action).await
         }
-        _ => Err(Refusal::not_here()),
+        _ => Err(Refusal::unsupported()),
     }
 }
 
 /// Creates an application of this owner, without keys.
-async fn create(catalog: &Catalog, asked: &Asked, owner: String) -> Answer {
+async fn create(catalog: &Catalog, asked: &CatalogRequest, owner: String) -> Answer {
     let (name, plan, description, attributes) = wish(catalog, asked)?;
     let now = crate::now();
     let id = secrets::uuid();
@@ -219,26 +225,26 @@ async fn create(catalog: &Catalog, asked: &Asked, owner: String) -> Answer {
         removed: false,
     };
     let body = application_dto(catalog, &application);
-    catalog.shelf.add(application).await.map_err(taken)?;
+    catalog.objects.add(application).await.map_err(taken)?;
     catalog.sync(&id)?;
     created(&body)
 }
 
-/// Removes an application. Its tokens are refused from then on. Its subscriptions are removed later, since there may be more than one
-/// change of the store can have.
+/// Removes an application. Its tokens are refused at once. Its subscriptions are removed in further changes, since the size of one change
+/// of the store is limited.
 async fn remove(catalog: &Catalog, read: &Read<Application>) -> Answer {
     let application = &read.object;
     let settings = catalog.settings()?;
-    // Harmless: keys without a lifetime use the catalog's.
+    // Harmless: keys without a lifetime have the catalog's, which is considered below.
     let longest = application.keys.iter().filter_map(|key| key.lifetime).max().unwrap_or_default();
     let until = kit::clock::wall().as_secs() + longest.max(settings.lifetime_max().as_secs());
     let mut batch = Batch::default();
     let keys = application.keys.iter().map(|key| key.consumer_key.clone());
     for key in keys.chain([application.id.clone()]) {
-        batch.add(GoneKey { id: key, until });
+        batch.add(RemovedKey { id: key, until });
     }
     batch.change(read, Application { removed: true, ..Application::clone(application) });
-    catalog.shelf.commit(batch).await?;
+    catalog.objects.commit(batch).await?;
     catalog.sync(&application.id)?;
     catalog.finish_removal(&application.id).await?;
     done()
@@ -252,7 +258,7 @@ fn key_dto(key: &ApplicationKey, secret: Option<&str>, token: Value) -> Value {
         "supportedGrantTypes": key.grants,
         "callbackUrl": key.callback,
         "keyState": "APPROVED",
-        "keyType": key.kind.word(),
+        "keyType": key.kind.as_str(),
         "mode": "CREATED",
         "groupId": null,
         "token": token,
@@ -265,7 +271,7 @@ fn key_dto(key: &ApplicationKey, secret: Option<&str>, token: Value) -> Value {
     dto
 }
 
-/// The seconds in a request. None if they are absent or -1.
+/// A validity period from a request, in seconds. None if it is absent or -1.
 fn seconds(value: Option<&Value>) -> Result<Option<u64>, Refusal> {
     let number = match value {
         None | Some(Value::Null) => return Ok(None),
@@ -283,7 +289,7 @@ fn seconds(value: Option<&Value>) -> Result<Option<u64>, Refusal> {
     }
 }
 
-async fn generate(catalog: &Catalog, asked: &Asked, read: Read<Application>) -> Answer {
+async fn generate(catalog: &Catalog, asked: &CatalogRequest, read: Read<Application>) -> Answer {
     let dto = asked.json()?;
     let text = |key: &str| crate::objects::text(&dto, key);
     let kind = KeyKind::read(text("keyType"))
@@ -333,7 +339,12 @@ async fn test_token(
     Ok(json!({ "accessToken": token.text, "tokenScopes": scopes, "validityTime": lifetime }))
 }
 
-async fn keys(catalog: &Catalog, asked: &Asked, read: Read<Application>, rest: &[&str]) -> Answer {
+async fn keys(
+    catalog: &Catalog,
+    asked: &CatalogRequest,
+    read: Read<Application>,
+    rest: &[&str],
+) -> Answer {
     let keys = &read.object.keys;
     let find = |word: &str| {
         let kind = KeyKind::read(word);
@@ -374,7 +385,7 @@ async fn keys(catalog: &Catalog, asked: &Asked, read: Read<Application>, rest: &
             let lifetime = seconds(dto.get("validityPeriod"))?.or(key.lifetime);
             ok(&test_token(catalog, &ApplicationKey { lifetime, ..key }, &scopes).await?)
         }
-        _ => Err(Refusal::not_here()),
+        _ => Err(Refusal::unsupported()),
     }
 }
 
@@ -387,14 +398,14 @@ async fn put_key(
     let mut changed = Application::clone(&read.object);
     changed.keys.retain(|known| known.id != key.id);
     changed.keys.push(key);
-    catalog.shelf.change(read, changed).await?;
+    catalog.objects.change(read, changed).await?;
     Ok(())
 }
 
-/// API keys are signed, so the catalog stores only revoked ones.
+/// Creates or revokes an API key. API keys are signed tokens, so the catalog stores only revoked ones.
 async fn api_key(
     catalog: &Catalog,
-    asked: &Asked,
+    asked: &CatalogRequest,
     read: &Read<Application>,
     kind: &str,
     action: &str,
@@ -415,7 +426,7 @@ async fn api_key(
             say("iss", json!(format!("{}{}", settings.issuer, plan::API_KEYS)));
             say("sub", json!(read.object.owner));
             say("azp", json!(read.object.id));
-            say("keytype", json!(kind.word()));
+            say("keytype", json!(kind.as_str()));
             say("iat", json!(now));
             // Harmless: the constant is positive.
             let lifetime_max = u64::try_from(SECONDS_MAX).unwrap_or_default();
@@ -427,7 +438,7 @@ async fn api_key(
                     say(name, json!(text(name)));
                 }
             }
-            let key = catalog.keyring.sign(&claims, until, &catalog.shelf, &settings).await?;
+            let key = catalog.keyring.sign(&claims, until, &catalog.objects, &settings).await?;
             let validity = lifetime.map_or(json!(-1), |lifetime| json!(lifetime));
             ok(&json!({ "apikey": key, "validityTime": validity }))
         }
@@ -439,13 +450,13 @@ async fn api_key(
             catalog.revoke_token(&id, until).await?;
             done()
         }
-        _ => Err(Refusal::not_here()),
+        _ => Err(Refusal::unsupported()),
     }
 }
 
 fn subscription_dto(catalog: &Catalog, subscription: &Subscription) -> Value {
-    let api = catalog.shelf.get::<Api>(&subscription.api);
-    let application = catalog.shelf.get::<Application>(&subscription.application);
+    let api = catalog.objects.get::<Api>(&subscription.api);
+    let application = catalog.objects.get::<Application>(&subscription.application);
     json!({
         "subscriptionId": subscription.id,
         "applicationId": subscription.application,
@@ -454,7 +465,7 @@ fn subscription_dto(catalog: &Catalog, subscription: &Subscription) -> Value {
         "applicationInfo": application.map(|read| application_dto(catalog, &read.object)),
         "throttlingPolicy": subscription.plan,
         "requestedThrottlingPolicy": subscription.plan,
-        "status": subscription.state.word(),
+        "status": subscription.state.as_str(),
         "redirectionParams": "",
     })
 }
@@ -462,7 +473,7 @@ fn subscription_dto(catalog: &Catalog, subscription: &Subscription) -> Value {
 /// The ids of the applications that the visitor owns.
 fn mine(catalog: &Catalog, visitor: &Visitor) -> HashSet<String> {
     let mut mine = HashSet::new();
-    catalog.shelf.each::<Application>(|one, _| {
+    catalog.objects.each::<Application>(|one, _| {
         if !one.removed && visitor.owns(&one.owner) {
             mine.insert(one.id.clone());
         }
@@ -470,11 +481,11 @@ fn mine(catalog: &Catalog, visitor: &Visitor) -> HashSet<String> {
     mine
 }
 
-async fn subscriptions(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answer {
+async fn subscriptions(catalog: &Catalog, asked: &CatalogRequest, rest: &[&str]) -> Answer {
     let visitor = catalog.visitor(asked, &SUBSCRIBE).await?;
     let find = |id: &str| {
         let read = catalog
-            .shelf
+            .objects
             .get::<Subscription>(id)
             .ok_or_else(|| Refusal::missing("subscription"))?;
         // Harmless: a subscription of another owner's application is reported as missing too.
@@ -488,15 +499,15 @@ async fn subscriptions(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answe
             let is_of = |one: &Subscription| api.is_none_or(|id| one.api == id);
             let mut all: Vec<(u64, String)> = Vec::new();
             match application {
-                // Those of another owner's application are not shown.
+                // Subscriptions of another owner's application are not shown.
                 Some(id) if owned(catalog, &visitor, id).is_err() => {}
                 Some(id) => {
-                    let found = catalog.shelf.subscriptions_of(id).into_iter().filter(is_of);
+                    let found = catalog.objects.subscriptions_of(id).into_iter().filter(is_of);
                     all.extend(found.map(|one| (one.created, one.id)));
                 }
                 None => {
                     let mine = mine(catalog, &visitor);
-                    catalog.shelf.each::<Subscription>(|one, _| {
+                    catalog.objects.each::<Subscription>(|one, _| {
                         if is_of(one) && mine.contains(&one.application) {
                             all.push((one.created, one.id.clone()));
                         }
@@ -505,7 +516,7 @@ async fn subscriptions(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answe
             }
             all.sort();
             list_of(asked, &all, |(_, id)| {
-                let read = catalog.shelf.get::<Subscription>(id)?;
+                let read = catalog.objects.get::<Subscription>(id)?;
                 Some(subscription_dto(catalog, &read.object))
             })
         }
@@ -526,11 +537,11 @@ async fn subscriptions(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answe
         }
         (&Method::DELETE, [id]) => {
             let read = find(id)?;
-            catalog.shelf.remove(&read).await?;
+            catalog.objects.remove(&read).await?;
             catalog.sync(&read.object.application)?;
             done()
         }
-        _ => Err(Refusal::not_here()),
+        _ => Err(Refusal::unsupported()),
     }
 }
 
@@ -562,7 +573,7 @@ async fn subscribe(catalog: &Catalog, visitor: &Visitor, dto: &Value) -> Answer 
     let body = subscription_dto(catalog, &subscription);
     let taken =
         |error| Refusal::unwritten(error, "The application has subscribed to the API already");
-    catalog.shelf.add(subscription.clone()).await.map_err(taken)?;
+    catalog.objects.add(subscription.clone()).await.map_err(taken)?;
     catalog.sync(&subscription.application)?;
     created(&body)
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::objects::{items, set, text};
 
-/// The two environments: their endpoints, their failover endpoints, and their name in `endpoint_security`.
+/// The two environments.
 pub(crate) const SIDES: [Side; 2] = [PRODUCTION, SANDBOX];
 
 pub(crate) const PRODUCTION: Side =
@@ -15,8 +15,11 @@ pub(crate) const SANDBOX: Side =
 /// One environment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Side {
+    /// The member of `endpointConfig` with its endpoints.
     pub(crate) key: &'static str,
+    /// The member of `endpointConfig` with its failover endpoints.
     pub(crate) others: &'static str,
+    /// Its name, also in `endpoint_security`.
     pub(crate) name: &'static str,
 }
 
@@ -205,7 +208,7 @@ pub(crate) fn token_url(config: Option<&Value>, side: Side) -> Option<&str> {
     is_oauth.then(|| text(security, "tokenUrl")).filter(|url| !url.is_empty())
 }
 
-/// True if these endpoints have several paths.
+/// True if the endpoints of these environments do not all have the same path.
 pub(crate) fn paths_differ(config: Option<&Value>, sides: &[Side]) -> bool {
     let urls: Vec<String> = sides.iter().flat_map(|side| side.urls(config)).collect();
     let path = |url: &String| {
@@ -218,7 +221,7 @@ pub(crate) fn paths_differ(config: Option<&Value>, sides: &[Side]) -> bool {
     urls.iter().any(|url| Some(path(url)) != first)
 }
 
-/// True if a definition has failover endpoints.
+/// True if an environment has failover endpoints.
 pub(crate) fn has_others(config: Option<&Value>, side: Side) -> bool {
     !items(config.and_then(|config| config.get(side.others))).is_empty()
 }

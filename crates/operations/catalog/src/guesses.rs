@@ -1,4 +1,5 @@
-//! Limits the guessing of secrets: after too many wrong secrets, a client or an address has to wait. Others are not affected.
+//! Limits the guessing of secrets: after too many wrong secrets, a client or an address has to wait. Other clients and addresses are not
+//! affected.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash, RandomState};
@@ -8,47 +9,49 @@ use std::time::Duration;
 
 use kit::clock::{self, Instant};
 
-/// The limits of wrong secrets within [`WINDOW`]: for one client, and from one address.
+/// Maximum number of wrong secrets for one client within [`WINDOW`].
 const OF_CLIENT: u32 = 10;
+/// Maximum number of wrong secrets from one address within [`WINDOW`].
 const OF_ADDRESS: u32 = 100;
 
-/// The time in which wrong secrets are counted, and the time to wait after too many.
+/// The time in which wrong secrets are counted. It is also the waiting time once a limit is reached.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// The limit of clients and of addresses. Each table takes some 5 MiB, whatever the names of the clients.
+/// Maximum number of entries in each table. A table takes about 5 MiB, regardless of the length of clients' names.
 const KEYS_MAX: usize = 50_000;
 
-/// The number of entries that a full table keeps, so that it need not be scanned for each guess.
+/// The number of entries to which a full table is reduced. The difference to [`KEYS_MAX`] makes the necessary scans of the table rare.
 const KEPT_MAX: usize = KEYS_MAX / 4 * 3;
 
-/// The wrong secrets of the last minutes.
+/// Counts recent wrong secrets.
 #[derive(Default)]
-pub(crate) struct Guesses {
+pub(crate) struct GuessLimiter {
     counts: Mutex<Counts>,
     names: RandomState,
 }
 
-/// Clients and addresses have separate tables: an attacker who invents names only fills the table of names, and addresses
-/// remain counted.
+/// Clients and addresses have separate tables. An attacker who invents names of clients fills only the table of clients and cannot displace
+/// the counts of addresses.
 #[derive(Default)]
 struct Counts {
-    /// Clients by the hashes of their names, which may have any length. The hash is keyed, so an attacker cannot find another name
+    /// Clients, by the hash of their name, because a name may have any length. The hash is keyed, so an attacker cannot find another name
     /// with the same hash.
     clients: HashMap<u64, Wrong>,
     addresses: HashMap<IpAddr, Wrong>,
 }
 
+/// The wrong secrets for one client or from one address.
 #[derive(Debug, Clone, Copy)]
 struct Wrong {
-    /// The time of the first wrong secret, or of the last one if it has to wait.
+    /// The time of the first wrong secret. If `waits` is true, the time when the limit was reached.
     since: Instant,
     count: u32,
-    /// True if all its secrets are refused without a check for [`WINDOW`].
+    /// True once the limit is reached. For [`WINDOW`], secrets are then refused without a check.
     waits: bool,
 }
 
-impl Guesses {
-    /// How long a client at this address has to wait before its secret is checked.
+impl GuessLimiter {
+    /// Returns how long a client at this address has to wait before its secret is checked. Returns `None` if it need not wait.
     pub(crate) fn wait(&self, client: &str, address: IpAddr) -> Option<Duration> {
         let now = clock::now();
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,7 +73,7 @@ impl Guesses {
     }
 }
 
-/// The network of an address. For IPv6 it has 64 bits, since one user usually has a whole network.
+/// Returns the network for which an address is counted. For IPv6 it is the /64, because one user usually has a whole /64.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() & (u128::MAX << 64)).into()),
@@ -93,8 +96,8 @@ fn note<K: Eq + Hash>(all: &mut HashMap<K, Wrong>, guesser: K, max: u32, now: In
     }
 }
 
-/// Removes entries whose time is over and, if there are too few, those with the fewest guesses. Entries that wait
-/// have the most.
+/// Removes expired entries. If more than [`KEPT_MAX`] remain, also removes those with the fewest wrong secrets. Entries that wait have the
+/// most, so they stay longest.
 fn make_room<K: Eq + Hash>(all: &mut HashMap<K, Wrong>, now: Instant) {
     all.retain(|_, wrong| !wrong.is_over(now));
     let over = all.len().saturating_sub(KEPT_MAX);
@@ -127,8 +130,8 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_guesses_waits_and_nobody_else() {
-        let guesses = Guesses::default();
+    async fn a_client_that_guesses_has_to_wait_and_others_do_not() {
+        let guesses = GuessLimiter::default();
         let (one, other): (IpAddr, IpAddr) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
         for _ in 0..OF_CLIENT {
             assert_eq!(guesses.wait("a", one), None);
@@ -144,8 +147,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn addresses_of_one_network_count_together() {
-        let guesses = Guesses::default();
+    async fn addresses_of_one_network_are_counted_together() {
+        let guesses = GuessLimiter::default();
         let address = |host: u32| -> IpAddr {
             let host = u128::from(host);
             Ipv6Addr::from((0x2001_0db8_u128 << 96) | host).into()
@@ -161,11 +164,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_million_of_guessers_take_no_more_than_the_table_has_and_those_that_wait_stay() {
-        let guesses = Guesses::default();
+    async fn a_million_guessers_do_not_exceed_the_tables_and_waiting_clients_stay() {
+        let guesses = GuessLimiter::default();
         let own: IpAddr = [192, 0, 2, 1].into();
         (0..OF_CLIENT).for_each(|_| guesses.note("known", own));
-        let lengths = |guesses: &Guesses| {
+        let lengths = |guesses: &GuessLimiter| {
             let counts = guesses.counts.lock().unwrap();
             (counts.clients.len(), counts.addresses.len())
         };
@@ -180,7 +183,7 @@ mod tests {
             }
         }
         assert_eq!(guesses.wait("known", [192, 0, 2, 2].into()), Some(WINDOW));
-        // A hash map grows by doubling.
+        // The size of a hash map in bytes is estimated from its capacity, which doubles when it grows.
         let counts = guesses.counts.lock().unwrap();
         let bytes = counts.clients.capacity() * (size_of::<(u64, Wrong)>() + 1) * 8 / 7
             + counts.addresses.capacity() * (size_of::<(IpAddr, Wrong)>() + 1) * 8 / 7;
@@ -188,13 +191,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_invents_names_loses_no_count_of_addresses_and_those_who_guess_most_stay() {
-        let guesses = Guesses::default();
+    async fn invented_names_displace_neither_addresses_nor_clients_with_many_guesses() {
+        let guesses = GuessLimiter::default();
         let own: IpAddr = [192, 0, 2, 1].into();
         (1..OF_CLIENT).for_each(|_| guesses.note("known", own));
         (OF_CLIENT..OF_ADDRESS).for_each(|number| guesses.note(&format!("a{number}"), own));
         for number in 0..150_000_u32 {
-            // Each of these addresses has to wait, but continues.
+            // Each of these addresses continues to guess although it has to wait.
             let address = std::net::Ipv4Addr::from_bits(0x0a00_0000 + number % 200);
             guesses.note(&format!("b{number}"), address.into());
         }

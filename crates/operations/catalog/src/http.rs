@@ -8,10 +8,10 @@ use axum::response::{IntoResponse, Response};
 use mediation::json_schema::{Document, Schema};
 use serde_json::{Value, json};
 
-use crate::shelf::WriteError;
+use crate::object_store::WriteError;
 
 /// A parsed request.
-pub(crate) struct Asked {
+pub(crate) struct CatalogRequest {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: Vec<(String, String)>,
@@ -38,12 +38,14 @@ pub(crate) type Answer = Result<Response, Refusal>;
 
 /// The number of rows in a list, if the request has no `limit`.
 const PAGE: usize = 25;
+
+/// The limit of rows in a list. It also applies to a larger `limit`.
 const PAGE_MAX: usize = 1000;
 
-/// The limit of errors of a body in an answer.
+/// The limit of errors about a body that an answer lists.
 const ERRORS_MAX: usize = 100;
 
-impl Asked {
+impl CatalogRequest {
     /// The value of a query parameter.
     pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         value_of(&self.query, name)
@@ -64,7 +66,7 @@ impl Asked {
         if schema.allows(&document) {
             Ok(read)
         } else {
-            Err(Refusal::wrong(schema.refusal(&document, true, ERRORS_MAX)))
+            Err(Refusal::invalid(schema.refusal(&document, true, ERRORS_MAX)))
         }
     }
 
@@ -92,7 +94,7 @@ impl Asked {
 /// Parses the parameters of a query or a form.
 pub(crate) fn pairs(text: &[u8]) -> Vec<(String, String)> {
     let decoded =
-        // Harmless: a parameter that is not text is ignored.
+        // Harmless: bytes that are not UTF-8 are replaced, and the result is validated like any other text.
         |part: &[u8]| String::from_utf8_lossy(&kit::percent::decoded(part, true)).into_owned();
     let parts = text.split(|byte| *byte == b'&').filter(|part| !part.is_empty());
     let pair = |part: &[u8]| match part.iter().position(|byte| *byte == b'=') {
@@ -122,7 +124,7 @@ impl Refusal {
     }
 
     /// 400 with a list of errors.
-    pub(crate) fn wrong(errors: Vec<String>) -> Refusal {
+    pub(crate) fn invalid(errors: Vec<String>) -> Refusal {
         let refusal = Refusal::bad(errors.join("; "));
         Refusal { errors, ..refusal }
     }
@@ -149,8 +151,8 @@ impl Refusal {
     pub(crate) fn unwritten(error: WriteError, conflict: &str) -> Refusal {
         match error {
             WriteError::Conflict => Refusal::conflict(conflict),
-            WriteError::Away(why) => {
-                tracing::warn!(why, "catalog: the store");
+            WriteError::Unavailable(why) => {
+                tracing::warn!(why, "catalog: the store cannot be reached");
                 Refusal::later("The store cannot be reached")
             }
         }
@@ -161,12 +163,12 @@ impl Refusal {
         refusal.with(header::WWW_AUTHENTICATE, "Bearer realm=\"tidegate\"")
     }
 
-    pub(crate) fn not_here() -> Refusal {
+    pub(crate) fn unsupported() -> Refusal {
         Refusal::new(StatusCode::NOT_IMPLEMENTED, "This resource is not supported")
     }
 
     pub(crate) fn internal(why: &str) -> Refusal {
-        tracing::error!(why, "catalog");
+        tracing::error!(why, "catalog: a request failed");
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "The request could not be processed")
     }
 
@@ -204,7 +206,7 @@ impl IntoResponse for Refusal {
         };
         let mut response = self::json(self.status, &body);
         for (name, value) in self.headers {
-            // Harmless: these are texts of ours.
+            // Harmless: all values are texts of the gateway, which are valid in a header.
             if let Ok(value) = HeaderValue::from_str(&value) {
                 response.headers_mut().insert(name, value);
             }
@@ -254,7 +256,7 @@ pub(crate) fn tagged(answer: Answer, version: u64) -> Answer {
 }
 
 /// Refuses a change if the client has not seen the current version.
-pub(crate) fn check_match(asked: &Asked, version: u64) -> Result<(), Refusal> {
+pub(crate) fn check_match(asked: &CatalogRequest, version: u64) -> Result<(), Refusal> {
     let Some(wanted) = asked.header("if-match") else { return Ok(()) };
     let own = format!("\"{version}\"");
     if wanted.split(',').map(str::trim).any(|tag| tag == "*" || tag == own) {
@@ -265,13 +267,17 @@ pub(crate) fn check_match(asked: &Asked, version: u64) -> Result<(), Refusal> {
 }
 
 /// A page of a list, in the format of the reference system.
-pub(crate) fn list(asked: &Asked, all: Vec<Value>) -> Answer {
+pub(crate) fn list(asked: &CatalogRequest, all: Vec<Value>) -> Answer {
     list_of(asked, &all, |one| Some(one.clone()))
 }
 
 /// A page of a list of objects. Only those on the page are read, and objects that were removed meanwhile are left
 /// out.
-pub(crate) fn list_of<T>(asked: &Asked, all: &[T], shown: impl Fn(&T) -> Option<Value>) -> Answer {
+pub(crate) fn list_of<T>(
+    asked: &CatalogRequest,
+    all: &[T],
+    shown: impl Fn(&T) -> Option<Value>,
+) -> Answer {
     let number = |name: &str| {
         let count = asked.query.iter().filter(|(known, _)| known == name).count();
         let read = asked.parameter(name).map(str::parse::<u32>).transpose();

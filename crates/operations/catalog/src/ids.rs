@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_what_the_catalog_makes() {
+    fn only_ids_in_the_format_of_the_catalog_are_parsed() {
         for _ in 0..100 {
             let made = crate::secrets::uuid();
             assert_eq!(number(&made).map(text), Some(made));

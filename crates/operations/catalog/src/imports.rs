@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 
 use crate::Catalog;
 use crate::definition::{self, Site};
-use crate::http::{Answer, Asked, Refusal, json as answer_json, ok};
+use crate::http::{Answer, CatalogRequest, Refusal, json as answer_json, ok};
+use crate::object_store::Read;
 use crate::objects::{Api, ApiState, Revision, set, text};
 use crate::publisher::{self, CREATE, PUBLISH, VIEW};
-use crate::shelf::Read;
 use crate::{asyncapi, document, parts, secrets, wsdl_document};
 
 /// The parts of a form.
 struct Form(Vec<(String, Vec<u8>)>);
 
 impl Form {
-    fn read(asked: &Asked) -> Result<Form, Refusal> {
+    fn read(asked: &CatalogRequest) -> Result<Form, Refusal> {
         let form = Form(parts::read(asked)?);
         if form.part("url").is_some_and(|url| !url.is_empty()) {
             return Err(Refusal::bad("url is not supported; send the document as file"));
@@ -78,7 +78,7 @@ fn endpoint_config(url: String) -> Value {
 }
 
 /// `import-openapi`
-pub(crate) async fn openapi(catalog: &Catalog, asked: &Asked) -> Answer {
+pub(crate) async fn openapi(catalog: &Catalog, asked: &CatalogRequest) -> Answer {
     catalog.visitor(asked, &CREATE).await?;
     let form = Form::read(asked)?;
     let document = openapi_document(form.text(&["file", "inlineAPIDefinition"])?).await?;
@@ -99,13 +99,13 @@ async fn openapi_document(text: String) -> Result<Value, Refusal> {
 }
 
 /// `import-asyncapi`
-pub(crate) async fn asyncapi(catalog: &Catalog, asked: &Asked) -> Answer {
+pub(crate) async fn asyncapi(catalog: &Catalog, asked: &CatalogRequest) -> Answer {
     catalog.visitor(asked, &CREATE).await?;
     let form = Form::read(asked)?;
     let document = parts::document(form.text(&["file", "inlineAPIDefinition"])?).await?;
     let mut dto = form.properties()?;
     of_info(&mut dto, &document);
-    of_asyncapi(&mut dto, &document).map_err(Refusal::wrong)?;
+    of_asyncapi(&mut dto, &document).map_err(Refusal::invalid)?;
     publisher::create(catalog, asked, dto, Some(document)).await
 }
 
@@ -131,7 +131,7 @@ fn of_asyncapi(dto: &mut Value, document: &Value) -> Result<(), Vec<String>> {
 }
 
 /// `import-wsdl`
-pub(crate) async fn wsdl(catalog: &Catalog, asked: &Asked) -> Answer {
+pub(crate) async fn wsdl(catalog: &Catalog, asked: &CatalogRequest) -> Answer {
     catalog.visitor(asked, &CREATE).await?;
     let form = Form::read(asked)?;
     // Harmless: a kind that is not text is not a known one.
@@ -156,7 +156,7 @@ pub(crate) async fn wsdl(catalog: &Catalog, asked: &Asked) -> Answer {
 
 /// The operations of a description as a JSON API, named as in the gateway.
 fn offered(document: &Value) -> Result<Vec<Value>, Refusal> {
-    let names = wsdl_document::operations(document).map_err(Refusal::wrong)?;
+    let names = wsdl_document::operations(document).map_err(Refusal::invalid)?;
     let target = |name: &String| {
         let path = kit::percent::encoded(name.as_bytes(), b"");
         definition::operation(&format!("/{path}"), "POST")
@@ -185,17 +185,22 @@ fn wsdl_files(bytes: &[u8]) -> Result<Value, Refusal> {
 
 /// The description with the address of its service. Large ones take a while, so they are read on another thread.
 async fn described(document: Value) -> Result<(Value, Option<String>), Refusal> {
-    let read = kit::task::beside(move || {
+    let read = kit::task::run_blocking(move || {
         let endpoint = wsdl_document::endpoint(&document);
         (document, endpoint)
     });
     let (document, endpoint) =
         read.await.ok_or_else(|| Refusal::internal("reading a WSDL has failed"))?;
-    Ok((document, endpoint.map_err(Refusal::wrong)?))
+    Ok((document, endpoint.map_err(Refusal::invalid)?))
 }
 
 /// `apis/{id}/swagger`, `apis/{id}/asyncapi` and `apis/{id}/wsdl` of the publisher.
-pub(crate) async fn of_api(catalog: &Catalog, asked: &Asked, id: &str, what: &str) -> Answer {
+pub(crate) async fn of_api(
+    catalog: &Catalog,
+    asked: &CatalogRequest,
+    id: &str,
+    what: &str,
+) -> Answer {
     match asked.method {
         Method::GET => {
             catalog.visitor(asked, &VIEW).await?;
@@ -205,7 +210,7 @@ pub(crate) async fn of_api(catalog: &Catalog, asked: &Asked, id: &str, what: &st
             catalog.visitor(asked, &CREATE).await?;
             replace(catalog, asked, &publisher::api(catalog, id)?, what).await
         }
-        _ => Err(Refusal::not_here()),
+        _ => Err(Refusal::unsupported()),
     }
 }
 
@@ -234,7 +239,12 @@ pub(crate) fn shown(api: &Api, what: &str) -> Answer {
     }
 }
 
-async fn replace(catalog: &Catalog, asked: &Asked, read: &Read<Api>, what: &str) -> Answer {
+async fn replace(
+    catalog: &Catalog,
+    asked: &CatalogRequest,
+    read: &Read<Api>,
+    what: &str,
+) -> Answer {
     crate::http::check_match(asked, read.version)?;
     let api = &read.object;
     let mut dto = api.dto.clone();
@@ -246,7 +256,7 @@ async fn replace(catalog: &Catalog, asked: &Asked, read: &Read<Api>, what: &str)
         }
         ("asyncapi", kind) if definition::is_stream(kind) => {
             let document = parts::document(definition_text(asked)?).await?;
-            of_asyncapi(&mut dto, &document).map_err(Refusal::wrong)?;
+            of_asyncapi(&mut dto, &document).map_err(Refusal::invalid)?;
             document
         }
         ("wsdl", kind) if definition::is_of_wsdl(kind) => {
@@ -256,17 +266,17 @@ async fn replace(catalog: &Catalog, asked: &Asked, read: &Read<Api>, what: &str)
     };
     let errors = definition::check(&mut dto, &Site::of(&*catalog.settings()?));
     if !errors.is_empty() {
-        return Err(Refusal::wrong(errors));
+        return Err(Refusal::invalid(errors));
     }
     let updated = Api { dto, document: Some(document), updated: crate::now(), ..Api::clone(api) };
     catalog.check_bundle(&updated).await?;
     let body = shown(&updated, what);
-    catalog.shelf.change(read, updated).await?;
+    catalog.objects.change(read, updated).await?;
     body
 }
 
 /// The document of a request: the parameter `apiDefinition` or a file.
-fn definition_text(asked: &Asked) -> Result<String, Refusal> {
+fn definition_text(asked: &CatalogRequest) -> Result<String, Refusal> {
     // Harmless: without a content type, the parser of forms refuses the request.
     if asked
         .header("content-type")
@@ -282,21 +292,21 @@ fn definition_text(asked: &Asked) -> Result<String, Refusal> {
 
 /// `import`: a project of apictl. Its API is created or, with `overwrite`, changed, and deployed as the project
 /// specifies.
-pub(crate) async fn project(catalog: &Catalog, asked: &Asked) -> Answer {
+pub(crate) async fn project(catalog: &Catalog, asked: &CatalogRequest) -> Answer {
     let visitor = catalog.visitor(asked, &CREATE).await?;
     let form = Form::read(asked)?;
     let bytes = form.file()?.to_vec();
-    let read = kit::task::beside(move || {
+    let read = kit::task::run_blocking(move || {
         Project::unzip(&bytes).map_err(|why| vec![why])?.api(&Environment::default())
     });
     let read = read.await.ok_or_else(|| Refusal::internal("reading a project has failed"))?;
-    let project = read.map_err(Refusal::wrong)?;
+    let project = read.map_err(Refusal::invalid)?;
     let mut imported = api_of(&project, visitor.name.clone(), &Site::of(&*catalog.settings()?))?;
     if imported.state != ApiState::Created || !project.deployments.is_empty() {
         catalog.visitor(asked, &PUBLISH).await?;
     }
     let overwrites = asked.parameter("overwrite") == Some("true");
-    let known = catalog.shelf.all::<Api>().into_iter().find(|known| {
+    let known = catalog.objects.all::<Api>().into_iter().find(|known| {
         (known.object.name(), known.object.version()) == (imported.name(), imported.version())
     });
     match known {
@@ -340,7 +350,7 @@ fn api_of(project: &ApiProject, owner: String, site: &Site<'_>) -> Result<Api, R
         }
     };
     if !errors.is_empty() {
-        return Err(Refusal::wrong(errors));
+        return Err(Refusal::invalid(errors));
     }
     let now = crate::now();
     Ok(Api {

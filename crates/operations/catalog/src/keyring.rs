@@ -16,9 +16,9 @@ use plan::{CatalogAlgorithm, CatalogSettings};
 use serde_json::{Value, json};
 
 use crate::http::Refusal;
+use crate::object_store::{ObjectStore, Read, WriteError};
 use crate::objects::SigningKey;
 use crate::secrets;
-use crate::shelf::{Read, Shelf, WriteError};
 
 /// Signers, the newest first.
 #[derive(Default)]
@@ -35,38 +35,38 @@ const ATTEMPTS_MAX: usize = 8;
 
 impl Keyring {
     /// Creates, retires and publishes keys when they are due.
-    pub(crate) async fn turn(
+    pub(crate) async fn maintain(
         &self,
-        shelf: &Shelf,
+        objects: &ObjectStore,
         settings: &CatalogSettings,
     ) -> Result<(), WriteError> {
         let now = kit::clock::wall().as_secs();
-        let mut keys = newest_first(shelf);
+        let mut keys = newest_first(objects);
         let rotate = settings.rotate.as_secs().max(1);
         let is_due =
             keys.first().is_none_or(|key| key.object.created.saturating_add(rotate) <= now);
         if is_due && let Some(key) = new_key(settings.algorithm, now).await {
-            shelf.add(key).await?;
+            objects.add(key).await?;
             tracing::info!("catalog: a new key signs tokens");
-            keys = newest_first(shelf);
+            keys = newest_first(objects);
         }
         let overlap = overlap(settings);
-        // A key has signed until the next one was created.
+        // A key was used for signing until the next one was created.
         let mut until = u64::MAX;
         for key in &keys {
             if until.saturating_add(overlap).max(key.object.until) <= now {
-                shelf.remove(key).await?;
+                objects.remove(key).await?;
             }
             until = key.object.created;
         }
-        self.publish(shelf, settings);
+        self.publish(objects, settings);
         Ok(())
     }
 
     /// Loads the keys from the store.
-    pub(crate) fn publish(&self, shelf: &Shelf, settings: &CatalogSettings) {
+    pub(crate) fn publish(&self, objects: &ObjectStore, settings: &CatalogSettings) {
         let mut signers = Vec::new();
-        for key in newest_first(shelf) {
+        for key in newest_first(objects) {
             match Signer::from_pem(&key.object.pem) {
                 Ok(signer) => signers.push(Arc::new(signer)),
                 Err(error) => tracing::error!(%error, "catalog: a key cannot be read"),
@@ -91,19 +91,19 @@ impl Keyring {
         document(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A signed token with these claims and this end. Its key stays published until then.
+    /// A signed token with these claims, which expires at `until`. Its key stays published until then.
     pub(crate) async fn sign(
         &self,
         claims: &Object,
         until: u64,
-        shelf: &Shelf,
+        objects: &ObjectStore,
         settings: &CatalogSettings,
     ) -> Result<String, Refusal> {
         let signer = self.0.read().unwrap_or_else(PoisonError::into_inner).first().cloned();
         let signer = signer.ok_or_else(|| Refusal::internal("there is no key"))?;
         let now = kit::clock::wall().as_secs();
         if until > now.saturating_add(overlap(settings)) {
-            keep_until(signer.id(), until, shelf).await?;
+            keep_until(signer.id(), until, objects).await?;
         }
         signer.sign_as("at+jwt", claims).map_err(|error| Refusal::internal(&error.to_string()))
     }
@@ -114,14 +114,14 @@ fn overlap(settings: &CatalogSettings) -> u64 {
     settings.lifetime_max().max(OVERLAP_MIN).as_secs()
 }
 
-/// Records that a token of this key ends at this time.
-async fn keep_until(key: &str, until: u64, shelf: &Shelf) -> Result<(), Refusal> {
+/// Keeps this key published until this time, at which one of its tokens expires.
+async fn keep_until(key: &str, until: u64, objects: &ObjectStore) -> Result<(), Refusal> {
     for _ in 0..ATTEMPTS_MAX {
         let is_it = |read: &Read<SigningKey>| {
             // Harmless: an unreadable key has not signed anything here.
             Signer::from_pem(&read.object.pem).is_ok_and(|signer| signer.id() == key)
         };
-        let Some(read) = newest_first(shelf).into_iter().find(is_it) else {
+        let Some(read) = newest_first(objects).into_iter().find(is_it) else {
             return Err(Refusal::internal("the signing key was removed"));
         };
         if read.object.until >= until {
@@ -130,8 +130,10 @@ async fn keep_until(key: &str, until: u64, shelf: &Shelf) -> Result<(), Refusal>
         // A margin, so that later tokens need no further update.
         let until = until.saturating_add(NOTED_AHEAD.as_secs());
         let changed = SigningKey { until, ..SigningKey::clone(&read.object) };
-        match shelf.change(&read, changed).await {
-            Err(WriteError::Conflict) => drop(shelf.refresh::<SigningKey>(&read.object.id).await?),
+        match objects.change(&read, changed).await {
+            Err(WriteError::Conflict) => {
+                drop(objects.refresh::<SigningKey>(&read.object.id).await?)
+            }
             done => return Ok(done?),
         }
     }
@@ -139,8 +141,8 @@ async fn keep_until(key: &str, until: u64, shelf: &Shelf) -> Result<(), Refusal>
 }
 
 /// The stored keys.
-fn newest_first(shelf: &Shelf) -> Vec<Read<SigningKey>> {
-    let mut keys = shelf.all::<SigningKey>();
+fn newest_first(objects: &ObjectStore) -> Vec<Read<SigningKey>> {
+    let mut keys = objects.all::<SigningKey>();
     keys.sort_by_key(|key| std::cmp::Reverse(key.object.created));
     keys
 }
@@ -151,7 +153,7 @@ fn document(signers: &[Arc<Signer>]) -> Value {
 
 /// A new key, generated on another thread.
 async fn new_key(algorithm: CatalogAlgorithm, now: u64) -> Option<SigningKey> {
-    let made = kit::task::beside(move || {
+    let made = kit::task::run_blocking(move || {
         // Harmless: on a failure the next turn retries, and it is logged.
         let der = match algorithm {
             CatalogAlgorithm::Rs256 => {

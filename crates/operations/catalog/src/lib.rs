@@ -14,6 +14,7 @@ mod definition;
 mod devportal;
 mod document;
 mod endpoints;
+mod foreign_changes;
 mod guesses;
 mod http;
 mod ids;
@@ -21,8 +22,8 @@ mod imports;
 mod keyring;
 mod live;
 mod mediation;
-mod news;
 mod oauth;
+mod object_store;
 mod objects;
 pub mod offline;
 mod openapi;
@@ -33,7 +34,6 @@ mod portal;
 mod publisher;
 mod rights;
 mod secrets;
-mod shelf;
 mod subscription_rows;
 mod try_out;
 mod unsupported;
@@ -51,17 +51,17 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
 use definition::Site;
-use guesses::Guesses;
+use foreign_changes::ForeignChanges;
+use guesses::GuessLimiter;
 use http::Refusal;
 use keyring::Keyring;
 use live::Live;
-use news::News;
+use object_store::{Batch, ObjectStore, Read, WriteError};
 use objects::{
-    Api, Application, Client, Family, GoneKey, Object, Plan, Revoked, SigningKey, Subscription,
+    Api, Application, Client, Family, Object, Plan, RemovedKey, Revoked, SigningKey, Subscription,
 };
 use openapi::Interface;
 use secrets::Secrets;
-use shelf::{Batch, Read, Shelf, WriteError};
 
 pub use answers::serve;
 pub use pages::pages;
@@ -70,11 +70,11 @@ pub use unsupported::Unsupported;
 /// The catalog of a gateway.
 pub struct Catalog {
     control: Arc<Control>,
-    shelf: Shelf,
+    objects: ObjectStore,
     live: Live,
     keyring: Keyring,
     secrets: Secrets,
-    guesses: Guesses,
+    guesses: GuessLimiter,
     interface: Interface,
     /// The addresses of the gateway's listeners by name.
     addresses: Addresses,
@@ -82,7 +82,7 @@ pub struct Catalog {
     places: Semaphore,
     /// True once all objects were read from the store.
     is_ready: AtomicBool,
-    /// The generation of the plan whose limits are in the map of applications.
+    /// The generation of the plan whose throttling plans are in the map of applications.
     generation: AtomicU64,
     /// Held from the change of a bundle to that of its row, so that an older bundle cannot replace a newer one.
     deploying: tokio::sync::Mutex<()>,
@@ -137,11 +137,11 @@ impl Catalog {
             interface,
             control,
             addresses,
-            shelf: Shelf::new(store.clone(), store.nodes().clone()),
+            objects: ObjectStore::new(store.clone(), store.nodes().clone()),
             live: Live::default(),
             keyring: Keyring::default(),
             secrets,
-            guesses: Guesses::default(),
+            guesses: GuessLimiter::default(),
             places: Semaphore::new(PLACES),
             is_ready: AtomicBool::new(false),
             generation: AtomicU64::new(0),
@@ -157,17 +157,17 @@ impl Catalog {
 
     /// Applies the changes of other gateways, and rotates keys. It never ends.
     pub async fn follow(self: Arc<Catalog>) {
-        let mut watch = self.shelf.watch();
+        let mut watch = self.objects.watch();
         let mut looks: u32 = 0;
         // The first check finds earlier changes, and those that a crash interrupted between a bundle and its row.
-        self.shelf.set_unsure();
+        self.objects.set_unsure();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             looks = looks.wrapping_add(1);
             let plan = self.control.plan();
             let has_company = plan.store.as_ref().is_some_and(|store| store.nodes().has_company());
             let has_changed = watch.has_changed() && has_company;
-            if has_changed || self.shelf.is_unsure() || !self.is_ready.load(Ordering::Acquire) {
+            if has_changed || self.objects.is_unsure() || !self.is_ready.load(Ordering::Acquire) {
                 self.look().await;
             } else if plan.generation != self.generation.load(Ordering::Acquire) {
                 self.sync_plans();
@@ -183,14 +183,14 @@ impl Catalog {
 
     /// Applies the changes of other gateways.
     async fn look(&self) {
-        let done = match self.shelf.news().await {
-            Ok(News::Rows(rows)) => self.take_over(rows).await,
-            Ok(News::Everything) => self.load().await,
+        let done = match self.objects.foreign_changes().await {
+            Ok(ForeignChanges::Rows(rows)) => self.take_over(rows).await,
+            Ok(ForeignChanges::Everything) => self.load().await,
             Err(error) => Err(error),
         };
         if let Err(error) = done {
             tracing::warn!(?error, "catalog: the store cannot be read; trying again");
-            self.shelf.set_unsure();
+            self.objects.set_unsure();
         }
     }
 
@@ -207,15 +207,15 @@ impl Catalog {
 
     /// Reads all objects from the store.
     async fn read_all(&self) -> Result<(), WriteError> {
-        self.shelf.load::<Api>().await?;
-        self.shelf.load::<Application>().await?;
-        self.shelf.load::<Subscription>().await?;
-        self.shelf.load::<Plan>().await?;
-        self.shelf.load::<Client>().await?;
-        self.shelf.load::<SigningKey>().await?;
-        self.shelf.load::<Family>().await?;
-        self.shelf.load::<Revoked>().await?;
-        self.shelf.load::<GoneKey>().await?;
+        self.objects.load::<Api>().await?;
+        self.objects.load::<Application>().await?;
+        self.objects.load::<Subscription>().await?;
+        self.objects.load::<Plan>().await?;
+        self.objects.load::<Client>().await?;
+        self.objects.load::<SigningKey>().await?;
+        self.objects.load::<Family>().await?;
+        self.objects.load::<Revoked>().await?;
+        self.objects.load::<RemovedKey>().await?;
         self.sync_all();
         self.publish_revoked();
         self.turn().await;
@@ -231,47 +231,47 @@ impl Catalog {
             let Some((kind, id)) = row.split_once('/') else { continue };
             match kind {
                 Api::KIND => {
-                    self.shelf.refresh::<Api>(id).await?;
+                    self.objects.refresh::<Api>(id).await?;
                     apis.insert(id);
-                    applications.extend(self.shelf.subscribers_of(id));
+                    applications.extend(self.objects.subscribers_of(id));
                 }
                 Application::KIND => {
-                    self.shelf.refresh::<Application>(id).await?;
+                    self.objects.refresh::<Application>(id).await?;
                     applications.insert(id.to_owned());
                 }
                 Subscription::KIND => {
-                    let before = self.shelf.refresh::<Subscription>(id).await?;
-                    let now = self.shelf.get::<Subscription>(id);
+                    let before = self.objects.refresh::<Subscription>(id).await?;
+                    let now = self.objects.get::<Subscription>(id);
                     let both = before.into_iter().chain(now);
                     applications.extend(both.map(|read| read.object.application.clone()));
                 }
                 Plan::KIND => {
-                    self.shelf.refresh::<Plan>(id).await?;
+                    self.objects.refresh::<Plan>(id).await?;
                     plans = true;
                 }
-                Client::KIND => drop(self.shelf.refresh::<Client>(id).await?),
+                Client::KIND => drop(self.objects.refresh::<Client>(id).await?),
                 SigningKey::KIND => {
-                    self.shelf.refresh::<SigningKey>(id).await?;
+                    self.objects.refresh::<SigningKey>(id).await?;
                     keys = true;
                 }
-                Family::KIND => drop(self.shelf.refresh::<Family>(id).await?),
-                Revoked::KIND => drop(self.shelf.refresh::<Revoked>(id).await?),
-                GoneKey::KIND => {
-                    self.shelf.refresh::<GoneKey>(id).await?;
+                Family::KIND => drop(self.objects.refresh::<Family>(id).await?),
+                Revoked::KIND => drop(self.objects.refresh::<Revoked>(id).await?),
+                RemovedKey::KIND => {
+                    self.objects.refresh::<RemovedKey>(id).await?;
                     gone.push(id);
                 }
                 other => {
-                    tracing::warn!(kind = other, "catalog: rows of a later version are not changed")
+                    tracing::warn!(kind = other, "catalog: a row of an unknown kind is ignored")
                 }
             }
         }
         self.publish_revoked();
         let Ok(settings) = self.settings() else { return Ok(()) };
         if keys {
-            self.keyring.publish(&self.shelf, &settings);
+            self.keyring.publish(&self.objects, &settings);
         }
-        self.live.sync_gone(gone, &self.shelf, &settings);
-        self.live.sync(applications.iter().map(String::as_str), &self.shelf, &settings);
+        self.live.sync_gone(gone, &self.objects, &settings);
+        self.live.sync(applications.iter().map(String::as_str), &self.objects, &settings);
         if plans {
             report(PLANS, self.deploy_plans().await);
         }
@@ -284,13 +284,13 @@ impl Catalog {
     /// Rotates keys, and removes expired objects.
     async fn turn(&self) {
         let Ok(settings) = self.settings() else { return };
-        if let Err(error) = self.keyring.turn(&self.shelf, &settings).await {
+        if let Err(error) = self.keyring.maintain(&self.objects, &settings).await {
             tracing::warn!(?error, "catalog: keys cannot be rotated");
         }
         let now = kit::clock::wall().as_secs();
-        // A crash has interrupted their removal.
+        // Applications whose removal was interrupted, for example by a crash.
         let mut removed = Vec::new();
-        self.shelf.each::<Application>(|one, _| {
+        self.objects.each::<Application>(|one, _| {
             removed.extend(one.removed.then(|| one.id.clone()));
         });
         for id in removed {
@@ -299,10 +299,10 @@ impl Catalog {
             }
         }
         let removed = async {
-            self.shelf.remove_old_news(now).await?;
+            self.objects.remove_old_changes(now).await?;
             self.remove_over::<Revoked>(|one| one.until <= now).await?;
             self.remove_over::<Family>(|one| one.until <= now).await?;
-            self.remove_over::<GoneKey>(|one| one.until <= now).await
+            self.remove_over::<RemovedKey>(|one| one.until <= now).await
         };
         if let Err(error) = removed.await {
             tracing::debug!(?error, "catalog: expired objects cannot be removed");
@@ -310,53 +310,53 @@ impl Catalog {
     }
 
     async fn remove_over<T: Object>(&self, is_over: impl Fn(&T) -> bool) -> Result<(), WriteError> {
-        let over = self.shelf.all::<T>().into_iter().filter(|read| is_over(&read.object));
+        let over = self.objects.all::<T>().into_iter().filter(|read| is_over(&read.object));
         let mut batch = Batch::default();
-        // Harmless: this is the limit of one change. The next turns remove the rest.
+        // Harmless: one turn removes a limited number, and the next turns remove the rest.
         over.take(100).for_each(|read| batch.remove(&read));
-        self.shelf.commit(batch).await
+        self.objects.commit(batch).await
     }
 
     /// Removes the subscriptions of a removed application, and then the application itself.
     async fn finish_removal(&self, application: &str) -> Result<(), WriteError> {
-        let all = self.shelf.subscriptions_of(application);
-        // Each also has a row for its name.
-        for some in all.chunks(shelf::CHANGES_MAX / 2) {
+        let all = self.objects.subscriptions_of(application);
+        // Each subscription also has a row for its name.
+        for some in all.chunks(object_store::CHANGES_MAX / 2) {
             let mut batch = Batch::default();
-            // Harmless: a missing one needs no removal.
-            let found = some.iter().filter_map(|one| self.shelf.get::<Subscription>(&one.id));
+            // Harmless: a subscription that is gone needs no removal.
+            let found = some.iter().filter_map(|one| self.objects.get::<Subscription>(&one.id));
             found.for_each(|read| batch.remove(&read));
-            self.shelf.commit(batch).await?;
+            self.objects.commit(batch).await?;
         }
-        match self.shelf.get::<Application>(application) {
-            Some(read) => self.shelf.remove(&read).await,
+        match self.objects.get::<Application>(application) {
+            Some(read) => self.objects.remove(&read).await,
             None => Ok(()),
         }
     }
 
-    /// Updates the map of applications to match the store and the plans of the plan in service.
+    /// Rebuilds the map of applications from the store and from the throttling plans in service.
     fn sync_all(&self) {
         let plan = self.control.plan();
         if let Some(settings) = &plan.catalog {
-            self.live.sync_all(&self.shelf, settings);
-            self.keyring.publish(&self.shelf, settings);
+            self.live.sync_all(&self.objects, settings);
+            self.keyring.publish(&self.objects, settings);
             self.generation.store(plan.generation, Ordering::Release);
         }
     }
 
-    /// Updates the plans in the map of applications to those of the plan in service.
+    /// Replaces the throttling plans in the map of applications with those in service.
     fn sync_plans(&self) {
         let plan = self.control.plan();
         if let Some(settings) = &plan.catalog {
-            self.live.sync_plans(&self.shelf, settings);
-            self.keyring.publish(&self.shelf, settings);
+            self.live.sync_plans(&self.objects, settings);
+            self.keyring.publish(&self.objects, settings);
             self.generation.store(plan.generation, Ordering::Release);
         }
     }
 
-    /// Rebuilds the entry of an application.
+    /// Rebuilds the entries of an application in the map of applications.
     fn sync(&self, application: &str) -> Result<(), Refusal> {
-        self.live.sync([application], &self.shelf, &*self.settings()?);
+        self.live.sync([application], &self.objects, &*self.settings()?);
         Ok(())
     }
 
@@ -366,14 +366,14 @@ impl Catalog {
         read: &Read<Subscription>,
         changed: Subscription,
     ) -> Result<(), Refusal> {
-        self.shelf.change(read, changed).await?;
+        self.objects.change(read, changed).await?;
         self.sync(&read.object.application)
     }
 
     /// Publishes revoked tokens to the workers.
     fn publish_revoked(&self) {
         let (plan, now) = (self.control.plan(), kit::clock::wall().as_secs());
-        for read in self.shelf.all::<Revoked>() {
+        for read in self.objects.all::<Revoked>() {
             let Revoked { id, until } = &*read.object;
             if *until > now
                 && !plan.revoked.contains(id, now)
@@ -388,8 +388,8 @@ impl Catalog {
     /// The scopes that the APIs of an application define.
     fn scopes_of(&self, application: &str) -> Vec<String> {
         let mut scopes = Vec::new();
-        for subscription in self.shelf.subscriptions_of(application) {
-            let api = self.shelf.get::<Api>(&subscription.api);
+        for subscription in self.objects.subscriptions_of(application) {
+            let api = self.objects.get::<Api>(&subscription.api);
             let operations = api.as_ref().and_then(|read| read.object.dto.get("operations"));
             for operation in objects::items(operations) {
                 scopes.extend(objects::texts(operation.get("scopes")));
@@ -430,14 +430,14 @@ impl Catalog {
         };
         let taken = "An API with this name and version, or with this context, exists already";
         let _alone = self.deploying.lock().await;
-        if self.shelf.all::<Api>().iter().any(is_taken) {
+        if self.objects.all::<Api>().iter().any(is_taken) {
             return Err(Refusal::conflict(taken));
         }
         let deployed = api.deployed().is_some().then(|| api.clone());
         if let Some(api) = &deployed {
             self.bring_into_service(api).await?;
         }
-        let added = self.shelf.add(api).await;
+        let added = self.objects.add(api).await;
         if let (Err(_), Some(api)) = (&added, &deployed) {
             self.take_out(api).await?;
         }
@@ -448,27 +448,28 @@ impl Catalog {
     async fn change_deployed(&self, read: &Read<Api>, changed: Api) -> Result<(), Refusal> {
         let _alone = self.deploying.lock().await;
         self.bring_into_service(&changed).await?;
-        self.written_or_back(&read.object.id, self.shelf.change(read, changed).await).await
+        self.restored_unless_written(&read.object.id, self.objects.change(read, changed).await)
+            .await
     }
 
     /// Takes an API out of service, and removes it.
     async fn remove_api(&self, read: &Read<Api>) -> Result<(), Refusal> {
         let _alone = self.deploying.lock().await;
         self.take_out(&read.object).await?;
-        self.written_or_back(&read.object.id, self.shelf.remove(read).await).await
+        self.restored_unless_written(&read.object.id, self.objects.remove(read).await).await
     }
 
-    /// The result of a write that followed a change of a bundle. If it failed, the stored version is put back into
+    /// Returns the result of a write that followed a change of a bundle. If it failed, the stored version is put back into
     /// service.
-    async fn written_or_back(
+    async fn restored_unless_written(
         &self,
         id: &str,
         written: Result<(), WriteError>,
     ) -> Result<(), Refusal> {
         let Err(error) = written else { return Ok(()) };
-        if let Err(unread) = self.shelf.refresh::<Api>(id).await {
+        if let Err(unread) = self.objects.refresh::<Api>(id).await {
             tracing::warn!(?unread, "catalog: the store cannot be read; trying again");
-            self.shelf.set_unsure();
+            self.objects.set_unsure();
         }
         self.deploy_known(id).await?;
         Err(error.into())
@@ -481,7 +482,7 @@ impl Catalog {
     }
 
     async fn deploy_known(&self, id: &str) -> Result<(), Refusal> {
-        match self.shelf.get::<Api>(id) {
+        match self.objects.get::<Api>(id) {
             Some(read) => self.bring_into_service(&read.object).await,
             None => self.take_out_bundle(name_of_bundle(id)).await,
         }
@@ -513,7 +514,7 @@ impl Catalog {
     /// Puts the administrators' plans into service.
     async fn deploy_plans(&self) -> Result<(), Refusal> {
         let _alone = self.deploying.lock().await;
-        let plans = self.shelf.all::<Plan>();
+        let plans = self.objects.all::<Plan>();
         // Harmless: a plan was checked before it was stored.
         let limits = plans.iter().filter_map(|read| {
             Some((read.object.name.clone(), plans::limits(&read.object.dto).ok()?))
@@ -533,10 +534,10 @@ impl Catalog {
     async fn deploy_all(&self) {
         let Ok(settings) = self.settings() else { return };
         *self.site.lock().unwrap_or_else(PoisonError::into_inner) = site_of(&settings);
-        if !self.shelf.all::<Plan>().is_empty() {
+        if !self.objects.all::<Plan>().is_empty() {
             report(PLANS, self.deploy_plans().await);
         }
-        for read in self.shelf.all::<Api>() {
+        for read in self.objects.all::<Api>() {
             if read.object.deployed().is_some() {
                 report(read.object.name(), self.deploy_api(&read.object.id).await);
             }
@@ -546,7 +547,7 @@ impl Catalog {
         for bundle in known {
             let Some(id) = bundle.name.strip_prefix(BUNDLE) else { continue };
             let is_wanted = |read: Read<Api>| read.object.deployed().is_some();
-            if bundle.name != PLANS && !self.shelf.get::<Api>(id).is_some_and(is_wanted) {
+            if bundle.name != PLANS && !self.objects.get::<Api>(id).is_some_and(is_wanted) {
                 report(&bundle.name, self.deploy_api(id).await);
             }
         }
@@ -566,7 +567,7 @@ fn site_of(settings: &CatalogSettings) -> String {
     format!("{:?} {:?} {:?}", settings.gateway, settings.issuers, settings.callbacks)
 }
 
-/// The bundle of an API.
+/// The name of an API's bundle.
 fn bundle_name(api: &Api) -> String {
     name_of_bundle(&api.id)
 }
@@ -581,5 +582,5 @@ fn refusal(failure: Failure) -> Refusal {
         return Refusal::internal(&failure.to_string());
     };
     let errors: Vec<String> = report.errors().map(|wrong| wrong.what.clone()).collect();
-    Refusal::wrong(errors)
+    Refusal::invalid(errors)
 }

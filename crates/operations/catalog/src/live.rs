@@ -8,8 +8,8 @@ use policies::application_keys::consumer_key;
 use policies::subscription::{self, ApiNumber, KeyOwner, PlanNumber, Subscribers};
 
 use crate::ids::{self, Id};
-use crate::objects::{Api, Application, GoneKey, KeyKind, SubscriptionState, config_name};
-use crate::shelf::Shelf;
+use crate::object_store::ObjectStore;
+use crate::objects::{Api, Application, KeyKind, RemovedKey, SubscriptionState, config_name};
 
 /// The entries of this catalog in the map.
 #[derive(Default)]
@@ -25,12 +25,11 @@ struct Known {
     keys: HashMap<Id, Box<str>>,
 }
 
-/// No consumer key has this character, since the catalog generates them from hexadecimal digits.
+/// The separator of consumer keys. No key contains it, since the catalog generates keys from hexadecimal digits.
 const BETWEEN: char = '\n';
 
 /// The number of applications updated at once. A change copies parts of the map: many small changes would take long, and one large one
 /// would temporarily double the memory.
-/// change replaces would be there twice.
 const AT_ONCE: usize = 4096;
 
 impl Live {
@@ -43,28 +42,28 @@ impl Live {
         self.lock().owners.get(&consumer_key(key).0).copied().map(ids::text)
     }
 
-    /// Updates the map to the plans of the plan in service.
-    pub(crate) fn sync_plans(&self, shelf: &Shelf, settings: &CatalogSettings) {
+    /// Replaces the throttling plans in the map with those of `settings`. If these settings have a new map, fills it.
+    pub(crate) fn sync_plans(&self, objects: &ObjectStore, settings: &CatalogSettings) {
         let is_same = |map: &Arc<Subscribers>| Arc::ptr_eq(map, &settings.live);
         if self.lock().map.as_ref().is_some_and(is_same) {
             settings.live.replace_plans(|name| settings.plans.get(name).cloned());
         } else {
-            self.sync_all(shelf, settings);
+            self.sync_all(objects, settings);
         }
     }
 
     /// Rebuilds the entries of all applications.
-    pub(crate) fn sync_all(&self, shelf: &Shelf, settings: &CatalogSettings) {
-        // The keys of removed applications are removed.
+    pub(crate) fn sync_all(&self, objects: &ObjectStore, settings: &CatalogSettings) {
+        // Includes applications that were removed since, so that their keys are removed too.
         let mut applications: HashSet<Id> = self.lock().keys.keys().copied().collect();
         // Harmless: rows with invalid ids were refused.
-        shelf.each::<Application>(|one, _| applications.extend(ids::number(&one.id)));
-        let gone = shelf.all::<GoneKey>();
-        self.sync_gone(gone.iter().map(|read| read.object.id.as_str()), shelf, settings);
+        objects.each::<Application>(|one, _| applications.extend(ids::number(&one.id)));
+        let gone = objects.all::<RemovedKey>();
+        self.sync_gone(gone.iter().map(|read| read.object.id.as_str()), objects, settings);
         let applications: Vec<Id> = applications.into_iter().collect();
         for some in applications.chunks(AT_ONCE) {
             let some: Vec<String> = some.iter().copied().map(ids::text).collect();
-            self.sync(some.iter().map(String::as_str), shelf, settings);
+            self.sync(some.iter().map(String::as_str), objects, settings);
         }
         settings.live.replace_plans(|name| settings.plans.get(name).cloned());
         self.lock().map = Some(settings.live.clone());
@@ -74,10 +73,10 @@ impl Live {
     pub(crate) fn sync_gone<'a>(
         &self,
         keys: impl IntoIterator<Item = &'a str>,
-        shelf: &Shelf,
+        objects: &ObjectStore,
         settings: &CatalogSettings,
     ) {
-        let gone = keys.into_iter().map(|id| (consumer_key(id), gone_owner(id, shelf)));
+        let gone = keys.into_iter().map(|id| (consumer_key(id), gone_owner(id, objects)));
         settings.live.change(gone.collect::<Vec<_>>());
     }
 
@@ -85,7 +84,7 @@ impl Live {
     pub(crate) fn sync<'a>(
         &self,
         applications: impl IntoIterator<Item = &'a str>,
-        shelf: &Shelf,
+        objects: &ObjectStore,
         settings: &CatalogSettings,
     ) {
         let mut changes = Vec::new();
@@ -93,10 +92,10 @@ impl Live {
         for id in applications {
             // Harmless: rows with invalid ids were refused.
             let Some(number) = ids::number(id) else { continue };
-            let read = shelf.get::<Application>(id).filter(|read| !read.object.removed);
+            let read = objects.get::<Application>(id).filter(|read| !read.object.removed);
             let mut kept = Vec::new();
             if let Some(read) = &read {
-                let made = Arc::new(made(&read.object, shelf, settings));
+                let made = Arc::new(made(&read.object, objects, settings));
                 let owner =
                     |sandbox| Some(KeyOwner { application: made.clone(), sandbox, gone: false });
                 // API keys name the application by its id.
@@ -119,7 +118,7 @@ impl Live {
             let before = before.split(BETWEEN).filter(|key| !key.is_empty());
             for gone in before.chain(own).filter(|key| !kept.contains(key)) {
                 let digest = consumer_key(gone);
-                changes.push((digest, gone_owner(gone, shelf)));
+                changes.push((digest, gone_owner(gone, objects)));
                 known.owners.remove(&digest.0);
             }
         }
@@ -127,9 +126,9 @@ impl Live {
     }
 }
 
-/// The owner of a removed application's key. None once all tokens of the key have expired.
-fn gone_owner(key: &str, shelf: &Shelf) -> Option<KeyOwner> {
-    shelf.get::<GoneKey>(key)?;
+/// The owner of a removed application's key, whose tokens are refused. None once all of them have expired.
+fn gone_owner(key: &str, objects: &ObjectStore) -> Option<KeyOwner> {
+    objects.get::<RemovedKey>(key)?;
     let application = Arc::new(subscription::Application::new("gone", None, Vec::new()));
     Some(KeyOwner { application, sandbox: false, gone: true })
 }
@@ -137,16 +136,16 @@ fn gone_owner(key: &str, shelf: &Shelf) -> Option<KeyOwner> {
 /// An application in the form for workers.
 fn made(
     application: &Application,
-    shelf: &Shelf,
+    objects: &ObjectStore,
     settings: &CatalogSettings,
 ) -> subscription::Application {
     let number = |name: &str| -> Option<PlanNumber> {
         settings.live.plan_number(name, settings.plans.get(name))
     };
-    let written = shelf.subscriptions_of(&application.id).into_iter();
+    let written = objects.subscriptions_of(&application.id).into_iter();
     // Harmless: a subscription to a removed API has no effect.
     let all = written.filter_map(|one| {
-        let api = shelf.get::<Api>(&one.api)?;
+        let api = objects.get::<Api>(&one.api)?;
         let plan = number(&one.plan)?;
         let state = match one.state {
             SubscriptionState::Unblocked => subscription::SubscriptionState::Unblocked,

@@ -47,12 +47,11 @@ pub(crate) fn refused(written: Option<&Value>) -> Vec<UnsupportedPolicy> {
     all
 }
 
-/// The gateway's policy for one of the reference system, or the key that is not supported.
+/// The gateway's policy for a policy of the reference system. The error is the key that is not supported, and the reason.
 fn policy(one: &Value, flow: &str) -> Result<Value, (&'static str, &'static str)> {
     if !FLOWS.contains(&flow) || flow == "fault" {
         return Err(("policyName", "policies of the fault flow are not supported"));
     }
-    // The last one is our own, for what the reference system does with templates.
     let headers = |edit: Value| json!({ "headers": { flow: edit } });
     let name = |key: &'static str, place: &'static str| {
         let name = one.get("parameters").map_or("", |parameters| text(parameters, key));
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_pass_the_apis_first_and_replies_last() {
+    fn requests_pass_the_policies_of_the_api_first_and_replies_pass_them_last() {
         let of_api = json!({ "request": [header("a", "1")], "response": [header("b", "1")] });
         let own = json!({ "request": [header("a", "2")], "response": [header("b", "2"), header("b", "3")] });
         let made = policies(Some(&of_api), Some(&own));
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused_with_its_place() {
+    fn unsupported_policies_are_refused_with_their_place() {
         let places = |written: Value| -> Vec<String> {
             refused(Some(&written)).iter().map(|one| one.at.join(".")).collect()
         };

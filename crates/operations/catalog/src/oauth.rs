@@ -11,10 +11,10 @@ use policies::credentials::HashedSecret;
 use serde_json::{Value, json};
 
 use crate::Catalog;
-use crate::http::{Answer, Asked, Refusal, done, ok, value_of};
+use crate::http::{Answer, CatalogRequest, Refusal, done, ok, value_of};
+use crate::object_store::{Batch, CHANGES_MAX, Read, WriteError};
 use crate::objects::{Application, ApplicationKey, Client, Family, KeyKind, Revoked};
 use crate::secrets;
-use crate::shelf::{Batch, CHANGES_MAX, Read, WriteError};
 
 /// The client that requests a token.
 pub(crate) enum Asker {
@@ -97,18 +97,18 @@ const PARAMETERS: [&str; 8] = [
 ];
 
 /// The parameters of a form. Repeated ones are refused (RFC 6749, 3.2), since an intermediary might have used the other value.
-fn form_once(asked: &Asked) -> Result<Vec<(String, String)>, Refusal> {
+fn form_once(asked: &CatalogRequest) -> Result<Vec<(String, String)>, Refusal> {
     let form = asked.form();
     let is_twice = |name: &&&str| form.iter().filter(|(known, _)| known == **name).count() > 1;
     match PARAMETERS.iter().find(is_twice) {
-        Some(name) => Err(invalid_request(format!("{name} is there twice"))),
+        Some(name) => Err(invalid_request(format!("{name} is given more than once"))),
         None => Ok(form),
     }
 }
 
 /// The client and its secret, from `Basic` or the form. If both are present, they must be equal (RFC 6749, 2.3).
 fn credential<'f>(
-    asked: &Asked,
+    asked: &CatalogRequest,
     field: impl Fn(&str) -> Option<&'f str>,
 ) -> Result<(String, String), Refusal> {
     let (client, secret) = (field("client_id"), field("client_secret"));
@@ -125,7 +125,7 @@ fn credential<'f>(
 }
 
 /// A name and a secret from `Basic`.
-pub(crate) fn basic(asked: &Asked) -> Option<(String, String)> {
+pub(crate) fn basic(asked: &CatalogRequest) -> Option<(String, String)> {
     let value = asked.header("authorization")?;
     let (scheme, text) = value.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
@@ -139,7 +139,7 @@ pub(crate) fn basic(asked: &Asked) -> Option<(String, String)> {
 
 impl Catalog {
     /// `POST /oauth2/token`
-    pub(crate) async fn token(&self, asked: &Asked) -> Answer {
+    pub(crate) async fn token(&self, asked: &CatalogRequest) -> Answer {
         let form = form_once(asked)?;
         let field = |name: &str| value_of(&form, name);
         let asker = self.authenticated(asked, field).await?;
@@ -163,7 +163,7 @@ impl Catalog {
             }
             "password" => {
                 let (name, password) =
-                    // Harmless: an empty name does not exist.
+                    // Harmless: no user has an empty name.
                     (field("username").unwrap_or_default(), field("password").unwrap_or_default());
                 if !self.is_password(name, password, asked.client).await? {
                     return Err(invalid_grant("The user name or the password is wrong"));
@@ -179,7 +179,7 @@ impl Catalog {
     /// Authenticates the client of a request.
     async fn authenticated<'f>(
         &self,
-        asked: &Asked,
+        asked: &CatalogRequest,
         field: impl Fn(&str) -> Option<&'f str>,
     ) -> Result<Asker, Refusal> {
         let (client, secret) = credential(asked, field)?;
@@ -208,7 +208,7 @@ impl Catalog {
     }
 
     fn asker(&self, client: &str) -> Option<Asker> {
-        if let Some(portal) = self.shelf.get::<Client>(client) {
+        if let Some(portal) = self.objects.get::<Client>(client) {
             return Some(Asker::Portal(portal));
         }
         let Some(application) = self.live.owner(client) else {
@@ -216,7 +216,7 @@ impl Catalog {
             let written = self.settings().ok()?.written.get(client).cloned()?;
             return Some(Asker::Written(client.to_owned(), written));
         };
-        let read = self.shelf.get::<Application>(&application)?;
+        let read = self.objects.get::<Application>(&application)?;
         let key = read.object.keys.iter().find(|key| key.consumer_key == client)?.clone();
         Some(Asker::Application(read, key))
     }
@@ -306,13 +306,13 @@ impl Catalog {
         }
         say("scope", json!(grant.scope));
         if let Some(kind) = grant.kind {
-            say("keytype", json!(kind.word()));
+            say("keytype", json!(kind.as_str()));
         }
         say("iat", json!(now));
         say("nbf", json!(now));
         say("exp", json!(until));
         say("jti", json!(id));
-        let text = self.keyring.sign(&claims, until, &self.shelf, &settings).await?;
+        let text = self.keyring.sign(&claims, until, &self.objects, &settings).await?;
         Ok(Issued { text, id, until })
     }
 
@@ -335,7 +335,7 @@ impl Catalog {
             revoked: false,
         };
         let text = format!("{}.{secret}", family.id);
-        self.shelf.add(family).await?;
+        self.objects.add(family).await?;
         ok(&reply(&token, grant, Some(&text)))
     }
 
@@ -343,7 +343,7 @@ impl Catalog {
     async fn refresh(&self, asker: &Asker, text: &str, scope: &str) -> Answer {
         let wrong = || invalid_grant("The refresh token is not valid");
         let (id, secret) = text.split_once('.').ok_or_else(wrong)?;
-        let family = self.shelf.get::<Family>(id).ok_or_else(wrong)?;
+        let family = self.objects.get::<Family>(id).ok_or_else(wrong)?;
         let now = kit::clock::wall().as_secs();
         if family.object.client != asker.client_id()
             || family.object.revoked
@@ -373,7 +373,7 @@ impl Catalog {
         next.tokens.retain(|(_, until)| *until > now);
         next.tokens.push((token.id.clone(), token.until));
         // Another request may have used the token meanwhile.
-        self.shelf.change(&family, next).await.map_err(|error| match error {
+        self.objects.change(&family, next).await.map_err(|error| match error {
             WriteError::Conflict => wrong(),
             error => error.into(),
         })?;
@@ -387,27 +387,28 @@ impl Catalog {
             for (id, until) in tokens {
                 self.add_revoked(&mut batch, id, *until);
             }
-            self.shelf.commit(batch).await?;
+            self.objects.commit(batch).await?;
         }
-        self.shelf.change(family, revoked).await?;
+        self.objects.change(family, revoked).await?;
         self.publish_revoked();
         Ok(())
     }
 
     fn add_revoked(&self, batch: &mut Batch, id: &str, until: u64) {
-        if self.shelf.get::<Revoked>(id).is_none() {
+        if self.objects.get::<Revoked>(id).is_none() {
             batch.add(Revoked { id: id.to_owned(), until });
         }
     }
 
     /// `POST /oauth2/revoke`
-    pub(crate) async fn revoke(&self, asked: &Asked) -> Answer {
+    pub(crate) async fn revoke(&self, asked: &CatalogRequest) -> Answer {
         let form = form_once(asked)?;
         let field = |name: &str| value_of(&form, name);
         let asker = self.authenticated(asked, field).await?;
         // Harmless: an empty token is not valid.
         let text = field("token").unwrap_or_default();
-        if let Some(family) = text.split_once('.').and_then(|(id, _)| self.shelf.get::<Family>(id))
+        if let Some(family) =
+            text.split_once('.').and_then(|(id, _)| self.objects.get::<Family>(id))
         {
             if family.object.client == asker.client_id() && !family.object.revoked {
                 self.revoke_family(&family).await?;
@@ -427,7 +428,7 @@ impl Catalog {
     pub(crate) async fn revoke_token(&self, id: &str, until: u64) -> Result<(), Refusal> {
         let mut batch = Batch::default();
         self.add_revoked(&mut batch, id, until);
-        self.shelf.commit(batch).await?;
+        self.objects.commit(batch).await?;
         self.publish_revoked();
         Ok(())
     }
@@ -448,7 +449,7 @@ impl Catalog {
     }
 
     /// `GET /.well-known/openid-configuration`
-    pub(crate) fn discovery(&self, asked: &Asked) -> Answer {
+    pub(crate) fn discovery(&self, asked: &CatalogRequest) -> Answer {
         let issuer = self.settings()?.issuer.clone();
         let host = asked.header("host").unwrap_or("localhost").to_owned();
         let scheme = if self.settings()?.tls.is_some() { "https" } else { "http" };
@@ -465,7 +466,7 @@ impl Catalog {
     }
 
     /// `POST /client-registration/v0.17/register`
-    pub(crate) async fn register(&self, asked: &Asked) -> Answer {
+    pub(crate) async fn register(&self, asked: &CatalogRequest) -> Answer {
         let user = self.basic_user(asked).await?;
         let wish = asked.json()?;
         let text = |key: &str| crate::objects::text(&wish, key).to_owned();
@@ -502,12 +503,12 @@ impl Catalog {
             "jsonAppAttribute": "{}",
             "tokenType": null,
         });
-        self.shelf.add(client).await?;
+        self.objects.add(client).await?;
         ok(&body)
     }
 
     /// The user of a request with `Basic`.
-    pub(crate) async fn basic_user(&self, asked: &Asked) -> Result<String, Refusal> {
+    pub(crate) async fn basic_user(&self, asked: &CatalogRequest) -> Result<String, Refusal> {
         let refused = || Refusal::unauthorized("The user name or the password is wrong");
         let (name, password) = basic(asked).ok_or_else(refused)?;
         if self.is_password(&name, &password, asked.client).await.map_err(Refusal::plain)? {
@@ -521,11 +522,11 @@ impl Catalog {
 /// True if a secret matches a configured hash. Slow hashes are checked on another thread.
 async fn is_of(hash: &HashedSecret, secret: &str) -> bool {
     if !hash.is_slow() {
-        return hash.is_of(secret.as_bytes());
+        return hash.matches(secret.as_bytes());
     }
     let (hash, secret) = (hash.clone(), secret.to_owned());
     // Harmless: a failed check counts as a wrong secret.
-    kit::task::beside(move || hash.is_of(secret.as_bytes())).await.unwrap_or_default()
+    kit::task::run_blocking(move || hash.matches(secret.as_bytes())).await.unwrap_or_default()
 }
 
 /// The answer of the token endpoint.

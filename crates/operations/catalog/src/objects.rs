@@ -34,6 +34,7 @@ pub(crate) struct Api {
     pub(crate) revision_last: u32,
     /// Milliseconds since the Unix epoch.
     pub(crate) created: u64,
+    /// Milliseconds since the Unix epoch.
     pub(crate) updated: u64,
 }
 
@@ -189,7 +190,7 @@ pub(crate) struct Revoked {
 
 /// A key of a removed application: its tokens are refused until they expire.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct GoneKey {
+pub(crate) struct RemovedKey {
     /// The consumer key.
     pub(crate) id: String,
     /// Seconds since the Unix epoch.
@@ -231,7 +232,7 @@ objects! {
     SigningKey = "key";
     Family = "family";
     Revoked = "revoked";
-    GoneKey = "gone";
+    RemovedKey = "gone";
 }
 
 impl Api {
@@ -306,7 +307,7 @@ pub(crate) fn integer(value: &Value) -> Option<i64> {
     }
     let number = value.as_f64()?;
     let is_whole = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
-    // Harmless: such a number is exact in both.
+    // Harmless: such a number is exact in both types.
     #[allow(clippy::cast_possible_truncation, reason = "the line above limits it to 53 bits")]
     is_whole.then_some(number as i64)
 }
@@ -318,10 +319,15 @@ pub(crate) fn set(object: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// The texts of a list.
+/// Returns the texts of a list, such as scopes. A text alone counts as a list of one. Other values are returned as JSON, so that an
+/// operation never loses a scope that it requires.
 pub(crate) fn texts(list: Option<&Value>) -> Vec<String> {
-    // Harmless: the check of a definition refuses items that are not texts.
-    items(list).iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    let text = |item: &Value| item.as_str().map_or_else(|| item.to_string(), str::to_owned);
+    match list {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(items)) => items.iter().map(text).collect(),
+        Some(alone) => vec![text(alone)],
+    }
 }
 
 impl ApiState {
@@ -333,10 +339,10 @@ impl ApiState {
             ApiState::Deprecated,
             ApiState::Retired,
         ];
-        all.into_iter().find(|state| state.word() == text)
+        all.into_iter().find(|state| state.as_str() == text)
     }
 
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             ApiState::Created => "CREATED",
             ApiState::Published => "PUBLISHED",
@@ -366,7 +372,7 @@ impl ApiState {
 }
 
 impl KeyKind {
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             KeyKind::Production => "PRODUCTION",
             KeyKind::Sandbox => "SANDBOX",
@@ -383,7 +389,7 @@ impl KeyKind {
 }
 
 impl SubscriptionState {
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             SubscriptionState::Unblocked => "UNBLOCKED",
             SubscriptionState::Blocked => "BLOCKED",
@@ -394,7 +400,23 @@ impl SubscriptionState {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn no_item_of_a_list_is_lost() {
+        for (list, expected) in [
+            (json!(null), &[][..]),
+            (json!([]), &[]),
+            (json!(["read", "write"]), &["read", "write"]),
+            (json!("read"), &["read"]),
+            (json!(["read", 7, true, null]), &["read", "7", "true", "null"]),
+            (json!({ "read": "Reads" }), &["{\"read\":\"Reads\"}"]),
+        ] {
+            assert_eq!(texts(Some(&list)), expected, "{list}");
+        }
+    }
 
     #[test]
     fn whole_numbers_are_read_however_they_are_written() {

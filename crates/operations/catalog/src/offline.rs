@@ -22,8 +22,8 @@ pub struct OfflineApi {
     pub unsupported: Vec<Unsupported>,
 }
 
-/// Makes the configuration of a project's API with tokens of this issuer, or returns all mistakes. If an unsupported part protects
-/// the API, the API answers 503.
+/// Makes the configuration of a project's API, which accepts tokens of this issuer, or returns all errors. A retired API answers each
+/// request with 404. An API with an unsupported part that restricts access answers with 503.
 pub fn of_project(project: &ApiProject, issuer: &str) -> Result<OfflineApi, Vec<String>> {
     let (site, mut dto) = (Site::offline(vec![issuer]), project.dto.clone());
     let mut wrong = imports::prepare(&mut dto, project.document.as_ref());
@@ -70,7 +70,7 @@ fn refused(dto: &Value, status: u16) -> Value {
 }
 
 impl OfflineApi {
-    /// HTTP, SOAP, SSE, WS or WEBSUB.
+    /// The type of the API: HTTP, SOAP, SOAPTOREST, SSE, WS or WEBSUB.
     pub fn kind(&self) -> &str {
         kind(&self.dto)
     }

@@ -7,7 +7,7 @@ use mediation::json_schema::{Document, Schema, Schemas};
 use serde_json::{Map, Value, json};
 
 use crate::answers::without_version;
-use crate::http::{Asked, Refusal};
+use crate::http::{CatalogRequest, Refusal};
 use crate::objects::{set, text, texts};
 
 const TEXT: &str = include_str!("interface.yaml");
@@ -82,7 +82,7 @@ impl Interface {
         // Harmless: a test checks that the interface is complete.
         for (path, operations) in paths.into_iter().flatten() {
             let mut made = Vec::new();
-            // Harmless: the same.
+            // Harmless: `interface.yaml` is part of the program, and each of its paths is an object.
             for (method, operation) in operations.as_object().into_iter().flatten() {
                 let name = text(operation, "body").trim_end_matches('?');
                 let body = (!name.is_empty())
@@ -112,14 +112,16 @@ impl Interface {
     }
 
     /// Refuses a query with an invalid or repeated parameter. Unknown parameters are ignored.
-    pub(crate) fn check_query(&self, asked: &Asked) -> Result<(), Refusal> {
+    pub(crate) fn check_query(&self, asked: &CatalogRequest) -> Result<(), Refusal> {
         let Some(operation) = self.operation(&asked.method, &asked.path) else { return Ok(()) };
         for parameter in &operation.query {
             let name = &parameter.name;
             let mut values = asked.query.iter().filter(|(known, _)| known == name);
             let Some((_, value)) = values.next() else { continue };
             if values.next().is_some() {
-                return Err(Refusal::bad(format!("The query parameter {name} is there twice")));
+                return Err(Refusal::bad(format!(
+                    "The query parameter {name} is given more than once"
+                )));
             }
             parameter.check(value)?;
         }
@@ -132,7 +134,7 @@ impl Interface {
         found.map(|(_, operation)| operation)
     }
 
-    /// The allowed methods of a resource without this method. None if the resource has the method, or does not exist.
+    /// The methods that a resource allows instead of this one. None if it allows this one, or does not exist.
     pub(crate) fn others(&self, method: &Method, path: &str) -> Option<String> {
         let place = self.place(path)?;
         if place.operations.iter().any(|(known, _)| known == method) {
@@ -187,7 +189,7 @@ impl Segment {
     fn fits(&self, part: &str) -> bool {
         match self {
             Segment::Word(word) => word == part,
-            // The reference system has other resources beside the ids.
+            // Other names at this place are resources of the reference system, such as `apis/validate-openapi`.
             Segment::Id => {
                 let is_digit = |c: char| c.is_ascii_hexdigit() || c == '-';
                 part.len() == 36 && part.chars().all(is_digit)
@@ -233,7 +235,7 @@ fn document(written: &Value) -> Value {
     let mut paths = Map::new();
     // Harmless: a test checks that the interface is complete.
     for (path, operations) in members("paths").into_iter().flatten() {
-        // Harmless: the same.
+        // Harmless: each path of the interface is an object.
         let operations = operations.as_object().into_iter().flatten();
         let made = operations
             .map(|(method, written)| (method.clone(), operation(path, written, &members)));
@@ -325,7 +327,7 @@ mod tests {
     const ID: &str = "01234567-89ab-4cde-af01-23456789abcd";
 
     #[test]
-    fn every_schema_and_parameter_that_is_named_is_there() {
+    fn every_referenced_schema_and_parameter_exists() {
         let interface = Interface::read().unwrap();
         let document = interface.document();
         assert_eq!(document["paths"].as_object().map(Map::len), Some(54));
@@ -346,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_is_found_in_every_version_and_others_of_the_reference_are_not() {
+    fn resources_are_found_in_every_version_and_unsupported_ones_are_not() {
         let interface = Interface::read().unwrap();
         let allow = |method: Method, path: &str| interface.others(&method, path);
         for path in

@@ -37,7 +37,7 @@ pub fn pages(catalog: Arc<Catalog>) -> Router {
         .with_state(catalog)
 }
 
-/// Relative addresses of the page need the slash.
+/// Redirects to the path with a slash, which relative URLs of the page need.
 async fn moved() -> Response {
     let mut response = Response::default();
     *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
@@ -54,7 +54,7 @@ fn file(name: &str) -> Answer {
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    // A newer version of the program has other files.
+    // A newer version of the program may have other files, so caches have to ask for them again.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     Ok(response)
 }

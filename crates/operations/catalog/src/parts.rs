@@ -5,10 +5,10 @@ use std::path::Path;
 use mediation::multipart::{Multipart, once};
 use serde_json::Value;
 
-use crate::http::{Asked, Refusal};
+use crate::http::{CatalogRequest, Refusal};
 
 /// The parts of a form, by name.
-pub(crate) fn read(asked: &Asked) -> Result<Vec<(String, Vec<u8>)>, Refusal> {
+pub(crate) fn read(asked: &CatalogRequest) -> Result<Vec<(String, Vec<u8>)>, Refusal> {
     // Harmless: an absent type is refused.
     let kind = asked.header("content-type").unwrap_or_default().as_bytes();
     let wrong = |why: &str| Refusal::bad(format!("The form cannot be read: {why}"));
@@ -28,7 +28,7 @@ pub(crate) fn read(asked: &Asked) -> Result<Vec<(String, Vec<u8>)>, Refusal> {
 
 /// Parses a document in YAML or JSON. Large ones take a while, so it is parsed on another thread.
 pub(crate) async fn document(text: String) -> Result<Value, Refusal> {
-    let read = kit::task::beside(move || config::document(&text, Path::new("document")));
+    let read = kit::task::run_blocking(move || config::document(&text, Path::new("document")));
     let read = read.await.ok_or_else(|| Refusal::internal("reading a document has failed"))?;
     read.map_err(|why| Refusal::bad(format!("The document cannot be read: {why}")))
 }

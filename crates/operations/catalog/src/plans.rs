@@ -5,10 +5,10 @@ use config::LimitPlan;
 use serde_json::{Map, Value, json};
 
 use crate::Catalog;
-use crate::http::{Answer, Asked, Refusal, created, done, list, ok};
+use crate::http::{Answer, CatalogRequest, Refusal, created, done, list, ok};
+use crate::object_store::Read;
 use crate::objects::{Api, Application, Plan, PlanLevel, Subscription};
 use crate::secrets;
-use crate::shelf::Read;
 
 const ADMIN: [&str; 3] = ["apim:admin", "apim:tier_manage", "apim:admin_tier_manage"];
 const ADMIN_VIEW: [&str; 4] =
@@ -46,7 +46,12 @@ fn level(word: &str) -> Result<PlanLevel, Refusal> {
 }
 
 /// `throttling-policies/{level}` of publisher and devportal.
-pub(crate) fn listed(catalog: &Catalog, asked: &Asked, word: &str, rest: &[&str]) -> Answer {
+pub(crate) fn listed(
+    catalog: &Catalog,
+    asked: &CatalogRequest,
+    word: &str,
+    rest: &[&str],
+) -> Answer {
     if let ("streaming", ["subscription"]) = (word, rest) {
         let of = |name: &&str| json!({ "policyName": name, "displayName": name, "policyType": "EventCount" });
         return list(asked, STREAMING.iter().map(of).collect());
@@ -60,14 +65,14 @@ pub(crate) fn listed(catalog: &Catalog, asked: &Asked, word: &str, rest: &[&str]
             Some(name) => ok(&shown(name)),
             None => Err(Refusal::missing("throttling policy")),
         },
-        _ => Err(Refusal::not_here()),
+        _ => Err(Refusal::unsupported()),
     }
 }
 
 fn names(catalog: &Catalog, level: PlanLevel) -> Vec<String> {
     let ready = READY.iter().filter(|(known, _)| *known == level);
     let ready = ready.flat_map(|(_, names)| names.iter()).map(|name| (*name).to_owned());
-    let made = catalog.shelf.all::<Plan>().into_iter().filter(|read| read.object.level == level);
+    let made = catalog.objects.all::<Plan>().into_iter().filter(|read| read.object.level == level);
     let mut all: Vec<String> = ready.chain(made.map(|read| read.object.name.clone())).collect();
     all.sort();
     all.dedup();
@@ -98,7 +103,7 @@ fn shown(catalog: &Catalog, name: &str, word: &str) -> Value {
 }
 
 /// `/throttling/policies/...` of the administrators' interface.
-pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> Answer {
+pub(crate) async fn answer(catalog: &Catalog, asked: &CatalogRequest, path: &[&str]) -> Answer {
     let (word, rest) = match path {
         [
             "throttling",
@@ -106,11 +111,11 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> A
             word @ ("application" | "subscription" | "advanced"),
             rest @ ..,
         ] => (*word, rest),
-        // The reference system also has policies of other levels.
+        // The reference system also has policies of other levels, which do not exist here.
         ["throttling", "policies", word, ..] if *word != "custom" => {
             return Err(Refusal::missing("level of policies"));
         }
-        _ => return Err(Refusal::not_here()),
+        _ => return Err(Refusal::unsupported()),
     };
     let level = level(word)?;
     match (&asked.method, rest) {
@@ -129,17 +134,17 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> A
             let dto = asked.json()?;
             let plan = Plan { id: secrets::uuid(), level, name: checked(&dto)?, dto };
             let body = whole(&plan);
-            catalog.shelf.add(plan).await?;
+            catalog.objects.add(plan).await?;
             catalog.deploy_plans().await?;
             created(&body)
         }
         (method, [id]) => one(catalog, asked, method, level, id).await,
-        _ => Err(Refusal::not_here()),
+        _ => Err(Refusal::unsupported()),
     }
 }
 
 fn of_level(catalog: &Catalog, level: PlanLevel) -> Vec<Read<Plan>> {
-    let mut all = catalog.shelf.all::<Plan>();
+    let mut all = catalog.objects.all::<Plan>();
     all.retain(|read| read.object.level == level);
     all.sort_by(|one, other| one.object.name.cmp(&other.object.name));
     all
@@ -147,13 +152,13 @@ fn of_level(catalog: &Catalog, level: PlanLevel) -> Vec<Read<Plan>> {
 
 async fn one(
     catalog: &Catalog,
-    asked: &Asked,
+    asked: &CatalogRequest,
     method: &Method,
     level: PlanLevel,
     id: &str,
 ) -> Answer {
     catalog.visitor(asked, if method == Method::GET { &ADMIN_VIEW } else { &ADMIN }).await?;
-    let read = catalog.shelf.get::<Plan>(id).filter(|read| read.object.level == level);
+    let read = catalog.objects.get::<Plan>(id).filter(|read| read.object.level == level);
     let read = read.ok_or_else(|| Refusal::missing("throttling policy"))?;
     match *method {
         Method::GET => ok(&whole(&read.object)),
@@ -164,7 +169,7 @@ async fn one(
             }
             let changed = Plan { dto, ..Plan::clone(&read.object) };
             let body = whole(&changed);
-            catalog.shelf.change(&read, changed).await?;
+            catalog.objects.change(&read, changed).await?;
             catalog.deploy_plans().await?;
             ok(&body)
         }
@@ -172,11 +177,11 @@ async fn one(
             if is_used(catalog, &read.object.name) {
                 return Err(Refusal::conflict("The policy is in use"));
             }
-            catalog.shelf.remove(&read).await?;
+            catalog.objects.remove(&read).await?;
             catalog.deploy_plans().await?;
             done()
         }
-        _ => Err(Refusal::not_here()),
+        _ => Err(Refusal::unsupported()),
     }
 }
 
@@ -186,10 +191,10 @@ fn is_used(catalog: &Catalog, name: &str) -> bool {
         operations.iter().any(|one| crate::objects::text(one, "throttlingPolicy") == name)
     };
     let mut is_named = false;
-    catalog.shelf.each::<Subscription>(|one, _| is_named |= one.plan == name);
-    catalog.shelf.each::<Application>(|one, _| is_named |= one.plan == name);
+    catalog.objects.each::<Subscription>(|one, _| is_named |= one.plan == name);
+    catalog.objects.each::<Application>(|one, _| is_named |= one.plan == name);
     is_named
-        || catalog.shelf.all::<Api>().iter().any(|read| {
+        || catalog.objects.all::<Api>().iter().any(|read| {
             let api = &read.object;
             api.plans().iter().any(|plan| plan == name)
                 || api.text("apiThrottlingPolicy") == name
@@ -229,7 +234,7 @@ fn checked(dto: &Value) -> Result<String, Refusal> {
     let read = config::decode::<LimitPlan>(&plan, config::At::NOWHERE, &mut report);
     if read.is_none() || report.has_errors() {
         let why: Vec<String> = report.errors().map(|wrong| wrong.what.clone()).collect();
-        return Err(Refusal::wrong(why));
+        return Err(Refusal::invalid(why));
     }
     Ok(name.to_owned())
 }

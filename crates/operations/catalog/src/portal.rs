@@ -4,7 +4,7 @@ use jose::Token;
 use serde_json::Value;
 
 use crate::Catalog;
-use crate::http::{Asked, Refusal};
+use crate::http::{CatalogRequest, Refusal};
 use crate::objects::{Client, Revoked};
 use crate::{oauth, rights};
 
@@ -23,7 +23,11 @@ impl Visitor {
 
 impl Catalog {
     /// The user of a request, if the request has one of these scopes.
-    pub(crate) async fn visitor(&self, asked: &Asked, scopes: &[&str]) -> Result<Visitor, Refusal> {
+    pub(crate) async fn visitor(
+        &self,
+        asked: &CatalogRequest,
+        scopes: &[&str],
+    ) -> Result<Visitor, Refusal> {
         let settings = self.settings()?;
         if oauth::basic(asked).is_some() {
             let name = self.basic_user(asked).await?;
@@ -48,9 +52,9 @@ impl Catalog {
         // Harmless: a token without an end counts as expired.
         let until = claims.get("exp").and_then(Value::as_u64).unwrap_or_default();
         let is_current = until > now && claim("iss") == settings.issuer;
-        let is_revoked = self.shelf.get::<Revoked>(claim("jti")).is_some();
+        let is_revoked = self.objects.get::<Revoked>(claim("jti")).is_some();
         // Tokens of applications are not accepted here.
-        if !is_current || is_revoked || self.shelf.get::<Client>(claim("azp")).is_none() {
+        if !is_current || is_revoked || self.objects.get::<Client>(claim("azp")).is_none() {
             return Err(refused());
         }
         let name = claim("sub").to_owned();

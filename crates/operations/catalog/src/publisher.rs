@@ -5,9 +5,11 @@ use serde_json::{Value, json};
 
 use crate::Catalog;
 use crate::definition::{self, Site};
-use crate::http::{Answer, Asked, Refusal, check_match, created, done, list, list_of, ok, tagged};
+use crate::http::{
+    Answer, CatalogRequest, Refusal, check_match, created, done, list, list_of, ok, tagged,
+};
+use crate::object_store::Read;
 use crate::objects::{Api, ApiState, Application, Revision, Subscription, SubscriptionState};
-use crate::shelf::Read;
 use crate::{endpoints, imports, plans, secrets};
 
 /// The limit of revisions of one API, as in the reference system.
@@ -20,12 +22,12 @@ pub(crate) const PUBLISH: [&str; 3] = ["apim:api_publish", "apim:api_manage", "a
 const SUBSCRIPTIONS: [&str; 4] =
     ["apim:subscription_view", "apim:subscription_manage", "apim:subscription_block", "apim:admin"];
 
-pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> Answer {
+pub(crate) async fn answer(catalog: &Catalog, asked: &CatalogRequest, path: &[&str]) -> Answer {
     let method = &asked.method;
     match (method, path) {
         (&Method::GET, ["apis"]) => {
             catalog.visitor(asked, &VIEW).await?;
-            // Harmless: without a search all are found.
+            // Harmless: without a query, all APIs are found.
             list(asked, found(catalog, asked.parameter("query").unwrap_or_default()))
         }
         (&Method::POST, ["apis"]) => {
@@ -52,7 +54,7 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> A
                 | "validate-wsdl",
                 ..,
             ],
-        ) => Err(Refusal::not_here()),
+        ) => Err(Refusal::unsupported()),
         (_, ["apis", id]) => one(catalog, asked, id).await,
         (_, ["apis", id, what @ ("swagger" | "asyncapi" | "wsdl")]) => {
             imports::of_api(catalog, asked, id, what).await
@@ -78,17 +80,17 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &Asked, path: &[&str]) -> A
             catalog.visitor(asked, &VIEW).await?;
             plans::listed(catalog, asked, level, rest)
         }
-        _ => Err(Refusal::not_here()),
+        _ => Err(Refusal::unsupported()),
     }
 }
 
 pub(crate) fn api(catalog: &Catalog, id: &str) -> Result<Read<Api>, Refusal> {
-    catalog.shelf.get::<Api>(id).ok_or_else(|| Refusal::missing("API"))
+    catalog.objects.get::<Api>(id).ok_or_else(|| Refusal::missing("API"))
 }
 
 /// The APIs that a search finds: `name:X`, `version:X`, `context:X`, `status:X`, or a part of the name.
 fn found(catalog: &Catalog, query: &str) -> Vec<Value> {
-    let mut all = catalog.shelf.all::<Api>();
+    let mut all = catalog.objects.all::<Api>();
     all.retain(|read| matches(&read.object, query));
     all.sort_by(|one, other| one.object.name().cmp(other.object.name()));
     all.iter().map(|read| summary(&read.object)).collect()
@@ -107,7 +109,7 @@ pub(crate) fn matches(api: &Api, query: &str) -> bool {
             "name" => api.name().to_owned(),
             "version" => api.version().to_owned(),
             "context" => api.context(),
-            "status" | "lcState" => api.state.word().to_owned(),
+            "status" | "lcState" => api.state.as_str().to_owned(),
             "type" => api.kind().to_owned(),
             "provider" => api.owner.clone(),
             _ => return false,
@@ -126,7 +128,7 @@ fn summary(api: &Api) -> Value {
         "version": api.version(),
         "provider": api.owner,
         "type": api.kind(),
-        "lifeCycleStatus": api.state.word(),
+        "lifeCycleStatus": api.state.as_str(),
         "policies": api.plans(),
         "hasThumbnail": false,
         "createdTime": api.created.to_string(),
@@ -141,7 +143,7 @@ fn whole(api: &Api) -> Value {
     if let Some(members) = dto.as_object_mut() {
         members.insert("id".to_owned(), json!(api.id));
         members.insert("provider".to_owned(), json!(api.owner));
-        members.insert("lifeCycleStatus".to_owned(), json!(api.state.word()));
+        members.insert("lifeCycleStatus".to_owned(), json!(api.state.as_str()));
         members.insert("isRevision".to_owned(), json!(false));
         members.insert("revisionId".to_owned(), json!(0));
         members.insert("createdTime".to_owned(), json!(api.created.to_string()));
@@ -152,14 +154,14 @@ fn whole(api: &Api) -> Value {
 
 pub(crate) async fn create(
     catalog: &Catalog,
-    asked: &Asked,
+    asked: &CatalogRequest,
     mut dto: Value,
     document: Option<Value>,
 ) -> Answer {
     let visitor = catalog.visitor(asked, &CREATE).await?;
     let errors = definition::check(&mut dto, &Site::of(&*catalog.settings()?));
     if !errors.is_empty() {
-        return Err(Refusal::wrong(errors));
+        return Err(Refusal::invalid(errors));
     }
     let now = crate::now();
     let api = Api {
@@ -178,7 +180,7 @@ pub(crate) async fn create(
     created(&body)
 }
 
-async fn one(catalog: &Catalog, asked: &Asked, id: &str) -> Answer {
+async fn one(catalog: &Catalog, asked: &CatalogRequest, id: &str) -> Answer {
     match asked.method {
         Method::GET => {
             catalog.visitor(asked, &VIEW).await?;
@@ -193,7 +195,7 @@ async fn one(catalog: &Catalog, asked: &Asked, id: &str) -> Answer {
             endpoints::keep_secrets(&mut dto, &read.object.dto);
             let errors = definition::check(&mut dto, &Site::of(&*catalog.settings()?));
             if !errors.is_empty() {
-                return Err(Refusal::wrong(errors));
+                return Err(Refusal::invalid(errors));
             }
             let stays = |key: &str| {
                 dto.get(key).is_none_or(|value| Some(value) == read.object.dto.get(key))
@@ -203,13 +205,13 @@ async fn one(catalog: &Catalog, asked: &Asked, id: &str) -> Answer {
             }
             let updated = Api { dto, updated: crate::now(), ..Api::clone(&read.object) };
             let body = whole(&updated);
-            catalog.shelf.change(&read, updated).await?;
+            catalog.objects.change(&read, updated).await?;
             ok(&body)
         }
         Method::DELETE => {
             catalog.visitor(asked, &CREATE).await?;
             let read = api(catalog, id)?;
-            if !catalog.shelf.subscribers_of(id).is_empty() {
+            if !catalog.objects.subscribers_of(id).is_empty() {
                 return Err(Refusal::conflict(
                     "Cannot remove the API as active subscriptions exist",
                 ));
@@ -217,7 +219,7 @@ async fn one(catalog: &Catalog, asked: &Asked, id: &str) -> Answer {
             catalog.remove_api(&read).await?;
             done()
         }
-        _ => Err(Refusal::not_here()),
+        _ => Err(Refusal::unsupported()),
     }
 }
 
@@ -238,7 +240,7 @@ fn revision_dto(api: &Api, revision: &Revision) -> Value {
     })
 }
 
-async fn revisions(catalog: &Catalog, asked: &Asked, id: &str, rest: &[&str]) -> Answer {
+async fn revisions(catalog: &Catalog, asked: &CatalogRequest, id: &str, rest: &[&str]) -> Answer {
     match (&asked.method, rest) {
         (&Method::GET, []) => {
             catalog.visitor(asked, &VIEW).await?;
@@ -275,7 +277,7 @@ async fn revisions(catalog: &Catalog, asked: &Asked, id: &str, rest: &[&str]) ->
             };
             let body = revision_dto(&changed, &revision);
             changed.revisions.push(revision);
-            catalog.shelf.change(&read, changed).await?;
+            catalog.objects.change(&read, changed).await?;
             created(&body)
         }
         (&Method::DELETE, [revision]) => {
@@ -290,15 +292,15 @@ async fn revisions(catalog: &Catalog, asked: &Asked, id: &str, rest: &[&str]) ->
             changed.revisions.retain(|known| known.id != *revision);
             let left =
                 changed.revisions.iter().map(|known| revision_dto(&changed, known)).collect();
-            catalog.shelf.change(&read, changed).await?;
+            catalog.objects.change(&read, changed).await?;
             list(asked, left)
         }
-        _ => Err(Refusal::not_here()),
+        _ => Err(Refusal::unsupported()),
     }
 }
 
 /// Puts a revision into service, or takes it out.
-async fn deploy(catalog: &Catalog, asked: &Asked, id: &str, on: bool) -> Answer {
+async fn deploy(catalog: &Catalog, asked: &CatalogRequest, id: &str, on: bool) -> Answer {
     catalog.visitor(asked, &[CREATE.as_slice(), PUBLISH.as_slice()].concat()).await?;
     let wanted = asked.required("revisionId")?;
     let deployments = if asked.body.is_empty() { json!([]) } else { asked.described()? };
@@ -340,10 +342,10 @@ pub(crate) fn deployment(mut one: Value, revision: &str, now: u64) -> Value {
 
 fn lifecycle(api: &Api) -> Value {
     let transitions = api.state.actions().iter().map(
-        |(action, target)| json!({ "event": action, "targetState": capitalized(target.word()) }),
+        |(action, target)| json!({ "event": action, "targetState": capitalized(target.as_str()) }),
     );
     json!({
-        "state": capitalized(api.state.word()),
+        "state": capitalized(api.state.as_str()),
         "checkItems": [],
         "availableTransitions": transitions.collect::<Vec<_>>(),
     })
@@ -355,7 +357,7 @@ fn capitalized(word: &str) -> String {
     format!("{first}{}", rest.to_lowercase())
 }
 
-async fn change_lifecycle(catalog: &Catalog, asked: &Asked) -> Answer {
+async fn change_lifecycle(catalog: &Catalog, asked: &CatalogRequest) -> Answer {
     catalog.visitor(asked, &PUBLISH).await?;
     let (action, id) = (asked.required("action")?, asked.required("apiId")?);
     let read = api(catalog, id)?;
@@ -363,7 +365,7 @@ async fn change_lifecycle(catalog: &Catalog, asked: &Asked) -> Answer {
     let (_, target) = target.ok_or_else(|| {
         Refusal::bad(format!(
             "Action '{action}' is not allowed in the state {}",
-            read.object.state.word()
+            read.object.state.as_str()
         ))
     })?;
     let mut changed = Api { state: *target, updated: crate::now(), ..Api::clone(&read.object) };
@@ -374,13 +376,13 @@ async fn change_lifecycle(catalog: &Catalog, asked: &Asked) -> Answer {
     if changed.deployed().is_some() || read.object.deployed().is_some() {
         catalog.change_deployed(&read, changed).await?;
     } else {
-        catalog.shelf.change(&read, changed).await?;
+        catalog.objects.change(&read, changed).await?;
     }
     ok(&body)
 }
 
 fn subscription_dto(catalog: &Catalog, subscription: &Subscription) -> Value {
-    let application = catalog.shelf.get::<Application>(&subscription.application);
+    let application = catalog.objects.get::<Application>(&subscription.application);
     let info = application.map(|read| {
         json!({ "applicationId": read.object.id, "name": read.object.name, "subscriber": read.object.owner })
     });
@@ -388,24 +390,24 @@ fn subscription_dto(catalog: &Catalog, subscription: &Subscription) -> Value {
         "subscriptionId": subscription.id,
         "applicationInfo": info,
         "policy": subscription.plan,
-        "subscriptionStatus": subscription.state.word(),
+        "subscriptionStatus": subscription.state.as_str(),
     })
 }
 
-async fn subscriptions(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answer {
+async fn subscriptions(catalog: &Catalog, asked: &CatalogRequest, rest: &[&str]) -> Answer {
     catalog.visitor(asked, &SUBSCRIPTIONS).await?;
     match (&asked.method, rest) {
         (&Method::GET, []) => {
             let wanted = asked.parameter("apiId");
             let mut all: Vec<(u64, String)> = Vec::new();
-            catalog.shelf.each::<Subscription>(|one, _| {
+            catalog.objects.each::<Subscription>(|one, _| {
                 if wanted.is_none_or(|id| one.api == id) {
                     all.push((one.created, one.id.clone()));
                 }
             });
             all.sort();
             list_of(asked, &all, |(_, id)| {
-                let read = catalog.shelf.get::<Subscription>(id)?;
+                let read = catalog.objects.get::<Subscription>(id)?;
                 Some(subscription_dto(catalog, &read.object))
             })
         }
@@ -417,13 +419,13 @@ async fn subscriptions(catalog: &Catalog, asked: &Asked, rest: &[&str]) -> Answe
                 (_, "PROD_ONLY_BLOCKED") => SubscriptionState::ProdOnlyBlocked,
                 _ => return Err(Refusal::bad("blockState must be BLOCKED or PROD_ONLY_BLOCKED")),
             };
-            let read = catalog.shelf.get::<Subscription>(id);
+            let read = catalog.objects.get::<Subscription>(id);
             let read = read.ok_or_else(|| Refusal::missing("subscription"))?;
             let changed = Subscription { state, ..Subscription::clone(&read.object) };
             let body = subscription_dto(catalog, &changed);
             catalog.change_subscription(&read, changed).await?;
             ok(&body)
         }
-        _ => Err(Refusal::not_here()),
+        _ => Err(Refusal::unsupported()),
     }
 }

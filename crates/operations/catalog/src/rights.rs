@@ -2,7 +2,7 @@
 
 use plan::CatalogRole;
 
-/// The scopes of publishers.
+/// Prefixes of the scopes of publishers.
 const PUBLISHER: [&str; 7] = [
     "api_",
     "subscription_",
@@ -30,7 +30,7 @@ pub(crate) fn may_have(roles: &[CatalogRole], scope: &str) -> bool {
     })
 }
 
-/// True if one of the roles has one of these scopes: the rights of a user who sends a password instead of a token.
+/// True if one of the roles has one of these scopes. A user who sends a password instead of a token has all scopes of the roles.
 pub(crate) fn grants(roles: &[CatalogRole], wanted: &[&str]) -> bool {
     wanted.iter().any(|scope| may_have(roles, scope))
 }

@@ -21,7 +21,7 @@ const WAITING_MAX: usize = 64;
 /// The limit of correct secrets that are cached.
 const KNOWN_MAX: usize = 100_000;
 
-/// The checks of secrets.
+/// Checks secrets, and caches correct ones.
 pub(crate) struct Secrets {
     places: Semaphore,
     waiting: Semaphore,
@@ -34,7 +34,7 @@ pub(crate) struct Secrets {
 /// A keyed digest.
 type Mark = [u8; 32];
 
-/// Too many checks wait.
+/// The error if too many checks are waiting.
 #[derive(Debug)]
 pub(crate) struct Busy;
 
@@ -75,7 +75,7 @@ pub(crate) fn is_same(one: &str, other: &str) -> bool {
 /// The hash of a new secret.
 pub(crate) async fn hash(secret: &str) -> Result<String, Refusal> {
     let secret = secret.to_owned();
-    let hashed = kit::task::beside(move || {
+    let hashed = kit::task::run_blocking(move || {
         let salt: [u8; 16] = random()?;
         let hashed = Argon2::default().hash_password_with_salt(secret.as_bytes(), &salt);
         // Harmless: the caller reports the failure.
@@ -86,7 +86,7 @@ pub(crate) async fn hash(secret: &str) -> Result<String, Refusal> {
 }
 
 impl Secrets {
-    /// None if the system has no random numbers.
+    /// Creates an empty cache with a random key. None if the system has no random numbers.
     pub(crate) fn new() -> Option<Secrets> {
         let key = random::<32>()?;
         Some(Secrets {
@@ -101,21 +101,21 @@ impl Secrets {
     pub(crate) async fn is_right(&self, hash: &str, secret: &str) -> Result<bool, Busy> {
         let (of_hash, of_secret) = (self.mark(hash), self.mark(secret));
         if let Some(known) = self.lock().get(&of_hash) {
-            // Nobody can find another secret with the same hash.
+            // Any other secret is wrong: nobody can find a second one with the same hash.
             return Ok(constant_time::verify_slices_are_equal(known, &of_secret).is_ok());
         }
         let _waiting = self.waiting.try_acquire().map_err(|_| Busy)?;
         let _place = self.places.acquire().await.map_err(|_| Busy)?;
         let (kept, tried) = (hash.to_owned(), secret.to_owned());
-        let checked = kit::task::beside(move || {
-            HashedSecret::read(&kept).is_ok_and(|kept| kept.is_of(tried.as_bytes()))
+        let checked = kit::task::run_blocking(move || {
+            HashedSecret::read(&kept).is_ok_and(|kept| kept.matches(tried.as_bytes()))
         });
         // Harmless: a failed check counts as a wrong secret.
         let is_right = checked.await.unwrap_or_default();
         if is_right {
             let mut known = self.lock();
             if known.len() >= KNOWN_MAX {
-                // Any quarter. If all entries were removed, all secrets would have to be checked again at once.
+                // Removes an arbitrary quarter. If all entries were removed, all secrets would have to be checked again at once.
                 let mut left = KNOWN_MAX / 4;
                 known.retain(|_, _| {
                     left = left.saturating_sub(1);
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_right_secret_is_remembered_for_its_hash_alone_and_the_memory_is_bounded() {
+    async fn a_correct_secret_is_cached_only_for_its_hash_and_the_cache_is_bounded() {
         let secrets = Secrets::new().unwrap();
         let (old, new) = (hash("old").await.unwrap(), hash("new").await.unwrap());
         for _ in 0..2 {

@@ -51,7 +51,7 @@ impl SubscriptionRows {
         self.row(id).map(|row| row.version)
     }
 
-    /// False for a subscription with an invalid id, which cannot be stored.
+    /// Adds or replaces a subscription. Returns false, without keeping it, if one of its ids is invalid.
     pub(crate) fn insert(&mut self, subscription: &Subscription, version: u64) -> bool {
         let Subscription { id, api, application, plan, state, created } = subscription;
         let (Some(number), Some(application)) = (number(id), number(application)) else {
@@ -151,7 +151,7 @@ impl SubscriptionRows {
         }
     }
 
-    /// Starts reading all rows.
+    /// Begins a reading of all rows.
     pub(crate) fn begin_reading(&mut self) {
         self.is_read = vec![false; self.rows.len()];
     }
@@ -170,7 +170,7 @@ impl SubscriptionRows {
         }
     }
 
-    /// Ends reading all rows. Subscriptions without a row are removed.
+    /// Ends a reading of all rows. Subscriptions without a row are removed.
     pub(crate) fn end_reading(&mut self) {
         for (place, is_read) in (0..).zip(std::mem::take(&mut self.is_read)) {
             if !is_read {
@@ -189,7 +189,7 @@ impl SubscriptionRows {
         self.rows_of(application).count()
     }
 
-    /// The applications that have subscribed to an API. Compares numbers, since it examines all subscriptions.
+    /// The applications that have subscribed to an API. Examines all subscriptions, and so compares numbers instead of texts.
     pub(crate) fn subscribers_of(&self, api: &str) -> impl Iterator<Item = String> {
         let number = self.words.known(api);
         let rows = self.all().filter(move |row| Some(row.api) == number);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_change_and_go_and_each_application_has_its_own() {
+    fn rows_are_added_changed_and_removed_and_listed_by_application() {
         let mut rows = SubscriptionRows::default();
         for number in 1..=9 {
             assert!(rows.insert(&subscription(number, 100 + number % 2), 1));
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_store_has_not_is_gone_and_what_was_written_meanwhile_stays() {
+    fn rows_missing_in_the_store_are_removed_unless_written_meanwhile() {
         let mut rows = SubscriptionRows::default();
         (1..=6).for_each(|number| assert!(rows.insert(&subscription(number, 100), 1)));
         rows.remove(&id(6));
@@ -296,7 +296,7 @@ mod tests {
         rows.note(&id(2));
         assert!(rows.insert(&subscription(3, 100), 2));
         rows.remove(&id(4));
-        // It reuses the place of a removed one.
+        // The first of these reuses the place of a removed row.
         assert!(rows.insert(&subscription(8, 100), 2) && rows.insert(&subscription(9, 101), 2));
         rows.end_reading();
         assert_eq!(ids(&rows, 100), [8, 3, 2].map(id));

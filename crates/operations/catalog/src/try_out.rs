@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::Catalog;
 use crate::definition::METHODS;
-use crate::http::{Answer, Asked, Refusal, ok};
+use crate::http::{Answer, CatalogRequest, Refusal, ok};
 use crate::objects::{Api, text};
 
 /// The longest wait for a piece of a reply. For a stream, the data received so far is shown.
@@ -18,11 +18,13 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 /// The total time limit, for replies that arrive in many pieces.
 const TIME_MAX: Duration = Duration::from_secs(15);
 
-/// The size of the part of a reply that is shown.
+/// Reading ends once a reply has this size.
 const REPLY_BYTES_MAX: usize = 256 * 1024;
 
-/// The limits of a request's head: the number of headers, and their bytes.
+/// The limit of headers in a request.
 const HEADERS_MAX: usize = 50;
+
+/// The limit of the size of a request's head.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 
 const SCOPES: [&str; 5] =
@@ -33,17 +35,17 @@ const OWN: [&str; 6] =
     ["host", "connection", "content-length", "transfer-encoding", "upgrade", "te"];
 
 /// `POST /try`: `{apiId, method, path, headers: [[NAME, VALUE]], body}`
-pub(crate) async fn answer(catalog: &Catalog, asked: &Asked) -> Answer {
+pub(crate) async fn answer(catalog: &Catalog, asked: &CatalogRequest) -> Answer {
     catalog.visitor(asked, &SCOPES).await?;
     let wish = asked.json()?;
-    let api = catalog.shelf.get::<Api>(text(&wish, "apiId"));
+    let api = catalog.objects.get::<Api>(text(&wish, "apiId"));
     let api = api.ok_or_else(|| Refusal::missing("API"))?.object;
     let settings = catalog.settings()?;
     let (address, tls) = catalog.gateway_address(settings.gateway.as_deref())?;
     let request = written(&wish, &api.context(), address)?;
-    // Harmless: it is only shown, and is text.
+    // Harmless: the request is text, and the result is only displayed.
     let shown = String::from_utf8_lossy(&request).into_owned();
-    let sent = kit::task::beside(move || send(address, tls, &request));
+    let sent = kit::task::run_blocking(move || send(address, tls, &request));
     let reply = sent.await.ok_or_else(|| Refusal::internal("trying a request has failed"))?;
     let reply =
         reply.map_err(|why| Refusal::later(&format!("The gateway does not answer: {why}")))?;
@@ -52,7 +54,7 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &Asked) -> Answer {
     ok(&told)
 }
 
-/// Encodes the request. A reply to HTTP/1.0 ends with its connection.
+/// Encodes the request, in HTTP/1.0 so that the reply ends with its connection.
 fn written(wish: &Value, context: &str, address: SocketAddr) -> Result<Vec<u8>, Refusal> {
     let (method, path) = (text(wish, "method"), text(wish, "path"));
     if !METHODS.contains(&method) {
@@ -131,7 +133,7 @@ fn parsed(reply: &[u8]) -> Result<Value, Refusal> {
     let broken = || Refusal::later("The gateway does not answer in HTTP");
     let end = reply.windows(4).position(|window| window == b"\r\n\r\n").ok_or_else(broken)?;
     let (head, body) = reply.split_at_checked(end).ok_or_else(broken)?;
-    // Harmless: it is only shown.
+    // Harmless: the head is only displayed.
     let head = String::from_utf8_lossy(head);
     let mut lines = head.split("\r\n");
     // Harmless: a reply without a status is refused below.
@@ -145,7 +147,7 @@ fn parsed(reply: &[u8]) -> Result<Value, Refusal> {
     Ok(json!({
         "status": status.ok_or_else(broken)?,
         "headers": headers,
-        // Harmless: it is only shown.
+        // Harmless: the body is only displayed.
         "body": String::from_utf8_lossy(body),
     }))
 }
@@ -172,7 +174,7 @@ impl Catalog {
         if !has_tls {
             return Ok((address, None));
         }
-        // The gateway connects to itself, with an address that is not in its certificate.
+        // The certificate is not verified: the gateway connects to itself, by an address that is not in its certificate.
         let spec = tls::ClientSpec { ca: None, pair: None, verify: false, server_name: None };
         let client = tls::Client::new(&spec);
         let client = client.map_err(|error| Refusal::internal(&error.to_string()))?;
@@ -185,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_stays_at_its_api_and_is_one_request() {
+    fn a_request_is_only_for_its_api_and_is_only_one_request() {
         let address = ([127, 0, 0, 1], 8080).into();
         let wish = |path: &str, name: &str, value: &str| json!({ "method": "GET", "path": path, "headers": [[name, value]], "body": "" });
         let made = written(&wish("/a/1?x=y", "x-a", "b"), "/a/1", address).map_err(|_| ()).unwrap();

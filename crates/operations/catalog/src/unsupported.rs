@@ -9,7 +9,7 @@ use crate::endpoints::{self, SIDES};
 use crate::mediation;
 use crate::objects::{items, text, texts};
 
-/// A part of a definition.
+/// An unsupported part of a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsupported {
     /// The keys that lead to it.

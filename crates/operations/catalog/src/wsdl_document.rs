@@ -7,7 +7,7 @@ use xsd::{ResolveError, Resolver};
 
 use crate::objects::text;
 
-/// The URL of the first port with an address, or all complaints about the description.
+/// The address of the first port that has one, or all complaints about the description.
 pub(crate) fn endpoint(document: &Value) -> Result<Option<String>, Vec<String>> {
     let (root, nothing) = (text(document, "root"), Map::new());
     let files = Files(document.get("files").and_then(Value::as_object).unwrap_or(&nothing));
@@ -18,7 +18,7 @@ pub(crate) fn endpoint(document: &Value) -> Result<Option<String>, Vec<String>> 
             let address = ports.find_map(|port| port.address.as_deref());
             Ok(address.map(str::to_owned))
         }
-        // Clients and the service may work with an imperfect description.
+        // Clients and the service may work with an imperfect description. Its address is not read.
         Err(_) => match ::wsdl::outline(root, &files, &limits, RpcMessages::Undeclared) {
             Ok(_) => Ok(None),
             Err(complaints) => Err(complaints.iter().map(ToString::to_string).collect()),

@@ -12,11 +12,11 @@ pub(crate) fn compile(log: &AccessLog, report: &mut Report) -> AccessFields {
     let (names, mut fields) = (LineNames::default(), Vec::new());
     for (name, written) in log.fields.iter() {
         if matches!(log.format.value, LogFormat::Template(_)) {
-            let what = "a line of your own has no more fields than it names";
+            let what = "`fields` cannot be combined with a `format` template";
             report.error(name.at, what, "write `format: json`, or remove `fields`");
         }
         if Field::ALL.iter().any(|field| field.name() == name.value) {
-            let what = format!("every line has a field `{}` already", name.value);
+            let what = format!("every line already has the field `{}`", name.value);
             report.error(name.at, what, "give it another name");
         }
         let Some(value) = value(written, &names, report) else { continue };
@@ -29,8 +29,8 @@ pub(crate) fn compile(log: &AccessLog, report: &mut Report) -> AccessFields {
 fn value(written: &ExpressionText, names: &LineNames, report: &mut Report) -> Option<AccessValue> {
     let text = &written.text;
     if written.required {
-        let help = "remove `required`: a field that finds nothing is left out";
-        report.error(text.at, "a line of the log is written in any case", help);
+        let help = "remove `required`: a field without a value is omitted";
+        report.error(text.at, "`required` has no effect here, because every line is logged", help);
     }
     if written.language == ExpressionLanguage::Marked
         && let Some(source) = source(&text.value, names)
@@ -42,7 +42,9 @@ fn value(written: &ExpressionText, names: &LineNames, report: &mut Report) -> Op
         ExpressionLanguage::XPath => Language::XPath,
         ExpressionLanguage::Cel => Language::Cel,
         ExpressionLanguage::Text => Language::Text,
-        ExpressionLanguage::Json => return refuse("there is no body for a query", text, report),
+        ExpressionLanguage::Json => {
+            return refuse("the access log has no body to query", text, report);
+        }
     };
     let compiled = Expression::compile(&text.value, language, names);
     let sources = names.take_slots();
@@ -52,19 +54,19 @@ fn value(written: &ExpressionText, names: &LineNames, report: &mut Report) -> Op
     };
     let is_literal = expression.literal().is_some();
     if is_literal && language == Language::Marked {
-        return refuse("it is a text, and finds nothing", text, report);
+        return refuse("it is plain text", text, report);
     }
     let reads_message =
         |slot: &expression::Slot| usize::try_from(slot.0).is_ok_and(|at| at >= sources.len());
     if expression.slots().iter().any(reads_message) {
-        let what = "it reads a body or all headers, which are gone when the line is written";
+        let what = "it reads a body or all headers, which are no longer available when the line is written";
         return refuse(what, text, report);
     }
     Some(AccessValue::Computed(expression, sources))
 }
 
 fn refuse(why: &str, text: &Spanned<String>, report: &mut Report) -> Option<AccessValue> {
-    let what = format!("no field of the access log can be this expression: {why}");
+    let what = format!("this expression cannot be a field of the access log: {why}");
     report.error(text.at, what, HELP);
     None
 }

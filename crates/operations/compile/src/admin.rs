@@ -1,4 +1,4 @@
-//! `admin`, `status` and the audit log: the sockets of operators and probes, the users, and the destination of the log.
+//! Compiles the parts of a plan that serve operators: `admin` with its users, `status`, `control`, and the destination of the audit log.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tls::{Server, ServerSpec, Subject, Version};
 
 use crate::{certificates, files, listeners, log_receivers, traces};
 
-/// The parts of a plan that serve operators: the admin API, the status listener and the audit log.
+/// The parts of a plan that serve operators, such as the admin API, the status listener and the logs.
 pub(crate) struct ForOperators {
     pub(crate) admin: Option<Admin>,
     pub(crate) status: Option<StatusListener>,
@@ -43,20 +43,20 @@ pub(crate) fn compile(
     }
 }
 
-/// The admin API. Its socket is opened once, so a plan keeps the address and the TLS settings of the one before.
+/// Compiles the admin API. Its socket is opened only once, so a new plan keeps the address and the TLS settings of the previous plan.
 fn running(config: &Config, previous: Option<&Plan>, report: &mut Report) -> Option<Admin> {
     let written = config.admin.as_ref().and_then(|written| admin(written, report));
     let Some(previous) = previous else { return written };
     let at = config.admin.as_ref().map_or(At::file(0), |admin| admin.address.at);
-    let help = "restart it, or write what is running";
+    let help = "restart it, or restore the value in use";
     let Some(running) = &previous.admin else {
         if written.is_some() {
-            report.warn(at, "there is no admin API until the gateway is started again", help);
+            report.warn(at, "the admin API does not start until the gateway is restarted", help);
         }
         return None;
     };
     let stays =
-        format!("the admin API stays at {} until the gateway is started again", running.address);
+        format!("the admin API stays at {} until the gateway is restarted", running.address);
     let Some(written) = written else {
         report.warn(at, stays, help);
         return Some(running.clone());
@@ -67,7 +67,7 @@ fn running(config: &Config, previous: Option<&Plan>, report: &mut Report) -> Opt
     let files = |admin: &Admin| admin.tls.as_ref().map(|tls| tls.files.clone());
     let same_tls = files(&written) == files(running);
     if !same_tls {
-        report.warn(at, "the admin API keeps its `tls` until the gateway is started again", help);
+        report.warn(at, "the admin API keeps its `tls` until the gateway is restarted", help);
     }
     let tls = if same_tls { written.tls.clone() } else { running.tls.clone() };
     Some(Admin { address: running.address, tls, ..written })
@@ -95,7 +95,7 @@ fn complain_of_open_address(written: &config::Admin, report: &mut Report) {
     if address.ip().to_canonical().is_loopback() || !written.users.is_empty() || client_ca {
         return;
     }
-    let what = format!("everybody who can connect to {address} may operate the gateway");
+    let what = format!("anyone who can connect to {address} can operate the gateway");
     let at = written.address.at;
     if written.open {
         report.warn(at, what, "write `users`, or use an address of 127.0.0.1")
@@ -117,12 +117,14 @@ fn users(written: &config::Admin, report: &mut Report) -> Vec<plan::AdminUser> {
         }
         let Some(proof) = proof(&user.value, user.at, report) else { continue };
         if matches!(proof, AdminProof::Subject(_)) && !client_ca {
-            let what =
-                format!("`{}` has a `subject`, and nobody asks for certificates", name.value);
+            let what = format!(
+                "`{}` has a `subject`, but client certificates are not requested",
+                name.value
+            );
             report.error(user.at, what, "write `tls: { client_ca: FILE }` in `admin`");
         }
         if let Some(other) = users.iter().find(|other| is_same(&other.proof, &proof)) {
-            let what = format!("`{}` and `{}` cannot be told apart", other.name, name.value);
+            let what = format!("`{}` and `{}` have the same credentials", other.name, name.value);
             report.error(user.at, what, "give each user a token or a certificate of its own");
         }
         let role = match user.value.role {
@@ -141,7 +143,7 @@ fn is_same(one: &AdminProof, other: &AdminProof) -> bool {
     }
 }
 
-/// The one credential of a user.
+/// Returns the credential of a user. Complains unless the user has exactly one.
 fn proof(user: &AdminUser, at: At, report: &mut Report) -> Option<AdminProof> {
     let AdminUser { token, token_sha256, subject, role: _ } = user;
     match (token, token_sha256, subject) {
@@ -149,8 +151,9 @@ fn proof(user: &AdminUser, at: At, report: &mut Report) -> Option<AdminProof> {
             let text = token.value.0.as_str();
             let usable = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
             if !usable {
-                let what = "the token is empty, or has characters that no header can carry";
-                report.error(token.at, what, "write visible ASCII characters without blanks");
+                let what =
+                    "the token is empty or has characters that are not allowed in a header value";
+                report.error(token.at, what, "use visible ASCII characters without spaces");
                 return None;
             }
             Some(AdminProof::of_token(text))
@@ -174,14 +177,14 @@ fn proof(user: &AdminUser, at: At, report: &mut Report) -> Option<AdminProof> {
             }
         },
         _ => {
-            let what = "a user needs one of `token`, `token_sha256` and `subject`";
+            let what = "a user needs exactly one of `token`, `token_sha256` and `subject`";
             report.error(at, what, "write exactly one of them");
             None
         }
     }
 }
 
-/// TLS of the admin API. With `client_ca`, each client needs a certificate, unless users have tokens.
+/// Compiles the TLS settings of the admin API. With `client_ca`, every client must present a certificate, unless some users have tokens.
 fn server(
     tls: &Spanned<AdminTls>,
     with_tokens: bool,
@@ -277,7 +280,7 @@ fn follow(config: &Config, report: &mut Report) -> Option<Follow> {
     })
 }
 
-/// The destination of the audit log.
+/// Compiles the destination of the audit log. An unchanged receiver is taken over from the previous plan.
 fn audit_log(
     config: &Config,
     previous: Option<&Plan>,

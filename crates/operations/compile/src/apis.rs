@@ -33,7 +33,7 @@ pub(crate) fn expand<'c>(config: &'c Config, report: &mut Report) -> ExpandedApi
     }
     let mut all = config.clone();
     for (name, api) in config.apis.iter() {
-        if let Some(made) = made(config, &name.value, api, report) {
+        if let Some(made) = generate(config, &name.value, api, report) {
             open.extend(open_beside_others(&made));
             add(&mut all, &name.value, made, api, report);
         }
@@ -52,7 +52,8 @@ fn open_beside_others(made: &GeneratedApi) -> Vec<String> {
     }
 }
 
-fn made(
+/// Generates the routes and upstreams of one API from its OpenAPI document. Returns `None` after a complaint.
+fn generate(
     config: &Config,
     name: &str,
     api: &Spanned<Api>,
@@ -91,13 +92,13 @@ fn made(
         issuers: config.issuers.names().map(str::to_owned).collect(),
         plans: plans.collect::<Map<String, Json>>(),
         plan_unknown: None,
-        secured: keys.policies.iter().any(|policy| wants_credentials(&policy.value)),
+        secured: keys.policies.iter().any(|policy| authenticates(&policy.value)),
         subscription: keys.subscription.is_some(),
     };
     let mut made = import::expand(&documents, &model, &options);
     refuse_wrong_cors(&mut made);
     for fault in &made.errors {
-        report.error(document.at, format!("the API `{name}` cannot be made: {fault}"), "");
+        report.error(document.at, format!("the API `{name}` cannot be built: {fault}"), "");
     }
     for note in &made.notes {
         report.warn(document.at, note.text.as_str(), "");
@@ -107,7 +108,7 @@ fn made(
 
 /// Checks `cors` once, with complaints at its place in the document. Otherwise each route would repeat them, at the place of the API.
 fn refuse_wrong_cors(made: &mut GeneratedApi) {
-    let Some((spot, policy)) = &made.cors else { return };
+    let Some((location, policy)) = &made.cors else { return };
     let mut report = Report::default();
     if let Some(Policy::Cors(keys)) = config::decode(policy, At::NOWHERE, &mut report) {
         policies::cors::check(&keys, &mut report);
@@ -116,8 +117,8 @@ fn refuse_wrong_cors(made: &mut GeneratedApi) {
         return;
     }
     let told = report.errors().map(|wrong| match &wrong.help {
-        Some(help) => format!("{spot}: {}; {help}", wrong.what),
-        None => format!("{spot}: {}", wrong.what),
+        Some(help) => format!("{location}: {}; {help}", wrong.what),
+        None => format!("{location}: {}", wrong.what),
     });
     made.errors.extend(told);
     for route in &mut made.routes {
@@ -144,7 +145,7 @@ fn of_requests(plan: &LimitPlan) -> Json {
     }
     let mut encoded = of_requests.encode();
     if let Some(keys) = encoded.as_object_mut() {
-        // This key belongs to subscriptions.
+        // `rate_limit` does not have these keys. They apply to subscriptions only.
         keys.remove("stop_on_quota");
         keys.remove("burst_rate");
     }
@@ -157,7 +158,8 @@ fn add(all: &mut Config, name: &str, made: GeneratedApi, api: &Spanned<Api>, rep
         let at = api.value.openapi.at;
         let Some(upstream) = config::decode::<Upstream>(&upstream, at, report) else { continue };
         if !all.upstreams.add(named(&name, at), upstream) {
-            let what = format!("the API makes an upstream `{name}`, and there is one already");
+            let what =
+                format!("the API adds an upstream `{name}`, but one with this name already exists");
             report.error(api.at, what, "give the API or that upstream another name");
         }
     }
@@ -180,15 +182,15 @@ fn add_route(
         to.at = from.at;
     }
     let own = api.value.policies.iter();
-    let own = own.filter(|policy| !(made.open && asks_who(&policy.value)));
+    let own = own.filter(|policy| !(made.open && is_security(&policy.value)));
     let own = own.map(|policy| scoped(policy, &made.scopes));
     let mut own: Vec<_> = own.collect();
     if made.alternatives {
         join_alternatives(&mut own, made.optional);
     }
     if route_.respond.is_some() {
-        // A request that the document does not describe is refused by its path. It has no upstream, so policies that choose one by message
-        // are removed.
+        // This route refuses requests that the document does not describe. It has no upstream, so policies that choose one by message are
+        // removed. Policies from the first that reads XML on are moved to the end, so that a request is refused for its path, not its body.
         own.retain(|policy| !chooses_by_message(&policy.value));
         let first = own.iter().position(|policy| reads_xml(&policy.value));
         route_.policies.extend(own.split_off(first.unwrap_or(own.len())));
@@ -209,7 +211,8 @@ fn add_route(
     let Some(route) = route else { return };
     let route = Spanned { value: route, at: api.at, intact: api.intact };
     if !all.routes.add(named(&made.name, api.at), route) {
-        let what = format!("the API makes a route `{}`, and there is one already", made.name);
+        let what =
+            format!("the API adds a route `{}`, but one with this name already exists", made.name);
         report.error(api.at, what, "give the API or that route another name");
     }
 }
@@ -258,8 +261,8 @@ fn scoped(policy: &Spanned<Policy>, scopes: &[String]) -> Spanned<Policy> {
     if let Policy::Jwt(jwt) = &mut policy.value {
         join_scopes(jwt, scopes);
     } else if let Policy::Authenticate(keys) = &mut policy.value {
-        // Harmless: only tokens have scopes.
-        let tokens = keys.any.value.iter_mut().filter_map(of_tokens);
+        // Harmless: only `jwt` has scopes, so credentials of other kinds are skipped.
+        let tokens = keys.any.value.iter_mut().filter_map(as_jwt);
         tokens.for_each(|jwt| join_scopes(jwt, scopes));
     }
     policy
@@ -273,7 +276,7 @@ fn join_scopes(jwt: &mut config::Jwt, scopes: &[String]) {
     }
 }
 
-fn of_tokens(kind: &mut Spanned<CredentialKind>) -> Option<&mut config::Jwt> {
+fn as_jwt(kind: &mut Spanned<CredentialKind>) -> Option<&mut config::Jwt> {
     match &mut kind.value {
         CredentialKind::Jwt(jwt) => Some(jwt),
         CredentialKind::ApiKey(_)
@@ -298,12 +301,12 @@ fn chooses_by_message(policy: &Policy) -> bool {
 
 /// Returns true for policies that `x-wso2-disable-security` turns off: authentication, and rules about the client identity, which cannot be
 /// applied without it.
-fn asks_who(policy: &Policy) -> bool {
+fn is_security(policy: &Policy) -> bool {
     let row = policies::facts(policy, &[]);
     row.access == Access::Identifies || row.access == Access::Guards && row.asks_identity
 }
 
 /// Returns true for policies that authenticate clients. They replace the authentication that the document describes.
-pub(super) fn wants_credentials(policy: &Policy) -> bool {
+pub(super) fn authenticates(policy: &Policy) -> bool {
     policies::facts(policy, &[]).access == Access::Identifies
 }

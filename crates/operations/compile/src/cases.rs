@@ -9,8 +9,8 @@ use config::{
 
 use crate::{files, names, paths};
 
-/// The longest delay in a case. The test really waits for it. To test a longer timeout, shorten the timeout in the configuration of the
-/// case.
+/// The maximum delay of an answer in a case. The test waits for the full delay. To test a longer timeout, shorten it in the configuration
+/// of the case.
 const DELAY_MAX: Duration = Duration::from_secs(60);
 
 /// The maximum nesting depth of JSON, the same as for messages of flows.
@@ -19,7 +19,7 @@ const JSON_DEPTH_MAX: usize = 512;
 /// The maximum number of values in one JSON text, far above what a test needs.
 const JSON_ENTRIES_MAX: usize = 2_000_000;
 
-/// Complains about cases that cannot be run. `upstreams` are the names of all upstreams that a case may list calls of.
+/// Complains about cases that cannot be run. `upstreams` are the names of all upstreams whose calls a case may list.
 pub(crate) fn check(config: &Config, upstreams: &[String], report: &mut Report) {
     for (_, case) in config.cases.iter() {
         begin(case, config, report);
@@ -33,8 +33,8 @@ pub(crate) fn check(config: &Config, upstreams: &[String], report: &mut Report) 
         }
         reply(&case.value.reply, report);
         if let (Some(_), Some(fault)) = (&case.value.request, &case.value.reply.fault) {
-            let help = "a request is answered also after a fault: write the `status` of that reply";
-            report.error(fault.at, "`fault` is for flows of queues and schedules", help);
+            let help = "write the `status` of the reply: a request is answered even after a fault";
+            report.error(fault.at, "`fault` applies only to flows of queues and schedules", help);
         }
     }
 }
@@ -47,7 +47,11 @@ fn begin(case: &Spanned<Case>, config: &Config, report: &mut Report) {
         + usize::from(schedule.is_some());
     if begins != 1 && case.intact {
         let help = "write one of `request`, `message` and `schedule`";
-        report.error(case.at, format!("a case begins in one way, and this one in {begins}"), help);
+        report.error(
+            case.at,
+            format!("a case needs exactly one start, but this one has {begins}"),
+            help,
+        );
     }
     if let Some(request) = request {
         let CaseRequest { method, path, headers, body, body_file } = request;
@@ -84,7 +88,7 @@ fn sent_message(
     self::path(path, report);
     sent(headers, report);
     if let (Some(_), Some(file)) = (body, body_file) {
-        report.error(file.at, "a message has one body", "remove `body` or `body_file`");
+        report.error(file.at, "a message can have only one body", "remove `body` or `body_file`");
     }
     if let Some(file) = body_file {
         let _complained = files::read_text(file, report);
@@ -110,10 +114,18 @@ fn peer(call: &Spanned<CaseCall>, config: &Config, upstreams: &[String], report:
             }
         }
         (Some(_), Some(name)) => {
-            report.error(name.at, "a call is of one peer", "remove `upstream` or `database`");
+            report.error(
+                name.at,
+                "a call can have only one of `upstream` and `database`",
+                "remove `upstream` or `database`",
+            );
         }
         (None, None) if call.intact => {
-            report.error(call.at, "a call of nobody", "add `upstream: NAME` or `database: NAME`");
+            report.error(
+                call.at,
+                "the call has neither `upstream` nor `database`",
+                "add `upstream: NAME` or `database: NAME`",
+            );
         }
         (None, None) => {}
     }
@@ -124,8 +136,12 @@ fn call(call: &CaseCall, report: &mut Report) {
     let CaseAnswer { headers: lines, delay, .. } = &call.reply;
     sent(lines, report);
     if delay.value > DELAY_MAX {
-        let what = format!("a delay is at most {DELAY_MAX:?}, since it is waited for");
-        report.error(delay.at, what, "write a shorter delay, and a shorter timeout where it ends");
+        let what = format!("a delay must be at most {DELAY_MAX:?}, because the test waits for it");
+        report.error(
+            delay.at,
+            what,
+            "write a shorter delay, and shorten the timeout that it must exceed",
+        );
     }
 }
 
@@ -142,7 +158,7 @@ fn reply(reply: &CaseReply, report: &mut Report) {
     body(reply.body.as_ref(), reply.xml.as_ref(), reply.json.as_ref(), contains, report);
 }
 
-/// Checks that at most one key describes the expected body, and that a body to be compared by meaning can be parsed.
+/// Checks that at most one key describes the expected body, and that an expected XML or JSON body can be parsed.
 fn body(
     body: Option<&Spanned<String>>,
     xml: Option<&Spanned<String>>,
@@ -151,9 +167,9 @@ fn body(
     report: &mut Report,
 ) {
     let ways = [body.map(|it| it.at), xml.map(|it| it.at), json.map(|it| it.at), contains];
-    // Harmless: keys that are not written are skipped on purpose.
+    // Harmless: only keys that are written count, so the others are skipped.
     if let Some(second) = ways.into_iter().flatten().nth(1) {
-        report.error(second, "a body is expected in one way", "keep one of these keys");
+        report.error(second, "the expected body is written in two ways", "keep one of these keys");
     }
     if let Some(xml) = xml
         && let Err(error) = xml::Document::parse(xml.value.as_bytes(), &xml::Options::default())
@@ -163,7 +179,7 @@ fn body(
     if let Some(json) = json {
         let limits = json::Limits { depth_max: JSON_DEPTH_MAX, entries_max: JSON_ENTRIES_MAX };
         if let Err(error) = json::read(&json.value.0, &limits, &mut Vec::new()) {
-            let what = format!("this is not JSON: at byte {} should be {}", error.at, error.what);
+            let what = format!("this is not JSON: at byte {}: expected {}", error.at, error.what);
             report.error(json.at, what, "write a value, or a text of JSON such as `'\"a\"'`");
         }
     }
@@ -171,7 +187,7 @@ fn body(
 
 fn path(path: &Spanned<String>, report: &mut Report) {
     if !paths::is_target(&path.value) {
-        let what = format!("`{}` is not a path to request", path.value.escape_debug());
+        let what = format!("`{}` is not a valid request path", path.value.escape_debug());
         report.error(path.at, what, "write a path that begins with `/`, such as `/orders?day=1`");
     }
 }

@@ -46,7 +46,7 @@ pub(crate) fn keys(
 
 /// Returns the keys that the catalog signs with. All plans share them.
 fn own_keys(builder: &mut PolicyBuilder<'_>) -> Arc<OwnIssuerKeys> {
-    builder.kept_or("keys of the catalog", Arc::default)
+    builder.reuse_or_build("keys of the catalog", Arc::default)
 }
 
 /// Compiles the settings of the catalog.
@@ -73,13 +73,9 @@ pub(crate) fn compile(
         && config.listen.get(&listener.value).is_none()
     {
         let what = format!("there is no listener `{}`", listener.value);
-        report.error(listener.at, what, "name one of `listen`");
+        report.error(listener.at, what, "name one of the listeners in `listen`");
     }
-    for time in [&catalog.token.lifetime, &catalog.token.rotate, &catalog.token.refresh_lifetime] {
-        if time.value.0 < std::time::Duration::from_secs(1) {
-            report.error(time.at, "tokens and keys live for whole seconds", "write `1h`");
-        }
-    }
+    check_lifetimes(catalog, report);
     let users = catalog.users.iter();
     let users = users
         .filter_map(|(name, user)| Some((name.value.clone(), self::user(name, user, report)?)));
@@ -121,6 +117,15 @@ pub(crate) fn compile(
     }))
 }
 
+fn check_lifetimes(catalog: &Catalog, report: &mut Report) {
+    for time in [&catalog.token.lifetime, &catalog.token.rotate, &catalog.token.refresh_lifetime] {
+        if time.value.0 < std::time::Duration::from_secs(1) {
+            let what = "the lifetime of tokens and keys must be at least one second";
+            report.error(time.at, what, "write `1h`");
+        }
+    }
+}
+
 /// Returns the consumer keys that have a secret: with these, applications can request tokens.
 fn written_keys(config: &Config, report: &mut Report) -> HashMap<String, WrittenKey> {
     let keys = config.applications.iter().flat_map(|(_, application)| &application.value.keys.0);
@@ -139,7 +144,7 @@ fn written_keys(config: &Config, report: &mut Report) -> HashMap<String, Written
             }
             Err(why) => {
                 let what = format!("the consumer secret cannot be used: {why}");
-                report.error(key.at, what, "write the secret itself, or a hash that is known here");
+                report.error(key.at, what, "write the secret itself, or a supported hash");
             }
         }
     }
@@ -154,8 +159,8 @@ fn check_listen(catalog: &Catalog, previous: Option<&Plan>, report: &mut Report)
     }
     let running = previous.and_then(|plan| plan.catalog.as_ref()).map(|running| running.listen);
     if running.is_some_and(|running| running != listen.address.value.0) {
-        let what = "the catalog's address stays until the gateway is started again";
-        report.warn(listen.address.at, what, "restart it, or write what is running");
+        let what = "the catalog's address stays until the gateway is restarted";
+        report.warn(listen.address.at, what, "restart it, or restore the value in use");
     }
 }
 
@@ -169,19 +174,20 @@ fn user(
         (Some(password), None) => password.0.clone(),
         (None, Some(digest)) => format!("sha256:{}", digest.0),
         (Some(_), Some(_)) | (None, None) => {
-            let what = format!("`{}` has one of `password` and `password_sha256`", name.value);
+            let what =
+                format!("`{}` needs exactly one of `password` and `password_sha256`", name.value);
             report.error(user.at, what, "write `password: \"${ADMIN_PASSWORD}\"`");
             return None;
         }
     };
     if text.is_empty() {
-        report.error(user.at, "an empty password, which anybody has", "write a password");
+        report.error(user.at, "the password must not be empty", "write a password");
         return None;
     }
     let password = HashedSecret::read(&text);
     let password = password.map_err(|why| {
         let what = format!("the password of `{}` cannot be used: {why}", name.value);
-        report.error(user.at, what, "write the password itself, or a hash that is known here");
+        report.error(user.at, what, "write the password itself, or a supported hash");
     });
     let roles = keys.roles.0.iter().map(|role| match role {
         config::CatalogRole::Admin => plan::CatalogRole::Admin,
@@ -211,7 +217,7 @@ fn host_rule(rule: &Spanned<String>, report: &mut Report) -> Option<HostRule> {
         }
         None if is_host(&text) => Some(HostRule::Host(text)),
         Some(_) | None => {
-            let what = format!("`{}` is not a host and no network", rule.value.escape_debug());
+            let what = format!("`{}` is neither a host nor a network", rule.value.escape_debug());
             report.error(rule.at, what, "write `orders.internal`, `*.internal` or `10.0.0.0/8`");
             None
         }

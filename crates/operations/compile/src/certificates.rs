@@ -5,8 +5,8 @@ use plan::ShownCertificate;
 
 use crate::files;
 
-/// Returns all certificates that the gateway presents to peers, in the order of the configuration's sections. Errors in their files are
-/// reported where the certificates are used.
+/// Returns the certificates that listeners, upstreams, the admin API and the status listener present to peers, in this order. Returns
+/// nothing if the configuration has errors. Faulty files are reported where the certificates are used.
 pub(crate) fn shown(config: &Config, report: &mut Report) -> Vec<ShownCertificate> {
     if report.has_errors() {
         return Vec::new();
@@ -28,11 +28,14 @@ pub(crate) fn shown(config: &Config, report: &mut Report) -> Vec<ShownCertificat
     all.extend(admin.map(|tls| ("admin", "admin".to_owned(), &tls.value.certificate)));
     let status = config.status.as_ref().and_then(|status| status.tls.as_ref());
     all.extend(status.map(|tls| ("status", "status".to_owned(), &tls.value.certificate)));
+    let catalog =
+        config.catalog.as_ref().and_then(|catalog| catalog.value.listen.value.tls.as_ref());
+    all.extend(catalog.map(|tls| ("catalog", "catalog".to_owned(), &tls.value.certificate)));
     let read = |(kind, name, file): (&'static str, String, &Spanned<FilePath>)| {
         let pem = files::read(file, report)?;
         let details = tls::CertificateDetails::of_pem(&pem)?;
         Some(ShownCertificate { kind, name, file: file.value.as_path().to_owned(), details })
     };
-    // Harmless: the file was read successfully a moment ago. If it has since become unreadable, the next plan reports that.
+    // Harmless: the files were read and checked before. If one has become unreadable since, `files::read` complains.
     all.into_iter().filter_map(read).collect()
 }

@@ -1,7 +1,7 @@
 //! Finds the header lines through which a route's policies describe the client to the upstream. A cache above those policies cannot know
 //! the values of these lines.
 
-use ::policies::cache::HiddenLines;
+use ::policies::cache::UnknownHeaders;
 use config::{Policy, Route};
 
 use crate::policies::{self, WrittenLines};
@@ -11,23 +11,23 @@ const OWN: [&str; 3] = ["x-forwarded-for", "via", "x-request-id"];
 
 /// Returns the header lines whose values at the upstream are unknown to a cache at index `at` of the route's policies. Lines with the same
 /// value for all clients are not included.
-pub(crate) fn unseen(route: &Route, at: usize) -> HiddenLines {
+pub(crate) fn lines_unknown_to_cache(route: &Route, at: usize) -> UnknownHeaders {
     let rows = policies::of(route);
     let mut names = OWN.to_vec();
     names.extend(rows.iter().flat_map(|row| &row.removes));
     for row in rows.iter().skip(at) {
         match &row.writes {
             WrittenLines::These(written) => names.extend(written),
-            WrittenLines::Any => return HiddenLines::Any,
+            WrittenLines::Any => return UnknownHeaders::Any,
         }
     }
-    HiddenLines::These(names.into_iter().map(str::to_owned).collect())
+    UnknownHeaders::These(names.into_iter().map(str::to_owned).collect())
 }
 
 /// Returns the first policy from index `at` on that passes the client identity to the upstream, or may do so.
-pub(crate) fn teller(route: &Route, at: usize) -> Option<&Policy> {
+pub(crate) fn first_identity_writer(route: &Route, at: usize) -> Option<&Policy> {
     let rows = policies::of(route);
-    // Harmless: there is a row for each policy.
+    // Harmless: `policies::of` returns one row for each policy, so `zip` drops none.
     let mut below = route.policies.iter().zip(&rows).skip(at);
     let found = below.find(|(_, row)| match &row.writes {
         WrittenLines::These(names) => !names.is_empty(),

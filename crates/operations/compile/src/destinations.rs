@@ -13,7 +13,7 @@ use message::Headers;
 use plan::telemetry::Telemetry;
 use plan::upstreams::{HostSent, Mirror, Upstream};
 use plan::{
-    Destination, Escape, FilledReply, FixedReply, Forward, NoDestination, PathSent, PathWant,
+    Destination, Escape, FilledReply, FixedReply, Forward, NoDestination, PathCondition, PathSent,
     PreparedAnswerer, PublishedDescription, Share, Split,
 };
 
@@ -48,8 +48,8 @@ pub(crate) enum UnresolvedDestination<'c> {
     None,
 }
 
-/// The destination that a route names.
-pub(crate) struct DestinationName<'c> {
+/// The destinations that a route may name.
+pub(crate) struct KnownDestinations<'c> {
     pub(crate) upstreams: BTreeSet<&'c str>,
     pub(crate) flows: &'c Flows,
     pub(crate) hubs: &'c Hubs,
@@ -69,12 +69,12 @@ type Upstreams<'u> = HashMap<&'u str, &'u Arc<Upstream>>;
 pub(crate) fn end<'c>(
     name: &Spanned<String>,
     route: &'c Spanned<Route>,
-    paths: &[PathWant],
-    named: &DestinationName<'c>,
+    paths: &[PathCondition],
+    named: &KnownDestinations<'c>,
     report: &mut Report,
 ) -> Option<UnresolvedDestination<'c>> {
-    let DestinationName { upstreams, flows, hubs } = named;
-    // All of them are checked even if there is more than one, so that every mistake is reported.
+    let KnownDestinations { upstreams, flows, hubs } = named;
+    // Every destination is checked even if there is more than one, so that every mistake is reported.
     let Route { upstream, flow, hub, respond, .. } = &route.value;
     let forward = upstream.as_ref().map(|to| forward(to, &route.value, paths, upstreams, report));
     let of = (name.value.as_str(), &route.value);
@@ -99,7 +99,7 @@ pub(crate) fn end<'c>(
             Some(UnresolvedDestination::None)
         }
         (None, None) => {
-            // If the route was not read whole, its destination may be the part that was already reported as unreadable.
+            // If a part of the route could not be read, that part may be the destination, and was already reported.
             if route.intact {
                 let what = format!("the route `{}` has no destination", name.value);
                 let help = "add `upstream: NAME`, `flow: NAME`, `hub: NAME` or `respond: { status: 200, body: \"...\" }`";
@@ -121,14 +121,14 @@ fn written(route: &Route) -> Vec<(&'static str, At)> {
             route.respond.as_ref().filter(|end| end.value.trigger.is_none()).map(|end| end.at),
         ),
     ];
-    // Harmless: only what is written is asked for.
+    // Harmless: keys that the route does not have are skipped.
     ends.iter().filter_map(|(key, at)| Some((*key, (*at)?))).collect()
 }
 
 /// Complains about a destination that no request reaches because a policy answers every request.
 fn complain_of_unreached(name: &Spanned<String>, route: &Route, report: &mut Report) {
     let rows = policies::of(route);
-    // Harmless: there is a row for each policy.
+    // Harmless: `policies::of` returns one row for each policy, so `zip` drops none.
     let answering = route.policies.iter().zip(&rows).find(|(_, row)| row.answers);
     let Some((policy, _)) = answering else { return };
     let policy = policy.value.name();
@@ -146,8 +146,8 @@ fn complain_of_several(name: &Spanned<String>, route: &Route, report: &mut Repor
     let there = written(route);
     let keys: Vec<String> = there.iter().map(|(key, _)| format!("`{key}`")).collect();
     let at = there.last().map_or(name.at, |(_, at)| *at);
-    let both = if keys.len() == 2 { "both " } else { "" };
-    let what = format!("the route `{}` ends in {both}{}", name.value, keys.join(" and "));
+    let what =
+        format!("the route `{}` has more than one destination: {}", name.value, keys.join(" and "));
     report.error(
         at,
         what,
@@ -159,7 +159,7 @@ fn complain_of_several(name: &Spanned<String>, route: &Route, report: &mut Repor
 fn flow<'c>(
     name: &'c Spanned<String>,
     (route_name, route): (&str, &'c Route),
-    paths: &[PathWant],
+    paths: &[PathCondition],
     flows: &'c Flows,
     report: &mut Report,
 ) -> Option<UnresolvedDestination<'c>> {
@@ -198,20 +198,20 @@ fn flow<'c>(
 }
 
 /// Returns the path that is sent to the upstream. It is the same for all paths of the match, since these have the same parameters.
-fn sent(route: &Route, paths: &[PathWant], report: &mut Report) -> Option<PathSent> {
+fn sent(route: &Route, paths: &[PathCondition], report: &mut Report) -> Option<PathSent> {
     let sent = paths.iter().map(|want| paths::sent(route, want, report));
     sent.collect::<Option<Vec<_>>>().and_then(|sent| sent.into_iter().next())
 }
 
 fn host(route: &Route, report: &mut Report) -> Option<HostSent> {
     match &route.host.value {
-        RouteHost::Preserve => Some(HostSent::AsItCame),
+        RouteHost::Preserve => Some(HostSent::Unchanged),
         RouteHost::Target => Some(HostSent::Target),
         RouteHost::Name(name) if names::is_authority(name) => {
             Some(HostSent::Named(name.as_str().into()))
         }
         RouteHost::Name(name) => {
-            let what = format!("`{}` cannot be sent as a Host", name.escape_debug());
+            let what = format!("`{}` is not a valid Host", name.escape_debug());
             let help = "write `preserve`, `target`, or a name such as `orders.internal`";
             report.error(route.host.at, what, help);
             None
@@ -222,7 +222,7 @@ fn host(route: &Route, report: &mut Report) -> Option<HostSent> {
 fn forward<'c>(
     to: &'c Spanned<RouteUpstream>,
     route: &'c Route,
-    paths: &[PathWant],
+    paths: &[PathCondition],
     upstreams: &BTreeSet<&str>,
     report: &mut Report,
 ) -> Option<UnresolvedDestination<'c>> {
@@ -249,7 +249,7 @@ fn forward<'c>(
     })
 }
 
-/// The upper limit of the bound on a mirrored body. All copies that may be in flight together hold at most 4 GiB.
+/// The upper limit of `mirror.body_bytes_max`. With it, all copies in flight together hold at most 4 GiB.
 const MIRROR_BODY_BYTES_MAX: Size = Size(16 * 1024 * 1024);
 
 fn check_mirror(mirror: &RouteMirror, upstreams: &BTreeSet<&str>, report: &mut Report) {
@@ -257,7 +257,7 @@ fn check_mirror(mirror: &RouteMirror, upstreams: &BTreeSet<&str>, report: &mut R
     let size = &mirror.body_bytes_max;
     if size.value > MIRROR_BODY_BYTES_MAX {
         let help = "write at most `16MiB`: a copy's body is held in memory";
-        report.error(size.at, "that is too large for the body of a copy", help);
+        report.error(size.at, "the limit is too large for the body of a copy", help);
     }
 }
 
@@ -284,14 +284,14 @@ fn split(
     let shares = weights.enumerate().map(|(diversion, weight)| Share { diversion, weight });
     let split = Split::new(shares.collect());
     if split.is_none() && to.intact {
-        let help = "write weights such as `{ a: 90, b: 10 }`, at least one of them over 0";
+        let help = "write weights such as `{ a: 90, b: 10 }`, at least one of them above 0";
         report.error(to.at, "no upstream gets a share of the requests", help);
     }
     split
 }
 
-/// Returns the policy for a fixed reply that is sent only to requests with a trigger header, with its place, or `None` if the route has no
-/// trigger.
+/// Returns the policy that sends a fixed reply to requests with the trigger header, and the place of `respond`. Returns `None` if the route
+/// has no trigger, or after a complaint.
 pub(crate) fn triggered(route: &Route, report: &mut Report) -> Option<(At, plan::Policy)> {
     let respond = route.respond.as_ref()?;
     let trigger = respond.value.trigger.as_ref()?;
@@ -331,7 +331,7 @@ fn reply(respond: &Spanned<Respond>, route: &Route, report: &mut Report) -> Opti
                     escape = Escape::of(value);
                 }
                 let refused = |_| {
-                    let what = format!("the header `{name}` cannot be sent");
+                    let what = format!("the header `{name}` is too large");
                     report.error(respond.at, what, "write fewer or shorter headers");
                 };
                 lines.add(&name, value.as_bytes()).map_err(refused).ok()?;
@@ -396,7 +396,7 @@ pub(crate) fn warn_of_uncaptured(
 
 /// Returns a text that describes the destination of a route and how requests are rewritten for it. When the text changes, the replies
 /// cached so far are dropped, because they came from another destination.
-pub(crate) fn words(route: &Route) -> String {
+pub(crate) fn fingerprint(route: &Route) -> String {
     let Route { upstream, flow, hub, respond, strip_prefix, rewrite, host, .. } = route;
     let [flow, hub] = [flow, hub].map(|name| name.as_ref().map(|name| &name.value));
     // For a split only the names count: changed shares do not change any reply, and the cache key names the upstream of each.
@@ -424,7 +424,7 @@ impl UnresolvedDestination<'_> {
             let name = upstream.settings().balance.captured()?;
             parameters.iter().position(|known| *known == name)
         };
-        // A diverted request has the same form as any other.
+        // A diverted request is sent with the same path, host, mirror and label as other requests of the route.
         let diverted = |path: &PathSent,
                         host: &HostSent,
                         mirror: &Option<Arc<Mirror>>,
@@ -442,7 +442,7 @@ impl UnresolvedDestination<'_> {
         };
         let answered = |destination| Ends {
             destination,
-            diversions: diverted(&PathSent::AsItCame, &HostSent::AsItCame, &None, &None),
+            diversions: diverted(&PathSent::Unchanged, &HostSent::Unchanged, &None, &None),
             split: None,
         };
         Some(match self {

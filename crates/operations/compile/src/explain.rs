@@ -19,8 +19,8 @@ use message::{Protocol, RequestHead};
 use plan::nodes::{LEASE, PARTITIONS};
 use plan::path::PathRefusal;
 use plan::{
-    Arrival, Listener, Matcher, PathWant, Plan, Policy, Refusal, Route, RouteMatch, StoreLocation,
-    ValueCondition,
+    Arrival, Listener, Matcher, PathCondition, Plan, Policy, Refusal, Route, RouteMatch,
+    StoreLocation, ValueCondition,
 };
 use policy::Scheme;
 
@@ -35,7 +35,7 @@ pub fn explain(loaded: &LoadedConfig, plan: &Plan) -> String {
     // Harmless: a plan exists only for a configuration that could be read, so there is a value to show.
     yaml::write(&config::shown(loaded).unwrap_or_default(), &mut text);
     line(&mut text, format_args!("\n# Plan {}: {} workers.", plan.generation, plan.workers));
-    text.push_str("# Routes, as written. The most specific one that matches is taken:\n");
+    text.push_str("# Routes, as written. The most specific match wins:\n");
     text.push_str("# exact host, then a literal path, a regular expression, the longer path, then listener,\n");
     text.push_str("# methods, headers, query.\n");
     for (matcher, route) in plan.table.routes() {
@@ -52,20 +52,20 @@ pub fn explain(loaded: &LoadedConfig, plan: &Plan) -> String {
         line(&mut text, format_args!("#   {}", schedule.explained()));
     }
     if let Some(store) = &plan.store {
-        line(&mut text, format_args!("# Store: {}", kept(store.place())));
+        line(&mut text, format_args!("# Store: {}", describe_store(store.place())));
     }
     text
 }
 
 /// Describes the store.
-fn kept(place: &StoreLocation) -> String {
+fn describe_store(place: &StoreLocation) -> String {
     match place {
         StoreLocation::Folder(path) => {
-            format!("the folder {}, for this gateway alone", path.display())
+            format!("the folder {}, for this gateway only", path.display())
         }
         StoreLocation::Database(_) => format!(
-            "{place}, for all gateways that name it. Each of {PARTITIONS} partitions of deliveries, queues and schedules\n\
-             #   is one gateway's at a time, by a lease of {LEASE:?}"
+            "{place}, shared by all gateways that use it. Each of {PARTITIONS} partitions of deliveries, queues and schedules\n\
+             #   belongs to one gateway at a time, for a lease of {LEASE:?}"
         ),
     }
 }
@@ -82,7 +82,7 @@ pub struct ExplainedRequest<'a> {
     pub body: Option<&'a [u8]>,
 }
 
-/// Explains one request: its route, why no other route, and each policy's verdict.
+/// Explains one request: the route that takes it, why the other routes do not, and the verdict of each policy.
 /// Returns an error with the reason if the request cannot be explained.
 pub fn explain_request(plan: &Plan, asked: &ExplainedRequest<'_>) -> Result<String, String> {
     let ExplainedRequest { client, method, url, .. } = *asked;
@@ -90,11 +90,11 @@ pub fn explain_request(plan: &Plan, asked: &ExplainedRequest<'_>) -> Result<Stri
     let scheme = if url.starts_with("https://") { Scheme::Https } else { Scheme::Http };
     let mut text = format!("{method} {url}\n");
     if !http1::is_target(head.method(), head.target()) {
-        text.push_str("refused with 400: what is asked for is not a path, or has something in it that no path may have\n");
+        text.push_str("refused with 400: the request target is not a path, or has a character that is not allowed in a path\n");
         return Ok(text);
     }
     if http1::is_refused_method(head.method()) {
-        text.push_str("refused with 405: the method is not a gateway's to serve\n");
+        text.push_str("refused with 405: the gateway does not serve this method\n");
         return Ok(text);
     }
     let listener = listener(plan, url, &mut text);
@@ -106,7 +106,7 @@ pub fn explain_request(plan: &Plan, asked: &ExplainedRequest<'_>) -> Result<Stri
     let resolved = match plan::path::resolve(head.path(), rules) {
         Ok(resolved) => resolved,
         Err(why) => {
-            refused(&mut text, why);
+            write_refused_path(&mut text, why);
             return Ok(text);
         }
     };
@@ -117,12 +117,15 @@ pub fn explain_request(plan: &Plan, asked: &ExplainedRequest<'_>) -> Result<Stri
     match plan.table.find(by, &head, &resolved.path) {
         None => match plan.table.options(by, &head, &resolved.path) {
             Some(allow) => {
-                line(&mut text, format_args!("no route takes OPTIONS: 204 with `Allow: {allow}`"));
+                line(
+                    &mut text,
+                    format_args!("no route accepts OPTIONS: 204 with `Allow: {allow}`"),
+                );
             }
-            None => text.push_str(&untaken(plan, by, &head, &resolved.path)),
+            None => text.push_str(&reply_without_route(plan, by, &head, &resolved.path)),
         },
         Some(found) if !found.names_method && !is_usual => {
-            text.push_str("refused with 501: no such method is registered, and the route");
+            text.push_str("refused with 501: the method is not registered, and the route");
             line(&mut text, format_args!(" `{}` does not name it", found.route.name));
         }
         Some(found) => {
@@ -131,10 +134,10 @@ pub fn explain_request(plan: &Plan, asked: &ExplainedRequest<'_>) -> Result<Stri
                 head.set_path(&resolved.path);
             }
             let body = asked.body.map(Bytes::copy_from_slice);
-            taken(&mut text, found, RequestFacts { client, scheme, head, body }, plan);
+            write_match(&mut text, found, RequestFacts { client, scheme, head, body }, plan);
         }
     }
-    others(&mut text, plan, by, &head, &resolved.path);
+    write_others(&mut text, plan, by, &head, &resolved.path);
     Ok(text)
 }
 
@@ -158,12 +161,13 @@ fn listener<'p>(plan: &'p Plan, url: &str, text: &mut String) -> Option<&'p List
     let listener = by_port.or_else(by_scheme).or_else(|| listeners().next())?;
     let is_bound = plan.table.routes().any(|(matcher, _)| !matcher.listeners.is_empty());
     if is_bound || listeners().any(|other| other.paths != listener.paths) {
-        line(text, format_args!("asked of the listener `{}`", listener.name));
+        line(text, format_args!("received by the listener `{}`", listener.name));
     }
     Some(listener)
 }
 
-fn refused(text: &mut String, why: PathRefusal) {
+/// Prints why a path is refused.
+fn write_refused_path(text: &mut String, why: PathRefusal) {
     match why.key() {
         None => text.push_str("refused with 400: the path leads above its root\n"),
         Some(key) => {
@@ -174,12 +178,12 @@ fn refused(text: &mut String, why: PathRefusal) {
 }
 
 /// Describes the reply to a request that no route matches.
-fn untaken(plan: &Plan, by: Arrival<'_>, head: &RequestHead, path: &[u8]) -> String {
+fn reply_without_route(plan: &Plan, by: Arrival<'_>, head: &RequestHead, path: &[u8]) -> String {
     let method = shown(head.method());
     let known = http1::is_registered_method(head.method()) || plan.table.names(head.method());
     match plan.table.others(by, head, path) {
         Some((allow, _)) if known => {
-            format!("no route takes {method} here: 405 with `Allow: {allow}`\n")
+            format!("no route accepts {method} here: 405 with `Allow: {allow}`\n")
         }
         Some(_) => {
             format!(
@@ -190,7 +194,8 @@ fn untaken(plan: &Plan, by: Arrival<'_>, head: &RequestHead, path: &[u8]) -> Str
     }
 }
 
-fn taken(text: &mut String, found: RouteMatch<'_>, asking: RequestFacts, plan: &Plan) {
+/// Prints the route that takes the request, the verdicts of its policies, and its destination.
+fn write_match(text: &mut String, found: RouteMatch<'_>, asking: RequestFacts, plan: &Plan) {
     let route = &**found.route;
     line(text, format_args!("route `{}`", route.name));
     let entries = plan.table.routes().filter(|(_, other)| std::ptr::eq(other.as_ref(), route));
@@ -230,7 +235,7 @@ fn taken(text: &mut String, found: RouteMatch<'_>, asking: RequestFacts, plan: &
 }
 
 /// Prints the routes that did not match, nearest first, each with the reason.
-fn others(text: &mut String, plan: &Plan, by: Arrival<'_>, head: &RequestHead, path: &[u8]) {
+fn write_others(text: &mut String, plan: &Plan, by: Arrival<'_>, head: &RequestHead, path: &[u8]) {
     let examined = plan.table.examine(by, head, path);
     // Harmless: every route was examined; one without a refusal matches.
     let mut refused: Vec<(&Matcher, &Route, &Refusal)> = plan
@@ -250,8 +255,8 @@ fn others(text: &mut String, plan: &Plan, by: Arrival<'_>, head: &RequestHead, p
         plan.table.find(by, head, path).map(|found| std::ptr::from_ref(found.route.as_ref()));
     let mut told: HashSet<*const Route> = taken.into_iter().collect();
     refused.retain(|(_, route, _)| told.insert(std::ptr::from_ref(*route)));
-    text.push_str("not taken:\n");
-    // Harmless: the number of omitted ones is reported.
+    text.push_str("not chosen:\n");
+    // Harmless: a line below reports the number of omitted routes.
     for (matcher, route, refusal) in refused.iter().take(OTHERS_MAX) {
         line(text, format_args!("  `{}`: {}", route.name, why(matcher, refusal, head)));
     }
@@ -282,7 +287,7 @@ fn why(matcher: &Matcher, refusal: &Refusal, head: &RequestHead) -> String {
             format!("matches too, but its priority {} is lower", matcher.priority)
         }
         Refusal::ServerName => {
-            format!("the client does not ask for {} by TLS", any_of(&matcher.server_names))
+            format!("the client's TLS server name is not {}", any_of(&matcher.server_names))
         }
         Refusal::Source => format!("the client is not in {}", any_of(&matcher.sources)),
         Refusal::Host => {
@@ -302,7 +307,7 @@ fn why(matcher: &Matcher, refusal: &Refusal, head: &RequestHead) -> String {
 fn unmet(name: &str, wants: &[(String, ValueCondition)]) -> String {
     match wants.iter().find(|(wanted, _)| wanted == name) {
         Some((_, want)) if is_secret(name) && *want != ValueCondition::Present => {
-            format!("`{name}` is another one")
+            format!("`{name}` has another value")
         }
         Some((_, ValueCondition::Equals(value))) => {
             format!("`{name}` is not `{}`", shown(value))
@@ -371,7 +376,7 @@ fn describe(matcher: &Matcher) -> String {
     text
 }
 
-fn destination(route: &Route, matched: &PathWant) -> String {
+fn destination(route: &Route, matched: &PathCondition) -> String {
     route.explained(&matched.parameters().collect::<Vec<_>>())
 }
 
@@ -424,7 +429,7 @@ fn request(asked: &ExplainedRequest<'_>) -> Result<RequestHead, String> {
     Ok(head)
 }
 
-/// A text with its control characters escaped.
+/// Returns a text with its control characters escaped.
 fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {

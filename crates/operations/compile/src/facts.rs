@@ -12,7 +12,7 @@ const IDENTIFY: &str = "jwt, api_key, basic, mutual_tls, authenticate";
 /// Checks the order of a route's policies. `open`: the route deliberately serves clients without an identity.
 pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
     let rows = policies::of(route);
-    // Harmless: there is a row for each policy.
+    // Harmless: `policies::of` returns one row for each policy, so `zip` drops none.
     let rows: Vec<Row<'_>> = route.policies.iter().zip(&rows).collect();
     for (at, (policy, row)) in rows.iter().enumerate() {
         let (above, below) = rows.split_at(at);
@@ -22,9 +22,9 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
             match below.iter().find(identifies).map(|(policy, _)| policy.value.name()) {
                 Some(identify) => {
                     let what = format!(
-                        "`{}` {} subject, which `{identify}` below it finds",
+                        "`{}` {} subject, which only `{identify}` below it finds",
                         policy.value.name(),
-                        if counts { "counts by" } else { "asks for the" }
+                        if counts { "counts by" } else { "needs the" }
                     );
                     report.error(policy.at, what, format!("move it below `{identify}`"));
                 }
@@ -32,9 +32,9 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
                 None => {
                     // Without an identity, a policy that requires a permission refuses every request, even if it also counts.
                     let what = if counts && row.access != Access::Guards {
-                        "no policy finds the client identity, so this counts by client"
+                        "no policy identifies the client, so this counts by client address"
                     } else {
-                        "no policy finds the client identity, so there is no subject"
+                        "no policy identifies the client, so there is no subject"
                     };
                     let help = format!("add one of {IDENTIFY} above it");
                     report.warn(policy.at, what, help);
@@ -44,8 +44,10 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
         if row.counts == CountedRequests::Operations
             && !above.iter().any(|(_, row)| row.tells_operations)
         {
-            let what =
-                format!("`{}` counts by operation, and none is known there", policy.value.name());
+            let what = format!(
+                "`{}` counts by operation, but no operation is known at this point",
+                policy.value.name()
+            );
             let help =
                 "move it below a `soap` with a `schema` that validates requests, or a `soap_rest`";
             report.error(policy.at, what, help);
@@ -62,7 +64,7 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
         });
         if let (Access::AnswersPreflights, Some((hidden, _))) = (row.access, hidden) {
             let what = format!(
-                "pages cannot read the replies of `{}`, which stands above `cors`",
+                "web pages cannot read the replies of `{}`, because it is above `cors`",
                 hidden.value.name()
             );
             report.warn(policy.at, what, "make `cors` the first policy");
@@ -77,10 +79,10 @@ type Row<'r> = (&'r Spanned<Policy>, &'r Facts<'r>);
 fn check_streams(place: At, rows: &[Row<'_>], report: &mut Report) {
     if let Some((reader, _)) = rows.iter().find(|row| reads_whole_replies(row)) {
         let what = format!(
-            "`{}` needs whole replies, so that each event stream is refused with 502",
+            "`{}` needs whole replies, so every event stream would be refused with 502",
             reader.value.name()
         );
-        report.warn(place, what, "let that policy look into requests alone, or remove `sse`");
+        report.warn(place, what, "limit that policy to requests, or remove `sse`");
     }
 }
 
@@ -92,12 +94,12 @@ fn reads_whole_replies((policy, row): &Row<'_>) -> bool {
     sends_bodies || row.xml.is_some_and(|xml| xml.reads_replies)
 }
 
-/// Checks a cache. `below` are the policies from the cache itself on, and `behind` is the index after the cache.
+/// Checks a cache. `below` are the cache and the policies below it. `next` is the index of the policy after the cache.
 fn check_cache(
     keys: &Cache,
     place: At,
     route: &Route,
-    (below, behind): (&[Row<'_>], usize),
+    (below, next): (&[Row<'_>], usize),
     report: &mut Report,
 ) {
     let parameters = templates::parameters(&route.matches.value);
@@ -106,40 +108,38 @@ fn check_cache(
     };
     let guards = [Access::Identifies, Access::Guards, Access::FiltersAddresses];
     if let Some(skipped) = find(&|row| guards.contains(&row.access)) {
-        let what =
-            format!("`cache` stands above `{skipped}`, which does not run for cached replies");
+        let what = format!("`cache` is above `{skipped}`, which does not run for cached replies");
         report.warn(place, what, format!("move it below `{skipped}`"));
     }
     let is_cache = |(policy, _): &Row<'_>| matches!(policy.value, Policy::Cache(_));
     if below.iter().skip(1).any(is_cache) {
-        let what =
-            "`cache` stands above another `cache`, which sees no reply that this one has cached";
+        let what = "`cache` is above another `cache`, which never sees the replies cached here";
         report.error(place, what, "keep one of the two");
     }
     if let Some(name) = find(&|row| row.diverts == Diverts::ByCaller) {
         let what = format!(
-            "`cache` stands above `{name}`, so some clients would get what another upstream replied"
+            "`cache` is above `{name}`, so some clients would get the reply of another upstream"
         );
         report.error(place, what, format!("move it below `{name}`"));
     }
-    let may_tell = client_lines::teller(route, behind).filter(|_| keys.ttl.is_some());
+    let may_tell = client_lines::first_identity_writer(route, next).filter(|_| keys.ttl.is_some());
     if let Some(name) = find(&|row| row.replies_differ) {
         let what = format!(
-            "`cache` stands above `{name}`, so one client would get what another was replied"
+            "`cache` is above `{name}`, so a client could get a reply meant for another client"
         );
         report.error(place, what, format!("move it below `{name}`"));
     } else if let Some(name) = may_tell.map(Policy::name) {
         let what = format!(
-            "`ttl` does not hold: `{name}` below `cache` may tell the upstream who asks, and a reply that says nothing may be for one client"
+            "`ttl` is not applied: `{name}` below `cache` may send the client's identity to the upstream, so a reply without `Cache-Control` may be for that client only"
         );
         let help = format!(
-            "let the service say `Cache-Control`, or move `cache` below `{name}`, where `Vary` is heeded"
+            "let the service send `Cache-Control`, or move `cache` below `{name}`, where `Vary` applies"
         );
         report.warn(place, what, help);
     }
     if responds_to_each(route, &parameters) {
-        let what = "`cache` would keep what `respond` says to one client";
-        report.error(place, what, "remove it: nobody is asked for such a reply");
+        let what = "`cache` would store a reply that `respond` makes for one client";
+        report.error(place, what, "remove `cache`: such a reply needs no upstream");
     }
 }
 
@@ -148,6 +148,6 @@ fn responds_to_each(route: &Route, parameters: &[String]) -> bool {
     route.respond.as_ref().is_some_and(|respond| {
         let lines = respond.value.headers.iter().map(|(_, text)| text);
         let mut texts = lines.chain([&respond.value.body]);
-        texts.any(|text| templates::tells_who_asks(&text.value, parameters))
+        texts.any(|text| templates::depends_on_client(&text.value, parameters))
     })
 }

@@ -72,7 +72,7 @@ fn read_bounded(
 pub(crate) struct InService<'p>(Option<&'p Plan>);
 
 impl<'p> InService<'p> {
-    /// No certificate in service could be replaced: there is no plan in service, or it presents no certificate at such a place.
+    /// No certificates in service. Used for certificates that the plan in service does not record.
     pub(crate) const NONE: InService<'static> = InService(None);
 
     pub(crate) fn of(previous: Option<&'p Plan>) -> InService<'p> {
@@ -139,7 +139,7 @@ fn is_presentable(
             }
             Concern::Expired { .. } | Concern::NotYetValid { .. } if replaces_valid => {
                 presentable = false;
-                let what = format!("{concern}, and the one in service, which is valid, stays");
+                let what = format!("{concern}; the valid certificate in use stays in place");
                 report.error(file.at, what, concern.help(&name));
             }
             Concern::Authority
@@ -153,16 +153,16 @@ fn is_presentable(
     presentable
 }
 
-/// Complains about TLS errors of the files at these places.
+/// Complains about a TLS error at the place of the file that caused it.
 pub(crate) fn complain(error: &Error, certificate: At, key: At, report: &mut Report) {
     let (at, help) = match error {
         Error::Certificate(_) => {
             (certificate, "name a PEM file with `-----BEGIN CERTIFICATE-----`")
         }
         Error::Key(_) => (key, "name a PEM file with an unencrypted `-----BEGIN PRIVATE KEY-----`"),
-        Error::Mismatch(_) => (key, "name the key that the certificate was made with"),
+        Error::Mismatch(_) => (key, "name the key that belongs to the certificate"),
         Error::Authority(_) => {
-            (certificate, "name a PEM file with the certificates of the authorities to believe")
+            (certificate, "name a PEM file with the certificates of the authorities to trust")
         }
         Error::Versions => (certificate, "write `versions: [1.2, 1.3]`"),
         Error::Name(_) => (certificate, "write the DNS name or the address in the certificate"),
@@ -174,7 +174,7 @@ pub(crate) fn complain(error: &Error, certificate: At, key: At, report: &mut Rep
 pub(crate) fn log(what: &str, path: &Path, at: At, report: &mut Report) -> PathBuf {
     if let Some(fault) = log_fault(path) {
         let what = format!("the {what} cannot be `{}`: {fault}", path.display());
-        let help = "name a file in a folder that is there, `stdout` or `stderr`";
+        let help = "name a file in an existing folder, `stdout` or `stderr`";
         report.error(at, what, help);
     }
     path.to_owned()

@@ -117,14 +117,15 @@ pub(crate) fn compile(
         config.flows.names().map(|name| (name.to_owned(), None)).collect();
     for (name, block) in blocks {
         let keys = config.flows.get(&name.value).map(|flow| &flow.value.0);
-        // Harmless: a flow without steps got a complaint earlier.
+        // Harmless: a flow that could not be compiled got a complaint earlier.
         let flow = block.zip(keys).map(|(block, keys)| {
             Arc::new(Flow {
                 name: name.value.as_str().into(),
                 block,
                 timeout: keys.timeout.map_or(config::FLOW_TIMEOUT, |timeout| timeout.0),
                 body_bytes_max: bytes(keys.limits.body_bytes_max),
-                refuses_doubled: keys.duplicate_members == config::DuplicateMembers::Refuse,
+                refuses_duplicate_members: keys.duplicate_members
+                    == config::DuplicateMembers::Refuse,
                 metrics: builder.telemetry.flow(&name.value),
                 tracer: builder.telemetry.tracer().clone(),
             })
@@ -143,7 +144,7 @@ pub(crate) fn upstreams(config: &Config) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The queues that a flow may store messages in, directly or in flows that it runs.
+/// Returns the queues that a flow may store messages in, directly or through flows that it runs.
 pub(crate) fn queues_of<'c>(config: &'c Config, flow: &'c str) -> BTreeSet<&'c str> {
     let (mut passed, mut open, mut queues) = (BTreeSet::new(), vec![flow], BTreeSet::new());
     while let Some(name) = open.pop() {
@@ -239,10 +240,10 @@ fn declare_of(
 ) {
     for (Spanned { value: name, at, .. }, holds_reply) in steps::kind(step).sets() {
         if config::RESERVED_NAMES.contains(&name.as_str()) {
-            let what = format!("`{name}` is a name of the message, and no variable's");
+            let what = format!("`{name}` is reserved for a part of the message");
             report.error(*at, what, "give the variable another name");
         } else if !is_variable(name) {
-            let what = format!("`{}` cannot be a variable", name.escape_debug());
+            let what = format!("`{}` is not a valid variable name", name.escape_debug());
             report.error(*at, what, "write letters, digits, `_` and `-`, beginning with a letter");
         }
         variables.add(table.declare(name), holds_reply);
@@ -306,7 +307,7 @@ impl<'a> Compiler<'a, '_> {
         made
     }
 
-    /// A list of steps. All of them are checked, even where one is wrong.
+    /// Compiles a list of steps. All steps are checked, even if one of them is wrong.
     fn steps(
         &mut self,
         steps: &'a config::Steps,
@@ -315,8 +316,12 @@ impl<'a> Compiler<'a, '_> {
     ) -> Option<::flows::Steps> {
         if depth > DEPTH_MAX {
             let at = steps.0.first().map_or(At::NOWHERE, |step| step.at);
-            let what = format!("steps inside steps, over {DEPTH_MAX} levels");
-            self.report.error(at, what, "make flows of them, and run these by `sequence`");
+            let what = format!("steps are nested deeper than {DEPTH_MAX} levels");
+            self.report.error(
+                at,
+                what,
+                "move inner steps into flows, and run those with `sequence`",
+            );
             return None;
         }
         let made: Vec<Option<Step>> =
@@ -326,11 +331,11 @@ impl<'a> Compiler<'a, '_> {
         made.into_iter().collect::<Option<Vec<Step>>>().map(Into::into)
     }
 
-    /// Warns of steps after the end of a flow: they never run.
+    /// Warns of a step after one that ends the flow: it never runs.
     fn warn_of_unreachable(&mut self, steps: &config::Steps) {
         let ends = |step: &Spanned<NamedStep>| steps::kind(&step.value.step).ends_flow();
-        let behind = steps.0.iter().position(ends).and_then(|end| steps.0.get(end + 1));
-        if let Some(step) = behind {
+        let next = steps.0.iter().position(ends).and_then(|end| steps.0.get(end + 1));
+        if let Some(step) = next {
             let what = format!("this `{}` is never reached", step.value.step.name());
             self.report.warn(step.at, what, "remove it: the step before ends the flow");
         }
@@ -348,7 +353,7 @@ impl<'a> Compiler<'a, '_> {
                 && ::message::ignores_content(method.value.as_bytes())
             {
                 let what = format!(
-                    "the payload before this call is not sent: {} sends no body unless `body` says so",
+                    "the payload before this call is not sent: {} sends a body only if `body` is set",
                     method.value
                 );
                 self.report.warn(method.at, what, "add `body: $body`, or use POST");
@@ -366,7 +371,7 @@ impl<'a> Compiler<'a, '_> {
         if self.under_way.contains(&name.value.as_str()) {
             let way: Vec<&str> =
                 self.under_way.iter().copied().chain([name.value.as_str()]).collect();
-            let what = format!("a flow that runs itself: {}", way.join(" -> "));
+            let what = format!("the flow runs itself: {}", way.join(" -> "));
             self.report.error(name.at, what, "remove one of these `sequence` steps");
             return None;
         }

@@ -40,7 +40,7 @@ const CALLBACKS: &str = "(callbacks)";
 const FACTOR_PERMILLE: u32 = 2000;
 
 impl Hubs {
-    /// Returns the hubs that could be compiled, in no particular order.
+    /// Returns the hubs that could be compiled, in the order of their names.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Hub>> {
         // Harmless: an invalid hub got a complaint earlier.
         self.hubs.values().flatten()
@@ -105,7 +105,7 @@ pub(crate) fn compile(
                 "no route to the hub `{}` has a path that ends in `/**`, so parts of it cannot be reached",
                 name.value
             );
-            report.warn(name.at, what, "write it such as `match: { path: \"/news/**\" }`");
+            report.warn(name.at, what, "write a path such as `match: { path: \"/news/**\" }`");
         }
         let log = kafka::log(&hub.value, report);
         let tls = UpstreamTls::absent().and_then(|tls| upstreams::client(&tls, report));
@@ -122,7 +122,7 @@ pub(crate) fn compile(
                     None => store(builder),
                 },
                 nodes: builder.store.late().nodes().clone(),
-                state: builder.kept_or(&key, || Arc::new(HubState::new(workers))),
+                state: builder.reuse_or_build(&key, || Arc::new(HubState::new(workers))),
                 tls,
                 connections: telemetry.upstream(CALLBACKS),
                 metrics: &|topic| telemetry.topic(&name.value, topic),
@@ -159,19 +159,19 @@ fn settings(
     if let Some(secret) = &keys.secret
         && secret.value.0.is_empty()
     {
-        let what = "an empty secret, which anybody has";
-        report.error(secret.at, what, "write a secret, best `${NAME}`, or remove the key");
+        let what = "the secret must not be empty";
+        report.error(secret.at, what, "write a secret, preferably as `${NAME}`, or remove the key");
     }
     let (default, max) = (keys.leases.default.value.0, keys.leases.max.value.0);
     for lease in [&keys.leases.default, &keys.leases.max] {
         if lease.value.0 < Duration::from_secs(1) {
-            let what = "a lease is in whole seconds";
+            let what = "a lease must be at least one second";
             report.error(lease.at, what, "write at least `1s`");
         }
     }
     if default > max {
-        let what = "the default lease is longer than the longest";
-        report.error(keys.leases.default.at, what, "write no more than `max`");
+        let what = "`default` is longer than `max`";
+        report.error(keys.leases.default.at, what, "write at most `max`");
     }
     if keys.event_bytes_max.value.0 > EVENT_BYTES_MAX {
         let what = "events of that size are too large for a hub";
@@ -179,8 +179,8 @@ fn settings(
     }
     check_retention(keys, report);
     if keys.delivery.initial.0 > keys.delivery.max.0 {
-        let what = "the first pause is longer than the longest, which counts";
-        report.warn(hub.at, what, "write `delivery` so that `initial` is the shorter one");
+        let what = "`initial` is longer than `max`, so `max` is used";
+        report.warn(hub.at, what, "in `delivery`, write an `initial` of at most `max`");
     }
     Some(HubSettings {
         name: name.value.as_str().into(),
@@ -212,17 +212,17 @@ fn settings(
     })
 }
 
-/// Returns the scopes by topic.
+/// Returns the scopes of each topic.
 fn scopes(keys: &config::Hub, report: &mut Report) -> Box<[TopicScopes]> {
     let mut all: Vec<TopicScopes> = Vec::new();
     for (topic, scopes) in keys.scopes.iter() {
         if !keys.topics.iter().any(|known| known.value == topic.value) {
-            let what = format!("`{}` is none of the hub's topics", topic.value.escape_debug());
-            report.error(topic.at, what, "write it among `topics`, or remove it here");
+            let what = format!("`{}` is not a topic of the hub", topic.value.escape_debug());
+            report.error(topic.at, what, "add it to `topics`, or remove it here");
         }
         if scopes.0.is_empty() {
-            let what = "a topic without scopes";
-            report.error(topic.at, what, "write one, or remove the topic here");
+            let what = "the topic has no scopes";
+            report.error(topic.at, what, "add at least one, or remove the topic here");
         }
         all.push((
             topic.value.as_str().into(),
@@ -236,10 +236,10 @@ fn scopes(keys: &config::Hub, report: &mut Report) -> Box<[TopicScopes]> {
 fn check_retention(keys: &config::Hub, report: &mut Report) {
     let (bytes, largest) = (&keys.retention.bytes, keys.event_bytes_max.value);
     if bytes.value.0 == 0 {
-        let what = "a hub that keeps no events delivers none";
-        report.error(bytes.at, what, "write the most that a topic may hold, such as `1GiB`");
+        let what = "a hub that keeps no events cannot deliver any";
+        report.error(bytes.at, what, "write the maximum size of a topic, such as `1GiB`");
     } else if bytes.value.0 < largest.0 {
-        let what = "an event may be larger than all that is kept, and so reach nobody";
+        let what = "an event larger than this would never be delivered";
         report.warn(bytes.at, what, "write at least `event_bytes_max`");
     }
 }
@@ -298,7 +298,7 @@ fn delivery(keys: &config::HubDelivery) -> Delivery {
 fn check_topics(hub: &Spanned<config::Hub>, report: &mut Report) {
     let topics = &hub.value.topics;
     if topics.is_empty() && hub.intact {
-        report.error(hub.at, "a hub without a topic", "write `topics: [NAME]`");
+        report.error(hub.at, "a hub needs at least one topic", "write `topics: [NAME]`");
     }
     let mut seen = HashSet::new();
     for topic in topics {
@@ -311,11 +311,11 @@ fn check_topics(hub: &Spanned<config::Hub>, report: &mut Report) {
             && name.bytes().all(is_plain)
             && !matches!(name.as_str(), "." | "..");
         if !is_name {
-            let what = format!("`{}` cannot be the name of a topic", name.escape_debug());
-            let help = "use at most 256 letters, digits and characters of a URL, but no `#`";
+            let what = format!("`{}` is not a valid topic name", name.escape_debug());
+            let help = "use at most 256 characters that are allowed in a URL, except `#`";
             report.error(topic.at, what, help);
         } else if !seen.insert(name) {
-            let what = format!("the topic `{name}` stands there twice");
+            let what = format!("the topic `{name}` appears twice");
             report.error(topic.at, what, "remove one of the two");
         }
     }
@@ -330,8 +330,8 @@ fn hub_url(url: &Spanned<String>, report: &mut Report) -> Option<Box<str>> {
         names::is_authority(host) && path.bytes().all(is_plain)
     });
     if !is_url {
-        let what = format!("`{}` cannot be the URL of a hub", url.value.escape_debug());
-        report.error(url.at, what, "write it such as `https://hub.example/news`");
+        let what = format!("`{}` is not a valid hub URL", url.value.escape_debug());
+        report.error(url.at, what, "write a URL such as `https://hub.example/news`");
         return None;
     }
     Some(url.value.trim_end_matches('/').into())
@@ -340,7 +340,7 @@ fn hub_url(url: &Spanned<String>, report: &mut Report) -> Option<Box<str>> {
 fn check_publish(hub: &Spanned<config::Hub>, report: &mut Report) {
     let paths = &hub.value.publish.0;
     if paths.is_empty() && hub.intact {
-        report.error(hub.at, "a hub to which nobody can publish", "write `publish: /publish`");
+        report.error(hub.at, "the hub does not accept events", "write `publish: /publish`");
     }
     for path in paths {
         let below = path.value.strip_prefix('/').unwrap_or("");

@@ -54,7 +54,7 @@ impl Tokens {
         None
     }
 
-    /// Returns the JWK set with the gateway's own keys. Called once all policies are built, when no key is missing.
+    /// Returns the JWK set with the gateway's own keys. Must be called after all policies are built, because they add the keys.
     pub(crate) fn publish(&self) -> Arc<str> {
         let document = policies::jwt::backend::document(self.signers.iter());
         self.own_keys.get_or_init(|| document).clone()
@@ -69,7 +69,7 @@ pub(crate) fn compile(
     report: &mut Report,
 ) {
     for name in config.issuers.names() {
-        // The name of an issuer that could not be read was already reported. It must not be reported again as unknown.
+        // An issuer that could not be read was already reported. Its name is added so that it is not reported as unknown, too.
         builder.tokens.issuers.insert(name.to_owned(), None);
     }
     for (name, issuer) in config.issuers.iter() {
@@ -120,7 +120,7 @@ fn issuer(
     let introspection = introspection.map(|(asked, settings)| {
         introspecting(&asked.value, builder.own_outlet(settings), keys.timeout.0)
     });
-    Some(builder.kept_or(&key, || {
+    Some(builder.reuse_or_build(&key, || {
         Arc::new(Issuer {
             issuer: text(&keys.issuer),
             issuer_claim: text(&keys.issuer_claim),
@@ -155,7 +155,7 @@ fn text(written: &Option<Spanned<String>>) -> Option<String> {
 
 fn warn_of_ignored_times(keys: &config::Issuer, report: &mut Report) {
     if let Some(first) = keys.times_ignored.first() {
-        let what = "tokens are accepted when their time is over, or has not begun";
+        let what = "tokens are accepted after they expire and before they become valid";
         report.warn(first.at, what, "remove `times_ignored` once all clients renew their tokens");
     }
 }
@@ -203,33 +203,33 @@ fn is_whole(written: &Spanned<config::Issuer>, report: &mut Report) -> bool {
     let places = [jwks.is_some(), !keys.0.is_empty(), secret.is_some(), discovery.value];
     let count = places.iter().filter(|there| **there).count();
     if count > 1 {
-        let what = "the keys of an issuer are in one place";
+        let what = "an issuer can have only one source of keys";
         report.error(written.at, what, "keep one of `jwks`, `keys`, `secret` and `discovery`");
         return false;
     }
     if count == 0 && introspection.is_none() {
         if written.intact {
             let help = "add `jwks: \"https://...\"`, `keys: [FILE.pem]`, `discovery: true` or `introspection`";
-            report.error(written.at, "an issuer without keys", help);
+            report.error(written.at, "the issuer has no keys", help);
         }
         return false;
     }
     if let Some(claim) = issuer_claim.as_ref().filter(|_| discovery.value) {
-        let what = "with `discovery` tokens name their issuer by `iss`";
+        let what = "with `discovery`, tokens must name their issuer in `iss`";
         report.error(claim.at, what, "remove `issuer_claim`, or write `jwks`");
         return false;
     }
     if count > 0 && issuer.is_none() {
         if written.intact {
-            let help = "add `issuer: \"https://...\"`, what `iss` says in its tokens";
-            report.error(written.at, "an issuer without its name", help);
+            let help = "add `issuer: \"https://...\"`, the `iss` of its tokens";
+            report.error(written.at, "the issuer has no name", help);
         }
         return false;
     }
     true
 }
 
-/// Returns the key made of a secret that is shared with the issuer.
+/// Returns the key that is made from the secret shared with the issuer.
 fn shared_secret(
     secret: &Spanned<Secret>,
     short: &Spanned<bool>,
@@ -239,7 +239,7 @@ fn shared_secret(
     let is_short = short.value && made.as_ref().is_err_and(|why| *why == jose::KeyError::Weak);
     let made = if is_short { KeySet::of_short_secret(&secret.value.0) } else { made };
     if is_short && made.is_ok() {
-        let what = "anybody who has one token of this issuer can guess its secret";
+        let what = "anyone who has a token of this issuer can guess its secret";
         report.warn(short.at, what, "use a secret of 32 bytes or more, and remove `secret_short`");
     }
     let complain = |why: jose::KeyError| {
@@ -288,8 +288,8 @@ fn key_set(list: &[Spanned<FilePath>], texts: &[String], report: &mut Report) ->
                 Some((keys, left)) => {
                     for (id, why) in left {
                         let id = id.unwrap_or_else(|| "without a name".to_owned());
-                        let what = format!("the key `{}` is left out: {why}", id.escape_debug());
-                        report.warn(file.at, what, "remove it from the file, or mend it");
+                        let what = format!("the key `{}` is ignored: {why}", id.escape_debug());
+                        report.warn(file.at, what, "fix it, or remove it from the file");
                     }
                     if let Some(id) = keys.doubled() {
                         let id = id.escape_debug();
@@ -316,7 +316,7 @@ fn key_set(list: &[Spanned<FilePath>], texts: &[String], report: &mut Report) ->
     }
     if let (Some((algorithm, count)), Some(file)) = (all.untried(), list.first()) {
         let what = format!(
-            "{count} keys for {}: only {} are tried where no `kid` says which one",
+            "{count} keys for {}: only {} are tried for tokens without a `kid`",
             algorithm.name(),
             jose::TRIED_MAX
         );
@@ -341,7 +341,11 @@ fn location(keys: &config::Issuer, report: &mut Report) -> Option<(WebUrl, Locat
     let url = match WebUrl::parse(&issuer.value) {
         Ok(url) => url,
         Err(why) => {
-            report.error(issuer.at, why, "with `discovery` the issuer is a URL; or write `jwks`");
+            report.error(
+                issuer.at,
+                why,
+                "write the issuer's URL, or use `jwks` in place of `discovery`",
+            );
             return None;
         }
     };
@@ -379,9 +383,9 @@ fn published(
     let UpstreamSettings { targets, tls, .. } = &settings;
     let issuer = keys.issuer.as_ref().map(|issuer| &issuer.value);
     let known = format!("known keys {name} {issuer:?} {location:?} {targets:?} {tls:?}");
-    let known = builder.kept_or(&known, || Arc::new(KnownKeys::default()));
+    let known = builder.reuse_or_build(&known, || Arc::new(KnownKeys::default()));
     let outlet = builder.own_outlet(settings);
-    let published = builder.kept_or(&key, || {
+    let published = builder.reuse_or_build(&key, || {
         let times = (keys.refresh.0, keys.timeout.0);
         let metrics = telemetry.issuer(name);
         Arc::new(PublishedKeys::new(name, outlet, location.clone(), times, metrics, known))

@@ -18,9 +18,9 @@ use crate::{names, upstreams};
 /// The log of a hub.
 pub(crate) struct Log {
     settings: KafkaSettings,
-    /// A description for people.
+    /// A description for operators.
     pub(crate) said: String,
-    /// A text that identifies the log: its place with a mark before it.
+    /// A text that identifies the log. It begins with a separator, so that it can be appended to a name.
     pub(crate) place: String,
     /// A hash of all settings.
     pub(crate) key: u64,
@@ -37,7 +37,7 @@ pub(crate) fn log(hub: &config::Hub, report: &mut Report) -> Option<Log> {
     let tls = keys.tls.as_ref().map(|tls| upstreams::client(tls, report));
     let sasl = sasl(keys, report);
     let message_bytes_max = bytes(hub.event_bytes_max.value).saturating_add(AROUND_EVENT);
-    let made = TopicSettings {
+    let new_topics = TopicSettings {
         age: hub.retention.age.0,
         bytes: hub.retention.bytes.value.0,
         message_bytes_max,
@@ -50,7 +50,7 @@ pub(crate) fn log(hub: &config::Hub, report: &mut Report) -> Option<Log> {
         None => None,
     };
     let mut key = DefaultHasher::new();
-    (&place, &sasl, &made, format!("{tls:?}")).hash(&mut key);
+    (&place, &sasl, &new_topics, format!("{tls:?}")).hash(&mut key);
     Some(Log {
         said: format!("events in Kafka at {listed}, topics `{prefix}*`"),
         place,
@@ -60,14 +60,16 @@ pub(crate) fn log(hub: &config::Hub, report: &mut Report) -> Option<Log> {
             tls,
             sasl,
             topics_prefix: prefix.clone(),
-            made,
+            new_topics,
             form: RecordForm { message, record },
         },
     })
 }
 
-/// The prefix of the names of CloudEvents attributes in HTTP. Kafka uses another one (Kafka protocol binding, 3.2.3).
+/// The prefix of the names of CloudEvents attributes in HTTP headers.
 const ATTRIBUTE: &[u8] = b"ce-";
+
+/// The prefix of the names of CloudEvents attributes in headers of Kafka messages (Kafka protocol binding, 3.2.3).
 const ATTRIBUTE_IN_KAFKA: &[u8] = b"ce_";
 
 /// Converts a record with an event to a Kafka message.
@@ -100,13 +102,17 @@ fn renamed(name: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 /// Returns the store of a hub whose log is in Kafka.
 pub(crate) fn store(log: &Log, builder: &mut PolicyBuilder<'_>) -> Arc<dyn Store> {
     let name = format!("log {:016x}{}", log.key, log.place);
-    let logs = builder.kept_or(&name, || Arc::new(Kafka::new(log.settings.clone())));
+    let logs = builder.reuse_or_build(&name, || Arc::new(Kafka::new(log.settings.clone())));
     Arc::new(SplitStore { logs, rest: builder.store.late() })
 }
 
 fn brokers(written: &Spanned<Vec<Spanned<String>>>, report: &mut Report) -> Vec<Broker> {
     if written.value.is_empty() {
-        report.error(written.at, "a cluster without a broker", "write `brokers: [HOST:PORT]`");
+        report.error(
+            written.at,
+            "a cluster needs at least one broker",
+            "write `brokers: [HOST:PORT]`",
+        );
     }
     let broker = |broker: &Spanned<String>| {
         let parts = broker.value.rsplit_once(':').filter(|_| names::is_authority(&broker.value));
@@ -128,7 +134,7 @@ fn brokers(written: &Spanned<Vec<Spanned<String>>>, report: &mut Report) -> Vec<
 fn check_topics(hub: &config::Hub, keys: &HubKafka, report: &mut Report) {
     let prefix = &keys.topics_prefix.value;
     if !prefix.is_empty() && !is_topic(&format!("{prefix}x")) {
-        let what = format!("no topic of Kafka begins with `{}`", prefix.escape_debug());
+        let what = format!("`{}` is not allowed in a Kafka topic name", prefix.escape_debug());
         report.error(keys.topics_prefix.at, what, "use letters, digits, `-`, `_` and `.`");
         return;
     }
@@ -136,7 +142,7 @@ fn check_topics(hub: &config::Hub, keys: &HubKafka, report: &mut Report) {
     for topic in &hub.topics {
         let name = format!("{prefix}{}", topic.value);
         if !is_topic(&name) {
-            let what = format!("Kafka has no topic by the name `{}`", name.escape_debug());
+            let what = format!("`{}` is not a valid Kafka topic name", name.escape_debug());
             let help = "use letters, digits, `-`, `_` and `.`, and at most 249 with the prefix";
             report.error(topic.at, what, help);
             continue;
@@ -145,8 +151,8 @@ fn check_topics(hub: &config::Hub, keys: &HubKafka, report: &mut Report) {
         if let Some(other) = seen.insert(name.replace('_', "."), name.clone())
             && other != name
         {
-            let what = format!("Kafka cannot tell the topics `{other}` and `{name}` apart");
-            report.error(topic.at, what, "let them differ in more than `.` and `_`");
+            let what = format!("Kafka treats the topic names `{other}` and `{name}` as the same");
+            report.error(topic.at, what, "use names that differ in more than `.` and `_`");
         }
     }
 }
@@ -154,11 +160,15 @@ fn check_topics(hub: &config::Hub, keys: &HubKafka, report: &mut Report) {
 fn sasl(keys: &HubKafka, report: &mut Report) -> Option<Sasl> {
     let written = keys.sasl.as_ref()?;
     if written.user.value.is_empty() || written.user.value.contains('\0') {
-        report.error(written.user.at, "this is not a user name", "write the user's name");
+        report.error(
+            written.user.at,
+            "the user name is empty or has a null character",
+            "write the user's name",
+        );
     }
     if written.password.value.0.is_empty() || written.password.value.0.contains('\0') {
-        let help = "write the user's password, best `${NAME}`";
-        report.error(written.password.at, "this is not a password", help);
+        let help = "write the user's password, preferably as `${NAME}`";
+        report.error(written.password.at, "the password is empty or has a null character", help);
     }
     let mechanism = match written.mechanism {
         HubSaslMechanism::Plain => Mechanism::Plain,
@@ -166,7 +176,7 @@ fn sasl(keys: &HubKafka, report: &mut Report) -> Option<Sasl> {
         HubSaslMechanism::ScramSha512 => Mechanism::ScramSha512,
     };
     if mechanism == Mechanism::Plain && keys.tls.is_none() {
-        let what = "the password goes to the brokers as it is, on connections without TLS";
+        let what = "the password is sent to the brokers in plain text, because the connections do not use TLS";
         report.warn(written.password.at, what, "add `tls: {}`, or use `scram-sha-512`");
     }
     let (user, password) = (written.user.value.clone(), written.password.value.0.clone());

@@ -166,7 +166,7 @@ fn flow_outlines(flows: &flows::Flows, steps: Vec<(String, String)>) -> Vec<Flow
         flows.names().map(|name| (name.to_owned(), Vec::new())).collect();
     for (flow, label) in steps {
         let labels = outlines.entry(flow).or_default();
-        // A flow that several others run is compiled once for each.
+        // The name that an operator gives to a step may equal the numbered label of another step.
         if !labels.contains(&label) {
             labels.push(label);
         }
@@ -178,7 +178,7 @@ fn upgrade(config: &Config) -> plan::Upgrade {
     plan::Upgrade { timeout: config.upgrade.timeout.0, drain: config.upgrade.drain }
 }
 
-/// Returns how long listeners stay open after the gateway reports that it is not ready. `drain` is the old section of this key.
+/// Returns how long listeners stay open after the gateway reports that it is not ready. The section `drain` is an older form of this key.
 fn drain_delay(config: &Config, report: &mut Report) -> Duration {
     let delay = &config.shutdown.delay;
     let Some(older) = &config.drain else { return delay.value };
@@ -187,7 +187,7 @@ fn drain_delay(config: &Config, report: &mut Report) -> Duration {
         report.warn(older.at, what, "write `delay` in `shutdown`, and remove `drain`");
         return older.value.delay;
     }
-    let what = "`drain` and `shutdown` both have the delay of a shutdown";
+    let what = "`drain` and `shutdown` both set the delay of a shutdown";
     report.error(older.at, what, "remove `drain`");
     delay.value
 }
@@ -202,8 +202,9 @@ fn workers(config: &Config, previous: Option<&Plan>, report: &mut Report) -> usi
     if let Some(written) = &config.workers
         && workers != running
     {
-        let what = format!("there are {running} workers until the gateway is started again");
-        report.warn(written.at, what, "restart it, or write the number that is running");
+        let what =
+            format!("the number of workers stays at {running} until the gateway is restarted");
+        report.warn(written.at, what, "restart it, or restore the number in use");
     }
     running
 }
@@ -249,15 +250,15 @@ fn template_fault(error: &TemplateError, report: &Report) -> String {
             let meant = report.suggest(name, Field::ALL.iter().map(|field| field.name()));
             names::unknown("a field", name, meant)
         }
-        TemplateError::Unbalanced => "a brace without its other one".to_owned(),
-        TemplateError::Control => "a control character in a line of the access log".to_owned(),
+        TemplateError::Unbalanced => "unbalanced brace".to_owned(),
+        TemplateError::Control => "control characters are not allowed in the access log".to_owned(),
     }
 }
 
 fn template_help() -> String {
     let fields: Vec<String> =
         Field::ALL.iter().map(|field| format!("{{{}}}", field.name())).collect();
-    format!("the fields are {}; write `{{{{` for a brace itself", fields.join(" "))
+    format!("the fields are {}; write `{{{{` for a literal brace", fields.join(" "))
 }
 
 /// Returns the old value if it equals the new one, so that both plans share it.
@@ -270,7 +271,7 @@ fn kept<T: PartialEq>(new: T, old: Option<&Arc<T>>) -> Arc<T> {
 
 /// Returns true if the only errors are certificates that do not match their keys. This happens while the two files of a renewed pair are
 /// being copied.
-pub fn is_half_a_pair(report: &Report) -> bool {
+pub fn is_only_key_mismatch(report: &Report) -> bool {
     let mut errors = report.errors().peekable();
     errors.peek().is_some() && errors.all(|error| error.what.starts_with(tls::PAIR_MISMATCH))
 }

@@ -17,10 +17,10 @@ use crate::{files, kept, names};
 
 /// The upper limit of a listener's bound on heads. One connection can make a worker hold two heads of this size.
 const HEAD_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// The lower limit of a listener's bound on heads, which the requests of browsers still fit in.
+/// The lower limit of a listener's bound on heads. Requests of browsers still fit in it.
 const HEAD_BYTES_MIN: u64 = 1024;
 
-/// Compiles all listeners. Complains about those with faults, and if there is none.
+/// Compiles all listeners. Complains about listeners with faults, and if there are no listeners.
 pub(crate) fn compile(
     config: &Config,
     lacking: bool,
@@ -29,7 +29,7 @@ pub(crate) fn compile(
 ) -> Vec<Listener> {
     if lacking {
         let help = "write `listen: { public: { address: \"0.0.0.0:8080\" } }`";
-        report.error(At::file(0), "there is nothing to listen on", help);
+        report.error(At::file(0), "no listener is configured", help);
     }
     complain_of_clashes(config, report);
     config
@@ -83,7 +83,7 @@ fn complain_of_clashes(config: &Config, report: &mut Report) {
     let listeners = config.listen.iter().map(|(name, l)| (name.value.as_str(), &l.address));
     let mut taken: HashMap<SocketAddr, (&str, At)> = HashMap::new();
     for (name, Spanned { value, at, .. }) in listeners.chain(admin).chain(status) {
-        // Port 0 is a different port each time.
+        // For port 0, the operating system chooses a free port each time, so there is no conflict.
         if value.0.port() == 0 {
             continue;
         }
@@ -123,7 +123,7 @@ pub(crate) fn path_rules(paths: &ListenerPaths) -> PathRules {
 fn limits(limits: &ListenerLimits, report: &mut Report) -> Limits {
     let head = &limits.head_bytes_max;
     if !(HEAD_BYTES_MIN..=HEAD_BYTES_MAX).contains(&head.value.0) {
-        let what = format!("`head_bytes_max` of {} bytes is out of bounds", head.value.0);
+        let what = format!("`head_bytes_max` of {} bytes is out of range", head.value.0);
         report.error(head.at, what, "write a size from `1KiB` to `16MiB`");
     }
     let target = &limits.target_bytes_max;
@@ -170,7 +170,7 @@ fn server(
         })
         .collect();
     if let (Some(ca), Some(_)) = (&tls.client_ca, &tls.client_auth) {
-        let what = "`client_ca` and `client_auth` both say which clients to believe";
+        let what = "`client_ca` and `client_auth` cannot be combined";
         report.error(ca.at, what, "keep `client_auth`");
     }
     let client_auth = tls.client_auth.as_ref();

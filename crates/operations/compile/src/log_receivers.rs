@@ -105,7 +105,11 @@ impl ReceiverKeys<'_> {
         match self.tls {
             Some(tls) if !is_used => {
                 let help = "remove it, or write `https://`, `grpcs://` or `tls://`";
-                report.error(tls.at, "the receiver is reached without TLS", help);
+                report.error(
+                    tls.at,
+                    "`tls` has no effect, because the receiver does not use TLS",
+                    help,
+                );
                 None
             }
             Some(tls) => Some(tls.value.clone()),

@@ -3,8 +3,8 @@
 use config::{At, Map, Report, Spanned};
 use plan::HostPattern;
 
-/// Headers that determine the end of a message or the use of the connection. Only the pipeline may write them: a wrong one allows request
-/// smuggling.
+/// Headers that determine the end of a message or the use of the connection. Only the pipeline may write them, because a wrong value could
+/// allow request smuggling.
 const FRAMING: &[&str] = &[
     "connection",
     "content-length",
@@ -31,7 +31,7 @@ pub(crate) fn header(name: &str, at: At, report: &mut Report) -> Option<String> 
         return Some(name.to_ascii_lowercase());
     }
     let help = "write letters, digits and dashes, such as `x-tier`";
-    report.error(at, format!("`{}` cannot be the name of a header", name.escape_debug()), help);
+    report.error(at, format!("`{}` is not a valid header name", name.escape_debug()), help);
     None
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn changeable_header(name: &str, at: At, report: &mut Report) -> Opti
     Some(name)
 }
 
-/// Returns old names with their new ones, each checked by `read`. Complains if two names are renamed to the same.
+/// Returns old names with their new names, each checked by `read`. Complains about a new name that is not unique or equals the old one.
 pub(crate) fn renames(
     map: &Map<Spanned<String>>,
     report: &mut Report,
@@ -58,8 +58,8 @@ pub(crate) fn renames(
         let Some((from, to)) = names else { continue };
         let taken = from == to || renames.iter().any(|(_, other)| *other == to);
         if taken {
-            let what = format!("`{to}` is a name that something else has already");
-            report.error(new.at, what, "give each a new name of its own");
+            let what = format!("the name `{to}` is already in use");
+            report.error(new.at, what, "give each a unique new name");
         }
         renames.push((from, to));
     }
@@ -74,14 +74,14 @@ pub(crate) fn header_value(value: &Spanned<String>, report: &mut Report) -> Opti
     }
     // The complaint does not show the value, since it may be a credential.
     let what = if text.contains(['\n', '\r']) {
-        "the value of a header has a line end in it"
+        "a header value must not contain a line break"
     } else if text.trim() != text {
-        "the value of a header has blanks around it"
+        "a header value must not begin or end with a space"
     } else {
-        "the value of a header has control characters in it"
+        "a header value must not contain control characters"
     };
-    let help = "write one line without control characters, and without blanks around it; \
-                `${file:PATH}` leaves out the line end of a file";
+    let help = "write one line without control characters or surrounding spaces; \
+                `${file:PATH}` drops the final line break of a file";
     report.error(value.at, what, help);
     None
 }
@@ -110,12 +110,12 @@ pub(crate) fn method(method: &Spanned<String>, report: &mut Report) -> Option<St
     let name = &method.value;
     let capitals = name.to_ascii_uppercase();
     if name == "*" {
-        let what = "`*` is a method that no client sends";
-        report.error(method.at, what, "leave `methods` out to take all of them");
+        let what = "`*` is not a method";
+        report.error(method.at, what, "leave `methods` out to allow all methods");
         return None;
     }
     if !http1::is_token(name.as_bytes()) {
-        let what = format!("`{}` cannot be a method", name.escape_debug());
+        let what = format!("`{}` is not a valid method", name.escape_debug());
         report.error(method.at, what, "write methods such as `GET` and `POST`");
         return None;
     }
@@ -136,11 +136,11 @@ pub(crate) fn host(host: &str, at: At, report: &mut Report) -> Option<HostPatter
     let fault = if name == "*" {
         Some("`*` alone is not a host; leave `host` out to match any".to_owned())
     } else if rest.contains('*') {
-        Some(format!("`{host}` has a `*` that is not its whole first part"))
+        Some(format!("in `{host}`, `*` is allowed only as the whole first label"))
     } else if is_address(rest) && below.is_none() {
         None
     } else if has_port(rest) {
-        Some(format!("`{host}` has a port; hosts are matched without theirs"))
+        Some(format!("`{host}` has a port; hosts are matched without a port"))
     } else if !is_name(rest) {
         Some(format!("`{}` is not a host", host.escape_debug()))
     } else {

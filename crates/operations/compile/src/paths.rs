@@ -1,37 +1,37 @@
 //! Compiles the paths of a route: those it matches, and the path sent to the upstream.
 
 use config::{Config, Match, Report, Route, RoutePath, Spanned};
-use plan::{PathPiece, PathRegex, PathSent, PathWant, Pattern, Segment};
+use plan::{PathCondition, PathPiece, PathRegex, PathSent, Pattern, Segment};
 
 use crate::listeners::path_rules;
 
 /// Reads `match.path`. Returns `None` if one of its paths is invalid, or if the paths do not name the same parameters.
-pub(crate) fn wants(matches: &Spanned<Match>, report: &mut Report) -> Option<Vec<PathWant>> {
+pub(crate) fn wants(matches: &Spanned<Match>, report: &mut Report) -> Option<Vec<PathCondition>> {
     let paths = &matches.value.path.0;
     let read: Vec<_> = paths.iter().map(|path| want(path, report)).collect();
-    let wants = read.into_iter().collect::<Option<Vec<PathWant>>>()?;
+    let wants = read.into_iter().collect::<Option<Vec<PathCondition>>>()?;
     let Some(first) = wants.first() else {
-        let help = "write one, or leave `path` out for all of them";
-        report.error(matches.at, "a match without a path", help);
+        let help = "write a path, or leave `path` out to match all";
+        report.error(matches.at, "the match has no path", help);
         return None;
     };
     let other = wants.iter().position(|other| !other.parameters().eq(first.parameters()));
     if let Some(path) = other.and_then(|other| paths.get(other)) {
-        let what = "the paths of a route have the same parameters, in the same order";
-        report.error(path.at, what, "name them alike, or make a route of it");
+        let what = "the paths of a route must have the same parameters in the same order";
+        report.error(path.at, what, "use the same names, or write a separate route");
         return None;
     }
     Some(wants)
 }
 
-fn want(path: &Spanned<RoutePath>, report: &mut Report) -> Option<PathWant> {
+fn want(path: &Spanned<RoutePath>, report: &mut Report) -> Option<PathCondition> {
     match &path.value {
-        RoutePath::Pattern(text) => pattern(text, path, report).map(PathWant::Pattern),
-        RoutePath::Regex(text) => regex(text, PathRegex::parse, report).map(PathWant::Regex),
+        RoutePath::Pattern(text) => pattern(text, path, report).map(PathCondition::Pattern),
+        RoutePath::Regex(text) => regex(text, PathRegex::parse, report).map(PathCondition::Regex),
         RoutePath::RegexPrefix(text) => {
-            regex(text, PathRegex::parse_open, report).map(PathWant::Regex)
+            regex(text, PathRegex::parse_open, report).map(PathCondition::Regex)
         }
-        RoutePath::Prefix(text) => prefix(text, report).map(PathWant::Prefix),
+        RoutePath::Prefix(text) => prefix(text, report).map(PathCondition::Prefix),
     }
 }
 
@@ -42,7 +42,7 @@ fn prefix(text: &Spanned<String>, report: &mut Report) -> Option<Box<[u8]>> {
     let odd = text.value.chars().find(|c| !c.is_ascii_graphic() || matches!(c, '?' | '#' | '\\'));
     let what = match odd {
         _ if !text.value.starts_with('/') => Some("it does not begin with `/`".to_owned()),
-        Some(c) => Some(format!("{c:?} cannot stand in a path; write it percent-encoded")),
+        Some(c) => Some(format!("{c:?} is not allowed in a path; percent-encode it")),
         None if complete.split('/').any(is_dots) => {
             Some("`.` and `..` never match: paths are resolved first".to_owned())
         }
@@ -53,7 +53,7 @@ fn prefix(text: &Spanned<String>, report: &mut Report) -> Option<Box<[u8]>> {
         Some(why) => {
             let what =
                 format!("the prefix `{}` cannot be matched: {why}", text.value.escape_debug());
-            report.error(text.at, what, "write what paths begin with, such as `/orders`");
+            report.error(text.at, what, "write the beginning of a path, such as `/orders`");
             None
         }
     }
@@ -82,7 +82,7 @@ fn regex(
         report.error(
             text.at,
             what,
-            "write what the whole path is, such as `/orders/[0-9]+`, without look-around and backreferences",
+            "write an expression for the whole path, such as `/orders/[0-9]+`, without look-around and backreferences",
         );
     };
     parse(&text.value).map_err(complain).ok()
@@ -93,12 +93,12 @@ fn regex(
 pub(crate) fn warn_of_unreachable(
     path: &Spanned<RoutePath>,
     matches: &Match,
-    want: &PathWant,
+    want: &PathCondition,
     config: &Config,
     report: &mut Report,
 ) {
     // The paths that a regular expression matches cannot be listed.
-    let PathWant::Pattern(pattern) = want else { return };
+    let PathCondition::Pattern(pattern) = want else { return };
     let plain = Pattern { open: false, ..pattern.clone() }.to_string();
     let comes = |rules| {
         let resolved = plan::path::resolve(plain.as_bytes(), rules);
@@ -110,7 +110,7 @@ pub(crate) fn warn_of_unreachable(
     let mut listeners = listeners.map(|(_, listener)| path_rules(&listener.paths)).peekable();
     if listeners.peek().is_some() && !listeners.any(comes) {
         let what = format!(
-            "no request comes to the path `{}`: every listener refuses or changes it",
+            "no request can have the path `{}`: every listener refuses or rewrites it",
             path.value.text().escape_debug()
         );
         let help = "write it another way, or say `keep` in the `paths` of a listener";
@@ -119,18 +119,14 @@ pub(crate) fn warn_of_unreachable(
 }
 
 /// Returns the path that is sent to the upstream, by `strip_prefix` or `rewrite`.
-pub(crate) fn sent(route: &Route, want: &PathWant, report: &mut Report) -> Option<PathSent> {
+pub(crate) fn sent(route: &Route, want: &PathCondition, report: &mut Report) -> Option<PathSent> {
     match (&route.strip_prefix, &route.rewrite) {
-        (None, None) => Some(PathSent::AsItCame),
+        (None, None) => Some(PathSent::Unchanged),
         (Some(prefix), None) => without(prefix, want, report),
         (None, Some(template)) => made(template, want, report),
         (Some(_), Some(template)) => {
             let help = "keep `rewrite`, where `{**}` stands for the rest, or keep `strip_prefix`";
-            report.error(
-                template.at,
-                "`rewrite` and `strip_prefix` both say what path is sent",
-                help,
-            );
+            report.error(template.at, "`rewrite` and `strip_prefix` cannot be combined", help);
             None
         }
     }
@@ -148,12 +144,16 @@ pub(crate) fn is_target(text: &str) -> bool {
     text.starts_with('/') && text.chars().all(|c| c.is_ascii_graphic() && c != '#')
 }
 
-fn without(prefix: &Spanned<String>, want: &PathWant, report: &mut Report) -> Option<PathSent> {
-    if let PathWant::Prefix(begins) = want {
+fn without(
+    prefix: &Spanned<String>,
+    want: &PathCondition,
+    report: &mut Report,
+) -> Option<PathSent> {
+    if let PathCondition::Prefix(begins) = want {
         return without_text(prefix, begins, report);
     }
-    let PathWant::Pattern(pattern) = want else {
-        let what = "what a regular expression matches has no prefix that is sure to be there";
+    let PathCondition::Pattern(pattern) = want else {
+        let what = "a regular expression has no fixed prefix to remove";
         report.error(
             prefix.at,
             what,
@@ -163,14 +163,15 @@ fn without(prefix: &Spanned<String>, want: &PathWant, report: &mut Report) -> Op
     };
     let text = prefix.value.strip_suffix('/').unwrap_or(&prefix.value);
     if text.is_empty() {
-        return Some(PathSent::AsItCame);
+        return Some(PathSent::Unchanged);
     }
     // Harmless: an invalid pattern gets a complaint below.
     let cut =
         Pattern::parse(text).ok().filter(|cut| !cut.open && cut.parameters().next().is_none());
     let Some(cut) = cut else {
-        let what = format!("`{}` is not a prefix that can be cut", prefix.value.escape_debug());
-        report.error(prefix.at, what, "write the path's first segments as they are sent, such as `/orders`; `rewrite` knows parameters");
+        let what = format!("`{}` is not a prefix that can be removed", prefix.value.escape_debug());
+        let help = "write the first segments of the path literally, such as `/orders`; for parameters use `rewrite`";
+        report.error(prefix.at, what, help);
         return None;
     };
     if !pattern.segments.starts_with(&cut.segments) {
@@ -178,11 +179,11 @@ fn without(prefix: &Spanned<String>, want: &PathWant, report: &mut Report) -> Op
         report.error(prefix.at, what, format!("write {}", prefixes(pattern)));
         return None;
     }
-    // The normalized form, in which paths are matched.
+    // The text of `cut` has the normalized form, in which paths are matched.
     Some(PathSent::Without(cut.to_string().into_bytes().into()))
 }
 
-/// Removes the beginning of a path that is matched by prefix.
+/// Compiles `strip_prefix` for a path that is matched by prefix.
 fn without_text(cut: &Spanned<String>, begins: &[u8], report: &mut Report) -> Option<PathSent> {
     let text = plan::path::unescaped(cut.value.as_bytes());
     if !begins.starts_with(&text) {
@@ -196,7 +197,7 @@ fn without_text(cut: &Spanned<String>, begins: &[u8], report: &mut Report) -> Op
     Some(PathSent::Without(text.into_owned().into()))
 }
 
-/// Returns the longest prefix that could be removed.
+/// Returns the longest prefix that could be removed, as help for a complaint.
 fn prefixes(pattern: &Pattern) -> String {
     // Harmless: only the segments before the first parameter can be removed.
     let fixed = pattern.segments.iter().map_while(|segment| match segment {
@@ -205,14 +206,12 @@ fn prefixes(pattern: &Pattern) -> String {
         Segment::Parameter(_) => None,
     });
     match fixed.collect::<String>() {
-        none if none.is_empty() => {
-            "no `strip_prefix`: the path begins with nothing fixed".to_owned()
-        }
+        none if none.is_empty() => "no `strip_prefix`: the path has no fixed beginning".to_owned(),
         prefix => format!("`{prefix}` or a part of it"),
     }
 }
 
-fn made(template: &Spanned<String>, want: &PathWant, report: &mut Report) -> Option<PathSent> {
+fn made(template: &Spanned<String>, want: &PathCondition, report: &mut Report) -> Option<PathSent> {
     let names: Vec<&str> = want.parameters().collect();
     let open = want.has_rest();
     let read = pieces(&template.value, &names, open, report);
@@ -232,7 +231,7 @@ fn pieces(
     report: &Report,
 ) -> Result<Vec<PathPiece>, String> {
     if !template.starts_with('/') {
-        return Err("a rewritten path begins with `/`".to_owned());
+        return Err("a rewritten path must begin with `/`".to_owned());
     }
     let mut pieces = Vec::new();
     let mut rest = template;
@@ -245,7 +244,7 @@ fn pieces(
             Some(index) => PathPiece::Parameter(index),
             None if name == "**" && open => PathPiece::Rest,
             None if name == "path" => PathPiece::Whole,
-            None if name == "**" => return Err("`{**}` has nothing to stand for".to_owned()),
+            None if name == "**" => return Err("`{**}` needs a path that ends in `/**`".to_owned()),
             None => {
                 let meant = report.suggest(name, names.iter().copied());
                 return Err(crate::names::unknown("parameter", name, meant));
@@ -259,10 +258,10 @@ fn pieces(
 
 fn text_piece(text: &str) -> Result<Option<PathPiece>, String> {
     if let Some(odd) = text.chars().find(|c| !c.is_ascii_graphic() || "?#\\}".contains(*c)) {
-        return Err(format!("{odd:?} cannot stand in a path; write it percent-encoded"));
+        return Err(format!("{odd:?} is not allowed in a path; percent-encode it"));
     }
     if text.split('/').any(|segment| segment == "." || segment == "..") {
-        return Err("`.` and `..` cannot stand in a path that is sent".to_owned());
+        return Err("`.` and `..` are not allowed in a path".to_owned());
     }
     Ok((!text.is_empty()).then(|| PathPiece::Text(text.as_bytes().into())))
 }

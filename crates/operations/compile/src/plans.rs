@@ -70,9 +70,9 @@ pub(crate) fn check(plan: &Spanned<LimitPlan>, report: &mut Report) {
         && keys.windows.is_empty();
     if keys.unlimited != is_empty && plan.intact {
         let (what, help) = if keys.unlimited {
-            ("an unlimited plan with limits", "keep one of the two")
+            ("an unlimited plan cannot have limits", "keep one of the two")
         } else {
-            ("a plan without limits", "write `requests: 1000, per: 1m`, or `unlimited: true`")
+            ("a plan needs limits", "write `requests: 1000, per: 1m`, or `unlimited: true`")
         };
         report.error(plan.at, what, help);
     }
@@ -82,7 +82,7 @@ pub(crate) fn check(plan: &Spanned<LimitPlan>, report: &mut Report) {
             && window.value.bytes.is_none();
         if has_none && window.intact {
             let help = "add `requests: 100`, or `events: 100`";
-            report.error(window.at, "a window without a limit", help);
+            report.error(window.at, "a window needs a limit", help);
         }
     }
 }
@@ -101,13 +101,13 @@ impl LimitKeys<'_> {
             && self.subscriptions.is_none()
     }
 
-    /// Returns all plans with a stream limit. The ready plans are included, unless the configuration has a plan of the same name.
+    /// Returns all plans except those that limit only requests. A ready plan is left out if the configuration has a plan of the same name.
     fn named(&self, config: &Config, report: &mut Report) -> Vec<(Box<str>, Streams)> {
         if !self.plans {
             return Vec::new();
         }
         let written = config.plans.iter().filter(|(_, plan)| {
-            // A plan without any limit was already reported.
+            // A plan without any limit is unlimited, or gets a complaint.
             bounds_streams(&plan.value) || !bounds_requests(&plan.value)
         });
         let mut named: Vec<_> = written
@@ -126,15 +126,15 @@ impl LimitKeys<'_> {
         let Some(default) = self.default else {
             if self.plans && self.is_empty() && self.intact {
                 let help = format!("add `default: AsyncBronze`, or `{}: 100, per: 1m`", self.noun);
-                report.error(self.at, "no limit for clients without a plan", help.as_str());
+                report.error(self.at, "clients without a plan have no limit", help.as_str());
             }
             return self.own(report);
         };
         if !self.plans {
-            report.error(default.at, "a default plan without `plans`", "add `plans: true`");
+            report.error(default.at, "`default` needs `plans: true`", "add `plans: true`");
         }
         if !self.is_empty() {
-            let what = "clients without a plan get both a plan and limits of their own";
+            let what = "clients without a plan have both `default` and separate limits";
             let help = format!("keep `default`, or keep `{}` and `per`", self.noun);
             report.error(default.at, what, help.as_str());
         }
@@ -162,7 +162,7 @@ impl LimitKeys<'_> {
         let known = config.plans.names().chain(ready().map(|(name, _)| name));
         let meant = report.suggest(&default.value, known);
         let what = names::unknown("plan", &default.value, meant);
-        let help = "name one of the `plans`, or one that is ready, such as `AsyncBronze`";
+        let help = "name one of the `plans`, or a built-in plan such as `AsyncBronze`";
         report.error(default.at, what, help);
         Streams::default()
     }
@@ -178,18 +178,18 @@ impl LimitKeys<'_> {
                 per: per.value,
             }),
             (Some(at), None) if self.intact => {
-                report.error(at, "so much, but in how long?", "add `per: 1m`");
+                report.error(at, "an amount needs a period", "add `per: 1m`");
             }
             (None, Some(alone)) if self.intact => {
                 let help = format!("add `{}: 600`", self.noun);
-                report.error(alone.at, "a time, but how much?", help.as_str());
+                report.error(alone.at, "a period needs an amount", help.as_str());
             }
             (Some(_) | None, None) | (None, Some(_)) => {}
         }
         for window in &self.windows {
             if window.value.events.is_none() && window.value.bytes.is_none() && window.intact {
                 let help = format!("add `{}: 100`", self.noun);
-                report.error(window.at, "a window without a limit", help.as_str());
+                report.error(window.at, "a window needs a limit", help.as_str());
             }
             windows.push(window.value);
         }
@@ -206,14 +206,14 @@ fn of_plan(plan: &Spanned<LimitPlan>, report: &mut Report) -> Streams {
         && keys.per.is_none()
         && plan.intact
     {
-        report.error(at, "so much, but in how long?", "add `per: 1d`");
+        report.error(at, "an amount needs a period", "add `per: 1d`");
     }
     let windows = windows_of(keys);
     check_count(windows.len(), plan.at, report);
     Streams { windows, subscriptions: keys.subscriptions.as_ref().map(|max| max.value) }
 }
 
-/// Returns the windows of a plan that count events.
+/// Returns the windows of a plan that count events or bytes.
 pub(crate) fn windows_of(keys: &LimitPlan) -> Vec<Window> {
     let events = keys.events.as_ref().map(|events| u64::from(events.value.get()));
     let bytes = keys.bytes.as_ref().map(|bytes| bytes.value.0);
@@ -223,7 +223,7 @@ pub(crate) fn windows_of(keys: &LimitPlan) -> Vec<Window> {
     {
         windows.push(Window { events, bytes, per: per.value });
     }
-    // Harmless: a window without `events` and `bytes` limits requests.
+    // Harmless: a window without `events` and `bytes` limits only requests.
     windows.extend(keys.windows.iter().filter_map(|window| {
         let config::PlanWindow { events, bytes, per, .. } = &window.value;
         let (events, bytes) = (events.map(|events| events.get().into()), bytes.map(|max| max.0));
@@ -234,7 +234,7 @@ pub(crate) fn windows_of(keys: &LimitPlan) -> Vec<Window> {
 
 fn check_count(count: usize, at: At, report: &mut Report) {
     if count > WINDOWS_MAX {
-        let what = format!("a limit has at most {WINDOWS_MAX} windows");
-        report.error(at, what, "leave out those that others imply");
+        let what = format!("a limit can have at most {WINDOWS_MAX} windows");
+        report.error(at, what, "remove those that others imply");
     }
 }

@@ -30,14 +30,14 @@ pub(crate) struct PolicyBuilder<'p> {
     background: Vec<Arc<dyn Background>>,
     /// The names of the configured upstreams.
     upstreams: Vec<String>,
-    /// Their settings, in the same order.
+    /// The settings of the configured upstreams, in the same order as their names.
     settings: Vec<UpstreamSettings>,
     /// Upstreams that are not in the configuration: one for each URL that a policy calls.
     made: Vec<UpstreamSettings>,
     outlets: HashMap<String, Arc<UpstreamHandle>>,
     /// API documents by file, so that each is read only once for all routes.
     pub(crate) documents: HashMap<PathBuf, Arc<ReadDocument>>,
-    /// The machine (JVM) for stylesheets of XSLT 2.0 and 3.0, or `None` until one needs it.
+    /// The engine for stylesheets of XSLT 2.0 and 3.0, which runs in a JVM. `None` until a stylesheet needs it.
     pub(crate) saxon: Option<Result<Arc<saxon::Engine>, saxon::Unavailable>>,
     /// The steps of flows in the order in which they are compiled: the flow, and the label of the step.
     pub(crate) flow_steps: Vec<(String, String)>,
@@ -70,13 +70,13 @@ impl<'p> PolicyBuilder<'p> {
         self.settings = upstreams.to_vec();
     }
 
-    /// The names of the configured upstreams.
+    /// Returns the names of the configured upstreams.
     pub(crate) fn upstream_names(&self) -> &[String] {
         &self.upstreams
     }
 
     /// Returns the settings of a configured upstream as text, to detect changes.
-    pub(crate) fn words_of(&self, name: &str) -> String {
+    pub(crate) fn settings_fingerprint(&self, name: &str) -> String {
         let settings = self.settings.iter().find(|settings| settings.name == name);
         settings.map(|settings| format!("{settings:?}")).unwrap_or_default()
     }
@@ -97,7 +97,7 @@ impl<'p> PolicyBuilder<'p> {
     }
 
     /// Like `kept`, for a value whose creation cannot fail.
-    pub(crate) fn kept_or<T: Send + Sync + 'static>(
+    pub(crate) fn reuse_or_build<T: Send + Sync + 'static>(
         &mut self,
         key: &str,
         make: impl FnOnce() -> Arc<T>,
@@ -180,7 +180,7 @@ impl<'p> PolicyBuilder<'p> {
         self.made.clone()
     }
 
-    /// Connects all handles to their upstreams, and returns the parts of the plan.
+    /// Connects all handles to their upstreams. Returns the carried state and the background work of the plan.
     pub(crate) fn finish(
         self,
         upstreams: &[Arc<Upstream>],

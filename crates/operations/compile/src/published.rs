@@ -11,7 +11,7 @@ use xml::{Doctype, Document, Form, Here, Options, QName, Sink, Start};
 use crate::policies::soap::documents::XSD;
 use crate::policies::soap::load::{self, Documents, ReferenceRules, parsed};
 
-/// The binding of WSDL 1.1 to HTTP without SOAP.
+/// The namespace of WSDL 1.1's binding to HTTP without SOAP.
 const HTTP: &str = "http://schemas.xmlsoap.org/wsdl/http/";
 
 /// Reads a description with everything that it imports. A reference to a missing document is kept as written, with a warning.
@@ -65,7 +65,7 @@ fn text_of(
         Ok(document) => document,
         Err(error) => {
             let what = format!("{location}:{error}");
-            report.error(file.at, what, "name a WSDL; clients could not read this");
+            report.error(file.at, what, "name a WSDL that clients can read");
             return None;
         }
     };
@@ -117,6 +117,7 @@ enum PlaceContent {
     Document(String, Kind),
 }
 
+/// Splits a document at its places.
 fn cut(location: &str, text: &str, places: &[Place], order: &Order) -> PublishedDocument {
     let mut document = PublishedDocument::new();
     let mut from = 0;

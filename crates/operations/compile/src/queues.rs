@@ -44,7 +44,7 @@ pub(crate) fn compile(
             let what = names::unknown("flow", &keys.flow.value, meant);
             report.error(keys.flow.at, what, "name one of the `flows`");
         }
-        warn_of_circle(config, name, queue, report);
+        warn_of_cycle(config, name, queue, report);
         let flow = flows.get(&keys.flow.value);
         let (Some(flow), Some(entrance)) = (flow, entrances.get(&name.value)) else { continue };
         let end = FlowEnd {
@@ -54,15 +54,15 @@ pub(crate) fn compile(
             parameters: Arc::default(),
         };
         let taken = format!("who processes the queue {}", name.value);
-        let is_taken = builder.kept_or(&taken, || Arc::new(AtomicBool::new(false)));
+        let is_taken = builder.reuse_or_build(&taken, || Arc::new(AtomicBool::new(false)));
         let nodes = builder.store.late().nodes().clone();
         queues.push(Arc::new(Queue::new(settings, entrance.clone(), end, is_taken, nodes)));
     }
     queues
 }
 
-/// Warns of a queue whose messages may be stored in the same queue again. Whether that happens depends on their content.
-fn warn_of_circle(
+/// Warns of a queue whose messages may be stored in the same queue again. Whether that happens depends on the messages.
+fn warn_of_cycle(
     config: &Config,
     name: &Spanned<String>,
     queue: &Spanned<config::Queue>,
@@ -77,8 +77,8 @@ fn warn_of_circle(
         }
     }
     if reached.contains(name.value.as_str()) {
-        let what = format!("messages of the queue `{}` may be put into it again", name.value);
-        let fix = "make sure that a step ends this, or messages circulate without end";
+        let what = format!("messages of the queue `{}` may be put back into it", name.value);
+        let fix = "make sure that a step ends this, or messages circulate forever";
         report.warn(queue.value.flow.at, what, fix);
     }
 }
@@ -91,8 +91,8 @@ fn settings(queue: &Spanned<config::Queue>, report: &mut Report) -> QueueSetting
         report.warn(concurrency.at, what, "write `order: free` too, or `concurrency: 1`");
     }
     if retry.initial.0 > retry.max.0 {
-        let what = "the first pause is longer than the longest, which counts";
-        report.warn(queue.at, what, "write `retry` so that `initial` is the shorter one");
+        let what = "`initial` is longer than `max`, so `max` is used";
+        report.warn(queue.at, what, "in `retry`, write an `initial` of at most `max`");
     }
     QueueSettings {
         retries: Retries {

@@ -7,11 +7,11 @@ use config::{At, Config, Map, Match, Report, Route, Spanned, ValueMatch};
 use plan::telemetry::{Telemetry, UNKNOWN_OPERATION};
 use plan::upstreams::Upstream;
 use plan::{
-    Destination, Errors, Matcher, NoDestination, OnReload, PathWant, Policy, Preflights,
+    Destination, Errors, Matcher, NoDestination, OnReload, PathCondition, Policy, Preflights,
     PublishedDescription, Slots, Streams, Table, ValueCondition, ValueRegex,
 };
 
-use crate::destinations::{DestinationName, Ends, UnresolvedDestination};
+use crate::destinations::{Ends, KnownDestinations, UnresolvedDestination};
 use crate::flows::Flows;
 use crate::hubs::Hubs;
 use crate::policies::{self, Access, CountedRequests, Facts};
@@ -58,7 +58,7 @@ pub(crate) fn check<'c>(
         report.warn(At::file(0), "there is no route, so every request is answered with 404", help);
     }
     let upstreams: BTreeSet<&str> = config.upstreams.names().collect();
-    let named = DestinationName { upstreams, flows, hubs };
+    let named = KnownDestinations { upstreams, flows, hubs };
     let mut drafts: Vec<Draft<'c>> = Vec::new();
     for (name, route) in config.routes.iter() {
         facts::check(&route.value, open.contains(&name.value), report);
@@ -66,15 +66,15 @@ pub(crate) fn check<'c>(
         if let Some(file) = &route.value.services.wsdl
             && let Some(described) = published::compile(file, &route.value.services.imports, report)
         {
-            // Its faults were already reported, so a second report is discarded.
+            // The faults of the route were already reported, so the report of this copy is discarded.
             let mut again = Report::new(report.sources().clone());
             let whole = draft(name, route, config, &named, builder, &mut again);
             drafts.push(description(whole, &route.value, described));
         }
     }
     // Conflicts are searched among all routes, even if some of them cannot be built.
-    let stand_in = stand_in();
-    let routes = drafts.iter().map(|draft| (draft, stand_in.clone()));
+    let placeholder = placeholder();
+    let routes = drafts.iter().map(|draft| (draft, placeholder.clone()));
     if let Err(conflicts) = table(routes) {
         complain_of_conflicts(&conflicts, report);
     }
@@ -95,8 +95,8 @@ pub(crate) fn build(
         match route(draft, &upstreams, telemetry) {
             Some(route) => routes.push(route),
             None => {
-                let what = format!("the route `{}` cannot be made", draft.name.value);
-                report.error(draft.at, what, "correct what else is complained about");
+                let what = format!("the route `{}` cannot be built", draft.name.value);
+                report.error(draft.at, what, "fix the other errors");
             }
         }
     }
@@ -130,7 +130,7 @@ fn route(
 ) -> Option<Arc<plan::Route>> {
     // All matchers of a route have the same parameters.
     let path = draft.matchers.first().map(|matcher| &matcher.path);
-    let parameters: Vec<&str> = path.into_iter().flat_map(PathWant::parameters).collect();
+    let parameters: Vec<&str> = path.into_iter().flat_map(PathCondition::parameters).collect();
     let of = (draft.name.value.as_str(), parameters.as_slice());
     let Ends { destination, split, diversions } =
         draft.end.take()?.build(of, &draft.diversions, upstreams, telemetry)?;
@@ -165,7 +165,7 @@ fn operations(draft: &Draft<'_>, telemetry: &Telemetry) -> Box<[plan::Operation]
 }
 
 /// Returns a placeholder route, for a table that is built only to find conflicts.
-fn stand_in() -> Arc<plan::Route> {
+fn placeholder() -> Arc<plan::Route> {
     Arc::new(plan::Route {
         name: String::new(),
         policies: Box::default(),
@@ -214,7 +214,7 @@ fn complain_of_conflicts(conflicts: &[Conflict<'_, '_>], report: &mut Report) {
             continue;
         }
         let (what, help) = if std::ptr::eq(*first, *second) {
-            ("a host or a path is here twice".to_owned(), "remove one of the two")
+            ("a host or a path appears twice".to_owned(), "remove one of the two")
         } else {
             let place = report.sources().place(first.at);
             let what = format!(
@@ -234,7 +234,7 @@ fn draft<'c>(
     name: &'c Spanned<String>,
     route: &'c Spanned<Route>,
     config: &'c Config,
-    named: &DestinationName<'c>,
+    named: &KnownDestinations<'c>,
     builder: &mut PolicyBuilder<'_>,
     report: &mut Report,
 ) -> Draft<'c> {
@@ -245,11 +245,12 @@ fn draft<'c>(
     for (path, want) in matches.value.path.0.iter().zip(&paths) {
         paths::warn_of_unreachable(path, &matches.value, want, config, report);
     }
-    let parameters: Vec<&str> = paths.first().into_iter().flat_map(PathWant::parameters).collect();
+    let parameters: Vec<&str> =
+        paths.first().into_iter().flat_map(PathCondition::parameters).collect();
     destinations::warn_of_uncaptured(&route.value, &parameters, config, report);
-    // Faults in other parts of the match are reported, too.
+    // Called even if a path is invalid, so that faults in other parts of the match are reported, too.
     let matchers = matchers(&matches.value, &paths, config, report);
-    // The upstreams of a split come first, so that every policy knows them.
+    // The upstreams of a split come first, because its shares refer to them by index, and so that every policy sees them.
     let mut diversions = destinations::split_names(&route.value);
     let mut operations = Vec::new();
     let mut slots = Slots::default();
@@ -329,7 +330,7 @@ fn description<'c>(
     draft
 }
 
-/// Returns the policies that answer CORS preflight requests.
+/// Returns whether policies answer CORS preflight requests, and how many of them are at the top of the list.
 fn preflights(route: &Route) -> Preflights {
     let rows = policies::of(route);
     let answers = |row: &Facts<'_>| row.access == Access::AnswersPreflights;
@@ -365,13 +366,13 @@ fn errors(route: &Route) -> Errors {
 /// Returns one matcher for each combination of host and path. Without hosts, any host matches.
 fn matchers(
     matches: &Match,
-    paths: &[PathWant],
+    paths: &[PathCondition],
     config: &Config,
     report: &mut Report,
 ) -> Vec<Matcher> {
     let any = Matcher {
         host: None,
-        path: PathWant::Pattern(plan::Pattern { segments: Vec::new(), open: true }),
+        path: PathCondition::Pattern(plan::Pattern { segments: Vec::new(), open: true }),
         priority: matches.priority.value.0,
         server_names: server_names(matches, config, report),
         sources: matches.source.0.iter().map(|network| network.value.0).collect(),
@@ -390,7 +391,7 @@ fn matchers(
     let hosts = matches.host.0.iter().filter_map(|host| names::host(&host.value, host.at, report));
     let hosts: Vec<Option<plan::HostPattern>> =
         if matches.host.0.is_empty() { vec![None] } else { hosts.map(Some).collect() };
-    let on = |host: &Option<plan::HostPattern>, path: &PathWant| Matcher {
+    let on = |host: &Option<plan::HostPattern>, path: &PathCondition| Matcher {
         host: host.clone(),
         path: path.clone(),
         ..any.clone()
@@ -416,8 +417,12 @@ fn server_names(matches: &Match, config: &Config, report: &mut Report) -> Vec<pl
     if let Some(first) = sni.0.first()
         && !listeners.any(|(_, listener)| listener.tls.is_some())
     {
-        let help = "give a listener of the route `tls`, or write `host`";
-        report.warn(first.at, "no listener of this route has TLS, so nobody asks for a name", help);
+        let help = "add `tls` to a listener of the route, or use `host`";
+        report.warn(
+            first.at,
+            "no listener of this route uses TLS, so clients send no server name",
+            help,
+        );
     }
     sni.0.iter().filter_map(|name| names::host(&name.value, name.at, report)).collect()
 }
@@ -440,7 +445,11 @@ fn value_condition(want: &Spanned<ValueMatch>, report: &mut Report) -> Option<Va
         ValueMatch::Present => ValueCondition::Present,
         ValueMatch::Exact(value) => ValueCondition::Equals(value.as_bytes().into()),
         ValueMatch::Any(values) if values.is_empty() => {
-            report.error(want.at, "no value is listed, so none is met", "write `{ any: [a, b] }`");
+            report.error(
+                want.at,
+                "no value is listed, so nothing can match",
+                "write `{ any: [a, b] }`",
+            );
             return None;
         }
         ValueMatch::Any(values) => {
@@ -456,7 +465,7 @@ fn value_condition(want: &Spanned<ValueMatch>, report: &mut Report) -> Option<Va
                 report.error(
                     want.at,
                     what,
-                    "write what the whole value is, without look-around and backreferences",
+                    "write an expression for the whole value, without look-around and backreferences",
                 );
                 return None;
             }

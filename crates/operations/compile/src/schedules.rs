@@ -50,7 +50,7 @@ pub(crate) fn compile(
             content_type,
             body,
             metrics: builder.telemetry.schedule(&name.value),
-            control: builder.kept_or(&control, || Arc::new(ScheduleControl::default())),
+            control: builder.reuse_or_build(&control, || Arc::new(ScheduleControl::default())),
         }));
     }
     schedules
@@ -60,7 +60,7 @@ fn timing(schedule: &Spanned<Schedule>, report: &mut Report) -> Option<Timing> {
     let Schedule { every, cron, time_zone, .. } = &schedule.value;
     match (every, cron) {
         (Some(every), None) if every.value.0 < EVERY_MIN => {
-            report.error(every.at, "that is too often", "write at least `100ms`");
+            report.error(every.at, "the interval is too short", "write at least `100ms`");
             None
         }
         (Some(every), None) => {
@@ -72,13 +72,13 @@ fn timing(schedule: &Spanned<Schedule>, report: &mut Report) -> Option<Timing> {
         }
         (None, Some(cron)) => cron_of(cron, time_zone, report),
         (Some(_), Some(cron)) => {
-            report.error(cron.at, "both `every` and `cron`", "remove one of the two");
+            report.error(cron.at, "`every` and `cron` cannot be combined", "remove one of the two");
             None
         }
         (None, None) => {
             if schedule.intact {
                 let help = "write `every: 10s` or `cron: \"0 */5 * * * *\"`";
-                report.error(schedule.at, "a schedule without a time", help);
+                report.error(schedule.at, "a schedule needs `every` or `cron`", help);
             }
             None
         }
@@ -98,7 +98,7 @@ fn cron_of(
     match read {
         Ok(cron) if cron.next(kit::clock::wall()).is_none() => {
             let what = "there is no such day";
-            report.error(text.at, what, "write days that the months have");
+            report.error(text.at, what, "write days that exist in the months");
             None
         }
         Ok(cron) => Some(Timing::Cron(Box::new(cron), text.value.clone())),
@@ -122,11 +122,15 @@ fn message(
         ("text/plain; charset=utf-8", text.as_ref().map(|text| (text.at, &text.value))),
         ("application/x-www-form-urlencoded", form.as_ref().map(|form| (form.at, &form.value))),
     ];
-    // Harmless: keys that are not written are skipped on purpose.
+    // Harmless: only keys that are written count, so the others are skipped.
     let mut written = written.into_iter().filter_map(|(kind, text)| Some((kind, text?)));
     let Some((kind, (at, text))) = written.next() else { return Some((None, Bytes::new())) };
     if written.next().is_some() {
-        report.error(at, "a message of two kinds", "keep one of `xml`, `json`, `text` and `form`");
+        report.error(
+            at,
+            "a message can have only one kind of body",
+            "keep one of `xml`, `json`, `text` and `form`",
+        );
         return None;
     }
     if kind == "application/xml"

@@ -8,8 +8,8 @@ use config::{Config, Map, Policy, Report, Spanned};
 
 use crate::names;
 
-/// The maximum number of policies on all routes together: 5,000 routes with 40 policies each. More can only come from nested sets that
-/// multiply.
+/// The maximum number of policies that sets and defaults add to all routes together, such as 40 policies on each of 5,000 routes. Without a
+/// bound, a small file that uses large sets many times could expand to any size.
 const POLICIES_MAX: usize = 200_000;
 
 /// Returns the configuration with all sets and defaults expanded.
@@ -21,13 +21,13 @@ pub(crate) fn expand<'c>(config: &'c Config, report: &mut Report) -> Cow<'c, Con
     sets.refuse_nested();
     let defaults = sets.place(&config.defaults.policies);
     let mut all = config.clone();
-    // Harmless: `all` is a copy of `config`.
+    // Harmless: `all` is a copy of `config`, so `zip` drops none.
     for ((_, route), placed) in config.routes.iter().zip(all.routes.values_mut()) {
         let own = sets.place(&route.value.policies);
         let above = if route.value.defaults { defaults.as_slice() } else { &[] };
         placed.value.policies = sets.join(above, own);
     }
-    // Harmless: `all` is a copy of `config`.
+    // Harmless: `all` is a copy of `config`, so `zip` drops none.
     for ((_, api), placed) in config.apis.iter().zip(all.apis.values_mut()) {
         let own = sets.place(&api.value.policies);
         let above = if api.value.defaults { defaults.as_slice() } else { &[] };
@@ -47,7 +47,7 @@ fn uses_any(config: &Config) -> bool {
 struct Sets<'c, 'r> {
     sets: &'c Map<Vec<Spanned<Policy>>>,
     used: HashSet<&'c str>,
-    /// The number of policies on all routes so far.
+    /// The number of policies that were added to routes so far.
     placed: usize,
     report: &'r mut Report,
 }
@@ -57,8 +57,8 @@ impl<'c> Sets<'c, '_> {
         for (_, set) in self.sets.iter() {
             for policy in set {
                 if let Policy::NamedSet(name) = &policy.value {
-                    let what = "a set does not use another";
-                    let help = format!("use both where they are meant, `{}` first", name.0.value);
+                    let what = "a policy set cannot use another";
+                    let help = format!("use both on the route, `{}` first", name.0.value);
                     self.report.error(policy.at, what, help);
                 }
             }
@@ -106,7 +106,7 @@ impl<'c> Sets<'c, '_> {
         own
     }
 
-    /// Counts policies. Returns false beyond the bound, after one complaint.
+    /// Counts added policies. Returns false if there are more than [`POLICIES_MAX`], and complains about that once.
     fn fits(&mut self, more: usize, named: &Spanned<String>) -> bool {
         let before = self.placed;
         self.placed = self.placed.saturating_add(more);

@@ -41,8 +41,8 @@ impl StoreBuilder {
             && *running.place() != place
         {
             let stays = running.place();
-            let what = format!("the store stays at {stays} until the gateway is started again");
-            report.warn(written.at, what, "restart it, or write what is running");
+            let what = format!("the store stays at {stays} until the gateway is restarted");
+            report.warn(written.at, what, "restart it, or restore the value in use");
         }
         StoreBuilder { late: running.or_else(|| Some(Arc::new(LazyStore::at(place)))), default }
     }
@@ -61,8 +61,7 @@ impl StoreBuilder {
     }
 }
 
-const HELP: &str =
-    "write `postgres://HOST:PORT/DATABASE`, with `USER:PASSWORD@` in front of the host";
+const HELP: &str = "write `postgres://HOST:PORT/DATABASE`, with `USER:PASSWORD@` before the host";
 
 fn configured(
     store: &config::Spanned<config::Store>,
@@ -70,8 +69,8 @@ fn configured(
 ) -> Option<plan::StoreLocation> {
     match (&store.value.path, &store.value.postgres) {
         (Some(_), Some(postgres)) => {
-            let what = "a store is in a folder or in a database, not in both";
-            report.error(postgres.at, what, "leave one of `path` and `postgres` out");
+            let what = "`path` and `postgres` cannot be combined";
+            report.error(postgres.at, what, "remove one of the two");
             None
         }
         (Some(path), None) => Some(plan::StoreLocation::Folder(path.value.as_path().to_owned())),
@@ -84,7 +83,7 @@ fn configured(
         (None, None) => {
             if store.intact {
                 let help = "write `path: var/tidegate`, or `postgres` with the URL of a database";
-                report.error(store.at, "a store without a place", help);
+                report.error(store.at, "the store has no location", help);
             }
             None
         }
@@ -101,7 +100,7 @@ fn database(url: &str) -> Result<plan::StoreLocation, String> {
     let Address::Postgres { tls: mode, .. } = &address else { return Err(begins()) };
     let verify = match mode {
         TlsMode::Disable => None,
-        // With this mode, an attacker could claim that the server has no TLS, so the certificate is not verified.
+        // The certificate is not verified. That would not help in this mode, because an attacker could claim that the server has no TLS.
         TlsMode::Prefer => Some(false),
         TlsMode::Require => Some(true),
     };

@@ -42,7 +42,7 @@ pub(crate) fn of(
     let age_max = route.streams.max_age.map(|age| age.0);
     let idle = route.streams.idle.map(|idle| idle.0);
     let drain = &route.streams.drain;
-    // The default of `drain` does not apply after an upgrade: only a written one ends the streams of the old process.
+    // The default of `drain` does not apply to an upgrade: the streams of the old process are ended only if `drain` is written.
     let upgrade = (drain.at != At::NOWHERE).then_some(drain.value);
     Streams { reload, drain: drain.value, upgrade, age_max, idle }
 }

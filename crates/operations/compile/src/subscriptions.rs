@@ -40,7 +40,7 @@ impl Subscriptions {
         let found = self.plans.get(&name.value).cloned();
         if found.is_none() {
             let meant = report.suggest(&name.value, self.plans.keys().map(String::as_str));
-            let help = "name one of the `plans`, or one that is ready, such as `Gold`";
+            let help = "name one of the `plans`, or a built-in plan such as `Gold`";
             report.error(name.at, names::unknown("plan", &name.value, meant), help);
         }
         found
@@ -66,7 +66,7 @@ pub(crate) fn compile(config: &Config, builder: &mut PolicyBuilder<'_>, report: 
     let mut made = Subscriptions {
         plans: HashMap::new(),
         maps: None,
-        counts: builder.kept_or("counts of subscriptions", Arc::default),
+        counts: builder.reuse_or_build("counts of subscriptions", Arc::default),
     };
     let offers = offers(config);
     let is_used = !offers.is_empty() || !config.applications.is_empty();
@@ -94,19 +94,19 @@ pub(crate) fn compile(config: &Config, builder: &mut PolicyBuilder<'_>, report: 
         for key in &keys.keys.0 {
             let text = &key.value.consumer_key;
             if text.value.is_empty() || text.value.len() > KEY_BYTES_MAX {
-                let what = "a consumer key is a text of at most 1,024 bytes";
+                let what = "a consumer key must be a text of 1 to 1,024 bytes";
                 report.error(text.at, what, "write the key that tokens name");
             } else if !seen.insert(text.value.clone()) {
                 let what =
-                    format!("the consumer key `{}` is there twice", text.value.escape_debug());
-                report.error(text.at, what, "give each application keys of its own");
+                    format!("the consumer key `{}` appears twice", text.value.escape_debug());
+                report.error(text.at, what, "give each application its own keys");
             }
             let sandbox = key.value.kind == KeyUse::Sandbox;
             owners.push((consumer_key(&text.value), Some(owner(sandbox))));
         }
     }
     written.change(owners);
-    let live = builder.kept_or("subscribers of the catalog", Arc::default);
+    let live = builder.reuse_or_build("subscribers of the catalog", Arc::default);
     made.maps = Some(SubscriberMaps { live, written: Arc::new(written) });
     builder.subscriptions = made;
 }
@@ -187,7 +187,7 @@ fn complain_of_unknown(
 ) {
     if let Some(known) = config.apis.get(&api.value) {
         if known.value.subscription.is_none() {
-            let what = format!("the API `{}` asks for no subscription", api.value);
+            let what = format!("the API `{}` does not require a subscription", api.value);
             report.warn(api.at, what, "add `subscription: required` to it");
         }
         return;
@@ -211,8 +211,8 @@ fn check(plan: &Spanned<LimitPlan>, report: &mut Report) {
         report.warn(burst.at, what, "add `burst_rate: { requests: 10, per: 1s }`");
     }
     if quotas(&plan.value).len() > WINDOWS_MAX {
-        let what = format!("a plan has at most {WINDOWS_MAX} windows of requests");
-        report.error(plan.at, what, "leave out those that others imply");
+        let what = format!("a plan can have at most {WINDOWS_MAX} windows of requests");
+        report.error(plan.at, what, "remove those that others imply");
     }
 }
 
@@ -238,7 +238,7 @@ fn limits(plan: &LimitPlan) -> PlanLimits {
     }
 }
 
-/// Returns the windows of a plan that count requests. If a plan has `events`, its `bytes` count events, too, and not requests.
+/// Returns the windows of a plan that count requests. If a plan has `events`, its `bytes` limit the events and not the requests.
 fn quotas(plan: &LimitPlan) -> Vec<Quota> {
     let own = plan.per.as_ref().map(|per| {
         let bytes = plan.bytes.as_ref().map(|bytes| bytes.value.0);

@@ -1,7 +1,7 @@
 //! Compiles texts with placeholders, for header lines and fixed replies.
 
 use config::{Map, Match, Report, RoutePath, Spanned};
-use plan::{PLACEHOLDERS, PathRegex, PathWant, Pattern, Template};
+use plan::{PLACEHOLDERS, PathCondition, PathRegex, Pattern, Template};
 
 use crate::names;
 
@@ -9,16 +9,16 @@ use crate::names;
 pub(crate) fn parameters(matches: &Match) -> Vec<String> {
     let want = matches.path.0.first().and_then(|path| match &path.value {
         // Harmless: an invalid path is reported elsewhere.
-        RoutePath::Pattern(text) => Pattern::parse(text).ok().map(PathWant::Pattern),
+        RoutePath::Pattern(text) => Pattern::parse(text).ok().map(PathCondition::Pattern),
         // Harmless: an invalid path is reported elsewhere.
-        RoutePath::Regex(text) => PathRegex::parse(&text.value).ok().map(PathWant::Regex),
+        RoutePath::Regex(text) => PathRegex::parse(&text.value).ok().map(PathCondition::Regex),
         RoutePath::RegexPrefix(text) => {
             // Harmless: an invalid path is reported elsewhere.
-            PathRegex::parse_open(&text.value).ok().map(PathWant::Regex)
+            PathRegex::parse_open(&text.value).ok().map(PathCondition::Regex)
         }
         RoutePath::Prefix(_) => None,
     });
-    want.iter().flat_map(PathWant::parameters).map(str::to_owned).collect()
+    want.iter().flat_map(PathCondition::parameters).map(str::to_owned).collect()
 }
 
 /// Compiles a text. Complains about unknown placeholders.
@@ -36,23 +36,23 @@ pub(crate) fn read(
     let what = names::unknown("placeholder", &unknown, report.suggest(&unknown, known()));
     let listed: Vec<String> = known().map(|name| format!("{{{name}}}")).collect();
     let help = format!(
-        "the placeholders are {}, {{claims.NAME}}, {{attributes.NAME}}, {{headers.NAME}} and {{query.NAME}}; write `{{{{{unknown}}}}}` for the text itself",
+        "the placeholders are {}, {{claims.NAME}}, {{attributes.NAME}}, {{headers.NAME}} and {{query.NAME}}; write `{{{{{unknown}}}}}` for the literal text",
         listed.join(", ")
     );
     report.error(text.at, what, help);
     None
 }
 
-/// Returns true if a text contains the client identity, on a route with these path parameters.
+/// Returns true if a text has a placeholder for the client identity, on a route with these path parameters.
 pub(crate) fn asks_identity(text: &str, parameters: &[String]) -> bool {
     let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
     Template::parse(text, &parameters).is_ok_and(|read| read.wants_identity())
 }
 
 /// Returns true if a text may differ between clients, on a route with these path parameters.
-pub(crate) fn tells_who_asks(text: &str, parameters: &[String]) -> bool {
+pub(crate) fn depends_on_client(text: &str, parameters: &[String]) -> bool {
     let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
-    Template::parse(text, &parameters).is_ok_and(|read| read.tells_who_asks())
+    Template::parse(text, &parameters).is_ok_and(|read| read.depends_on_client())
 }
 
 /// Compiles the names and values of header lines that the operator may change.
@@ -80,8 +80,8 @@ pub(crate) fn refuse_head<'v>(
     let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
     for value in values {
         if Template::parse(&value.value, &parameters).is_ok_and(|read| read.wants_head()) {
-            let what = "what the request says is not known to a line of the reply";
-            let help = "use what the request says in `request`, or in a route's `respond`";
+            let what = "a header of the reply cannot use values of the request";
+            let help = "use values of the request in `request`, or in a route's `respond`";
             report.error(value.at, what, help);
         }
     }

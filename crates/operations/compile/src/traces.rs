@@ -17,7 +17,7 @@ pub(crate) fn compile(config: &Config, report: &mut Report) -> Option<TraceExpor
     let traces = config.telemetry.traces.as_ref()?;
     if traces.propagate.is_empty() {
         let help = "write `propagate: [w3c]`, or remove it";
-        report.error(traces.otlp.at, "no format of headers is left for trace ids", help);
+        report.error(traces.otlp.at, "`propagate` is empty, so no trace headers are sent", help);
     }
     let headers = traces.request_headers.iter();
     let headers = headers.map(|name| names::header(&name.value, name.at, report)).collect();

@@ -16,24 +16,24 @@ pub(crate) fn compile(
 ) -> Option<Option<Arc<dyn UpstreamAddition>>> {
     let Some(basic) = &upstream.basic else { return Some(None) };
     if upstream.oauth.is_some() {
-        let what = "`basic` and `oauth` both write `Authorization`";
+        let what = "`basic` and `oauth` both set `Authorization`";
         report.error(basic.at, what, "write one of them");
         return None;
     }
     let (name, password) = (&basic.value.username, &basic.value.password);
-    // RFC 7617, 2.
+    // RFC 7617, section 2, forbids control characters.
     let is_plain = |text: &str| !text.chars().any(char::is_control);
     if name.value.is_empty() || name.value.contains(':') || !is_plain(&name.value) {
-        let what = "a name of `basic` has a character, no colon and no control characters";
+        let what = "the name in `basic` must not be empty or contain colons or control characters";
         report.error(name.at, what, "write another name");
         return None;
     }
     let password = &password.value.0;
     if !is_plain(password) {
-        let what = "a password of `basic` has no control characters";
+        let what = "the password in `basic` must not contain control characters";
         report.error(basic.value.password.at, what, "write another password");
         return None;
     }
     let key = format!("own basic {:?} {password:?}", name.value);
-    Some(Some(builder.kept_or(&key, || Arc::new(OwnBasic::new(&name.value, password)))))
+    Some(Some(builder.reuse_or_build(&key, || Arc::new(OwnBasic::new(&name.value, password)))))
 }

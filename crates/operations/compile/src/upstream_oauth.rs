@@ -13,7 +13,7 @@ use crate::upstreams;
 /// The idle timeout of connections to a token endpoint. Requests to it are rare.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Parameters that the operator must not add: they have keys of their own, or would change the type of grant.
+/// Parameters that the operator must not add, because they have their own keys or would change the type of grant.
 const OWN_PARAMETERS: [&str; 4] = ["grant_type", "client_id", "client_secret", "scope"];
 
 /// Compiles the access tokens of an upstream. They are taken over from the previous plan if their settings did not change.
@@ -31,7 +31,7 @@ pub(crate) fn compile(
     ];
     if oauth.client_secret.value.0.is_empty() {
         let help = "write the secret, such as `${file:secret.txt}`";
-        report.error(oauth.client_secret.at, "an empty client secret", help);
+        report.error(oauth.client_secret.at, "the client secret must not be empty", help);
         return None;
     }
     let timeout = oauth.timeout.0;
@@ -50,7 +50,7 @@ pub(crate) fn compile(
     let secret = &oauth.client_secret.value.0;
     let key = format!("access tokens {upstream} {} {secret:?} {settings:?}", oauth.encode());
     let outlet = builder.own_outlet(settings);
-    let tokens = builder.kept_or(&key, || {
+    let tokens = builder.reuse_or_build(&key, || {
         let scopes: Vec<&str> = oauth.scopes.iter().map(|scope| scope.value.as_str()).collect();
         let scope = (!scopes.is_empty()).then(|| ("scope".to_owned(), scopes.join(" ")));
         let others = oauth.parameters.iter();
@@ -77,7 +77,7 @@ pub(crate) fn compile(
 fn is_written(text: &Spanned<String>, what: &str, report: &mut Report) -> bool {
     let is_there = !text.value.is_empty();
     if !is_there {
-        report.error(text.at, format!("an empty {what}"), format!("write the {what}"));
+        report.error(text.at, format!("the {what} must not be empty"), format!("write the {what}"));
     }
     is_there
 }
@@ -106,7 +106,7 @@ fn are_parameters(oauth: &UpstreamOauth, report: &mut Report) -> bool {
     let mut own = names.filter(|name| OWN_PARAMETERS.contains(&&*name.value)).peekable();
     let are_good = own.peek().is_none();
     for name in own {
-        let what = format!("the parameter `{}` is not one to add", name.value);
+        let what = format!("the parameter `{}` cannot be added", name.value);
         let help =
             "write `client_id`, `client_secret` or `scopes`; the grant is `client_credentials`";
         report.error(name.at, what, help);

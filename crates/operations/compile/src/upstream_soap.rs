@@ -1,21 +1,21 @@
-//! Compiles `ws_security` and `ws_addressing` of an upstream to SOAP header blocks.
+//! Compiles the keys `ws_security` and `ws_addressing` of an upstream to SOAP header blocks.
 
 use std::sync::Arc;
 
-use ::policies::ws_security::{AddressedTo, OwnAddressing, OwnHeaders};
+use ::policies::ws_security::{OutboundHeaders, OwnAddressing, ToAddress};
 use config::{PasswordForm, Report, Size, Upstream, UpstreamWsAddressing, UpstreamWsSecurity};
 use mediation::ws_addressing::AddressingVersion;
-use mediation::ws_security::{OwnSecurity, OwnUsername};
+use mediation::ws_security::{OutboundSecurity, OwnUsername};
 use plan::UpstreamAddition;
 use plan::upstreams::Targets;
 
 use crate::listeners::bytes;
 use crate::policy_builder::PolicyBuilder;
 
-/// The bound on message size for an upstream without `ws_security`, which has a key for it.
+/// Maximum message size for an upstream without `ws_security`. With `ws_security`, its key `body_bytes_max` sets the limit.
 const BYTES_MAX: Size = Size(10 * 1024 * 1024);
 
-/// Returns the header blocks, if the upstream has any. The outer `None` means that there was a complaint.
+/// Returns the header blocks, or `Some(None)` if the upstream has none. Returns `None` after a complaint.
 pub(crate) fn compile(
     upstream: &Upstream,
     targets: &Targets,
@@ -40,15 +40,16 @@ pub(crate) fn compile(
         "own headers {:?} {username:?} {addressing:?} {limit:?}",
         security.as_ref().map(|security| (security.timestamp, security.must_understand)),
     );
-    let made = builder
-        .kept_or(&key, || Arc::new(OwnHeaders { security, addressing, bytes_max: bytes(limit) }));
+    let made = builder.reuse_or_build(&key, || {
+        Arc::new(OutboundHeaders { security, addressing, bytes_max: bytes(limit) })
+    });
     Some(Some(made))
 }
 
 fn security(
     keys: &config::Spanned<UpstreamWsSecurity>,
     report: &mut Report,
-) -> Option<OwnSecurity> {
+) -> Option<OutboundSecurity> {
     let UpstreamWsSecurity { username, password, password_type, timestamp, .. } = &keys.value;
     let username = match (username, password) {
         (Some(name), Some(password)) => {
@@ -56,26 +57,26 @@ fn security(
             Some(OwnUsername { name, password, is_digest: *password_type == PasswordForm::Digest })
         }
         (None, None) => None,
-        // If the key could not be read, that was already reported.
+        // If `intact` is false, a key could not be read, which was already reported.
         (Some(name), None) => {
             if keys.intact {
-                report.error(name.at, "a name without its password", "add `password`");
+                report.error(name.at, "`username` needs `password`", "add `password`");
             }
             return None;
         }
         (None, Some(password)) => {
             if keys.intact {
-                report.error(password.at, "a password without its name", "add `username`");
+                report.error(password.at, "`password` needs `username`", "add `username`");
             }
             return None;
         }
     };
     if username.is_none() && timestamp.is_none() {
         let help = "add `username` and `password`, or `timestamp: 5m`";
-        report.error(keys.at, "a WS-Security header with nothing in it", help);
+        report.error(keys.at, "the WS-Security header would be empty", help);
         return None;
     }
-    Some(OwnSecurity {
+    Some(OutboundSecurity {
         username,
         timestamp: timestamp.as_ref().map(|life| life.value.0),
         must_understand: keys.value.must_understand,
@@ -89,13 +90,13 @@ fn addressing(
 ) -> Option<OwnAddressing> {
     let UpstreamWsAddressing { version, to, action } = &keys.value;
     let to = match (to, targets) {
-        (Some(to), _) => AddressedTo::Fixed(to.value.clone()),
+        (Some(to), _) => ToAddress::Fixed(to.value.clone()),
         (None, Targets::Fixed(targets) | Targets::EachAddress(targets)) => {
             // An upstream without targets was already reported.
-            AddressedTo::Origin(targets.first()?.url())
+            ToAddress::Origin(targets.first()?.url())
         }
         (None, Targets::Service(_)) => {
-            let what = "the address for WS-Addressing is not known: DNS names the targets";
+            let what = "the WS-Addressing address is unknown because DNS supplies the targets";
             report.error(keys.at, what, "add `to: \"https://HOST/PATH\"`");
             return None;
         }

@@ -47,15 +47,16 @@ pub(crate) fn dns(upstream: &Upstream, report: &mut Report) -> Dns {
     };
     if written.value.is_empty() && written.intact {
         let help = "write addresses such as \"10.0.0.2\", or remove the key";
-        report.error(written.at, "no name server", help);
+        report.error(written.at, "no name server is listed", help);
     }
     if written.value.len() > SERVERS_MAX {
-        let what = format!("{} name servers, of at most {SERVERS_MAX}", written.value.len());
-        report.error(written.at, what, "write those that answer best");
+        let what =
+            format!("{} name servers exceed the maximum of {SERVERS_MAX}", written.value.len());
+        report.error(written.at, what, "keep the most reliable ones");
     }
     if written.intact && upstream.targets.intact && !upstream.targets.value.iter().any(has_name) {
         let help = "remove it, or write targets by name";
-        report.warn(written.at, "every target is an address, so no name server is asked", help);
+        report.warn(written.at, "every target is an address, so no name server is used", help);
     }
     let addresses = written.value.iter().map(|server| server.0).collect();
     Dns { refresh, servers: Servers { addresses } }
@@ -89,11 +90,11 @@ fn check(upstream: &Upstream, report: &mut Report) {
     let (targets, tls) = (&upstream.targets, &upstream.tls);
     if targets.value.is_empty() && targets.intact {
         let help = "write at least one URL such as `http://10.0.0.1:8080`";
-        report.error(targets.at, "an upstream without a target", help);
+        report.error(targets.at, "an upstream needs at least one target", help);
     }
     let mut seen = HashSet::new();
     for target in targets.value.iter().filter(|target| !seen.insert(&target.url.value)) {
-        let what = format!("the target `{}` is here twice", target.url.value);
+        let what = format!("the target `{}` appears twice", target.url.value);
         report.warn(target.url.at, what, "give it a `weight` instead");
     }
     let https = targets.value.iter().any(|target| target.url.value.tls());
@@ -101,7 +102,7 @@ fn check(upstream: &Upstream, report: &mut Report) {
     let written = [&tls.ca, &tls.certificate, &tls.key].into_iter().flatten().next();
     if let Some(file) = written.filter(|_| !https && targets.intact) {
         let help = "write targets as `https://HOST:PORT`, or remove `tls`";
-        report.warn(file.at, "no target speaks TLS, so this has no effect", help);
+        report.warn(file.at, "no target uses TLS, so this has no effect", help);
     }
 }
 
@@ -109,18 +110,21 @@ fn check(upstream: &Upstream, report: &mut Report) {
 fn check_service(upstream: &Upstream, target: &Target, report: &mut Report) {
     let url = &target.url;
     if upstream.targets.value.len() > 1 {
-        let what =
-            format!("`{}` beside other targets: only records of SRV have priorities", url.value);
-        let help = "write it alone, and others in an upstream of their own";
+        let what = format!(
+            "`{}` cannot be combined with other targets: only SRV records have priorities",
+            url.value
+        );
+        let help = "write it as the only target, and move the others to another upstream";
         report.error(url.at, what, help);
     }
     if target.weight.get() != 1 {
-        let what = format!("a weight for `{}`, whose records of SRV have weights", url.value);
+        let what =
+            format!("`{}` cannot have a weight, because its SRV records have weights", url.value);
         report.error(url.at, what, "remove `weight`");
     }
     if upstream.balance == Balance::Failover {
         let what = format!(
-            "`failover` for `{}`, whose records have no order but their priorities",
+            "`failover` has no effect on `{}`, because its SRV records have priorities",
             url.value
         );
         let help = "remove `balance: failover`: a lower priority gets requests only when no better one can";
@@ -132,13 +136,15 @@ fn check_each(upstream: &Upstream, report: &mut Report) {
     let (targets, at) = (&upstream.targets, upstream.addresses.at);
     for target in targets.value.iter().filter(|target| target.weight.get() != 1 && has_name(target))
     {
-        let what =
-            format!("a weight for `{}`, each of whose addresses is a target", target.url.value);
+        let what = format!(
+            "`{}` cannot have a weight, because each of its addresses is a target",
+            target.url.value
+        );
         let help = "remove `weight`, or write `addresses: together`";
         report.error(target.url.at, what, help);
     }
     if upstream.balance == Balance::Failover {
-        let what = "`failover` among the addresses of a name, which have no order";
+        let what = "`failover` cannot be used with the addresses of a name, which have no order";
         let help = "write another `balance`, or `addresses: together`";
         report.error(at, what, help);
     }
@@ -159,13 +165,13 @@ fn has_name(target: &Target) -> bool {
 /// Warns of a target that is a listener of the same gateway: requests would loop.
 pub(crate) fn warn_of_loop(config: &Config, url: &TargetUrl, at: At, report: &mut Report) {
     let leads = |address: SocketAddr| {
-        // Port 0 is a different port each time.
+        // For port 0, the operating system chooses a free port each time.
         address.port() != 0 && address.port() == url.port && is_here(&url.host, address.ip())
     };
     let mut listeners = config.listen.iter();
     if let Some((name, _)) = listeners.find(|(_, listener)| leads(listener.address.value.0)) {
         let what = format!(
-            "the target `{url}` is the listener `{}` of this gateway: what comes back is refused with 508",
+            "the target `{url}` is the listener `{}` of this gateway: requests that come back are refused with 508",
             name.value
         );
         let help = "write where the service runs, or give the listener another port";

@@ -244,20 +244,16 @@ fn failures(on: &[RetryOn]) -> settled::Failures {
         connect_failure: on.contains(&RetryOn::ConnectFailure),
         reset: on.contains(&RetryOn::Reset),
         timeout: on.contains(&RetryOn::Timeout),
-        // Harmless: each kind of failure has a key here.
+        // Harmless: the other kinds of failure go into the other fields.
         statuses: on.iter().filter_map(status).collect(),
-        // Harmless: each kind of failure has a key here.
+        // Harmless: the other kinds of failure go into the other fields.
         calls: on.iter().filter_map(call).collect(),
     }
 }
 
 fn sticky(sticky: &config::Sticky, report: &mut Report) -> settled::Sticky {
     if let Some(empty) = sticky.secret.as_ref().filter(|secret| secret.value.0.is_empty()) {
-        report.error(
-            empty.at,
-            "an empty secret, which anybody has",
-            "write one, or remove the key",
-        );
+        report.error(empty.at, "the secret must not be empty", "write one, or remove the key");
     }
     let secret = sticky.secret.as_ref().map_or("tidegate", |secret| secret.value.0.as_str());
     let secret = settled::StickySecret(secret.to_owned());
@@ -272,8 +268,8 @@ fn suspend(suspend: &config::Suspend, report: &mut Report) -> settled::Suspend {
     }
     if initial.value > max.value {
         let at = if initial.at == At::NOWHERE { max.at } else { initial.at };
-        let what = "the first suspension is longer than the longest";
-        report.error(at, what, "write `initial` and `max` so that `initial` is the shorter one");
+        let what = "`initial` is longer than `max`";
+        report.error(at, what, "write an `initial` of at most `max`");
     }
     settled::Suspend {
         on: failures(&on.value),
@@ -318,6 +314,7 @@ fn stays(retry: &Retry) -> bool {
     none || !retry.when.contains(&RetryOn::ConnectFailure)
 }
 
+/// Warns of an upstream with several targets whose requests are not sent to another target after a failed connection.
 fn warn_stays(upstream: &config::Upstream, report: &mut Report) {
     let Retry { attempts, when, .. } = &upstream.retry;
     let is_service = |of: &config::Target| matches!(of.url.value, TargetAddress::Service(_));
@@ -328,24 +325,20 @@ fn warn_stays(upstream: &config::Upstream, report: &mut Report) {
         return;
     }
     let help = if when.contains(&RetryOn::ConnectFailure) {
-        "remove `attempts: 0`; nothing was sent then, so nothing would be repeated"
+        "remove `attempts: 0`; a retry is safe, because nothing was sent"
     } else {
-        "add `connect_failure` to `when`; nothing was sent then, so nothing is repeated"
+        "add `connect_failure` to `when`; a retry is safe, because nothing was sent"
     };
     let at = attempts.as_ref().map_or(upstream.targets.at, |attempts| attempts.at);
-    let what = "a request fails with the target that it cannot connect to, though there are others";
+    let what = "a request fails if its target cannot be connected to, although there are others";
     report.warn(at, what, help);
 }
 
 fn check_retry(upstream: &config::Upstream, report: &mut Report) {
     let retry = &upstream.retry;
     if let Some(pause) = retry.pause.as_ref().filter(|pause| pause.value > retry.pause_max.value) {
-        let what = "the first pause is longer than the longest";
-        report.error(
-            pause.at,
-            what,
-            "write `pause` and `pause_max` so that `pause` is the shorter one",
-        );
+        let what = "`pause` is longer than `pause_max`";
+        report.error(pause.at, what, "write a `pause` of at most `pause_max`");
     }
     let attempts = retry.attempts.as_ref().map_or(0, |attempts| attempts.value.get());
     if let Some(timeout) = &retry.try_timeout
@@ -356,7 +349,11 @@ fn check_retry(upstream: &config::Upstream, report: &mut Report) {
         report.warn(timeout.at, what, "add `timeout` to `when`");
     }
     if let (Some(pause), 0) = (&retry.pause, attempts) {
-        report.warn(pause.at, "nothing is retried, so there is no pause", "add `attempts: 2`");
+        report.warn(
+            pause.at,
+            "`pause` has no effect, because nothing is retried",
+            "add `attempts: 2`",
+        );
     }
 }
 
@@ -367,9 +364,7 @@ fn health(
 ) -> settled::Health {
     if let Some(service) = &health.grpc {
         let (what, help) = match (&health.path, protocol) {
-            (Some(_), _) => {
-                ("a target is asked for a path or for a service, not both", "remove one")
-            }
+            (Some(_), _) => ("`path` and `grpc` cannot be combined", "remove one"),
             (None, UpstreamProtocol::Http1 | UpstreamProtocol::Auto) => (
                 "the health protocol of gRPC needs HTTP/2",
                 "add `protocol: http2` to the upstream",
@@ -383,7 +378,7 @@ fn health(
     if let Some(path) = &health.path
         && !paths::is_target(&path.value)
     {
-        let what = format!("`{}` is not a path to request", path.value.escape_debug());
+        let what = format!("`{}` is not a valid request path", path.value.escape_debug());
         report.error(path.at, what, "write a path that begins with `/`, such as `/health`");
     }
     settled::Health {
@@ -397,14 +392,15 @@ fn health(
     }
 }
 
-/// TLS clients by their settings. Most upstreams have no settings, and each new client would read the system's certificate authorities.
+/// TLS clients by their settings. Upstreams with equal settings share a client, because each new client reads the system's certificate
+/// authorities.
 struct Clients<'p> {
     in_service: InService<'p>,
     known: HashMap<ClientSpec, Client>,
 }
 
 impl Clients<'_> {
-    /// Returns the TLS client of an upstream, or of a service without a name.
+    /// Returns the TLS client of an upstream. `upstream` is empty for a service that is not an upstream.
     fn of(&mut self, upstream: &str, tls: &UpstreamTls, report: &mut Report) -> Option<Client> {
         warn_unverified(tls, report);
         let ca = tls.ca.as_ref().map(|file| files::read(file, report));
@@ -415,11 +411,11 @@ impl Clients<'_> {
                 Some(files::pair(certificate, key, valid, report))
             }
             (Some(alone), None) => {
-                report.error(alone.at, "a certificate without its key", "add `key: FILE`");
+                report.error(alone.at, "`certificate` needs `key`", "add `key: FILE`");
                 return None;
             }
             (None, Some(alone)) => {
-                report.error(alone.at, "a key without its certificate", "add `certificate: FILE`");
+                report.error(alone.at, "`key` needs `certificate`", "add `certificate: FILE`");
                 return None;
             }
             (None, None) => None,
@@ -447,8 +443,8 @@ impl Clients<'_> {
 
 fn warn_unverified(tls: &UpstreamTls, report: &mut Report) {
     if !tls.verify.value {
-        let help = "name the service's authority in `ca` instead";
-        report.warn(tls.verify.at, "any server that answers is trusted as the service", help);
+        let help = "name the authority of the service's certificate in `ca` instead";
+        report.warn(tls.verify.at, "certificates are not verified, so any server is trusted", help);
     }
 }
 

@@ -40,19 +40,19 @@ fn mistakes_of_every_kind_are_all_said() {
           help: name a PEM file that the gateway may read; a relative path starts at this file's folder
         gate.yaml:6:68: the duration `1` has no unit
           help: write a whole number and its unit: `250ms`, `1s`, `5m`, `2h` or `10d`
-        gate.yaml:7:3: the key `orders` is here twice; the first is on line 6
+        gate.yaml:7:3: the key `orders` appears twice; the first is on line 6
           help: remove one of the two, or give it another name
-        gate.yaml:8:21: an upstream without a target
+        gate.yaml:8:21: an upstream needs at least one target
           help: write at least one URL such as `http://10.0.0.1:8080`
         gate.yaml:10:54: there is no upstream `order`; did you mean `orders`?
           help: name one of the `upstreams`
         gate.yaml:11:19: the routes `again` and `orders` match the same requests; the other match is at gate.yaml:10:20
           help: give one of them another path, host, listener, method, header or query parameter, or a `priority`
-        gate.yaml:12:61: the route `both` ends in both `upstream` and `respond`
+        gate.yaml:12:61: the route `both` has more than one destination: `upstream` and `respond`
           help: keep one of the two
         gate.yaml:13:3: the route `none` has no destination
           help: add `upstream: NAME`, `flow: NAME`, `hub: NAME` or `respond: { status: 200, body: "..." }`
-        gate.yaml:13:26: the path `nowhere` cannot be matched: a path begins with `/`
+        gate.yaml:13:26: the path `nowhere` cannot be matched: a path must begin with `/`
           help: write `/a` for one path, `/a/**` for all below, `/a/{id}/b` for any one segment
         gate.yaml:14:52: the paths of this route, `/a/**`, do not begin with `/b`
           help: write `/a` or a part of it
@@ -79,7 +79,7 @@ routes:
 #[test]
 fn nothing_at_all() {
     expect![[r#"
-        gate.yaml:1:1: there is nothing to listen on
+        gate.yaml:1:1: no listener is configured
           help: write `listen: { public: { address: "0.0.0.0:8080" } }`
     "#]]
     .assert_eq(&said("workers: 1\n", Path::new("")));
@@ -95,13 +95,13 @@ fn nothing_at_all() {
 #[test]
 fn addresses_that_clash() {
     expect![[r#"
-        gate.yaml:4:61: `head_bytes_max` of 100 bytes is out of bounds
+        gate.yaml:4:61: `head_bytes_max` of 100 bytes is out of range
           help: write a size from `1KiB` to `16MiB`
         gate.yaml:4:85: `target_bytes_max` is larger than `head_bytes_max`, which the target is part of
           help: raise `head_bytes_max` or lower this
         gate.yaml:5:17: `c` and `a` have the same address 127.0.0.1:8080; the other is at gate.yaml:3:17
           help: give one of them another port
-        gate.yaml:5:61: `head_bytes_max` of 1073741824 bytes is out of bounds
+        gate.yaml:5:61: `head_bytes_max` of 1073741824 bytes is out of range
           help: write a size from `1KiB` to `16MiB`
         gate.yaml:8:19: `admin` and `b` have the same address 127.0.0.1:8081; the other is at gate.yaml:4:17
           help: give one of them another port
@@ -142,7 +142,7 @@ routes:
               help: give one of them another path, host, listener, method, header or query parameter, or a `priority`
             gate.yaml:10:15: the routes `g` and `f` match the same requests; the other match is at gate.yaml:9:15
               help: give one of them another path, host, listener, method, header or query parameter, or a `priority`
-            gate.yaml:12:15: a host or a path is here twice
+            gate.yaml:12:15: a host or a path appears twice
               help: remove one of the two
         "#]],
     );
@@ -166,7 +166,7 @@ telemetry: { access_log: { format: "{client} {stats}" } }
 "#,
         expect![[r#"
             gate.yaml:6:23: the target `h` has no scheme
-              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route
+              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for SRV records; paths are changed on the route
             gate.yaml:8:39: there is no upstream `oders`; did you mean `orders`?
               help: name one of the `upstreams`
             gate.yaml:9:39: there is no upstream `payments`
@@ -174,8 +174,8 @@ telemetry: { access_log: { format: "{client} {stats}" } }
             gate.yaml:11:29: unknown key `upstrem`; did you mean `upstream`?
               help: the keys here are `match`, `strip_prefix`, `rewrite`, `host`, `limits`, `streams`, `policies`, `defaults`, `errors`, `upstream`, `flow`, `hub`, `services`, `mirror` and `respond`
             gate.yaml:13:36: there is no field `stats`; did you mean `status`?
-              help: the fields are {time} {client} {method} {host} {path} {protocol} {status} {request_bytes} {reply_bytes} {duration_ms} {upstream_ms} {own_ms} {route} {upstream} {upstream_target} {request_id} {trace_id} {span_id} {user_agent} {tls} {fault} {cause} {operation} {soap_fault} {subject} {retries} {events} {stream_end} {grpc_status}; write `{{` for a brace itself
-            gate.yaml:5:35: warning: the target `http://h:80` is here twice
+              help: the fields are {time} {client} {method} {host} {path} {protocol} {status} {request_bytes} {reply_bytes} {duration_ms} {upstream_ms} {own_ms} {route} {upstream} {upstream_target} {request_id} {trace_id} {span_id} {user_agent} {tls} {fault} {cause} {operation} {soap_fault} {subject} {retries} {events} {stream_end} {grpc_status}; write `{{` for a literal brace
+            gate.yaml:5:35: warning: the target `http://h:80` appears twice
               help: give it a `weight` instead
         "#]],
     );
@@ -204,15 +204,15 @@ routes:
   c: { match: { path: /c }, strip_prefix: /c, host: target, respond: { headers: { "": x } } }
 "#,
         expect![[r#"
-            gate.yaml:3:58: `health` is not a path to request
+            gate.yaml:3:58: `health` is not a valid request path
               help: write a path that begins with `/`, such as `/health`
-            gate.yaml:7:13: the path `/a b` cannot be matched: ' ' cannot stand in a path; write it percent-encoded
+            gate.yaml:7:13: the path `/a b` cannot be matched: ' ' is not allowed in a path; percent-encode it
               help: write `/a` for one path, `/a/**` for all below, `/a/{id}/b` for any one segment
             gate.yaml:8:14: `*` alone is not a host; leave `host` out to match any
               help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
-            gate.yaml:8:19: `a.*.example` has a `*` that is not its whole first part
+            gate.yaml:8:19: in `a.*.example`, `*` is allowed only as the whole first label
               help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
-            gate.yaml:8:34: `x.example:80` has a port; hosts are matched without theirs
+            gate.yaml:8:34: `x.example:80` has a port; hosts are matched without a port
               help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
             gate.yaml:8:50: `no host` is not a host
               help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
@@ -222,38 +222,38 @@ routes:
               help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
             gate.yaml:9:17: methods are case-sensitive, and no client sends `get`
               help: write `GET`
-            gate.yaml:9:22: `G T` cannot be a method
+            gate.yaml:9:22: `G T` is not a valid method
               help: write methods such as `GET` and `POST`
-            gate.yaml:10:18: `x y` cannot be the name of a header
+            gate.yaml:10:18: `x y` is not a valid header name
               help: write letters, digits and dashes, such as `x-tier`
-            gate.yaml:11:11: `a b` cannot be sent as a Host
+            gate.yaml:11:11: `a b` is not a valid Host
               help: write `preserve`, `target`, or a name such as `orders.internal`
             gate.yaml:14:29: a policy cannot change the Host
               help: write the route's `host` key: `host: target`, or a name
-            gate.yaml:14:38: `x y` cannot be the name of a header
+            gate.yaml:14:38: `x y` is not a valid header name
               help: write letters, digits and dashes, such as `x-tier`
-            gate.yaml:14:53: the value of a header has blanks around it
-              help: write one line without control characters, and without blanks around it; `${file:PATH}` leaves out the line end of a file
+            gate.yaml:14:53: a header value must not begin or end with a space
+              help: write one line without control characters or surrounding spaces; `${file:PATH}` drops the final line break of a file
             gate.yaml:14:68: `content-length` cannot be changed
               help: remove it; the gateway writes it for each connection
             gate.yaml:14:98: a policy cannot change the Host
               help: write the route's `host` key: `host: target`, or a name
             gate.yaml:14:104: `connection` cannot be changed
               help: remove it; the gateway writes it for each connection
-            gate.yaml:14:116: `a:b` cannot be the name of a header
+            gate.yaml:14:116: `a:b` is not a valid header name
               help: write letters, digits and dashes, such as `x-tier`
-            gate.yaml:15:35: the value of a header has a line end in it
-              help: write one line without control characters, and without blanks around it; `${file:PATH}` leaves out the line end of a file
+            gate.yaml:15:35: a header value must not contain a line break
+              help: write one line without control characters or surrounding spaces; `${file:PATH}` drops the final line break of a file
             gate.yaml:15:60: `content-length` cannot be changed
               help: remove it; the gateway writes it for each connection
-            gate.yaml:15:102: `x-d` is a name that something else has already
-              help: give each a new name of its own
+            gate.yaml:15:102: the name `x-d` is already in use
+              help: give each a unique new name
             gate.yaml:16:41: a policy cannot change the Host
               help: write the route's `host` key: `host: target`, or a name
             gate.yaml:16:57: a policy cannot change the Host
               help: write the route's `host` key: `host: target`, or a name
-            gate.yaml:16:68: `x-d` is a name that something else has already
-              help: give each a new name of its own
+            gate.yaml:16:68: the name `x-d` is already in use
+              help: give each a unique new name
             gate.yaml:18:65: a reply with status 204 has no body
               help: remove `body`, or write another status
             gate.yaml:19:83: `` cannot be a name
@@ -291,32 +291,32 @@ routes:
   m: { match: { path: /m }, strip_prefix: m, upstream: u }
 "#,
         expect![[r#"
-            gate.yaml:5:55: `/a/{id}` is not a prefix that can be cut
-              help: write the path's first segments as they are sent, such as `/orders`; `rewrite` knows parameters
+            gate.yaml:5:55: `/a/{id}` is not a prefix that can be removed
+              help: write the first segments of the path literally, such as `/orders`; for parameters use `rewrite`
             gate.yaml:6:50: the paths of this route, `/b/{id}`, do not begin with `/b/c`
               help: write `/b` or a part of it
             gate.yaml:7:50: the paths of this route, `/{c}/**`, do not begin with `/c`
-              help: write no `strip_prefix`: the path begins with nothing fixed
+              help: write no `strip_prefix`: the path has no fixed beginning
             gate.yaml:8:50: there is no parameter `usr`; did you mean `user`?
               help: write a path with `{user}`, `{**}`, `{path}`
-            gate.yaml:9:47: `{**}` has nothing to stand for
+            gate.yaml:9:47: `{**}` needs a path that ends in `/**`
               help: write a path with `{user}`, `{path}`
-            gate.yaml:10:38: a rewritten path begins with `/`
+            gate.yaml:10:38: a rewritten path must begin with `/`
               help: write a path with `{path}`
-            gate.yaml:11:38: '?' cannot stand in a path; write it percent-encoded
+            gate.yaml:11:38: '?' is not allowed in a path; percent-encode it
               help: write a path with `{path}`
-            gate.yaml:12:38: `.` and `..` cannot stand in a path that is sent
+            gate.yaml:12:38: `.` and `..` are not allowed in a path
               help: write a path with `{path}`
             gate.yaml:13:38: a `{` without its `}`
               help: write a path with `{path}`
-            gate.yaml:14:38: `rewrite` and `strip_prefix` both say what path is sent
+            gate.yaml:14:38: `rewrite` and `strip_prefix` cannot be combined
               help: keep `rewrite`, where `{**}` stands for the rest, or keep `strip_prefix`
-            gate.yaml:15:23: the path `/k/**/x` cannot be matched: `*` stands only in `/**`, and only at the end; one segment is `{name}`
+            gate.yaml:15:23: the path `/k/**/x` cannot be matched: `*` is allowed only in `/**` at the end; one segment is `{name}`
               help: write `/a` for one path, `/a/**` for all below, `/a/{id}/b` for any one segment
             gate.yaml:16:23: the path `/l/{a}/{a}` cannot be matched: parameter `a` appears twice
               help: write `/a` for one path, `/a/**` for all below, `/a/{id}/b` for any one segment
-            gate.yaml:17:43: `m` is not a prefix that can be cut
-              help: write the path's first segments as they are sent, such as `/orders`; `rewrite` knows parameters
+            gate.yaml:17:43: `m` is not a prefix that can be removed
+              help: write the first segments of the path literally, such as `/orders`; for parameters use `rewrite`
         "#]],
     );
 }
@@ -338,9 +338,9 @@ fn tls_files() {
           help: name a PEM file that the gateway may read; a relative path starts at this file's folder
         gate.yaml:6:73: cannot read `.`: it is a folder
           help: name a PEM file that the gateway may read; a relative path starts at this file's folder
-        gate.yaml:7:70: certificate and key do not fit: keys may not be consistent: KeyMismatch
-          help: name the key that the certificate was made with
-        gate.yaml:7:84: `b.*` has a `*` that is not its whole first part
+        gate.yaml:7:70: certificate and key do not match: keys may not be consistent: KeyMismatch
+          help: name the key that belongs to the certificate
+        gate.yaml:7:84: in `b.*`, `*` is allowed only as the whole first label
           help: write a host such as `api.example.com`, or `*.example.com` for its subdomains
         gate.yaml:7:106: no usable certificate: no CERTIFICATE block
           help: name a PEM file with `-----BEGIN CERTIFICATE-----`
@@ -349,13 +349,13 @@ fn tls_files() {
         gate.yaml:9:88: no TLS version is allowed
           help: write `versions: [1.2, 1.3]`
         gate.yaml:10:90: no usable authority certificate: no usable certificate: no CERTIFICATE block
-          help: name a PEM file with the certificates of the authorities to believe
-        gate.yaml:13:56: a certificate without its key
+          help: name a PEM file with the certificates of the authorities to trust
+        gate.yaml:13:56: `certificate` needs `key`
           help: add `key: FILE`
-        gate.yaml:14:50: a key without its certificate
+        gate.yaml:14:50: `key` needs `certificate`
           help: add `certificate: FILE`
         gate.yaml:15:46: no usable authority certificate: no usable certificate: no CERTIFICATE block
-          help: name a PEM file with the certificates of the authorities to believe
+          help: name a PEM file with the certificates of the authorities to trust
         gate.yaml:16:66: `a b` is neither a DNS name nor an address
           help: write the DNS name or the address in the certificate
         gate.yaml:12:3: warning: nothing uses the upstream `good`
@@ -370,12 +370,12 @@ fn tls_files() {
           help: remove it, or name it in a route's `upstream` or a flow's `call`
         gate.yaml:17:3: warning: nothing uses the upstream `plain`
           help: remove it, or name it in a route's `upstream` or a flow's `call`
-        gate.yaml:17:46: warning: no target speaks TLS, so this has no effect
+        gate.yaml:17:46: warning: no target uses TLS, so this has no effect
           help: write targets as `https://HOST:PORT`, or remove `tls`
         gate.yaml:18:3: warning: nothing uses the upstream `any`
           help: remove it, or name it in a route's `upstream` or a flow's `call`
-        gate.yaml:18:49: warning: any server that answers is trusted as the service
-          help: name the service's authority in `ca` instead
+        gate.yaml:18:49: warning: certificates are not verified, so any server is trusted
+          help: name the authority of the service's certificate in `ca` instead
     "#]].assert_eq(&said(
         r#"
 listen:
@@ -412,11 +412,11 @@ routes:
     check(
         routes,
         expect![[r#"
-        gate.yaml:4:27: warning: no request comes to the path `/a%2fb/**`: every listener refuses or changes it
+        gate.yaml:4:27: warning: no request can have the path `/a%2fb/**`: every listener refuses or rewrites it
           help: write it another way, or say `keep` in the `paths` of a listener
-        gate.yaml:5:27: warning: no request comes to the path `/a//b`: every listener refuses or changes it
+        gate.yaml:5:27: warning: no request can have the path `/a//b`: every listener refuses or rewrites it
           help: write it another way, or say `keep` in the `paths` of a listener
-        gate.yaml:6:31: warning: no request comes to the path `/{id}/b;c`: every listener refuses or changes it
+        gate.yaml:6:31: warning: no request can have the path `/{id}/b;c`: every listener refuses or rewrites it
           help: write it another way, or say `keep` in the `paths` of a listener
     "#]],
     );
@@ -441,11 +441,11 @@ routes:
   others: { match: { path: "/others" }, upstream: old }
 "#,
         expect![[r#"
-            gate.yaml:9:61: warning: the upstream `old` is asked in HTTP/1, which gRPC cannot use
+            gate.yaml:9:61: warning: the upstream `old` uses HTTP/1, but gRPC needs HTTP/2
               help: add `protocol: http2` to the upstream
-            gate.yaml:10:67: warning: the upstream `plain` is asked in HTTP/1, which gRPC cannot use
+            gate.yaml:10:67: warning: the upstream `plain` uses HTTP/1, but gRPC needs HTTP/2
               help: add `protocol: http2` to the upstream
-            gate.yaml:12:80: warning: the upstream `old` is asked in HTTP/1, which gRPC cannot use
+            gate.yaml:12:80: warning: the upstream `old` uses HTTP/1, but gRPC needs HTTP/2
               help: add `protocol: http2` to the upstream
         "#]],
     );
@@ -481,10 +481,10 @@ routes:
   good:    { match: { path: /c }, policies: [{ soap: {} }, { sse: { events: 1, per: 1s } }, { interceptor: { response: { url: "http://i", includes: [response_headers] } } }], upstream: u }
 "#,
         expect![[r#"
-            gate.yaml:5:82: warning: `soap` needs whole replies, so that each event stream is refused with 502
-              help: let that policy look into requests alone, or remove `sse`
-            gate.yaml:6:46: warning: `interceptor` needs whole replies, so that each event stream is refused with 502
-              help: let that policy look into requests alone, or remove `sse`
+            gate.yaml:5:82: warning: `soap` needs whole replies, so every event stream would be refused with 502
+              help: limit that policy to requests, or remove `sse`
+            gate.yaml:6:46: warning: `interceptor` needs whole replies, so every event stream would be refused with 502
+              help: limit that policy to requests, or remove `sse`
         "#]],
     );
 }
@@ -499,7 +499,7 @@ routes:
   one:  { match: { path: /b }, policies: [{ sse: { event_bytes_max: 1B } }], upstream: u }
 "#,
         expect![[r#"
-            gate.yaml:5:69: no event has a size of 0
+            gate.yaml:5:69: an event cannot have a size of 0
               help: write the largest size, such as `64KiB`
         "#]],
     );
@@ -515,10 +515,10 @@ routes:
   c: { match: { path: /c }, respond: {}, policies: [{ cache: { ttl: 1s, statuses: [200, 404], cookies: keep } }] }
 "#,
         expect![[r#"
-            gate.yaml:4:83: a reply with the status 206 is never kept
+            gate.yaml:4:83: a reply with the status 206 is never cached
               help: write some of 200, 203, 204, 300, 301, 302, 307, 308, 404, 405, 410, 414, 501
-            gate.yaml:5:74: `statuses` says which statuses `ttl` holds for, and there is no `ttl`
-              help: write `ttl: 10s` beside it, or leave it out
+            gate.yaml:5:74: `statuses` needs `ttl`
+              help: add `ttl: 10s`, or leave it out
             gate.yaml:6:104: unknown value `keep`
               help: write `bypass` or `ignore`
         "#]],
@@ -544,31 +544,31 @@ cases:
         expect![[r#"
             gate.yaml:7:24: methods are case-sensitive, and no client sends `get`
               help: write `GET`
-            gate.yaml:7:35: `a` is not a path to request
+            gate.yaml:7:35: `a` is not a valid request path
               help: write a path that begins with `/`, such as `/orders?day=1`
             gate.yaml:7:49: `content-length` cannot be changed
               help: remove it; the gateway writes it for each connection
-            gate.yaml:7:90: a message has one body
+            gate.yaml:7:90: a message can have only one body
               help: remove `body` or `body_file`
             gate.yaml:7:90: cannot read `none.txt`: there is no such file
               help: name a file that can be read; a relative path starts at this file's folder
             gate.yaml:9:19: there is no upstream `b`; did you mean `a`?
               help: name one of the `upstreams`
-            gate.yaml:10:25: `/a b` is not a path to request
+            gate.yaml:10:25: `/a b` is not a valid request path
               help: write a path that begins with `/`, such as `/orders?day=1`
-            gate.yaml:10:47: a body is expected in one way
+            gate.yaml:10:47: the expected body is written in two ways
               help: keep one of these keys
-            gate.yaml:10:59: this is not JSON: at byte 2 should be a comma or the end of the object or array
+            gate.yaml:10:59: this is not JSON: at byte 2: expected a comma or the end of the object or array
               help: write a value, or a text of JSON such as `'"a"'`
             gate.yaml:11:29: `transfer-encoding` cannot be changed
               help: remove it; the gateway writes it for each connection
-            gate.yaml:11:57: `a b` cannot be the name of a header
+            gate.yaml:11:57: `a b` is not a valid header name
               help: write letters, digits and dashes, such as `x-tier`
-            gate.yaml:11:76: a delay is at most 60s, since it is waited for
-              help: write a shorter delay, and a shorter timeout where it ends
+            gate.yaml:11:76: a delay must be at most 60s, because the test waits for it
+              help: write a shorter delay, and shorten the timeout that it must exceed
             gate.yaml:12:19: this is not XML: 1:4: the document ends within an element that is not closed
               help: write one document
-            gate.yaml:12:36: a body is expected in one way
+            gate.yaml:12:36: the expected body is written in two ways
               help: keep one of these keys
         "#]],
     );
@@ -590,21 +590,21 @@ hubs:
     log: { kafka: { brokers: [], topics_prefix: "t g/" } }
 "#,
         expect![[r#"
-            gate.yaml:8:22: Kafka has no topic by the name `a~b`
+            gate.yaml:8:22: `a~b` is not a valid Kafka topic name
               help: use letters, digits, `-`, `_` and `.`, and at most 249 with the prefix
-            gate.yaml:8:34: Kafka cannot tell the topics `a.b` and `a_b` apart
-              help: let them differ in more than `.` and `_`
+            gate.yaml:8:34: Kafka treats the topic names `a.b` and `a_b` as the same
+              help: use names that differ in more than `.` and `_`
             gate.yaml:9:31: `kafka` is not a broker address
               help: write `HOST:PORT`, such as `kafka-1.internal:9092`
             gate.yaml:9:38: `kafka:0` is not a broker address
               help: write `HOST:PORT`, such as `kafka-1.internal:9092`
-            gate.yaml:9:99: this is not a user name
+            gate.yaml:9:99: the user name is empty or has a null character
               help: write the user's name
-            gate.yaml:12:30: a cluster without a broker
+            gate.yaml:12:30: a cluster needs at least one broker
               help: write `brokers: [HOST:PORT]`
-            gate.yaml:12:49: no topic of Kafka begins with `t g/`
+            gate.yaml:12:49: `t g/` is not allowed in a Kafka topic name
               help: use letters, digits, `-`, `_` and `.`
-            gate.yaml:9:113: warning: the password goes to the brokers as it is, on connections without TLS
+            gate.yaml:9:113: warning: the password is sent to the brokers in plain text, because the connections do not use TLS
               help: add `tls: {}`, or use `scram-sha-512`
         "#]],
     );
@@ -622,11 +622,11 @@ hubs:
   b: { topics: [x], retention: { bytes: 1KiB }, event_bytes_max: 2KiB }
 "#,
         expect![[r#"
-            gate.yaml:7:41: a hub that keeps no events delivers none
-              help: write the most that a topic may hold, such as `1GiB`
-            gate.yaml:7:6: warning: the first pause is longer than the longest, which counts
-              help: write `delivery` so that `initial` is the shorter one
-            gate.yaml:8:41: warning: an event may be larger than all that is kept, and so reach nobody
+            gate.yaml:7:41: a hub that keeps no events cannot deliver any
+              help: write the maximum size of a topic, such as `1GiB`
+            gate.yaml:7:6: warning: `initial` is longer than `max`, so `max` is used
+              help: in `delivery`, write an `initial` of at most `max`
+            gate.yaml:8:41: warning: an event larger than this would never be delivered
               help: write at least `event_bytes_max`
         "#]],
     );
@@ -647,12 +647,12 @@ queues:
   ends: { flow: ends }
 "#,
         expect![[r#"
-            gate.yaml:12:16: warning: messages of the queue `own` may be put into it again
-              help: make sure that a step ends this, or messages circulate without end
-            gate.yaml:13:18: warning: messages of the queue `there` may be put into it again
-              help: make sure that a step ends this, or messages circulate without end
-            gate.yaml:14:17: warning: messages of the queue `back` may be put into it again
-              help: make sure that a step ends this, or messages circulate without end
+            gate.yaml:12:16: warning: messages of the queue `own` may be put back into it
+              help: make sure that a step ends this, or messages circulate forever
+            gate.yaml:13:18: warning: messages of the queue `there` may be put back into it
+              help: make sure that a step ends this, or messages circulate forever
+            gate.yaml:14:17: warning: messages of the queue `back` may be put back into it
+              help: make sure that a step ends this, or messages circulate forever
         "#]],
     );
 }
@@ -678,7 +678,7 @@ cors: {}
 "#,
         expect![[r#"
             gate.yaml:6:38: unknown key `rate_limit`
-              help: a policy stands in a list: `policies: [{ rate_limit: .. }]`
+              help: write policies as a list: `policies: [{ rate_limit: .. }]`
             gate.yaml:9:8: unknown key `stepps`; did you mean `steps`?
               help: the keys here are `namespaces`, `timeout`, `limits`, `duplicate_members`, `steps` and `catch`
             gate.yaml:12:8: unknown key `topic`; did you mean `topics`?
@@ -686,9 +686,9 @@ cors: {}
             gate.yaml:15:8: unknown key `flw`; did you mean `flow`?
               help: the keys here are `flow`, `retry`, `dead_letter`, `dead`, `concurrency` and `order`
             gate.yaml:16:1: unknown key `cors`
-              help: a policy stands in a list: `policies: [{ cors: .. }]`
+              help: write policies as a list: `policies: [{ cors: .. }]`
             gate.yaml:13:3: warning: no route to the hub `d` has a path that ends in `/**`, so parts of it cannot be reached
-              help: write it such as `match: { path: "/news/**" }`
+              help: write a path such as `match: { path: "/news/**" }`
         "#]],
     );
 }

@@ -315,7 +315,7 @@ fn the_whole_in_words() {
             to: /var/log/access.log
 
         # Plan 1: 2 workers.
-        # Routes, as written. The most specific one that matches is taken:
+        # Routes, as written. The most specific match wins:
         # exact host, then a literal path, a regular expression, the longer path, then listener,
         # methods, headers, query.
         #   orders: api.example.com/orders/** GET|POST
@@ -371,7 +371,7 @@ fn one_request_in_words() {
                 + x-a: ${b}
               policy headers: nothing to do (gate.yaml:20:9)
               -> upstream `orders` (http://10.0.0.1:8080, https://h), the path without /orders, the client's Host
-            not taken:
+            not chosen:
               `gold`: the header `x-tier` is not `gold`
               `one`: the path is not /users/{id}/cards/{card}
               `hello`: the path is not /hello
@@ -403,7 +403,7 @@ fn one_request_in_words() {
             route `gold`
               matches api.example.com/orders/**, header x-tier = gold, query v present
               -> upstream `orders` (http://10.0.0.1:8080, https://h), the path /gold/{**}, Host orders.internal:8080
-            not taken:
+            not chosen:
               `orders`: the method PUT is not GET or POST
               `one`: the path is not /users/{id}/cards/{card}
               `hello`: the path is not /hello
@@ -420,7 +420,7 @@ fn one_request_in_words() {
               {id} is 5
               {card} is 7
               -> upstream `other` (http://10.0.0.3), the path /cards/{card}/of/{id}, the target's Host
-            not taken:
+            not chosen:
               `hello`: the path is not /hello
               `orders`: the host is not api.example.com
               `gold`: the host is not api.example.com
@@ -436,7 +436,7 @@ fn one_request_in_words() {
             route `hello`
               matches /hello
               -> a fixed reply, status 200, 6 bytes
-            not taken:
+            not chosen:
               `one`: the path is not /users/{id}/cards/{card}
               `orders`: the host is not api.example.com
               `gold`: the host is not api.example.com
@@ -458,7 +458,7 @@ fn one_request_in_words() {
         expect![[r#"
             GET http://h
             no route matches: 404
-            not taken:
+            not chosen:
               `one`: the path is not /users/{id}/cards/{card}
               `hello`: the path is not /hello
               `orders`: the host is not api.example.com
@@ -510,10 +510,10 @@ fn the_number_of_workers_is_that_of_the_start() {
     let second = compile::compile(&load(&more), Some(&first), &telemetry).map_err(drop).unwrap();
     assert_eq!(second.plan.workers, 2);
     expect![[r#"
-        gate.yaml:6:10: warning: there are 2 workers until the gateway is started again
-          help: restart it, or write the number that is running
-        gate.yaml:10:24: warning: a request fails with the target that it cannot connect to, though there are others
-          help: add `connect_failure` to `when`; nothing was sent then, so nothing is repeated
+        gate.yaml:6:10: warning: the number of workers stays at 2 until the gateway is restarted
+          help: restart it, or restore the number in use
+        gate.yaml:10:24: warning: a request fails if its target cannot be connected to, although there are others
+          help: add `connect_failure` to `when`; a retry is safe, because nothing was sent
     "#]]
     .assert_eq(&second.warnings.to_string());
 }

@@ -119,13 +119,13 @@ impl<'a> Decoder<'a> {
 
     /// Resolves a path relative to the file that names it, and records it as a dependency.
     pub(crate) fn resolve(&mut self, path: &str, at: At) -> PathBuf {
-        let path = self.beside(path, at);
+        let path = self.resolve_unwatched(path, at);
         self.named.push(path.clone());
         path
     }
 
     /// Like `resolve`, for a file that is not watched for changes.
-    pub(crate) fn beside(&self, path: &str, at: At) -> PathBuf {
+    pub(crate) fn resolve_unwatched(&self, path: &str, at: At) -> PathBuf {
         let folder = self.report.sources().of(at).map(|source| source.folder.as_path());
         folder.unwrap_or(Path::new("")).join(path)
     }
@@ -168,7 +168,7 @@ impl<'a> Decoder<'a> {
             let has_policies = ["policies", "policy_sets"].iter().any(|key| known.contains(key));
             let of_kong = kong_key(&entry.key, known);
             let help = if has_policies && Policy::NAMES.contains(&entry.key.as_str()) {
-                format!("a policy stands in a list: `policies: [{{ {}: .. }}]`", entry.key)
+                format!("write policies as a list: `policies: [{{ {}: .. }}]`", entry.key)
             } else {
                 of_kong
                     .map(str::to_owned)
@@ -187,7 +187,11 @@ impl<'a> Decoder<'a> {
             let Some(kept) = names.next() else { continue };
             for other in names {
                 let what = format!("`{}` and `{}` are the same key", kept.key, other.key);
-                self.error(other.key_at, what, format!("keep one of the two, best as `{first}`"));
+                self.error(
+                    other.key_at,
+                    what,
+                    format!("keep one of the two, preferably `{first}`"),
+                );
             }
         }
     }
@@ -222,7 +226,7 @@ impl<'a> Decoder<'a> {
         self.word_or(node, words, "")
     }
 
-    /// Like `word`, if something else is also allowed, which the help lists first, such as `"a status, "`.
+    /// Like `word`, for a key that also allows other values. `other` describes them, such as `"a status, "`, and the help lists it first.
     pub(crate) fn word_or<'w>(
         &mut self,
         node: &Node,
@@ -255,7 +259,7 @@ impl<'n> Section<'n> {
     }
 }
 
-/// Returns the equivalent of one of Kong's keys in this section, which is identified by one of its known keys.
+/// Returns the help for one of Kong's keys. `known` are the keys of this section, one of which identifies the section.
 fn kong_key(name: &str, known: &[&str]) -> Option<&'static str> {
     const KEYS: [(&str, &str, &str); 13] = [
         ("services", "upstreams", "Kong's services are `upstreams` here, with `targets`"),
@@ -269,8 +273,8 @@ fn kong_key(name: &str, known: &[&str]) -> Option<&'static str> {
             "upstreams",
             "Kong's plugins are `policies` here, below a route or in `defaults`",
         ),
-        ("_format_version", "upstreams", "this is a file of Kong's"),
-        ("_transform", "upstreams", "this is a file of Kong's"),
+        ("_format_version", "upstreams", "this is a configuration of Kong"),
+        ("_transform", "upstreams", "this is a configuration of Kong"),
         ("paths", "strip_prefix", "Kong's `paths` are `match: { path: \"/orders/**\" }` here"),
         ("methods", "strip_prefix", "Kong's `methods` are `match: { methods: [GET] }` here"),
         ("hosts", "strip_prefix", "Kong's `hosts` are `match: { host: api.example.com }` here"),
@@ -313,9 +317,9 @@ pub(crate) fn list(words: &[&str], and: &str) -> String {
 
 /// Defines a section: a map with fixed keys.
 ///
-/// `name: Type` uses the type's value for absent keys, and is a required key if the type has none. `name: Type = value` states the default.
-/// `name as "key"` is for keys that Rust reserves, and `name or "older"` for keys with another valid name. The doc comments are
-/// the help texts and the schema's descriptions.
+/// `name: Type` takes its default from the type, and is a required key if the type has no default. `name: Type = value` states the
+/// default. `name as "key"` is for keys that are reserved words in Rust, and `name or "older"` for keys with another valid name. The doc
+/// comments are the help texts and the schema's descriptions.
 #[macro_export]
 macro_rules! keys {
     (

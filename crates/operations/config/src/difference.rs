@@ -29,13 +29,13 @@ pub struct Difference {
 /// A difference at a place. Secrets are masked.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// Only the new one has this.
+    /// Only the new configuration has this value.
     Added(Json),
-    /// Only the old one has this.
+    /// Only the old configuration has this value.
     Removed(Json),
     /// The old and the new value. They look alike if both are secrets.
     Changed(Json, Json),
-    /// Both name this file, and its contents differ.
+    /// Both configurations name this file, and its contents differ.
     Content(Json),
 }
 
@@ -172,17 +172,17 @@ impl Comparison<'_> {
         found.push(Difference { path: path.to_owned(), change });
     }
 
-    /// Compares lists of maps, such as policies. An inserted item shifts the following ones, which are not differences.
+    /// Compares lists of maps, such as policies. An inserted item shifts the items after it, which do not count as different.
     fn lists(&self, path: &str, old: &[Side<'_>], new: &[Side<'_>], found: &mut Vec<Difference>) {
         let same = |pair: &(&Side<'_>, &Side<'_>)| {
             let mut found = Vec::new();
             self.compare(path, *pair.0, *pair.1, &mut found);
             found.is_empty()
         };
-        // Harmless: items that are not at both beginnings or both ends are compared below.
+        // Harmless: items outside the common beginning and the common end are compared below.
         let first = old.iter().zip(new).take_while(same).count();
         let rest = |all: usize| all.saturating_sub(first);
-        // Harmless: items that are not at both beginnings or both ends are compared below.
+        // Harmless: items outside the common beginning and the common end are compared below.
         let last = old.iter().rev().zip(new.iter().rev()).take_while(same).count();
         let last = last.min(rest(old.len())).min(rest(new.len()));
         let middle = |all: &[Side<'_>]| first..all.len().saturating_sub(last);
@@ -247,7 +247,7 @@ impl Comparison<'_> {
         Change::Changed(self.show(path, old), self.show(path, new))
     }
 
-    /// Returns a value with the parts masked that must not be shown.
+    /// Returns a value in which the parts that must not be shown are masked.
     fn show(&self, path: &str, value: &Json) -> Json {
         let mut keys = path.rsplit('.').map(|key| key.trim_matches('"'));
         let key = keys.next().unwrap_or("");
@@ -295,13 +295,13 @@ fn below(path: &str, key: &str) -> String {
     if path.is_empty() { key } else { format!("{path}.{key}") }
 }
 
-/// Returns the kind of a list item: the single key of a policy.
+/// Returns the kind of a list item, which is its key if it has exactly one, as a policy has. Other items have no kind.
 fn kind(item: &Json) -> Option<&str> {
     let keys = item.as_object().filter(|keys| keys.len() == 1)?;
     keys.keys().next().map(String::as_str)
 }
 
-/// Returns the path of a file relative to the folder of the configuration that names it.
+/// Returns the path of a file relative to the folder of the configuration that names it, or `None` if `loaded` does not name it.
 fn beside<'t>(text: &'t str, loaded: &LoadedConfig) -> Option<&'t Path> {
     let path = Path::new(text);
     let named = loaded.files.iter().any(|file| file == path);
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_that_moved_are_not_told_as_changed() {
+    fn policies_that_moved_are_not_reported_as_changed() {
         let (ip, one, two) =
             ("ip_filter: { deny: [\"10.0.0.0/8\"] }", "cors: { origins: [\"*\"] }", "compress: {}");
         let list = |of: &[&str]| {

@@ -10,10 +10,10 @@ use crate::node::{MapEntry, Node, Scalar, Value};
 use crate::report::{At, Complaint, Report, Source, Sources};
 use crate::yaml;
 
-/// The depth is that of the JSON library. The number of values is not limited.
+/// The limits of documents in JSON. The maximum depth is that of `serde_json`. The number of values is not limited.
 const JSON_LIMITS: json::Limits = json::Limits { depth_max: 128, entries_max: usize::MAX };
 
-/// Reads JSON and refuses duplicate members: one reader could take the first and another the last.
+/// Reads JSON. Duplicate members are refused, since one reader could take the first and another the last.
 pub fn json_text(text: &str) -> Result<Json, String> {
     let read = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let mut tape = Vec::new();
@@ -32,7 +32,9 @@ pub fn json_text(text: &str) -> Result<Json, String> {
             let (from, to) = entry.map_or((0, 0), |entry| (entry.from as usize, entry.to as usize));
             let name = text.get(from..to).unwrap_or("?");
             let place = place(from.saturating_sub(1));
-            Err(format!("the member `{name}` is in its object twice, the second time at {place}"))
+            Err(format!(
+                "the member `{name}` appears twice in its object, the second time at {place}"
+            ))
         }
     }
 }
@@ -52,12 +54,12 @@ pub fn document(text: &str, name: &Path) -> Result<Json, String> {
     match yaml::read(text, 0, &mut report) {
         Some(node) if !report.has_errors() => Ok(json(&node)),
         None if !report.has_errors() => Ok(Json::Null),
-        Some(_) | None => Err(report.errors().map(told).collect::<Vec<_>>().join("; ")),
+        Some(_) | None => Err(report.errors().map(described).collect::<Vec<_>>().join("; ")),
     }
 }
 
 /// Returns the text of a complaint about a document, without its help, which is meant for configurations.
-fn told(complaint: &Complaint) -> String {
+fn described(complaint: &Complaint) -> String {
     let Complaint { at, what, .. } = complaint;
     match at.line {
         0 => what.clone(),
@@ -65,7 +67,7 @@ fn told(complaint: &Complaint) -> String {
     }
 }
 
-/// Returns the keys and indices of the innermost value that begins at a place of a text or before it.
+/// Returns the path (keys and indices) of the innermost value that begins at or before a place in a text.
 pub fn path_at(text: &str, line: u32, column: u32) -> Vec<String> {
     let mut path = Vec::new();
     let mut report = Report::new(Sources::default());
@@ -187,8 +189,8 @@ fn json_child(
     None
 }
 
-/// Reads a file of another kind than a configuration, whose keys were defined by [`crate::keys`]. References are not replaced. The report
-/// has everything that cannot be read, with its place.
+/// Reads a file that is not a configuration, but whose keys were defined by [`crate::keys`]. References are not replaced. The report
+/// lists everything that cannot be read, with its place.
 pub fn read<T: Decode>(text: &str, name: &Path) -> (Option<T>, Report) {
     let folder = name.parent().unwrap_or(Path::new("")).to_owned();
     let source = Source { name: name.display().to_string(), folder, text: text.to_owned() };
@@ -254,7 +256,7 @@ fn node(made: &Json, at: At) -> Node {
         Json::Null => Value::Null,
         Json::Bool(switch) => scalar(switch.to_string(), false),
         Json::Number(number) => scalar(number.to_string(), false),
-        // Keys for numbers and switches may read a text as one: a document may have `timeout: "60"`.
+        // Not quoted, so that keys for numbers and switches also accept texts: a document may have `timeout: "60"`.
         Json::String(text) => scalar(text.clone(), false),
         Json::Array(items) => Value::List(items.iter().map(|item| node(item, at)).collect()),
         Json::Object(members) => Value::Map(
@@ -323,14 +325,14 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_cannot_be_read_is_told_by_its_line() {
+    fn a_document_that_cannot_be_read_is_reported_with_its_line() {
         for (text, said) in [
             ("", "the file is empty"),
-            ("a: 1\na: 3\n", "line 2, column 1: the key `a` is here twice; the first is on line 1"),
+            ("a: 1\na: 3\n", "line 2, column 1: the key `a` appears twice; the first is on line 1"),
             ("a: [", "line 2, column 1: this is not YAML: "),
             (
                 "{\"a\": 1,\n \"b\": [{\"c\": 1, \"\\u0063\": 2}]}",
-                "the member `\\u0063` is in its object twice, the second time at line 2 column 17",
+                "the member `\\u0063` appears twice in its object, the second time at line 2 column 17",
             ),
         ] {
             let told = document(text, Path::new("a.yaml")).unwrap_err();

@@ -27,7 +27,7 @@ const SLIPS_MAX: usize = 2;
 /// Keys whose members are all secrets.
 const HOLDERS: &[&str] = &["keys", "users"];
 
-/// Receivers of logs and traces. Whatever their headers are called, they may say who sends.
+/// Keys of receivers of logs and traces. Their headers may contain credentials, whatever the names of the headers.
 const RECEIVERS: &[&str] = &["traces", "access_log", "audit_log", "to"];
 const RECEIVERS_HEADERS: &str = "headers";
 
@@ -87,7 +87,7 @@ fn line(sources: &Sources, at: At) -> Option<(&str, Vec<Span>)> {
 /// Returns true if the value of a key of this name is a secret.
 pub fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
-    // Keys of the configuration have no dash; headers with such a word in them do.
+    // Only names of headers contain a dash. A header whose name contains a credential word is a secret.
     let is_header = key.contains('-') && CREDENTIAL_WORDS.iter().any(|word| key.contains(word));
     is_header
         || SECRET_ENDS.iter().any(|end| key.ends_with(end))
@@ -257,7 +257,7 @@ fn closing(text: &str, quote: char) -> Option<usize> {
     None
 }
 
-/// Returns the end of a map or list. Brackets in texts may make it too late, which hides too much, not too little.
+/// Returns the end of a map or list, or `None` if it contains quotes or does not end. Then the rest of the line is hidden.
 fn balanced(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     // Harmless: an inner bracket does not end the value.
@@ -266,7 +266,7 @@ fn balanced(text: &str) -> Option<usize> {
             depth = if "{[".contains(c) { depth + 1 } else { depth.saturating_sub(1) };
             (depth == 0).then_some(at + 1)
         });
-    // A closing bracket in a text would end the value too early.
+    // In a quoted text, a closing bracket would end the value too early.
     let end = ends.next()?;
     (!text.get(..end)?.contains(['"', '\''])).then_some(end)
 }
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn the_column_is_where_it_was_in_what_is_left() {
+    fn the_column_is_adapted_to_the_masked_line() {
         let line = "{ password: höhle-hunter2, tls: 1 }";
         let column = |of: &str| line.split_once(of).unwrap().0.chars().count();
         for (of, shown_at) in [
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn every_secret_of_the_schema_is_one_here() {
+    fn every_secret_of_the_schema_is_recognised() {
         fn is_marked(schema: &Json) -> bool {
             let any = schema.get("anyOf").and_then(Json::as_array);
             schema.get("writeOnly").is_some() || any.into_iter().flatten().any(is_marked)

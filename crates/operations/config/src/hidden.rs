@@ -19,10 +19,10 @@ const ANYWHERE_CHARS_MIN: usize = 8;
 
 /// The texts that replaced references. They are never shown, not even in debug output.
 #[derive(Clone, Default)]
-pub(crate) struct HiddenTexts(Vec<Arc<PutIn>>);
+pub(crate) struct HiddenTexts(Vec<Arc<SubstitutedScalar>>);
 
 /// One scalar with references.
-struct PutIn {
+struct SubstitutedScalar {
     at: At,
     /// The scalar as written.
     written: String,
@@ -33,10 +33,16 @@ struct PutIn {
 
 impl HiddenTexts {
     /// Records what a scalar with references became.
-    pub(crate) fn put_in(&mut self, at: At, written: &str, text: &str, values: &[String]) {
+    pub(crate) fn record_substitution(
+        &mut self,
+        at: At,
+        written: &str,
+        text: &str,
+        values: &[String],
+    ) {
         let values: Vec<String> = values.iter().flat_map(|value| forms(value)).collect();
         let (written, texts) = (written.to_owned(), forms(text));
-        self.0.push(Arc::new(PutIn { at, written, texts, values }));
+        self.0.push(Arc::new(SubstitutedScalar { at, written, texts, values }));
     }
 
     /// Returns the text of a complaint without secrets.
@@ -74,8 +80,8 @@ impl HiddenTexts {
     }
 }
 
-impl PutIn {
-    /// Returns true if a quoted piece reveals this scalar: it is all or a part of it, or contains a value that was put in.
+impl SubstitutedScalar {
+    /// Returns true if a quoted piece reveals this scalar: it is the scalar or a part of it, or it contains a substituted value.
     fn is_in(&self, piece: &str) -> bool {
         if piece.chars().count() < CHARS_MIN {
             return !piece.is_empty() && self.texts.iter().chain(&self.values).any(|t| t == piece);
@@ -198,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_in_is_not_said() {
+    fn substituted_values_are_not_shown_in_complaints() {
         for (text, what) in [
             ("workers: \"${TOKEN}\"\n", "found `${TOKEN}`"),
             ("workers: \"${N}\"\n", "found `${N}`"),
@@ -217,7 +223,7 @@ mod tests {
                 "issuers: { i: { jwks: \"-----BEGIN KEY-----\\nHush\" } }\n",
                 "the URL `(not shown)` has no scheme",
             ),
-            ("saxon: { home: \"${PEM}\" }\n", "the text of a file"),
+            ("saxon: { home: \"${PEM}\" }\n", "found its content"),
             (
                 "routes: { a: { match: { path: /a }, policies: [{ api_key: hunter2 }] } }\n",
                 "found `(not shown)`",
@@ -232,7 +238,7 @@ mod tests {
 
     /// A backtick ends the quotes around it, and long values are truncated.
     #[test]
-    fn values_with_backticks_are_not_said() {
+    fn values_with_backticks_are_not_shown() {
         let long = format!("a`{}", "hush".repeat(30));
         for (value, what) in [
             ("ab`hush", "found `(not shown)`"),
@@ -252,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn help_says_as_little() {
+    fn secrets_are_not_shown_in_help_texts() {
         let variables = HashMap::from([("TOKEN".to_owned(), "Hush-Hush".to_owned())]);
         let mut report = parse_with("", Path::new("gate.yaml"), &variables).report;
         let at = At::file(0);
@@ -265,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_not_said_anywhere() {
+    fn long_values_are_hidden_in_every_complaint() {
         let variables = HashMap::from([("TOKEN".to_owned(), "Hush-Hush".to_owned())]);
         let text = "issuers: { i: { issuer: \"${TOKEN}\" } }\n";
         let mut report = parse_with(text, Path::new("gate.yaml"), &variables).report;

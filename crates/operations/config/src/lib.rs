@@ -18,7 +18,7 @@
 //!   A field is a key, its type says what may be written, and its default is next to it in the source.
 //! - [`Policy`]: one variant for each kind of policy, each kind in its own file under `policies/`.
 //! - [`Map`], [`Spanned`], [`FilePath`], [`Size`], ...: the shapes values are written in.
-//! - [`read`], [`keys!`], [`words!`]: files of other kinds with keys of their own, such as scenarios of load tests.
+//! - [`read`], [`keys!`], [`words!`]: files of other kinds with their own keys, such as scenarios of load tests.
 //! - [`Decode`]: one definition gives reading, writing back (`explain`), and the schema.
 //!   [`Decode::encode`] of a [`Config`] is the configuration with every default spelt out.
 

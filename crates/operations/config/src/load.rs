@@ -64,7 +64,7 @@ const KEYED_BY_NAME: &[&str] = &[
     "apis",
 ];
 
-/// The other keys.
+/// The keys that may be in one file only, and not in a bundle, since they apply to the whole gateway.
 const OF_THE_GATEWAY: &[&str] = &[
     "admin",
     "status",
@@ -83,13 +83,13 @@ const OF_THE_GATEWAY: &[&str] = &[
     "telemetry",
 ];
 
-/// The most entries in a folder. One with more is refused: it is probably not a folder of configurations.
+/// The maximum number of entries in a folder. A folder with more is refused, since it is probably not a folder of configurations.
 const FILES_MAX: usize = 10_000;
 
 /// The folder in which a catalog keeps its deployed APIs, relative to the file that configures it.
 const CATALOG_FOLDER: &str = "var/catalog";
 
-/// The most bundles in a folder. One with more is refused.
+/// The maximum number of bundles in a folder. A folder with more is refused.
 const BUNDLES_MAX: usize = 1_000;
 
 /// Reads a file, or all `*.yaml` and `*.yml` files of a folder as one configuration, and the bundles in the folder that it names.
@@ -207,7 +207,7 @@ impl Reading {
         reading
     }
 
-    /// Returns the folder that one of the texts names, with references replaced. Other errors in the texts are reported later.
+    /// Returns the folder of bundles that one of the texts names, with references replaced. Errors in the texts are reported later.
     fn folder_of_bundles(&self, variables: Variables<'_>) -> Option<PathBuf> {
         let written = self.named_folder("bundles", variables, |tree| {
             Some(tree.get("bundles")?.get("folder")?.text()?.to_owned())
@@ -338,7 +338,7 @@ fn keep_named(tree: &mut Node, report: &mut Report) {
     entries.retain(|entry| {
         let is_own = OF_THE_GATEWAY.contains(&entry.key.as_str());
         if is_own {
-            let what = format!("`{}` cannot stand in a bundle", entry.key);
+            let what = format!("`{}` is not allowed in a bundle", entry.key);
             report.error(entry.key_at, what, "write it into the gateway's own configuration");
         }
         !is_own
@@ -402,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_is_one_with_names_or_one_of_the_gateway() {
+    fn every_key_is_either_keyed_by_name_or_of_the_gateway() {
         let schema = crate::json_schema();
         let keys = schema.pointer("/$defs/Config/properties").unwrap().as_object().unwrap();
         for (key, about) in keys {

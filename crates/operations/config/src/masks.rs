@@ -12,7 +12,7 @@ use crate::load::{LoadedConfig, read_again};
 use crate::report::{At, Report, Source, Sources};
 use crate::scalars::{WrittenScalar, replaced, scalars};
 
-/// Replaces a secret. In a text that an operator sends, it means the value in service at the same path.
+/// The mask that replaces a secret. In a text that an operator sends, it stands for the value in service at the same path.
 pub const MASK: &str = "***";
 
 /// Maps of headers, parameters and so on, whose keys are not in the schema.
@@ -185,8 +185,8 @@ pub fn unmasked(text: &str, name: &Path, in_service: &Sources) -> Result<String,
         match known.value_for(scalar) {
             Some(value) => by.push((scalar.range.clone(), value)),
             None => {
-                let what = "`***` stands for the value in service here, and there is none";
-                report.error(scalar.at, what, "write the value, best as `${NAME}`");
+                let what = "`***` stands for the value in service, but there is none";
+                report.error(scalar.at, what, "write the value, preferably as `${NAME}`");
             }
         }
     }
@@ -298,7 +298,7 @@ store:
     /// A walk through the schema: the paths of all secrets, where `*` is any name, and `0` an item.
     struct Walk<'s> {
         schema: &'s Json,
-        /// Definitions around the place, which may have themselves inside.
+        /// The enclosing definitions. A definition that contains itself is visited once.
         around: Vec<&'s str>,
         path: Vec<&'s str>,
         found: Vec<Vec<&'s str>>,

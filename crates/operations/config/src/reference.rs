@@ -15,7 +15,7 @@ const HEAD: &str = "\
 <!-- Written by `make schema` from the program; a change here is lost. -->
 
 Every key of a configuration with its default, section by section.
-`NAME` stands for a name of yours, `[]` for an item of a list. **Required** keys have no default. \"absent\" means that without the key nothing is done or limited.
+`NAME` stands for a name of your choice, `[]` for an item of a list. **Required** keys have no default. \"absent\" means that without the key nothing is done or limited.
 Any text may be `${NAME}`, an environment variable, or `${file:PATH}`, the text of a file. [First steps](first-steps.md#how-a-configuration-is-written) has the rest of the rules.
 ";
 
@@ -105,7 +105,7 @@ impl<'s> Page<'s> {
             let mut kinds: Vec<String> = choices.iter().map(|choice| self.kind(choice)).collect();
             kinds.dedup();
             return match kinds.len() {
-                // These are the policies.
+                // Only policies have this many kinds.
                 5.. => format!("one of {}", kinds.join(", ")),
                 _ => kinds.join(" or "),
             };
@@ -208,7 +208,7 @@ fn bounds(takes: &Json) -> String {
     }
 }
 
-/// Describes the format of a text. Formats that only one key has are described by its own text.
+/// Describes the format of a text. A format that only one key has is described in that key's description.
 fn text(pattern: &str) -> &'static str {
     match pattern {
         p if p.starts_with("^[0-9]+(ms|") => "a duration: `250ms`, `5s`, `1h`",
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_of_the_schema_is_told_once_with_what_it_takes() {
+    fn every_key_of_the_schema_is_described_once_with_its_values() {
         let (page, schema) = (reference(), json_schema());
         let sections = schema["$defs"].as_object().unwrap();
         assert_eq!(page.matches("\n## ").count(), sections.len());

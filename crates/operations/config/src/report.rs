@@ -85,14 +85,14 @@ struct ComplaintList {
     seen: HashSet<u64>,
 }
 
-/// The most complaints of one severity that are kept. The rest are only counted, so that a hostile file of two million unknown keys does
-/// not become two million strings.
+/// The maximum number of complaints of one severity that are kept. The rest are only counted, so that a hostile file of two million
+/// unknown keys does not become two million strings.
 const COMPLAINTS_MAX: usize = 1_000;
 
 /// Longer words are not taken for typing errors.
 const SUGGESTION_CHARS_MAX: usize = 64;
 
-/// The most names that are compared to find the intended one.
+/// The maximum number of names that are compared to find the intended one.
 const SUGGESTIONS_MAX: usize = 1_000;
 
 /// The longest part of a file that a complaint quotes, in characters.
@@ -198,7 +198,7 @@ impl Report {
 
     /// Records what a text with references became, to keep it out of complaints.
     pub(crate) fn hide(&mut self, at: At, written: &str, text: &str, values: &[String]) {
-        self.hidden.put_in(at, written, text, values);
+        self.hidden.record_substitution(at, written, text, values);
     }
 
     fn push(&mut self, at: At, severity: Severity, what: String, help: String) {
@@ -345,7 +345,7 @@ impl fmt::Display for Report {
 
 impl std::error::Error for Report {}
 
-/// Converts a number to an index. One that does not fit becomes an index that is not in any list.
+/// Converts a number to an index. A number that does not fit becomes an index that is not in any list.
 fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }

@@ -14,7 +14,7 @@ pub(crate) struct WrittenScalar {
     pub(crate) path: Vec<String>,
     /// Its place, as in complaints.
     pub(crate) at: At,
-    /// The places of the aliases of it.
+    /// The places of its aliases.
     pub(crate) aliases: Vec<At>,
     /// Its byte range, including quotes.
     pub(crate) range: Range<usize>,
@@ -116,7 +116,7 @@ fn step(open: &mut [Open]) {
 fn path(open: &[Open]) -> Vec<String> {
     let part = |open: &Open| match open {
         Open::List(index) => index.to_string(),
-        // Harmless: a value has a key.
+        // Harmless: a value in a map has a key.
         Open::Map(key) => key.clone().unwrap_or_default(),
     };
     open.iter().map(part).collect()

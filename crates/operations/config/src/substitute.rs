@@ -27,7 +27,7 @@ pub(crate) struct Substitution<'a> {
     pub(crate) files: &'a mut Vec<PathBuf>,
     /// The complaints so far.
     pub(crate) report: &'a mut Report,
-    /// The number of bytes put in so far.
+    /// The number of bytes substituted so far.
     pub(crate) bytes: usize,
 }
 
@@ -53,7 +53,7 @@ impl Substitution<'_> {
         }
     }
 
-    /// Returns the text with references replaced, or `None` if one cannot be replaced. Each of those is reported.
+    /// Returns the text with references replaced, or `None` if a reference cannot be replaced, which is reported.
     fn replace(&mut self, text: &str, at: At, values: &mut Vec<String>) -> Option<String> {
         let mut done = String::with_capacity(text.len());
         let mut whole = true;
@@ -67,7 +67,7 @@ impl Substitution<'_> {
             }
             done.push_str(before);
             let Some((reference, after)) = after.split_once('}') else {
-                let help = "close it with `}`, or write `$${` for the text `${` itself";
+                let help = "close it with `}`, or write `$${` for a literal `${`";
                 self.report.error(at, "a `${` without its `}`", help);
                 return None;
             };
@@ -91,8 +91,9 @@ impl Substitution<'_> {
         };
         self.bytes += value.len();
         if self.bytes > TEXT_BYTES_MAX {
-            let what = format!("more than {TEXT_BYTES_MAX} bytes were substituted up to here");
-            self.report.error(at, what, "refer to smaller files, or fewer times");
+            let what =
+                format!("more than {TEXT_BYTES_MAX} bytes have been substituted at this point");
+            self.report.error(at, what, "refer to smaller files, or use fewer references");
             return None;
         }
         Some(value)
@@ -107,7 +108,7 @@ impl Substitution<'_> {
             at,
             format!("the environment has no variable {}{}", quote(name), did_you_mean(meant)),
             format!(
-                "set it before the start, use `${{file:PATH}}` for a file, or write `$${{{name}}}` for that text itself"
+                "set it before the start, use `${{file:PATH}}` for a file, or write `$${{{name}}}` for that literal text"
             ),
         );
         None
@@ -170,7 +171,7 @@ pub fn read_text(path: &Path, bytes_max: u64) -> Result<String, String> {
 
 /// Describes an I/O error, without its error number.
 pub fn reason(error: &std::io::Error) -> String {
-    #[allow(clippy::wildcard_enum_match_arm, reason = "only these have better words")]
+    #[allow(clippy::wildcard_enum_match_arm, reason = "only these kinds have a better description")]
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
         std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
@@ -219,28 +220,28 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_nowhere_is_said() {
+    fn references_that_cannot_be_replaced_are_reported() {
         check(
             r#""${HOTS}""#,
             expect![[r#"
             gate.yaml:1:44: the environment has no variable `HOTS`; did you mean `HOST`?
-              help: set it before the start, use `${file:PATH}` for a file, or write `$${HOTS}` for that text itself
+              help: set it before the start, use `${file:PATH}` for a file, or write `$${HOTS}` for that literal text
         "#]],
         );
         check(
             r#""${} ${HOST""#,
             expect![[r#"
                 gate.yaml:1:44: the environment has no variable ``
-                  help: set it before the start, use `${file:PATH}` for a file, or write `$${}` for that text itself
+                  help: set it before the start, use `${file:PATH}` for a file, or write `$${}` for that literal text
                 gate.yaml:1:44: a `${` without its `}`
-                  help: close it with `}`, or write `$${` for the text `${` itself
+                  help: close it with `}`, or write `$${` for a literal `${`
             "#]],
         );
         check(
             r#""${HOST:-none}""#,
             expect![[r#"
             gate.yaml:1:44: the environment has no variable `HOST:-none`
-              help: set it before the start, use `${file:PATH}` for a file, or write `$${HOST:-none}` for that text itself
+              help: set it before the start, use `${file:PATH}` for a file, or write `$${HOST:-none}` for that literal text
         "#]],
         );
     }

@@ -11,13 +11,13 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 use crate::node::{MapEntry, Node, Scalar, Value};
 use crate::report::{At, Report};
 
-/// The largest file. 5,000 routes are about 2 MiB.
+/// The maximum size of a file. 5,000 routes are about 2 MiB.
 pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// The deepest nesting. The deepest key of the configuration is at depth 8.
+/// The maximum depth of nesting. The deepest key of the configuration is at depth 8.
 const DEPTH_MAX: usize = 64;
-/// The most values and keys after expanding aliases: about forty times what 5,000 routes need.
+/// The maximum number of values and keys after aliases are expanded: about forty times what 5,000 routes need.
 const NODES_MAX: usize = 2_000_000;
-/// The most bytes of text after expanding aliases: aliases to one long text need few nodes.
+/// The maximum number of bytes of text after aliases are expanded. Many aliases of one long text need only few nodes.
 pub(crate) const TEXT_BYTES_MAX: usize = 4 * 16 * 1024 * 1024;
 
 /// Reads one file. Returns `None` if there is no usable tree. All problems are in the report either way.
@@ -176,7 +176,11 @@ impl Tree<'_> {
     fn alias(&mut self, anchor: usize, at: At) -> Result<(), Stop> {
         // The parser refuses unknown anchors, so this one is still open and would contain itself.
         let Some((_, cost)) = self.anchors.get(&anchor) else {
-            self.report.error(at, "this alias is inside what it stands for", "write the value out");
+            self.report.error(
+                at,
+                "this alias refers to a value that contains it",
+                "write the value out",
+            );
             return Err(Stop);
         };
         let cost = *cost;
@@ -280,7 +284,11 @@ impl Tree<'_> {
 
     fn too_deep(&mut self, at: At) -> Result<(), Stop> {
         let what = format!("nested deeper than {DEPTH_MAX} levels");
-        self.report.error(at, what, "no key of the configuration is that deep; flatten the value");
+        self.report.error(
+            at,
+            what,
+            "flatten the value; no key of the configuration is nested that deep",
+        );
         Err(Stop)
     }
 
@@ -298,8 +306,8 @@ impl Tree<'_> {
         let at = place(self.file, *error.marker());
         let (what, help) = if error.info().contains("tab") {
             (
-                "a tab stands where YAML takes blanks alone".to_owned(),
-                "indent with blanks; most editors have a setting that writes them for the tab key",
+                "there is a tab where YAML allows only spaces".to_owned(),
+                "indent with spaces; most editors can insert them for the tab key",
             )
         } else {
             (
@@ -335,14 +343,14 @@ fn accept_key(node: Node, seen: &mut HashMap<String, At>, report: &mut Report) -
     let (name, quoted) = match node.value {
         Value::Scalar(scalar) => (scalar.text, scalar.quoted),
         Value::Null | Value::Unreadable | Value::List(_) | Value::Map(_) => {
-            report.error(at, "a key has to be text", "write a name before the colon");
+            report.error(at, "a key must be text", "write a name before the colon");
             return (Key::Refused, at);
         }
     };
     if let Some(first) = seen.get(&name) {
         report.error(
             at,
-            format!("the key `{name}` is here twice; the first is on line {}", first.line),
+            format!("the key `{name}` appears twice; the first is on line {}", first.line),
             "remove one of the two, or give it another name",
         );
         return (Key::Refused, at);

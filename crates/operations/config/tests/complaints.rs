@@ -50,9 +50,9 @@ zebra: {}
             gate.yaml:7:31: the size `64kb` has the unknown unit `kb`
               help: write a whole number and its unit: `512B`, `64KiB`, `1MiB`, `10MB` or `1GiB`
             gate.yaml:10:15: the target `http://10.0.0.1:8080/v1` has something after its host and port
-              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route
+              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for SRV records; paths are changed on the route
             gate.yaml:10:49: the target `ftp://10.0.0.2` is neither http nor https
-              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route
+              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for SRV records; paths are changed on the route
             gate.yaml:11:14: unknown value `roundrobin`; did you mean `round_robin`?
               help: write `round_robin`, `least_requests`, `failover` or `hash`
             gate.yaml:16:9: unknown policy `header`; did you mean `headers`?
@@ -82,9 +82,9 @@ fn keys_that_are_there_twice() {
     check(
         "listen:\n  a: { address: \"[::]:1\" }\n  a: { address: \"[::]:2\" }\nlisten: {}\n",
         expect![[r#"
-            gate.yaml:3:3: the key `a` is here twice; the first is on line 2
+            gate.yaml:3:3: the key `a` appears twice; the first is on line 2
               help: remove one of the two, or give it another name
-            gate.yaml:4:1: the key `listen` is here twice; the first is on line 1
+            gate.yaml:4:1: the key `listen` appears twice; the first is on line 1
               help: remove one of the two, or give it another name
         "#]],
     );
@@ -136,8 +136,8 @@ fn not_yaml() {
     check(
         "listen:\n\tpublic: 1\n",
         expect![[r#"
-            gate.yaml:2:2: a tab stands where YAML takes blanks alone
-              help: indent with blanks; most editors have a setting that writes them for the tab key
+            gate.yaml:2:2: there is a tab where YAML allows only spaces
+              help: indent with spaces; most editors can insert them for the tab key
         "#]],
     );
     check(
@@ -166,7 +166,7 @@ fn not_yaml() {
         expect![[r#"
         gate.yaml:1:9: the tag `!private` has no meaning here
           help: write the value without a tag
-        gate.yaml:1:22: a key has to be text
+        gate.yaml:1:22: a key must be text
           help: write a name before the colon
     "#]],
     );
@@ -211,20 +211,20 @@ telemetry: { access_log: { format: jsn, path: "" } }
               help: write a whole number from 1 to 256 without quotes
             gate.yaml:4:20: `soon` is not a duration
               help: write a whole number and its unit: `250ms`, `1s`, `5m`, `2h` or `10d`
-            gate.yaml:7:15: a target with a user name or password in it
-              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route
+            gate.yaml:7:15: a target cannot have a user name or password
+              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for SRV records; paths are changed on the route
             gate.yaml:7:29: the target `http://[::g]` has a bad IPv6 address
-              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route
+              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for SRV records; paths are changed on the route
             gate.yaml:7:45: the target `h:80` has no scheme
-              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route
+              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for SRV records; paths are changed on the route
             gate.yaml:7:53: the target `http://h:0` has a bad port
-              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route
+              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for SRV records; paths are changed on the route
             gate.yaml:7:67: the target `http://h_x:99999` has a bad port
-              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route
-            gate.yaml:8:28: `head:x` is nothing to hash by
+              help: write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for SRV records; paths are changed on the route
+            gate.yaml:8:28: `head:x` cannot be hashed
               help: write `client`, `consumer`, `path`, `header:NAME`, `cookie:NAME`, `query:NAME` or `capture:NAME`
-            gate.yaml:9:25: zero is too short here
-              help: write at least `1ms`; a very long time is written as such: `10d`
+            gate.yaml:9:25: the time must not be zero
+              help: write at least `1ms`; for no practical limit, write a long time such as `10d`
             gate.yaml:9:39: the duration `99999999999d` is too large
               help: write a whole number and its unit: `250ms`, `1s`, `5m`, `2h` or `10d`
             gate.yaml:9:59: expected a duration, found a list
@@ -234,7 +234,7 @@ telemetry: { access_log: { format: jsn, path: "" } }
             gate.yaml:10:33: unknown value `refused`
               help: write a status from 500 to 599, `connect_failure`, `reset`, `timeout`, `cancelled`, `deadline_exceeded`, `internal`, `resource_exhausted` or `unavailable`
             gate.yaml:10:42: the status `404` is not a failure of the service
-              help: only a status from 500 to 599 says that the service failed
+              help: only a status from 500 to 599 means that the service failed
             gate.yaml:11:26: `99` is not a status from 100 to 599, nor a range
               help: write a status like `200`, or a range like `200-399`
             gate.yaml:11:30: `300-200` is not a status from 100 to 599, nor a range
@@ -255,9 +255,9 @@ telemetry: { access_log: { format: jsn, path: "" } }
               help: write a whole number and its unit: `512B`, `64KiB`, `1MiB`, `10MB` or `1GiB`
             gate.yaml:18:16: expected a policy, found `cors`
               help: write `- NAME: { ... }`, one item for each policy, keys indented below its name
-            gate.yaml:18:30: one item of the list names two policies, `a` and `b`
+            gate.yaml:18:30: one item of the list has two policies, `a` and `b`
               help: write `- NAME: { ... }`, one item for each policy, keys indented below its name
-            gate.yaml:18:38: a policy without a name
+            gate.yaml:18:38: a policy needs a name
               help: write `- NAME: { ... }`, one item for each policy, keys indented below its name
             gate.yaml:19:24: expected a whole number from 200 to 599, found `100`
               help: write a whole number from 200 to 599 without quotes
@@ -267,7 +267,7 @@ telemetry: { access_log: { format: jsn, path: "" } }
               help: write a text; quote it where YAML would misread it
             gate.yaml:20:36: `jsn` is neither `json` nor a template with fields
               help: write `json`, or a template like "{client} {method} {path} {status}"
-            gate.yaml:20:47: an empty path names no file
+            gate.yaml:20:47: the path must not be empty
               help: write the path of a file, such as `tls/key.pem`; a relative one starts at this file's folder
         "#]],
     );
@@ -304,7 +304,7 @@ fn an_alias_within_itself_is_a_complaint() {
     check(
         "listen: &a { x: *a }\n",
         expect![[r#"
-        gate.yaml:1:17: this alias is inside what it stands for
+        gate.yaml:1:17: this alias refers to a value that contains it
           help: write the value out
     "#]],
     );
@@ -317,7 +317,7 @@ fn deep_nesting_is_a_complaint() {
         &text,
         expect![[r#"
         gate.yaml:1:72: nested deeper than 64 levels
-          help: no key of the configuration is that deep; flatten the value
+          help: flatten the value; no key of the configuration is nested that deep
     "#]],
     );
     let text = format!("listen: {}1\n", "{ a: ".repeat(20_000));
@@ -325,7 +325,7 @@ fn deep_nesting_is_a_complaint() {
         &text,
         expect![[r#"
         gate.yaml:1:324: nested deeper than 64 levels
-          help: no key of the configuration is that deep; flatten the value
+          help: flatten the value; no key of the configuration is nested that deep
     "#]],
     );
 }
@@ -373,13 +373,13 @@ routes: { a: { match: { path: / }, upstream: a } }
             gate.yaml:6:21: unknown value `timeouts`; did you mean `timeout`?
               help: write a status from 500 to 599, `connect_failure`, `reset`, `timeout`, `cancelled`, `deadline_exceeded`, `internal`, `resource_exhausted` or `unavailable`
             gate.yaml:6:31: the status `404` is not a failure of the service
-              help: only a status from 500 to 599 says that the service failed
+              help: only a status from 500 to 599 means that the service failed
             gate.yaml:6:36: unknown value `5xx`
               help: write a status from 500 to 599, `connect_failure`, `reset`, `timeout`, `cancelled`, `deadline_exceeded`, `internal`, `resource_exhausted` or `unavailable`
             gate.yaml:6:49: expected a whole number from 1 to 1000, found `0`
               help: write a whole number from 1 to 1000 without quotes
-            gate.yaml:6:61: zero is too short here
-              help: write at least `1ms`; a very long time is written as such: `10d`
+            gate.yaml:6:61: the time must not be zero
+              help: write at least `1ms`; for no practical limit, write a long time such as `10d`
             gate.yaml:6:73: expected a number from 1 to 100, found `0.5`
               help: write a number such as `2` or `1.5`, without quotes
             gate.yaml:6:83: the duration `60` has no unit

@@ -145,13 +145,13 @@ routes:
         "gate.yaml",
         expect![[r#"
             gate.yaml:1:25: the environment has no variable `TIDEGATE_NO_SUCH`
-              help: set it before the start, use `${file:PATH}` for a file, or write `$${TIDEGATE_NO_SUCH}` for that text itself
+              help: set it before the start, use `${file:PATH}` for a file, or write `$${TIDEGATE_NO_SUCH}` for that literal text
             gate.yaml:3:36: cannot read `none.txt`: there is no such file
               help: name a text file that the gateway may read; a relative path starts at this file's folder
             gate.yaml:3:36: cannot read `.`: it is a folder
               help: name a text file that the gateway may read; a relative path starts at this file's folder
             gate.yaml:4:36: a `${` without its `}`
-              help: close it with `}`, or write `$${` for the text `${` itself
+              help: close it with `}`, or write `$${` for a literal `${`
         "#]],
     );
 }

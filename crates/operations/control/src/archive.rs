@@ -18,7 +18,7 @@ use crate::{Failure, place, unpack};
 /// The limit of folder entries that are linked to check an archive.
 const ENTRIES_MAX: usize = 10_000;
 
-/// The depth down to which entries are linked one by one.
+/// The depth down to which entries are linked one by one. A deeper folder is linked as a whole.
 const DEPTH_MAX: usize = 16;
 
 /// The largest packed file.
@@ -38,7 +38,7 @@ pub(crate) fn own_files(path: &Path, sources: &Sources) -> Vec<(String, String)>
         let own = sources.iter().filter(|source| is_own(&source.name));
         own.map(|source| (base_name(Path::new(&source.name)), source.text.clone())).collect()
     } else {
-        // Harmless: the sources after the first are of bundles.
+        // Harmless: the sources after the first belong to bundles.
         sources.iter().take(1).map(|source| (base_name(path), source.text.clone())).collect()
     }
 }
@@ -53,7 +53,8 @@ pub(crate) fn named_files(folder: &Path, loaded: &LoadedConfig) -> Vec<NamedFile
     kept_files(folder, loaded).0
 }
 
-/// The same, with the names of the others: files with secrets, and files that are too large.
+/// The files of [`named_files`], and the names of the other files that the configuration names: those with secrets, those that are too
+/// large, and unreadable ones.
 pub(crate) fn kept_files(folder: &Path, loaded: &LoadedConfig) -> (Vec<NamedFile>, Vec<String>) {
     let is_source =
         |file: &Path| loaded.report.sources().iter().any(|of| Path::new(&of.name) == file);
@@ -72,7 +73,7 @@ pub(crate) fn kept_files(folder: &Path, loaded: &LoadedConfig) -> (Vec<NamedFile
         let name = below.to_string_lossy().into_owned();
         let is_small = bytes <= FILE_BYTES_MAX && bytes <= left;
         let is_open = is_plain && is_small && !loaded.secret_files.contains(file);
-        // Harmless: an unreadable file counts as one of the others, which are not changed.
+        // Harmless: an unreadable file is among the other files, which an archive does not change.
         let read = if is_open { fs::read(file).ok() } else { None };
         match read.filter(|content| !holds_key(content)) {
             Some(content) => {

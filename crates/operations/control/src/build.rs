@@ -76,7 +76,7 @@ pub(crate) fn attempt(
         before.put(place, text);
         after.put(place, text);
     }
-    // A file that changed meanwhile may have been read before or after its change.
+    // If a file changed meanwhile, it is unknown which content was compiled.
     let contents = after.agrees(&before).then_some(after);
     let sources = loaded.report.sources().clone();
     let written = loaded.config.as_ref().and_then(|config| config.bundles.as_ref());
@@ -102,7 +102,7 @@ pub(crate) fn check(input: &Input) -> Report {
     }
 }
 
-/// The differences to another configuration. If that one has errors, its complaints.
+/// The differences from these sources to another configuration, or its complaints if it has errors.
 pub(crate) fn differences(sources: &Sources, input: &Input) -> Result<Vec<Difference>, Report> {
     let new = input.load();
     compile::compile(&new, None, &Telemetry::new(1))?;

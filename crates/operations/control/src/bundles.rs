@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use crate::unpack::{self, UnpackedBundle};
-use crate::{Control, Failure, Outcome, blocking, lock, to_the_end};
+use crate::{Control, Failure, Outcome, blocking, lock, run_detached};
 
 /// A bundle in the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Bundle {
 /// Files of a bundle, by their names in its folder.
 pub type BundleFiles = Vec<(String, Vec<u8>)>;
 
-/// The author in the history for bundles that the catalog makes.
+/// The author that the history records for bundles of the catalog.
 const CATALOG: &str = "catalog";
 
 /// The longest name.
@@ -44,7 +44,7 @@ const DEPTH_MAX: usize = 32;
 const LISTED_MAX: usize = 10_000;
 
 impl Control {
-    /// The bundles in the folder. None if no folder is configured.
+    /// The bundles in the folder. Empty if no folder is configured.
     pub async fn bundles(&self) -> Result<Vec<Bundle>, Failure> {
         let Some(folder) = self.current().bundles.clone() else { return Ok(Vec::new()) };
         blocking(move || list(&folder)).await?.map_err(|error| unusable(&error))
@@ -66,11 +66,11 @@ impl Control {
             let (place, staged) = (folder.join(&name), folder.join(format!(".{name}.new")));
             let unpacking = staged.clone();
             let unpacked = blocking(move || stage(&archive, &unpacking)).await?;
-            let UnpackedBundle { notes } = unpacked.map_err(Failure::Unfit)?;
+            let UnpackedBundle { notes } = unpacked.map_err(Failure::Invalid)?;
             *lock(&kept) = notes;
             control.swap(place, Some(staged), &by).await
         };
-        let outcome = to_the_end(change).await?;
+        let outcome = run_detached(change).await?;
         let notes = std::mem::take(&mut *lock(&notes));
         Ok((outcome, notes))
     }
@@ -92,7 +92,7 @@ impl Control {
             let (place, staged) = control.stage_files(&name, files).await?;
             control.swap(place, Some(staged), CATALOG).await
         };
-        to_the_end(change).await
+        run_detached(change).await
     }
 
     /// Refuses files with which the configuration would not compile, without changing anything.
@@ -114,7 +114,7 @@ impl Control {
             lock(&control.watched).renew(|file| file.starts_with(&folder));
             compiled.map(drop)
         };
-        to_the_end(attempt).await
+        run_detached(attempt).await
     }
 
     /// Writes files to a temporary folder. Returns that folder and the place of the bundle.
@@ -131,7 +131,7 @@ impl Control {
         Ok((place, staged))
     }
 
-    /// Takes a bundle out of service. It stays if the configuration needs it.
+    /// Takes a bundle out of service. This fails if the rest of the configuration needs the bundle.
     pub async fn take_out(self: &Arc<Self>, name: String, by: String) -> Result<Outcome, Failure> {
         let control = self.clone();
         let change = async move {
@@ -142,7 +142,7 @@ impl Control {
             }
             control.swap(place, None, &by).await
         };
-        to_the_end(change).await
+        run_detached(change).await
     }
 
     /// The folder of bundles, if the name is valid for a bundle.
@@ -155,7 +155,7 @@ impl Control {
             let what = format!(
                 "a bundle's name must have up to {NAME_CHARS_MAX} letters, digits, `-`, `_` and `.`, and begin with a letter or digit"
             );
-            return Err(Failure::Unfit(what));
+            return Err(Failure::Invalid(what));
         }
         let folder = self.current().bundles.clone();
         folder.ok_or_else(|| {
@@ -259,7 +259,7 @@ fn write_files(staged: &Path, files: &BundleFiles) -> io::Result<()> {
     remove(staged)?;
     fs::create_dir_all(staged)?;
     for (name, bytes) in files {
-        // They may have credentials of upstreams.
+        // The files may contain credentials for upstreams.
         let mut options = fs::OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
         let mut file = options.open(staged.join(name))?;

@@ -12,7 +12,7 @@ use crate::build::{self, Input};
 use crate::bundles;
 use crate::history::{History, HistoryEntry, KeptContent, KeptFile, KeptFiles};
 use crate::place::{self, Replacement};
-use crate::{Control, Current, Failure, Outcome, blocking, lock, to_the_end, unwritable};
+use crate::{Control, Current, Failure, Outcome, blocking, lock, run_detached, unwritable};
 
 /// The author in the history if an operator has no name.
 pub const NOBODY: &str = "admin";
@@ -27,7 +27,7 @@ pub enum Sent {
 
 /// The sender of a change, and its condition.
 #[derive(Debug, Clone, Default)]
-pub struct Demand {
+pub struct ChangeRequest {
     pub by: Option<String>,
     pub condition: Option<Condition>,
 }
@@ -45,7 +45,7 @@ impl Control {
     pub async fn put(
         self: &Arc<Self>,
         sent: Sent,
-        demand: Demand,
+        demand: ChangeRequest,
     ) -> Result<(Outcome, usize), Failure> {
         let control = self.clone();
         self.in_turn(demand, move |by: String| async move { control.place(sent, &by).await }).await
@@ -55,7 +55,7 @@ impl Control {
     pub async fn roll_back(
         self: &Arc<Self>,
         generation: u64,
-        demand: Demand,
+        demand: ChangeRequest,
     ) -> Result<(Outcome, usize), Failure> {
         let control = self.clone();
         let back = move |by: String| async move {
@@ -63,7 +63,7 @@ impl Control {
             if control.path.is_dir() {
                 let missing = missing(&control.path, &files.others);
                 if !missing.is_empty() {
-                    return Err(Failure::FilesGone(missing));
+                    return Err(Failure::FilesMissing(missing));
                 }
                 let bytes = |(name, text): &KeptFile| (name.clone(), text.clone().into_bytes());
                 let mut new: Vec<NamedFile> = files.texts.iter().map(bytes).collect();
@@ -78,10 +78,10 @@ impl Control {
         self.in_turn(demand, back).await
     }
 
-    /// Makes one change in its turn, if its condition holds.
+    /// Waits for earlier changes, and then makes this change if its condition holds.
     async fn in_turn<F>(
         self: &Arc<Self>,
-        demand: Demand,
+        demand: ChangeRequest,
         change: impl FnOnce(String) -> F + Send + 'static,
     ) -> Result<(Outcome, usize), Failure>
     where
@@ -98,7 +98,7 @@ impl Control {
             control.note(&result);
             Ok((result?, control.changes.load(Relaxed)))
         };
-        to_the_end(turn).await
+        run_detached(turn).await
     }
 
     async fn place(&self, sent: Sent, by: &str) -> Result<Outcome, Failure> {
@@ -175,7 +175,8 @@ impl Control {
         Ok((found, hash))
     }
 
-    /// The input of a compilation, and the folder prefix to remove in complaints. The temporary folder has to outlive both.
+    /// The input of a compilation. For an archive of a folder, also the temporary folder with the files, which has to outlive the
+    /// compilation, and the prefix to remove from file names in complaints.
     async fn input(
         &self,
         sent: Sent,
@@ -300,7 +301,7 @@ impl Control {
         let Some(max) = self.history_max() else { return };
         let current = self.current();
         let before = self.history.last().filter(|last| last.hash != current.hash);
-        // Harmless: without the previous files the number of changes is unknown.
+        // Harmless: without the previous files the number of differences is unknown, and counts as 0.
         let before = before.and_then(|last| self.history.files(last.generation).ok().flatten());
         let changes =
             before.map_or(0, |files| count(&self.sources_of(&files.texts), &current.sources));
@@ -317,11 +318,11 @@ impl Control {
             add((&history, &path), &current, (&by, changes), max);
             changes
         };
-        // Harmless: after a panic there is no number, but the change is in the log.
+        // Harmless: after a panic the number of differences is unknown, and counts as 0.
         self.changes.store(self.compiler.run(work).await.unwrap_or_default(), Relaxed);
     }
 
-    /// None without an admin API, which is the only way to see the history.
+    /// The limit of configurations in the history. None without an admin API, since nothing else shows the history.
     fn history_max(&self) -> Option<usize> {
         self.plan().admin.as_ref().map(|admin| admin.history_max)
     }
@@ -350,7 +351,7 @@ fn add(
     history.add(entry, KeptContent { texts, named, others }, max);
 }
 
-/// The names that no file of the folder has.
+/// Those of the names for which the folder has no file.
 fn missing(folder: &Path, names: &[String]) -> Vec<String> {
     names.iter().filter(|name| !folder.join(name).is_file()).cloned().collect()
 }
@@ -379,7 +380,7 @@ pub(crate) fn whole_text(sources: &Sources, is_folder: bool, with_secrets: bool)
         let named = sources.iter().zip(texts);
         named.map(|(source, text)| format!("# {}\n{text}\n", source.name)).collect()
     } else {
-        // Harmless: the sources after the first are of bundles.
+        // Harmless: the sources after the first belong to bundles.
         texts.into_iter().next().unwrap_or_default()
     }
 }
@@ -408,8 +409,8 @@ fn one_text(archive: &[u8], sources: &Sources) -> Result<String, Failure> {
     let files = archive::unpacked(archive, sources)?;
     match <[NamedFile; 1]>::try_from(files) {
         Ok([(_, bytes)]) => String::from_utf8(bytes)
-            .map_err(|_| Failure::Unfit("the file of the archive is not UTF-8".to_owned())),
-        Err(files) => Err(Failure::Unfit(format!(
+            .map_err(|_| Failure::Invalid("the file of the archive is not UTF-8".to_owned())),
+        Err(files) => Err(Failure::Invalid(format!(
             "the configuration is one file, but the archive has {}",
             files.len()
         ))),

@@ -1,6 +1,6 @@
 //! The thread that compiles plans.
 //!
-//! Owns the thread. The allocator returns memory to the thread that allocated it, whichever thread frees it. If several threads
+//! There is only one. The allocator returns memory to the thread that allocated it, whichever thread frees it. If several threads
 //! compiled plans, each of them would keep the memory of an old plan.
 
 use std::io;
@@ -16,7 +16,7 @@ type Work = Box<dyn FnOnce() + Send>;
 /// The number of waiting tasks. Changes are handled one at a time.
 const WAITING_MAX: usize = 1;
 
-/// The thread is started by the first task, so a program without changes has none.
+/// Runs tasks on the thread. The first task starts it, so a program without changes has none.
 #[derive(Default)]
 pub(crate) struct Compiler(Mutex<Option<SyncSender<Work>>>);
 
@@ -31,19 +31,19 @@ impl Compiler {
         let work: Work = Box::new(move || {
             // Harmless: the thread survives a panic, and the waiting task learns of it when the channel closes.
             if let Ok(made) = catch_unwind(AssertUnwindSafe(work)) {
-                // Harmless: the receiver may be gone.
+                // Harmless: if the receiver is gone, nobody needs the result.
                 let _gone = done.send(made);
             }
         });
         // The wait blocks, so that a paused clock does not advance meanwhile.
-        let waited = kit::task::beside(move || {
+        let waited = kit::task::run_blocking(move || {
             // Harmless: without a result, the work is reported as panicked.
             sender.send(work).ok()?;
-            // Harmless: the same.
+            // Harmless: the channel closes without a result only if the work panicked, which is reported.
             outcome.recv().ok()
         });
         let panicked = || Failure::Internal("compiling the configuration panicked".to_owned());
-        // Harmless: the same.
+        // Harmless: a missing result is reported as a panic.
         waited.await.flatten().ok_or_else(panicked)
     }
 
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn all_work_is_done_on_one_thread_which_a_panic_does_not_end() {
+    async fn all_work_runs_on_one_thread_which_survives_a_panic() {
         let compiler = Compiler::default();
         let here = thread::current().id();
         let first = compiler.run(|| thread::current().id()).await.ok().unwrap();

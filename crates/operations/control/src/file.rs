@@ -27,7 +27,7 @@ impl Draft {
         // Hidden, so that it does not count in a folder of configuration files.
         let beside = file.with_file_name(format!(".{name}.{}.new", std::process::id()));
         let mut draft = Draft { draft: None, file, text: text.to_owned() };
-        // Harmless: an existing file is an interrupted draft.
+        // Harmless: an existing file is the draft of an interrupted change.
         let created = OpenOptions::new().write(true).create(true).truncate(true).open(&beside);
         let mut new = match created {
             Ok(new) => new,
@@ -52,7 +52,7 @@ impl Draft {
             renamed => renamed?,
         }
         self.draft = None;
-        // The rename is durable only after the folder is synced, but it is in effect in both cases.
+        // The rename is in effect. Syncing the folder also makes it durable.
         match self.file.parent().map(File::open) {
             Some(Ok(folder)) => folder.sync_all(),
             Some(Err(_)) | None => Ok(()),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn replaces_what_a_link_leads_to_and_keeps_its_permissions() {
+    fn the_target_of_a_link_is_replaced_and_keeps_its_permissions() {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("a.yaml"), folder.path().join("link.yaml"));
         fs::write(&file, "old").unwrap();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_file_can_be_put_beside_it_the_file_itself_is_written() {
+    fn a_file_without_a_draft_is_overwritten_in_place() {
         let folder = tempfile::tempdir().unwrap();
         // The name of a draft would be too long.
         let name = "a".repeat(250);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draft_that_is_not_used_leaves_nothing() {
+    fn an_unused_draft_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.yaml");
         fs::write(&file, "old").unwrap();

@@ -13,16 +13,16 @@ use plan::shared_configuration::{self as shared, SharedChange};
 use plan::{Follow, LazyStore};
 use serde_json::{Value, json};
 
-use crate::changes::{Demand, Sent};
+use crate::changes::{ChangeRequest, Sent};
 use crate::{Control, lock};
 
 /// The interval of checks of the store.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The number of requests before errors on trial count.
+/// The minimum number of requests before the errors of a trial are judged.
 const REQUESTS_MIN: u64 = 20;
 
-/// How long others wait after the end of a trial for the gateway that began it.
+/// How long other gateways wait after the end of a trial for the gateway that began it. Then they end it.
 const LATE_MAX: Duration = Duration::from_secs(60);
 
 /// The state that the gateways of a store share.
@@ -54,10 +54,11 @@ struct Trial {
 struct Follower {
     /// The number of the configuration that it serves. None before the first check.
     number: Option<u64>,
-    /// The hash of that configuration. If another one is in service, it was changed here.
+    /// The hash of that configuration. If the hash in service differs, the configuration was changed on this gateway.
     hash: String,
-    /// Requests and server errors at the start of a trial, and their share before.
+    /// The numbers of requests and of server errors when it put that configuration into service.
     began: (u64, u64),
+    /// The share of server errors before that time.
     share_before: f64,
 }
 
@@ -74,9 +75,9 @@ impl Control {
                 continue;
             };
             let result = self.follow_once(settings, &store, &mut follower).await;
-            // A database that is away for an hour must not fill the log.
+            // Logs only the first of several failures, so that an unavailable database does not fill the log.
             if let (Err(why), false) = (&result, is_told) {
-                tracing::warn!("the shared configuration: {why}");
+                tracing::warn!("the shared configuration cannot be followed: {why}");
             }
             is_told = result.is_err();
         }
@@ -169,14 +170,14 @@ impl Control {
         follower: &mut Follower,
     ) -> Result<(), String> {
         let files = shared::files(turn.store, number).await.map_err(|error| error.to_string())?;
-        // Harmless: it has just been replaced, and the next check finds the new one.
+        // Harmless: the configuration has just been replaced, and the next check finds the new one.
         let Some(files) = files else { return Ok(()) };
         let by = state.by(number).map_or("store".to_owned(), |by| format!("store: {by}"));
-        let demand = Demand { by: Some(by), condition: None };
+        let demand = ChangeRequest { by: Some(by), condition: None };
         let taken = self.put(Sent::Archive(files.into()), demand).await;
         self.begin(number, self.status().hash, follower);
         let Err(failure) = taken else { return Ok(()) };
-        // Its complaints are in the log and in the state of the configuration.
+        // The complaints are in the log and in the status.
         if state.trial.as_ref().is_some_and(|trial| trial.number == number) {
             let why = format!("{} refused it: {failure}", turn.me);
             return turn.withdraw(state.clone(), why).await;
@@ -248,7 +249,7 @@ struct Turn<'s> {
 }
 
 impl Turn<'_> {
-    /// The gateways on trial, including this one. None if all apply the change at once.
+    /// The gateways on trial, including this one. Empty if all gateways apply the change at once.
     fn canaries(&self) -> Vec<String> {
         if self.others.is_empty() || self.settings.canary == 0 {
             return Vec::new();
@@ -358,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gateway_serves_what_is_on_trial_where_it_is_a_canary() {
+    fn only_canaries_serve_the_configuration_on_trial() {
         let trial = Trial {
             number: 3,
             canaries: vec!["a".to_owned()],

@@ -26,7 +26,7 @@ pub struct HistoryEntry {
     pub time: String,
     /// The operator who sent it, or `file`, `signal`, `start`.
     pub by: String,
-    /// The same as in the state of the configuration.
+    /// The hash of the configuration, as in its [`Status`](crate::Status).
     pub hash: String,
     /// The number of differences to the previous one.
     pub changes: usize,
@@ -164,7 +164,7 @@ impl History {
         let forgotten: Vec<KeptConfiguration> = kept.drain(end..).collect();
         drop(kept);
         for kept in forgotten {
-            // Harmless: it may not exist.
+            // Harmless: a configuration that is kept only in memory has no file.
             let _gone = fs::remove_file(self.file(kept.entry.generation));
         }
     }
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_served_is_there_again_after_a_start() {
+    fn the_history_is_read_again_after_a_start() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.yaml");
         let history = History::open(&path);
@@ -270,7 +270,7 @@ mod tests {
         for (generation, hash) in [(1, "x"), (2, "y"), (3, "y"), (4, "z")] {
             history.add(entry(generation, hash), files(hash), 2);
         }
-        // Equal ones count once, and only the newest are kept.
+        // Consecutive equal configurations count once, and only the newest are kept.
         let again = History::open(&path);
         assert_eq!(again.entries(), [entry(4, "z"), entry(2, "y")]);
         assert_eq!(*again.files(2).unwrap().unwrap(), files("y"));
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_can_be_written_it_is_in_memory() {
+    fn without_a_writable_folder_the_history_is_kept_in_memory() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("history"), "a file").unwrap();
         let history = History::open(&folder.path().join("a.yaml"));

@@ -9,11 +9,11 @@ use crate::Control;
 
 /// Why an operation of the admin API has failed.
 pub enum HubFailure {
-    /// The object does not exist; a sentence for the operator.
+    /// The object does not exist. The text is a sentence for the operator.
     Unknown(&'static str),
-    /// It is not possible in the current state; a sentence for the operator.
+    /// The operation is not possible in the current state. The text is a sentence for the operator.
     Conflict(&'static str),
-    /// It may work later.
+    /// The operation may succeed later. The text is the reason.
     Unavailable(String),
 }
 
@@ -22,7 +22,7 @@ impl From<ActionError> for HubFailure {
         match not_done {
             ActionError::Unknown(what) => HubFailure::Unknown(what),
             ActionError::Store(error) => HubFailure::Unavailable(error.to_string()),
-            ActionError::Busy => HubFailure::Unavailable("too many changes wait".to_owned()),
+            ActionError::Busy => HubFailure::Unavailable("too many changes are waiting".to_owned()),
         }
     }
 }
@@ -37,7 +37,7 @@ impl From<queues::ActionError> for HubFailure {
 }
 
 impl Control {
-    /// All queues in numbers.
+    /// The state of all queues.
     pub async fn queues(&self) -> Result<Value, HubFailure> {
         let plan = self.plan();
         let mut queues = Vec::new();
@@ -47,7 +47,7 @@ impl Control {
         Ok(self.shown("queues", queues))
     }
 
-    /// One queue in numbers.
+    /// The state of one queue.
     pub async fn queue(&self, name: &str) -> Result<Value, HubFailure> {
         Ok(self.queue_of(name)?.view().await?)
     }
@@ -111,7 +111,7 @@ impl Control {
         queue.ok_or(HubFailure::Unknown("There is no such queue."))
     }
 
-    /// All hubs in numbers.
+    /// The state of all hubs.
     pub async fn hubs(&self) -> Result<Value, HubFailure> {
         let plan = self.plan();
         let mut hubs = Vec::new();
@@ -121,7 +121,7 @@ impl Control {
         Ok(self.shown("hubs", hubs))
     }
 
-    /// A list with its name. If several gateways may share the store, they are listed too, with their partitions.
+    /// An object with this list as the member `name`. If several gateways may share the store, it also lists them with their partitions.
     fn shown(&self, name: &str, list: Vec<Value>) -> Value {
         let mut shown = serde_json::Map::from_iter([(name.to_owned(), Value::Array(list))]);
         let store = self.plan().store.clone();
@@ -135,11 +135,11 @@ impl Control {
     }
 
     /// True while the database of the store does not answer.
-    pub fn is_store_away(&self) -> bool {
+    pub fn is_store_unavailable(&self) -> bool {
         self.plan().store.as_ref().is_some_and(|store| store.away().is_some())
     }
 
-    /// One hub in numbers.
+    /// The state of one hub.
     pub async fn hub(&self, name: &str) -> Result<Value, HubFailure> {
         Ok(self.hub_of(name)?.view().await?)
     }

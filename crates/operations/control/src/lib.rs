@@ -30,7 +30,7 @@ mod watched;
 mod tests;
 
 pub use bundles::{Bundle, BundleFiles};
-pub use changes::{Condition, Demand, NOBODY, Sent};
+pub use changes::{ChangeRequest, Condition, NOBODY, Sent};
 pub use config::{Report, duration, json_schema, json_text};
 pub use history::HistoryEntry;
 pub use hubs::HubFailure;
@@ -103,13 +103,13 @@ struct Current {
     /// The text, if it could not be written to the file.
     unwritten: Option<UnsavedText>,
     hash: String,
-    /// Since the Unix epoch.
+    /// When the plan went into service, since the Unix epoch.
     since: Duration,
     /// The folder of bundles, if configured.
     bundles: Option<PathBuf>,
 }
 
-/// A text in service that could not be written, and the file's content at that time. Once the file changes, it counts again.
+/// A text in service that could not be written, and the file's content at that time. Once the file changes, it replaces the text.
 #[derive(Clone)]
 struct UnsavedText {
     text: String,
@@ -122,7 +122,7 @@ pub enum Outcome {
     /// The plan of this generation is in service now.
     Serving(u64),
     /// The plan of this generation is in service, but its text could not be written to the file for this reason. A restart
-    /// loses it.
+    /// loses the text.
     Unwritten(u64, String),
     /// The content equals that of the plan in service, which has this generation. Nothing was done.
     Unchanged(u64),
@@ -138,7 +138,7 @@ pub enum Failure {
     /// The plan could not be put into service, for instance because an address is taken.
     Unpublished(String),
     /// The archive or the name of a bundle is invalid, for this reason.
-    Unfit(String),
+    Invalid(String),
     /// There is no bundle of this name.
     NoBundle(String),
     /// The archive is too large, for this reason.
@@ -146,10 +146,10 @@ pub enum Failure {
     /// Another configuration is in service than the one that was to be changed.
     Stale,
     /// Files that an earlier configuration names are missing, and are not stored in the history.
-    FilesGone(Vec<String>),
+    FilesMissing(Vec<String>),
     /// The history has no such generation.
     NoGeneration(u64),
-    /// A defect of ours.
+    /// A defect of the gateway.
     Internal(String),
 }
 
@@ -166,7 +166,7 @@ impl Control {
         let (mut built, files, telemetry) = build::first(path)?;
         let history = Arc::new(History::open(path));
         if let Some(plan) = Arc::get_mut(&mut built.plan) {
-            let hash = built.contents.as_ref().map_or_else(String::new, Contents::name);
+            let hash = built.contents.as_ref().map_or_else(String::new, Contents::digest);
             plan.generation = history.first_generation(&hash);
         }
         let current = Current::new(built);
@@ -216,7 +216,7 @@ impl Control {
     }
 
     /// Undoes a revocation; false if there was none.
-    pub fn take_back(&self, id: &str) -> bool {
+    pub fn undo_revocation(&self, id: &str) -> bool {
         self.plan().revoked.remove(id)
     }
 
@@ -231,7 +231,7 @@ impl Control {
         changes::whole_text(&sources, self.path.is_dir(), true)
     }
 
-    /// The plan in service, since when, and the last refused change.
+    /// The plan in service, the time since which it is, and the last refused change.
     pub fn status(&self) -> Status {
         let current = self.current();
         Status {
@@ -257,18 +257,18 @@ impl Control {
     /// is dropped: an incomplete switch would leave workers with different plans.
     pub async fn reload(self: &Arc<Self>) -> Result<Outcome, Failure> {
         let control = self.clone();
-        to_the_end(async move { control.take_turn("signal").await }).await
+        run_detached(async move { control.take_turn("signal").await }).await
     }
 
-    /// Reads files that have just changed. With `waits`, a certificate and a key that do not match are not reported, since the other file
-    /// may change soon. True if that is the case.
+    /// Reads files that have just changed. With `waits`, a certificate and a key that do not match are not reported, since one of the files
+    /// may change soon. Returns true if the change was not reported for this reason.
     pub(crate) async fn reload_changed(self: &Arc<Self>, waits: bool) -> bool {
         let control = self.clone();
-        // Once started it runs to its end, like a reload.
-        let turn = to_the_end(async move {
+        // Once started, it runs to its end, like `reload`.
+        let turn = run_detached(async move {
             let _turn = control.turn.lock().await;
             let result = control.look("file").await;
-            let half = matches!(&result, Err(Failure::Complaints(report)) if compile::is_half_a_pair(report));
+            let half = matches!(&result, Err(Failure::Complaints(report)) if compile::is_only_key_mismatch(report));
             if !(waits && half) {
                 control.note(&result);
             }
@@ -278,7 +278,7 @@ impl Control {
         turn.await.unwrap_or_default()
     }
 
-    /// The path for a text that is only checked. Its relative paths start there, as those of the files do.
+    /// The path for a text that is only checked. Relative paths in the text are resolved as in the files.
     fn place_of_text(&self) -> PathBuf {
         if self.path.is_dir() { self.path.join(SENT) } else { self.path.clone() }
     }
@@ -292,7 +292,7 @@ impl Control {
         Err(Failure::Unwritable(why))
     }
 
-    /// Reads the files in turn, and puts them into service if they have changed.
+    /// Waits for earlier changes, then reads the files, and puts them into service if they have changed.
     async fn take_turn(&self, by: &str) -> Result<Outcome, Failure> {
         let _turn = self.turn.lock().await;
         let result = self.look(by).await;
@@ -344,8 +344,8 @@ impl Control {
         blocking(move || known.again() == known).await
     }
 
-    /// Compiles, publishes, and makes the plan current. A text is written beside the file just before and renamed just after,
-    /// so that a full disk refuses it before anything has happened.
+    /// Compiles a plan, publishes it, and makes it the current one. A text is written to a draft beside the file before the plan is
+    /// published, and the draft is renamed afterwards. So a full disk makes the change fail before anything has happened.
     async fn change(&self, input: Input, by: &str) -> Result<Outcome, Failure> {
         let input = Arc::new(input);
         let before = self.current().sources.clone();
@@ -384,7 +384,7 @@ impl Control {
         let (current, telemetry) = (self.current(), self.telemetry.clone());
         // Taken before anything is read, so that later changes are noticed.
         let stamps = lock(&self.watched).again();
-        // Harmless: without contents every file counts as changed.
+        // Harmless: without known contents, every file counts as changed.
         let known = current.contents.clone().unwrap_or_default();
         let work = move || build::attempt(&input, Some(&current.plan), &telemetry, &known);
         let tried = self.compiler.run(work).await?;
@@ -436,12 +436,12 @@ impl Control {
 impl Current {
     fn new(built: Built) -> Current {
         let Built { plan, warnings, sources, contents, bundles } = built;
-        let hash = contents.as_ref().map_or_else(String::new, Contents::name);
+        let hash = contents.as_ref().map_or_else(String::new, Contents::digest);
         let since = kit::clock::wall();
         Current { plan, sources, warnings, contents, unwritten: None, hash, since, bundles }
     }
 
-    /// Sets the text that could not be written, and records the file's actual content.
+    /// Sets the text that could not be written, and replaces the content known of the file with its actual content.
     fn with_unwritten(mut self, unwritten: Option<UnsavedText>) -> Current {
         if let (Some(contents), Some(unwritten)) = (&mut self.contents, &unwritten) {
             contents.correct(&unwritten.file);
@@ -472,14 +472,14 @@ impl fmt::Display for Failure {
             Failure::Unpublished(why) => {
                 write!(f, "the configuration cannot be brought into service: {why}")
             }
-            Failure::Unfit(why) => write!(f, "the bundle is invalid: {why}"),
+            Failure::Invalid(why) => write!(f, "the bundle is invalid: {why}"),
             Failure::NoBundle(name) => write!(f, "there is no bundle {name}"),
             Failure::TooLarge(why) => f.write_str(why),
             Failure::Stale => f.write_str("another configuration is in service"),
             Failure::NoGeneration(number) => {
                 write!(f, "the history has no configuration {number}")
             }
-            Failure::FilesGone(names) => write!(
+            Failure::FilesMissing(names) => write!(
                 f,
                 "the configuration names files that are missing and not stored in the history: {}; restore them first",
                 names.join(", ")
@@ -498,9 +498,9 @@ fn unwritable(error: io::Error) -> Failure {
 /// Runs a change in a separate task, so that it continues when its caller is dropped: an admin client may disconnect.
 #[allow(
     clippy::disallowed_methods,
-    reason = "kit::spawn is for tasks that stay on a worker; here is none"
+    reason = "kit::spawn is for tasks that stay on a worker; this code runs on none"
 )]
-async fn to_the_end<T: Send + 'static>(
+async fn run_detached<T: Send + 'static>(
     change: impl Future<Output = Result<T, Failure>> + Send + 'static,
 ) -> Result<T, Failure> {
     tokio::spawn(change).await.unwrap_or_else(|error| Err(Failure::Internal(error.to_string())))
@@ -513,7 +513,7 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.map_err(|error| Failure::Internal(error.to_string()))
 }
 
-/// Ignores poisoning. The data is consistent even after a panic, since every change is one assignment.
+/// Locks a mutex, ignoring poisoning. The data is consistent even after a panic, since every change is one assignment.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -12,7 +12,7 @@ pub type SetLevel = Box<dyn Fn(Option<&str>) -> Result<(), String> + Send + Sync
 /// The longest time for which a level may be set.
 pub const LOG_LEVEL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The level that was set.
+/// The level that an operator has set.
 #[derive(Default)]
 pub(crate) struct LogLevel {
     set: OnceLock<SetLevel>,
@@ -25,7 +25,7 @@ pub(crate) struct LogLevel {
 impl Control {
     /// Sets the function that changes the level of the log.
     pub fn on_log_level(&self, set: SetLevel) {
-        // Harmless: there is only one log.
+        // Harmless: a second function is ignored, since there is only one log.
         let _second = self.log_level.set.set(set);
     }
 
@@ -41,12 +41,13 @@ impl Control {
         level: Option<&str>,
         time: Duration,
     ) -> Result<(), String> {
-        let set = self.log_level.set.get().ok_or("the log of this program has one level")?;
+        let set =
+            self.log_level.set.get().ok_or("the log level of this program cannot be changed")?;
         set(level)?;
         let number = self.log_level.number.fetch_add(1, Relaxed) + 1;
         let end = kit::clock::wall().saturating_add(time);
         *lock(&self.log_level.current) = level.map(|level| (level.to_owned(), end));
-        tracing::info!(level, ?time, "the level of the log");
+        tracing::info!(level, ?time, "the log level was changed");
         if level.is_some() {
             let control = self.clone();
             tokio::spawn(async move {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// The folder with the old files.
 const BEFORE: &str = ".before";
 
-/// In that folder, the names of files that did not exist before, one per line.
+/// The file in that folder with the names of files that did not exist before, one per line.
 const CREATED: &str = ".created";
 
 /// A replacement that was neither committed nor undone yet.
@@ -18,7 +18,7 @@ pub(crate) struct Replacement {
 }
 
 impl Replacement {
-    /// Writes these files, given their names in the folder, and removes others.
+    /// Writes the files `new`, and removes the files `removed`. All names are relative to the folder.
     pub(crate) fn begin(
         folder: &Path,
         new: &[(String, Vec<u8>)],
@@ -54,7 +54,7 @@ impl Replacement {
         for (name, bytes) in new {
             put(&self.folder.join(name), bytes)?;
         }
-        removed.iter().try_for_each(|name| absent(fs::remove_file(self.folder.join(name))))
+        removed.iter().try_for_each(|name| ignore_missing(fs::remove_file(self.folder.join(name))))
     }
 
     /// Commits: removes the copies of the old files.
@@ -77,7 +77,7 @@ pub(crate) fn recover(folder: &Path) -> io::Result<()> {
     // Harmless: without the list, nothing was written yet.
     if let Ok(created) = fs::read_to_string(before.join(CREATED)) {
         put_back(&before, folder)?;
-        created.lines().try_for_each(|name| absent(fs::remove_file(folder.join(name))))?;
+        created.lines().try_for_each(|name| ignore_missing(fs::remove_file(folder.join(name))))?;
     }
     fs::remove_dir_all(&before)
 }
@@ -103,7 +103,7 @@ pub(crate) fn put(place: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::write(place, bytes)
 }
 
-fn absent(removed: io::Result<()>) -> io::Result<()> {
+fn ignore_missing(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         done => done,
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_files_are_new_or_none_is() {
+    fn all_files_are_replaced_or_none() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let read = |name: &str| fs::read_to_string(at(name)).ok();

@@ -7,7 +7,7 @@ use telemetry::traffic::STEP;
 use crate::{Control, blocking};
 
 impl Control {
-    /// Takes a sample every [`STEP`]. Without an admin API the samples could not be seen, so none is taken.
+    /// Takes a sample every [`STEP`]. Without an admin API, nothing shows the samples, so none are taken.
     pub async fn sample_traffic(self: Arc<Self>) {
         loop {
             tokio::time::sleep(STEP).await;

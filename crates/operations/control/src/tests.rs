@@ -98,7 +98,7 @@ fn serving(generation: u64, body: &str) -> (u64, String) {
 }
 
 #[tokio::test]
-async fn a_change_is_published_and_the_same_again_is_not() {
+async fn a_change_is_published_once() {
     let mut rig = Rig::new();
     assert_eq!((rig.serves(), rig.control.telemetry().workers()), (serving(1, "one"), 2));
     assert_eq!(rig.control.reload().await.unwrap(), Outcome::Unchanged(1));
@@ -114,7 +114,7 @@ async fn a_change_is_published_and_the_same_again_is_not() {
 }
 
 #[tokio::test]
-async fn a_mistake_leaves_the_last_good_plan_serving_and_is_told_everywhere() {
+async fn a_mistake_leaves_the_last_good_plan_in_service_and_is_reported_everywhere() {
     let rig = Rig::new();
     rig.write(&yaml("two").replace("respond", "resond").replace("workers: 2", "workers: many"));
     let failure = rig.control.reload().await.unwrap_err();
@@ -129,11 +129,11 @@ async fn a_mistake_leaves_the_last_good_plan_serving_and_is_told_everywhere() {
 
     rig.write(&yaml("one"));
     assert_eq!(rig.control.reload().await.unwrap(), Outcome::Unchanged(1));
-    assert!(rig.control.status().last_failed.is_none(), "taken back");
+    assert!(rig.control.status().last_failed.is_none(), "the mistake was undone");
 }
 
 #[tokio::test]
-async fn a_plan_that_cannot_be_published_does_not_serve() {
+async fn a_plan_that_cannot_be_published_does_not_go_into_service() {
     let rig = Rig::new();
     rig.broken.store(true, Relaxed);
     rig.write(&yaml("two"));
@@ -148,7 +148,7 @@ async fn a_plan_that_cannot_be_published_does_not_serve() {
 }
 
 #[tokio::test]
-async fn a_text_serves_and_stands_in_the_file() {
+async fn a_text_goes_into_service_and_is_written_to_the_file() {
     let rig = Rig::new();
     assert_eq!(apply(&rig.control, yaml("one")).await.unwrap(), Outcome::Unchanged(1));
     assert_eq!(apply(&rig.control, yaml("two")).await.unwrap(), Outcome::Serving(2));
@@ -170,7 +170,7 @@ async fn a_text_serves_and_stands_in_the_file() {
 }
 
 #[tokio::test]
-async fn a_text_that_serves_and_cannot_be_written_is_no_failure() {
+async fn a_text_in_service_that_cannot_be_written_is_not_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tidegate.yaml");
     fs::write(&path, yaml("one")).unwrap();
@@ -193,7 +193,7 @@ async fn a_text_that_serves_and_cannot_be_written_is_no_failure() {
 }
 
 #[tokio::test]
-async fn a_text_that_could_not_be_written_serves_until_the_file_changes() {
+async fn a_text_that_could_not_be_written_stays_in_service_until_the_file_changes() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let path = at("tidegate.yaml");
@@ -220,7 +220,7 @@ async fn a_text_that_could_not_be_written_serves_until_the_file_changes() {
     }
     fs::write(at("secret"), "two").unwrap();
     assert_eq!(control.reload().await.unwrap(), Outcome::Serving(5));
-    assert_eq!(control.status().hash, hash, "it belongs to the plan in service");
+    assert_eq!(control.status().hash, hash, "the hash is that of the plan in service");
     fs::remove_file(at("secret")).unwrap();
     assert!(matches!(control.reload().await, Err(Failure::Complaints(_))));
     fs::write(at("secret"), "two").unwrap();
@@ -255,7 +255,7 @@ async fn a_text_is_compared_with_a_folder() {
 }
 
 #[tokio::test]
-async fn a_link_that_leads_nowhere_is_a_mistake_of_a_folder() {
+async fn a_folder_with_a_dangling_link_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a.yaml"), yaml("one")).unwrap();
     let path = folder.path().to_owned();
@@ -352,7 +352,7 @@ async fn watching_brings_every_kind_of_change_into_service() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_file_heals_the_configuration_when_it_comes() {
+async fn a_refused_configuration_goes_into_service_when_its_missing_file_appears() {
     let mut rig = Rig::new();
     rig.write(&yaml("\"${file:later}\""));
     assert!(matches!(rig.control.reload().await, Err(Failure::Complaints(_))));
@@ -364,7 +364,7 @@ async fn a_missing_file_heals_the_configuration_when_it_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn issue_19_what_somebody_else_has_looked_at_is_not_looked_at_again() {
+async fn issue_19_the_watch_does_not_reload_what_a_signal_has_reloaded() {
     let Rig { folder, control, mut published, .. } = Rig::new();
     let write = |text: &str| fs::write(folder.path().join("tidegate.yaml"), text).unwrap();
     watching(&control, async {
@@ -400,13 +400,13 @@ async fn a_change_ends_even_if_nobody_waits_for_it() {
     assert!(begun);
     drop(change);
     assert_eq!(rig.published.recv().await.map(|plan| Rig::body(&plan)).unwrap(), "two");
-    // Its turn is later.
+    // The reload waits for the change.
     assert_eq!(rig.control.reload().await.unwrap(), Outcome::Unchanged(2));
     assert_eq!(fs::read_to_string(rig.at("tidegate.yaml")).unwrap(), yaml("two"));
 }
 
 #[tokio::test]
-async fn changes_at_the_same_time_come_one_after_the_other() {
+async fn concurrent_changes_are_made_one_after_the_other() {
     let rig = Rig::new();
     let texts: Vec<_> = (0..5).map(|n| yaml(&format!("text{n}"))).collect();
     let (a, b, c, d, e) = tokio::join!(
@@ -428,7 +428,7 @@ async fn changes_at_the_same_time_come_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn what_the_gateway_writes_itself_is_no_change() {
+async fn files_that_the_gateway_itself_writes_cause_no_reload() {
     let rig = Rig::new();
     rig.write(&format!("{}telemetry: {{ access_log: {{ path: access.log }} }}\n", yaml("two")));
     assert_eq!(rig.control.reload().await.unwrap(), Outcome::Serving(2));
@@ -439,7 +439,7 @@ async fn what_the_gateway_writes_itself_is_no_change() {
 }
 
 #[test]
-fn a_wrong_start_says_what_is_wrong() {
+fn a_start_without_a_configuration_file_reports_an_error() {
     let publish: Publish = Box::new(|_| Box::pin(async { Ok(()) }));
     let Err(report) = Control::start(Path::new("/nonexistent/tidegate.yaml"), publish) else {
         panic!("there is no such file")
@@ -519,7 +519,7 @@ async fn a_plan_is_shown_with_its_defaults() {
     assert_eq!(view::plan(&plan)["listeners"][0]["address"], "127.0.0.1:0");
 }
 
-/// Sends a text like an operator.
+/// Sends a text as an operator does.
 async fn apply(control: &Arc<Control>, text: String) -> Result<Outcome, Failure> {
-    control.put(Sent::Text(text), Demand::default()).await.map(|(outcome, _)| outcome)
+    control.put(Sent::Text(text), ChangeRequest::default()).await.map(|(outcome, _)| outcome)
 }

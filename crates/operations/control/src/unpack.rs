@@ -18,10 +18,10 @@ pub(crate) struct UnpackedBundle {
     pub(crate) notes: Vec<String>,
 }
 
-/// Files of one bundle.
+/// The limit of files in one bundle.
 const FILES_MAX: usize = 2_000;
 
-/// Entries of a `.tar.gz`. Each file may be preceded by one or two extensions.
+/// The limit of entries in a `.tar.gz`. Each file may be preceded by one or two extensions.
 const ENTRIES_MAX: usize = 3 * FILES_MAX;
 
 /// The largest unpacked file. A configuration or a schema has a few megabytes at most.
@@ -30,27 +30,31 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// The beginning of the message about an archive with files that are too large.
 const TOO_LARGE: &str = "the archive is too large";
 
-/// The total size of unpacked files.
+/// The limit of the total size of unpacked files.
 const ALL_BYTES_MAX: u64 = 128 << 20;
 
 /// The longest path in characters.
 const PATH_CHARS_MAX: usize = 240;
 
-/// The depth of folders.
+/// The limit of the number of segments in a path.
 const DEPTH_MAX: usize = 16;
 
-/// The mask of a file's type in its mode, and the types that are unpacked.
+/// The mask of a file's type in its mode.
 const KIND: u32 = 0o170_000;
+
+/// The type of a regular file.
 const REGULAR: u32 = 0o100_000;
+
+/// The type of a folder.
 const FOLDER: u32 = 0o040_000;
 
 /// The first bytes of gzip data, and so of a `.tar.gz`.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// The unpacked size of a `.tar.gz`: its files, each with a head, a long name and padding.
+/// The limit of the unpacked size of a `.tar.gz`: its files, each with a head, a long name and padding.
 const TAR_BYTES_MAX: u64 = ALL_BYTES_MAX + FILES_MAX as u64 * 4_096;
 
-/// The size of an extension in a `.tar.gz`: a long name, or records about the next entry.
+/// The limit of the size of an extension in a `.tar.gz`: a long name, or records about the next entry.
 const EXTENSION_BYTES_MAX: u64 = 64 << 10;
 
 /// Unpacks an archive. The error describes what is wrong with it.
@@ -65,17 +69,17 @@ pub(crate) fn unpack(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, St
 /// Unpacks a ZIP archive of files of any kind.
 pub(crate) fn unpack_plain(archive: &[u8], folder: &Path) -> Result<(), Failure> {
     let mut zip = ZipArchive::new(Cursor::new(archive))
-        .map_err(|error| Failure::Unfit(format!("this is not a ZIP archive: {error}")))?;
+        .map_err(|error| Failure::Invalid(format!("this is not a ZIP archive: {error}")))?;
     if zip.len() > FILES_MAX {
         return Err(Failure::TooLarge(too_many()));
     }
     let checked = zip_names::check_once(archive, zip.central_directory_start(), zip.len());
-    checked.map_err(|why| Failure::Unfit(why.to_string()))?;
-    let names = names(&mut zip).map_err(Failure::Unfit)?;
+    checked.map_err(|why| Failure::Invalid(why.to_string()))?;
+    let names = names(&mut zip).map_err(Failure::Invalid)?;
     let mut files = Files::new(folder, &names);
     for at in 0..zip.len() {
         let entry =
-            zip.by_index(at).map_err(|error| Failure::Unfit(format!("entry {at}: {error}")))?;
+            zip.by_index(at).map_err(|error| Failure::Invalid(format!("entry {at}: {error}")))?;
         let name = entry.name().to_owned();
         if entry.is_dir() {
             continue;
@@ -87,11 +91,11 @@ pub(crate) fn unpack_plain(archive: &[u8], folder: &Path) -> Result<(), Failure>
             if announced > FILE_BYTES_MAX || why.starts_with(TOO_LARGE) {
                 Failure::TooLarge(why)
             } else {
-                Failure::Unfit(why)
+                Failure::Invalid(why)
             }
         })?;
     }
-    files.end().map(drop).map_err(Failure::Unfit)
+    files.end().map(drop).map_err(Failure::Invalid)
 }
 
 fn unpack_zip(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
@@ -147,7 +151,7 @@ fn each_of_tar(
     let failed = |error: io::Error| format!("this .tar.gz cannot be read: {error}");
     let unpacked = BoundedReader { inner: MultiGzDecoder::new(archive), left: TAR_BYTES_MAX };
     let mut tar = tar::Archive::new(unpacked);
-    // The next entry's name from an extension. The library would read an extension of any size.
+    // The name of the next entry, if an extension has it. This code reads extensions itself: the library has no limit for their size.
     let mut long_name = None;
     for (at, entry) in tar.entries().map_err(failed)?.raw(true).enumerate() {
         if at >= ENTRIES_MAX {
@@ -181,7 +185,7 @@ fn each_of_tar(
                 check(name)?;
             }
         } else if !kind.is_pax_global_extensions() {
-            // Archives of git commits have the commit's name in a global extension.
+            // Global extensions are ignored: archives of git commits have one with the commit's id.
             return Err(not_a_file(name));
         }
     }
@@ -204,7 +208,7 @@ fn extension(at: usize, entry: &mut impl Read) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The name for the next entry in pax records. A record that would change how its content is read is refused.
+/// The name for the next entry in pax records. A record that would change how that entry's content is read is refused.
 fn name_in_records(at: usize, records: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let mut name = None;
     for record in tar::PaxExtensions::new(records) {
@@ -217,14 +221,14 @@ fn name_in_records(at: usize, records: &[u8]) -> Result<Option<Vec<u8>>, String>
                     "entry {at} has the pax record `{key}`, which is not supported"
                 ));
             }
-            // Harmless: the others are times, owners and comments, which a bundle does not need.
+            // Harmless: other records are times, owners and comments, which a bundle does not need.
             _ => {}
         }
     }
     Ok(name)
 }
 
-/// Fails if more bytes arrive than are left.
+/// A reader that fails once it has read more bytes than are left.
 struct BoundedReader<R> {
     inner: R,
     left: u64,
@@ -243,9 +247,9 @@ impl<R: Read> Read for BoundedReader<R> {
 /// Writes the files of an archive.
 struct Files<'f> {
     folder: &'f Path,
-    /// The folder in which all entries are.
+    /// The folder that contains all entries. It is removed from their names.
     top: String,
-    /// The bytes that are left of the limit.
+    /// The number of bytes that may still be written.
     left: u64,
     seen: HashSet<String>,
 }
@@ -260,7 +264,7 @@ impl<'f> Files<'f> {
         let below = name.strip_prefix(&self.top).unwrap_or(name);
         // Some file systems do not distinguish `A` and `a`.
         if !self.seen.insert(below.to_lowercase()) {
-            return Err(format!("the archive has {name:?} twice"));
+            return Err(format!("{name:?} appears twice in the archive"));
         }
         let max = self.left.min(FILE_BYTES_MAX);
         let mut bytes = Vec::new();
@@ -341,7 +345,7 @@ fn check(name: &str) -> Result<(), String> {
     }
 }
 
-/// The folder of all entries, with its `/`. If an archive has one, the bundle is its content.
+/// The folder that contains all entries, with its `/`. Empty if there is none. Otherwise the bundle is the content of this folder.
 fn common_folder(names: &[String]) -> String {
     let first = names.first().and_then(|name| name.split_once('/'));
     let Some((folder, _)) = first else { return String::new() };
@@ -416,9 +420,9 @@ mod tests {
         bytes
     }
 
-    /// A folder may be listed any number of times, in both forms.
+    /// A folder may be listed any number of times, in both archive formats.
     #[test]
-    fn folders_may_come_twice() {
+    fn folders_may_be_listed_twice() {
         let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
         for name in ["ab", "cd"] {
             zip.add_directory(name, SimpleFileOptions::default()).unwrap();
@@ -468,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_out_below_the_folder() {
+    fn files_are_unpacked_into_the_folder() {
         for (entries, files) in [
             (&[("a.yaml", "1"), ("x/b.xsd", "2")][..], ["a.yaml", "x/b.xsd"]),
             (&[("top/a.yaml", "1"), ("top/x/b.xsd", "2")], ["a.yaml", "x/b.xsd"]),
@@ -482,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn archives_that_lead_elsewhere_are_refused() {
+    fn archives_with_unsafe_names_are_refused() {
         for name in
             ["../a.yaml", "/a.yaml", "x/../../a", "a\\..\\b", "c:/a", ".hidden", "x//y", "x/./y"]
         {
@@ -511,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn archives_that_grow_are_refused() {
+    fn archives_that_unpack_to_too_much_are_refused() {
         let large = "x".repeat(usize::try_from(FILE_BYTES_MAX).unwrap() + 1);
         let bytes = archive(&[("a.yaml", &large)]);
         assert!(bytes.len() < 100_000);
@@ -522,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_tar_archives_come_out_below_the_folder() {
+    fn files_of_tar_archives_are_unpacked_into_the_folder() {
         use tar::EntryType::{Directory, Regular, XGlobalHeader};
         for top in ["", "./", "top/", "./top/"] {
             let named = |below: &str| format!("{top}{below}");
@@ -558,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn tar_archives_that_lead_elsewhere_or_grow_are_refused() {
+    fn tar_archives_with_unsafe_names_or_too_much_content_are_refused() {
         use tar::EntryType::{
             Block, Directory, Fifo, GNULongName, Link, Regular, Symlink, XHeader,
         };

@@ -134,13 +134,13 @@ pub fn revoked(plan: &Plan) -> Value {
 
 /// The pending request for traces, and the last traces, newest first.
 pub fn traces(tracer: &Tracer) -> Value {
-    let asked = tracer.wish().map(|wish| {
+    let asked = tracer.request().map(|request| {
         json!({
-            "route": wish.route,
-            "flow": wish.flow,
-            "path": wish.path,
-            "request_id": wish.request_id,
-            "count": wish.count,
+            "route": request.route,
+            "flow": request.flow,
+            "path": request.path,
+            "request_id": request.request_id,
+            "count": request.count,
         })
     });
     let traces: Vec<Value> = tracer.traces().iter().map(trace).collect();

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// settled, and a second to compile the largest configuration.
 pub const POLL_EVERY: Duration = Duration::from_millis(250);
 
-/// The number of intervals to wait until files have settled. If they keep changing, they are read as they are.
+/// The maximum number of intervals to wait until files have settled. If they keep changing, they are read as they are.
 const UNQUIET_MAX: u32 = 4;
 
 /// The interval of warnings about certificates that expire soon. At a start or a reload, they are among the
@@ -71,7 +71,7 @@ impl Control {
     }
 }
 
-/// None if the check itself failed.
+/// Takes new stamps of the same files. None if that failed.
 async fn look_again(stamps: &Stamps) -> Option<Stamps> {
     let stamps = stamps.clone();
     // Harmless: the next poll may succeed.

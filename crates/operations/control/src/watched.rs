@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The size of a file that counts as its content. No configuration accepts larger files, and a device such as `/dev/zero` is
+/// The number of bytes of a file that are hashed. No configuration accepts larger files, and a device such as `/dev/zero` is
 /// endless.
 const CONTENT_BYTES_MAX: u64 = 32 << 20;
 
@@ -114,7 +114,7 @@ impl Contents {
     }
 
     /// A hash of all contents, which is the same on every machine with the same contents.
-    pub(crate) fn name(&self) -> String {
+    pub(crate) fn digest(&self) -> String {
         let mut all = Fnv::default();
         for (_, hash) in &self.0 {
             // Zero is used for an unreadable file.
@@ -225,24 +225,24 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_an_end_has_a_hash() {
+    fn an_endless_device_has_a_hash() {
         let files = [PathBuf::from("/dev/zero")];
         assert_eq!(Contents::read(&files), Contents::read(&files));
     }
 
     #[test]
-    fn a_folder_is_its_names() {
+    fn the_content_of_a_folder_is_its_file_names() {
         let folder = tempfile::tempdir().unwrap();
         let files = [folder.path().to_owned()];
         let before = Contents::read(&files);
         fs::write(folder.path().join("a.yaml"), "").unwrap();
         let after = Contents::read(&files);
         assert_ne!(before, after);
-        assert_ne!(before.name(), after.name());
+        assert_ne!(before.digest(), after.digest());
     }
 
     #[test]
-    fn files_that_only_one_knows_are_no_disagreement() {
+    fn files_that_only_one_side_knows_do_not_disagree() {
         let folder = tempfile::tempdir().unwrap();
         let (a, b) = (folder.path().join("a"), folder.path().join("b"));
         let contents = Contents::read(std::slice::from_ref(&a));

@@ -26,7 +26,7 @@ pub(crate) struct Client {
     timeout: Duration,
 }
 
-/// The content that a client sends.
+/// The kind of content that a client sends.
 pub(crate) struct Content {
     /// The path of the call, for gRPC.
     pub(crate) grpc_method: &'static str,
@@ -37,7 +37,7 @@ pub(crate) struct Content {
 /// The largest answer of a collector: a few numbers, and the reason for a refusal.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// The prefix of a gRPC message: a byte for compression, and the length.
+/// The size of the prefix of a gRPC message: a byte for compression, and the length.
 const PREFIX_BYTES: usize = 5;
 
 impl Client {
@@ -76,7 +76,7 @@ impl Client {
         let mut request = Request { head, body: Body::whole(body.into()) };
         let totals = Totals::default();
         let deadline = clock::now().checked_add(self.timeout);
-        let mut call = Call::apart(&self.caller, deadline, &totals);
+        let mut call = Call::detached(&self.caller, deadline, &totals);
         let sent = Box::pin(self.upstream.send(&mut call, &mut request, &HostSent::Target));
         let reply = sent.await.map_err(|fault| failure(&fault))?;
         if self.is_grpc { of_grpc(reply).await } else { of_http(reply).await }
@@ -86,7 +86,7 @@ impl Client {
 /// A gRPC message with its prefix.
 fn framed(message: &[u8]) -> Result<Vec<u8>, SendFailure> {
     let length = u32::try_from(message.len());
-    let length = length.map_err(|_| SendFailure::lasting("a batch is larger than 4 GiB"))?;
+    let length = length.map_err(|_| SendFailure::permanent("a batch is larger than 4 GiB"))?;
     let mut body = Vec::with_capacity(PREFIX_BYTES + message.len());
     body.push(0);
     body.extend_from_slice(&length.to_be_bytes());
@@ -102,9 +102,9 @@ async fn of_http(reply: Reply) -> Result<Bytes, SendFailure> {
     }
     let why = format!("it answered with status {status}");
     Err(if is_passing(status) {
-        SendFailure { pause, ..SendFailure::passing(why) }
+        SendFailure { pause, ..SendFailure::temporary(why) }
     } else {
-        SendFailure::lasting(why)
+        SendFailure::permanent(why)
     })
 }
 
@@ -121,24 +121,24 @@ async fn of_grpc(reply: Reply) -> Result<Bytes, SendFailure> {
             message.map(|_| answer.bytes.slice(PREFIX_BYTES..)).ok_or_else(not_a_collector)
         }
         Some(Outcome::Status(status)) if may_pass(status) => {
-            Err(SendFailure::passing(format!("it answered with gRPC status {}", status.code())))
+            Err(SendFailure::temporary(format!("it answered with gRPC status {}", status.code())))
         }
         Some(outcome) => {
-            Err(SendFailure::lasting(format!("it answered with gRPC status {}", outcome.label())))
+            Err(SendFailure::permanent(format!("it answered with gRPC status {}", outcome.label())))
         }
         None => Err(not_a_collector()),
     }
 }
 
 pub(crate) fn not_a_collector() -> SendFailure {
-    SendFailure::lasting("its answer is not that of a collector")
+    SendFailure::permanent("its answer is not that of a collector")
 }
 
 async fn gather(body: Body) -> Result<GatheredBody, SendFailure> {
     let gathered = Box::pin(body.gather_all(ANSWER_BYTES_MAX, Kind::ReplyTooLarge)).await;
     gathered.map_err(|fault| {
         if fault.kind == Kind::ReplyTooLarge {
-            SendFailure::lasting("its answer is too large")
+            SendFailure::permanent("its answer is too large")
         } else {
             failure(&fault)
         }
@@ -148,9 +148,9 @@ async fn gather(body: Body) -> Result<GatheredBody, SendFailure> {
 fn failure(fault: &Fault) -> SendFailure {
     // If the answer is not HTTP, a retry will not help.
     if fault.kind == Kind::UpstreamMalformed {
-        SendFailure::lasting(&*fault.cause)
+        SendFailure::permanent(&*fault.cause)
     } else {
-        SendFailure::passing(&*fault.cause)
+        SendFailure::temporary(&*fault.cause)
     }
 }
 
@@ -159,7 +159,8 @@ fn is_passing(status: u16) -> bool {
     matches!(status, 429 | 502 | 503 | 504)
 }
 
-/// The gRPC statuses that ask for a retry. `ResourceExhausted` may have a delay, which is not used; the pauses grow.
+/// The gRPC statuses that ask for a retry. `ResourceExhausted` may carry a delay, which is not used: the pauses grow
+/// instead.
 fn may_pass(status: Status) -> bool {
     matches!(
         status,
@@ -176,6 +177,6 @@ fn may_pass(status: Status) -> bool {
 fn retry_after(headers: &Headers) -> Option<Duration> {
     // Harmless: without a readable time the pauses grow.
     let text = std::str::from_utf8(headers.get("retry-after")?).ok()?;
-    // Harmless: the same.
+    // Harmless: a date, or any other text, counts as no readable time.
     text.trim().parse().ok().map(Duration::from_secs)
 }

@@ -77,7 +77,7 @@ pub(crate) fn runtime() -> io::Result<LocalRuntime> {
 
 /// Lines in the body of a POST.
 struct PostedLines {
-    // Dropped before its runtime.
+    // The first field, since it must be dropped before its runtime.
     client: Client,
     runtime: LocalRuntime,
 }

@@ -9,9 +9,13 @@ use serde_json::{Map, Value as Json};
 
 use crate::resource::{attribute, resource, scope};
 
-/// Members of a line that become fields of the record instead of attributes.
+/// The member with the time of a line. It becomes a field of the record instead of an attribute, like the two ids.
 const TIME: &str = "time";
+
+/// The member with the trace id.
 const TRACE_ID: &str = "trace_id";
+
+/// The member with the span id.
 const SPAN_ID: &str = "span_id";
 
 pub(crate) fn of_lines(lines: &[u8]) -> ExportLogsServiceRequest {
@@ -75,9 +79,9 @@ fn value(json: &Json) -> Option<Value> {
 }
 
 fn time_of(text: &str) -> Option<u64> {
-    // Harmless: a line without a time gets the time at which it is read.
+    // Harmless: a line without a readable time gets the current time.
     let time: jiff::Timestamp = text.parse().ok()?;
-    // Harmless: the same.
+    // Harmless: a line with a time before 1970 gets the current time too.
     u64::try_from(time.as_nanosecond()).ok()
 }
 
@@ -87,7 +91,7 @@ fn nanoseconds(time: std::time::Duration) -> u64 {
 
 /// Decodes hexadecimal digits. Empty if the text has other characters.
 fn unhex(text: &str) -> Vec<u8> {
-    // Harmless: a digit fits.
+    // Harmless: a hexadecimal digit fits into a byte.
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     let bytes: Option<Vec<u8>> =

@@ -13,7 +13,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// A different value for each process, so that a collector can distinguish gateways.
 static INSTANCE: LazyLock<String> = LazyLock::new(|| RequestId::made().as_str().to_owned());
 
-/// The process's attributes with those of the operator, which replace ours of the same name.
+/// The attributes of this process, and those that the operator has set, which replace attributes of the same name.
 pub(crate) fn resource(added: &[(String, String)]) -> Resource {
     let own = [
         ("service.name", NAME),

@@ -171,13 +171,13 @@ impl SocketSink {
             match socket.send(&datagram) {
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                    // The answer to the previous datagram: the port is closed.
+                    // This error is the answer to the previous datagram: the port was closed.
                     lost += 1;
                     if socket.send(&datagram).is_err() {
                         lost += 1;
                     }
                 }
-                // It exceeds the size of a datagram, or the network is down.
+                // The line exceeds the size of a datagram, or the network is down.
                 Err(error) => {
                     tracing::debug!(bytes = datagram.len(), "a datagram cannot be sent: {error}");
                     lost += 1;
@@ -193,13 +193,13 @@ impl LineSink for SocketSink {
         self.try_send(lines).map_err(|error| {
             // A part of a line may have been sent, so the connection cannot be reused.
             self.connection = None;
-            SendFailure::passing(error.to_string())
+            SendFailure::temporary(error.to_string())
         })
     }
 }
 
 impl Connection {
-    /// False if the peer has closed it. Data written then would be lost without an error.
+    /// False if the peer has closed the connection. Data written to it then would be lost without an error.
     fn is_open(&self) -> bool {
         let stream = match self {
             Connection::Udp(_) => return true,

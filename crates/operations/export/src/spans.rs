@@ -1,4 +1,4 @@
-//! Sends spans to a collector: a thread takes them from the workers' queue and sends batches (O20).
+//! Sends spans to a collector: a thread takes them from the workers' queue and sends batches.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +41,7 @@ pub struct SpanExporter {
     ending: Arc<Ending>,
 }
 
-/// The end of the thread.
+/// Tells the thread to end, and tells others that it has ended.
 #[derive(Debug, Default)]
 struct Ending {
     is_asked: AtomicBool,
@@ -54,8 +54,10 @@ const CONTENT: Content = Content {
     media_type: "application/x-protobuf",
 };
 
-/// The size from which a batch is sent at once, and the time that a smaller one waits.
+/// The size from which a batch is sent at once.
 const BATCH_SPANS: usize = 512;
+
+/// How long a smaller batch waits for further spans.
 const BATCH_EVERY: Duration = Duration::from_secs(1);
 
 /// The interval of checks of the queue. In that time a gateway at full load makes no more spans than fit into the queue.
@@ -77,7 +79,7 @@ impl SpanExporter {
                 // Harmless: the starting thread waits for this message.
                 Err(error) => return drop(started.send(Err(error))),
             };
-            // Harmless: the same.
+            // Harmless: the starting thread waits for this message too.
             let _heard = started.send(Ok(()));
             let client = Client::new(&to.collector, &CONTENT);
             let courier =

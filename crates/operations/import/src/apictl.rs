@@ -1,6 +1,7 @@
 //! Projects of apictl: one API with its documents, in a folder or an archive.
 //!
-//! Owns the limits of the files, the values of an environment, and the places of values. It does not interpret APIs.
+//! Owns the limits on files, the substitution of an environment's values, and the places of values in files. It does not interpret
+//! APIs.
 
 use std::collections::HashMap;
 use std::fs;
@@ -23,7 +24,7 @@ pub struct Project {
 /// An API as its project writes it.
 #[derive(Debug)]
 pub struct ApiProject {
-    /// The reference's DTO, with the values of the environment.
+    /// The API as the reference system's DTO, with the values of the environment applied.
     pub dto: Json,
     /// The OpenAPI or AsyncAPI document, or the WSDL with its files: `{root, files}`.
     pub document: Option<Json>,
@@ -40,7 +41,7 @@ pub struct ApiProject {
 pub struct Environment<'e> {
     /// One of the `environments` of `api_params.yaml`.
     pub name: Option<&'e str>,
-    /// The text of such a file, instead of the project's own.
+    /// The name and the text of an `api_params.yaml` that replaces the project's own.
     pub params: Option<(&'e str, &'e [u8])>,
     /// Values of `${NAME}` and `$env{NAME}`.
     pub variables: HashMap<String, String>,
@@ -54,23 +55,24 @@ struct Placed {
     tree: Option<Node>,
 }
 
-/// Files of one project: one for each document, image and policy of an API.
+/// The maximum number of files in a project. An API has one for each document, image and policy.
 const FILES_MAX: usize = 2_000;
 
-/// Bytes of one file and of all together.
+/// The maximum size of one file.
 const FILE_BYTES_MAX: u64 = 10 << 20;
+/// The maximum size of all files together.
 const ALL_BYTES_MAX: u64 = 64 << 20;
 
-/// Folders within folders.
+/// The maximum depth of nested folders.
 const DEPTH_MAX: usize = 8;
 
 /// The names that the file of an API may have.
 const API_FILES: [&str; 2] = ["api.yaml", "api.json"];
 
-/// The file that apictl makes of the parameters for an environment before it sends a project.
+/// The file into which apictl writes the parameters of one environment before it uploads a project.
 const SENT_PARAMS: &str = "intermediate_params.yaml";
 
-/// Documents, in the order in which they are looked for.
+/// The paths of OpenAPI and AsyncAPI documents, in the order in which they are tried.
 const DOCUMENTS: [&str; 6] = [
     "Definitions/swagger.yaml",
     "Definitions/swagger.json",
@@ -135,7 +137,7 @@ impl Project {
         Ok(())
     }
 
-    /// The project below the folder that has its API.
+    /// Makes all paths relative to the folder of the API's file, and drops the files outside that folder.
     fn rooted(mut self) -> Result<Project, String> {
         let is_api =
             |name: &str| API_FILES.iter().any(|file| name.rsplit('/').next() == Some(file));
@@ -170,7 +172,7 @@ impl Project {
         self.file(name).map(|bytes| Placed::read(name, bytes)).transpose()
     }
 
-    /// The API with the values of an environment, or all mistakes.
+    /// Returns the API with the values of an environment applied, or all mistakes.
     pub fn api(&self, environment: &Environment<'_>) -> Result<ApiProject, Vec<String>> {
         let mut mistakes = Vec::new();
         let mut told = |read: Result<Option<Placed>, String>| {
@@ -251,7 +253,7 @@ impl Project {
     }
 }
 
-/// All files of an archive, which have to be text.
+/// Reads all files of an archive. Each file must be UTF-8 text.
 pub fn texts(archive: &[u8]) -> Result<Vec<(String, String)>, String> {
     let mut all = Project::default();
     zip_entries::each(archive, FILES_MAX, |name, entry| all.push(name, entry))?;
@@ -276,11 +278,11 @@ fn deployments(written: &Placed) -> Vec<Json> {
             "displayOnDevportal": shown,
         })
     };
-    // Harmless: without a list it is deployed nowhere.
+    // Harmless: without a list, the API is deployed nowhere.
     list.into_iter().flatten().map(one).collect()
 }
 
-/// The values of one of the environments in a file of parameters.
+/// Finds the values of the environment with this name in a file of parameters.
 fn named(params: Option<Placed>, name: &str, mistakes: &mut Vec<String>) -> Option<(Placed, Json)> {
     let Some(params) = params else {
         mistakes.push(format!("there is no `api_params.yaml` with the environment `{name}`"));
@@ -311,7 +313,7 @@ impl ApiProject {
         self.written.at(&[data, keys].concat())
     }
 
-    /// Puts the values of an environment in place of the API's own.
+    /// Overrides values of the API with those of an environment.
     fn apply(&mut self, values: &Json, environment: &Environment<'_>, mistakes: &mut Vec<String>) {
         let mut values = values.clone();
         substitute(&mut values, environment, mistakes);
@@ -387,7 +389,7 @@ fn is_disabled(security: &Json) -> bool {
     all.all(|kind| kind.get("enabled").and_then(Json::as_bool) != Some(true))
 }
 
-/// Puts values in the place of `${NAME}` and `$env{NAME}`.
+/// Replaces `${NAME}` and `$env{NAME}` with the values of the variables.
 fn substitute(value: &mut Json, environment: &Environment<'_>, mistakes: &mut Vec<String>) {
     match value {
         Json::String(text) => *text = substituted(text, environment, mistakes),
@@ -424,7 +426,7 @@ fn substituted(text: &str, environment: &Environment<'_>, mistakes: &mut Vec<Str
     out
 }
 
-/// The tree of a file, before it has any types.
+/// The untyped tree of a file.
 struct Raw(Node);
 
 impl Decode for Raw {
@@ -446,7 +448,7 @@ impl Placed {
         let text = std::str::from_utf8(bytes).map_err(|_| format!("{file} is not UTF-8"))?;
         let path = Path::new(file);
         let json = config::document(text, path).map_err(|why| format!("{file}: {why}"))?;
-        // Harmless: the reader above has complained about what cannot be read; places are for messages.
+        // Harmless: `config::document` has reported all errors already. The tree only gives messages their places.
         let tree = config::read::<Raw>(text, path).0.map(|Raw(node)| node);
         Ok(Placed { file: file.to_owned(), json, tree })
     }
@@ -521,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_api_is_refused() {
+    fn a_project_without_exactly_one_api_is_refused() {
         let two = [("a/api.yaml", API), ("b/api.yaml", API)];
         let files = two.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()));
         let read = Project { files: files.collect(), bytes: 0 }.rooted();

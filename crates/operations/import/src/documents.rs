@@ -1,4 +1,4 @@
-//! A document in one form, and places in documents.
+//! A document in its normalized form, and places in documents.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use serde_json::Value as Json;
 use crate::files::{self, escaped, escaped_name, path_of};
 use crate::normal;
 
-/// A document and everything of the files it refers to that has an effect, in the form of OpenAPI 3.1. Only its schemas have
-/// references, and these lead to its `$defs`.
+/// A document in the form of OpenAPI 3.1, with everything in referenced files that has an effect. Only its schemas have references,
+/// and these lead to its `$defs`.
 #[derive(Debug, Clone)]
 pub struct Documents {
     uri: Arc<str>,
     document: Json,
-    /// The places of the `$defs` as they were written.
+    /// The places from which the `$defs` were read, in the order of their numbers.
     origins: Vec<JsonLocation>,
 }
 
@@ -44,48 +44,48 @@ impl Documents {
         JsonLocation::of_file(&self.uri)
     }
 
-    /// All of it.
+    /// The whole document.
     pub fn document(&self) -> &Json {
         &self.document
     }
 
     /// The value at a place.
-    pub fn at(&self, spot: &JsonLocation) -> Option<&Json> {
-        self.document.pointer(&spot.pointer)
+    pub fn at(&self, location: &JsonLocation) -> Option<&Json> {
+        self.document.pointer(&location.pointer)
     }
 
-    /// The place that the value at `spot` refers to, if it does.
-    pub fn referred(&self, spot: &JsonLocation) -> Option<JsonLocation> {
-        let reference = self.at(spot)?.get("$ref")?.as_str()?;
+    /// The place to which the `$ref` of the value at `location` leads, or `None` if the value has no `$ref`.
+    pub fn referred(&self, location: &JsonLocation) -> Option<JsonLocation> {
+        let reference = self.at(location)?.get("$ref")?.as_str()?;
         let pointer = reference.strip_prefix('#')?;
-        Some(JsonLocation { uri: spot.uri.clone(), pointer: pointer.to_owned() })
+        Some(JsonLocation { uri: location.uri.clone(), pointer: pointer.to_owned() })
     }
 
-    /// The place of a member that is a schema. One that is a reference alone is at the place that it leads to.
-    pub fn schema(&self, spot: &JsonLocation, name: &str) -> Option<JsonLocation> {
-        let child = spot.child(name);
+    /// The place of a member that is a schema. If the member is nothing but a reference, returns the place to which it leads.
+    pub fn schema(&self, location: &JsonLocation, name: &str) -> Option<JsonLocation> {
+        let child = location.child(name);
         self.at(&child).is_some().then(|| self.follow(child))
     }
 
     /// Follows a reference that has no other members.
-    pub fn follow(&self, spot: JsonLocation) -> JsonLocation {
+    pub fn follow(&self, location: JsonLocation) -> JsonLocation {
         let alone = |value: &Json| value.as_object().is_some_and(|members| members.len() == 1);
-        match self.referred(&spot).filter(|_| self.at(&spot).is_some_and(alone)) {
+        match self.referred(&location).filter(|_| self.at(&location).is_some_and(alone)) {
             Some(target) => target,
-            None => spot,
+            None => location,
         }
     }
 
-    /// The place in the original notation, for messages.
-    pub fn origin(&self, spot: &JsonLocation) -> String {
-        let defined = spot.pointer.strip_prefix("/$defs/").and_then(|rest| {
+    /// The place in the files from which the value was read, for messages.
+    pub fn origin(&self, location: &JsonLocation) -> String {
+        let defined = location.pointer.strip_prefix("/$defs/").and_then(|rest| {
             let (index, below) = rest.split_once('/').unwrap_or((rest, ""));
-            // Harmless: the other places are reported as they are.
+            // Harmless: a place without a recorded origin is reported as it is.
             let origin = self.origins.get(index.parse::<usize>().ok()?)?;
             let divider = if below.is_empty() { "" } else { "/" };
             Some(format!("{origin}{divider}{below}"))
         });
-        defined.unwrap_or_else(|| spot.to_string())
+        defined.unwrap_or_else(|| location.to_string())
     }
 }
 
@@ -100,7 +100,7 @@ impl JsonLocation {
         self.below(&format!("/{}", escaped_name(name)))
     }
 
-    /// The place at the end of a pointer from here.
+    /// The place to which a JSON Pointer relative to this place leads.
     pub(crate) fn below(&self, pointer: &str) -> JsonLocation {
         JsonLocation { uri: self.uri.clone(), pointer: format!("{}{pointer}", self.pointer) }
     }

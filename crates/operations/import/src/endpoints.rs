@@ -1,4 +1,4 @@
-//! Turns endpoints into upstreams: `x-wso2-production-endpoints` and its kin, or else `servers`.
+//! Turns endpoints into upstreams: those of `x-wso2-production-endpoints` and related extensions, or else those of `servers`.
 
 use config::Upstream;
 use serde_json::{Map, Value as Json, json};
@@ -20,15 +20,15 @@ pub(crate) struct Endpoint {
     pub(crate) ignored: Vec<Note>,
 }
 
-/// The settings of one endpoint that have no effect, or another one.
+/// Collects notes about the settings of one endpoint that have no effect or a different effect.
 struct Ignored<'s> {
-    spot: &'s JsonLocation,
+    location: &'s JsonLocation,
     notes: Vec<Note>,
 }
 
 impl Ignored<'_> {
     fn push(&mut self, outcome: Outcome, what: &str, note: String) {
-        self.notes.push(Note::new(outcome, self.spot, ("", what), note));
+        self.notes.push(Note::new(outcome, self.location, ("", what), note));
     }
 }
 
@@ -52,9 +52,9 @@ pub(crate) struct Places {
 /// The endpoints of an operation: those of `x-wso2-production-endpoints` and `x-wso2-sandbox-endpoints`, or else of `servers`.
 pub(crate) fn of_operation(levels: &Levels<'_>) -> Result<Places, String> {
     let named = |name: &str, side: Side| match levels.nearest_at(name) {
-        Some((spot, value)) => match referred(value, levels) {
-            Ok(value) => read_at(&spot, value, side).map(Some),
-            Err(fault) => Err(format!("{spot}: {fault}")),
+        Some((location, value)) => match referred(value, levels) {
+            Ok(value) => read_at(&location, value, side).map(Some),
+            Err(fault) => Err(format!("{location}: {fault}")),
         },
         None => Ok(None),
     };
@@ -71,21 +71,21 @@ pub(crate) fn of_operation(levels: &Levels<'_>) -> Result<Places, String> {
 
 /// `x-wso2-endpoints`, as a list of maps with one key, or as one map.
 pub(crate) fn named(levels: &Levels<'_>) -> Result<Vec<(String, Endpoint)>, String> {
-    let Some((spot, value)) = levels.of_api_at("endpoints") else { return Ok(Vec::new()) };
+    let Some((location, value)) = levels.of_api_at("endpoints") else { return Ok(Vec::new()) };
     let maps: Vec<&Map<String, Json>> = match value {
         Json::Array(items) => {
-            let map = |item: &'_ Json| format!("{spot}: {item} must be a map");
+            let map = |item: &'_ Json| format!("{location}: {item} must be a map");
             let maps = items.iter().map(|item| item.as_object().ok_or_else(|| map(item)));
             maps.collect::<Result<_, _>>()?
         }
         Json::Object(map) => vec![map],
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {
-            return Err(format!("{spot} is neither a list nor a map"));
+            return Err(format!("{location} is neither a list nor a map"));
         }
     };
     let entries = maps.into_iter().flat_map(|map| map.iter());
     let read = |(name, value): (&String, &Json)| {
-        Ok((name.clone(), read_at(&spot.child(name), value, Side::Production)?))
+        Ok((name.clone(), read_at(&location.child(name), value, Side::Production)?))
     };
     entries.map(read).collect()
 }
@@ -109,10 +109,11 @@ fn of_servers(levels: &Levels<'_>) -> Result<Endpoint, String> {
     let url = server.and_then(|server| server.get("url")).and_then(Json::as_str);
     let url = url.map_or(Ok(String::new()), |url| filled(url, server))?;
     if url.contains("://") {
-        let spot = servers.map_or_else(|| levels.root.clone(), |(spot, _)| spot.child("0"));
-        read_at(&spot, &json!({ "urls": [url] }), Side::Production)
+        let location =
+            servers.map_or_else(|| levels.root.clone(), |(location, _)| location.child("0"));
+        read_at(&location, &json!({ "urls": [url] }), Side::Production)
     } else {
-        Err("the document says of no service where it runs; write `upstream: NAME`".to_owned())
+        Err("the document does not say where its service runs; write `upstream: NAME`".to_owned())
     }
 }
 
@@ -129,13 +130,13 @@ fn filled(url: &str, server: Option<&Json>) -> Result<String, String> {
 }
 
 /// An endpoint as an upstream. The error has the place of the mistake.
-fn read_at(spot: &JsonLocation, value: &Json, side: Side) -> Result<Endpoint, String> {
-    let endpoint = read(spot, value, side).map_err(|fault| format!("{spot}: {fault}"))?;
-    let faults = extensions::faults::<Upstream>(&endpoint.upstream, spot);
+fn read_at(location: &JsonLocation, value: &Json, side: Side) -> Result<Endpoint, String> {
+    let endpoint = read(location, value, side).map_err(|fault| format!("{location}: {fault}"))?;
+    let faults = extensions::faults::<Upstream>(&endpoint.upstream, location);
     if faults.is_empty() { Ok(endpoint) } else { Err(faults.join("; ")) }
 }
 
-fn read(spot: &JsonLocation, value: &Json, side: Side) -> Result<Endpoint, String> {
+fn read(location: &JsonLocation, value: &Json, side: Side) -> Result<Endpoint, String> {
     let urls: Vec<&str> = match value.get("urls") {
         Some(Json::Array(urls)) => {
             let text = |url: &'_ Json| format!("{url} in `urls` must be a text");
@@ -165,12 +166,12 @@ fn read(spot: &JsonLocation, value: &Json, side: Side) -> Result<Endpoint, Strin
     if targets.len() > 1 {
         upstream.insert("health".to_owned(), json!({}));
     }
-    let mut ignored = Ignored { spot, notes: Vec::new() };
+    let mut ignored = Ignored { location, notes: Vec::new() };
     if let Some(advanced) = advanced {
         upstream.extend(settings(advanced, &mut ignored));
     }
     if targets.len() > 1 && !upstream.contains_key("retry") {
-        // Nothing was sent to a target that could not be connected to.
+        // A retry after a failed connection is safe, since the target has not received the request.
         let retry = json!({ "attempts": (targets.len() - 1).min(10), "when": ["connect_failure"] });
         upstream.insert("retry".to_owned(), retry);
     }
@@ -186,7 +187,7 @@ pub(crate) fn whole(value: &Json) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
 }
 
-/// The most attempts that an upstream takes.
+/// The maximum that an upstream allows for `retry.attempts`.
 const ATTEMPTS_MAX: u64 = 10;
 
 /// The keys of `advanceEndpointConfig` that have an effect, and of the maps in it.
@@ -268,7 +269,8 @@ fn settings(advanced: &Json, ignored: &mut Ignored<'_>) -> Map<String, Json> {
     settings
 }
 
-/// The credentials of the gateway by a `securityConfig`, at the top or below `production` or `sandbox`: a key of an upstream.
+/// Converts a `securityConfig` to the upstream's key for the gateway's credentials. The settings are at its top level, or under
+/// `production` and `sandbox`.
 fn credentials(
     config: &Json,
     side: Side,
@@ -303,7 +305,7 @@ fn credentials(
     }
 }
 
-/// Access tokens by client credentials, as the reference's API Manager writes them.
+/// Converts the client credentials that the reference system's API Manager writes to the key `oauth` of an upstream.
 fn oauth(config: &Json) -> Result<Json, String> {
     let word = |name: &str| config.get(name).and_then(Json::as_str);
     if !matches!(word("grantType"), None | Some("CLIENT_CREDENTIALS")) {

@@ -20,16 +20,16 @@ pub struct ExampleReply {
     pub method: String,
     /// `200`, `2XX` or `default`.
     pub status: String,
-    /// None for a reply without content.
+    /// The media type, or `None` for a reply without content.
     pub media_type: Option<String>,
     /// In the order of the document.
     pub examples: Vec<Json>,
 }
 
-/// The depth to which an example is composed from those of members.
+/// The maximum depth of an example that is composed from the examples of members.
 const DEPTH_MAX: usize = 12;
 
-/// The limit of values in one example.
+/// The maximum number of schemas that are visited for all examples of a document. Later schemas give no examples.
 const VALUES_MAX: usize = 20_000;
 
 /// The examples of all replies, those of an operation in the order of the document. `looks_for` is called with every file that is needed.
@@ -53,7 +53,7 @@ struct Reader<'l> {
 }
 
 impl Reader<'_> {
-    /// The place that references lead to, and its value.
+    /// Follows the references at a place. Returns the place where they end, and its value; a missing value is null.
     fn follow(&mut self, at: JsonLocation) -> Result<(JsonLocation, Json), String> {
         let mut at = at;
         for _ in 0..HOPS_MAX {
@@ -125,7 +125,7 @@ impl Reader<'_> {
         Ok(examples)
     }
 
-    /// The example of a schema, or one put together from those of its members.
+    /// The example of a schema, or one that is composed from the examples of its members.
     fn of_schema(&mut self, at: JsonLocation, depth: usize) -> Result<Option<Json>, String> {
         self.values += 1;
         if depth > DEPTH_MAX || self.values > VALUES_MAX {

@@ -52,9 +52,9 @@ pub struct GeneratedApi {
     pub upstreams: Vec<(String, Json)>,
     /// Errors that make the document unusable.
     pub errors: Vec<String>,
-    /// Parts without effect, and those that are done otherwise.
+    /// Notes about parts that have no effect or a different effect.
     pub notes: Vec<Note>,
-    /// The policy `cors` of all routes, with the place in the document that it was made of.
+    /// The policy `cors` of all routes, with the place of the extension from which it was made.
     pub cors: Option<(JsonLocation, Json)>,
 }
 
@@ -71,9 +71,9 @@ pub struct GeneratedRoute {
     pub scopes: Vec<String>,
     /// True if the document allows several alternative credentials.
     pub alternatives: bool,
-    /// True if the document offers to come without any.
+    /// True if the document makes credentials optional.
     pub optional: bool,
-    /// The tier of its requests, with [`Options::subscription`].
+    /// The tier of its requests. Only set if [`Options::subscription`] is true.
     pub tier: Option<NotedTier>,
 }
 
@@ -81,7 +81,7 @@ pub struct GeneratedRoute {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotedTier {
     pub name: String,
-    /// It is the API's, for the requests of all operations together.
+    /// True if the tier is the API's. It then counts the requests of all operations together.
     pub of_api: bool,
 }
 
@@ -140,7 +140,7 @@ struct Expansion<'a> {
 impl<'a> Expansion<'a> {
     fn operation(&mut self, path: &'a Path, operation: &'a Operation) {
         let levels =
-            Levels { path: Some(&path.spot), operation: Some(&operation.spot), ..self.api };
+            Levels { path: Some(&path.location), operation: Some(&operation.location), ..self.api };
         let Some((upstream, places)) = self.destination(&levels, path) else { return };
         let (written, query) = without_query(&path.template);
         let (template, partial) = pattern(written);
@@ -149,7 +149,7 @@ impl<'a> Expansion<'a> {
         {
             methods.push("HEAD".to_owned());
         }
-        let asked = self.credentials(&levels, &operation.spot);
+        let asked = self.credentials(&levels, &operation.location);
         let mut policies = Vec::new();
         policies.extend(self.cors());
         let secured = asked.is_secured(self.options);
@@ -213,7 +213,7 @@ impl<'a> Expansion<'a> {
         if self.options.subscription {
             (None, self.noted_tier(levels))
         } else {
-            (self.tier(levels, &operation.spot), None)
+            (self.tier(levels, &operation.location), None)
         }
     }
 
@@ -357,62 +357,62 @@ impl<'a> Expansion<'a> {
     /// Notes each extension without an effect, and each path with a query, once.
     fn note_ignored(&mut self) {
         let mut ignored: BTreeMap<String, (JsonLocation, usize)> = BTreeMap::new();
-        let mut look = |spot: &JsonLocation, level: Level| {
-            let members = self.api.documents.at(spot).and_then(Json::as_object);
+        let mut look = |location: &JsonLocation, level: Level| {
+            let members = self.api.documents.at(location).and_then(Json::as_object);
             for (name, _) in members.iter().flat_map(|members| members.iter()) {
                 if extensions::is_ignored(name, level) {
                     let noted = ignored.entry(name.clone());
-                    noted.and_modify(|(_, more)| *more += 1).or_insert((spot.clone(), 0));
+                    noted.and_modify(|(_, more)| *more += 1).or_insert((location.clone(), 0));
                 }
             }
         };
         look(self.api.root, Level::Api);
         for path in &self.model.paths {
-            look(&path.spot, Level::Below);
-            path.operations.iter().for_each(|operation| look(&operation.spot, Level::Below));
+            look(&path.location, Level::Below);
+            path.operations.iter().for_each(|operation| look(&operation.location, Level::Below));
         }
-        for (name, (spot, more)) in ignored {
+        for (name, (location, more)) in ignored {
             let what = format!("`{name}`");
             let note = "has no effect here".to_owned();
             let prefix = match more {
-                0 => format!("{spot}: "),
-                more => format!("{spot} and {more} more places: "),
+                0 => format!("{location}: "),
+                more => format!("{location} and {more} more places: "),
             };
-            let mut ignored = Note::new(Outcome::Refused, &spot, (&prefix, &what), note);
+            let mut ignored = Note::new(Outcome::Refused, &location, (&prefix, &what), note);
             if more > 0 {
                 ignored.note.push_str(&format!(", nor in {more} more places"));
             }
-            ignored.spot = spot.child(&name);
+            ignored.location = location.child(&name);
             self.note(ignored);
         }
         if self.api.member("security").is_some()
-            && let Some((spot, _)) = self.api.nearest_at("application-security")
+            && let Some((location, _)) = self.api.nearest_at("application-security")
         {
-            let what = spot.to_string();
+            let what = location.to_string();
             let note = "has no effect beside `security`".to_owned();
-            self.note(Note::new(Outcome::Refused, &spot, ("", &what), note));
+            self.note(Note::new(Outcome::Refused, &location, ("", &what), note));
         }
         for path in &self.model.paths {
             if !without_query(&path.template).1.is_empty() {
-                let spot = &path.spot;
-                let prefix = format!("{spot}: ");
+                let location = &path.location;
+                let prefix = format!("{location}: ");
                 let what = "the query in the path";
                 let note = "becomes a condition on the query".to_owned();
-                self.note(Note::new(Outcome::Approximated, spot, (&prefix, what), note));
+                self.note(Note::new(Outcome::Approximated, location, (&prefix, what), note));
             }
         }
     }
 
-    /// Notes what nothing checks, once for each thing that is asked for.
+    /// Notes each requirement for credentials that no policy checks, once.
     fn note_unchecked(&mut self) {
         let help = "add the policies that check what is asked to the API's `policies`";
-        for (what, (spot, more)) in std::mem::take(&mut self.unchecked) {
+        for (what, (location, more)) in std::mem::take(&mut self.unchecked) {
             let place = match more {
-                0 => spot.to_string(),
-                more => format!("{spot}, with {more} more operations,"),
+                0 => location.to_string(),
+                more => format!("{location}, with {more} more operations,"),
             };
             let note = format!("{what}; {help}");
-            let mut note = Note::new(Outcome::Refused, &spot, ("", &place), note);
+            let mut note = Note::new(Outcome::Refused, &location, ("", &place), note);
             note.what = "security".to_owned();
             if more > 0 {
                 note.note = format!("with {more} more operations {}", note.note);
@@ -437,7 +437,7 @@ fn without_query(template: &str) -> (&str, Map<String, Json>) {
     let Some((path, query)) = template.split_once('?') else { return (template, Map::new()) };
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let condition = |pair: &str| match pair.split_once('=') {
-        // A parameter in place of a value takes any.
+        // A template parameter in the place of a value accepts any value.
         Some((name, value)) if !value.is_empty() && !value.starts_with('{') => {
             (name.to_owned(), json!(value))
         }
@@ -447,7 +447,7 @@ fn without_query(template: &str) -> (&str, Map<String, Json>) {
     (path, pairs.map(condition).collect())
 }
 
-/// A name that is short enough. One that was cut ends in a hash of all of it.
+/// Shortens a name that is too long. A shortened name ends in a hash of the whole name.
 fn fitting(name: String) -> String {
     if name.chars().count() <= NAME_CHARS_MAX {
         return name;
@@ -461,8 +461,8 @@ fn fitting(name: String) -> String {
     format!("{front}~{hash:016x}")
 }
 
-/// A path in a route's syntax, with `/*` at its end as `/**`. True if it matches more than the document's path, because a
-/// parameter is a whole segment.
+/// Converts a path to a route's syntax; a final `/*` becomes `/**`. The flag is true if the result matches more paths than the
+/// document's, because a parameter of a route is a whole segment.
 fn pattern(template: &str) -> (String, bool) {
     let mut partial = false;
     let (template, rest) = match template.strip_suffix("/*") {

@@ -8,7 +8,7 @@ use crate::documents::{Documents, JsonLocation};
 /// Names of extensions after `x-wso2-` or `x-tidegate-` that are only valid for a whole API.
 const OF_API: [&str; 4] = ["basePath", "base-path", "endpoints", "cors"];
 
-/// Names that operations, paths and APIs have.
+/// Names of extensions, after the same prefixes, that are valid for operations, paths and whole APIs.
 const OF_ALL: [&str; 8] = [
     "production-endpoints",
     "sandbox-endpoints",
@@ -26,10 +26,10 @@ const OTHERS: [&str; 4] = ["x-auth-type", "x-scopes", "x-throttling-tier", OWN_P
 /// Policies of an operation. No other system has an extension of this meaning.
 pub(crate) const OWN_POLICIES: &str = "x-tidegate-policies";
 
-/// Extensions of other systems about which nothing is done.
+/// Extensions of other systems that have no effect here and are reported.
 const IGNORED: [&str; 2] = ["x-mediation-script", "x-amzn-resource-name"];
 
-/// The place of an extension.
+/// The level at which an extension is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
     Api,
@@ -47,7 +47,7 @@ pub(crate) fn may_have_effect(name: &str) -> bool {
     own_name(name).is_some() || OTHERS.contains(&name) || IGNORED.contains(&name)
 }
 
-/// True for an extension that one might take to have an effect at its place.
+/// True for an extension that has no effect at its place, although its name suggests one.
 pub(crate) fn is_ignored(name: &str, level: Level) -> bool {
     match own_name(name).filter(|_| !OTHERS.contains(&name)) {
         Some(name) => !(OF_ALL.contains(&name) || level == Level::Api && OF_API.contains(&name)),
@@ -72,7 +72,7 @@ impl<'a> Levels<'a> {
 
     /// The nearest value, with its place.
     pub(crate) fn nearest_at(&self, name: &str) -> Option<(JsonLocation, &'a Json)> {
-        self.places().find_map(|spot| self.of(spot, name))
+        self.places().find_map(|location| self.of(location, name))
     }
 
     /// The API's own value, ignoring lower levels.
@@ -92,30 +92,32 @@ impl<'a> Levels<'a> {
 
     /// The member, with its place.
     pub(crate) fn member_at(&self, name: &str) -> Option<(JsonLocation, &'a Json)> {
-        self.places().find_map(|spot| Some((spot.child(name), self.documents.at(spot)?.get(name)?)))
+        self.places().find_map(|location| {
+            Some((location.child(name), self.documents.at(location)?.get(name)?))
+        })
     }
 
     fn places(&self) -> impl Iterator<Item = &'a JsonLocation> {
         [self.operation, self.path, Some(self.root)].into_iter().flatten()
     }
 
-    fn of(&self, spot: &JsonLocation, name: &str) -> Option<(JsonLocation, &'a Json)> {
-        let values = self.documents.at(spot)?;
+    fn of(&self, location: &JsonLocation, name: &str) -> Option<(JsonLocation, &'a Json)> {
+        let values = self.documents.at(location)?;
         let names = [format!("x-tidegate-{name}"), format!("x-wso2-{name}")];
         let written = names.iter().find_map(|name| Some((name, values.get(name)?)));
         let (name, value) = written.filter(|(_, value)| !value.is_null())?;
-        Some((spot.child(name), value))
+        Some((location.child(name), value))
     }
 }
 
 /// The mistakes in a part of a configuration that was made from an extension. Each complaint has the place of the
 /// extension.
-pub(crate) fn faults<T: Decode>(made: &Json, spot: &JsonLocation) -> Vec<String> {
+pub(crate) fn faults<T: Decode>(made: &Json, location: &JsonLocation) -> Vec<String> {
     let mut report = Report::default();
     let _only_complained_about: Option<T> = config::decode(made, At::NOWHERE, &mut report);
     let told = report.errors().map(|complaint| match &complaint.help {
-        Some(help) => format!("{spot}: {}; {help}", complaint.what),
-        None => format!("{spot}: {}", complaint.what),
+        Some(help) => format!("{location}: {}; {help}", complaint.what),
+        None => format!("{location}: {}", complaint.what),
     });
     told.collect()
 }

@@ -14,14 +14,14 @@ pub(crate) const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The maximum number of files: enough for one per schema of a large API.
 const FILES_MAX: usize = 2_000;
 
-/// The files that were needed so far, by their URIs, or why they cannot be read.
+/// The files that were needed so far, by their URIs. For a file that cannot be read, this is the error.
 pub(crate) struct Files<'l> {
     files: BTreeMap<Arc<str>, Result<Arc<SourceFile>, String>>,
     /// Called with every file that is needed, even if it cannot be read.
     looks_for: &'l mut dyn FnMut(&Path),
 }
 
-/// A file.
+/// A parsed file, with the names of places in it.
 pub(crate) struct SourceFile {
     pub(crate) json: Json,
     anchors: Vec<Anchor>,
@@ -56,7 +56,7 @@ impl<'l> Files<'l> {
         }
     }
 
-    /// A file, if it could be read; else that is a fault already.
+    /// A file, or `None` if it could not be read. That fault was reported when it was read.
     fn read(&self, uri: &str) -> Option<&Arc<SourceFile>> {
         // Harmless: the fault was reported when the file was read.
         self.files.get(uri)?.as_ref().ok()
@@ -68,13 +68,13 @@ impl<'l> Files<'l> {
     }
 
     /// The value at a place.
-    pub(crate) fn at(&self, spot: &JsonLocation) -> Option<&Json> {
-        self.read(spot.uri())?.json.pointer(spot.pointer())
+    pub(crate) fn at(&self, location: &JsonLocation) -> Option<&Json> {
+        self.read(location.uri())?.json.pointer(location.pointer())
     }
 
-    /// The reference that the value at a place is.
-    pub(crate) fn reference(&self, spot: &JsonLocation) -> Option<String> {
-        self.at(spot)?.get("$ref")?.as_str().map(str::to_owned)
+    /// The `$ref` of the value at a place.
+    pub(crate) fn reference(&self, location: &JsonLocation) -> Option<String> {
+        self.at(location)?.get("$ref")?.as_str().map(str::to_owned)
     }
 
     /// The place to which a reference leads. The error has the place of the reference.
@@ -90,11 +90,11 @@ impl<'l> Files<'l> {
             Some(resource)
         } else if fragment.starts_with('/') {
             let root = JsonLocation::of_file(resource.uri());
-            // Many write pointers from the root of the file, also below an `$id`.
+            // Many documents write pointers from the root of the file, even within a schema that has an `$id`.
             [resource, root]
                 .into_iter()
                 .map(|root| root.below(&fragment))
-                .find(|spot| self.at(spot).is_some())
+                .find(|location| self.at(location).is_some())
         } else {
             match self.anchor(&resource, &fragment) {
                 Some(found) => Some(found),
@@ -105,7 +105,7 @@ impl<'l> Files<'l> {
                 }
             }
         };
-        let found = found.filter(|spot| self.at(spot).is_some());
+        let found = found.filter(|location| self.at(location).is_some());
         found.ok_or_else(|| format!("{at} refers to `{reference}`, which does not exist"))
     }
 
@@ -153,14 +153,14 @@ impl<'l> Files<'l> {
         let file = self.read(resource.uri())?;
         let anchors = file.anchors.iter().filter(|anchor| anchor.name == name);
         let within = anchors.filter(|anchor| anchor.pointer.starts_with(resource.pointer()));
-        // Of several in one file, that of the resource itself is the outermost.
+        // If nested resources repeat the name, the outermost anchor is the resource's own.
         let found = within.min_by_key(|anchor| anchor.pointer.len())?;
         Some(JsonLocation::of_file(resource.uri()).below(&found.pointer))
     }
 
-    /// The one place in all files with a dynamic anchor of this name; none if there are several.
+    /// The only place in all files with a dynamic anchor of this name, or `None` if there is no such place or more than one.
     pub(crate) fn dynamic_anchor(&self, name: &str) -> Option<JsonLocation> {
-        // Harmless: the same.
+        // Harmless: a file that cannot be read is a fault already.
         let files = self.files.iter().filter_map(|(uri, file)| Some((uri, file.as_ref().ok()?)));
         let mut all = files.flat_map(|(uri, file)| {
             let named = file.anchors.iter().filter(|anchor| anchor.name == name);
@@ -182,7 +182,7 @@ fn parse(path: &Path, uri: &str) -> Result<SourceFile, String> {
     Ok(file)
 }
 
-/// Finds the names of places. `is_names`: the members of this object are names that the author chose, not keywords.
+/// Records the names of places. If `is_names` is true, the members of this object have names that the author chose, not keywords.
 fn mark(value: &Json, pointer: &str, base: &str, is_names: bool, file: &mut SourceFile) {
     let members = match value {
         Json::Object(members) => members,
@@ -217,7 +217,7 @@ fn mark(value: &Json, pointer: &str, base: &str, is_names: bool, file: &mut Sour
     }
 }
 
-/// True for members that map names which the author chose.
+/// True for keywords whose value is an object with names that the author chose.
 fn holds_names(member: &str) -> bool {
     matches!(
         member,
@@ -237,7 +237,7 @@ fn holds_names(member: &str) -> bool {
     )
 }
 
-/// A URI that is written relative to another, without its fragment.
+/// Resolves a URI reference against a base URI, without the fragment.
 fn joined(base: &str, reference: &str) -> String {
     let reference = reference.split('#').next().unwrap_or_default();
     let has_scheme = reference.split(['/', '?']).next().is_some_and(|first| first.contains(':'));
@@ -302,7 +302,7 @@ pub(crate) fn escaped(text: &str, also: &[u8]) -> String {
 }
 
 fn unescaped(text: &str) -> String {
-    // Harmless: a name that is not text then names no file, which is a fault.
+    // Harmless: if the name is not UTF-8, no file has the resulting name, and that is a fault.
     String::from_utf8_lossy(&percent::decoded(text.as_bytes(), false)).into_owned()
 }
 

@@ -1,12 +1,12 @@
 //! The listener of a generated configuration.
 
-/// The port of a generated configuration. If a service uses it already, the next free one is taken.
+/// The first port that a generated configuration tries. If a target uses it, the next port that no target uses is taken.
 const PORT: u16 = 8080;
 
-/// An address that is not a target's, so that a generated configuration never sends requests back to itself. Every host counts,
-/// since its name may be this machine's.
+/// Returns an address whose port no target uses, so that a gateway with a generated configuration never sends requests to itself.
+/// Targets on any host count, since every host name may be that of this machine.
 pub fn listen_beside<'u>(targets: impl IntoIterator<Item = &'u str>) -> String {
-    // Harmless: a target without a port takes none here.
+    // Harmless: a target with no known port, such as a text that is not a URL, excludes no port.
     let taken: Vec<u16> = targets.into_iter().filter_map(port).collect();
     let free = (PORT..).find(|port| !taken.contains(port)).unwrap_or(PORT);
     format!("127.0.0.1:{free}")
@@ -16,7 +16,7 @@ pub fn listen_beside<'u>(targets: impl IntoIterator<Item = &'u str>) -> String {
 fn port(url: &str) -> Option<u16> {
     let (scheme, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?;
-    // Harmless: without a port it is that of the scheme.
+    // Harmless: without an explicit port, the default port of the scheme applies.
     let written = authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
     written.or(match scheme {
         "http" => Some(80),
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_port_that_no_target_has() {
+    fn the_first_port_that_no_target_uses_is_taken() {
         for (targets, address) in [
             (&["http://a"][..], "127.0.0.1:8080"),
             (&["http://localhost:8080/ws"], "127.0.0.1:8081"),

@@ -17,7 +17,7 @@ pub struct Model {
 pub struct Path {
     /// The path as in the document: `/pets/{id}`.
     pub template: String,
-    pub spot: JsonLocation,
+    pub location: JsonLocation,
     pub operations: Vec<Operation>,
 }
 
@@ -25,7 +25,7 @@ pub struct Path {
 pub struct Operation {
     /// The method in upper case.
     pub method: String,
-    pub spot: JsonLocation,
+    pub location: JsonLocation,
     pub parameters: Vec<Parameter>,
     pub body: Option<Body>,
     pub replies: Vec<Reply>,
@@ -85,9 +85,9 @@ impl Model {
         let root = documents.root();
         let info = |name: &str| documents.document().pointer(&format!("/info/{name}")).map(text);
         let mut model = Model {
-            // Harmless: both are only reported to others.
+            // Harmless: the title is only passed on to interceptors, and a missing one is passed on as an empty text.
             title: info("title").unwrap_or_default(),
-            // Harmless: the same.
+            // Harmless: the version is only passed on, like the title.
             version: info("version").unwrap_or_default(),
             paths: Vec::new(),
         };
@@ -106,35 +106,36 @@ fn path(
     template: &str,
     faults: &mut Vec<String>,
 ) -> Path {
-    let spot = paths.child(template);
-    let shared = parameters(documents, &spot);
+    let location = paths.child(template);
+    let shared = parameters(documents, &location);
     let mut operations = Vec::new();
-    for name in names(documents, &spot).into_iter().filter(|name| METHODS.contains(&name.as_str()))
+    for name in
+        names(documents, &location).into_iter().filter(|name| METHODS.contains(&name.as_str()))
     {
-        match operation(documents, &spot.child(&name), &name, &shared) {
+        match operation(documents, &location.child(&name), &name, &shared) {
             Ok(operation) => operations.push(operation),
             Err(fault) => faults.push(fault),
         }
     }
-    Path { template: template.to_owned(), spot, operations }
+    Path { template: template.to_owned(), location, operations }
 }
 
 fn operation(
     documents: &Documents,
-    spot: &JsonLocation,
+    location: &JsonLocation,
     name: &str,
     shared: &[JsonLocation],
 ) -> Result<Operation, String> {
     let mut parameters_of: Vec<Parameter> = Vec::new();
     // Parameters of the operation replace the path's with the same name and place.
-    for at in parameters(documents, spot).iter().chain(shared) {
+    for at in parameters(documents, location).iter().chain(shared) {
         let read = parameter(documents, at, None)?;
         let same = |known: &Parameter| known.name == read.name && known.place == read.place;
         if !parameters_of.iter().any(same) {
             parameters_of.push(read);
         }
     }
-    let body = spot.child("requestBody");
+    let body = location.child("requestBody");
     let body = if documents.at(&body).is_some() {
         Some(Body {
             required: flag(documents, &body, "required")?.unwrap_or(false),
@@ -143,7 +144,7 @@ fn operation(
     } else {
         None
     };
-    let responses = spot.child("responses");
+    let responses = location.child("responses");
     let mut replies = Vec::new();
     for status in names(documents, &responses) {
         let at = responses.child(&status);
@@ -155,7 +156,7 @@ fn operation(
     }
     Ok(Operation {
         method: name.to_ascii_uppercase(),
-        spot: spot.clone(),
+        location: location.clone(),
         parameters: parameters_of,
         body,
         replies,
@@ -163,13 +164,13 @@ fn operation(
 }
 
 /// The places of the parameters of a path or an operation.
-fn parameters(documents: &Documents, spot: &JsonLocation) -> Vec<JsonLocation> {
-    let list = spot.child("parameters");
+fn parameters(documents: &Documents, location: &JsonLocation) -> Vec<JsonLocation> {
+    let list = location.child("parameters");
     let count = documents.at(&list).and_then(Json::as_array).map_or(0, Vec::len);
     (0..count).map(|at| list.child(&at.to_string())).collect()
 }
 
-/// A parameter, or a header of a reply, whose name is its key.
+/// Reads a parameter, or a header of a reply. `name` is the key of a header; a parameter has its name as a member.
 fn parameter(
     documents: &Documents,
     at: &JsonLocation,
@@ -218,7 +219,7 @@ fn content(documents: &Documents, of: &JsonLocation) -> Vec<Content> {
     let names = names(documents, &content).into_iter();
     let read = names.map(|name| {
         let at = content.child(&name);
-        // Harmless: it is a part of a text.
+        // Harmless: the media type is a part of a valid text, so no character is replaced.
         let plain = String::from_utf8_lossy(message::media_type(name.as_bytes()));
         Content {
             media_type: plain.to_ascii_lowercase(),
@@ -231,7 +232,7 @@ fn content(documents: &Documents, of: &JsonLocation) -> Vec<Content> {
 
 fn encoding(documents: &Documents, content: &JsonLocation) -> Vec<FieldEncoding> {
     let encoding = documents.at(&content.child("encoding")).and_then(Json::as_object);
-    // Harmless: content without `encoding` has the usual one.
+    // Harmless: without `encoding`, the defaults apply to all members.
     let read = encoding.into_iter().flatten().map(|(name, said)| {
         let kind = said.get("contentType").and_then(Json::as_str);
         FieldEncoding {
@@ -248,16 +249,22 @@ fn is_json(media_type: &str) -> bool {
     message::is_json(message::media_type(media_type.as_bytes()))
 }
 
-fn names(documents: &Documents, spot: &JsonLocation) -> Vec<String> {
-    let members = documents.at(spot).and_then(Json::as_object);
+fn names(documents: &Documents, location: &JsonLocation) -> Vec<String> {
+    let members = documents.at(location).and_then(Json::as_object);
     members.map_or_else(Vec::new, |members| members.keys().cloned().collect())
 }
 
-/// A switch, if it is written.
-fn flag(documents: &Documents, spot: &JsonLocation, name: &str) -> Result<Option<bool>, String> {
-    let Some(value) = documents.at(spot).and_then(|value| value.get(name)) else { return Ok(None) };
+/// The value of a boolean member, or `None` if the member is absent.
+fn flag(
+    documents: &Documents,
+    location: &JsonLocation,
+    name: &str,
+) -> Result<Option<bool>, String> {
+    let Some(value) = documents.at(location).and_then(|value| value.get(name)) else {
+        return Ok(None);
+    };
     let read = value.as_bool().map(Some);
-    read.ok_or_else(|| format!("{spot}: `{name}` must be true or false, and is {value}"))
+    read.ok_or_else(|| format!("{location}: `{name}` must be true or false, and is {value}"))
 }
 
 /// A scalar as text: versions are often written as numbers.

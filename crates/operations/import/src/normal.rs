@@ -18,7 +18,7 @@ pub(crate) use schema::subschemas;
 
 /// The maximum length of a chain of references; a longer one is a cycle.
 pub(crate) const HOPS_MAX: usize = 32;
-/// The maximum number of values that a document is made of, with everything that it refers to at each place.
+/// The maximum number of values in the result, where each reference is replaced by a copy of what it leads to.
 const VALUES_MAX: usize = 5_000_000;
 /// The depth to which references within extensions are followed.
 const DEPTH_MAX: usize = 32;
@@ -102,7 +102,7 @@ struct Reader<'l> {
     /// The schemas that are needed, each once, in the order of their `$defs`.
     definitions: Vec<Definition>,
     index: HashMap<Definition, usize>,
-    /// The schemas that inherit others, by these; none until one is asked for.
+    /// The subtypes of each schema. `None` until a discriminator needs them.
     children: Option<discriminator::Children>,
     faults: Vec<String>,
     /// The faults reported so far, since a fault in a shared part is reported once.
@@ -117,7 +117,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Counts a value; false past the bound.
+    /// Counts a value. Returns false once there are more than [`VALUES_MAX`].
     fn counts(&mut self) -> bool {
         self.values += 1;
         if self.values > VALUES_MAX {
@@ -128,7 +128,7 @@ impl Reader<'_> {
         self.values <= VALUES_MAX
     }
 
-    /// The place, and those that its reference leads to, one after the other.
+    /// The place, followed by each place to which its chain of references leads.
     fn places(&mut self, at: JsonLocation) -> Option<Vec<JsonLocation>> {
         let mut places = vec![at];
         while let Some(last) = places.last().cloned()
@@ -417,7 +417,7 @@ impl Reader<'_> {
 
     /// The value of an extension, with the references in it followed.
     fn extension(&mut self, at: JsonLocation, depth: usize) -> Option<Json> {
-        // The name of an endpoint, whether they are a list or a map.
+        // A reference to a named endpoint stays: `endpoints` looks the name up, since the endpoints may be a list or a map.
         let names_endpoint = |reference: &str| reference.starts_with("#/x-wso2-endpoints/");
         let at = match self.files.reference(&at) {
             Some(reference) if names_endpoint(&reference) => {
@@ -436,7 +436,7 @@ impl Reader<'_> {
         match self.files.at(&at)? {
             Json::Object(members) => {
                 let names: Vec<String> = members.keys().cloned().collect();
-                // Harmless: exceeding the size is a fault.
+                // Harmless: a member is left out only after a fault was reported.
                 let read = names.into_iter().filter_map(|name| {
                     let value = self.extension(at.child(&name), depth + 1)?;
                     Some((name, value))
@@ -445,7 +445,7 @@ impl Reader<'_> {
             }
             Json::Array(items) => {
                 let count = items.len();
-                // Harmless: the same.
+                // Harmless: an item is left out only after a fault was reported.
                 let read = (0..count)
                     .filter_map(|index| self.extension(at.child(&index.to_string()), depth + 1));
                 Some(Json::Array(read.collect()))

@@ -1,30 +1,30 @@
-//! Parts of a document that the configuration made of it leaves out, or does otherwise.
+//! Notes about parts of a document that the generated configuration leaves out or handles differently.
 
 use crate::Outcome;
 use crate::documents::JsonLocation;
 
-/// The result for one part.
+/// What became of one part of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    pub spot: JsonLocation,
+    pub location: JsonLocation,
     pub outcome: Outcome,
     /// The part, by its name.
     pub what: String,
     /// The difference.
     pub note: String,
-    /// Both as one sentence.
+    /// The part and the difference as one sentence.
     pub text: String,
 }
 
 impl Note {
-    /// A note about one part. `prefix` is put before it in the sentence.
+    /// Makes a note about one part. In `text`, `prefix` stands before the name of the part.
     pub(crate) fn new(
         outcome: Outcome,
-        spot: &JsonLocation,
+        location: &JsonLocation,
         (prefix, what): (&str, &str),
         note: String,
     ) -> Note {
         let text = format!("{prefix}{what} {note}");
-        Note { spot: spot.clone(), outcome, what: what.to_owned(), note, text }
+        Note { location: location.clone(), outcome, what: what.to_owned(), note, text }
     }
 }

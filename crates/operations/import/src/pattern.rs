@@ -31,7 +31,7 @@ pub(crate) fn portable(pattern: &str) -> Cow<'_, str> {
     if made == pattern { Cow::Borrowed(pattern) } else { Cow::Owned(made) }
 }
 
-/// A JSON Schema with its patterns in that form. `serde_json` limits the depth of its input.
+/// A JSON Schema with its patterns in portable form. The recursion is bounded, since `serde_json` limits the depth of its input.
 pub fn portable_schema(schema: Json) -> Json {
     match schema {
         Json::Object(members) => {
@@ -65,13 +65,13 @@ fn named_schemas(named: Map<String, Json>, name_of: impl Fn(String) -> String) -
     Json::Object(made.collect())
 }
 
-/// Reads the characters after a backslash. True if it is a class, such as `\w`.
+/// Reads the characters after a backslash. Returns true if they are a class, such as `\w`.
 fn escape(rest: &mut Peekable<Chars<'_>>, made: &mut String) -> bool {
     let Some(c) = rest.next() else {
         made.push('\\');
         return false;
     };
-    // The engine reads some letters that have no meaning in ECMAScript in its own way.
+    // These characters are literal in ECMAScript, but the engine gives some of them a meaning after a backslash.
     if c.is_ascii_alphanumeric() && !ESCAPES.contains(c) {
         made.push(c);
         return false;
@@ -94,13 +94,13 @@ fn escape(rest: &mut Peekable<Chars<'_>>, made: &mut String) -> bool {
 fn class(rest: &mut Peekable<Chars<'_>>, made: &mut String) {
     let negated = rest.next_if_eq(&'^').is_some();
     if rest.next_if_eq(&']').is_some() {
-        // Nothing, and anything.
+        // `[]` matches nothing, and `[^]` matches any character.
         made.push_str(if negated { "[\\s\\S]" } else { "[^\\s\\S]" });
         return;
     }
     made.push_str(if negated { "[^" } else { "[" });
     // A class such as `\w` cannot be the end of a range, so a dash beside it is a dash.
-    let mut behind_class = false;
+    let mut after_class = false;
     while let Some(c) = rest.next() {
         match c {
             ']' => {
@@ -108,19 +108,19 @@ fn class(rest: &mut Peekable<Chars<'_>>, made: &mut String) {
                 return;
             }
             '\\' => {
-                behind_class = escape(rest, made);
+                after_class = escape(rest, made);
                 continue;
             }
             '[' => made.push_str("\\["),
             '-' => {
                 let before_class = rest.clone().next() == Some('\\')
                     && matches!(rest.clone().nth(1), Some('d' | 'D' | 's' | 'S' | 'w' | 'W'));
-                let is_dash = behind_class || before_class;
+                let is_dash = after_class || before_class;
                 made.push_str(if is_dash { "\\-" } else { "-" });
             }
             other => made.push(other),
         }
-        behind_class = false;
+        after_class = false;
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_are_read_where_a_schema_has_them() {
+    fn only_patterns_of_schemas_become_portable() {
         let word = r"^[\w-\.]+$";
         let schema = serde_json::json!({
             "pattern": word,
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_itself_in_ecmascript_gets_a_backslash() {
+    fn characters_that_are_literal_in_ecmascript_get_a_backslash() {
         for (pattern, made) in [
             (r"^[\w-\.]+$", r"^[\w\-\.]+$"),
             (r"^[a-z\d-]+$", r"^[a-z\d\-]+$"),

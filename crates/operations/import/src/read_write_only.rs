@@ -26,19 +26,19 @@ impl Documents {
             SchemaSide::Response => "writeOnly",
         };
         let root = self.root();
-        let spot = root.child("$defs");
+        let location = root.child("$defs");
         // Harmless: a document without schemas needs no change.
-        let mut schemas = self.at(&spot).cloned().unwrap_or_default();
+        let mut schemas = self.at(&location).cloned().unwrap_or_default();
         let mut excused = ExcusedProperties::new();
-        // Harmless: the same.
+        // Harmless: without schemas there is nothing to change.
         let named = schemas.as_object_mut().into_iter().flatten();
         let mut named: Vec<(JsonLocation, &mut Json)> =
-            named.map(|(name, schema)| (spot.child(name), schema)).collect();
-        for (spot, schema) in &named {
-            self.excuse(spot, schema, flag, &mut excused);
+            named.map(|(name, schema)| (location.child(name), schema)).collect();
+        for (location, schema) in &named {
+            self.excuse(location, schema, flag, &mut excused);
         }
-        for (spot, schema) in &mut named {
-            self.without(spot, schema, flag, &excused);
+        for (location, schema) in &mut named {
+            self.without(location, schema, flag, &excused);
         }
         (root.uri().to_owned(), json!({ "$defs": schemas }))
     }
@@ -46,14 +46,14 @@ impl Documents {
     /// A composed schema requires all that its parts require. So a property of the other side is excused in all parts.
     fn excuse(
         &self,
-        spot: &JsonLocation,
+        location: &JsonLocation,
         value: &Json,
         flag: &str,
         excused: &mut ExcusedProperties,
     ) {
         if is_of_several(value) {
             let mut parts = BTreeSet::new();
-            self.add_parts(spot.clone(), &mut parts);
+            self.add_parts(location.clone(), &mut parts);
             let gone: BTreeSet<String> =
                 parts.iter().flat_map(|part| self.flagged(part, flag)).collect();
             for part in parts.into_iter().filter(|_| !gone.is_empty()) {
@@ -62,27 +62,27 @@ impl Documents {
         }
         for pointer in normal::subschemas(value) {
             if let Some(inner) = value.pointer(&pointer) {
-                self.excuse(&spot.below(&pointer), inner, flag, excused);
+                self.excuse(&location.below(&pointer), inner, flag, excused);
             }
         }
     }
 
     /// A schema and all its parts, each once.
-    fn add_parts(&self, spot: JsonLocation, parts: &mut BTreeSet<JsonLocation>) {
-        let Some(value) = self.at(&spot) else { return };
-        if !parts.insert(spot.clone()) {
+    fn add_parts(&self, location: JsonLocation, parts: &mut BTreeSet<JsonLocation>) {
+        let Some(value) = self.at(&location) else { return };
+        if !parts.insert(location.clone()) {
             return;
         }
         let count = value.get("allOf").and_then(Json::as_array).map_or(0, Vec::len);
-        let all = spot.child("allOf");
+        let all = location.child("allOf");
         (0..count).for_each(|at| self.add_parts(all.child(&at.to_string()), parts));
-        if let Some(target) = self.referred(&spot) {
+        if let Some(target) = self.referred(&location) {
             self.add_parts(target, parts);
         }
     }
 
-    fn flagged(&self, spot: &JsonLocation, flag: &str) -> Vec<String> {
-        let properties = self.at(&spot.child("properties")).and_then(Json::as_object);
+    fn flagged(&self, location: &JsonLocation, flag: &str) -> Vec<String> {
+        let properties = self.at(&location.child("properties")).and_then(Json::as_object);
         // Harmless: a schema may have no properties.
         let properties = properties.into_iter().flatten();
         let flagged = properties.filter(|(_, property)| self.has_flag(property, flag));
@@ -91,30 +91,30 @@ impl Documents {
 
     fn without(
         &self,
-        spot: &JsonLocation,
+        location: &JsonLocation,
         value: &mut Json,
         flag: &str,
         excused: &ExcusedProperties,
     ) {
         if let Json::Object(members) = value {
-            self.drop_properties(spot, members, flag, excused);
+            self.drop_properties(location, members, flag, excused);
         }
         for pointer in normal::subschemas(value) {
             if let Some(inner) = value.pointer_mut(&pointer) {
-                self.without(&spot.below(&pointer), inner, flag, excused);
+                self.without(&location.below(&pointer), inner, flag, excused);
             }
         }
     }
 
     fn drop_properties(
         &self,
-        spot: &JsonLocation,
+        location: &JsonLocation,
         members: &mut Map<String, Json>,
         flag: &str,
         excused: &ExcusedProperties,
     ) {
         // Harmless: a schema may excuse nothing.
-        let mut gone = excused.get(spot).cloned().unwrap_or_default();
+        let mut gone = excused.get(location).cloned().unwrap_or_default();
         if let Some(Json::Object(properties)) = members.get_mut("properties") {
             for (name, property) in properties.iter_mut() {
                 if self.has_flag(property, flag) {
@@ -131,7 +131,7 @@ impl Documents {
     /// True for a property that has the flag, or whose schema has it.
     fn has_flag(&self, property: &Json, flag: &str) -> bool {
         let mut property = Some(property);
-        // This is the longest chain in a document.
+        // No chain of references in a document is longer than this.
         for _ in 0..HOPS_MAX {
             let Some(value) = property else { return false };
             if value.get(flag) == Some(&Json::Bool(true)) {

@@ -1,5 +1,5 @@
-//! The tables of imports of OpenAPI documents and WSDL: a row with its place for each operation, and for each part that is
-//! left out or approximated.
+//! The tables that report imports of OpenAPI documents and WSDL descriptions. Each operation has a row with its place, and so has
+//! each part that is left out or approximated.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,14 +14,14 @@ use crate::wsdl::WsdlImport;
 use crate::{ArtifactPosition, Outcome, Row, Table};
 use crate::{GeneratedApi, files};
 
-/// The rows of an OpenAPI document that was read from a file. `more` are about the document as a whole.
+/// The rows of an OpenAPI document that was read from a file. `more` are notes about the document as a whole.
 pub fn of_openapi(file: &Path, model: &Model, made: &GeneratedApi, more: &[Note]) -> Table {
     let mut places = JsonPlaces { document: file, texts: HashMap::new() };
     let mut table = Table::default();
     for path in &model.paths {
         for operation in &path.operations {
             let what = format!("{} {}", operation.method, path.template);
-            let place = places.of(&operation.spot);
+            let place = places.of(&operation.location);
             table.rows.push(Row { outcome: Outcome::Converted, what, place, note: String::new() });
         }
     }
@@ -29,7 +29,7 @@ pub fn of_openapi(file: &Path, model: &Model, made: &GeneratedApi, more: &[Note]
         table.rows.push(Row {
             outcome: note.outcome,
             what: note.what.clone(),
-            place: places.of(&note.spot),
+            place: places.of(&note.location),
             note: note.note.clone(),
         });
     }
@@ -44,12 +44,12 @@ struct JsonPlaces<'d> {
 }
 
 impl JsonPlaces<'_> {
-    fn of(&mut self, spot: &JsonLocation) -> ArtifactPosition {
-        let path = path_of(spot.uri());
-        // Harmless: the file was read before, and without it the place is its beginning.
+    fn of(&mut self, location: &JsonLocation) -> ArtifactPosition {
+        let path = path_of(location.uri());
+        // Harmless: the file could be read before. If it cannot be read now, the place is its first line.
         let read = || config::read_text(&path, files::FILE_BYTES_MAX).unwrap_or_default();
-        let text = self.texts.entry(spot.uri().to_owned()).or_insert_with(read);
-        let (line, column) = config::place_of(text, spot.pointer());
+        let text = self.texts.entry(location.uri().to_owned()).or_insert_with(read);
+        let (line, column) = config::place_of(text, location.pointer());
         // Harmless: a path that cannot be made absolute is shown as it is.
         let is_document = std::path::absolute(self.document).is_ok_and(|own| normal(&own) == path);
         // Harmless: without a current folder the path is shown as it is.
@@ -66,7 +66,7 @@ pub fn of_wsdl(file: &Path, import: &WsdlImport) -> Table {
     let mut named = NamedPlaces::default();
     for (location, bytes) in &import.documents {
         named.file.clone_from(location);
-        // Harmless: the document was read before, as far as it could be.
+        // Harmless: the document was parsed before. After an error, the remaining names only lack their places.
         let _read = xml::parse(bytes, &xml::Options::default(), &mut named);
     }
     let whole = ArtifactPosition { file: file.display().to_string(), line: 1, column: 1 };

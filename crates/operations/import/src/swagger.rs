@@ -1,9 +1,9 @@
 //! Converts Swagger 2 to OpenAPI 3.1: parameters in bodies and forms become request bodies, types become schemas, hosts become
-//! servers. The document has no references but those of its schemas.
+//! servers. In the document, only schemas still have references.
 
 use serde_json::{Map, Value as Json, json};
 
-/// Methods of an operation.
+/// Members of a path that are operations.
 const METHODS: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
 
 /// The schema for a download, which has no constraints.
@@ -102,7 +102,7 @@ impl SwaggerReader<'_> {
         // Harmless: a parameter without a name was refused before.
         let properties = form.iter().filter_map(|p| Some((named(p)?, schema(p))));
         let is_required = |p: &&&Json| p.get("required") == Some(&Json::Bool(true));
-        // Harmless: the same.
+        // Harmless: a parameter without a name was refused before.
         let required: Vec<String> =
             form.iter().filter(is_required).filter_map(|p| named(p)).collect();
         let is_required = !required.is_empty();
@@ -165,7 +165,7 @@ fn schema(parameter: &Json) -> Json {
     parameter.get("schema").cloned().unwrap_or_else(|| json!({}))
 }
 
-/// The style of a list, and true if it explodes; `csv` is the default.
+/// The style of a list, and whether it explodes. `None` if the parameter is not a list. The default format is `csv`.
 fn format(parameter: &Json) -> Option<(&'static str, bool)> {
     let is_list = parameter.get("type").and_then(Json::as_str) == Some("array");
     is_list.then(|| match parameter.get("collectionFormat").and_then(Json::as_str) {

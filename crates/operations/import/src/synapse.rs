@@ -52,7 +52,7 @@ pub struct ImportResult {
     pub files: Vec<(String, Vec<u8>)>,
     /// The outcome of each part.
     pub table: Table,
-    /// Values for the variables of the environment that it names, with which it can be checked.
+    /// Stand-in values for the environment variables that the configuration names, so that it can be checked.
     pub stand_ins: HashMap<String, String>,
     /// The configuration, with the origin of each step.
     whole: Json,
@@ -82,8 +82,8 @@ pub fn import(path: &Path) -> Result<ImportResult, String> {
     Ok(made)
 }
 
-/// Converts all artifacts. Properties that are set in one place and take effect in another are found on the way: then everything is
-/// converted again, with variables for them.
+/// Converts all artifacts. A conversion may find properties that are set in one place and take effect in another. Then everything is
+/// converted again, with variables for these properties.
 fn converted<'a>(artifacts: &'a Artifacts<'a>, table: &Table) -> Converter<'a> {
     let mut kept = HashSet::new();
     loop {
@@ -91,7 +91,7 @@ fn converted<'a>(artifacts: &'a Artifacts<'a>, table: &Table) -> Converter<'a> {
         converter.all();
         let known = kept.len();
         kept.extend(converter.wanted.iter().cloned());
-        // There are as many rounds as properties of artifacts, at most.
+        // Each further round has found a new property, so the number of properties bounds the number of rounds.
         if kept.len() == known {
             return converter;
         }
@@ -114,7 +114,7 @@ impl<'a> Converter<'a> {
         self.each(&artifacts.named, Self::unused);
         self.each(&artifacts.others, Self::other);
         self.keep_unprocessed();
-        self.out.give_times();
+        self.out.set_timeouts();
     }
 
     /// Converts artifacts of one kind. Entries that are made meanwhile are recorded as theirs.
@@ -133,7 +133,7 @@ impl<'a> Converter<'a> {
             "sequence" if !matches!(name, "main" | "fault") => self.unused_sequence(named, name),
             "endpoint" => {
                 let notes = std::mem::take(&mut self.notes);
-                // Whose path its variables are of is known where it is called.
+                // Only its callers know the path to which variables in its address refer, so they are not checked here.
                 let flow = Flow { expanding: vec![name], ..Flow::default() };
                 let flow = std::mem::replace(&mut self.flow, flow);
                 let made = self.endpoint(named);
@@ -168,7 +168,7 @@ impl<'a> Converter<'a> {
             "template" if self.template_flows.iter().all(|(known, _)| *known != name) => {
                 self.artifact(named, Outcome::Approximated, "nothing calls it; it is left out");
             }
-            // Harmless: others have rows where they are used, or of their own.
+            // Harmless: other artifacts get their rows where they are used or converted.
             _ => {}
         }
     }

@@ -67,7 +67,7 @@ impl Table {
         row.note.push_str(note);
     }
 
-    /// Refuses a part that has a row, perhaps, with the reason.
+    /// Refuses a part with the reason. Changes its row, or adds a row if it has none.
     pub(crate) fn refuse(&mut self, what: &str, place: &ArtifactPosition, why: &str) {
         let known = self.rows.iter().position(|row| row.place == *place && row.what == what);
         match known {
@@ -76,7 +76,7 @@ impl Table {
         }
     }
 
-    /// Adds a whole row.
+    /// Adds a row with its outcome and note.
     pub(crate) fn add(
         &mut self,
         outcome: Outcome,

@@ -8,7 +8,7 @@ pub(crate) const COMMENT: &str = "\u{0}#";
 /// The name of a member with the origin of its object. It is not written.
 pub(crate) const ORIGIN: &str = "\u{0}@";
 
-/// The replacement for a `${` that does begin a variable.
+/// Stands for a `${` that begins a variable, until the text is written. Any other `${` is escaped.
 const VARIABLE: &str = "\u{0}{";
 
 /// A comment as an item of a list, or as a member whose name begins with [`COMMENT`].
@@ -100,7 +100,7 @@ fn item(item: &Json, depth: usize, out: &mut String) {
     if !is_block {
         return below(item, depth, out);
     }
-    // A dash and a blank are as wide as a level.
+    // A dash and a space are as wide as one level of indentation.
     let mut within = String::new();
     block(item, depth + 1, &mut within);
     out.push(' ');
@@ -144,7 +144,7 @@ fn below(value: &Json, depth: usize, out: &mut String) {
     }
 }
 
-/// Returns true if a text can be written as lines: nothing is lost there, and the first line shows the indentation.
+/// Returns true if a text can be written as a block of lines without loss. Its first line has to show the indentation.
 fn is_lines(text: &str) -> bool {
     let is_plain = |c: char| {
         c == '\n'
@@ -187,7 +187,7 @@ fn flow(value: &Json) -> String {
     }
 }
 
-/// A text, without quotes if it cannot be read as anything else. `${` would begin a variable, which documents do not have.
+/// Writes a text, without quotes if it cannot be read as anything else. A `${` is escaped, since texts of documents have no variables.
 fn scalar(text: &str) -> String {
     let plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c))

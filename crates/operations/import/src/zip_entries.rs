@@ -1,5 +1,5 @@
-//! The files of a ZIP archive in memory, within bounds. A name that leads out of the archive, or that two readers could read differently,
-//! makes the whole archive unfit.
+//! The files of a ZIP archive in memory, within bounds. The whole archive is refused if a name leads out of it, or if two programs could
+//! read a name differently.
 
 use std::io::{Cursor, Read};
 
@@ -39,7 +39,7 @@ pub(crate) fn each(
     Ok(())
 }
 
-/// All bytes, if there are at most `max`. The announced size of an entry may be wrong, so the actual size is checked.
+/// Reads all bytes, or fails if there are more than `max`. The announced size of an entry may be wrong, so the actual size is checked.
 pub(crate) fn bounded(from: impl Read, max: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     from.take(max + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;

@@ -19,7 +19,8 @@ pub fn check_once(archive: &[u8], directory: u64, count: usize) -> Result<(), St
     while let Some((name, behind)) = first(rest) {
         if !names.insert(name) && !name.ends_with(b"/") {
             // Harmless: the name is only reported.
-            return Err(format!("the archive has {:?} twice", String::from_utf8_lossy(name)));
+            let name = String::from_utf8_lossy(name);
+            return Err(format!("{name:?} appears twice in the archive"));
         }
         rest = behind;
     }

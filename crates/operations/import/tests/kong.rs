@@ -45,7 +45,7 @@ plugins:
         "kong.yaml:2:8: the field `defaults.services` is not known here",
         "kong.yaml:3:23: a configuration of plugins must be a map",
         "kong.yaml:8:51: a value of a header must be a text",
-        "kong.yaml:9:55: the header `X` is here twice",
+        "kong.yaml:9:55: the header `X` appears twice",
         "kong.yaml:10:42: `sources` must be a list",
         "kong.yaml:11:42: `plugins` must be a list of entities",
         "kong.yaml:13:58: `limit` must have numbers above 0",

@@ -3171,7 +3171,7 @@ fn an_archive_with_a_name_twice_is_refused() {
     }
     std::fs::write(&path, bytes).unwrap();
     let why = import(&path).unwrap_err();
-    assert!(why.contains("a.car`: the archive has \"one.xml\" twice"), "{why}");
+    assert!(why.contains("a.car`: \"one.xml\" appears twice in the archive"), "{why}");
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn access_line(bencher: divan::Bencher<'_, '_>, format: &str) {
     bencher.bench_local(|| log.write(0, black_box(&entry)));
 }
 
-/// A scrape of a large gateway: all routes busy, or none.
+/// A scrape of a gateway with 5,000 routes, of which `busy` have served a request.
 #[divan::bench(args = [0, 100, 5_000], max_time = 2)]
 fn render(bencher: divan::Bencher<'_, '_>, busy: usize) {
     let telemetry = Telemetry::new(2);

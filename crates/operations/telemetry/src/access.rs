@@ -36,7 +36,7 @@ use writer::{Inbox, Writer};
 /// The longest delay of a line while the sink is fast enough. Operators who watch the log do not notice it.
 pub const FLUSH_EVERY: Duration = Duration::from_millis(100);
 
-/// How long the end of the program waits until the last lines are written.
+/// How long the program waits at its end for the last lines to be written.
 pub const CLOSE_MAX: Duration = Duration::from_secs(2);
 
 /// Memory for one worker's unwritten lines: about 3,000 lines, which is 30 ms of full load.
@@ -150,8 +150,8 @@ impl AccessLog {
         Ok(AccessLog { format, rings, inbox, dropped })
     }
 
-    /// Starts the thread that sends the lines to a receiver on the network. `name` is its address, for the program's log. Nothing
-    /// is connected yet.
+    /// Starts the thread that sends the lines to a receiver on the network. `name` is the receiver's address, for the program's log.
+    /// Nothing is connected yet.
     pub fn start_sending(
         format: Format,
         name: &str,
@@ -182,7 +182,7 @@ impl AccessLog {
         self.inbox.reopen();
     }
 
-    /// Writes the remaining lines and ends the thread. False if the sink did not accept them within [`CLOSE_MAX`].
+    /// Writes the remaining lines and ends the thread. Returns false if the sink did not accept them within [`CLOSE_MAX`].
     pub fn close(self) -> bool {
         self.inbox.close();
         self.inbox.wait_closed(CLOSE_MAX)

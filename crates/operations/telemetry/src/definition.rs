@@ -2,7 +2,7 @@
 
 use crate::count::SharedCounter;
 
-/// Written by its compiler and by its fetcher.
+/// The counts of one definition. Its compiler and its fetcher write them.
 #[derive(Debug, Default)]
 pub struct DefinitionMetrics {
     compiled: Results,

@@ -9,7 +9,7 @@ use crate::shards::Shards;
 pub struct TopicMetrics {
     published: SharedCounter,
     outcomes: [SharedCounter; DeliveryOutcome::ALL.len()],
-    /// One for each worker, since each has other subscriptions.
+    /// One gauge for each worker, since workers have different subscriptions.
     lag: Shards<Gauge>,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::count::SharedCounter;
 
-/// Written by the reader of the keys.
+/// The counts of one issuer. The reader of the keys writes them.
 #[derive(Debug, Default)]
 pub struct IssuerMetrics {
     keys: SharedCounter,

@@ -140,7 +140,7 @@ pub struct Telemetry {
     engine: EngineMetrics,
     reasons: Arc<Reasons>,
     reload: ReloadMetrics,
-    /// In the order of [`Metric::ALL`]. Those of rows of other kinds stay zero.
+    /// One counter for each row, in the order of [`Metric::ALL`]. Counters of rows that are not a [`Total`] stay zero.
     totals: Vec<Arc<SharedCounter>>,
     tracer: Arc<trace::Tracer>,
     refusals: refusals::Refusals,
@@ -167,7 +167,7 @@ impl Telemetry {
         Arc::new(Telemetry {
             workers: (0..workers).map(|_| CachePadded::default()).collect(),
             stray: WorkerMetrics::default(),
-            unmatched: routes.get_or_make(NO_ROUTE, route),
+            unmatched: routes.get_or_create(NO_ROUTE, route),
             routes,
             upstreams: NamedMap::new(UPSTREAMS_MAX, UpstreamMetrics::new(workers)),
             listeners: NamedMap::new(LISTENERS_MAX, ListenerMetrics::new(workers)),
@@ -213,7 +213,7 @@ impl Telemetry {
         &self.tail
     }
 
-    /// Ends a sample of the traffic. This and the next two functions must not be called on a worker's thread.
+    /// Ends a sample of the traffic. This and the next four functions read all routes, so they must not be called on a worker's thread.
     pub fn sample_traffic(&self) {
         self.traffic.sample(&self.routes, kit::clock::wall());
     }
@@ -252,43 +252,43 @@ impl Telemetry {
 
     /// The metrics of a route. The same name gives the same metrics again, so that counts survive a reload.
     pub fn route(&self, name: &str) -> Arc<RouteMetrics> {
-        self.routes.get_or_make(name, || RouteMetrics::new(self.workers(), self.reasons.clone()))
+        self.routes.get_or_create(name, || RouteMetrics::new(self.workers(), self.reasons.clone()))
     }
 
     /// The metrics of an upstream. The same name returns the same metrics.
     pub fn upstream(&self, name: &str) -> Arc<UpstreamMetrics> {
-        self.upstreams.get_or_make(name, || UpstreamMetrics::new(self.workers()))
+        self.upstreams.get_or_create(name, || UpstreamMetrics::new(self.workers()))
     }
 
     /// The metrics of a listener. The same name returns the same metrics.
     pub fn listener(&self, name: &str) -> Arc<ListenerMetrics> {
-        self.listeners.get_or_make(name, || ListenerMetrics::new(self.workers()))
+        self.listeners.get_or_create(name, || ListenerMetrics::new(self.workers()))
     }
 
     /// The metrics of an issuer's keys. The same name returns the same metrics.
     pub fn issuer(&self, name: &str) -> Arc<IssuerMetrics> {
-        self.issuers.get_or_make(name, IssuerMetrics::default)
+        self.issuers.get_or_create(name, IssuerMetrics::default)
     }
 
     /// The metrics of a store. The same name returns the same metrics.
     pub fn store(&self, name: &str) -> Arc<StoreMetrics> {
-        self.stores.get_or_make(name, StoreMetrics::default)
+        self.stores.get_or_create(name, StoreMetrics::default)
     }
 
     /// The metrics of an XML definition. The same name returns the same metrics.
     pub fn definition(&self, name: &str) -> Arc<DefinitionMetrics> {
-        self.definitions.get_or_make(name, DefinitionMetrics::default)
+        self.definitions.get_or_create(name, DefinitionMetrics::default)
     }
 
     /// The metrics of an operation of a route. The same names return the same metrics.
     pub fn operation(&self, route: &str, operation: &str) -> Arc<OperationMetrics> {
         let name = format!("{route}{}{operation}", operation::BETWEEN);
-        self.operations.get_or_make(&name, || OperationMetrics::new(self.workers()))
+        self.operations.get_or_create(&name, || OperationMetrics::new(self.workers()))
     }
 
     /// The metrics of a flow as a whole. The same name returns the same metrics.
     pub fn flow(&self, name: &str) -> Arc<FlowMetrics> {
-        self.flows.get_or_make(name, || FlowMetrics::new(self.workers(), self.reasons.clone()))
+        self.flows.get_or_create(name, || FlowMetrics::new(self.workers(), self.reasons.clone()))
     }
 
     /// The metrics of a step of a flow. The same names return the same metrics.
@@ -298,18 +298,18 @@ impl Telemetry {
 
     /// The metrics of a queue. The same name returns the same metrics.
     pub fn queue(&self, name: &str) -> Arc<QueueMetrics> {
-        self.queues.get_or_make(name, QueueMetrics::default)
+        self.queues.get_or_create(name, QueueMetrics::default)
     }
 
     /// The metrics of a topic of a hub. The same names return the same metrics.
     pub fn topic(&self, hub: &str, topic: &str) -> Arc<TopicMetrics> {
         let name = format!("{hub}{}{topic}", operation::BETWEEN);
-        self.topics.get_or_make(&name, || TopicMetrics::new(self.workers()))
+        self.topics.get_or_create(&name, || TopicMetrics::new(self.workers()))
     }
 
     /// The metrics of a schedule. The same name returns the same metrics.
     pub fn schedule(&self, name: &str) -> Arc<ScheduleMetrics> {
-        self.schedules.get_or_make(name, ScheduleMetrics::default)
+        self.schedules.get_or_create(name, ScheduleMetrics::default)
     }
 
     /// Adds the counts of this store to the output, replacing those of another store.

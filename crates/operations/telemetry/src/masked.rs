@@ -53,12 +53,12 @@ pub fn masked<'t>(target: &'t [u8], secrets: &[String]) -> Cow<'t, [u8]> {
     if is_changed { out.into() } else { target.into() }
 }
 
-/// `value` begins with its `=`, if there is one.
+/// Returns true if the value of a parameter is masked. `value` begins with the `=`, if there is one.
 fn is_masked(name: &[u8], value: &[u8], secrets: &[String]) -> bool {
     let plain = percent::decoded(name, true);
-    // The decoded text still has an escape, which a server may decode again.
     let is_read =
         secrets.iter().any(|secret| secret.as_bytes().eq_ignore_ascii_case(plain.trim_ascii()));
+    // A name that still has an escape counts as a credential, since a server may decode it again.
     is_read
         || value.len() > 1
             && (plain.contains(&b'%') || is_credential(&plain) || holds_credential(value))
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_credential_of_a_target_is_told() {
+    fn credentials_in_a_target_are_masked() {
         let secrets = ["ticket".to_owned(), "k".to_owned(), "hub.callback".to_owned()];
         for (target, told) in [
             ("/a?ticket=x.y.z&b=1", "/a?ticket=*&b=1"),

@@ -1,28 +1,28 @@
-//! A bounded number of objects, found by name. Used when a plan is built, never by a request.
+//! A bounded map of objects by name. It is used when a plan is built, never by a request.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The name of the shared object for all names above the limit. No route can have it, since names in a configuration have no
-/// brackets.
+/// parentheses.
 pub(crate) const OTHER: &str = "(other)";
 
 /// A bounded map from names to objects. An unused object stays, so that its counts survive a reload. It is removed only
 /// when the map is full.
 #[derive(Debug)]
 pub(crate) struct NamedMap<T> {
-    things: Mutex<BTreeMap<Box<str>, Arc<T>>>,
+    objects: Mutex<BTreeMap<Box<str>, Arc<T>>>,
     other: Arc<T>,
     max: usize,
 }
 
 impl<T> NamedMap<T> {
     pub(crate) fn new(max: usize, other: T) -> Self {
-        NamedMap { things: Mutex::default(), other: Arc::new(other), max }
+        NamedMap { objects: Mutex::default(), other: Arc::new(other), max }
     }
 
-    /// The object with this name. It is created if there is space; otherwise the shared object is returned.
-    pub(crate) fn get_or_make(&self, name: &str, make: impl FnOnce() -> T) -> Arc<T> {
+    /// Returns the object with this name. A new name gets a new object, or the shared one if the map is full.
+    pub(crate) fn get_or_create(&self, name: &str, make: impl FnOnce() -> T) -> Arc<T> {
         let mut things = self.lock();
         if name == OTHER {
             return self.other.clone();
@@ -41,16 +41,16 @@ impl<T> NamedMap<T> {
         thing
     }
 
-    /// All objects in the order of their names, the shared one last.
+    /// Returns all objects in the order of their names, the shared one last.
     pub(crate) fn all(&self) -> Vec<(Box<str>, Arc<T>)> {
         let mut all: Vec<_> = self.lock().iter().map(|(n, t)| (n.clone(), t.clone())).collect();
         all.push((OTHER.into(), self.other.clone()));
         all
     }
 
-    /// The map is consistent even if a thread panicked while it held the lock: every change is one call.
+    /// Locks the map. It is consistent even if a thread panicked while it held the lock, since each change is a single operation.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Arc<T>>> {
-        self.things.lock().unwrap_or_else(PoisonError::into_inner)
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -61,11 +61,11 @@ mod tests {
     #[test]
     fn a_name_gives_the_same_thing_again_and_the_number_is_bounded() {
         let named = NamedMap::new(2, 0);
-        let (a, b) = (named.get_or_make("a", || 1), named.get_or_make("b", || 2));
-        assert_eq!((*named.get_or_make("a", || 9), *named.get_or_make("c", || 3)), (1, 0));
+        let (a, b) = (named.get_or_create("a", || 1), named.get_or_create("b", || 2));
+        assert_eq!((*named.get_or_create("a", || 9), *named.get_or_create("c", || 3)), (1, 0));
         assert_eq!(named.all().len(), 3);
 
         drop(a);
-        assert_eq!((*named.get_or_make("c", || 3), *b), (3, 2), "an unused name is removed");
+        assert_eq!((*named.get_or_create("c", || 3), *b), (3, 2), "an unused name is removed");
     }
 }

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_of_both_versions_are_one() {
+    fn codes_of_both_versions_map_to_the_same_faults() {
         for (code, fault) in [
             ("Client", SoapFault::Client),
             ("Sender", SoapFault::Client),

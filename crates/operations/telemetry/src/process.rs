@@ -1,8 +1,8 @@
-//! Numbers about this process from the system, read from `/proc` at each scrape. They are absent without `/proc`.
+//! Metrics of this process, read from `/proc` at each scrape. Without `/proc` they are absent.
 
 use std::fs;
 
-/// A reading. A number that could not be read is absent, not zero.
+/// The metrics of one scrape. A value that could not be read is absent, not zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Process {
     pub(crate) resident_bytes: Option<u64>,
@@ -13,40 +13,40 @@ pub(crate) struct Process {
     pub(crate) max_fds: Option<u64>,
 }
 
-/// The unit of CPU time in `/proc`. The kernel converts to it, whatever its own tick (`man 5 proc`, USER_HZ).
+/// The unit of CPU time in `/proc`, `USER_HZ`. It does not depend on the kernel's own tick rate (`man 5 proc`).
 const TICKS_PER_SECOND: f64 = 100.0;
 
 impl Process {
     pub(crate) fn read() -> Process {
-        // Harmless: what the system does not report is left out.
+        // Harmless: a value that cannot be read is absent.
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        // Harmless: the same.
+        // Harmless: a value that cannot be read is absent.
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        // Harmless: the same.
+        // Harmless: a value that cannot be read is absent.
         let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
         Process {
-            // In kB here; `statm` counts in pages, and only libc knows their size.
+            // These values are in kB. `statm` has them in pages, whose size only libc knows.
             resident_bytes: field(&status, "VmRSS:").map(|kb| kb * 1024),
             virtual_bytes: field(&status, "VmSize:").map(|kb| kb * 1024),
             threads: field(&status, "Threads:"),
             cpu_seconds: cpu_seconds(&stat),
-            // Harmless: the same.
+            // Harmless: a value that cannot be read is absent.
             open_fds: fs::read_dir("/proc/self/fd").ok().map(|fds| fds.count() as u64),
             max_fds: field(&limits, "Max open files"),
         }
     }
 }
 
-/// The number after a label at the start of a line.
+/// Returns the number after a label at the start of a line.
 fn field(text: &str, label: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(label))?;
-    // Harmless: the same.
+    // Harmless: a value that cannot be read is absent.
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// User and system time, fields 14 and 15. The second field is the program's name, which may hold spaces and brackets, so
-/// counting starts after its last bracket.
-#[allow(clippy::cast_precision_loss, reason = "ticks of a process fit 52 bits")]
+/// Returns the sum of the user and system time, fields 14 and 15. The second field is the program's name in parentheses. The name
+/// may contain spaces and parentheses, so fields are counted from the last closing parenthesis.
+#[allow(clippy::cast_precision_loss, reason = "ticks of a process fit into 52 bits")]
 fn cpu_seconds(stat: &str) -> Option<f64> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let user: u64 = fields.next()?.parse().ok()?;

@@ -94,7 +94,7 @@ pub fn cause_shown(cause: &str) -> Box<str> {
         // Harmless: `...` marks it as truncated, and the log has the whole text.
         let ends = shown.char_indices().map(|(at, _)| at);
         let end = ends.take_while(|at| *at <= TEXT_BYTES_MAX).last();
-        // Harmless: the same.
+        // Harmless: `...` marks it as truncated, and the log has the whole text.
         shown.truncate(end.unwrap_or(0));
         shown.push_str("...");
     }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_queries_are_cut() {
+    fn values_of_queries_are_masked() {
         for (cause, shown) in [
             ("no route for /a?b=c&d `x`", "no route for /a?b=***&d `x`"),
             ("what? why", "what? why"),

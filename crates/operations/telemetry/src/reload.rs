@@ -3,7 +3,7 @@
 use crate::count::SharedCounter;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Written by `control` only.
+/// The counts of reloads, and the state of the plan in service. Only `control` writes them.
 #[derive(Debug, Default)]
 pub struct ReloadMetrics {
     succeeded: SharedCounter,
@@ -16,7 +16,7 @@ pub struct ReloadMetrics {
     plans: Arc<()>,
 }
 
-/// Marks the plan that holds it as one in memory.
+/// A plan holds this while it is in memory, so that it is counted.
 #[derive(Debug)]
 pub struct PlanAlive {
     _counted: Arc<()>,
@@ -58,7 +58,7 @@ impl ReloadMetrics {
         *self.certificates.lock().unwrap_or_else(PoisonError::into_inner) = certificates.into();
     }
 
-    /// Held by a plan while it is in memory.
+    /// Returns what a plan holds while it is in memory.
     pub fn plan_alive(&self) -> PlanAlive {
         PlanAlive { _counted: self.plans.clone() }
     }
@@ -74,7 +74,7 @@ impl ReloadMetrics {
             failed: self.failed.get(),
             generation: self.generation.get(),
             succeeded_unix_millis: self.succeeded_unix_millis.get(),
-            // Harmless: the count holds one reference itself.
+            // Harmless: one reference is `self.plans` itself, so the subtraction cannot underflow.
             plans: u64::try_from(Arc::strong_count(&self.plans) - 1).unwrap_or_default(),
             hash: self.hash.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             certificates: self.certificates.lock().unwrap_or_else(PoisonError::into_inner).clone(),

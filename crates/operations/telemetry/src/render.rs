@@ -107,7 +107,7 @@ impl Snapshot {
     fn routes(&self, scrape: &mut Scrape<'_>) -> fmt::Result {
         let mut requests = scrape.family(Metric::Requests)?;
         for route in &self.routes {
-            // Harmless: the same.
+            // Harmless: there is a count for each class.
             for (class, count) in STATUS_CLASSES.into_iter().zip(route.classes) {
                 let labels = [(Label::Route, &*route.name), (Label::StatusClass, class)];
                 requests.sample(labels, count)?;
@@ -463,7 +463,7 @@ impl Snapshot {
 
 /// Successes and failures of a definition's compilations or fetches.
 fn results(family: &mut Family<'_, '_>, definition: &str, counts: [u64; 2]) -> fmt::Result {
-    // Harmless: there are two of each.
+    // Harmless: both arrays have two items.
     for (result, count) in ["success", "failure"].into_iter().zip(counts) {
         let labels = [(Label::Definition, definition), (Label::Result, result)];
         family.sample(labels, count)?;
@@ -471,7 +471,7 @@ fn results(family: &mut Family<'_, '_>, definition: &str, counts: [u64; 2]) -> f
     Ok(())
 }
 
-/// The bounds of a histogram in seconds, and the infinite one.
+/// The bounds of a histogram in seconds, followed by infinity.
 fn seconds(micros: &[u32]) -> impl Iterator<Item = f64> {
     micros.iter().map(|bound| f64::from(*bound) / 1e6).chain([f64::INFINITY])
 }

@@ -79,7 +79,7 @@ pub(crate) struct RouteShard {
     pub(crate) streams: OnceLock<Box<StreamCounts>>,
     /// Most routes have no open streams.
     pub(crate) open: OnceLock<Box<OpenCounts>>,
-    /// There are none without traces.
+    /// Created on demand. Without traces, there are no exemplars.
     pub(crate) exemplars: OnceLock<Box<Exemplars>>,
 }
 

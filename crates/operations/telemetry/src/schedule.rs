@@ -2,7 +2,7 @@
 
 use crate::count::SharedCounter;
 
-/// Written by the worker that runs it.
+/// The counts of one schedule. The worker that runs it writes them.
 #[derive(Debug, Default)]
 pub struct ScheduleMetrics {
     succeeded: SharedCounter,

@@ -1,5 +1,5 @@
-//! The values for one scrape: the sums over the shards of all workers. It never waits for a worker. Unused routes,
-//! upstreams and listeners are left out, so that the cost of a scrape depends on what was used.
+//! The values for one scrape: the sums over the shards of all workers. Taking a snapshot never waits for a worker. Unused
+//! routes, upstreams and listeners are left out, so that the cost of a scrape depends only on those in use.
 
 use crate::Telemetry;
 use crate::count::Counter;
@@ -52,12 +52,13 @@ pub(crate) struct Snapshot {
     pub(crate) started_unix_seconds: u64,
 }
 
-/// The memory of the process as its allocator counts it.
+/// The memory of the process, as counted by the allocator.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MemoryReading {
     pub(crate) used: u64,
     /// The limit, if there is one.
     pub(crate) limit: Option<u64>,
+    /// The number of times that the limit left no room.
     pub(crate) refused: u64,
 }
 
@@ -92,7 +93,7 @@ pub(crate) struct RouteSum {
     pub(crate) exemplars: Option<Box<BucketExemplars>>,
     pub(crate) own: Sum<{ OWN_MICROS.len() + 1 }>,
     pub(crate) upstream: Sum<{ WAIT_MICROS.len() + 1 }>,
-    /// By label, in the label's order.
+    /// The number of faults by label, sorted by label.
     pub(crate) faults: Vec<(&'static str, u64)>,
     /// In the order of [`Outcome::index`], if there were gRPC calls.
     pub(crate) grpc: Option<[u64; Outcome::COUNT]>,
@@ -107,6 +108,7 @@ pub(crate) struct RouteSum {
 #[derive(Debug, Default)]
 pub(crate) struct StreamSum {
     pub(crate) events: u64,
+    /// Messages received from clients, and sent to them.
     pub(crate) messages: [u64; 2],
     pub(crate) dropped: u64,
     /// In the order of [`StreamEnd::ALL`].
@@ -125,6 +127,7 @@ pub(crate) struct UpstreamSum {
     pub(crate) retries: u64,
     pub(crate) breaker_refused: u64,
     pub(crate) look_ups_failed: u64,
+    /// Targets that DNS lists beyond the upstream's limit.
     pub(crate) targets_left_out: i64,
     pub(crate) targets: Vec<(Box<str>, Arc<TargetMetrics>)>,
 }
@@ -173,7 +176,7 @@ impl Snapshot {
 }
 
 fn sums<T, S>(all: Vec<(Box<str>, Arc<T>)>, sum: impl Fn(Box<str>, &T) -> Option<S>) -> Vec<S> {
-    // Harmless: a part without a report is left out.
+    // Harmless: an unused object has no sum.
     all.into_iter().filter_map(|(name, thing)| sum(name, &thing)).collect()
 }
 
@@ -186,7 +189,7 @@ fn route(name: Box<str>, metrics: &RouteMetrics) -> Option<RouteSum> {
     let mut sum = RouteSum { name, ..RouteSum::default() };
     let mut faults = [0_u64; REASONS_MAX];
     for shard in metrics.shards.all() {
-        // Harmless: both are arrays of one length.
+        // Harmless: both arrays have the same length.
         for (total, class) in sum.classes.iter_mut().zip(&shard.classes) {
             *total += class.get();
         }
@@ -198,33 +201,33 @@ fn route(name: Box<str>, metrics: &RouteMetrics) -> Option<RouteSum> {
         }
         shard.own.add_to(&mut sum.own);
         shard.upstream.add_to(&mut sum.upstream);
-        // Harmless: both are arrays of one length.
+        // Harmless: both arrays have the same length.
         for (total, fault) in faults.iter_mut().zip(shard.faults.get().iter().flat_map(|f| &f.0)) {
             *total += fault.get();
         }
         if let Some(counts) = shard.grpc.get() {
             let totals = sum.grpc.get_or_insert_default();
-            // Harmless: the same.
+            // Harmless: both arrays have the same length.
             totals.iter_mut().zip(counts.iter()).for_each(|(total, count)| *total += count.get());
         }
         if let Some(counts) = shard.mirrored.get() {
             let totals = sum.mirrored.get_or_insert_default();
-            // Harmless: the same.
+            // Harmless: both arrays have the same length.
             totals.iter_mut().zip(counts.iter()).for_each(|(total, count)| *total += count.get());
         }
         if let Some(counts) = shard.open.get() {
             let totals = sum.open.get_or_insert_default();
-            // Harmless: the same.
+            // Harmless: both arrays have the same length.
             totals.iter_mut().zip(counts.iter()).for_each(|(total, open)| *total += open.get());
         }
         if let Some(counts) = shard.streams.get() {
             let totals = sum.streams.get_or_insert_default();
             totals.events += counts.events.get();
             totals.dropped += counts.dropped.get();
-            // Harmless: the same.
+            // Harmless: both arrays have the same length.
             let messages = totals.messages.iter_mut().zip(&counts.messages);
             messages.for_each(|(total, count)| *total += count.get());
-            // Harmless: the same.
+            // Harmless: both arrays have the same length.
             totals.ends.iter_mut().zip(&counts.ends).for_each(|(total, end)| *total += end.get());
         }
     }
@@ -266,7 +269,7 @@ fn listener(name: Box<str>, metrics: &ListenerMetrics) -> Option<ListenerSum> {
     for shard in metrics.shards.all() {
         sum.open += shard.open.get();
         sum.opened += shard.opened.get();
-        // Harmless: the same.
+        // Harmless: both arrays have the same length.
         for (total, refused) in sum.refused.iter_mut().zip(&shard.refused) {
             *total += refused.get();
         }

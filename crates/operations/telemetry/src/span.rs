@@ -118,7 +118,7 @@ impl Sampler {
     /// Samples this share of all traces, in millionths.
     pub fn new(millionths: u32) -> Sampler {
         let share = u64::from(millionths.min(1_000_000));
-        // The ids are compared with 63 bits (TraceIdRatioBased).
+        // Only 63 bits of an id are compared, as in the sampler `TraceIdRatioBased` of OpenTelemetry.
         Sampler((1 << 63) / 1_000_000 * share + if share == 1_000_000 { 1 << 63 } else { 0 })
     }
 
@@ -138,7 +138,7 @@ impl SpanIds {
 
 /// A new id, unique and not secret.
 pub fn new_trace_id() -> TraceId {
-    // A range would divide 128 bits, and each request has an id.
+    // A random number in a range would need a division of 128 bits, and each request has an id.
     let id = u128::from(fastrand::u64(..)) << 64 | u128::from(fastrand::u64(..));
     id.max(1).to_be_bytes()
 }
@@ -198,7 +198,7 @@ impl SpanQueue {
 }
 
 impl SpanReceiver {
-    /// Moves waiting spans to `spans` until it has `enough`. False if the queue is closed.
+    /// Moves waiting spans to `spans` until it has `enough`. Returns false if the queue is closed.
     pub fn take(&self, spans: &mut Vec<Span>, enough: usize) -> bool {
         while spans.len() < enough {
             match self.receiver.try_recv() {
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_the_bound_is_dropped_and_counted() {
+    fn spans_beyond_the_limit_are_dropped_and_counted() {
         let dropped: Arc<SharedCounter> = Arc::default();
         let (queue, receiver) = SpanQueue::new(dropped.clone());
         let context = SpanIds { trace_id: new_trace_id(), span_id: new_span_id(), sampled: true };

@@ -2,7 +2,7 @@
 
 use crate::count::SharedCounter;
 
-/// Written by the code that reports counts to the store.
+/// The counts of one store. The code that reports to the store writes them.
 #[derive(Debug, Default)]
 pub struct StoreMetrics {
     answers: SharedCounter,
@@ -32,7 +32,7 @@ impl StoreMetrics {
         self.failed.add(1);
     }
 
-    /// None before the first call: until then the state is unknown.
+    /// Returns the counts, or `None` before the first call, when the state is unknown.
     pub(crate) fn sum(&self, name: Box<str>) -> Option<StoreSum> {
         let sum = StoreSum {
             name,

@@ -43,14 +43,14 @@ impl Telemetry {
     pub fn open_streams(&self) -> Vec<RouteStreams> {
         let of_route = |(route, metrics): (Box<str>, Arc<RouteMetrics>)| {
             let mut open = [0; StreamKind::ALL.len()];
-            // Harmless: a shard without streams has none open, and both are arrays of one length.
+            // Harmless: a shard without streams has none open.
             for counts in metrics.shards.all().filter_map(|shard| shard.open.get()) {
-                // Harmless: the same.
+                // Harmless: both are arrays of one length.
                 open.iter_mut().zip(counts.iter()).for_each(|(sum, gauge)| *sum += gauge.get());
             }
             open.iter().any(|open| *open != 0).then_some(RouteStreams { route, open })
         };
-        // Harmless: routes without an open stream are left out, as said above.
+        // Harmless: only routes with an open stream are returned.
         self.routes.all().into_iter().filter_map(of_route).collect()
     }
 }

@@ -1,7 +1,7 @@
-//! The most recently ended exchanges, for operators who watch.
+//! The most recently ended exchanges, for operators who watch the traffic.
 //!
-//! While nobody watches, an exchange only checks a flag. Otherwise each worker keeps a bounded number per second in
-//! its own ring; after that, it only counts exchanges until the second is over. The access log has all exchanges.
+//! While nobody watches, the only cost for an exchange is the check of a flag. While somebody watches, each worker keeps a limited number of
+//! exchanges per second in its own ring, and counts those above the limit. The access log has all exchanges.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -11,33 +11,33 @@ use std::time::Duration;
 
 use crate::shards::Shards;
 
-/// How long exchanges are kept after a request of an operator.
-const OPEN_FOR: Duration = Duration::from_secs(10);
+/// For how long after the last request of an operator ended exchanges are recorded.
+const RECORDED_FOR: Duration = Duration::from_secs(10);
 
-/// The limit of exchanges kept for each worker. An operator's page asks once a second.
+/// Maximum number of exchanges in the ring of a worker. The operator's page polls once per second.
 const KEPT_MAX: usize = 400;
 
-/// The limit of exchanges kept per worker and second. Nobody could read more.
-const A_SECOND_MAX: u32 = 100;
+/// Maximum number of exchanges that a worker records per second. An operator could not read more.
+const PER_SECOND_MAX: u32 = 100;
 
 /// An exchange that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedExchange {
-    /// Its end, since the Unix epoch.
+    /// When it ended, since the Unix epoch.
     pub time: Duration,
     pub request_id: Box<str>,
     pub client: IpAddr,
     pub method: Box<str>,
-    /// The request's target, without values of queries.
+    /// The request's target, without the values of query parameters.
     pub path: Box<str>,
     /// None if no route matched.
     pub route: Option<Box<str>>,
     pub status: u16,
     pub reply_bytes: u64,
     pub duration: Duration,
-    /// The part spent waiting for upstreams.
+    /// The part of `duration` that was spent waiting for upstreams.
     pub upstream_wait: Duration,
-    /// The label of the fault, and what happened.
+    /// The label of the fault, and its description.
     pub fault: Option<(&'static str, Box<str>)>,
     pub subject: Option<Box<str>>,
 }
@@ -45,11 +45,11 @@ pub struct EndedExchange {
 /// The exchanges that ended since the last request.
 #[derive(Debug, Default)]
 pub struct TailPage {
-    /// With their numbers, in the order of their ends.
+    /// The exchanges with their numbers, in the order in which they ended.
     pub exchanges: Vec<(u64, EndedExchange)>,
-    /// The number after which the next request continues.
+    /// The number to pass as `after` to the next [`Tail::read_after`].
     pub next: u64,
-    /// The number of exchanges above the limits since the watching began.
+    /// The number of exchanges that were not recorded since the operator began to watch.
     pub left_out: u64,
 }
 
@@ -57,16 +57,16 @@ pub struct TailPage {
 #[derive(Debug)]
 pub struct Tail {
     is_open: AtomicBool,
-    /// In milliseconds since the Unix epoch.
+    /// When recording ends, in milliseconds since the Unix epoch.
     until: AtomicU64,
-    /// The last number of an exchange.
+    /// The number of the newest exchange.
     number: AtomicU64,
     rings: Shards<Ring>,
 }
 
 #[derive(Debug, Default)]
 struct Ring {
-    /// The last second in which the maximum number of exchanges was kept, since the Unix epoch.
+    /// The last second in which the worker reached its limit, since the Unix epoch.
     full_second: AtomicU64,
     kept: Mutex<KeptExchanges>,
 }
@@ -75,7 +75,7 @@ struct Ring {
 struct KeptExchanges {
     exchanges: VecDeque<(u64, EndedExchange)>,
     second: u64,
-    /// In this second.
+    /// The number of exchanges recorded in `second`.
     count: u32,
     left_out: u64,
 }
@@ -95,16 +95,16 @@ impl Tail {
         self.is_open.load(Relaxed)
     }
 
-    /// True while somebody watches and this worker may keep another exchange in this second. Otherwise the data that describes a request
-    /// need not be noted.
-    pub fn keeps_more(&self, worker: usize) -> bool {
+    /// True while an operator watches and this worker may record another exchange in this second. Otherwise the worker need not collect
+    /// the data that describes the request.
+    pub fn accepts_more(&self, worker: usize) -> bool {
         self.is_open()
             && self.rings.of(worker).full_second.load(Relaxed) != kit::clock::wall().as_secs()
     }
 
-    /// Keeps an exchange of a worker that ends at `time`, replacing the oldest one if necessary. `describe` runs only if the exchange is
-    /// kept. If it returns nothing, the exchange is counted as left out.
-    pub fn keep(
+    /// Records an exchange of a worker that ends at `time`. If the ring is full, the oldest exchange is removed. `describe` is called only
+    /// if the limit per second is not reached. An exchange above the limit or without a description is counted as left out.
+    pub fn record(
         &self,
         worker: usize,
         time: Duration,
@@ -120,13 +120,13 @@ impl Tail {
         if kept.second != second {
             (kept.second, kept.count) = (second, 0);
         }
-        let described = if kept.count < A_SECOND_MAX { describe() } else { None };
+        let described = if kept.count < PER_SECOND_MAX { describe() } else { None };
         let Some(exchange) = described else {
             kept.left_out = kept.left_out.saturating_add(1);
             return;
         };
         kept.count += 1;
-        if kept.count >= A_SECOND_MAX {
+        if kept.count >= PER_SECOND_MAX {
             ring.full_second.store(second, Relaxed);
         }
         if kept.exchanges.len() >= KEPT_MAX {
@@ -136,10 +136,10 @@ impl Tail {
         kept.exchanges.push_back((number, exchange));
     }
 
-    /// The exchanges after the one with this number. Without a number there are none, and the page has the number to continue from.
-    /// From now on exchanges are kept for a while.
-    pub fn look(&self, after: Option<u64>, now: Duration) -> TailPage {
-        self.until.store(millis(now.saturating_add(OPEN_FOR)), Relaxed);
+    /// Returns the exchanges after the one with this number, and turns recording on for `RECORDED_FOR`. Without a number, the page has no
+    /// exchanges, only the number to continue from.
+    pub fn read_after(&self, after: Option<u64>, now: Duration) -> TailPage {
+        self.until.store(millis(now.saturating_add(RECORDED_FOR)), Relaxed);
         if !self.is_open.swap(true, Relaxed) {
             for ring in self.rings.all() {
                 *ring.lock() = KeptExchanges::default();
@@ -195,33 +195,33 @@ mod tests {
     }
 
     #[test]
-    fn exchanges_are_kept_while_somebody_looks() {
+    fn exchanges_are_recorded_while_an_operator_watches() {
         let tail = Tail::new(2);
         assert!(!tail.is_open());
-        let first = tail.look(None, Duration::from_secs(1));
+        let first = tail.read_after(None, Duration::from_secs(1));
         assert!(first.exchanges.is_empty() && tail.is_open());
-        tail.keep(0, Duration::from_secs(2), || Some(ended(2, "a")));
-        tail.keep(1, Duration::from_secs(2), || Some(ended(2, "b")));
-        let page = tail.look(Some(first.next), Duration::from_secs(2));
+        tail.record(0, Duration::from_secs(2), || Some(ended(2, "a")));
+        tail.record(1, Duration::from_secs(2), || Some(ended(2, "b")));
+        let page = tail.read_after(Some(first.next), Duration::from_secs(2));
         assert_eq!(ids(&page), ["a", "b"]);
-        tail.keep(0, Duration::from_secs(3), || Some(ended(3, "c")));
-        let page = tail.look(Some(page.next), Duration::from_secs(3));
+        tail.record(0, Duration::from_secs(3), || Some(ended(3, "c")));
+        let page = tail.read_after(Some(page.next), Duration::from_secs(3));
         assert_eq!(ids(&page), ["c"]);
-        assert_eq!(tail.look(Some(page.next), Duration::from_secs(3)).next, page.next);
-        tail.keep(0, Duration::from_secs(99), || Some(ended(99, "late")));
+        assert_eq!(tail.read_after(Some(page.next), Duration::from_secs(3)).next, page.next);
+        tail.record(0, Duration::from_secs(99), || Some(ended(99, "late")));
         assert!(!tail.is_open());
     }
 
     #[test]
-    fn what_is_too_much_is_counted() {
+    fn exchanges_above_the_limit_are_counted() {
         let tail = Tail::new(1);
-        let first = tail.look(None, Duration::from_secs(1));
-        for _ in 0..A_SECOND_MAX + 7 {
-            tail.keep(0, Duration::from_secs(1), || Some(ended(1, "a")));
+        let first = tail.read_after(None, Duration::from_secs(1));
+        for _ in 0..PER_SECOND_MAX + 7 {
+            tail.record(0, Duration::from_secs(1), || Some(ended(1, "a")));
         }
-        let page = tail.look(Some(first.next), Duration::from_secs(1));
-        assert_eq!((page.exchanges.len(), page.left_out), (A_SECOND_MAX as usize, 7));
+        let page = tail.read_after(Some(first.next), Duration::from_secs(1));
+        assert_eq!((page.exchanges.len(), page.left_out), (PER_SECOND_MAX as usize, 7));
         // An unknown number finds nothing, and the next request starts at the newest exchange.
-        assert_eq!(tail.look(Some(u64::MAX), Duration::from_secs(1)).next, page.next);
+        assert_eq!(tail.read_after(Some(u64::MAX), Duration::from_secs(1)).next, page.next);
     }
 }

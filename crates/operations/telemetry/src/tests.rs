@@ -34,7 +34,7 @@ fn record<'a>(route: &'a RouteMetrics, worker: usize, status: u16, micros: u64) 
 /// A strict parser of the format: each family is declared once, before its samples, with a help text, and no series is
 /// repeated.
 fn strictly_openmetrics(text: &str) -> BTreeMap<String, f64> {
-    let body = text.strip_suffix("# EOF\n").expect("ends with the mark of its end");
+    let body = text.strip_suffix("# EOF\n").expect("the text ends with the end marker");
     let (mut families, mut series) = (BTreeMap::new(), BTreeMap::new());
     let mut helped = BTreeSet::new();
     let mut family = ("", "");
@@ -132,7 +132,7 @@ fn a_route_is_shown_with_the_sum_of_its_workers() {
 }
 
 #[test]
-fn histograms_are_cumulative_and_tell_the_own_part_apart() {
+fn histograms_are_cumulative_and_separate_the_gateways_own_time() {
     let telemetry = Telemetry::new(1);
     let route = telemetry.route("r");
     let waited = Record {
@@ -333,7 +333,7 @@ fn the_process_is_shown_under_its_usual_names() {
 }
 
 #[test]
-fn what_never_saw_anything_is_not_shown() {
+fn metrics_without_a_record_are_not_shown() {
     let telemetry = Telemetry::new(2);
     let (_route, _upstream) = (telemetry.route("unused"), telemetry.upstream("unused"));
     let _listener = telemetry.listener("unused");
@@ -374,7 +374,7 @@ fn counts_survive_a_reload_and_routes_are_bounded() {
 }
 
 #[test]
-fn a_scrape_beside_recording_workers_only_ever_grows_and_loses_nothing() {
+fn counts_never_decrease_or_get_lost_while_workers_record() {
     const EACH: u64 = 50_000;
     let workers = 4;
     let telemetry = Telemetry::new(workers);

@@ -14,16 +14,16 @@ use std::time::Duration;
 pub struct Tracer {
     /// True while there is a request.
     asked: AtomicBool,
-    wish: Mutex<Option<TraceWish>>,
+    request: Mutex<Option<TraceRequest>>,
     /// The newest first.
-    left: Mutex<VecDeque<Trace>>,
+    recorded: Mutex<VecDeque<Trace>>,
     policies_asked: AtomicBool,
     policies: Mutex<Option<PolicyTrace>>,
 }
 
 /// A request for traces: all given conditions have to hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TraceWish {
+pub struct TraceRequest {
     pub route: Option<String>,
     pub flow: Option<String>,
     /// The path of the request; with `/**` at its end, all paths below it too.
@@ -151,10 +151,10 @@ pub const MASK: &str = "***";
 
 impl Tracer {
     /// Requests traces, replacing the last request. Earlier traces are removed.
-    pub fn ask(&self, wish: TraceWish) {
-        self.left().clear();
-        self.asked.store(wish.count > 0, Ordering::Relaxed);
-        *self.wished() = Some(wish).filter(|wish| wish.count > 0);
+    pub fn ask(&self, request: TraceRequest) {
+        self.recorded().clear();
+        self.asked.store(request.count > 0, Ordering::Relaxed);
+        *self.requested() = Some(request).filter(|request| request.count > 0);
     }
 
     /// Requests a trace of the policies of the next exchange.
@@ -179,38 +179,38 @@ impl Tracer {
     }
 
     /// True if this message is to be traced.
-    pub fn answers(&self, candidate: &TraceCandidate<'_>) -> bool {
+    pub fn takes(&self, candidate: &TraceCandidate<'_>) -> bool {
         // Requests are rare, so usually only a flag is read.
         if !self.is_asked() {
             return false;
         }
-        let mut wished = self.wished();
-        let Some(wish) = wished.as_mut().filter(|wish| wish.is_for(candidate)) else {
+        let mut requested = self.requested();
+        let Some(request) = requested.as_mut().filter(|request| request.is_for(candidate)) else {
             return false;
         };
-        wish.count = wish.count.saturating_sub(1);
-        if wish.count == 0 {
-            *wished = None;
+        request.count = request.count.saturating_sub(1);
+        if request.count == 0 {
+            *requested = None;
             self.asked.store(false, Ordering::Relaxed);
         }
         true
     }
 
     /// Stores a trace. Old traces are removed if there are too many or they are too large.
-    pub fn leave(&self, trace: Trace) {
-        let mut left = self.left();
-        left.push_front(Trace { time: kit::clock::wall(), ..trace });
+    pub fn store(&self, trace: Trace) {
+        let mut recorded = self.recorded();
+        recorded.push_front(Trace { time: kit::clock::wall(), ..trace });
         // Harmless: the oldest ones are removed, as the guide says.
-        left.truncate(TRACES_MAX);
+        recorded.truncate(TRACES_MAX);
         let mut bytes = 0;
         // Harmless: the newest one is always kept, and its size is bounded.
-        let kept = left.iter().take_while(|trace| {
+        let kept = recorded.iter().take_while(|trace| {
             bytes += trace.bytes();
             bytes <= ALL_BYTES_MAX
         });
         let kept = kept.count().max(1);
-        // Harmless: the same.
-        left.truncate(kept);
+        // Harmless: the oldest ones are removed, as the guide says.
+        recorded.truncate(kept);
     }
 
     /// True if a message is still to be traced.
@@ -219,33 +219,33 @@ impl Tracer {
     }
 
     /// The current request, if there is one.
-    pub fn wish(&self) -> Option<TraceWish> {
-        self.wished().clone()
+    pub fn request(&self) -> Option<TraceRequest> {
+        self.requested().clone()
     }
 
     /// The stored traces, newest first. They stay stored.
     pub fn traces(&self) -> Vec<Trace> {
-        self.left().iter().cloned().collect()
+        self.recorded().iter().cloned().collect()
     }
 
     /// Takes the newest trace.
     pub fn take(&self) -> Option<Trace> {
-        self.left().pop_front()
+        self.recorded().pop_front()
     }
 
-    fn wished(&self) -> MutexGuard<'_, Option<TraceWish>> {
-        self.wish.lock().unwrap_or_else(PoisonError::into_inner)
+    fn requested(&self) -> MutexGuard<'_, Option<TraceRequest>> {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn left(&self) -> MutexGuard<'_, VecDeque<Trace>> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    fn recorded(&self) -> MutexGuard<'_, VecDeque<Trace>> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl TraceWish {
+impl TraceRequest {
     /// A request for the next message.
-    pub fn any() -> TraceWish {
-        TraceWish { count: 1, ..TraceWish::default() }
+    pub fn any() -> TraceRequest {
+        TraceRequest { count: 1, ..TraceRequest::default() }
     }
 
     fn is_for(&self, candidate: &TraceCandidate<'_>) -> bool {
@@ -292,7 +292,7 @@ pub fn body(bytes: &[u8]) -> String {
         && let Err(cut) = std::str::from_utf8(begin)
         && cut.error_len().is_none()
     {
-        // Does not split a character.
+        // The cut must not split a character.
         (begin, rest) = bytes.split_at_checked(cut.valid_up_to()).unwrap_or((begin, rest));
     }
     // Harmless: the text is only shown. The names of secrets in UTF-16 are readable without the zeros.
@@ -307,7 +307,7 @@ pub fn body(bytes: &[u8]) -> String {
 /// denote a secret. In doubt, more is masked.
 pub fn masked(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
-    // Otherwise it is a form or lines, whose values may have any characters.
+    // Otherwise the text is a form or lines, whose values may have any characters.
     let is_markup = text.trim_start().starts_with(['{', '[', '<', '"']);
     let mut out = String::with_capacity(text.len());
     let (mut written, mut from) = (0, 0);
@@ -339,7 +339,7 @@ pub fn target(target: &[u8]) -> String {
     }
 }
 
-/// The next full name that has one of the parts.
+/// Returns the next whole name that contains one of `SECRETS`.
 fn next_secret(lower: &str, from: usize) -> Option<Range<usize>> {
     let rest = lower.get(from..)?;
     // Harmless: a missing part has no position.
@@ -476,7 +476,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_message_is_traced_for_each_question() {
+    fn a_request_traces_the_matching_messages_up_to_its_count() {
         let tracer = Tracer::default();
         let candidate = |path: &'static str, flow| TraceCandidate {
             route: "r",
@@ -484,15 +484,15 @@ mod tests {
             path: path.as_bytes(),
             request_id: "id",
         };
-        assert!(!tracer.answers(&candidate("/a", None)));
-        tracer.ask(TraceWish::any());
-        assert!(tracer.answers(&candidate("/a", None)));
-        assert!(!tracer.answers(&candidate("/a", None)));
-        tracer.ask(TraceWish {
+        assert!(!tracer.takes(&candidate("/a", None)));
+        tracer.ask(TraceRequest::any());
+        assert!(tracer.takes(&candidate("/a", None)));
+        assert!(!tracer.takes(&candidate("/a", None)));
+        tracer.ask(TraceRequest {
             path: Some("/a/**".to_owned()),
             flow: Some("f".to_owned()),
             count: 2,
-            ..TraceWish::default()
+            ..TraceRequest::default()
         });
         for (path, flow, answers) in [
             ("/b", Some("f"), false),
@@ -502,10 +502,10 @@ mod tests {
             ("/a", Some("f"), true),
             ("/a", Some("f"), false),
         ] {
-            assert_eq!(tracer.answers(&candidate(path, flow)), answers, "{path}");
+            assert_eq!(tracer.takes(&candidate(path, flow)), answers, "{path}");
         }
         for at in 0..TRACES_MAX + 3 {
-            tracer.leave(Trace { request_id: at.to_string().into(), ..Trace::default() });
+            tracer.store(Trace { request_id: at.to_string().into(), ..Trace::default() });
         }
         let traces = tracer.traces();
         assert_eq!((traces.len(), &*traces[0].request_id), (TRACES_MAX, "102"));

@@ -1,6 +1,6 @@
 //! Requests, errors and times of each route over the last hour.
 //!
-//! Owns the samples. One is taken every [`STEP`] on another thread than the workers: the counts of each route since the
+//! Owns the samples. One is taken every [`STEP`] on a thread that is not a worker: the counts of each route since the
 //! previous sample. Workers are not affected. A route without requests takes no memory, and the number of rows in all samples
 //! is limited.
 
@@ -88,7 +88,7 @@ pub struct RouteTraffic {
 }
 
 impl Traffic {
-    /// Without samples, at this time since the Unix epoch.
+    /// Creates traffic without samples. `now` is the time since the Unix epoch.
     pub(crate) fn new(now: Duration) -> Traffic {
         let (counted, closed) = (BTreeMap::new(), VecDeque::new());
         Traffic(Mutex::new(Samples { counted, taken: now, closed, rows: 0 }))
@@ -215,7 +215,7 @@ pub(crate) fn exchanges(routes: &NamedMap<RouteMetrics>) -> (u64, u64) {
 fn readings(routes: &NamedMap<RouteMetrics>) -> BTreeMap<Arc<str>, Counts<u64>> {
     // Harmless: a route that no worker has served has no counts.
     let read = |(name, route): (Box<str>, Arc<RouteMetrics>)| Some((name.into(), reading(&route)?));
-    // Harmless: the same.
+    // Harmless: a route that no worker has served has no counts.
     routes.all().into_iter().filter_map(read).collect()
 }
 
@@ -311,12 +311,12 @@ mod tests {
     }
 
     fn pass(routes: &NamedMap<RouteMetrics>, name: &str, status: u16, duration: Duration) {
-        let route = routes.get_or_make(name, || RouteMetrics::new(1, Arc::default()));
+        let route = routes.get_or_create(name, || RouteMetrics::new(1, Arc::default()));
         route.record(&Record { status, duration, ..Record::default() });
     }
 
     #[test]
-    fn a_sample_has_what_came_since_the_one_before() {
+    fn a_sample_counts_the_requests_since_the_previous_sample() {
         let routes = routes();
         let at = |seconds| Duration::from_secs(seconds);
         let traffic = Traffic::new(at(100));
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_between_the_bounds_that_hold_them() {
+    fn percentiles_are_between_the_bounds_of_their_buckets() {
         let routes = routes();
         let traffic = Traffic::new(Duration::ZERO);
         for _ in 0..98 {

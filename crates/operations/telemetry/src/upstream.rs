@@ -87,7 +87,7 @@ impl TargetHealth {
         }
     }
 
-    /// True if it is healthy. None if that is unknown.
+    /// Returns whether the target is healthy, or `None` if that is unknown.
     pub const fn is_healthy(self) -> Option<bool> {
         match self {
             TargetHealth::Unknown => None,
@@ -229,7 +229,7 @@ impl TargetMetrics {
         self.suspended_until.set(0);
     }
 
-    /// True if the target is suspended. The end of a suspension needs no request to be seen.
+    /// True if the target is suspended. A suspension ends at its time, even without a request.
     pub fn is_suspended(&self) -> bool {
         u128::from(self.suspended_until.get()) > clock::wall().as_millis()
     }

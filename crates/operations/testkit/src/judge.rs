@@ -1,6 +1,6 @@
 //! Invariants that hold for any bytes: the judges of fuzz targets, which tests run over the targets' seeds. A judge panics if its
 //! invariant is broken.
-#![allow(clippy::panic, clippy::expect_used, reason = "a judge ends where it is surprised")]
+#![allow(clippy::panic, clippy::expect_used, reason = "a judge panics if its invariant is broken")]
 
 mod exchange;
 
@@ -20,7 +20,7 @@ pub use exchange::exchange;
 pub fn proxy_header(bytes: &[u8]) {
     let (whole, len) = read_header(bytes);
     let Ok(ends) = whole else { return };
-    let header = bytes.get(..len).expect("no more is read than is there");
+    let header = bytes.get(..len).expect("at most all bytes are read");
     assert_eq!(read_header(header), (Ok(ends), len), "it depends on what follows");
     for end in 0..len {
         let (part, _) = read_header(header.get(..end).unwrap_or_default());
@@ -38,7 +38,7 @@ fn read_header(bytes: &[u8]) -> (Result<Option<(SocketAddr, SocketAddr)>, String
         let reading = pin!(listen::proxy_header(&mut rest));
         match reading.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(read) => read.map_err(|error| error.to_string()),
-            Poll::Pending => panic!("nothing is waited for"),
+            Poll::Pending => panic!("a read from memory never waits"),
         }
     };
     (read, bytes.len() - rest.len())
@@ -58,7 +58,7 @@ pub fn token(bytes: &[u8]) {
     if !verified {
         return;
     }
-    assert!(!keys.is_empty(), "verified by nobody");
+    assert!(!keys.is_empty(), "an empty key set verified the token");
     // Harmless: a text without a dot is not a token.
     for at in 0..text.iter().rposition(|byte| *byte == b'.').unwrap_or_default() {
         let mut other = text.to_vec();
@@ -66,7 +66,7 @@ pub fn token(bytes: &[u8]) {
             *byte = if *byte == b'A' { b'B' } else { b'A' };
         }
         let forged = Token::parse(&other).is_ok_and(|token| keys.verify(&token).is_ok());
-        assert!(!forged, "the byte at {at} may be another");
+        assert!(!forged, "the token is still valid with another byte at {at}");
     }
 }
 

@@ -2,7 +2,7 @@
 //! `policies` and `upstream`, between a scripted client and scripted services. It uses one thread, a paused clock and no sockets.
 //!
 //! Owns the simulated peers ([`Wire`], [`Services`], [`Client`]), and the parsing of bytes written to them ([`Message`]). It does not
-//! decide what a gateway should do: its users do, which are the contract suite in `tests` and the fuzz targets, whose judges are in
+//! decide what a gateway should do. Its users decide that: the contract suite in `tests`, and the fuzz targets with their judges in
 //! [`judge`]. A request enters by [`Gateway::exchange`] and leaves as an [`Outcome`]. The program does not use this crate.
 #![forbid(unsafe_code)]
 
@@ -28,7 +28,7 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 const STUCK_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 thread_local! {
-    /// One per thread, as in a worker: `kit` keeps its timers for the next wait.
+    /// One runtime per thread, as in a worker, since `kit` keeps its timers from one wait to the next.
     static RUNTIME: Option<LocalRuntime> = runtime();
 }
 
@@ -43,11 +43,11 @@ fn runtime() -> Option<LocalRuntime> {
 /// # Panics
 ///
 /// If the test does not end, or no runtime can be created.
-#[allow(clippy::expect_used, reason = "a test ends where it is surprised")]
+#[allow(clippy::expect_used, reason = "a test fails by a panic")]
 pub fn run<T>(test: impl Future<Output = T>) -> T {
     RUNTIME.with(|runtime| {
         let runtime = runtime.as_ref().expect("a runtime can be made");
         let bounded = async { tokio::time::timeout(STUCK_AFTER, test).await };
-        runtime.block_on(bounded).expect("nothing will ever happen any more")
+        runtime.block_on(bounded).expect("the test is stuck")
     })
 }

@@ -16,7 +16,7 @@ pub enum MessageKind<'a> {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
     /// The method of a request, the status of a reply.
-    pub is: String,
+    pub method_or_status: String,
     /// The target of a request, empty for a reply.
     pub target: String,
     /// Header names (in lower case) and values, in the order they were written.
@@ -43,7 +43,7 @@ impl Message {
 
     /// Returns the whole message as one text to search: start, lines, body, trailers.
     pub fn text(&self) -> String {
-        let mut text = format!("{} {}\n", self.is, self.target);
+        let mut text = format!("{} {}\n", self.method_or_status, self.target);
         for (name, value) in &self.lines {
             // Harmless: the text is only shown.
             text.push_str(&format!("{name}: {}\n", String::from_utf8_lossy(value)));
@@ -74,7 +74,7 @@ pub fn read_messages<'b>(
             return Ok((messages, bytes));
         };
         bytes = bytes.get(len..).unwrap_or_default();
-        if !message.is.starts_with('1') {
+        if !message.method_or_status.starts_with('1') {
             messages.push(message);
         }
     }
@@ -93,7 +93,7 @@ fn read_one(
     let broken = |e: http1::Error| format!("{e}: {}", bytes.escape_ascii());
     // Harmless: names and targets of tests are ASCII.
     let text = |span: http1::Span| String::from_utf8_lossy(span.of(bytes)).into_owned();
-    let (is, target, framing, head_len) = match to_head {
+    let (method_or_status, target, framing, head_len) = match to_head {
         None => {
             let head = parse_request(bytes, &limits, &mut lines).map_err(broken)?;
             let Some(head) = head else { return Ok(None) };
@@ -114,5 +114,5 @@ fn read_one(
     let taken = decoder.decode(rest, &mut body).map_err(broken)?;
     let whole = decoder.is_done() || (ended && framing == http1::Framing::UntilClose);
     let trailers = decoder.trailers().to_vec();
-    Ok(Some((Message { is, target, lines, body, trailers, whole }, head_len + taken)))
+    Ok(Some((Message { method_or_status, target, lines, body, trailers, whole }, head_len + taken)))
 }

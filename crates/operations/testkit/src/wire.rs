@@ -31,7 +31,8 @@ struct State {
     acts: VecDeque<Act>,
     hears: Option<Hears>,
     written: Vec<u8>,
-    /// The most bytes per read and write, each of which is pending once before. `None` means all bytes at once.
+    /// The maximum number of bytes per read and write, or `None` for all bytes at once. With a maximum, each read and write is pending once
+    /// before it succeeds.
     piece: Option<usize>,
     reader: Option<Waker>,
     /// Whether the next read and the next write have already been pending.
@@ -40,7 +41,8 @@ struct State {
 }
 
 impl Wire {
-    /// Creates a wire. `piece` is the most bytes per read and write, each of which is pending once before. `None` means all bytes at once.
+    /// Creates a wire. `piece` is the maximum number of bytes per read and write, or `None` for all bytes at once. With a maximum, each
+    /// read and write is pending once before it succeeds.
     pub fn new(acts: impl IntoIterator<Item = Act>, piece: Option<usize>) -> Wire {
         Wire(Rc::new(RefCell::new(State {
             acts: acts.into_iter().collect(),

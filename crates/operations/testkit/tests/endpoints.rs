@@ -58,7 +58,7 @@ async fn ask(gateway: &Gateway, lines: &str) -> Message {
 /// Returns the body of a 200, or else the status.
 async fn says(gateway: &Gateway) -> String {
     let reply = ask(gateway, "").await;
-    match reply.is.as_str() {
+    match reply.method_or_status.as_str() {
         "200" => String::from_utf8(reply.body).unwrap(),
         status => status.to_owned(),
     }
@@ -171,12 +171,12 @@ fn a_suspended_target_is_told_from_a_group_without_one() {
             let gateway = targets.gateway(all, ENDPOINT);
             for _ in all {
                 let reply = ask(&gateway, "").await;
-                assert_eq!((reply.is.as_str(), &*reply.body), ("503", &b"busy"[..]));
+                assert_eq!((reply.method_or_status.as_str(), &*reply.body), ("503", &b"busy"[..]));
             }
             let asked = gateway.services().asked().len();
             let reply = ask(&gateway, "").await;
             assert!(reply.text().contains(&format!("\"fault\":\"{fault}\"")), "{reply:?}");
-            assert_eq!((reply.is.as_str(), asked), ("503", all.len()));
+            assert_eq!((reply.method_or_status.as_str(), asked), ("503", all.len()));
             assert!(gateway.services().asked().is_empty(), "nobody is asked");
         });
     }
@@ -201,11 +201,11 @@ fn a_retry_goes_to_the_next_target() {
         // If no target is left, the last reply counts.
         targets.set(THIRD, ServiceAnswer::with(503, "", "busy"));
         let reply = ask(&gateway, "").await;
-        assert_eq!((reply.is.as_str(), &*reply.body), ("503", &b"busy"[..]));
+        assert_eq!((reply.method_or_status.as_str(), &*reply.body), ("503", &b"busy"[..]));
         assert_eq!(asked(), [THIRD]);
         targets.set(SECOND, ServiceAnswer::with(503, "", "busy"));
         let reply = ask(&gateway, "").await;
-        assert_eq!((reply.is.as_str(), &*reply.body), ("503", &b"busy"[..]));
+        assert_eq!((reply.method_or_status.as_str(), &*reply.body), ("503", &b"busy"[..]));
         assert_eq!(asked(), [FIRST, SECOND], "again in order, after 14 minutes");
     });
 }
@@ -239,7 +239,7 @@ fn a_client_stays_at_its_target_until_that_is_not_ready() {
         }
         targets.set(&home, ServiceAnswer::with(503, "", ""));
         let failed = ask(&gateway, &with(&pin)).await;
-        assert_eq!((failed.is.as_str(), cookie(&failed)), ("503", None));
+        assert_eq!((failed.method_or_status.as_str(), cookie(&failed)), ("503", None));
         let elsewhere = ask(&gateway, &with(&pin)).await;
         let other = cookie(&elsewhere).unwrap();
         assert!(elsewhere.body != first.body && other != pin);

@@ -74,7 +74,11 @@ fn parts_that_wait_for_nothing_leave_turns_to_others() {
             let flow = format!("  main: [{{ {step} }}, {{ respond: {{}} }}]");
             let outcome = post(&gateway(&flow), &body).await;
             let reply = outcome.replies(&[false]).unwrap().remove(0);
-            assert_eq!((reply.is.as_str(), reply.body), ("200", expected.into_bytes()), "{step}");
+            assert_eq!(
+                (reply.method_or_status.as_str(), reply.body),
+                ("200", expected.into_bytes()),
+                "{step}"
+            );
             assert!(outcome.polls > PARTS / 10, "{step}: all within {} polls", outcome.polls);
         });
     }

@@ -49,7 +49,7 @@ async fn says(gateway: &Gateway) -> String {
     let request = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     let outcome = gateway.exchange(&Client::sending(request)).await;
     let reply = outcome.replies(&[false]).unwrap().remove(0);
-    match reply.is.as_str() {
+    match reply.method_or_status.as_str() {
         "200" => String::from_utf8(reply.body).unwrap(),
         status => status.to_owned(),
     }
@@ -84,7 +84,7 @@ fn the_failure_of_a_look_up_is_the_answer_to_all_who_ask() {
         let asks: Vec<u8> = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(10);
         let outcome = gateway.exchange(&Client::sending(asks)).await;
         let replies = outcome.replies(&[false; 10]).unwrap();
-        assert!(replies.iter().all(|reply| reply.is == "502"), "{replies:?}");
+        assert!(replies.iter().all(|reply| reply.method_or_status == "502"), "{replies:?}");
         assert_eq!(names.asked.get(), 1);
         names.set(&["192.0.2.1"]);
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -65,8 +65,8 @@ fn is_short() -> bool {
     kit::memory::limit().is_some_and(|limit| kit::memory::used() > limit / 2)
 }
 
-/// The process keeps free memory for a while, which saves time. When it is near its limit, it returns free memory at once: otherwise the
-/// memory freed for one message would add to that allocated for the next, and the total was measured as 1.7 times the limit.
+/// Sets for how long free memory is kept. Usually it is kept for a while, which saves time. Near the limit it is returned at once:
+/// otherwise the memory freed for one message would add to that allocated for the next, and the total was measured as 1.7 times the limit.
 #[cold]
 fn settle() {
     let is_short = is_short();
@@ -130,7 +130,7 @@ unsafe impl GlobalAlloc for Allocator {
             // SAFETY: the caller passes a block of this allocator, with its layout.
             unsafe { free_large(block, layout) }
         } else {
-            // SAFETY: the same; a block of this size is mimalloc's.
+            // SAFETY: the caller passes a block of this allocator, and a block of this size is mimalloc's.
             unsafe { mimalloc::mi_free(block.cast()) }
         }
     }
@@ -142,7 +142,7 @@ unsafe impl GlobalAlloc for Allocator {
             // SAFETY: the caller passes a block of this allocator, with its layout.
             unsafe { resize_large(block, layout, size) }
         } else {
-            // SAFETY: the same; blocks of these sizes are mimalloc's.
+            // SAFETY: the caller passes a block of this allocator, and blocks of these sizes are mimalloc's.
             unsafe { resize(block, layout.align(), size) }
         }
     }
@@ -176,10 +176,10 @@ fn small_zeroed(layout: Layout) -> *mut u8 {
 #[inline]
 unsafe fn resize(block: *mut u8, align: usize, size: usize) -> *mut u8 {
     if is_promised(align, size) {
-        // SAFETY: see above.
+        // SAFETY: the caller passes a block of mimalloc.
         unsafe { mimalloc::mi_realloc(block.cast(), size) }.cast()
     } else {
-        // SAFETY: see above, and the alignment of a layout is a power of two.
+        // SAFETY: the caller passes a block of mimalloc, and the alignment of a layout is a power of two.
         unsafe { mimalloc::mi_realloc_aligned(block.cast(), size, align) }.cast()
     }
 }
@@ -256,13 +256,13 @@ fn map(size: usize) -> *mut u8 {
 
 /// The caller passes a mapping of `before` bytes, and uses the result instead of it, unless the result is null.
 unsafe fn remap(block: *mut u8, before: usize, now: usize) -> *mut u8 {
-    // SAFETY: see above.
+    // SAFETY: the caller passes a mapping of this size, and does not use the old address again.
     or_null(unsafe { libc::mremap(block.cast(), before, now, libc::MREMAP_MAYMOVE) })
 }
 
 /// The caller passes a mapping of this size.
 unsafe fn unmap(block: *mut u8, size: usize) {
-    // SAFETY: see above.
+    // SAFETY: the caller passes a mapping of this size.
     let unmapped = unsafe { libc::munmap(block.cast(), size) };
     debug_assert_eq!(unmapped, 0, "the mapping can be removed");
 }
@@ -277,7 +277,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs a test in a process of its own: what other tests allocate at the same time would count.
+    /// Runs a test in a separate process, since allocations of other tests would count.
     fn alone(test: &str) {
         const MARK: &str = "TIDEGATE_TEST_ALONE";
         if std::env::var_os(MARK).is_some() {
@@ -294,8 +294,8 @@ mod tests {
     }
 
     #[test]
-    fn free_memory_goes_back_though_nothing_more_is_freed() {
-        alone("allocator::tests::free_memory_goes_back_though_nothing_more_is_freed");
+    fn free_memory_is_returned_even_if_no_more_is_freed() {
+        alone("allocator::tests::free_memory_is_returned_even_if_no_more_is_freed");
     }
 
     fn give_back_all() {

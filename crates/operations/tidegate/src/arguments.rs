@@ -8,11 +8,11 @@ use std::time::Duration;
 use backends::token::Algorithm;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::catalog_arguments::{CatalogArguments, ImportApictl};
-use crate::operations::{Access, Ctl};
-use crate::written::{
+use crate::argument_values::{
     admin_url, algorithm, claim, duration, header, json_object, mapped, name, path, target, web_url,
 };
+use crate::catalog_arguments::{CatalogArguments, ImportApictl};
+use crate::operations::{Access, Ctl};
 
 /// A gateway for HTTP APIs and SOAP/XML services, with message flows, live streams and WebSub hubs.
 #[derive(Parser)]
@@ -579,10 +579,10 @@ pub(crate) struct Token {
     pub(crate) count: Option<u32>,
 }
 
-/// The end of a token's validity, as seen from now.
+/// The end of a token's validity, relative to now.
 #[derive(Clone, Copy)]
 pub(crate) struct Expiry {
-    /// It has already ended.
+    /// True if it is in the past.
     pub(crate) over: bool,
     pub(crate) time: Duration,
 }

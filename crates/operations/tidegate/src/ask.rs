@@ -14,11 +14,11 @@ use serde_json::Value;
 use crate::log;
 use crate::operations::Access;
 
-/// The largest answer. It is larger than a large configuration.
+/// The maximum size of an answer, which is more than a large configuration needs.
 const ANSWER_BYTES_MAX: u64 = 160 << 20;
 
 /// The exit code if no gateway answers, or if the operator lacks the permission.
-pub(crate) const NOT_ASKED: u8 = 2;
+pub(crate) const NO_ACCESS: u8 = 2;
 
 /// The environment variable with the operator's token.
 const TOKEN: &str = "TIDEGATE_TOKEN";
@@ -72,7 +72,7 @@ impl Gateway {
         Gateway::open(url, token.map(|token| format!("Bearer {token}")), access, patience)
     }
 
-    /// For the catalog of a gateway, whose users are not the operators.
+    /// Creates a client for the catalog of a gateway, whose users are not the operators.
     pub(crate) fn as_user(
         url: &str,
         authorization: Option<String>,
@@ -139,9 +139,9 @@ impl Gateway {
 }
 
 /// Reports why a gateway could not be asked.
-pub(crate) fn not_asked(why: &anyhow::Error) -> ExitCode {
+pub(crate) fn report_no_access(why: &anyhow::Error) -> ExitCode {
     log::say_error(&format!("{why:#}"));
-    ExitCode::from(NOT_ASKED)
+    ExitCode::from(NO_ACCESS)
 }
 
 fn spec(access: &Access) -> anyhow::Result<tls::ClientSpec> {
@@ -173,7 +173,7 @@ fn converse(mut stream: impl Read + Write, head: &str, body: &[u8]) -> anyhow::R
     }
 }
 
-/// Decodes a chunked body (RFC 9112, 7.1). None if it is incomplete. The gateway uses no other transfer coding, and no
+/// Decodes a chunked body (RFC 9112, 7.1). Returns `None` if it is incomplete. The gateway uses no other transfer coding, and no
 /// trailers.
 fn without_chunks(mut rest: &[u8]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
@@ -191,7 +191,7 @@ fn without_chunks(mut rest: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl Answer {
-    /// None if it is incomplete.
+    /// Parses an answer. Returns `None` if it is incomplete.
     fn parse(bytes: &[u8]) -> Option<Answer> {
         let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
         let head = std::str::from_utf8(bytes.get(..end)?).ok()?;

@@ -68,7 +68,7 @@ fn answers(arguments: &Backend) -> Answers {
         request: arguments.request_answer.clone().unwrap_or(default.request),
         response: arguments.response_answer.clone().unwrap_or(default.response),
         status: arguments.status,
-        capitals: arguments.capitals,
+        uppercase_body: arguments.capitals,
     }
 }
 

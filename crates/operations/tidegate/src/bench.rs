@@ -15,7 +15,7 @@ pub(crate) fn bench(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
     let error = Command::new(&program).args(arguments).exec();
     if error.kind() == ErrorKind::NotFound {
         return Err(anyhow!(
-            "{} is not there. Load tests are a program of their own: put it beside this one, or build it with \
+            "{} does not exist. Load tests are a separate program: put it next to this one, or build it with \
              `cargo build --release -p bench --bin tidegate-bench`",
             program.display()
         ));

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::ask::{self, AdminRequest, Answer, Gateway, NOT_ASKED};
+use crate::ask::{self, AdminRequest, Answer, Gateway, NO_ACCESS};
 use crate::catalog_arguments::{CatalogAccess, CatalogCommand};
 use crate::log;
 
@@ -18,13 +18,13 @@ const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// The number of items on one page. The catalog allows no more.
 const PAGE: usize = 1000;
 
-/// The most pages of one list.
+/// The maximum number of pages of one list.
 const PAGES_MAX: usize = 10_000;
 
 const USER: &str = "TIDEGATE_CATALOG_USER";
 const PASSWORD: &str = "TIDEGATE_CATALOG_PASSWORD";
 
-/// The catalog, used as one user.
+/// The catalog, with the credentials of one user.
 struct Catalog {
     gateway: Gateway,
     json: bool,
@@ -60,15 +60,15 @@ pub(crate) fn catalog(access: &CatalogAccess, what: &CatalogCommand) -> anyhow::
             log::write_out(text.trim_end())?;
             Ok(ExitCode::SUCCESS)
         }
-        Err(CommandFailure::Away(why)) => Ok(ask::not_asked(&why)),
+        Err(CommandFailure::Away(why)) => Ok(ask::report_no_access(&why)),
         Err(CommandFailure::Refused { why, forbidden }) => {
             log::say_error(&why);
-            Ok(if forbidden { ExitCode::from(NOT_ASKED) } else { ExitCode::FAILURE })
+            Ok(if forbidden { ExitCode::from(NO_ACCESS) } else { ExitCode::FAILURE })
         }
     }
 }
 
-/// The value of `Authorization`. None if neither a user nor a token is given.
+/// Returns the value of `Authorization`, or `None` if neither a user nor a token is given.
 fn authorization(access: &CatalogAccess) -> anyhow::Result<Option<String>> {
     if let Some(token) = &access.token {
         return Ok(Some(format!("Bearer {token}")));
@@ -159,7 +159,7 @@ impl Catalog {
         if self.json { pretty(&made) } else { Ok(table(&columns, vec![row(&made)])) }
     }
 
-    /// Prints only the token, for use by a shell. New keys are printed to standard error.
+    /// Returns only the token, for use by a shell. New keys are printed to standard error.
     fn token(
         &self,
         application: &str,
@@ -344,7 +344,7 @@ fn table(columns: &[&str], rows: Vec<Vec<String>>) -> String {
     };
     let widths: Vec<usize> = (0..columns.len()).map(width).collect();
     let line = |row: &Vec<String>| {
-        // Harmless: the same.
+        // Harmless: a row has a cell for each column.
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };

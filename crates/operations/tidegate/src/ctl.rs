@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::ask::{self, AdminRequest, Answer, Gateway, NOT_ASKED};
+use crate::ask::{self, AdminRequest, Answer, Gateway, NO_ACCESS};
 use crate::operations::{Access, Ctl, Holder, OnMessages, Pausable};
 use crate::{log, support, tail};
 
@@ -38,7 +38,7 @@ pub(crate) fn ctl(url: &str, access: &Access, what: &Ctl) -> anyhow::Result<Exit
     let asked = Gateway::new(url, access, ANSWER_MAX).and_then(|gateway| gateway.ask(&question));
     match asked {
         Ok(answer) => said(&answer),
-        Err(why) => Ok(ask::not_asked(&why)),
+        Err(why) => Ok(ask::report_no_access(&why)),
     }
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn said(answer: &Answer) -> anyhow::Result<ExitCode> {
     if !(200..300).contains(&answer.status) {
         log::say_error(&answer.refusal(&|name| name.to_owned()));
         return Ok(if answer.is_forbidden() {
-            ExitCode::from(NOT_ASKED)
+            ExitCode::from(NO_ACCESS)
         } else {
             ExitCode::FAILURE
         });
@@ -64,7 +64,7 @@ pub(crate) fn said(answer: &Answer) -> anyhow::Result<ExitCode> {
 
 fn operation(what: &Ctl) -> Operation {
     match what {
-        // `ctl` sends the requests of these two.
+        // `ctl` handles `support` and `tail` itself, so their requests here are not used.
         Ctl::Support { .. } | Ctl::Plan => get("/plan".to_owned()),
         Ctl::Tail { .. } => get("/tail".to_owned()),
         Ctl::Traffic { route } => get(below("/traffic", route.as_deref())),
@@ -163,7 +163,7 @@ fn send(method: &str, path: &str, body: Value) -> Operation {
     Operation { request: format!("{method} {path}"), body: Some(body) }
 }
 
-/// The members that were given.
+/// Returns an object of the members that are not null.
 fn given<const N: usize>(members: [(&str, Value); N]) -> Value {
     let given = members.into_iter().filter(|(_, value)| !value.is_null());
     Value::Object(given.map(|(name, value)| (name.to_owned(), value)).collect())

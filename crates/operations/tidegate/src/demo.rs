@@ -52,7 +52,7 @@ pub(crate) fn demo(options: &Demo) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Waits for Ctrl-C, or a second one. If it cannot be caught, it ends the program at once.
+/// Waits for Ctrl-C, which is the second one on a terminal. If it cannot be caught, Ctrl-C ends the program at once.
 async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
@@ -146,7 +146,7 @@ fn free(port: u16) -> u16 {
     }
 }
 
-/// A folder that is removed at the end.
+/// A folder that is removed when this is dropped.
 struct Folder {
     path: PathBuf,
 }

@@ -12,7 +12,7 @@ use crate::operations::Access;
 use crate::{cases, log, sync};
 
 /// The exit code of an error, as in diff(1), where 1 means a difference.
-const CANNOT_BE_TOLD: u8 = 2;
+const CANNOT_COMPARE: u8 = 2;
 
 pub(crate) fn diff(
     files: &[PathBuf],
@@ -23,7 +23,7 @@ pub(crate) fn diff(
         (None, [old, new]) => between(old, new),
         (Some(url), [new]) => sync::compare(url, access, new)
             .map(|compared| compared.differences)
-            .map_err(sync::Undone::into_error),
+            .map_err(sync::SyncFailure::into_error),
         (None, _) => Err(anyhow!("name two configurations, or --admin URL and one")),
         (Some(_), _) => Err(anyhow!("with --admin URL name one configuration, the new one")),
     };
@@ -32,7 +32,7 @@ pub(crate) fn diff(
         Err(why) => {
             let why = format!("{why:#}");
             log::say_error(why.trim_end());
-            return Ok(ExitCode::from(CANNOT_BE_TOLD));
+            return Ok(ExitCode::from(CANNOT_COMPARE));
         }
     };
     if found.is_empty() {
@@ -40,7 +40,7 @@ pub(crate) fn diff(
     }
     if let Err(why) = log::write_out(&compile::explain_differences(&found)) {
         log::say_error(&format!("{why:#}"));
-        return Ok(ExitCode::from(CANNOT_BE_TOLD));
+        return Ok(ExitCode::from(CANNOT_COMPARE));
     }
     Ok(ExitCode::FAILURE)
 }
@@ -56,7 +56,7 @@ pub(crate) fn replay(files: &[PathBuf], file: &Path) -> ExitCode {
         Ok(true) => ExitCode::FAILURE,
         Err(why) => {
             log::say_error(format!("{why:#}").trim_end());
-            ExitCode::from(CANNOT_BE_TOLD)
+            ExitCode::from(CANNOT_COMPARE)
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Checks the commands in the README and the guide: those of this program with its own parser, those of make against the Makefile,
-//! and scripts for existence. Others are counted.
+//! and scripts for existence. Other commands are only counted.
 
 use std::fs;
 
@@ -105,7 +105,7 @@ fn refused(words: &[String]) -> Option<String> {
 }
 
 #[test]
-fn commands_of_the_guide_are_taken() {
+fn the_program_accepts_the_commands_of_the_guide() {
     let makefile = read("Makefile");
     let (mut ours, mut others) = (0, 0);
     for Simple { place, words } in documents().iter().flat_map(|file| commands(file)) {

@@ -122,7 +122,7 @@ fn finish(
 }
 
 /// Checks the configuration and removes the parts with mistakes, until the rest passes. `refuse` removes parts and returns the new
-/// configuration. It returns none if a mistake belongs to no part; then the report is the error.
+/// configuration, or `None` if a mistake does not belong to any part. Then the report is returned as the error.
 fn refuse_unusable(
     mut imported: Imported,
     mut refuse: impl FnMut(&[Mistake]) -> Option<String>,
@@ -187,7 +187,7 @@ impl Drop for Scratch {
 }
 
 fn say_unusable(report: &Report) {
-    log::say_error("the configuration made of it would not pass `check`, so nothing is written:");
+    log::say_error("the resulting configuration would not pass `check`, so nothing is written:");
     log::say_error(format!("{report:#}").trim_end());
 }
 
@@ -254,16 +254,16 @@ fn openapi(
         base_path: base_path.clone(),
         upstream: upstream.as_ref().map(|_| name.clone()),
         request: validate,
-        // A configuration without an issuer needs one. The user is told below to fill it in.
+        // Operations that need tokens need an issuer, which the document does not have. A note tells the user to fill it in.
         issuers: vec!["main".to_owned()],
-        // The same holds for limits, whose numbers the user has to fill in.
+        // The document does not have the numbers of limits, either. The user has to fill them in.
         plan_unknown: json!({ "requests": 100, "per": "1m" }).as_object().cloned(),
         name,
         ..Options::default()
     };
     let made = ::import::expand(&documents, &model, &options);
     if !made.errors.is_empty() {
-        // A key of an API is an argument here.
+        // The key of an API in a configuration is an argument of this command.
         let here = |fault: &String| fault.replace("`upstream: NAME`", "`--upstream URL`");
         made.errors.iter().map(here).for_each(|fault| log::say_error(&format!("{shown}: {fault}")));
         return Ok(ExitCode::FAILURE);
@@ -277,9 +277,9 @@ fn openapi(
 
 /// The note about a document with operations that need tokens.
 fn unknown_issuer(root: ::import::JsonLocation) -> Note {
-    let note = "the document does not say who issues its tokens: `https://idp.example` stands in `issuers` for you to replace";
+    let note = "the document does not name the issuer of its tokens: replace `https://idp.example` in `issuers`";
     Note {
-        spot: root,
+        location: root,
         outcome: Outcome::Approximated,
         what: "issuers".to_owned(),
         note: note.to_owned(),

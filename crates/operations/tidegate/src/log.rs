@@ -22,8 +22,8 @@ const FORMAT: &str = "TIDEGATE_LOG_FORMAT";
 /// True if each record is a line with a JSON object. It is set once, before the first record.
 static IS_JSON: AtomicBool = AtomicBool::new(false);
 
-/// Starts the log on standard error, with the level `info` unless `TIDEGATE_LOG` sets another one. An error means
-/// that the variable is invalid.
+/// Starts the log on standard error, with the level `info` unless `TIDEGATE_LOG` sets another one. Fails if that variable or
+/// `TIDEGATE_LOG_FORMAT` is invalid.
 pub(crate) fn start() -> Result<(), String> {
     // Harmless: an absent variable is an empty one.
     let written = std::env::var_os(LEVEL).unwrap_or_default();
@@ -32,7 +32,7 @@ pub(crate) fn start() -> Result<(), String> {
         .with_env_filter(level)
         .with_writer(|| pending::Records)
         .with_target(false);
-    // Harmless: the same.
+    // Harmless: an absent variable is an empty one.
     let format = std::env::var_os(FORMAT).unwrap_or_default();
     let started = match format.to_str() {
         Some("json") => {
@@ -72,7 +72,7 @@ fn keep(reload: impl Fn(EnvFilter) -> Result<(), String> + Send + Sync + 'static
     let _second = RELOAD.set(Box::new(reload));
 }
 
-/// Sets the level. None restores the initial one.
+/// Sets the level. `None` restores the initial one.
 pub(crate) fn set_level(level: Option<&str>) -> Result<(), String> {
     // Harmless: an absent variable is an empty one.
     let written = std::env::var_os(LEVEL).unwrap_or_default();
@@ -81,7 +81,7 @@ pub(crate) fn set_level(level: Option<&str>) -> Result<(), String> {
     reload(filter)
 }
 
-/// From now on, a thread writes the log, so that a slow reader of standard error blocks nobody, until the end.
+/// Starts the thread that writes the log from now on, so that a slow reader of standard error does not block workers.
 pub(crate) fn serve() -> anyhow::Result<()> {
     pending::start().context("cannot start the thread of the log")
 }

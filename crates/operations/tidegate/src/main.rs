@@ -1,6 +1,7 @@
 //! The program: arguments, runtime, wiring, exit codes.
 
 mod allocator;
+mod argument_values;
 mod arguments;
 mod ask;
 mod backend;
@@ -28,7 +29,6 @@ mod sync;
 mod tail;
 mod token;
 mod upgrade;
-mod written;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -43,7 +43,7 @@ use crate::check::AskedRequest;
 #[global_allocator]
 static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
-/// The exit code of clap.
+/// The exit code for wrong usage, which is that of clap.
 pub(crate) const WRONG_USAGE: u8 = 2;
 
 fn main() -> ExitCode {

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// How long to wait for a manager whose queue is full.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The time for ending in addition to that for exchanges: the last lines of the log, and threads that end.
+/// The time for ending in addition to the time for exchanges: for the last lines of the log, and for threads to end.
 const SLACK: Duration = Duration::from_secs(15);
 
 /// Reports that every listener is open.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::written::duration;
+use crate::argument_values::duration;
 
 /// The operator's credentials.
 #[derive(Args, Clone, Default)]

@@ -44,6 +44,9 @@ pub(crate) enum NotStarted {
 
 pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     upgrade::inherit()?;
+    // Harmless: without this thread, the first user of a random number waits for the seed.
+    let _seeding =
+        std::thread::Builder::new().name("random".to_owned()).spawn(tls::seed_random_numbers);
     let runtime = LocalRuntime::new()?;
     runtime.block_on(async {
         let mut signals = Signals::catch().context("cannot catch signals")?;
@@ -139,13 +142,13 @@ pub(crate) async fn start(file: &Path) -> Result<RunningGateway, NotStarted> {
     Ok(RunningGateway { control, gateway: started, admin, handed, status, watching, following })
 }
 
-/// Takes over the work of the previous process, if there is one. True if that process had the store of the plan.
+/// Takes over the work of the previous process, if there is one. Returns true if that process had the store of the plan.
 async fn take_work(plan: &Plan) -> anyhow::Result<bool> {
     let folder = match plan.store.as_ref().map(|store| store.place()) {
         Some(StoreLocation::Folder(folder)) => Some(folder.clone()),
         Some(StoreLocation::Database(_)) | None => None,
     };
-    let taken = kit::task::beside(move || upgrade::take_work(folder.as_deref())).await;
+    let taken = kit::task::run_blocking(move || upgrade::take_work(folder.as_deref())).await;
     let has_company = taken.unwrap_or_else(|| Err(anyhow::anyhow!("a defect of the gateway")))?;
     if let Some(store) = plan.store.as_ref().filter(|_| has_company) {
         store.expect_company();
@@ -163,7 +166,7 @@ fn serve_store(plan: &Plan, has_company: bool) -> anyhow::Result<()> {
 async fn open_store(plan: &Plan) -> Result<(), String> {
     let Some(store) = plan.store.clone() else { return Ok(()) };
     let path = store.place().to_string();
-    let opened = kit::task::beside(move || store.open()).await;
+    let opened = kit::task::run_blocking(move || store.open()).await;
     let opened = opened.ok_or_else(|| format!("store: {path}: opening it has failed"))?;
     let Some(found) = opened.map_err(|why| format!("store: {why}"))? else { return Ok(()) };
     tracing::info!(path, logs = found.logs, records = found.records, bytes = found.bytes, "store");
@@ -270,7 +273,7 @@ impl RunningGateway {
         Box::pin(async move {
             let sockets = gateway.handed_sockets().map_err(|e| e.to_string())?;
             let start = move || upgrade::start_next(&sockets, work, patience);
-            let started = kit::task::beside(start).await;
+            let started = kit::task::run_blocking(start).await;
             started.unwrap_or_else(|| Err("a defect of the gateway".to_owned()))
         })
     }
@@ -305,7 +308,7 @@ impl RunningGateway {
         tracing::info!(all, "all open exchanges have ended");
     }
 
-    /// Reports that it is not ready, and continues to serve while others learn of it. False if `hurried` was first.
+    /// Reports that it is not ready, and continues to serve for the delay. Returns false if `hurried` completes first.
     async fn announce_end(&self, hurried: impl Future<Output = ()>) -> bool {
         self.control.set_draining();
         let delay = self.control.plan().drain_delay;
@@ -349,7 +352,7 @@ impl RunningGateway {
         let plan = self.control.plan();
         let AuditSink::Receiver(receiver) = &plan.audit_log else { return };
         let receiver = receiver.clone();
-        if kit::task::beside(move || receiver.close()).await != Some(true) {
+        if kit::task::run_blocking(move || receiver.close()).await != Some(true) {
             tracing::warn!("the last lines of the audit log could not be sent");
         }
     }
@@ -429,7 +432,7 @@ impl Signals {
         }
     }
 
-    /// Handles signals. Returns when the program shall end.
+    /// Handles signals. Returns when the program must end.
     async fn steer(&mut self, running: &RunningGateway) -> StopMode {
         let mut next: Option<StartingProcess> = None;
         loop {
@@ -482,7 +485,7 @@ impl Signals {
                     tracing::warn!("SIGUSR2: not replaced, the gateway is stopping")
                 }
                 SignalAction::End(_) => {
-                    tracing::warn!("told to stop again: the remaining exchanges are cut");
+                    tracing::warn!("second stop signal: the remaining exchanges are cut");
                     return;
                 }
             }
@@ -495,7 +498,7 @@ fn reopen(gateway: &Gateway) {
     tracing::info!("SIGUSR1: the access log is reopened");
 }
 
-/// The result of starting another process. Never ready if there is none.
+/// The result of starting another process. If none is being started, this never completes.
 async fn started(next: &mut Option<StartingProcess>) -> Result<u32, String> {
     match next {
         Some(next) => next.await,

@@ -11,7 +11,7 @@ use listen::handover;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, oneshot};
 
-/// Its place in the configuration.
+/// The socket's key in the configuration.
 const KEY: &str = "status";
 
 /// The socket of the plan in service, if it has one.

@@ -20,8 +20,7 @@ pub(crate) fn store(what: &StoreCommand) -> anyhow::Result<ExitCode> {
     // The URL may have a password, so it is not repeated.
     if folder.to_str().is_some_and(|text| text.starts_with("postgres")) && !folder.exists() {
         anyhow::bail!(
-            "this looks into folders; a store in PostgreSQL is inspected with its own programs: \
-             `pg_dump --schema=tidegate` exports it, `pg_amcheck` checks it, and `vacuum` compacts it"
+            "this command inspects folders; inspect a store in PostgreSQL with its own tools: `pg_dump --schema=tidegate` exports it, `pg_amcheck` checks it, and `vacuum` compacts it"
         );
     }
     match what {
@@ -41,8 +40,7 @@ fn check(folder: &Path) -> anyhow::Result<ExitCode> {
 fn said(checked: &CheckReport) -> String {
     if let Some(why) = &checked.unreadable {
         return format!(
-            "DAMAGED: {}: {why}\ndamaged: no gateway starts with it, and nothing repairs it: put a backup in the place of \
-             the whole folder, or move the folder away and start with an empty store",
+            "DAMAGED: {}: {why}\ndamaged: no gateway can start with it, and it cannot be repaired: restore the whole folder from a backup, or move it away and start with an empty store",
             inspect::TABLES_FILE
         );
     }

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use crate::ask::{self, AdminRequest, Gateway, NOT_ASKED};
+use crate::ask::{self, AdminRequest, Gateway, NO_ACCESS};
 use crate::{log, sync};
 
 /// The files of the archive, each with its path in the admin API.
@@ -29,7 +29,7 @@ const PARTS: &[(&str, &str)] = &[
     ("ready.json", "/readyz"),
 ];
 
-/// The size of the part at the end of a log that is included.
+/// How much of the end of a log is included.
 const LOG_BYTES_MAX: u64 = 4 << 20;
 
 pub(crate) fn support(
@@ -50,11 +50,11 @@ pub(crate) fn support(
         match asked {
             Ok(answer) if answer.is_forbidden() => {
                 log::say_error(&answer.refusal(&|name| name.to_owned()));
-                return Ok(ExitCode::from(NOT_ASKED));
+                return Ok(ExitCode::from(NO_ACCESS));
             }
             Ok(answer) if answer.status == 200 => add(name, &answer.body)?,
             Ok(answer) => missing.push_str(&format!("{path}: {}\n", answer.status)),
-            Err(why) => return Ok(ask::not_asked(&why)),
+            Err(why) => return Ok(ask::report_no_access(&why)),
         }
     }
     if let Some(path) = own_log {

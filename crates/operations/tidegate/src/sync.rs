@@ -24,7 +24,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// The limit of files and folders in one archive.
 const FILES_MAX: usize = 2_000;
 
-/// The longest file of an archive.
+/// The maximum size of a file in an archive.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// A configuration in local files, ready for sending.
@@ -41,7 +41,7 @@ pub(crate) struct Compared {
 }
 
 /// Why a command has failed.
-pub(crate) enum Undone {
+pub(crate) enum SyncFailure {
     /// The gateway refuses the configuration.
     Refused(String),
     /// No gateway answers, or the operator lacks the permission.
@@ -53,14 +53,14 @@ pub(crate) fn dump(url: &str, access: &Access, secrets: bool, path: &Path) -> Ex
     exit(dumped(url, access, secrets, path).map(|()| ExitCode::SUCCESS))
 }
 
-fn dumped(url: &str, access: &Access, secrets: bool, path: &Path) -> Result<(), Undone> {
+fn dumped(url: &str, access: &Access, secrets: bool, path: &Path) -> Result<(), SyncFailure> {
     let gateway = gateway(url, access)?;
     let request = if secrets { "GET /config?secrets=true" } else { "GET /config" };
     let headers = [("Accept", "application/zip")];
     let answer = ask(&gateway, &AdminRequest { request, headers: &headers, body: b"" })?;
     let answer = accepted(answer, &|name| name.to_owned())?;
     let is_folder = answer.header("x-configuration") == Some("folder");
-    write(&answer.body, is_folder, path).map_err(|why| Undone::Refused(format!("{why:#}")))
+    write(&answer.body, is_folder, path).map_err(|why| SyncFailure::Refused(format!("{why:#}")))
 }
 
 /// Writes the files of an archive. A single file is written to the path, or into it if it is a folder.
@@ -89,8 +89,8 @@ pub(crate) fn put(place: &Path, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 /// The differences between the configuration in service and files.
-pub(crate) fn compare(url: &str, access: &Access, path: &Path) -> Result<Compared, Undone> {
-    compared(&gateway(url, access)?, &Local::read(path).map_err(Undone::NotAsked)?)
+pub(crate) fn compare(url: &str, access: &Access, path: &Path) -> Result<Compared, SyncFailure> {
+    compared(&gateway(url, access)?, &Local::read(path).map_err(SyncFailure::NotAsked)?)
 }
 
 /// Puts files into service, if they differ from the configuration in service.
@@ -98,15 +98,15 @@ pub(crate) fn sync(url: &str, access: &Access, dry_run: bool, path: &Path) -> Ex
     exit(synced(url, access, dry_run, path))
 }
 
-fn synced(url: &str, access: &Access, dry_run: bool, path: &Path) -> Result<ExitCode, Undone> {
+fn synced(url: &str, access: &Access, dry_run: bool, path: &Path) -> Result<ExitCode, SyncFailure> {
     let gateway = gateway(url, access)?;
-    let local = Local::read(path).map_err(|why| Undone::Refused(format!("{why:#}")))?;
+    let local = Local::read(path).map_err(|why| SyncFailure::Refused(format!("{why:#}")))?;
     let Compared { differences, tag } = compared(&gateway, &local)?;
     if differences.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
     let said = log::write_out(&compile::explain_differences(&differences));
-    said.map_err(Undone::NotAsked)?;
+    said.map_err(SyncFailure::NotAsked)?;
     if dry_run {
         return Ok(ExitCode::FAILURE);
     }
@@ -114,7 +114,7 @@ fn synced(url: &str, access: &Access, dry_run: bool, path: &Path) -> Result<Exit
     let headers = [("Content-Type", local.kind), ("If-Match", &*tag)];
     let question = AdminRequest { request: "PUT /config", headers: &headers, body: &local.body };
     let answer = accepted(ask(&gateway, &question)?, &|name| local.name(name))?;
-    let told = answer.json().map_err(Undone::NotAsked)?;
+    let told = answer.json().map_err(SyncFailure::NotAsked)?;
     if let Some(why) = told.get("unwritten").and_then(Value::as_str) {
         log::say_error(&format!(
             "it is in service, but could not be written to its file, so a restart loses it: {why}"
@@ -123,13 +123,13 @@ fn synced(url: &str, access: &Access, dry_run: bool, path: &Path) -> Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-fn compared(gateway: &Gateway, local: &Local) -> Result<Compared, Undone> {
+fn compared(gateway: &Gateway, local: &Local) -> Result<Compared, SyncFailure> {
     let headers = [("Content-Type", local.kind)];
     let question =
         AdminRequest { request: "POST /config/diff", headers: &headers, body: &local.body };
     let answer = accepted(ask(gateway, &question)?, &|name| local.name(name))?;
     let tag = answer.header("etag").map(str::to_owned);
-    let differences = differences(&answer).map_err(Undone::NotAsked)?;
+    let differences = differences(&answer).map_err(SyncFailure::NotAsked)?;
     Ok(Compared { differences, tag })
 }
 
@@ -141,40 +141,42 @@ fn differences(answer: &Answer) -> anyhow::Result<Vec<Difference>> {
     found.context("the gateway's answer has an unknown kind of difference")
 }
 
-fn gateway(url: &str, access: &Access) -> Result<Gateway, Undone> {
-    Gateway::new(url, access, ANSWER_MAX).map_err(Undone::NotAsked)
+fn gateway(url: &str, access: &Access) -> Result<Gateway, SyncFailure> {
+    Gateway::new(url, access, ANSWER_MAX).map_err(SyncFailure::NotAsked)
 }
 
-fn ask(gateway: &Gateway, question: &AdminRequest<'_>) -> Result<Answer, Undone> {
-    gateway.ask(question).map_err(Undone::NotAsked)
+fn ask(gateway: &Gateway, question: &AdminRequest<'_>) -> Result<Answer, SyncFailure> {
+    gateway.ask(question).map_err(SyncFailure::NotAsked)
 }
 
 /// The answer, if its status is 200.
-fn accepted(answer: Answer, renamed: &dyn Fn(&str) -> String) -> Result<Answer, Undone> {
+fn accepted(answer: Answer, renamed: &dyn Fn(&str) -> String) -> Result<Answer, SyncFailure> {
     match answer.status {
         200 => Ok(answer),
-        _ if answer.is_forbidden() => Err(Undone::NotAsked(anyhow!("{}", answer.refusal(renamed)))),
-        _ => Err(Undone::Refused(answer.refusal(renamed))),
+        _ if answer.is_forbidden() => {
+            Err(SyncFailure::NotAsked(anyhow!("{}", answer.refusal(renamed))))
+        }
+        _ => Err(SyncFailure::Refused(answer.refusal(renamed))),
     }
 }
 
-fn exit(done: Result<ExitCode, Undone>) -> ExitCode {
+fn exit(done: Result<ExitCode, SyncFailure>) -> ExitCode {
     match done {
         Ok(code) => code,
-        Err(Undone::Refused(why)) => {
+        Err(SyncFailure::Refused(why)) => {
             log::say_error(why.trim_end());
             ExitCode::FAILURE
         }
-        Err(Undone::NotAsked(why)) => ask::not_asked(&why),
+        Err(SyncFailure::NotAsked(why)) => ask::report_no_access(&why),
     }
 }
 
-impl Undone {
+impl SyncFailure {
     /// Converts it for a command with one exit code for all failures.
     pub(crate) fn into_error(self) -> anyhow::Error {
         match self {
-            Undone::Refused(why) => anyhow!("{why}"),
-            Undone::NotAsked(why) => why,
+            SyncFailure::Refused(why) => anyhow!("{why}"),
+            SyncFailure::NotAsked(why) => why,
         }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn tail(
         let answer = match gateway.ask(&question) {
             Ok(answer) if answer.status == 200 => answer,
             Ok(answer) => return ctl::said(&answer),
-            Err(why) => return Ok(ask::not_asked(&why)),
+            Err(why) => return Ok(ask::report_no_access(&why)),
         };
         let told = answer.json()?;
         let exchanges = told.get("exchanges").and_then(Value::as_array);

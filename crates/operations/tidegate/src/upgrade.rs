@@ -28,13 +28,14 @@ const VARIABLE: &str = "TIDEGATE_UPGRADE";
 /// The byte that the new process sends once it serves.
 const SERVING: u8 = b'S';
 
-/// The byte that it sends before, with the folder of its store, when it is ready to take over the work.
+/// The byte that the new process sends earlier, with the folder of its store, when it is ready to take over the work.
 const WANTS_WORK: u8 = b'W';
 
-/// The answers to that: it gets the schedules, and the store in its folder is not in use here; it gets both; it gets neither,
-/// with a reason.
+/// The answer to [`WANTS_WORK`] if the new process gets the schedules, and this process does not use the store in its folder.
 const HAS_SCHEDULES: u8 = b'N';
+/// The answer to [`WANTS_WORK`] if the new process gets the schedules and the store.
 const HAS_STORE: u8 = b'Y';
+/// The answer to [`WANTS_WORK`] if the new process gets neither. The reason follows.
 const KEEPS_WORK: u8 = b'E';
 
 /// The longest path of a store's folder, and the longest reason.
@@ -43,10 +44,10 @@ const TEXT_BYTES_MAX: usize = 16 << 10;
 /// How long runs of schedules may take to end before the handover. Longer ones continue in the old process.
 const RUNS_MAX: Duration = Duration::from_secs(10);
 
-/// How much longer than that the new process waits for the work.
+/// How much longer than twice [`RUNS_MAX`] the new process waits for the work.
 const WORK_SLACK: Duration = Duration::from_secs(20);
 
-/// The interval of checks of the new process.
+/// How often the old process checks the new one.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// How long the new process waits for the sockets.
@@ -85,8 +86,8 @@ fn connect(name: &OsStr) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Takes over the work of the previous process, if there is one: the schedules, and the store in a folder. True if that process had the
-/// store, and may still use it. This blocks.
+/// Takes over the work of the previous process, if there is one: the schedules, and the store in a folder. Returns true if that process
+/// had the store, and may still use it. This blocks.
 pub(crate) fn take_work(folder: Option<&Path>) -> anyhow::Result<bool> {
     let mut before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(before) = before.as_mut() else { return Ok(false) };
@@ -140,9 +141,10 @@ pub(crate) fn serving() {
 
 /// `tidegate upgrade PID`: asks a gateway to start a new process of its program.
 pub(crate) fn ask(pid: i32) -> anyhow::Result<ExitCode> {
-    let process = rustix::process::Pid::from_raw(pid).context("the id of a process is positive")?;
+    let process =
+        rustix::process::Pid::from_raw(pid).context("the id of a process must be positive")?;
     let asked = rustix::process::kill_process(process, rustix::process::Signal::USR2);
-    asked.with_context(|| format!("process {pid} cannot be asked"))?;
+    asked.with_context(|| format!("process {pid} cannot be signalled"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -182,7 +184,7 @@ impl Work {
         }
         let given = self.store.as_ref().filter(|store| is_in(store, folder));
         let left = runs_until.saturating_duration_since(clock::now());
-        if let Some(Err(error)) = given.map(|store| store.give(left, &is_over)) {
+        if let Some(Err(error)) = given.map(|store| store.hand_over(left, &is_over)) {
             handover::keep_schedules();
             return Err(error.to_string());
         }
@@ -264,7 +266,8 @@ fn converse(
     };
     stream.set_nonblocking(false).map_err(|e| e.to_string())?;
     stream.set_write_timeout(Some(SOCKETS_MAX)).map_err(|e| e.to_string())?;
-    handover::send(&mut stream, sockets).map_err(|e| format!("the sockets were not taken: {e}"))?;
+    handover::send(&mut stream, sockets)
+        .map_err(|e| format!("the sockets were not accepted: {e}"))?;
     stream.set_read_timeout(Some(LOOK_EVERY)).map_err(|e| e.to_string())?;
     loop {
         let mut told = [0];
@@ -280,7 +283,7 @@ fn converse(
                 let folder = PathBuf::from(OsStr::from_bytes(&folder));
                 let given = work.give(&folder, until);
                 if answer(&mut stream, given).is_err() {
-                    // Nobody reads there any more. The status with which the process ends says more than the error.
+                    // The new process no longer reads. Its exit status says more than the error.
                     loop {
                         look(child, until)?;
                     }
@@ -317,7 +320,7 @@ fn hear(
 ) -> Result<(), String> {
     while !into.is_empty() {
         match stream.read(into) {
-            // It has closed its end. Its exit status says more.
+            // The new process has closed its end. Its exit status says why.
             Ok(0) => look(child, until)?,
             // Harmless: a read never exceeds the buffer.
             Ok(read) => into = std::mem::take(&mut into).get_mut(read..).unwrap_or_default(),
@@ -354,7 +357,7 @@ fn look(child: &mut Child, until: Instant) -> Result<(), String> {
         return Err("this process is ending".to_owned());
     }
     if clock::now() >= until {
-        return Err("it did not serve in time".to_owned());
+        return Err("it did not begin to serve in time".to_owned());
     }
     sleep(LOOK_EVERY);
     Ok(())

@@ -1,8 +1,8 @@
 //! JSON parsed once, into a list of the positions of its values: the tape.
 //!
-//! Owns the strict grammar of RFC 8259 and the limits on a text. There is no tree: a value is a range of the text and the number of values
-//! in it, so that members can be visited in any order. The input is text and the output is a list of [`TapeEntry`]; the only thing written
-//! is strings. The crate knows no schemas and does not parse numbers. [`doubled()`] detects duplicate names.
+//! Owns the strict grammar of RFC 8259 and the limits on a text. There is no tree: a [`TapeEntry`] holds the range of its value in the text
+//! and the index of the entry after that value, so that a reader can skip values. The crate writes only strings. It knows no schemas and
+//! does not convert numbers. [`doubled()`] detects duplicate names.
 #![forbid(unsafe_code)]
 
 mod doubled;
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_refused() {
+    fn text_that_is_not_json_is_refused() {
         for text in [
             "",
             " ",
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_refused() {
+    fn texts_beyond_the_limits_are_refused() {
         let deep = "[".repeat(LIMITS.depth_max + 1) + &"]".repeat(LIMITS.depth_max + 1);
         assert!(kinds(&deep).is_err());
         assert!(kinds(deep.get(1..deep.len() - 1).unwrap()).is_ok());
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn every_odd_byte_is_found_wherever_it_stands() {
+    fn every_special_byte_is_found_at_every_place() {
         for length in 0..20 {
             let mut text = vec![b'~'; length];
             assert!(is_plain(&text));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_taken_back() {
+    fn escapes_are_decoded() {
         let cases = [
             (r#"a\"b\\c\/d"#, "a\"b\\c/d"),
             (r"\b\f\n\r\t", "\u{8}\u{c}\n\r\t"),

@@ -44,11 +44,11 @@ impl Reader<'_> {
         self.value()?;
         while self.open != NONE {
             self.blanks();
-            // The entry exists: it was added when the object or array was opened.
             let behind = number(self.tape.len());
             if behind.is_multiple_of(turns::PARTS) {
                 turns::pause_if_due();
             }
+            // The entry exists: it was added when the object or array was opened.
             let Some(open) = self.tape.get_mut(self.open as usize) else { break };
             let is_object = open.kind == Kind::Object;
             let is_first = open.count == 0;
@@ -183,7 +183,7 @@ impl Reader<'_> {
         let from = self.at;
         let mut kind = Kind::Plain;
         loop {
-            // Harmless: after the end of the text there are no ordinary bytes.
+            // Harmless: past the end of the text, there is nothing to skip.
             self.at += self.bytes.get(self.at..).map(ordinary).unwrap_or_default();
             match self.peek() {
                 Some(b'"') => break,
@@ -217,7 +217,7 @@ impl Reader<'_> {
                         self.at += 6;
                     }
                     0xDC00..=0xDFFF => return self.refuse("a whole character"),
-                    // Harmless: any other code unit is a character of its own.
+                    // Harmless: any other code unit encodes a whole character.
                     _ => {}
                 }
             }

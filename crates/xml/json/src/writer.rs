@@ -36,7 +36,7 @@ pub fn push_escaped(out: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn what_is_written_is_read_as_it_was() {
+    fn strings_are_read_back_as_written() {
         let all: String =
             (0..0x300).filter_map(char::from_u32).chain("\u{2028}😀".chars()).collect();
         let mut out = String::new();

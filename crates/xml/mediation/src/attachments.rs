@@ -63,8 +63,8 @@ impl Root {
         Some([before, &head, b"\r\n", root, after].concat().into())
     }
 
-    /// Returns the content type that the root part would have as a message of its own: for XOP, the type of the envelope inside, with the
-    /// action that the whole message names.
+    /// Returns the content type that the root part would have as a separate message: for XOP, the type of the envelope inside. SOAP 1.2
+    /// gets the parameter `action`. `whole` is the content type of the whole message.
     pub fn described(&self, whole: &[u8]) -> Vec<u8> {
         let own = &self.content_type;
         let mut described = if self.is_xop() {

@@ -47,7 +47,7 @@ pub fn text<'t>(told: Option<&[u8]>, text: &'t [u8]) -> Option<std::borrow::Cow<
     if is_utf8(told) || is_ascii(told) {
         return as_utf8.map(Cow::Borrowed);
     }
-    // Some software labels every message ISO 8859-1; see `settled`.
+    // Some software labels every message ISO 8859-1; see `to_utf8`.
     if is_latin1(told) {
         let latin = || text.iter().map(|byte| char::from(*byte)).collect();
         return Some(as_utf8.map_or_else(|| Cow::Owned(latin()), Cow::Borrowed));
@@ -114,7 +114,7 @@ fn utf16(told: &[u8], text: &[u8]) -> Option<String> {
 
 /// Returns the message in UTF-8, with its XML declaration blanked because it would name the old encoding. Returns `None` if the message
 /// can be parsed unchanged. Fails if the charset is unknown, or if the bytes are not valid in it.
-pub fn settled(content_type: Option<&[u8]>, message: &[u8]) -> Result<Option<Vec<u8>>, String> {
+pub fn to_utf8(content_type: Option<&[u8]>, message: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let Some(told) = content_type.and_then(charset) else { return by_declaration(message) };
     if is_utf8(told) {
         return Ok(if declares_another(message) {
@@ -141,16 +141,16 @@ pub fn settled(content_type: Option<&[u8]>, message: &[u8]) -> Result<Option<Vec
     }
 }
 
-/// Like [`settled`], but returns a refusal if the message cannot be decoded.
-pub(crate) fn settled_or_refused(
+/// Like [`to_utf8`], but returns a refusal if the message cannot be decoded.
+pub(crate) fn to_utf8_or_refuse(
     content_type: Option<&[u8]>,
     message: &[u8],
 ) -> Result<Option<Vec<u8>>, Rejection> {
-    settled(content_type, message)
+    to_utf8(content_type, message)
         .map_err(|why| Rejection::client(format!("Invalid XML input. {why}")))
 }
 
-/// Like [`settled`], but only by the XML declaration, for encodings that the parser does not decode itself.
+/// Like [`to_utf8`], but only by the XML declaration, for encodings that the parser does not decode itself.
 fn by_declaration(message: &[u8]) -> Result<Option<Vec<u8>>, String> {
     if !declares_another(message) {
         return Ok(None);
@@ -206,7 +206,7 @@ fn declared(message: &[u8]) -> Option<&[u8]> {
     Some(value.get(1..).unwrap_or_default())
 }
 
-/// Returns the charset of a content type if it contradicts how the message was read by [`settled`] and the parser: a charset that this
+/// Returns the charset of a content type if it contradicts how the message was read by [`to_utf8`] and the parser: a charset that this
 /// module does not know, or one in which the bytes would be a different text. The message must have been parsed as XML already. All
 /// `Content-Type` lines are checked.
 pub fn contradicted<'h>(
@@ -251,7 +251,7 @@ fn is_read_as(told: &[u8], message: &[u8]) -> bool {
     if is_ascii(told) {
         return message.is_ascii();
     }
-    // `settled` has already refused messages that are not valid in this charset.
+    // `to_utf8` has already refused messages that are not valid in this charset.
     !is_utf16(told) && Encoding::for_label_no_replacement(told).is_some()
 }
 
@@ -266,7 +266,7 @@ fn undeclared(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Returns the content type with its charset replaced, if it names one and that is no longer correct.
+/// Returns the content type with its charset replaced, if it names a charset that is no longer correct.
 pub fn recoded(written: &[u8], name: &str) -> Option<String> {
     // Fast path: most content types name the right charset already.
     let end = written.len().saturating_sub(name.len());
@@ -337,14 +337,14 @@ mod tests {
     use super::*;
 
     fn read(content_type: &str, message: &[u8]) -> Option<String> {
-        let settled = settled(Some(content_type.as_bytes()), message).unwrap();
-        settled.map(|bytes| String::from_utf8(bytes).unwrap())
+        let converted = to_utf8(Some(content_type.as_bytes()), message).unwrap();
+        converted.map(|bytes| String::from_utf8(bytes).unwrap())
     }
 
     #[test]
     fn charsets_that_are_not_known_are_refused() {
         let fails = |told: &str, message: &[u8]| {
-            settled(Some(format!("text/xml; charset={told}").as_bytes()), message).unwrap_err()
+            to_utf8(Some(format!("text/xml; charset={told}").as_bytes()), message).unwrap_err()
         };
         for told in ["x-unknown", "utf-7", "utf-32", "iso-2022-kr", "\"x\""] {
             let name = told.trim_matches('"');
@@ -361,7 +361,7 @@ mod tests {
             assert_eq!(fails(told, message), format!("The message is not in the charset '{told}'"));
         }
         let unknown = b"<?xml version='1.0' encoding='x-unknown'?><a/>";
-        assert_eq!(settled(None, unknown), Ok(None), "the parser refuses it");
+        assert_eq!(to_utf8(None, unknown), Ok(None), "the parser refuses it");
         assert!(may_differ(None, unknown) && may_differ(Some(b"a/b; charset=x"), b"<a/>"));
     }
 
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn the_content_type_stands_above_the_declaration_and_below_a_mark() {
+    fn the_content_type_overrides_the_declaration_but_not_a_mark() {
         let latin: &[u8] = b"<a>\xE9</a>";
         for (content_type, message, text) in [
             ("text/xml; charset=iso-8859-1", latin, Some("<a>é</a>")),

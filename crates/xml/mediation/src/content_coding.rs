@@ -90,11 +90,11 @@ impl Coding {
             Coding::Deflate => {
                 let inflate = Decompress::new(is_wrapped(bytes));
                 let decoder = ZlibDecoder::new_with_decompress(bytes, inflate);
-                // Harmless: as above.
+                // Harmless: reading one byte more than allowed shows that the body is too large.
                 gather(decoder.take(limit), &mut out)
             }
             Coding::Brotli => {
-                // Harmless: as above.
+                // Harmless: reading one byte more than allowed shows that the body is too large.
                 gather(brotli::Decompressor::new(bytes, BUFFER_BYTES).take(limit), &mut out)
             }
         };
@@ -109,7 +109,7 @@ impl Coding {
     }
 }
 
-/// Reads to the end in pieces, because a few compressed bytes may expand to many megabytes. Fails with `OutOfMemory` if there is no room.
+/// Reads to the end in pieces, because a few compressed bytes may expand to many megabytes. Fails with `OutOfMemory` if memory is short.
 fn gather(mut decoder: impl Read, out: &mut Vec<u8>) -> io::Result<()> {
     // Harmless: the loop reads the next piece.
     while (&mut decoder).take(PIECE_BYTES).read_to_end(out)? > 0 {

@@ -39,7 +39,7 @@ pub fn read(text: &str) -> Option<Duration> {
 fn numbers<const N: usize>(text: &str, separator: char, digits: [usize; N]) -> Option<[i64; N]> {
     let mut parts = text.split(separator);
     let mut numbers = [0; N];
-    // Harmless: both have N items.
+    // Harmless: both arrays have N items.
     for (number, digits) in numbers.iter_mut().zip(digits) {
         let part = parts.next()?;
         let is_number = part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit());

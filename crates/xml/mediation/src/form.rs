@@ -120,7 +120,7 @@ pub fn name_of<'m>(
     Ok((in_utf8(&name)?, disposition))
 }
 
-/// Returns the `Content-Disposition` of a field, with the parameters besides the name that `from` has.
+/// Returns the `Content-Disposition` of a field with this name and the other parameters of `from`.
 pub fn disposition(name: &str, from: &[u8]) -> Vec<u8> {
     let mut out = b"form-data; name=\"".to_vec();
     // The escapes of the WHATWG's standard (HTML, 4.10.21.8).
@@ -133,7 +133,7 @@ pub fn disposition(name: &str, from: &[u8]) -> Vec<u8> {
         }
     }
     out.push(b'"');
-    // Harmless: the parameters have been read as ones with a name.
+    // Harmless: only the old name is left out.
     for other in charset::parameters(from).filter(|one| charset::value_of(one, "name").is_none()) {
         out.extend_from_slice(b"; ");
         out.extend_from_slice(other);

@@ -9,8 +9,10 @@ use xsd::{Breach, Invalid, TypeName};
 /// Maximum number of names in libxml2's list of expected elements.
 const EXPECTED_MAX: usize = 10;
 
-/// libxml2 cuts messages from this size on, to `LEFT_BYTES`. A message may quote a value that is as long as the document.
+/// libxml2 truncates messages of at least this size to `LEFT_BYTES`. A message may quote a value that is as long as the document.
 const CUT_FROM_BYTES: usize = 63_848;
+
+/// The size of a truncated message.
 const LEFT_BYTES: usize = 149;
 
 /// Returns `Error Node: <name>, Error code: <n>, Line: <l>, Message: ...`.
@@ -43,14 +45,14 @@ fn cut(mut message: String) -> String {
 
 /// Returns the text for a message that is not well-formed XML.
 pub fn malformed(error: &xml::Error, message: &[u8]) -> String {
-    match no_xml(error, message) {
+    match not_starting_as_xml(error, message) {
         Some(text) => format!("Invalid XML input. {text}"),
         None => format!("Invalid XML input. Line: {}, Message: {}", error.at.line, error.kind),
     }
 }
 
 /// Returns libxml2's text for a message whose very beginning is not XML, or `None` if it begins like XML.
-pub fn no_xml(error: &xml::Error, bytes: &[u8]) -> Option<String> {
+pub fn not_starting_as_xml(error: &xml::Error, bytes: &[u8]) -> Option<String> {
     // Harmless: only the beginning of the text is examined.
     let text = String::from_utf8_lossy(bytes);
     let begins = text.trim_start_matches('\u{feff}').trim_start();
@@ -64,8 +66,8 @@ pub fn no_xml(error: &xml::Error, bytes: &[u8]) -> Option<String> {
 
 /// Returns libxml2's text for a message that is not well-formed. Where libxml2's wording needs details that the parser does not report,
 /// our own text is used.
-pub fn not_xml(error: &xml::Error, bytes: &[u8]) -> String {
-    if let Some(text) = no_xml(error, bytes) {
+pub fn malformed_text(error: &xml::Error, bytes: &[u8]) -> String {
+    if let Some(text) = not_starting_as_xml(error, bytes) {
         return text;
     }
     let line = error.at.line;
@@ -396,7 +398,7 @@ impl Sink for Lines {
 
 #[cfg(test)]
 mod tests {
-    use super::not_xml;
+    use super::malformed_text;
 
     #[test]
     fn messages_that_are_not_well_formed_have_the_codes_of_libxml2() {
@@ -426,7 +428,7 @@ mod tests {
             let options =
                 xml::Options { doctype: xml::Doctype::Internal, ..xml::Options::default() };
             let error = xml::Document::parse(message.as_bytes(), &options).unwrap_err();
-            assert_eq!(not_xml(&error, message.as_bytes()), text, "{message}");
+            assert_eq!(malformed_text(&error, message.as_bytes()), text, "{message}");
         }
     }
 }

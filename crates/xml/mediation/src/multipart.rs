@@ -156,7 +156,7 @@ impl Part {
         }
     }
 
-    /// Returns the header lines with another value of one of them, each with its line end.
+    /// Returns the header lines, each with its line end. The line with this name gets the new value.
     pub fn head_with(&self, message: &[u8], name: &str, value: &[u8]) -> Vec<u8> {
         let head = message.get(self.head.clone()).unwrap_or(b"");
         let mut out = Vec::with_capacity(head.len());
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_text_has_header_lines_that_are_true_of_it() {
+    fn header_lines_for_new_content_describe_it() {
         let message = b"--b b\r\nContent-Type: text/xml;\r\n charset=iso-8859-1; a=b\r\nContent-ID: <x>\r\nContent-Length: 1\r\nContent-Transfer-Encoding: base64\r\n\r\neA==\r\n--b b--";
         let read = Multipart::read(TYPE, message).unwrap();
         let part = &read.parts[0];

@@ -33,7 +33,7 @@ pub fn tree(
     content_type: Option<&[u8]>,
     body: &mut GatheredBody,
 ) -> Result<Arc<Document>, Rejection> {
-    let settled = charset::settled_or_refused(content_type, &body.bytes)?;
+    let settled = charset::to_utf8_or_refuse(content_type, &body.bytes)?;
     if let (None, Some(tree)) = (&settled, body.tree()) {
         return Ok(tree.clone());
     }

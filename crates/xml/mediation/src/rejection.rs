@@ -8,7 +8,7 @@ pub struct Rejection {
     /// Whether the receiver is at fault instead of the sender.
     pub server: bool,
     /// Separate texts for client and log, if `text` contains names that the sender did not supply.
-    pub told: Option<Box<DefinitionFailure>>,
+    pub separate_texts: Option<Box<DefinitionFailure>>,
 }
 
 /// Texts about a definition that cannot be used. Its addresses are known only to the operator.
@@ -24,12 +24,12 @@ pub struct DefinitionFailure {
 impl Rejection {
     /// Creates a refusal for which the sender is responsible.
     pub fn client(text: impl Into<Box<str>>) -> Rejection {
-        Rejection { text: text.into(), server: false, told: None }
+        Rejection { text: text.into(), server: false, separate_texts: None }
     }
 
     /// Creates a refusal for which the receiver is responsible.
     pub fn server(text: impl Into<Box<str>>) -> Rejection {
-        Rejection { text: text.into(), server: true, told: None }
+        Rejection { text: text.into(), server: true, separate_texts: None }
     }
 
     /// Creates a refusal for which the receiver is responsible, whose `text` is the reference system's and contains names that the sender
@@ -40,11 +40,11 @@ impl Rejection {
         log: impl Into<Box<str>>,
     ) -> Rejection {
         let told = DefinitionFailure { client: client.into(), log: log.into() };
-        Rejection { told: Some(Box::new(told)), ..Rejection::server(text) }
+        Rejection { separate_texts: Some(Box::new(told)), ..Rejection::server(text) }
     }
 
     /// Returns the text for the log.
     pub fn cause(&self) -> &str {
-        self.told.as_ref().map_or(&self.text, |told| &told.log)
+        self.separate_texts.as_ref().map_or(&self.text, |told| &told.log)
     }
 }

@@ -1,7 +1,7 @@
 //! Definitions that are fetched and compiled in the background: schemas, descriptions, envelopes and stylesheets.
 //!
 //! Owns the definition in use, the wait for the first one, and the time of the next refresh. The caller supplies the task that fetches and
-//! compiles (the maker). No message triggers a compilation on its own path, and a message waits at most once, for the first definition.
+//! compiles (the maker). Nothing is compiled while a message is handled, and a message waits at most once, for the first definition.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -18,8 +18,10 @@ use crate::Rejection;
 /// How much longer than one fetch a message waits, for follow-up fetches and for compiling.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The delay before a failed fetch is repeated, in addition to its timeout (the value is Kong's), and the maximum delay.
+/// The delay before a failed fetch is repeated, in addition to its timeout. The value is Kong's.
 const AGAIN: Duration = Duration::from_millis(75);
+
+/// The maximum delay before a failed fetch is repeated, unless the timeout is longer.
 const AGAIN_MAX: Duration = Duration::from_secs(30);
 
 /// The text for clients. It names neither the documents nor the system's error.
@@ -138,7 +140,7 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
     }
 
     fn late(&self) -> Rejection {
-        let cause = format!("what '{}' is made of has not been fetched yet", self.name);
+        let cause = format!("the documents of '{}' have not been fetched yet", self.name);
         Rejection::hiding(LATE, LATE, cause)
     }
 }
@@ -187,11 +189,14 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
         let failures = self.state.borrow().failures;
         // Logs the first failure and then only at powers of two, so that an outage does not fill the log.
         if failures == 0 || failures.is_power_of_two() {
-            let meanwhile =
-                if self.is_ready() { "the last good one serves" } else { "messages are refused" };
+            let meanwhile = if self.is_ready() {
+                "the last good one stays in use"
+            } else {
+                "messages are refused"
+            };
             tracing::warn!(
                 definition = self.name,
-                "the definition cannot be made, {meanwhile}: {}",
+                "the definition cannot be compiled, {meanwhile}: {}",
                 failed.cause()
             );
         }
@@ -206,6 +211,6 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
 
 impl<M> std::fmt::Debug for RemoteDefinition<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Supply").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("RemoteDefinition").field("name", &self.name).finish_non_exhaustive()
     }
 }

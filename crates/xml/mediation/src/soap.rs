@@ -95,7 +95,7 @@ impl Definitions {
         content_type: Option<&[u8]>,
         message: &[u8],
     ) -> Result<Option<Vec<u8>>, Rejection> {
-        match charset::settled_or_refused(content_type, message) {
+        match charset::to_utf8_or_refuse(content_type, message) {
             Err(_) if self.lenient => Ok(None),
             settled => settled,
         }

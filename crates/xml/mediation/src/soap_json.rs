@@ -83,7 +83,7 @@ impl Translation {
                 })?;
                 self.api.request_on(operation, text, &tape, bytes_max)
             }
-            // The call reports bytes that are not text. An empty body means an empty object.
+            // `Api::request` reports bytes that are not UTF-8, and reads an empty body as an empty object.
             Ok(_) | Err(_) => self.api.request(operation, bytes, bytes_max),
         }
     }
@@ -118,7 +118,7 @@ impl Translation {
         status: u16,
         id: &str,
     ) -> Result<TranslatedMessage, String> {
-        let settled = charset::settled(content_type, message)?;
+        let settled = charset::to_utf8(content_type, message)?;
         let message = settled.as_deref().unwrap_or(message);
         let made = |text: String, content_type| TranslatedMessage {
             bytes: text.into_bytes().into(),

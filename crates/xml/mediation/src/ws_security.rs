@@ -26,12 +26,17 @@ const BASE64: &str = "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-so
 
 /// Levels of the tree that are parsed: Envelope, Header, Security, a token, its parts, and their texts.
 const LEVELS: usize = 6;
+
 /// Maximum number of namespace declarations in that tree.
 const DECLARATIONS_MAX: usize = 1_000;
+
 /// Maximum length of a name or a password.
 const TEXT_BYTES_MAX: usize = 1024;
-/// Maximum length of a nonce, and the length of ours. Most software uses 16 bytes.
+
+/// Maximum length of a nonce that is accepted.
 const NONCE_BYTES_MAX: usize = 256;
+
+/// Length of the nonces that the gateway makes, as in most other software.
 const NONCE_BYTES: usize = 16;
 
 /// A SOAP message whose header can be read and changed.
@@ -77,7 +82,7 @@ pub struct Timestamp {
 
 /// The security header that the gateway adds to a message.
 #[derive(Clone, PartialEq, Eq)]
-pub struct OwnSecurity {
+pub struct OutboundSecurity {
     pub username: Option<OwnUsername>,
     /// How long the message is valid.
     pub timestamp: Option<Duration>,
@@ -98,7 +103,7 @@ impl SoapMessage {
     /// # Errors
     /// Returns an error if the message is not XML.
     pub fn read(content_type: Option<&[u8]>, bytes: &[u8]) -> Result<Option<SoapMessage>, String> {
-        let settled = charset::settled(content_type, bytes)?;
+        let settled = charset::to_utf8(content_type, bytes)?;
         let text = settled.as_deref().unwrap_or(bytes);
         let options = xml::Options::default();
         let document = Document::parse_levels(text, &options, LEVELS, DECLARATIONS_MAX)
@@ -126,7 +131,7 @@ impl SoapMessage {
     }
 
     /// Returns the message with its security header replaced.
-    pub fn with_security(&self, own: &OwnSecurity, now: Duration) -> String {
+    pub fn with_security(&self, own: &OutboundSecurity, now: Duration) -> String {
         self.with_blocks(&own.markup(self.envelope.version.namespace(), now), &[(WSSE, "Security")])
     }
 
@@ -297,7 +302,7 @@ pub fn password_digest(nonce: &[u8], created: &str, password: &str) -> Vec<u8> {
     digest(&SHA1_FOR_LEGACY_USE_ONLY, &text).as_ref().to_vec()
 }
 
-impl OwnSecurity {
+impl OutboundSecurity {
     fn markup(&self, soap: &str, now: Duration) -> String {
         let must = if self.must_understand {
             format!(" xmlns:se=\"{soap}\" se:mustUnderstand=\"1\"")
@@ -339,7 +344,7 @@ impl std::fmt::Debug for Password {
     }
 }
 
-impl std::fmt::Debug for OwnSecurity {
+impl std::fmt::Debug for OutboundSecurity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("(not shown)")
     }
@@ -356,7 +361,7 @@ mod tests {
         SoapMessage::read(None, text.as_bytes()).unwrap().unwrap()
     }
 
-    /// The example of the profile (3.1), with the digest that other software computes for it.
+    /// The nonce and the creation time are those of the profile's example (3.1). The digest covers nonce, time and password.
     #[test]
     fn digests_are_those_of_the_profile() {
         let nonce = STANDARD.decode("WScqanjCEAC4mQoBE07sAQ==").unwrap();
@@ -370,8 +375,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_can_be_read() {
-        let own = OwnSecurity {
+    fn the_header_that_is_added_can_be_read() {
+        let own = OutboundSecurity {
             username: Some(OwnUsername {
                 name: "a<b".to_owned(),
                 password: "p&q".to_owned(),

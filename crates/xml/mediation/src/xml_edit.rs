@@ -33,7 +33,7 @@ pub struct Change {
 }
 
 impl Edits {
-    /// Returns the changes at a node, to add to.
+    /// Returns the changes at a node, so that the caller can add to them.
     pub fn at(&mut self, node: NodeId) -> &mut Change {
         self.nodes.entry(node.0).or_default()
     }
@@ -107,7 +107,7 @@ impl<'d> Writer<'d, '_> {
     fn write(&mut self) {
         let mut at = 0;
         while at < self.document.len() {
-            turns::part();
+            turns::count_part();
             self.close_up_to(at);
             at = self.node(NodeId(at));
         }
@@ -250,12 +250,12 @@ mod tests {
     }
 
     #[test]
-    fn without_changes_it_is_the_same() {
+    fn without_changes_the_document_stays_the_same() {
         assert_eq!(Edits::default().write(&document()), TEXT);
     }
 
     #[test]
-    fn each_change_stands_where_it_was_put() {
+    fn each_change_is_written_at_its_place() {
         let document = document();
         type Case = (&'static str, fn(&mut Change), &'static str);
         let cases: [Case; 8] = [

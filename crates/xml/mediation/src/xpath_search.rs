@@ -14,8 +14,7 @@ use xpath::{Budget, DocumentSet, ErrorKind, Evaluation, Expr, Limits, NoHost};
 use crate::{Rejection, charset, libxml_messages, parsed};
 use find::Search;
 
-/// Maximum number of nodes visited for one message, in all cases together.
-// A few times the number of nodes of the largest message.
+/// Maximum number of nodes visited for one message, in all cases together: a few times the number of nodes of the largest message.
 const STEPS_MAX: u64 = 5_000_000;
 
 /// One case. It matches a message if the first node that the expression selects has this string-value, or if the expression has this value.
@@ -45,7 +44,7 @@ impl Cases {
         let Some(search) = self.search.as_ref().filter(|_| xml::shortcuts()) else {
             return self.in_tree(parsed::tree(content_type, body)?);
         };
-        let settled = charset::settled_or_refused(content_type, &body.bytes)?;
+        let settled = charset::to_utf8_or_refuse(content_type, &body.bytes)?;
         let (bytes, transcript) = body.transcribed();
         let transcript = transcript.filter(|_| settled.is_none());
         let message = settled.as_deref().unwrap_or(bytes);
@@ -54,13 +53,14 @@ impl Cases {
     }
 
     fn in_tree(&self, document: Arc<Document>) -> Result<Option<usize>, Rejection> {
-        let world = DocumentSet::new(document);
+        let documents = DocumentSet::new(document);
         let mut budget = Budget::new(Limits { steps_max: STEPS_MAX, ..Limits::default() });
         for (at, case) in self.cases.iter().enumerate() {
             let mut host = NoHost;
-            let mut evaluation = Evaluation::of(&world, world.root(), &mut host, &mut budget);
+            let mut evaluation =
+                Evaluation::of(&documents, documents.root(), &mut host, &mut budget);
             let fits = match case.expression.first(&mut evaluation) {
-                Ok(node) => node.is_some_and(|node| world.string_value(node) == case.equals),
+                Ok(node) => node.is_some_and(|node| documents.string_value(node) == case.equals),
                 Err(error) if matches!(error.kind, ErrorKind::Type(_)) => {
                     let text = case.expression.text(&mut evaluation);
                     text.map_err(|error| failed(&error))? == case.equals
@@ -107,7 +107,7 @@ mod tests {
     /// The search gives the same result as a tree, also when it is repeated and reuses what it cached, and for the same markup with other
     /// values.
     #[test]
-    fn the_first_node_of_a_plain_path_is_the_one_in_a_tree() {
+    fn a_search_without_a_tree_finds_the_same_node() {
         let documents = [
             "<a><b><c>1</c><c>2</c></b></a>",
             "<a><b/><b><c>2</c></b><b><c>1</c></b></a>",
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_behind_the_node_is_malformed() {
+    fn messages_malformed_after_the_node_are_refused() {
         let cases = cases(&[("/a/b", "1")]);
         assert!(cases.search.is_some());
         for document in ["<a><b>1</b>", "<a><b>1</b></b>", "<a><b>1</b></a><a/>", ""] {

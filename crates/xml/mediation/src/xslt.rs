@@ -91,7 +91,7 @@ impl Transformation {
         body: &mut GatheredBody,
         alarm: SharedAlarm,
     ) -> Work<'a, Result<TransformResult, TransformRejection>> {
-        let settled = match charset::settled_or_refused(content_type, &body.bytes) {
+        let settled = match charset::to_utf8_or_refuse(content_type, &body.bytes) {
             Ok(settled) => settled,
             Err(why) => return Work::Done(Err(why.into())),
         };
@@ -146,7 +146,7 @@ impl Transformation {
     ) -> Option<Result<TransformResult, TransformRejection>> {
         let StylesheetSource::Fixed(Ok(sheet)) = &self.sheet else { return None };
         let CompiledStylesheet::Native(stylesheet) = &**sheet else { return None };
-        let settled = match charset::settled_or_refused(content_type, &body.bytes) {
+        let settled = match charset::to_utf8_or_refuse(content_type, &body.bytes) {
             Ok(settled) => settled,
             Err(why) => return Some(Err(why.into())),
         };

@@ -21,7 +21,7 @@ const HEAP_BYTES_MIN: u64 = 16 << 20;
 /// Timeout for starting the JVM, long enough for a busy host without a class data archive.
 const START_MAX: Duration = Duration::from_secs(60);
 
-/// Timeout for compiling one stylesheet. The largest known ones, as long as books, take a few seconds in a cold JVM.
+/// Timeout for compiling one stylesheet. The largest known stylesheets take a few seconds in a cold JVM.
 const COMPILE_MAX: Duration = Duration::from_secs(60);
 
 /// The configuration of the JVM.
@@ -126,8 +126,8 @@ impl Engine {
         &self.settings
     }
 
-    pub fn reading(&self) -> EngineStats {
-        self.shared.reading()
+    pub fn stats(&self) -> EngineStats {
+        self.shared.stats()
     }
 
     /// Compiles a stylesheet. `modules` are names and texts: the main module first, then all modules that it refers to. Parameters are
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn complaints_are_read_of_their_lines() {
+    fn complaints_are_parsed_from_lines() {
         let read = Complaint::read("a.xsl\t3\t-1\tno such function: f()");
         assert_eq!(
             (read.module.as_str(), read.line, read.column, read.what.as_str()),

@@ -169,7 +169,7 @@ impl EngineThread {
 
 impl Drop for EngineThread {
     fn drop(&mut self) {
-        // Harmless: this call catches an error thrown at the last moment, so that it does not hit the detaching of the thread.
+        // Harmless: this call catches an error that the keeper threw at the last moment, which would otherwise interrupt the detaching.
         let _thrown = self.attached.heap();
         let thread = locked(&self.state.running).thread.take().map(|(thread, _)| thread);
         let kept = self.slot.take_kept().into_iter().chain(thread);

@@ -17,6 +17,7 @@ pub struct Feed {
     bytes: Vec<u8>,
     /// Numbers of the namespaces already sent, by the caller's id.
     numbers: Vec<u32>,
+    /// Number of namespaces already sent.
     told: u32,
 }
 
@@ -95,7 +96,7 @@ impl Feed {
         self.text_bytes(text);
     }
 
-    /// Returns the range of the last text written.
+    /// Returns the range of `text`, which must be the last text written.
     pub fn last(&self, text: &str) -> Option<TextRange> {
         let to = self.bytes.len();
         let length = bytes_of(text.len());
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_exchanged_with_their_lengths() {
+    fn texts_are_replaced_with_their_lengths() {
         let told = |one: &str, other: &str| {
             let mut feed = Feed::default();
             feed.text(one);
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_told_once() {
+    fn a_namespace_is_sent_once() {
         let mut feed = Feed::default();
         assert_eq!(feed.namespace(0, ""), 0);
         assert_eq!(feed.namespace(5, "u"), 1);

@@ -121,7 +121,7 @@ pub(crate) fn jars(written: Option<&Path>) -> Result<Jars, String> {
 fn usual() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> =
         env::var_os("TIDEGATE_SAXON").map(PathBuf::from).into_iter().collect();
-    // Harmless: without it the other folders are searched.
+    // Harmless: if the path of the program is unknown, the other folders are searched.
     let program = env::current_exe().ok();
     if let Some(beside) = program.as_deref().and_then(Path::parent) {
         // Relative paths in an installation, and in the layout of cargo and `make saxon`.
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_says_what_it_lacks() {
+    fn errors_name_what_a_folder_lacks() {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path();
         assert!(libjvm(Some(at)).unwrap_err().contains("there is no Java in"));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_read_of_the_release() {
+    fn the_version_is_read_from_the_release_file() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(version(folder.path()), 0);
         let text = "IMPLEMENTOR=\"Debian\"\nJAVA_VERSION=\"17.0.15\"\n";

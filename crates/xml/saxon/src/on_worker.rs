@@ -36,7 +36,7 @@ pub(crate) fn run(
         return None;
     }
     let began = clock::now();
-    // Java knows the bounds of the thread's own stack only.
+    // Java knows only the bounds of the thread's original stack.
     let ended = turns::on_thread_stack(|| here(shared, sheet, message, output_bytes_max));
     let time = began.elapsed();
     sheet.ran(time, time);

@@ -49,7 +49,7 @@ pub enum RunError {
     TooLarge,
     /// The transformation needs more memory than the JVM has.
     Memory,
-    /// The stylesheet recurses without end.
+    /// The stylesheet recurses too deeply.
     Stack,
     /// The deadline passed, either in the queue or during the run.
     Late,
@@ -186,7 +186,7 @@ impl PoolState {
         }
     }
 
-    pub(crate) fn reading(&self) -> EngineStats {
+    pub(crate) fn stats(&self) -> EngineStats {
         let counts = &self.counts;
         EngineStats {
             threads: counts.threads.load(Relaxed),
@@ -204,7 +204,7 @@ impl PoolState {
 
     /// Attaches the calling worker thread.
     pub(crate) fn attach_worker(&self) -> Result<EngineThread, String> {
-        let vm = self.vm.get().ok_or("the machine has not started")?;
+        let vm = self.vm.get().ok_or("the JVM has not started")?;
         let state = Arc::<ThreadState>::default();
         let engine =
             EngineThread::take(*vm, thread::current().name().unwrap_or("worker"), state.clone())?;
@@ -307,7 +307,7 @@ fn started(
         let (state, shared, title) = (state.clone(), shared.clone(), name.clone());
         let serve = move || {
             add(&shared.counts.threads, 1);
-            vm::behind_workers();
+            vm::use_batch_scheduling();
             // Harmless: if there is not enough memory for a thread, the next tick tries again.
             if let Ok(engine) = EngineThread::take(vm, &title, state) {
                 serve(engine, &shared);

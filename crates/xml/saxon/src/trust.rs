@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn trust_takes_many_fast_runs_and_few_slow_ones() {
+    async fn trust_needs_many_fast_runs_and_survives_few_slow_ones() {
         for (enough, runs) in [
             (false, &[][..]),
             (false, &[(255, FAST)]),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_barred_earns_nothing_for_a_time() {
+    async fn a_barred_stylesheet_earns_no_credit_for_a_time() {
         let trust = after(&[(9_999, FAST)]);
         trust.bar();
         let earns = |trust: &Trust| {

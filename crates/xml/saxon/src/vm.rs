@@ -4,10 +4,7 @@
 //! here with these signatures (the jar's version is checked before anything else); an [`AttachedThread`] stays on its thread; and all
 //! references passed to it were made here.
 
-#![allow(
-    unsafe_code,
-    reason = "the border to another language has no other side that Rust can check"
-)]
+#![allow(unsafe_code, reason = "Rust cannot check the Java side of a call")]
 
 use std::ffi::{CString, c_char, c_void};
 use std::marker::PhantomData;
@@ -24,10 +21,16 @@ use jni_sys::{
 /// The required result of `Machine.version`.
 const VERSION: jint = 1;
 
-/// Version 11 of the tool interface (JVMTI), with the capability bit and the two function indices for stopping a thread (jvmti.h).
+/// Version 11 of the tool interface (JVMTI). This value and the next three are from `jvmti.h`.
 const JVMTI_11: jint = 0x300B_0000;
+
+/// The bit of the capability to stop threads.
 const CAN_SIGNAL_THREAD: u32 = 1 << 10;
+
+/// The index of the function `StopThread`.
 const STOP_THREAD: usize = 6;
+
+/// The index of the function `AddCapabilities`.
 const ADD_CAPABILITIES: usize = 141;
 
 type Create = unsafe extern "system" fn(*mut *mut JavaVM, *mut *mut c_void, *mut c_void) -> jint;
@@ -89,7 +92,7 @@ pub(crate) struct Slot {
 /// Calls a JNI function; [`AttachedThread::thrown`] then fetches an exception.
 macro_rules! call {
     ($env:expr, $name:ident $(, $argument:expr)*) => {
-        // SAFETY: the environment is this thread's; the arguments are what the function wants, by the rules at the top.
+        // SAFETY: the environment is this thread's, and the arguments have the types of the function, by the rules at the top of this file.
         unsafe { ((**$env).v1_2.$name)($env $(, $argument)*) }
     };
 }
@@ -137,7 +140,7 @@ impl Vm {
             options: options.as_mut_ptr(),
             ignoreUnrecognized: false,
         };
-        plain_stack();
+        remove_signal_stack();
         let (mut vm, mut env) = (ptr::null_mut::<JavaVM>(), ptr::null_mut::<c_void>());
         gives_up(Some(Box::new(tell)));
         // SAFETY: it is a library that the operator named or the system installed as Java's, and the function of that name has
@@ -176,7 +179,7 @@ impl Vm {
 
     /// Attaches this thread to the JVM.
     pub(crate) fn attach(self, name: &str) -> Result<AttachedThread, String> {
-        plain_stack();
+        remove_signal_stack();
         let name = CString::new(name).map_err(|error| error.to_string())?;
         let mut arguments = JavaVMAttachArgs {
             version: JNI_VERSION_10,
@@ -184,7 +187,7 @@ impl Vm {
             group: ptr::null_mut(),
         };
         let mut env = ptr::null_mut::<c_void>();
-        // SAFETY: the machine lives as long as the process, and the arguments outlive the call.
+        // SAFETY: the JVM lives as long as the process, and the arguments outlive the call.
         let code = unsafe {
             let attach = (**self.vm).v1_4.AttachCurrentThreadAsDaemon;
             attach(self.vm, &raw mut env, (&raw mut arguments).cast())
@@ -198,7 +201,7 @@ impl Vm {
 }
 
 /// Removes the small alternate signal stack that Rust gives its threads. Java's own frequent signals need more stack than that.
-fn plain_stack() {
+fn remove_signal_stack() {
     let none = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
     // SAFETY: the argument outlives the call, and this thread is not on that stack.
     // Harmless: a thread that keeps its stack works as before.
@@ -208,9 +211,9 @@ fn plain_stack() {
 /// Makes this thread a batch thread, which does not preempt the worker that wakes it. The worker continues with other ready tasks, and
 /// several messages are transformed in one time slice. If they share a core, switching back and forth for nearly each message took an
 /// eighth to a quarter of a request's time.
-pub(crate) fn behind_workers() {
+pub(crate) fn use_batch_scheduling() {
     let none = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the argument outlives the call, which is about this thread. If the system refuses, it goes on as before.
+    // SAFETY: the argument outlives the call, which affects only this thread.
     // Harmless: if the system refuses, nothing changes.
     let _code = unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const none) };
 }
@@ -309,7 +312,7 @@ impl AttachedThread {
         let error =
             call!(self.env, CallStaticObjectMethodA, methods.machine, methods.stop, ptr::null());
         self.thrown()?;
-        // SAFETY: the function of this place takes a thread and what is thrown into it.
+        // SAFETY: the function at this index takes a thread and the error to throw into it.
         let code =
             unsafe { tool::<ToolStop>(self.vm.tools, STOP_THREAD)(self.vm.tools, thread.0, error) };
         call!(self.env, DeleteLocalRef, error);
@@ -514,7 +517,7 @@ impl AttachedThread {
 impl Drop for AttachedThread {
     fn drop(&mut self) {
         // SAFETY: this thread is attached, and nothing uses the environment after it.
-        // Harmless: the thread ends.
+        // Harmless: an error can be ignored, because this attachment is not used any more.
         let _code = unsafe { ((**self.vm.vm).v1_2.DetachCurrentThread)(self.vm.vm) };
     }
 }
@@ -537,8 +540,8 @@ fn small(length: usize) -> Result<jint, String> {
 /// Returns a function of the tool interface by its index.
 ///
 /// # Safety
-/// `tools` is a tool interface, and the function of that place has the type.
+/// `tools` must be a tool interface, and the function at that index must have the type `F`.
 unsafe fn tool<F: Copy>(tools: *mut c_void, place: usize) -> F {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller guarantees this.
     unsafe { *(*tools.cast::<*const *const c_void>()).add(place).cast::<F>() }
 }

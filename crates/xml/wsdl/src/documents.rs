@@ -15,7 +15,7 @@ use crate::{Version, WSDL11, WSDL20};
 pub(crate) struct Documents {
     pub(crate) version: Version,
     pub(crate) files: Vec<File>,
-    /// Locations of schema documents that a `wsdl:import` names as if they were WSDL, which many tools write.
+    /// Locations of schema documents that are imported by `wsdl:import`, although they are not WSDL. Many tools write such imports.
     pub(crate) schemas: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ impl Documents {
         if version(file.root(), report).is_some_and(|version| version == self.version) {
             if let Some(expected) = link.namespace.filter(|expected| **expected != *file.target) {
                 let message = format!(
-                    "its target namespace is {:?}, and {expected:?} is imported",
+                    "its target namespace is {:?}, but {expected:?} is imported",
                     file.target
                 );
                 report.at(file.root(), "wsdl-namespace", message);

@@ -253,8 +253,8 @@ impl SchemaInput<'_> {
         made.collect()
     }
 
-    /// Retries a schema that failed to compile: with fewer sibling schemas, or together with all schemas. Some descriptions spread one
-    /// namespace over several schemas without declaring it.
+    /// Retries a schema that failed to compile: with fewer sibling schemas, or together with all schemas. The schemas of some descriptions
+    /// refer to each other without importing or including each other.
     fn otherwise(
         &self,
         source: &Source<'_>,

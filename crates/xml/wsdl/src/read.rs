@@ -223,7 +223,7 @@ pub(crate) fn check_payloads(
     }
 }
 
-/// Returns the first element that names the content of a message, or the root of the description.
+/// Returns the first part or operation whose attribute `key` refers to this element or type, or else the root of the description.
 fn naming<'d>(documents: &'d Documents, name: &Name, key: &str) -> Option<Element<'d>> {
     // Wrong references were reported when they were read.
     let mut scratch = Report::new(1);

@@ -276,7 +276,7 @@ impl<'a> Writer<'a> {
                     .element(element, *at, &root.declarations, false)
                     .map_err(|mismatch| mismatch.within(key))?,
                 None => {
-                    let what = "expected the member, since the description asks for this header";
+                    let what = "expected the member, because the description requires this header";
                     return Err(Mismatch::new(what).within(&element.local));
                 }
             }

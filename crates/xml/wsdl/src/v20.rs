@@ -16,7 +16,7 @@ use crate::v11::defined;
 const WSOAP: &str = "http://www.w3.org/ns/wsdl/soap";
 const WHTTP: &str = "http://www.w3.org/ns/wsdl/http";
 
-/// Longest chain of `extends`; a longer one is a cycle or nonsense.
+/// Maximum length of a chain of `extends`. A longer chain is a cycle or a mistake.
 const EXTENDS_DEPTH_MAX: usize = 32;
 
 pub(crate) fn read(documents: &Documents, report: &mut Report) -> ReadDefinitions {
@@ -72,7 +72,8 @@ fn ancestry<'d>(
         return;
     }
     if depth == 0 {
-        let message = format!("interfaces extend one another over {EXTENDS_DEPTH_MAX} deep");
+        let message =
+            format!("interfaces extend one another more than {EXTENDS_DEPTH_MAX} levels deep");
         return report.at(at, "limit", message);
     }
     line.push(at);

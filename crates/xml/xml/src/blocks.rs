@@ -1,13 +1,13 @@
 //! Unicode blocks: the `\p{Is..}` escapes in regular expressions of XML Schema and XPath.
 //!
-//! The only table of blocks: those of XSD 1.0, each also under the name that later versions of Unicode use.
+//! This is the only table of blocks. It has the blocks of XSD 1.0, each also under the name that later versions of Unicode use.
 
 /// Returns the ranges of a block, without surrogates, which are not characters. Returns `None` if no block has that name.
 pub fn block(name: &str) -> Option<impl Iterator<Item = (u32, u32)>> {
     let mut lines = include_str!("blocks.txt").lines().map(|line| line.split(' '));
     let mut line = lines.find(|line| line.clone().next() == Some(name))?;
     line.next();
-    // Harmless: the table is part of the program and has no other digits.
+    // Harmless: the table is part of the program, and every code in it is hexadecimal.
     let code = |digits: &str| u32::from_str_radix(digits, 16).ok();
     // Harmless: the table is part of the program and has no malformed range.
     Some(line.filter_map(move |range| {

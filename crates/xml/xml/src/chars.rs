@@ -189,7 +189,7 @@ pub(crate) fn plain_text_end(bytes: &[u8], at: usize) -> usize {
 
 /// Returns the word with all bytes after the first occurrence of `byte` set to zero, or `None` if the byte does not occur.
 #[inline(always)]
-pub(crate) fn cut_behind(word: u64, byte: u8) -> Option<(u64, usize)> {
+pub(crate) fn cut_after(word: u64, byte: u8) -> Option<(u64, usize)> {
     match has(word, byte) & (EACH << 7) {
         0 => None,
         marks => {

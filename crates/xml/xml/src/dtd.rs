@@ -24,7 +24,7 @@ pub(crate) struct Dtd {
     general: HashMap<Box<str>, Entity>,
     parameters: HashMap<Box<str>, Entity>,
     attributes: HashMap<Box<str>, Vec<Definition>>,
-    /// There is an external subset or an unread parameter entity, so entities may be declared where the parser does not look.
+    /// There is an external subset or a reference to a parameter entity, so entities may be declared where the parser does not look.
     incomplete: bool,
     /// Later declarations are checked but not used.
     skipping: bool,

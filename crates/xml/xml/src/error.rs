@@ -13,7 +13,7 @@ pub struct Position {
     pub offset: u64,
 }
 
-/// The reason and the position for which a document is refused.
+/// The reason why a document is refused, and the position of the error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     pub kind: ErrorKind,

@@ -1,6 +1,6 @@
 //! Fast path for content: plain text, start tags that are in the tag cache, and their end tags.
 //!
-//! Everything else is left to the rest of the tokenizer. The tokenizer could read all of it alone and would produce the same events.
+//! Everything else is left to the rest of the tokenizer, which could read this content too and would send the same events.
 
 use crate::Sink;
 use crate::chars::{plain_text_end, short_name, short_text_end};
@@ -48,7 +48,7 @@ impl Machine {
                     return Ok(at);
                 }
             } else {
-                let Some((met, place)) = self.met.find(bytes, at + 1, self.scope) else {
+                let Some((met, place)) = self.tag_cache.find(bytes, at + 1, self.scope) else {
                     return Ok(at);
                 };
                 at = self.start_again(window, at, &met, place, sink)?;
@@ -153,8 +153,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Reads the content of the innermost open element for a sink that needs no events of it. Only checks that each end tag matches its
-    /// start tag. Returns the offset of anything else, or of the end tag of that element.
+    /// Reads the content of the innermost open element for a sink that needs no events for it. Only checks that each end tag matches its
+    /// start tag. Returns the offset of the first token that is not common content, or of the end tag of that element.
     fn pass(&mut self, window: &Window<'_>, from: usize, passed: &mut Passed) -> Scan<usize> {
         let bytes = window.text.as_bytes();
         let (mut at, mut is_bare) = (from, false);
@@ -205,7 +205,7 @@ impl Machine {
                 namespace: UNRESOLVED,
             });
         }
-        let (met, _) = self.met.find(bytes, from, self.scope)?;
+        let (met, _) = self.tag_cache.find(bytes, from, self.scope)?;
         Some(PassingElement {
             name_from: from,
             name_len: met.tag.name_len(),

@@ -1,8 +1,8 @@
 //! String interning: equal strings get the same number.
 //!
 //! Owns the text of its strings, and keeps their memory after they are removed, because the next document usually has the same strings in
-//! the same order. A few strings are compared one by one. More are found by a hash with a per-process secret, so that an attacker cannot
-//! choose names that collide.
+//! the same order. A few strings are compared one by one. More are found by a hash with a secret seed, so that an attacker cannot choose
+//! names that collide.
 
 use std::hash::{BuildHasher, RandomState};
 

@@ -114,7 +114,7 @@ impl<'w> Window<'w> {
         self.text.get(from..to).unwrap_or_default()
     }
 
-    /// Returns the offset of `at` in the document's own window. Within an entity, this is the offset of the reference to it.
+    /// Returns the document's own window, and the offset of `at` in it. Within an entity, this is the offset of the reference to it.
     pub(crate) fn place(&self, at: usize) -> (&'w str, usize) {
         self.origin.unwrap_or((self.text, at))
     }
@@ -174,7 +174,7 @@ pub(crate) struct Machine {
     pub(crate) scope: u64,
     /// The last number given to a scope.
     pub(crate) scopes: u64,
-    pub(crate) met: TagCache,
+    pub(crate) tag_cache: TagCache,
     /// Whether text in the document's own window needs no processing and ends at the next `<`.
     pub(crate) has_plain_text: bool,
     /// Attributes of the current tag.
@@ -213,7 +213,7 @@ impl Machine {
             spaces: Spaces::new(),
             scope: 0,
             scopes: 0,
-            met: TagCache::new(),
+            tag_cache: TagCache::new(),
             has_plain_text: false,
             attributes: Vec::new(),
             written: String::new(),
@@ -481,7 +481,7 @@ impl Machine {
         }
     }
 
-    /// Reads content from a window that was not cut.
+    /// Reads content from a window that the caller has already cut.
     fn stretch<S: Sink>(
         &mut self,
         window: &Window<'_>,

@@ -75,6 +75,7 @@ impl Machine {
         }
     }
 
+    /// Returns whether the value is allowed in an XML declaration. Records the value of `standalone`.
     fn is_declared_right(&mut self, name: &str, value: &str) -> bool {
         match name {
             "version" => value.strip_prefix("1.").is_some_and(|minor| {

@@ -45,7 +45,7 @@ struct TokenSearch {
     tried_again_at: usize,
 }
 
-/// Parses a whole document. Each thread reuses its parser, so that a document costs no allocation of its own.
+/// Parses a whole document. Each thread reuses its parser and the parser's memory.
 pub fn parse<S: Sink>(bytes: &[u8], options: &Options, sink: &mut S) -> Result<(), S::Error> {
     parse_known(bytes, None, options, sink)
 }
@@ -143,7 +143,7 @@ impl Parser {
         self.end(text, sink)
     }
 
-    /// Parses a whole document. Returns the state at `to` if that is between two tokens directly inside the root element's child.
+    /// Parses a whole document. Passes the state at `to` to `show` if `to` is between two tokens directly inside the root element's child.
     pub(crate) fn parse_by_way_of<S: Sink>(
         &mut self,
         bytes: &[u8],

@@ -4,11 +4,11 @@ use std::sync::{Mutex, PoisonError};
 
 /// Pool of reusable parser caches, shared across threads.
 #[derive(Debug)]
-#[allow(clippy::vec_box, reason = "what is taken and given is a pointer, not all that is known")]
+#[allow(clippy::vec_box, reason = "a take or a give moves a pointer, not a whole cache")]
 pub struct Pool<T>(Mutex<Vec<Box<T>>>);
 
 /// Maximum number of caches in a pool, about one for each thread. Further ones are dropped.
-const SHELF_MAX: usize = 64;
+const CACHES_MAX: usize = 64;
 
 impl<T> Default for Pool<T> {
     fn default() -> Pool<T> {
@@ -25,7 +25,7 @@ impl<T> Pool<T> {
     /// Returns a cache to the pool, or adds a new one.
     pub fn give(&self, known: Box<T>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() < SHELF_MAX {
+        if all.len() < CACHES_MAX {
             all.push(known);
         }
     }

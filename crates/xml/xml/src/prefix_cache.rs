@@ -9,8 +9,10 @@ use crate::position_tracker::Tracker;
 use crate::scope::Spaces;
 use crate::template_cache::Recall;
 
-/// Maximum number of prefixes kept, and maximum length of one.
+/// Maximum number of prefixes kept.
 const KNOWN_MAX: usize = 4;
+
+/// Maximum length of a prefix.
 const BYTES_MAX: usize = 2048;
 
 /// After this many documents in a row that did not begin like the previous one, only one document in this many is examined.
@@ -77,8 +79,8 @@ impl<M> PrefixCache<M> {
         if !self.met.is_empty() && bytes.starts_with(&self.met) {
             self.strangers = 0;
             // If a start tag follows, it is the third one in this document too.
-            let begins =
-                matches!(bytes.get(self.met.len()..), Some([b'<', next, ..]) if is_third(*next));
+            let rest = bytes.get(self.met.len()..);
+            let begins = matches!(rest, Some([b'<', next, ..]) if suggests_start_tag(*next));
             return begins.then_some(self.met.len());
         }
         self.met.clear();
@@ -117,10 +119,10 @@ fn end(bytes: &[u8]) -> Option<usize> {
     let head = bytes.get(..BYTES_MAX).unwrap_or(bytes);
     let mut tags = memchr::memchr_iter(b'<', head).filter(|at| head.get(at + 1) != Some(&b'?'));
     let third = tags.nth(2)?;
-    head.get(third + 1).is_some_and(|next| is_third(*next)).then_some(third)
+    head.get(third + 1).is_some_and(|next| suggests_start_tag(*next)).then_some(third)
 }
 
 /// Returns whether the byte after `<` suggests a start tag.
-fn is_third(next: u8) -> bool {
+fn suggests_start_tag(next: u8) -> bool {
     !matches!(next, b'/' | b'!' | b'?')
 }

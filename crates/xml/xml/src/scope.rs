@@ -58,13 +58,13 @@ impl Spaces {
     }
 
     pub(crate) fn clear(&mut self) {
-        // Harmless: the first ones exist in every document.
+        // Harmless: the entries that stay are predefined in every document.
         self.uris.truncate(2);
-        // Harmless: the first ones exist in every document.
+        // Harmless: the entries that stay are predefined in every document.
         self.prefixes.truncate(2);
-        // Harmless: the first ones exist in every document.
+        // Harmless: the entries that stay are predefined in every document.
         self.bindings.truncate(1);
-        // Harmless: the first ones exist in every document.
+        // Harmless: the entries that stay are predefined in every document.
         self.top.truncate(2);
         if let Some(default) = self.top.first_mut() {
             *default = NONE;

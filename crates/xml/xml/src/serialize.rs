@@ -23,9 +23,8 @@ pub enum Form<'a> {
     /// Each element on a line of its own, indented by this many blanks per level, unless there is text beside it. White-space-only text is
     /// dropped there, unless `xml:space` preserves it.
     Pretty { indent: u8 },
-    /// Like `Plain`, but of the namespaces declared around the node, only those of the `kept` prefixes and those that names use are
-    /// declared.
-    /// The empty prefix stands for the default namespace.
+    /// Like `Plain`, but of the namespaces in scope at the node, the output declares only those of the `kept` prefixes and those that names
+    /// use. The empty prefix stands for the default namespace.
     Moved { kept: &'a [&'a str] },
     /// Canonical XML 1.0.
     Canonical { comments: bool },
@@ -98,7 +97,7 @@ impl<'d> Writer<'d, '_> {
     fn write(&mut self, node: NodeId) {
         let (mut at, end) = (node, self.document.end(node));
         while at < end {
-            turns::part();
+            turns::count_part();
             self.close_up_to(at);
             match self.document.kind(at) {
                 Kind::Document => {}

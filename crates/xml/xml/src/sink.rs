@@ -23,7 +23,7 @@ pub trait Sink {
         None
     }
 
-    /// Returns where to record facts about the content of the innermost open element, if the sink needs no events of it.
+    /// Returns where to record facts about the content of the innermost open element, if the sink needs no events for it.
     #[doc(hidden)]
     #[inline(always)]
     fn passed(&mut self) -> Option<&mut Passed> {
@@ -65,7 +65,7 @@ pub trait Sink {
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub enum ShortEvent {
-    /// A start tag without attributes, equal to the last one in this slot of the tag cache.
+    /// A start tag without attributes, equal to the last tag in this slot of the tag cache.
     Start(usize),
     /// Plain text of this many source bytes.
     Text(usize),

@@ -147,7 +147,7 @@ impl Machine {
         let name_len = name.to - name.from;
         let tag = TagBytes::of_name(window.text.as_bytes(), name.from, name_len);
         let place = if bare && crate::shortcuts() {
-            self.met.keep(tag, name.prefix_len, namespace, self.scope)
+            self.tag_cache.keep(tag, name.prefix_len, namespace, self.scope)
         } else {
             TagSlot::Nowhere
         };

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::chars::cut_behind;
+use crate::chars::cut_after;
 use crate::intern::fold;
 
 /// Number of slots in the cache, which form pairs.
@@ -61,10 +61,10 @@ impl TagBytes {
         let (halves, _) = chunk.as_chunks::<8>();
         let [low, high] = halves else { return None };
         let (low, high) = (u64::from_le_bytes(*low), u64::from_le_bytes(*high));
-        if let Some((low, name_len)) = cut_behind(low, b'>') {
+        if let Some((low, name_len)) = cut_after(low, b'>') {
             return Some(TagBytes { bytes: u128::from(low), len: name_len + 1 });
         }
-        let (high, name_len) = cut_behind(high, b'>')?;
+        let (high, name_len) = cut_after(high, b'>')?;
         Some(TagBytes { bytes: u128::from(low) | u128::from(high) << 64, len: name_len + 9 })
     }
 
@@ -166,7 +166,7 @@ impl TagCache {
             return TagSlot::Nowhere;
         }
         let first = first_place(tag);
-        // The previous tag moves to the other slot of the pair, unless it is the same tag in another scope.
+        // A tag of the same scope keeps the first slot, and the new tag gets the other slot of the pair.
         let place = match self.places.get(first) {
             Some(met) if met.scope == scope => first ^ 1,
             Some(_) | None => first,

@@ -9,16 +9,20 @@ use crate::decode::{Encoding, EncodingGuess, sniff};
 use crate::template_cache::Recall;
 use crate::{Here, Options, QName, Sink, Start};
 
-/// Maximum number of documents kept, and maximum length and number of gaps of one.
+/// Maximum number of documents kept.
 const KNOWN_MAX: usize = 4;
+
+/// Maximum length of a document.
 const BYTES_MAX: usize = 4096;
+
+/// Maximum number of gaps in a document.
 const GAPS_MAX: usize = 64;
 
 /// Number of documents that may be learnt without a hit.
 const CREDIT_MAX: u32 = 16;
 
-/// When the credit is used up, one document out of this many is learnt. It is a prime, so that a fixed cycle of documents does not always
-/// present the same one.
+/// When the credit is used up, one document out of this many is learnt. The number is a prime, so that in a fixed cycle of documents it is
+/// not always the same document.
 const PAUSE: u32 = 61;
 
 #[derive(Debug)]

@@ -202,7 +202,7 @@ impl Machine {
         }
     }
 
-    /// Returns the end of a name without a colon, which must be present.
+    /// Returns the end of the name at `from`. It is an error if there is no name. Without namespaces, a name may contain colons.
     pub(crate) fn name_end(
         &self,
         window: &Window<'_>,

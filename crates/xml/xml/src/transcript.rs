@@ -13,8 +13,8 @@ use crate::tag::wrong_declaration;
 use crate::tag_cache::TagSlot;
 use crate::{Here, Limits, Options, Sink, Start};
 
-/// Larger documents have no transcript. Typical messages of services are far smaller, and the bound limits the memory of waiting
-/// transcripts.
+// Limits: a document that exceeds one of them has no transcript. Typical messages of services are far smaller. The limits bound the memory
+// of transcripts that wait for their reader.
 const BYTES_MAX: usize = 64 << 10;
 const EVENTS_MAX: usize = 2048;
 const ATTRIBUTES_MAX: usize = 256;
@@ -67,21 +67,22 @@ struct NotedStart {
     name_len: u16,
     prefix_len: u16,
     namespace: u32,
-    /// Number of its namespace declarations and of its attributes.
+    /// Number of namespace declarations in the tag.
     declared: u16,
+    /// Number of attributes in the tag.
     attributes: u16,
     empty: bool,
 }
 
 thread_local! {
-    #[allow(clippy::vec_box, reason = "notes move between here and their transcript: a pointer, not all of them")]
+    #[allow(clippy::vec_box, reason = "to reuse notes is then to move a pointer, not the notes")]
     static SPARE: RefCell<Vec<Box<Notes>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Default for Transcript {
     /// Returns an empty transcript, to be written.
     fn default() -> Transcript {
-        // Harmless: a thread that is ending has no spare ones.
+        // Harmless: a thread that is ending has no spare notes, so new ones are allocated.
         let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
         let notes = spare.unwrap_or_else(|| {
             Box::new(Notes {

@@ -79,10 +79,10 @@ fn items(bencher: Bencher<'_, '_>, text: &str) {
 
 fn evaluated(bencher: Bencher<'_, '_>, text: &str, document: &Arc<xml::Document>) {
     let expr = compile(text);
-    let world = DocumentSet::new(Arc::clone(document));
+    let documents = DocumentSet::new(Arc::clone(document));
     bencher.bench_local(|| {
         let (mut host, mut budget) = (NoHost, Budget::default());
-        expr.value(&mut Evaluation::of(&world, world.root(), &mut host, &mut budget))
+        expr.value(&mut Evaluation::of(&documents, documents.root(), &mut host, &mut budget))
     });
 }
 
@@ -91,15 +91,15 @@ fn evaluated(bencher: Bencher<'_, '_>, text: &str, document: &Arc<xml::Document>
 fn pattern(bencher: Bencher<'_, '_>, text: &str) {
     let pattern =
         Pattern::compile(text, &Plain::default()).unwrap_or_else(|error| panic!("{error}"));
-    let world = DocumentSet::new(list());
-    let document = world.document(xpath::DocId(0));
+    let documents = DocumentSet::new(list());
+    let document = documents.document(xpath::DocId(0));
     bencher.bench_local(|| {
         let (mut host, mut budget) = (NoHost, Budget::default());
         let mut matched = 0;
         for id in document.descendants(xml::Document::ROOT) {
-            let node = world.root().with(id);
+            let node = documents.root().with(id);
             let matches =
-                pattern.matches(&mut Evaluation::of(&world, node, &mut host, &mut budget));
+                pattern.matches(&mut Evaluation::of(&documents, node, &mut host, &mut budget));
             matched += u32::from(matches == Ok(true));
         }
         matched

@@ -188,7 +188,7 @@ impl DocumentSet {
             .and_then(OnceCell::get)
             .and_then(|cells| cells.get(place))
             .and_then(OnceCell::get);
-        debug_assert!(found.is_some(), "a document id of another world");
+        debug_assert!(found.is_some(), "a document id of another set");
         found.unwrap_or(&self.first)
     }
 

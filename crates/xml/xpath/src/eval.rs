@@ -123,7 +123,7 @@ impl<'a> Evaluation<'a> {
             | Op::Unknown { .. }
             | Op::If(_) => {
                 let value = self.value(op)?;
-                Ok(value.to_number(self.world))
+                Ok(value.to_number(self.documents))
             }
         }
     }
@@ -142,7 +142,7 @@ impl<'a> Evaluation<'a> {
             },
             Op::Number(_) | Op::Arithmetic(..) | Op::Negate(_) => {
                 let number = self.number(op)?;
-                Ok(Str::from(self.world.number_text(number)))
+                Ok(Str::from(self.documents.number_text(number)))
             }
             Op::Boolean(_) | Op::Any(_) | Op::All(_) | Op::Compare(..) => {
                 Ok(Str::Borrowed(boolean_text(self.boolean(op)?)))
@@ -153,7 +153,7 @@ impl<'a> Evaluation<'a> {
             | Op::Unknown { .. }
             | Op::If(_) => match self.value(op)? {
                 Val::Text(text) => Ok(text),
-                Val::Number(value) => Ok(Str::from(self.world.number_text(value))),
+                Val::Number(value) => Ok(Str::from(self.documents.number_text(value))),
                 Val::Boolean(value) => Ok(Str::Borrowed(boolean_text(value))),
                 value @ (Val::Nodes(_) | Val::Shared(_) | Val::Tree(_)) => match value.first() {
                     Some(node) => self.string_value(node),
@@ -168,8 +168,8 @@ impl<'a> Evaluation<'a> {
     where
         'a: 'v,
     {
-        self.charge(self.world.nodes_below(node))?;
-        let text = self.world.string_value(node);
+        self.charge(self.documents.nodes_below(node))?;
+        let text = self.documents.string_value(node);
         self.charge(1 + text.len() as u64 / 8)?;
         Ok(Str::from(text))
     }
@@ -251,7 +251,7 @@ impl<'a> Evaluation<'a> {
     }
 
     fn variable<'v>(&mut self, number: u32, offset: u32) -> Result<Val<'v>, Error> {
-        let mut call = Call { world: self.world, focus: self.focus, budget: self.budget };
+        let mut call = Call { documents: self.documents, focus: self.focus, budget: self.budget };
         let value = self.host.variable(number, &mut call);
         value.map(Val::from).map_err(|kind| kind.at(offset))
     }
@@ -265,7 +265,7 @@ impl<'a> Evaluation<'a> {
         for op in arguments {
             values.push(self.value(op)?.into_value());
         }
-        let mut call = Call { world: self.world, focus: self.focus, budget: self.budget };
+        let mut call = Call { documents: self.documents, focus: self.focus, budget: self.budget };
         let value = self.host.call(number, &mut values, &mut call);
         value.map(Val::from).map_err(|kind| kind.at(offset))
     }
@@ -277,7 +277,7 @@ impl<'a> Evaluation<'a> {
         value: &str,
         doc: DocId,
     ) -> Result<Rc<[Node]>, Error> {
-        let mut call = Call { world: self.world, focus: self.focus, budget: self.budget };
+        let mut call = Call { documents: self.documents, focus: self.focus, budget: self.budget };
         self.host.key(number, value, doc, &mut call).map_err(|kind| kind.at(0))
     }
 }
@@ -294,7 +294,7 @@ fn calculate(arithmetic: Arithmetic, left: f64, right: f64) -> f64 {
 }
 
 fn not_nodes(op: &Op) -> Error {
-    ErrorKind::Type("a node-set is wanted here".into()).at(offset(op))
+    ErrorKind::Type("expected a node-set".into()).at(offset(op))
 }
 
 /// Returns the offset of an expression in its text, if the expression stores one.

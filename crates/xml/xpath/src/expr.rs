@@ -21,7 +21,7 @@ impl Expr {
         self.op.literal()
     }
 
-    /// False if its value depends on variables alone, whatever the context node is. In doubt it is true.
+    /// Returns whether the value may depend on the context node. Returns false only if the value certainly depends on variables alone.
     pub fn looks_at_focus(&self) -> bool {
         self.op.looks_at_focus()
     }

@@ -21,7 +21,7 @@ pub struct Focus {
 #[derive(Debug)]
 pub struct Call<'a> {
     /// The documents; the function may add new ones.
-    pub world: &'a DocumentSet,
+    pub documents: &'a DocumentSet,
     /// The node for which the function is called.
     pub focus: Focus,
     /// The remaining budget.
@@ -59,7 +59,7 @@ pub struct NoHost;
 /// All inputs of one evaluation.
 pub struct Evaluation<'a> {
     /// The documents.
-    pub world: &'a DocumentSet,
+    pub documents: &'a DocumentSet,
     /// The node for which the expression is evaluated.
     pub focus: Focus,
     /// Variables and functions.
@@ -78,12 +78,12 @@ impl Focus {
 impl<'a> Evaluation<'a> {
     /// Returns the evaluation for a single node.
     pub fn of(
-        world: &'a DocumentSet,
+        documents: &'a DocumentSet,
         node: Node,
         host: &'a mut dyn Host,
         budget: &'a mut Budget,
     ) -> Evaluation<'a> {
-        Evaluation { world, focus: Focus::of(node), host, budget }
+        Evaluation { documents, focus: Focus::of(node), host, budget }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Match patterns of XSLT 1.0 (5.2), matched from the node upwards.
+//! Match patterns of XSLT 1.0 (5.2). Matching begins at the node and continues with its ancestors.
 
 use crate::syntax::{Axis, PatternStart, PatternStep, Predicate, Test, compile_pattern};
 use crate::{Error, Evaluation, NameTest, Node, NodeKind, Statics};
@@ -17,7 +17,7 @@ pub struct Alternative {
     pub priority: f64,
     /// The nodes that the last step can match, for dispatch.
     pub shape: Shape,
-    /// Whether the shape is the whole test, so that every node of this shape matches.
+    /// Whether every node of this shape matches, so that nothing else needs to be tested.
     pub settled: bool,
     pub(crate) start: PatternStart,
     /// Steps from the last to the first.
@@ -37,7 +37,7 @@ pub enum Shape {
     Text,
     /// `comment()`
     Comment,
-    /// `processing-instruction()`, with its target if one is asked for.
+    /// `processing-instruction()`, with the target if the pattern specifies one.
     Instruction(Option<Box<str>>),
     /// `node()`: elements, text, comments and instructions.
     Child,
@@ -51,7 +51,7 @@ impl Pattern {
         Ok(Pattern { alternatives: compile_pattern(text, statics)? })
     }
 
-    /// Returns whether the evaluation's node matches.
+    /// Returns whether the focus node of the evaluation matches.
     pub fn matches(&self, evaluation: &mut Evaluation<'_>) -> Result<bool, Error> {
         for alternative in &self.alternatives {
             if alternative.matches(evaluation)? {
@@ -63,13 +63,13 @@ impl Pattern {
 }
 
 impl Alternative {
-    /// Returns whether the evaluation's node matches.
+    /// Returns whether the focus node of the evaluation matches.
     pub fn matches(&self, evaluation: &mut Evaluation<'_>) -> Result<bool, Error> {
         evaluation.nested(|evaluation| self.found(evaluation))
     }
 
-    /// Matches runs of steps joined by `/` against the ancestors of the node, each run at the lowest position where it fits. This leaves
-    /// the most ancestors for the steps before a `//`, so that no backtracking is needed.
+    /// Matches the steps from the last to the first, in runs of steps joined by `/`. Each run is matched at the lowest ancestor where it
+    /// fits. This leaves the most ancestors for the runs before it, so no backtracking is needed.
     fn found(&self, evaluation: &mut Evaluation<'_>) -> Result<bool, Error> {
         let node = evaluation.focus.node;
         if self.steps.is_empty() {
@@ -81,7 +81,7 @@ impl Alternative {
             Run::Above { step, node } => Some((step, node)),
         };
         while let Some((step, node)) = run {
-            let mut above = evaluation.world.parent(node);
+            let mut above = evaluation.documents.parent(node);
             run = None;
             while let Some(candidate) = above {
                 evaluation.charge(1)?;
@@ -99,13 +99,13 @@ impl Alternative {
                         }
                     }
                 }
-                above = evaluation.world.parent(candidate);
+                above = evaluation.documents.parent(candidate);
             }
         }
         Ok(false)
     }
 
-    /// Matches the run of steps that starts at `first`, counted from the last step, against a node and its ancestors.
+    /// Matches one run against a node and its ancestors. `first` is the index in `steps` of the run's last step.
     fn run(&self, evaluation: &mut Evaluation<'_>, first: usize, node: Node) -> Result<Run, Error> {
         let mut node = node;
         for (place, step) in self.steps.iter().enumerate().skip(first) {
@@ -116,7 +116,7 @@ impl Alternative {
             if step.anywhere {
                 return Ok(Run::Above { step: place + 1, node });
             }
-            match (place + 1 == self.steps.len(), &self.start, evaluation.world.parent(node)) {
+            match (place + 1 == self.steps.len(), &self.start, evaluation.documents.parent(node)) {
                 (true, PatternStart::Anywhere, _) => return Ok(Run::Fits),
                 (_, _, None) => return Ok(Run::Not),
                 (true, _, Some(parent)) => {
@@ -135,7 +135,7 @@ impl Alternative {
     fn starts_at(&self, evaluation: &mut Evaluation<'_>, node: Node) -> Result<bool, Error> {
         match &self.start {
             PatternStart::Anywhere => Ok(true),
-            PatternStart::Root => Ok(evaluation.world.kind(node) == NodeKind::Root),
+            PatternStart::Root => Ok(evaluation.documents.kind(node) == NodeKind::Root),
             PatternStart::Id(text) => Ok(evaluation.elements_by_id(node, text).contains(&node)),
             PatternStart::Key { number, value } => {
                 Ok(evaluation.key(*number, value, node.doc)?.binary_search(&node).is_ok())
@@ -146,14 +146,12 @@ impl Alternative {
 
 /// The result of matching a run of steps.
 enum Run {
-    /// The run fits and the pattern is complete.
+    /// The run fits, and so does the whole pattern.
     Fits,
+    /// The run does not fit.
     Not,
-    /// The steps from this one on have to match somewhere above the node.
-    Above {
-        step: usize,
-        node: Node,
-    },
+    /// The run fits at `node`. The steps from index `step` on must match an ancestor of it.
+    Above { step: usize, node: Node },
 }
 
 fn matches_step(
@@ -161,7 +159,7 @@ fn matches_step(
     step: &crate::syntax::Step,
     node: Node,
 ) -> Result<bool, Error> {
-    let kind = evaluation.world.kind(node);
+    let kind = evaluation.documents.kind(node);
     let here = if step.axis == Axis::Attribute {
         kind == NodeKind::Attribute
     } else {
@@ -184,16 +182,16 @@ fn fits(evaluation: &Evaluation<'_>, test: &Test, node: Node, kind: NodeKind) ->
         Test::Comment => kind == NodeKind::Comment,
         Test::Instruction(None) => kind == NodeKind::Instruction,
         Test::Instruction(Some(target)) => {
-            kind == NodeKind::Instruction && evaluation.world.name(node).local == &**target
+            kind == NodeKind::Instruction && evaluation.documents.name(node).local == &**target
         }
         Test::Name(test) => {
             matches!(kind, NodeKind::Element | NodeKind::Attribute)
-                && test.accepts(evaluation.world.name(node))
+                && test.accepts(evaluation.documents.name(node))
         }
     }
 }
 
-/// Tests the predicates of a step. Those with positions count among all nodes that the step selects from the parent.
+/// Returns whether a node passes the predicates of a step. Positions are counted among all nodes that the step selects from the parent.
 fn passes(
     evaluation: &mut Evaluation<'_>,
     step: &crate::syntax::Step,
@@ -209,7 +207,7 @@ fn passes(
         }
         return Ok(true);
     }
-    let Some(parent) = evaluation.world.parent(node) else { return Ok(false) };
+    let Some(parent) = evaluation.documents.parent(node) else { return Ok(false) };
     if let ([Predicate::Position(wanted)], Axis::Child) = (&*step.predicates, step.axis) {
         return is_at(evaluation, &step.test, node, *wanted);
     }
@@ -223,13 +221,13 @@ fn is_at(
     node: Node,
     wanted: u32,
 ) -> Result<bool, Error> {
-    let document = evaluation.world.of(node);
+    let document = evaluation.documents.of(node);
     let mut position = 1;
     let mut before = document.previous_sibling(node.id);
     while let Some(id) = before {
         evaluation.charge(1)?;
         let sibling = node.with(id);
-        if fits(evaluation, test, sibling, evaluation.world.kind(sibling)) {
+        if fits(evaluation, test, sibling, evaluation.documents.kind(sibling)) {
             position += 1;
             if position > wanted {
                 return Ok(false);

@@ -226,7 +226,7 @@ impl Rewriter<'_> {
                 _ => self.out.push(c),
             }
         }
-        Err(ErrorKind::Regex("a class has no end".into()))
+        Err(ErrorKind::Regex("unterminated class".into()))
     }
 
     fn negation(&mut self) {

@@ -26,7 +26,7 @@ pub enum NameTest {
 /// Options of the compiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// The functions and the `if` of XPath 2.0 are available beside XPath 1.0.
+    /// The supported functions and the `if` of XPath 2.0 are available, in addition to XPath 1.0.
     pub xpath2: bool,
     /// `current()` is available and means [`crate::Focus::current`].
     pub current: bool,
@@ -40,22 +40,22 @@ pub enum Unknown {
     /// The expression does not compile.
     Refuse,
     /// The expression fails only when the call is reached, as in forwards-compatible stylesheets.
-    Later,
+    FailAtCall,
 }
 
-/// The result of looking up a function of the caller.
+/// The result of looking up one of the caller's functions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup {
-    /// The number for [`crate::Host::call`]. It may also encode more than the function, such as the position of the expression, or the key
-    /// that a literal argument names.
+    /// The number to pass to [`crate::Host::call`]. It may identify this particular call instead of only the function, for instance to
+    /// include the scope of the expression, or the key that a literal argument names.
     Found(u32),
     /// The caller has no function of that name.
     Unknown,
     /// The function exists but does not take these arguments; the text says why.
-    Wrong(Box<str>),
+    WrongArguments(Box<str>),
 }
 
-/// The static context, which resolves the names in an expression. It is not asked about functions of XPath itself.
+/// The static context, which resolves the names in an expression. It does not resolve the functions that XPath itself defines.
 pub trait Statics {
     /// Returns the URI of a prefix. Never called for the prefix `xml`.
     fn namespace(&self, prefix: &str) -> Option<&str>;
@@ -66,14 +66,14 @@ pub trait Statics {
     /// Looks up a function by name and arguments: the text of each literal string, and `None` for any other expression.
     fn function(&self, name: &Name, arguments: &[Option<&str>]) -> Lookup;
 
-    /// Returns the number of a key for [`crate::Host::key`]. Only patterns name keys.
+    /// Returns the number of a key for [`crate::Host::key`]. It is used only for `key(..)` in patterns.
     fn key(&self, name: &Name) -> Option<u32>;
 
     /// Returns the options of the compiler.
     fn options(&self) -> Options;
 }
 
-/// A static context with prefixes and options, but without variables and further functions.
+/// A static context that has only prefixes and options. It has no variables, keys, or functions of its own.
 #[derive(Debug, Clone, Default)]
 pub struct Plain<'a> {
     /// Prefixes with their URIs.

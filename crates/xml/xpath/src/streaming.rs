@@ -5,7 +5,7 @@
 
 #![allow(
     clippy::wildcard_enum_match_arm,
-    reason = "a few kinds of expressions can be told, and all others need a tree"
+    reason = "a few kinds of expressions can be evaluated on a stream, and all others need a tree"
 )]
 
 use std::borrow::Cow;
@@ -95,14 +95,14 @@ const LEAF: NodeFacts = NodeFacts { value: true, attributes: true };
 const AROUND: NodeFacts = NodeFacts { value: false, attributes: false };
 
 impl Expr {
-    /// Returns the expression for its string value, or `None` if it needs a tree.
+    /// Returns the expression in the form that yields its string value on a stream, or `None` if it needs a tree.
     pub fn stream_string(&self, known: NodeFacts) -> Option<StreamString> {
-        is_said(self.op(), known).then(|| StreamString(self.op().clone()))
+        has_stream_string(self.op(), known).then(|| StreamString(self.op().clone()))
     }
 
-    /// Returns the expression for its boolean value, or `None` if it needs a tree.
+    /// Returns the expression in the form that yields its boolean value on a stream, or `None` if it needs a tree.
     pub fn stream_test(&self, known: NodeFacts) -> Option<StreamTest> {
-        is_answered(self.op(), known).then(|| StreamTest(self.op().clone()))
+        has_stream_test(self.op(), known).then(|| StreamTest(self.op().clone()))
     }
 
     /// Returns the selection, or `None` if the nodes cannot be found one by one as they are reported.
@@ -154,15 +154,15 @@ fn path_levels(path: &Path) -> Option<(DownStart, usize)> {
 fn is_shallow(predicate: &Predicate, known: NodeFacts) -> bool {
     match predicate {
         Predicate::Position(_) | Predicate::Last => true,
-        Predicate::Test(op) => is_answered(op, known),
-        Predicate::Place(_) => false,
+        Predicate::Test(op) => has_stream_test(op, known),
+        Predicate::Positional(_) => false,
     }
 }
 
 impl StreamString {
     /// Appends the string value.
     pub fn write(&self, told: &StreamNode<'_>, out: &mut String) {
-        out.push_str(&said(&self.0, told));
+        out.push_str(&string_value(&self.0, told));
     }
 }
 
@@ -176,10 +176,11 @@ impl StreamTest {
 impl StreamStep {
     fn of(step: &Step, known: NodeFacts) -> Option<StreamStep> {
         let test = |predicate: &Predicate| match predicate {
-            Predicate::Test(op) if is_answered(op, known) => Some(op.clone()),
-            Predicate::Test(_) | Predicate::Position(_) | Predicate::Last | Predicate::Place(_) => {
-                None
-            }
+            Predicate::Test(op) if has_stream_test(op, known) => Some(op.clone()),
+            Predicate::Test(_)
+            | Predicate::Position(_)
+            | Predicate::Last
+            | Predicate::Positional(_) => None,
         };
         let attribute = match step.axis {
             Axis::Attribute => true,
@@ -374,7 +375,7 @@ fn is_step(step: &Step, told: &StreamNode<'_>) -> bool {
     };
     let passes = |predicate: &Predicate| match predicate {
         Predicate::Test(op) => holds(op, told),
-        Predicate::Position(_) | Predicate::Last | Predicate::Place(_) => false,
+        Predicate::Position(_) | Predicate::Last | Predicate::Positional(_) => false,
     };
     here && fits(&step.test, told) && step.predicates.iter().all(passes)
 }
@@ -409,7 +410,7 @@ fn attribute_step(op: &Op) -> Option<&Step> {
 }
 
 /// Returns whether the expression is `@x` with a test that needs no tree.
-fn is_attribute_told(op: &Op) -> bool {
+fn is_stream_attribute(op: &Op) -> bool {
     attribute_step(op).is_some_and(|step| StreamStep::of(step, LEAF).is_some())
 }
 
@@ -417,7 +418,7 @@ fn is_attribute_told(op: &Op) -> bool {
 fn own_step(op: &Op) -> Option<&Step> {
     let Op::Path(path) = op else { return None };
     match (&path.start, &*path.steps) {
-        (Start::Focus, [step]) if step.axis == Axis::Itself && step.predicates.is_empty() => {
+        (Start::Focus, [step]) if step.axis == Axis::SelfNode && step.predicates.is_empty() => {
             Some(step)
         }
         _ => None,
@@ -442,22 +443,22 @@ impl<'a> StreamNode<'a> {
 }
 
 /// Returns whether the string value of an expression needs no tree.
-fn is_said(op: &Op, known: NodeFacts) -> bool {
+fn has_stream_string(op: &Op, known: NodeFacts) -> bool {
     match op {
         Op::Text(_) => true,
         Op::Path(_) if is_focus(op) => known.value,
-        Op::Path(_) => known.attributes && is_attribute_told(op),
+        Op::Path(_) => known.attributes && is_stream_attribute(op),
         Op::Core {
             function: Core::LocalName | Core::Name | Core::NamespaceUri, arguments, ..
         } => arguments.iter().all(is_focus),
         Op::Core { function: Core::String, arguments, .. } => {
-            arguments.iter().all(|op| is_said(op, known))
+            arguments.iter().all(|op| has_stream_string(op, known))
         }
         _ => false,
     }
 }
 
-fn said<'t>(op: &'t Op, told: &StreamNode<'t>) -> Cow<'t, str> {
+fn string_value<'t>(op: &'t Op, told: &StreamNode<'t>) -> Cow<'t, str> {
     match op {
         Op::Text(text) => Cow::Borrowed(text),
         Op::Path(_) if is_focus(op) => Cow::Borrowed(told.value.unwrap_or("")),
@@ -474,34 +475,34 @@ fn said<'t>(op: &'t Op, told: &StreamNode<'t>) -> Cow<'t, str> {
             Cow::Owned(format!("{}:{}", told.name.prefix, told.name.local))
         }
         Op::Core { function: Core::String, arguments, .. } => {
-            arguments.first().map_or(Cow::Borrowed(""), |only| said(only, told))
+            arguments.first().map_or(Cow::Borrowed(""), |only| string_value(only, told))
         }
         _ => Cow::Borrowed(""),
     }
 }
 
 /// Returns whether the boolean value of an expression needs no tree.
-fn is_answered(op: &Op, known: NodeFacts) -> bool {
-    let answered = |op: &Op| is_answered(op, known);
-    let said = |op: &Op| is_said(op, known);
+fn has_stream_test(op: &Op, known: NodeFacts) -> bool {
+    let tests = |op: &Op| has_stream_test(op, known);
+    let strings = |op: &Op| has_stream_string(op, known);
     match op {
         Op::Boolean(_) => true,
-        Op::Any(all) | Op::All(all) => all.iter().all(answered),
+        Op::Any(all) | Op::All(all) => all.iter().all(tests),
         Op::Compare(Comparison::Equal | Comparison::NotEqual, sides) => {
             // One node-set may be compared with a string. Two would be compared with each other.
             let sets = sides.iter().filter(|op| matches!(op, Op::Path(_))).count();
-            sets < 2 && sides.iter().all(said)
+            sets < 2 && sides.iter().all(strings)
         }
         Op::Core { function: Core::Not | Core::Boolean, arguments, .. } => {
-            arguments.iter().all(answered)
+            arguments.iter().all(tests)
         }
         Op::Core { function: Core::True | Core::False, .. } => true,
         Op::Core { function: Core::StartsWith | Core::Contains, arguments, .. } => {
-            arguments.iter().all(said)
+            arguments.iter().all(strings)
         }
         Op::Path(_) if own_step(op).is_some() => true,
-        Op::Path(_) => known.attributes && is_attribute_told(op),
-        Op::Text(_) | Op::Core { .. } => is_said(op, known),
+        Op::Path(_) => known.attributes && is_stream_attribute(op),
+        Op::Text(_) | Op::Core { .. } => has_stream_string(op, known),
         _ => false,
     }
 }
@@ -521,11 +522,11 @@ fn holds(op: &Op, told: &StreamNode<'_>) -> bool {
         Op::Core { function: Core::True, .. } => true,
         Op::Core { function: Core::False, .. } => false,
         Op::Core { function: Core::StartsWith, arguments, .. } => match &**arguments {
-            [text, start] => said(text, told).starts_with(&*said(start, told)),
+            [text, start] => string_value(text, told).starts_with(&*string_value(start, told)),
             _ => false,
         },
         Op::Core { function: Core::Contains, arguments, .. } => match &**arguments {
-            [text, part] => said(text, told).contains(&*said(part, told)),
+            [text, part] => string_value(text, told).contains(&*string_value(part, told)),
             _ => false,
         },
         Op::Path(_) => match (own_step(op), attribute_step(op)) {
@@ -533,7 +534,7 @@ fn holds(op: &Op, told: &StreamNode<'_>) -> bool {
             (None, Some(step)) => attributes_at(step, told).next().is_some(),
             (None, None) => false,
         },
-        op => !said(op, told).is_empty(),
+        op => !string_value(op, told).is_empty(),
     }
 }
 
@@ -548,9 +549,9 @@ fn equal(sides: &[Op; 2], told: &StreamNode<'_>, wanted: bool) -> bool {
     let (set, other) = match sides {
         [set @ Op::Path(_), other] | [other, set] => (set, other),
     };
-    let other = said(other, told);
+    let other = string_value(other, told);
     match attribute_step(set) {
         Some(step) => attributes_at(step, told).any(|a| (a.value == other) == wanted),
-        None => (said(set, told) == other) == wanted,
+        None => (string_value(set, told) == other) == wanted,
     }
 }

@@ -59,24 +59,26 @@ impl Value {
     }
 
     /// Converts as `number()` does.
-    pub fn to_number(&self, world: &DocumentSet) -> f64 {
+    pub fn to_number(&self, documents: &DocumentSet) -> f64 {
         match self {
             Value::Boolean(value) => f64::from(u8::from(*value)),
             Value::Number(value) => *value,
-            Value::Nodes(_) | Value::Text(_) | Value::Tree(_) => text_number(&self.to_text(world)),
+            Value::Nodes(_) | Value::Text(_) | Value::Tree(_) => {
+                text_number(&self.to_text(documents))
+            }
         }
     }
 
     /// Converts as `string()` does.
-    pub fn to_text<'a>(&'a self, world: &'a DocumentSet) -> Cow<'a, str> {
+    pub fn to_text<'a>(&'a self, documents: &'a DocumentSet) -> Cow<'a, str> {
         match self {
             Value::Nodes(nodes) => {
-                nodes.first().map_or(Cow::Borrowed(""), |&node| world.string_value(node))
+                nodes.first().map_or(Cow::Borrowed(""), |&node| documents.string_value(node))
             }
             Value::Boolean(value) => Cow::Borrowed(boolean_text(*value)),
-            Value::Number(value) => world.number_text(*value),
+            Value::Number(value) => documents.number_text(*value),
             Value::Text(text) => Cow::Borrowed(text),
-            Value::Tree(root) => world.string_value(*root),
+            Value::Tree(root) => documents.string_value(*root),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Arenas with typed indexes.
 //!
-//! Components refer to each other only in this way. Only [`Arena::push`] creates an [`Id`], and nothing is ever removed, so dereferencing
-//! one cannot fail.
+//! Components refer to each other by [`Id`]. Every id is the index of a value that [`Arena::push`] has added, and nothing is ever removed,
+//! so dereferencing an id cannot fail.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -59,7 +59,7 @@ impl<T> Arena<T> {
     }
 }
 
-#[allow(clippy::indexing_slicing, reason = "an id is a place that push made")]
+#[allow(clippy::indexing_slicing, reason = "every id is the index of an item, and none is removed")]
 impl<T> Index<Id<T>> for Arena<T> {
     type Output = T;
 
@@ -69,7 +69,7 @@ impl<T> Index<Id<T>> for Arena<T> {
     }
 }
 
-#[allow(clippy::indexing_slicing, reason = "an id is a place that push made")]
+#[allow(clippy::indexing_slicing, reason = "every id is the index of an item, and none is removed")]
 impl<T> IndexMut<Id<T>> for Arena<T> {
     #[inline]
     fn index_mut(&mut self, id: Id<T>) -> &mut T {

@@ -75,7 +75,7 @@ struct Wild {
 pub(crate) enum Op {
     /// First occurrence.
     Enter { counter: u32 },
-    /// Another occurrence, allowed below `max`; counting stops at `stop`, beyond which nothing changes.
+    /// Another occurrence, allowed while the count is below `max`. The count stops at `stop`, because higher counts make no difference.
     Again { counter: u32, max: u64, stop: u64 },
     /// End of the repetition, allowed from `min` occurrences on.
     Leave { counter: u32, min: u64 },

@@ -36,7 +36,7 @@ pub use duration::Duration;
 pub use error::{FacetError, Violation};
 pub(crate) use facets::Bound;
 pub use kind::FacetKind;
-pub use names::{Names, NoNames, SharedBudget};
+pub use names::{EmptyScope, NameScope, SharedBudget};
 pub use simple::{Identifier, RawFacet, SimpleType, Variety};
 pub(crate) use text::{NAME_REST, NAME_START, is_name_char, is_ncname};
 pub use value::Value;

@@ -55,7 +55,8 @@ impl Components {
         }
     }
 
-    /// Returns all methods used between a type and its ancestor, and those that the types in between block.
+    /// Returns all methods used between a type and its ancestor, and those that the types in between block. Returns `None` if `base` is not
+    /// an ancestor.
     fn ways_between(&self, derived: Id<Type>, base: Id<Type>) -> Option<(Ways, Ways)> {
         let (mut used, mut blocked) = (Ways::NONE, Ways::NONE);
         let mut at = derived;
@@ -77,7 +78,7 @@ impl Components {
             }
             at = self.types[at].base;
         }
-        // A member of a union may replace the union.
+        // A type that derives from a member of a union may replace the union.
         self.derives(derived, base, Ways::NONE).then_some((Ways::RESTRICTION, blocked))
     }
 

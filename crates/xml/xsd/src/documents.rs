@@ -316,9 +316,11 @@ impl<'d> Documents<'d> {
                 ("src-import.1.1", "a schema cannot import its own target namespace")
             }
             None if document.tree().attribute(document.root, "", "targetNamespace").is_none() => {
-                ("src-import.1.2", "without a target namespace, an import has to name one")
+                ("src-import.1.2", "a schema without a target namespace must import a namespace")
             }
-            Some(NsId::ABSENT) => ("src-import.1.1", "an import's namespace is not empty"),
+            Some(NsId::ABSENT) => {
+                ("src-import.1.1", "the namespace of an import must not be empty")
+            }
             Some(namespace) => return Some(namespace),
             None => return Some(NsId::ABSENT),
         };

@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_found_again_and_others_are_not() {
+    fn interned_names_are_found_and_others_are_not() {
         let mut names = Names::new();
         let uri = names.namespace("http://tempuri.org/");
         let syms: Vec<Sym> =

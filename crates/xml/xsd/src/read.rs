@@ -75,7 +75,7 @@ pub(crate) struct Builder<'d> {
     pub(crate) report: Report,
     /// Complaints about rules that libxml2 does not check.
     pub(crate) noted: Report,
-    /// What the own name of a redefining component means inside it.
+    /// What the name of a redefining component refers to inside that component.
     redefined: HashMap<(NodeIn, Space), Redefinition>,
     /// Key references, resolved once all names are known.
     pub(crate) keyrefs: Vec<KeyRef>,
@@ -113,7 +113,7 @@ pub(crate) enum Redefinition {
 /// What references inside a component depend on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Inside {
-    /// Inside a redefinition: what its own name means.
+    /// Inside a redefinition, what the name of the redefining component refers to.
     pub(crate) redefined: Option<Redefinition>,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct Scope<'a> {
     pub(crate) components: Option<&'a Components>,
 }
 
-impl datatype::Names for Scope<'_> {
+impl datatype::NameScope for Scope<'_> {
     fn resolve(&self, prefix: &str) -> Option<&str> {
         let Some(document) = self.document else { return prefix.is_empty().then_some("") };
         match (document.tree().lookup_prefix(self.node, prefix), prefix) {

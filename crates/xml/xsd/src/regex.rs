@@ -39,7 +39,7 @@ const DFA_WORK_MAX: usize = 1 << 19;
 const STEPS_MIN: u64 = 8_000_000;
 /// Further steps for each byte matched by an NFA, because even a cheap text takes more than one instruction per byte.
 const STEPS_A_BYTE: u64 = 8;
-/// Maximum number of steps for one document: that of 5 MB of such texts, less than half a second.
+/// Maximum number of steps for one document. Some 5 MB of texts matched by NFAs earn it, and it takes less than half a second.
 const STEPS_MAX: u64 = 50_000_000;
 
 /// A compiled regular expression. It matches whole texts.

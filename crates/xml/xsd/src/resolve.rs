@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_not_left() {
+    fn files_outside_the_directory_are_refused() {
         let here = Directory::new(env!("CARGO_MANIFEST_DIR"), 1 << 20);
         assert!(here.load("Cargo.toml").is_ok());
         assert_eq!(here.load("none.xsd"), Err(ResolveError::Absent));

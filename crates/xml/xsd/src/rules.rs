@@ -47,7 +47,7 @@ fn all_groups(builder: &mut Builder<'_>) {
         }
     }
     for place in wrong {
-        let message = "an all-group can only be the whole content, once".to_owned();
+        let message = "an all-group must be the whole content and occur at most once".to_owned();
         builder.complain("cos-all-limited.1", place, message);
     }
 }

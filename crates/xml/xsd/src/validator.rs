@@ -154,7 +154,7 @@ impl std::fmt::Display for Invalid {
 impl Default for Bounds {
     fn default() -> Bounds {
         Bounds {
-            // Enough for anyone who reads them.
+            // More complaints than this are hardly ever read.
             invalid_max: 20,
             // The same as the parser's limit on an attribute.
             text_bytes_max: 10 << 20,

@@ -290,12 +290,12 @@ pub(crate) enum Part {
 pub(crate) struct Literal {
     pub(crate) name: SourceName,
     pub(crate) namespaces: Box<[(Box<str>, Box<str>)]>,
-    /// How many of the first namespaces libxslt gives the element.
+    /// Number of `namespaces`, counted from the first, that libxslt adds to the element.
     pub(crate) near: usize,
 }
 
 impl Literal {
-    /// Returns the namespaces; if `lean`, only those that libxslt gives the element.
+    /// Returns the namespaces. If `lean`, returns only those that libxslt adds to the element.
     #[inline]
     pub(crate) fn namespaces(&self, lean: bool) -> &[(Box<str>, Box<str>)] {
         if lean { self.namespaces.get(..self.near).unwrap_or_default() } else { &self.namespaces }
@@ -420,7 +420,7 @@ pub(crate) enum Op {
     BeginTree,
     EndTree(Dest),
     Set(Dest, Expr),
-    /// Takes the parameter with this name and jumps to `otherwise`. Without one, continues with the code for the default.
+    /// Stores the parameter with this name and jumps to `otherwise`. If it was not passed, continues with the code for the default.
     Param {
         slot: u32,
         name: u32,

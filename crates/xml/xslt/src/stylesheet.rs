@@ -233,8 +233,8 @@ impl Stylesheet {
         target: Target,
     ) -> Result<(Option<Composer>, Vec<String>), Error> {
         let source = spaces::stripped(source, &self.program);
-        let mut world = DocumentSet::new(source);
-        let root = world.root();
+        let mut documents = DocumentSet::new(source);
+        let root = documents.root();
         let mut budget = Budget::new(xpath::Limits {
             steps_max: run.budgets.steps_max,
             nodes_max: u32::try_from(run.budgets.nodes_max).unwrap_or(u32::MAX),
@@ -251,15 +251,16 @@ impl Stylesheet {
             libxslt: run.style == Style::Canonical,
         };
         if given.libxslt {
-            world.write_numbers_as_libxml();
+            documents.write_numbers_as_libxml();
         }
         let mut machine = Machine::new(given, root, Composer::new(target));
         for parameter in run.parameters {
             let name = Name { uri: parameter.uri.clone(), local: parameter.local.clone() };
-            let value = argument(&parameter.value, &world, &mut budget)?;
+            let value = argument(&parameter.value, &documents, &mut budget)?;
             machine.set_parameter(&name, value);
         }
-        let mut reach = Reach { world: DocumentsHandle::Own(&mut world), budget: &mut budget };
+        let mut reach =
+            Reach { documents: DocumentsHandle::Own(&mut documents), budget: &mut budget };
         let done = machine.transform(root, &mut reach);
         let finished = machine.finish();
         done.map(|()| finished)
@@ -311,14 +312,18 @@ fn lacking(c: char, settings: &OutputSettings) -> Error {
     Error::new(ErrorKind::Dynamic(what.into()), At::default())
 }
 
-fn argument(argument: &Argument, world: &DocumentSet, budget: &mut Budget) -> Result<Value, Error> {
+fn argument(
+    argument: &Argument,
+    documents: &DocumentSet,
+    budget: &mut Budget,
+) -> Result<Value, Error> {
     Ok(match argument {
         Argument::Text(text) => Value::text(&**text),
         Argument::Number(number) => Value::Number(*number),
         Argument::Boolean(boolean) => Value::Boolean(*boolean),
         Argument::Expression(text) => {
             let mut host = NoHost;
-            let mut evaluation = Evaluation::of(world, world.root(), &mut host, budget);
+            let mut evaluation = Evaluation::of(documents, documents.root(), &mut host, budget);
             let compiled = Expr::compile(text, &Plain::default());
             let value = compiled.and_then(|expr| expr.value(&mut evaluation));
             value.map_err(|error| {

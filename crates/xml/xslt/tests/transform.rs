@@ -256,7 +256,7 @@ fn mistakes_have_a_place() {
         ("<x:template match='/'><x:value-of select='1 +'/></x:template>", "`1 +`"),
         ("<x:template match='/'><x:call-template name='no'/></x:template>", "no template `no`"),
         ("<x:template match='/'><x:value-of select='$no'/></x:template>", "no variable `$no`"),
-        ("<x:template match='/'><x:nothing/></x:template>", "xsl:nothing cannot stand here"),
+        ("<x:template match='/'><x:nothing/></x:template>", "xsl:nothing is not allowed here"),
         ("<x:template match='/'><a b='{1'/></x:template>", "a brace is not closed"),
         ("<x:template match='/' wrong='1'/>", "does not take the attribute wrong"),
         ("<x:template/>", "needs the attribute match or name"),

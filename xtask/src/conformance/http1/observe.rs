@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use super::case::Step;
 
-/// Larger than any reply to these cases; a server that sends more is not read any further.
+/// Maximum number of bytes that are read of a reply. Replies to these cases are smaller.
 const REPLY_BYTES_MAX: usize = 4 << 20;
 
 /// The times to wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// For a connection, and for more of a head.
+    /// To connect, and for more bytes of a head.
     pub(crate) read: Duration,
-    /// For the rest of the body, once there is a head.
+    /// For the rest of the body, after the head is complete.
     pub(crate) settle: Duration,
-    /// For the peer to close, after that.
+    /// After that, for the peer to close the connection.
     pub(crate) close: Duration,
 }
 
@@ -110,7 +110,7 @@ impl fmt::Display for Seen {
     }
 }
 
-/// Sends a step and reads the reply. A peer that does not take all of it is part of the observation.
+/// Sends a step and reads the reply. A failed write is ignored, because the peer may answer and close before it has read the whole step.
 fn exchange(stream: &mut TcpStream, step: &Step, patience: Patience) -> Seen {
     let configured = stream
         .set_nodelay(true)
@@ -131,7 +131,7 @@ fn exchange(stream: &mut TcpStream, step: &Step, patience: Patience) -> Seen {
     }
     if connection == Connection::Open {
         thread::sleep(patience.close);
-        // Bytes that come this late no longer count.
+        // Bytes that arrive this late are not part of the observation.
         connection = receive_waiting(stream, &mut Vec::new());
     }
     Seen::read(&bytes, connection)
@@ -192,7 +192,7 @@ fn end_of_head(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
 }
 
-/// Counts `HTTP/1.x` with three digits, anywhere: a body need not end in a line end.
+/// Counts `HTTP/1.x` with three digits anywhere in the text, because a response may follow a body that does not end with a line end.
 fn count_responses(bytes: &[u8]) -> usize {
     let lines = bytes.windows(12).filter(|w| {
         w.starts_with(b"HTTP/1.")
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(Seen::read(b"HTTP/1.1 ", Connection::Closed).responses, 0);
     }
 
-    /// Checks the act of a peer on the connection after it has read the request.
+    /// Checks what is observed if a peer writes this reply, and then closes the connection unless `keep` is set.
     #[track_caller]
     fn check(
         reply: &'static [u8],

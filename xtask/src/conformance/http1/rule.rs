@@ -19,13 +19,13 @@ pub(crate) enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     Verdict(Verdict),
-    /// The first case that holds decides, or else the last rule.
+    /// The first case whose test holds decides. If there is none, `otherwise` decides.
     Cases {
         step: usize,
         cases: Vec<(Test, Rule)>,
         otherwise: Box<Rule>,
     },
-    /// By a header of the response.
+    /// Decides by a header of the response.
     Header {
         step: usize,
         name: String,
@@ -33,7 +33,7 @@ pub(crate) enum Rule {
         present: Box<Rule>,
         absent: Box<Rule>,
     },
-    /// By the outcome for a header on its way to the upstream, which echoes headers.
+    /// Decides by the form in which a header reached the upstream, which echoes headers.
     EchoedHeader {
         step: usize,
         standard: String,
@@ -52,7 +52,7 @@ pub(crate) enum Test {
     /// Any of these: `none`, `400`, `200-299`, as inclusive ranges; `None` means no status.
     Status(Vec<Option<(u16, u16)>>),
     Connection(Vec<Connection>),
-    /// Any of these numbers; 2 means two or more.
+    /// Any of these numbers. 2 means two or more.
     Responses(Vec<usize>),
     BodyEquals(Vec<String>),
     /// All of these, ignoring case.
@@ -248,7 +248,7 @@ fn verdict(word: &str) -> Result<Verdict, String> {
     match word {
         "pass" => Ok(Verdict::Pass),
         "warn" => Ok(Verdict::Warn),
-        // `error`: the case could not be run as intended.
+        // `error` means that the case could not be run as intended.
         "fail" | "error" => Ok(Verdict::Fail),
         other => Err(format!("verdict `{other}`")),
     }
@@ -268,7 +268,7 @@ fn text(value: &Value, key: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// True if the upstream's echo has a line `name: value`.
+/// Returns true if the upstream's echo has a line `name: value`.
 fn echoes(body: &str, name: &str, value: &str, case_sensitive: bool) -> bool {
     body.lines().filter_map(|line| line.split_once(':')).any(|(other, found)| {
         let same = if case_sensitive { other == name } else { other.eq_ignore_ascii_case(name) };
@@ -276,7 +276,7 @@ fn echoes(body: &str, name: &str, value: &str, case_sensitive: bool) -> bool {
     })
 }
 
-/// True for the only date format that may be sent today.
+/// Returns true for an IMF-fixdate, the only date format that may be sent (RFC 9110, 5.6.7).
 fn is_imf_fixdate(value: &str) -> bool {
     httpdate::parse_http_date(value).is_ok_and(|date| httpdate::fmt_http_date(date) == value)
 }
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused() {
+    fn unknown_rules_are_refused() {
         for rule in [
             json!("maybe"),
             json!({ "on": "weather", "cases": [{ "is": ["rain"], "then": "pass" }], "else": "fail" }),

@@ -1,4 +1,4 @@
-//! Sun's canonical form, in which the suite gives the expected documents.
+//! Sun's canonical form, which the suite uses for the expected documents.
 //!
 //! Owns only this form: attributes sorted, no comments, references for white space, and never a document type declaration.
 
@@ -13,7 +13,7 @@ pub(crate) fn write(document: &Document) -> String {
     out
 }
 
-/// The expected form without notations, which some have and trees do not keep.
+/// Returns the expected document without its document type declaration. Trees do not keep the notations that it declares.
 pub(crate) fn without_doctype(expected: &[u8]) -> &[u8] {
     let end = expected.windows(2).position(|pair| pair == b"]>");
     match end {

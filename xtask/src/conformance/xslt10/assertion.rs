@@ -47,7 +47,7 @@ pub(super) fn holds(
     }
     if let Some(not) = assert.get("not") {
         return match one(not) {
-            Ok(()) => Err(format!("holds, and should not: {not}")),
+            Ok(()) => Err(format!("holds, but must not: {not}")),
             Err(_) => Ok(()),
         };
     }
@@ -86,7 +86,7 @@ pub(super) fn holds(
                 Err("expected nothing".to_owned())
             }
         }
-        other => Err(format!("what is `{other}`?")),
+        other => Err(format!("unknown assertion `{other}`")),
     }
 }
 
@@ -119,7 +119,7 @@ fn same_tree(got: &str, expected: &str, ignore_blank: bool) -> Result<(), String
     if a == b { Ok(()) } else { Err(format!("expected {expected:?}")) }
 }
 
-/// Text as the content of one element, without its XML declaration and its document type.
+/// Parses a text as the content of an element, without its XML declaration and its document type declaration.
 fn content(text: &str) -> Result<Document, String> {
     let mut rest = text.trim_start_matches('\u{feff}');
     if rest.trim_start().starts_with("<?xml ") {
@@ -137,7 +137,7 @@ fn content(text: &str) -> Result<Document, String> {
         .map_err(|error| format!("not well-formed: {error}: {text:?}"))
 }
 
-/// The tree as lines with all relevant facts.
+/// Appends the tree as lines that have everything that is compared.
 fn list(document: &Document, ignore_blank: bool, lines: &mut Vec<String>) {
     let mut open: Vec<NodeId> = Vec::new();
     let mut text = String::new();
@@ -205,7 +205,7 @@ fn evaluate(tree: &Arc<Document>, expr: &str, statics: &Plain<'_>) -> Result<(),
     }
 }
 
-/// Searches the serialised result, by XPath's `matches()`.
+/// Matches the serialised result with a regular expression, by XPath's `matches()`.
 fn matches(got: &str, assert: &Value) -> Result<(), String> {
     let mut builder = xml::Builder::new();
     for (name, value) in [("got", got), ("regex", text(assert, "regex"))] {

@@ -27,7 +27,7 @@ pub(super) fn comparable(
         Part::Query(_) => wrong(
             cursor,
             from,
-            "a query that may find several values is not a value; take one with `value(...)`, or how many with `count(...)`",
+            "a query that may find several values is not a value; use `value(...)` for its only value, or `count(...)` for their number",
         ),
         Part::Truth(_) => wrong(cursor, from, "a boolean cannot be compared; use it alone"),
     }
@@ -85,7 +85,7 @@ pub(super) fn call(
 fn query(cursor: &Cursor<'_>, from: usize, part: Part) -> Result<Inner, Error> {
     match part {
         Part::Query(query) => Ok(query),
-        Part::Value(_) | Part::Truth(_) => wrong(cursor, from, "a query is wanted here"),
+        Part::Value(_) | Part::Truth(_) => wrong(cursor, from, "expected a query"),
     }
 }
 

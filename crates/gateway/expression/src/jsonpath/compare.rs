@@ -61,7 +61,7 @@ fn deep(run: &mut Run<'_>, a: JsonNode, b: JsonNode) -> Result<bool, FailureKind
         match (text.kind(a), text.kind(b)) {
             _ if a == b => {}
             (Kind::Array, Kind::Array) if text.count(a) == text.count(b) => {
-                // Harmless: both have the same number of items.
+                // Harmless: both arrays have the same number of items, so `zip` drops none.
                 let items = text.children(a).zip(text.children(b));
                 pairs.extend(items.map(|((_, a), (_, b))| (a, b)));
             }
@@ -72,7 +72,7 @@ fn deep(run: &mut Run<'_>, a: JsonNode, b: JsonNode) -> Result<bool, FailureKind
                 if !same {
                     return Ok(false);
                 }
-                // Harmless: both have the same names.
+                // Harmless: both objects have the same names, so `zip` drops no member.
                 pairs.extend(a.iter().zip(&b).map(|((_, a), (_, b))| (*a, *b)));
             }
             (Kind::Array | Kind::Object, _) | (_, Kind::Array | Kind::Object) => return Ok(false),

@@ -16,7 +16,7 @@ pub(super) struct Run<'r> {
     pub(super) text: &'r JsonText,
     root: JsonNode,
     pub(super) budget: &'r mut Budget,
-    /// The last pattern that came from the message. The next one is usually the same.
+    /// The most recent pattern that came from the message. It is kept because the next node usually has the same pattern.
     pattern: Option<FoundPattern>,
 }
 
@@ -30,8 +30,8 @@ struct FoundPattern {
     steps: u64,
 }
 
-/// Maximum number of steps for compiling a pattern, and for matching one text. The evaluation cannot pause during either; five milliseconds
-/// are two time slices of other tasks. Applies only to patterns that come from a message.
+/// Maximum number of steps for compiling a pattern, and for matching one text. The evaluation cannot pause during either, so the limit
+/// bounds how long other tasks wait: about five milliseconds. Applies only to patterns that come from a message.
 const PATTERN_STEPS_MAX: u64 = 1_000_000;
 
 /// The value of a comparable.

@@ -74,7 +74,7 @@ fn parenthesis(cursor: &mut Cursor<'_>) -> Result<Logical, Error> {
     cursor.blanks();
     let inner = cursor.nested(logical)?;
     cursor.blanks();
-    if cursor.eat(")") { Ok(inner) } else { cursor.refuse("`)` is expected here") }
+    if cursor.eat(")") { Ok(inner) } else { cursor.refuse("expected `)`") }
 }
 
 fn comparison(cursor: &mut Cursor<'_>) -> Option<Comparison> {
@@ -101,9 +101,7 @@ pub(super) fn part(cursor: &mut Cursor<'_>) -> Result<Part, Error> {
         Some(b'\'' | b'"') => Ok(Part::Value(Comparable::Text(strings::read(cursor)?.into()))),
         Some(b'-' | b'0'..=b'9') => number(cursor),
         Some(b'a'..=b'z') => word(cursor),
-        Some(_) | None => {
-            cursor.refuse("a query, a literal, a function, `!` or `(` is expected here")
-        }
+        Some(_) | None => cursor.refuse("expected a query, a literal, a function, `!` or `(`"),
     }
 }
 
@@ -113,7 +111,7 @@ fn number(cursor: &mut Cursor<'_>) -> Result<Part, Error> {
     let len = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
     let text = rest.get(..len).unwrap_or_default();
     if !crate::number::is_number(text) {
-        return cursor.refuse("a number is written as in JSON");
+        return cursor.refuse("a number must be written as in JSON");
     }
     cursor.at += len;
     Ok(Part::Value(Comparable::Number(text.into())))
@@ -156,7 +154,7 @@ fn arguments(cursor: &mut Cursor<'_>) -> Result<Vec<(usize, Part)>, Error> {
             return Ok(arguments);
         }
         if !cursor.eat(",") {
-            return cursor.refuse("`,` or `)` is expected here");
+            return cursor.refuse("expected `,` or `)`");
         }
         cursor.blanks();
     }
@@ -167,10 +165,10 @@ fn argument(cursor: &mut Cursor<'_>) -> Result<Part, Error> {
     let from = cursor.at;
     if !matches!(cursor.peek(), Some(b'!' | b'(')) {
         let found = part(cursor)?;
-        let behind = cursor.at;
+        let end = cursor.at;
         cursor.blanks();
         if matches!(cursor.peek(), Some(b',' | b')')) {
-            cursor.at = behind;
+            cursor.at = end;
             return Ok(found);
         }
     }

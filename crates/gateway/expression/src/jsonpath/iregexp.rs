@@ -15,11 +15,13 @@ const COMPILED_BYTES_MAX: usize = 1 << 20;
 /// Maximum nesting of groups.
 const NESTING_MAX: usize = 32;
 
-/// Number of steps for compiling: a base cost, and a cost for each character, class and category. A character is one state of the engine, a
-/// category a thousand, and a state takes about fifty nanoseconds.
+/// Number of steps that compiling any pattern costs.
 const BASE_STEPS: u64 = 4_000;
+/// Number of steps for compiling a character, which is one state of the engine. A state takes about fifty nanoseconds.
 const CHARACTER_STEPS: u64 = 20;
+/// Number of steps for compiling a character class.
 const CLASS_STEPS: u64 = 500;
+/// Number of steps for compiling a category, which is about a thousand states of the engine.
 const CATEGORY_STEPS: u64 = 10_000;
 
 /// A compiled pattern.
@@ -33,7 +35,8 @@ pub(super) struct Translation {
 }
 
 impl Translation {
-    /// Translates a pattern that has to match the whole text or any part of it. Returns `None` if it is not an I-Regexp.
+    /// Translates a pattern. If `whole` is true, it must match the whole text, otherwise any part of it. Returns `None` if it is not an
+    /// I-Regexp.
     pub(super) fn of(pattern: &str, whole: bool) -> Option<Translation> {
         let mut reader = Reader { rest: pattern.chars().peekable(), out: String::new(), steps: 0 };
         reader.branches(0)?;
@@ -56,7 +59,7 @@ impl Regex {
     /// Compiles a pattern of a query. Returns `None` if it is not an I-Regexp or is too large.
     pub(super) fn compile(pattern: &str, whole: bool) -> Option<Regex> {
         let translation = Translation::of(pattern, whole).filter(|_| !is_too_long(pattern))?;
-        // Harmless: an invalid pattern matches nothing (RFC 9535, 2.4.6).
+        // Harmless: the caller reports `None` as an invalid pattern.
         translation.compile().ok()
     }
 
@@ -65,7 +68,7 @@ impl Regex {
     }
 }
 
-/// Returns true if a pattern is longer than any hand-written one.
+/// Returns true if a pattern exceeds the maximum length.
 pub(super) fn is_too_long(pattern: &str) -> bool {
     pattern.len() > PATTERN_BYTES_MAX
 }
@@ -73,7 +76,7 @@ pub(super) fn is_too_long(pattern: &str) -> bool {
 struct Reader<'p> {
     rest: Peekable<Chars<'p>>,
     out: String,
-    /// The cost of what was read of the innermost group.
+    /// The cost of what has been read so far in the innermost open group.
     steps: u64,
 }
 
@@ -313,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_none() {
+    fn invalid_patterns_do_not_compile() {
         for pattern in [
             "(",
             ")",

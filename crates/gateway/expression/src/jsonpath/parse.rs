@@ -20,13 +20,13 @@ pub(super) struct Cursor<'t> {
 pub(super) fn whole(text: &str) -> Result<Path, Error> {
     let mut cursor = Cursor { text, at: 0, nesting: 0 };
     if !cursor.eat("$") {
-        return cursor.refuse("a query begins with `$`");
+        return cursor.refuse("a query must begin with `$`");
     }
     let path = cursor.path()?;
     if cursor.at == text.len() {
         Ok(path)
     } else {
-        cursor.refuse("a segment is expected here: `.name`, `..name` or `[...]`")
+        cursor.refuse("expected a segment: `.name`, `..name` or `[...]`")
     }
 }
 
@@ -120,10 +120,10 @@ impl<'t> Cursor<'t> {
         let rest = self.rest();
         let is_name = |c: char| c == '_' || c.is_ascii_alphanumeric() || !c.is_ascii();
         let len = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
-        // Harmless: the length is that of whole characters of the text.
+        // Harmless: `len` is a character boundary within the text, so the split cannot fail.
         let (name, _) = rest.split_at_checked(len).unwrap_or_default();
         if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
-            return self.refuse("a member's name, `*` or `[` is expected here");
+            return self.refuse("expected a member's name, `*` or `[`");
         }
         self.at += len;
         Ok(name)
@@ -139,7 +139,7 @@ impl<'t> Cursor<'t> {
                 return Ok(selectors);
             }
             if !self.eat(",") {
-                return self.refuse("`,` or `]` is expected here");
+                return self.refuse("expected `,` or `]`");
             }
         }
     }
@@ -165,24 +165,24 @@ impl<'t> Cursor<'t> {
 
     fn index_or_slice(&mut self) -> Result<Selector, Error> {
         let start = self.integer()?;
-        let behind = self.at;
+        let after = self.at;
         self.blanks();
         if !self.eat(":") {
-            self.at = behind;
+            self.at = after;
             return match start {
                 Some(index) => Ok(Selector::Index(index)),
-                None => self.refuse("an index is expected here"),
+                None => self.refuse("expected an index"),
             };
         }
         self.blanks();
         let end = self.integer()?;
-        let behind = self.at;
+        let after = self.at;
         self.blanks();
         let step = if self.eat(":") {
             self.blanks();
             self.integer()?
         } else {
-            self.at = behind;
+            self.at = after;
             None
         };
         Ok(Selector::Slice { start, end, step: step.unwrap_or(1) })
@@ -196,9 +196,9 @@ impl<'t> Cursor<'t> {
         let text = self.text.get(from..self.at).unwrap_or_default();
         match (digits, minus) {
             ("", false) => return Ok(None),
-            ("", true) => return self.refuse("a digit is expected here"),
+            ("", true) => return self.refuse("expected a digit"),
             _ if digits.starts_with('0') && (digits.len() > 1 || minus) => {
-                let what = ErrorKind::syntax("a whole number has no zeros in front, and no `-0`");
+                let what = ErrorKind::syntax("a whole number cannot have leading zeros or be `-0`");
                 return self.refuse_at(from, what);
             }
             // Harmless: other numbers are parsed below.

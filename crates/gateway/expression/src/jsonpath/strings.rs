@@ -7,12 +7,12 @@ use crate::jsonpath::parse::Cursor;
 pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<String, Error> {
     let quote = if cursor.eat("'") { '\'' } else { '"' };
     if quote == '"' && !cursor.eat("\"") {
-        return cursor.refuse("a string is expected here");
+        return cursor.refuse("expected a string");
     }
     let mut out = String::new();
     loop {
         let Some(c) = cursor.rest().chars().next() else {
-            return cursor.refuse("the string has no end");
+            return cursor.refuse("unterminated string");
         };
         match c {
             '\\' => out.push(escape(cursor, quote)?),
@@ -21,7 +21,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<String, Error> {
                 return Ok(out);
             }
             c if u32::from(c) < 0x20 => {
-                return cursor.refuse("a control character has to be escaped in a string");
+                return cursor.refuse("a control character must be escaped in a string");
             }
             c => {
                 cursor.at += c.len_utf8();
@@ -32,8 +32,8 @@ pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<String, Error> {
 }
 
 fn escape(cursor: &mut Cursor<'_>, quote: char) -> Result<char, Error> {
-    let mut behind = cursor.rest().chars().skip(1);
-    let c = match behind.next() {
+    let mut rest = cursor.rest().chars().skip(1);
+    let c = match rest.next() {
         Some('b') => '\u{8}',
         Some('f') => '\u{c}',
         Some('n') => '\n',
@@ -43,7 +43,7 @@ fn escape(cursor: &mut Cursor<'_>, quote: char) -> Result<char, Error> {
         Some('\\') => '\\',
         Some(c) if c == quote => quote,
         Some('u') => return unicode(cursor),
-        Some(_) | None => return cursor.refuse("there is no such escape"),
+        Some(_) | None => return cursor.refuse("unknown escape"),
     };
     cursor.at += 2;
     Ok(c)
@@ -52,7 +52,7 @@ fn escape(cursor: &mut Cursor<'_>, quote: char) -> Result<char, Error> {
 /// Reads `\uXXXX`, or a surrogate pair of two of them.
 fn unicode(cursor: &mut Cursor<'_>) -> Result<char, Error> {
     let Some(high) = hex(cursor.rest()) else {
-        return cursor.refuse("four hex digits are expected after `\\u`");
+        return cursor.refuse("expected four hex digits after `\\u`");
     };
     if !(0xD800..0xE000).contains(&high) {
         cursor.at += 6;
@@ -66,11 +66,11 @@ fn unicode(cursor: &mut Cursor<'_>) -> Result<char, Error> {
             cursor.at += 12;
             Ok(c)
         }
-        None => cursor.refuse("half of a surrogate pair"),
+        None => cursor.refuse("unpaired surrogate"),
     }
 }
 
-/// Returns the code of an escape at the beginning of a text.
+/// Returns the code unit of the `\uXXXX` escape at the beginning of a text, or `None` if there is none.
 fn hex(text: &str) -> Option<u32> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     let all = digits.bytes().all(|byte| byte.is_ascii_hexdigit());

@@ -20,7 +20,7 @@ pub(super) fn uses(text: &str) -> Vec<Use> {
         let before = text.len() - rest.len() + at;
         rest = rest.get(at + 1..).unwrap_or_default();
         if sign != '$' {
-            rest = rest.split_once(sign).map_or("", |(_, behind)| behind);
+            rest = rest.split_once(sign).map_or("", |(_, rest)| rest);
             continue;
         }
         let name = rest.trim_start_matches(is_blank);
@@ -30,7 +30,7 @@ pub(super) fn uses(text: &str) -> Vec<Use> {
         let before = text.get(..before).unwrap_or_default();
         uses.push(match rest.trim_start_matches(is_blank).chars().next() {
             Some('/' | '[') => Use::Start,
-            Some(')') if takes_all(before) => Use::Items,
+            Some(')') if ends_with_aggregate(before) => Use::Items,
             Some('|') => Use::Joined,
             _ if before.trim_end_matches(is_blank).ends_with('|') => Use::Joined,
             _ => Use::Value,
@@ -40,12 +40,12 @@ pub(super) fn uses(text: &str) -> Vec<Use> {
 }
 
 /// Returns true if the text ends with `count(` or `sum(`.
-fn takes_all(before: &str) -> bool {
+fn ends_with_aggregate(before: &str) -> bool {
     let open = before.trim_end_matches(is_blank).strip_suffix('(');
     // Harmless: without a bracket there is no function name.
     let name = open.map(|open| open.trim_end_matches(is_blank)).unwrap_or_default();
-    ["count", "sum"].iter().any(|takes_all| {
-        let front = name.strip_suffix(takes_all);
+    ["count", "sum"].iter().any(|aggregate| {
+        let front = name.strip_suffix(aggregate);
         front.is_some_and(|front| {
             !front.ends_with(|c: char| c.is_alphanumeric() || "_-.:$".contains(c))
         })
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_are_seen_with_what_follows() {
+    fn the_use_of_each_variable_is_recognised() {
         for (text, expected) in [
             ("$a/b | $c", vec![Use::Start, Use::Joined]),
             ("$a |$b[1]| $c", vec![Use::Joined, Use::Start, Use::Joined]),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_tails_ask_for_no_document() {
+    fn plain_tails_do_not_need_the_document() {
         for text in
             ["$a/b", "$a//m:b[1]/@c", "$a/*[b = 'x | /y']", "$a[b/c]", "$a/text()", "$a[$b/c]"]
         {

@@ -71,7 +71,7 @@ pub(super) fn of(whole: &IdedExpr, names: &dyn Names) -> Result<UsedNames, (Erro
                 check_call(call, &next.bound, names).map_err(wrong)?;
                 let twice = is_default(call);
                 if twice && next.times > 1 {
-                    let what = "`default` cannot stand in the first part of another one";
+                    let what = "`default` cannot be nested in the first part of another `default`";
                     return Err(wrong(ErrorKind::Function(what.into())));
                 }
                 let parts = call.target.as_deref().into_iter().chain(&call.args).enumerate();
@@ -192,7 +192,7 @@ fn check_function(name: &str) -> Result<(), ErrorKind> {
     }
 }
 
-/// Checks a literal member of a name whose members are known.
+/// Refuses a member that is written as a literal and that the value does not have, if its members are known.
 fn check_member(
     of: &IdedExpr,
     member: &str,
@@ -207,7 +207,7 @@ fn check_member(
     names.kind(&path).map(|_| ()).map_err(|what| ErrorKind::Type(what.into()))
 }
 
-/// Returns the parts of a dotted name: `request.headers` and `request['headers']`.
+/// Returns the parts of a dotted name such as `request.headers` or `request['headers']`, or `None` for anything else.
 pub(super) fn path_of(part: &IdedExpr) -> Option<Vec<&str>> {
     let mut names = Vec::new();
     let mut at = part;

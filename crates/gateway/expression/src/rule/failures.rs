@@ -10,12 +10,12 @@ pub(super) fn is_absence(error: &ExecutionError) -> bool {
     matches!(error, ExecutionError::NoSuchKey(_) | ExecutionError::IndexOutOfBounds(_))
 }
 
-/// Returns the reason of a failure.
-pub(super) fn said(error: &ExecutionError, whole: &IdedExpr) -> String {
-    #[allow(clippy::wildcard_enum_match_arm, reason = "all others say it themselves")]
+/// Returns the reason for a failure.
+pub(super) fn reason(error: &ExecutionError, whole: &IdedExpr) -> String {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the library's text suffices")]
     match error {
         ExecutionError::NoSuchKey(member) => absent(member, whole),
-        ExecutionError::IndexOutOfBounds(_) => "a list has no item of that index".to_owned(),
+        ExecutionError::IndexOutOfBounds(_) => "the list has no item with this index".to_owned(),
         ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => {
             "division by zero".to_owned()
         }
@@ -53,8 +53,8 @@ fn absent(member: &str, whole: &IdedExpr) -> String {
     paths.sort_unstable();
     paths.dedup();
     match paths.as_slice() {
-        [path] => format!("`{path}` is absent; `has({path})` tells so"),
-        _ => format!("the member `{member}` is absent; `has(...)` tells so"),
+        [path] => format!("`{path}` is absent; test it with `has({path})`"),
+        _ => format!("the member `{member}` is absent; test it with `has(...)`"),
     }
 }
 

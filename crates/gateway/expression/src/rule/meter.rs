@@ -52,10 +52,12 @@ const MATCHES: &str = "@matches";
 const MATCHES_FOUND: &str = "@matches_found";
 
 thread_local! {
-    /// The meter of the evaluation that is running. An evaluation that pauses keeps its own meanwhile.
+    /// The meter of the evaluation that is running. While an evaluation pauses, it holds its meter itself.
     static METER: Cell<Option<Meter>> = const { Cell::new(None) };
-    /// Compiled patterns of rules. `FOUND` is the last pattern that came from a message; the next one is often the same.
+    /// The compiled patterns that are literals in rules.
     static PATTERNS: RefCell<HashMap<Box<str>, Regex>> = RefCell::default();
+    /// The most recent pattern that came from a message, and its compiled form, or `None` if it is invalid. Kept because the next one is
+    /// often the same.
     static FOUND: RefCell<Option<(Box<str>, Option<Regex>)>> = const { RefCell::new(None) };
 }
 
@@ -77,13 +79,13 @@ pub(super) fn env() -> &'static Arc<Env> {
         all_new &= env.add_overload(MATCHES, MATCHES, texts(), matches).is_ok();
         all_new &= env.add_overload(MATCHES_FOUND, MATCHES_FOUND, texts(), matches_found).is_ok();
         all_new &= own_operators::declare(&mut env) && wide::declare(&mut env);
-        debug_assert!(all_new, "no name of the library begins so");
+        debug_assert!(all_new, "the library already has one of these names");
         Arc::new(env)
     });
     &ENV
 }
 
-/// Runs an expression on a budget. If a limit is exceeded, the error names it, whatever the expression made of the failure.
+/// Runs an expression on a budget. If a limit is exceeded, the error names it, even if the expression itself recovered from the failure.
 pub(super) fn metering<T>(budget: &mut Budget, run: impl FnOnce() -> T) -> Result<T, FailureKind> {
     METER.set(Some(Meter { budget: budget.clone(), over: None }));
     let value = run();
@@ -166,7 +168,7 @@ fn matches<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, Exe
     let regex = match known {
         Some(regex) => regex,
         None => {
-            let regex = Regex::new(pattern).map_err(|_| no_pattern(pattern))?;
+            let regex = Regex::new(pattern).map_err(|_| invalid_pattern(pattern))?;
             PATTERNS.with_borrow_mut(|patterns| {
                 if patterns.len() >= PATTERNS_MAX {
                     patterns.clear();
@@ -206,7 +208,7 @@ fn matches_found<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v
         }
     };
     charge(1 + 16 * text.len() as u64)?;
-    let regex = regex.ok_or_else(|| no_pattern(pattern))?;
+    let regex = regex.ok_or_else(|| invalid_pattern(pattern))?;
     Ok(CowVal::owned(CelBool::from(regex.is_match(text))))
 }
 
@@ -216,7 +218,7 @@ fn texts<'a>(arguments: &'a [CowVal<'_, '_>]) -> Result<(&'a str, &'a str), Exec
     Ok((text(0).ok_or_else(wrong)?, text(1).ok_or_else(wrong)?))
 }
 
-fn no_pattern(pattern: &str) -> ExecutionError {
+fn invalid_pattern(pattern: &str) -> ExecutionError {
     // Harmless: the pattern is only quoted in an error.
     let shown: String = pattern.chars().take(100).collect();
     ExecutionError::function_error("matches", format!("`{shown}` is not a regular expression"))

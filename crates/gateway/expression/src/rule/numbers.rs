@@ -1,4 +1,4 @@
-//! The numbers of CEL as in JSON: `5` and `5.0` are the same number, and ints, uints and doubles can be mixed.
+//! CEL numbers that behave as in JSON: `5` and `5.0` are the same number, and ints, uints and doubles can be mixed.
 //!
 //! Owns what `+ - * / % < <= > >= == != in` do with numbers. Comparisons are exact. Integers are computed with 64 bits, and an overflow is
 //! an error. If an operand is a double, so is the result. For other values the operators of the library apply.
@@ -38,7 +38,7 @@ enum Arithmetic {
     Subtract,
     Multiply,
     Divide,
-    /// Division of values that are known to be integers: without fraction.
+    /// Integer division, for operands that are known to be integers when the expression is compiled.
     Quotient,
     Remainder,
 }
@@ -59,7 +59,7 @@ impl<'n> Numeric<'n> {
         }
     }
 
-    /// Returns the nearest double, or `None` for a number that only keeps its digits.
+    /// Returns the nearest double, or `None` for a [`WideNumber`], which only keeps its digits.
     fn double(self) -> Option<f64> {
         match self {
             Numeric::Int(number) => Some(number as f64),
@@ -108,7 +108,7 @@ fn compare_whole(whole: i128, double: f64) -> Option<Ordering> {
 }
 
 /// Returns the integer part of a double up to 2^64.
-#[allow(clippy::cast_possible_truncation, reason = "the fraction goes; all else fits")]
+#[allow(clippy::cast_possible_truncation, reason = "the fraction is dropped, and 2^64 fits")]
 fn without_fraction(double: f64) -> i128 {
     double as i128
 }
@@ -196,7 +196,8 @@ impl Arithmetic {
     }
 }
 
-/// Returns a result as an int. It is a uint if both operands are, or if one is and the result does not fit an int.
+/// Converts an integer result to an int, or to a uint if both operands are uints, or if one is and the result does not fit an int. Returns
+/// `None` if the result fits neither.
 fn whole_value<'b, 'v>(number: i128, unsigned: bool, mixed: bool) -> Option<CowVal<'b, 'v>> {
     // Harmless: if neither type fits, the caller reports it.
     let int = i64::try_from(number).ok().filter(|_| !unsigned);
@@ -281,7 +282,7 @@ fn ordered<'b, 'v>(
     let order = match (Numeric::of(a.as_ref()), Numeric::of(b.as_ref())) {
         (Some(x), Some(y)) => x
             .compare(y)
-            .ok_or_else(|| ExecutionError::function_error(sign, "NaN is in no order"))?,
+            .ok_or_else(|| ExecutionError::function_error(sign, "NaN cannot be ordered"))?,
         // Harmless: any failure means that the types are incompatible.
         _ => a
             .as_comparer()
@@ -354,7 +355,7 @@ fn are_equal(a: &dyn Val, b: &dyn Val) -> Result<bool, ExecutionError> {
             let (x, y) = (x.inner(), y.inner());
             let same_len = x.len() == y.len();
             if same_len {
-                // Harmless: both have the same length.
+                // Harmless: both lists have the same length, so `zip` drops no item.
                 waiting.extend(x.iter().zip(y).map(|(a, b)| (&**a, &**b)));
             }
             same_len
@@ -405,7 +406,7 @@ fn member<'m>(map: &'m CelMap<'m>, key: &'m CelMapKey<'m>) -> Option<&'m dyn Val
     found.map(|value| &**value)
 }
 
-/// Evaluates `sameText(a, b)`: true if both are equal as texts, or if both are null.
+/// Evaluates `sameText(a, b)`: compares texts, numbers and booleans as texts, and all other values like `==`.
 pub(super) fn same_text<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Computed<'b, 'v> {
     let (a, b) = two(arguments)?;
     let same = match (text_of(a.as_ref()), text_of(b.as_ref())) {
@@ -415,7 +416,7 @@ pub(super) fn same_text<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Computed<'b, 
     Ok(truth(same))
 }
 
-/// Returns a text, number or boolean as text.
+/// Returns a text, number or boolean as text, or `None` for any other value.
 fn text_of(value: &dyn Val) -> Option<Cow<'_, str>> {
     if let Some(text) = value.downcast_ref::<CelString<'_>>() {
         return Some(text.inner().into());

@@ -36,10 +36,10 @@ const CALLS: [(&str, &str, Function); 12] = [
 /// `default(EXPRESSION, VALUE)` returns the value if the expression fails.
 pub(super) const DEFAULT: &str = "default";
 
-/// Returns true if both arguments are the same as texts.
+/// `sameText(A, B)` returns true if both arguments are equal as texts.
 const SAME_TEXT: &str = "sameText";
 
-/// The division of integers that the expression itself computes.
+/// Integer division, for operands that are known to be integers.
 const QUOTIENT: &str = "@quotient";
 
 /// A function that returns false for any value.
@@ -78,16 +78,18 @@ fn defaulted(id: u64, expression: IdedExpr, value: IdedExpr) -> IdedExpr {
     call(operators::CONDITIONAL, vec![failed, value, expression])
 }
 
-/// Rewrites an expression so that its operators mix numbers. Recursion is bounded by the limit on nesting.
-pub(super) fn mixed(part: IdedExpr, names: &dyn Names) -> IdedExpr {
-    let all = |parts: Vec<IdedExpr>| parts.into_iter().map(|part| mixed(part, names)).collect();
-    let boxed = |part: Box<IdedExpr>| Box::new(mixed(*part, names));
+/// Rewrites an expression so that its operators accept numbers of different types. Recursion is bounded by the limit on nesting.
+pub(super) fn with_mixed_numbers(part: IdedExpr, names: &dyn Names) -> IdedExpr {
+    let all = |parts: Vec<IdedExpr>| {
+        parts.into_iter().map(|part| with_mixed_numbers(part, names)).collect()
+    };
+    let boxed = |part: Box<IdedExpr>| Box::new(with_mixed_numbers(*part, names));
     let entries = |entries: Vec<IdedEntryExpr>| {
         entries.into_iter().map(|entry| mixed_entry(entry, names)).collect()
     };
     let expr = match part.expr {
         Expr::Call(call) if is_default(&call) => {
-            let mut args = call.args.into_iter().map(|part| mixed(part, names));
+            let mut args = call.args.into_iter().map(|part| with_mixed_numbers(part, names));
             if let (Some(expression), Some(value)) = (args.next(), args.next()) {
                 return defaulted(part.id, expression, value);
             }
@@ -104,11 +106,11 @@ pub(super) fn mixed(part: IdedExpr, names: &dyn Names) -> IdedExpr {
         Expr::Comprehension(loops) => {
             let loops = *loops;
             Expr::Comprehension(Box::new(ComprehensionExpr {
-                iter_range: mixed(loops.iter_range, names),
-                accu_init: mixed(loops.accu_init, names),
-                loop_cond: mixed(loops.loop_cond, names),
-                loop_step: mixed(loops.loop_step, names),
-                result: mixed(loops.result, names),
+                iter_range: with_mixed_numbers(loops.iter_range, names),
+                accu_init: with_mixed_numbers(loops.accu_init, names),
+                loop_cond: with_mixed_numbers(loops.loop_cond, names),
+                loop_step: with_mixed_numbers(loops.loop_step, names),
+                result: with_mixed_numbers(loops.result, names),
                 ..loops
             }))
         }
@@ -125,12 +127,13 @@ pub(super) fn mixed(part: IdedExpr, names: &dyn Names) -> IdedExpr {
 
 fn mixed_entry(entry: IdedEntryExpr, names: &dyn Names) -> IdedEntryExpr {
     let expr = match entry.expr {
-        EntryExpr::StructField(field) => {
-            EntryExpr::StructField(StructFieldExpr { value: mixed(field.value, names), ..field })
-        }
+        EntryExpr::StructField(field) => EntryExpr::StructField(StructFieldExpr {
+            value: with_mixed_numbers(field.value, names),
+            ..field
+        }),
         EntryExpr::MapEntry(entry) => EntryExpr::MapEntry(MapEntryExpr {
-            key: mixed(entry.key, names),
-            value: mixed(entry.value, names),
+            key: with_mixed_numbers(entry.key, names),
+            value: with_mixed_numbers(entry.value, names),
             ..entry
         }),
     };

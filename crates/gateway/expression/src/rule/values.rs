@@ -153,7 +153,7 @@ impl GivenValues<'_> {
     }
 }
 
-/// Returns an int or uint if one holds the number, or a double if it has a decimal point or an exponent.
+/// Returns an int or uint if one holds the number, a [`WideNumber`] if only its digits represent it, and otherwise a double.
 fn numeric<'m>(text: &str) -> Box<dyn Val + 'm> {
     match (text.parse::<i64>(), text.parse::<u64>()) {
         (Ok(number), _) => Box::new(CelInt::from(number)),
@@ -168,7 +168,7 @@ fn numeric<'m>(text: &str) -> Box<dyn Val + 'm> {
 /// Drops values one by one. A million take long enough that other tasks should run in between.
 pub(super) fn take_apart<'m>(mut waiting: Vec<Box<dyn Val + 'm>>) {
     while let Some(value) = waiting.pop() {
-        turns::part();
+        turns::count_part();
         match value.into_builtin() {
             Some(Builtin::List(list)) => waiting.extend(list.into_inner()),
             Some(Builtin::Map(map)) => waiting.extend(map.into_inner().into_values()),
@@ -207,7 +207,9 @@ fn scalar(value: &dyn Val, budget: &mut Budget) -> Result<Value, FailureKind> {
         .or_else(|| value.downcast_ref::<CelNull>().map(|_| Value::Null));
     known.ok_or_else(|| {
         let of = value.get_type().name();
-        FailureKind::Type(format!("the expression gives {of}, which no step can use").into())
+        FailureKind::Type(
+            format!("the result of the expression is {of}, which no step can use").into(),
+        )
     })
 }
 

@@ -20,7 +20,7 @@ pub(super) fn sites(text: &str, pieces: &[Piece<'_>]) -> Result<Vec<Site>, Error
             Piece::Literal { text, at } => {
                 starts.push((filled.len(), *at));
                 filled.push_str(text);
-                in_string = string_behind(text, in_string);
+                in_string = is_string_open_after(text, in_string);
             }
             Piece::Placeholder { from, .. } => {
                 starts.push((filled.len(), *from));
@@ -39,7 +39,7 @@ pub(super) fn sites(text: &str, pieces: &[Piece<'_>]) -> Result<Vec<Site>, Error
     let read = match JsonText::read(filled, &LIMITS) {
         Ok(read) => read,
         Err(malformed) => {
-            let what = format!("the template is not JSON: {} is expected here", malformed.what);
+            let what = format!("the template is not JSON: expected {}", malformed.what);
             return wrong(malformed.at, what);
         }
     };
@@ -47,13 +47,13 @@ pub(super) fn sites(text: &str, pieces: &[Piece<'_>]) -> Result<Vec<Site>, Error
     match read.doubled().filter(|_| !sites.contains(&Site::JsonString)) {
         None => Ok(sites),
         Some(object) => {
-            wrong(read.place(object), "an object of the template has a member twice".to_owned())
+            wrong(read.place(object), "an object of the template has a duplicate member".to_owned())
         }
     }
 }
 
 /// Returns true if a string is open at the end of the text.
-fn string_behind(text: &str, mut in_string: bool) -> bool {
+fn is_string_open_after(text: &str, mut in_string: bool) -> bool {
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {
         match byte {

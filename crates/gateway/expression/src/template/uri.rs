@@ -18,7 +18,7 @@ pub(super) fn sites(text: &str, pieces: &[Piece<'_>], kind: Kind) -> Result<Vec<
             Piece::Literal { text: literal, at } => {
                 let forbidden = |c: &char| !c.is_ascii_graphic() || *c == '#';
                 if let Some((place, c)) = literal.char_indices().find(|(_, c)| forbidden(c)) {
-                    let what = format!("`{}` has to be percent-encoded here", c.escape_default());
+                    let what = format!("`{}` must be percent-encoded here", c.escape_default());
                     return Err(ErrorKind::Malformed(what.into()).at(text, at + place));
                 }
                 in_query |= literal.contains('?');

@@ -18,7 +18,7 @@ enum State {
     Content,
     /// Between `<` and `>`, outside attribute values.
     Tag,
-    /// In an attribute value with these quotes. `declares`: it is a namespace declaration.
+    /// In an attribute value with these quotes. `declares`: whether the attribute is a namespace declaration.
     Value {
         quote: char,
         declares: bool,
@@ -35,7 +35,8 @@ struct FilledTemplate {
     starts: Vec<(usize, usize)>,
 }
 
-/// Returns the place of each placeholder, and changed literals if there are any. The template must be well-formed whatever the values are.
+/// Returns the place of each placeholder, and the literals, changed where a value before them could complete `]]>`. The template must be
+/// well-formed whatever the values are.
 pub(super) fn sites(
     text: &str,
     pieces: &[Piece<'_>],
@@ -49,7 +50,7 @@ pub(super) fn sites(
         match piece {
             Piece::Literal { text: literal, at } => {
                 let safe = without_end(literal, state == State::Content && !sites.is_empty());
-                state = behind(literal, state).map_err(|(place, what)| {
+                state = state_after(literal, state).map_err(|(place, what)| {
                     ErrorKind::Malformed(what.into()).at(text, at + place)
                 })?;
                 let front = if *at == 0 && literal.starts_with(declaration) {
@@ -98,12 +99,12 @@ impl FilledTemplate {
 }
 
 /// Escapes the end of `]]>` in a literal if the value before it could supply the beginning.
-fn without_end(literal: &str, behind_value: bool) -> String {
+fn without_end(literal: &str, is_after_value: bool) -> String {
     let rest = literal.trim_start_matches(']');
-    match rest.strip_prefix('>').filter(|_| behind_value && literal.len() - rest.len() < 2) {
-        Some(rest_behind) => {
+    match rest.strip_prefix('>').filter(|_| is_after_value && literal.len() - rest.len() < 2) {
+        Some(remainder) => {
             let brackets = literal.get(..literal.len() - rest.len()).unwrap_or_default();
-            format!("{brackets}&gt;{rest_behind}")
+            format!("{brackets}&gt;{remainder}")
         }
         None => literal.to_owned(),
     }
@@ -128,7 +129,7 @@ fn site(state: State) -> Result<(Site, String), &'static str> {
 }
 
 /// Returns the state after a text, or an error with its offset.
-fn behind(text: &str, mut state: State) -> Result<State, (usize, &'static str)> {
+fn state_after(text: &str, mut state: State) -> Result<State, (usize, &'static str)> {
     let mut at = 0;
     loop {
         let rest = text.get(at..).unwrap_or_default();
@@ -161,7 +162,7 @@ fn behind(text: &str, mut state: State) -> Result<State, (usize, &'static str)> 
             State::Content if rest.starts_with("<!--") => (State::Comment, 4),
             State::Content if rest.starts_with("<?") => (State::Instruction, 2),
             State::Content if rest.starts_with("<!") => {
-                return Err((at, "a template has no document type"));
+                return Err((at, "a template cannot have a document type"));
             }
             State::Content => (State::Tag, 1),
             State::Value { .. } => (State::Tag, 1),

@@ -156,7 +156,7 @@ fn what_does_not_fit_is_an_error() {
         ("body.b % body.nil", "`%`: division by zero"),
         ("1 / 0", "division by zero"),
         ("1.0 / 0.0", "division by zero"),
-        ("1 < double('NaN')", "`<`: NaN is in no order"),
+        ("1 < double('NaN')", "`<`: NaN cannot be ordered"),
     ] {
         let said = run(source).unwrap_err();
         assert!(said.contains(part), "{source}: {said}");
@@ -227,12 +227,12 @@ fn a_text_is_compared_with_no_number() {
 #[test]
 fn what_is_absent_is_named() {
     for (source, part) in [
-        ("body.none > 5", "`body.none` is absent; `has(body.none)` tells so"),
+        ("body.none > 5", "`body.none` is absent; test it with `has(body.none)`"),
         ("body.map.none + 1", "`body.map.none` is absent"),
         ("body['none'] == 1", "`body.none` is absent"),
         ("body.none.more == 1", "`body.none` is absent"),
         ("body.none == 1 || body.map.none == 1", "the member `none` is absent"),
-        ("body.list[7] > 1", "a list has no item of that index"),
+        ("body.list[7] > 1", "the list has no item with this index"),
     ] {
         let said = run(source).unwrap_err();
         assert!(said.contains(part), "{source}: {said}");
@@ -268,7 +268,7 @@ fn a_default_stands_for_what_fails() {
         ("sameText(body.list, [1, 2, body.odd]) && !sameText(body.list, '1')", "true"),
     ]);
     let error = Expression::compile("default(default(1, 2), 3)", Language::Cel, &message());
-    assert!(error.unwrap_err().to_string().contains("cannot stand in the first part"));
+    assert!(error.unwrap_err().to_string().contains("cannot be nested in the first part"));
     // A default does not hide that a limit was exceeded.
     let source = "default(body.list.all(a, body.list.all(b, a != b || true)), true)";
     let compiled = Expression::compile(source, Language::Cel, &message()).unwrap();

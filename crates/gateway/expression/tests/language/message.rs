@@ -23,7 +23,6 @@ pub(crate) struct Message {
     document: Value,
     /// `$body`
     body: Value,
-    bytes: Option<Vec<u8>>,
     headers: Vec<(String, String)>,
     variables: Vec<(String, Value)>,
 }
@@ -39,11 +38,6 @@ impl Message {
             document: Value::Nodes(Nodes::one(document, xml::Document::ROOT)),
             ..Message::default()
         }
-    }
-
-    /// Creates a message with a document that has not been parsed.
-    pub(crate) fn unread(text: &str) -> Message {
-        Message { bytes: Some(text.into()), ..Message::default() }
     }
 
     pub(crate) fn json(text: &str) -> Message {
@@ -147,9 +141,5 @@ impl Scope for Message {
             ],
             _ => self.headers.iter().map(header).collect(),
         })
-    }
-
-    fn unread(&self, slot: Slot) -> Option<&[u8]> {
-        self.bytes.as_deref().filter(|_| slot == DOCUMENT)
     }
 }

@@ -16,19 +16,19 @@ use crate::pace::{BodyProgress, Pace};
 #[derive(Default)]
 pub(super) struct IncomingRequest {
     pub(super) body: Body,
-    /// The number of bytes read from the body, if it is still arriving.
+    /// Counts the bytes that are read from a body that is still arriving.
     pub(super) counted: Option<Rc<Cell<u64>>>,
     /// The progress of a body that is still arriving.
     pub(super) progress: Option<BodyProgress>,
 }
 
-/// The body of a stream's request.
+/// Returns the body of a stream's request.
 pub(super) fn of(stream: &Stream, head: &RequestHead, listener: &Listener) -> IncomingRequest {
     if let Some(whole) = stream.with(|session, number| session.whole_body(number)) {
         return IncomingRequest { body: Body::whole(whole.into()), counted: None, progress: None };
     }
     if head.headers.contains("expect") {
-        stream.with(|session, number| session.owe_leave(number));
+        stream.with(|session, number| session.defer_continue(number));
     }
     let (progress, counted) = (BodyProgress::default(), Rc::new(Cell::new(0)));
     let body = StreamBody {
@@ -66,7 +66,10 @@ impl Source for StreamBody {
         let fill = match piece {
             BodyPiece::None => return self.pace.poll_late(cx).map(Err),
             BodyPiece::Gone => {
-                let gone = Fault::new(Kind::ClientGone, "the stream, while its body was read");
+                let gone = Fault::new(
+                    Kind::ClientGone,
+                    "the stream was closed while the request's body was read",
+                );
                 return Poll::Ready(Err(gone));
             }
             BodyPiece::More => Fill::More,
@@ -76,7 +79,7 @@ impl Source for StreamBody {
             }
         };
         let read = out.len() - before;
-        self.pace.came(read);
+        self.pace.received(read);
         self.counted.set(self.counted.get().saturating_add(read as u64));
         Poll::Ready(Ok(fill))
     }
@@ -89,7 +92,7 @@ impl Source for StreamBody {
         std::mem::take(&mut self.trailers)
     }
 
-    fn awaits_leave(&self) -> bool {
-        self.shared.session().owes_leave(self.number)
+    fn expects_continue(&self) -> bool {
+        self.shared.session().owes_continue(self.number)
     }
 }

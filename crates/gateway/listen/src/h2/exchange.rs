@@ -30,11 +30,11 @@ pub(super) struct NewExchange {
     pub(super) stream: Stream,
     pub(super) head: Result<RequestHead, RefusedHead>,
     pub(super) is_tunnel: bool,
-    /// Held until its task runs.
+    /// Counts the request as unwritten until its task runs.
     pub(super) unwritten: Unwritten,
 }
 
-/// A request that is refused without an exchange.
+/// A request whose head breaks the rules, with its content type, which determines the format of the fault.
 pub(super) struct RefusedHead {
     pub(super) fault: Fault,
     pub(super) content_type: Option<Vec<u8>>,
@@ -65,9 +65,9 @@ async fn run(new: NewExchange) {
         let call = CallLifetime::new(&connection);
         let reply = match head {
             Ok(head) => {
-                account.asked_for(&head);
+                account.note_request(&head);
                 let begun = if is_tunnel {
-                    // The tunnel reads the data.
+                    // The tunnel reads the data of the stream.
                     body::IncomingRequest::default()
                 } else {
                     body::of(&stream, &head, &listener)
@@ -102,7 +102,7 @@ async fn run(new: NewExchange) {
                 listener: &listener,
                 alarm: &alarm,
             };
-            // Boxed, so that the futures of other exchanges are smaller.
+            // Boxed, so that the futures of exchanges without a tunnel are smaller.
             Box::pin(join(stream, reply, *tunnel, joining)).await;
             break 'exchange;
         }
@@ -126,7 +126,7 @@ async fn join(stream: Stream, mut reply: Reply, tunnel: Tunnel, joining: TunnelS
     }
 }
 
-/// The reply, unless the client resets the stream first. Then the upstream does not work in vain.
+/// Returns the reply, or `None` if the client resets the stream first, so that the upstream does not work in vain.
 async fn unless_gone(
     stream: &Stream,
     mut serving: Pin<&mut impl Future<Output = Reply>>,

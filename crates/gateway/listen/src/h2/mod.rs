@@ -1,7 +1,6 @@
 //! One HTTP/2 connection: reads frames, starts an exchange for each request, and writes the output of the exchanges.
 //!
-//! The connection's task owns the wire. Each exchange is a task of its own. They share the session, which is never
-//! borrowed across an await.
+//! The connection's task owns the wire. Each exchange is a separate task. They share the session, which is never borrowed across an await.
 
 mod body;
 mod exchange;
@@ -38,17 +37,17 @@ pub(crate) fn is_preface(bytes: &[u8]) -> bool {
     bytes.starts_with(http2::PREFACE)
 }
 
-/// True if these bytes may become the preface.
+/// True if these bytes begin with the preface, or are the beginning of one.
 pub(crate) fn may_be_preface(bytes: &[u8]) -> bool {
-    // Harmless: of shorter input, all bytes have to match.
+    // Harmless: only as many bytes are compared as the input and the preface have in common.
     bytes.iter().zip(http2::PREFACE).all(|(a, b)| a == b) && !bytes.is_empty()
 }
 
-/// How long a client that got a GOAWAY has to acknowledge it.
-const LAST_CALL: Duration = Duration::from_secs(1);
+/// The maximum time for the last frames of a connection: for the client to acknowledge a GOAWAY, and to accept what is written at the end.
+const LAST_FRAMES_MAX: Duration = Duration::from_secs(1);
 
-/// After a connection has skipped reading this many times in a row because too much was unwritten, it reads nevertheless, since
-/// other connections may keep adding data. For a hundred connections with a hundred requests each, 64 were too few.
+/// The maximum number of times in a row that a connection skips reading because too many requests are unanswered. It then reads
+/// nevertheless, since other connections may keep adding requests. For a hundred connections with a hundred requests each, 64 was too low.
 const PUT_OFF_MAX: u32 = 256;
 
 struct H2 {
@@ -63,10 +62,10 @@ struct H2 {
     alarm: Alarm,
     /// True if data has arrived since the alarm was set.
     heard: bool,
-    /// The time from which the client's resets count. None if it has none.
+    /// The time up to which the client's resets have been forgiven, or `None` if there are none.
     unforgiven: Option<Instant>,
     write_progress: WriteProgress,
-    /// How often it has skipped reading since it last read.
+    /// The number of times that the connection has skipped reading since it last read.
     put_off: u32,
 }
 
@@ -77,7 +76,7 @@ enum Phase {
     Beginning,
     /// A request.
     Idle,
-    /// The ends of its streams. If the client is silent meanwhile, it gets a ping.
+    /// The ends of its streams. If the client is silent for too long meanwhile, it gets a ping.
     Busy,
     /// The answer to the ping.
     Asked,
@@ -87,15 +86,15 @@ enum Phase {
 
 /// Why a connection ended.
 enum EndReason {
-    /// Regularly.
+    /// It was closed regularly.
     Over,
     /// The client has gone.
     Gone(io::Error),
-    /// It does not speak HTTP/2.
+    /// The client violates the protocol.
     Wrong(http2::Error),
-    /// It does not answer.
+    /// The client does not answer.
     Silent,
-    /// The time of its listener for closing is over.
+    /// The drain time of its listener is over.
     Cut,
 }
 
@@ -145,7 +144,7 @@ impl H2 {
             if written && self.shared.session().is_over() {
                 return Poll::Ready(EndReason::Over);
             }
-            // Continues a read that was skipped because too much was unwritten.
+            // Once everything is written, continues a read that stopped because too much was unwritten.
             if !(written && read == ReadState::Full) {
                 return self.poll_time(cx);
             }
@@ -155,10 +154,10 @@ impl H2 {
     /// Reads while there is data and room for the answers.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Result<ReadState, EndReason> {
         if self.unread.is_empty() && self.shared.wire().poll_readable(cx).is_pending() {
-            // An exchange has woken it to write.
+            // The task was not woken by new data, but for example by an exchange that has data to write.
             return Ok(ReadState::Nothing);
         }
-        // A few connections may have more requests than stay in the cache until their replies are written.
+        // Even a few connections may send more requests than can stay in the cache until their replies are written.
         if kit::task::has_read_enough() && self.put_off < PUT_OFF_MAX {
             self.put_off += 1;
             cx.waker().wake_by_ref();
@@ -189,7 +188,7 @@ impl H2 {
         Ok(read)
     }
 
-    /// Forgives some resets for each second that has passed. Most clients have reset nothing; then the clock is not read.
+    /// Forgives some resets for each second that has passed. Does not read the clock if the client has reset nothing, which is usual.
     fn forgive(&mut self) {
         let mut session = self.shared.session();
         if !session.has_resets() {
@@ -202,7 +201,7 @@ impl H2 {
         if passed > 0 {
             self.unforgiven = Some(now);
             let seconds = u32::try_from(passed).unwrap_or(u32::MAX);
-            session.forgive(seconds.saturating_mul(http2::RESETS_PER_SECOND));
+            session.reset_flood_count(seconds.saturating_mul(http2::RESETS_PER_SECOND));
         }
     }
 
@@ -211,7 +210,7 @@ impl H2 {
         let mut at = 0;
         let mut block = Block::default();
         while let Some(rest) = input.get(at..).filter(|rest| !rest.is_empty()) {
-            if block.bytes.capacity() == 0 && http2::brings_lines(rest) {
+            if block.bytes.capacity() == 0 && http2::contains_header_lines(rest) {
                 block = empty_block();
             }
             let mut session = self.shared.session();
@@ -250,7 +249,7 @@ impl H2 {
         task_pool::start(exchange);
     }
 
-    /// Converts a head to the form of HTTP/1, if it obeys the rules of HTTP/1.
+    /// Converts a head to the form of HTTP/1. Refuses one that breaks the rules for HTTP/1 heads.
     fn request_head(&self, head: &Head, block: Block) -> Result<RequestHead, RefusedHead> {
         let checked = self.check(head, &block);
         let headers = Headers::of(block.bytes, block.lines);
@@ -269,7 +268,10 @@ impl H2 {
         let Head { method, target, authority, is_too_large, .. } = *head;
         if is_too_large {
             let lines = block.lines.len();
-            return Err(Fault::new(Kind::HeadTooLarge, format!("{lines} header lines or more")));
+            return Err(Fault::new(
+                Kind::HeadTooLarge,
+                format!("the head exceeds a limit after {lines} header lines"),
+            ));
         }
         refused_method(method.of(&block.bytes))?;
         let (bytes, lines) = (&*block.bytes, &*block.lines);
@@ -306,7 +308,7 @@ impl H2 {
             self.enter(phase);
         }
         while self.alarm.poll(cx).is_ready() {
-            if let Some(ended) = self.rung() {
+            if let Some(ended) = self.on_alarm() {
                 return Poll::Ready(ended);
             }
         }
@@ -327,12 +329,12 @@ impl H2 {
         match phase {
             Phase::Idle | Phase::Busy => timeout.idle,
             Phase::Beginning | Phase::Asked => timeout.head,
-            Phase::Leaving => timeout.head.min(LAST_CALL),
+            Phase::Leaving => timeout.head.min(LAST_FRAMES_MAX),
         }
     }
 
-    /// The alarm of the current phase has fired.
-    fn rung(&mut self) -> Option<EndReason> {
+    /// Handles the alarm of the current phase. Returns a reason if the connection has to end.
+    fn on_alarm(&mut self) -> Option<EndReason> {
         let mut session = self.shared.session();
         let next = match self.phase {
             Phase::Beginning | Phase::Idle => {
@@ -348,8 +350,8 @@ impl H2 {
             Phase::Asked if self.heard => Phase::Busy,
             // The ping may not have reached the client yet.
             Phase::Asked
-                if self.write_progress.goes_on(&self.shared.wire())
-                    && self.write_progress.is_behind() =>
+                if self.write_progress.has_progressed(&self.shared.wire())
+                    && self.write_progress.has_unacknowledged() =>
             {
                 Phase::Busy
             }
@@ -377,7 +379,9 @@ impl H2 {
             EndReason::Silent => {
                 tracing::debug!(listener = name, "HTTP/2 connection: the client does not answer");
             }
-            EndReason::Cut => tracing::debug!(listener = name, "HTTP/2 connection: cut"),
+            EndReason::Cut => {
+                tracing::debug!(listener = name, "HTTP/2 connection: the drain time is over")
+            }
         }
         match ended {
             EndReason::Over => self.shared.session().refuse(),
@@ -392,7 +396,7 @@ impl H2 {
             Ok(true) | Err(_) => Poll::Ready(()),
         });
         // Harmless: the close notification is optional.
-        let _late = tokio::time::timeout(LAST_CALL, last).await;
+        let _late = tokio::time::timeout(LAST_FRAMES_MAX, last).await;
         lingering_close::linger(&mut self.shared.take_wire()).await;
     }
 }
@@ -401,7 +405,7 @@ impl H2 {
 enum ReadState {
     /// There is nothing to read.
     Nothing,
-    /// There may be more; too much is unwritten.
+    /// There may be more to read, but too much is unwritten.
     Full,
 }
 

@@ -1,4 +1,4 @@
-//! A reply to an HTTP/2 client, sent as fast as it is made and taken.
+//! A reply to an HTTP/2 client, sent as fast as its source and the client allow.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -45,7 +45,7 @@ pub(super) async fn send(
         return;
     }
     if let Body::Whole(bytes, _) = &mut body {
-        // Usually there is room for all of it.
+        // Usually the windows have room for all of it.
         let sent = stream.with(|session, number| session.send_data(number, bytes, true));
         account.reply_bytes = sent as u64;
         drop(bytes.split_to(sent.min(bytes.len())));
@@ -57,7 +57,7 @@ pub(super) async fn send(
     let sent = poll_fn(|cx| sending.poll(cx, stream, account)).await;
     account.reply_bytes += sending.sent;
     if let Err((fault, code)) = sent {
-        account.broke(fault);
+        account.note_late_fault(fault);
         stream.reset(code);
     }
 }
@@ -87,12 +87,12 @@ struct BodySender {
     trailers: Trailers,
     sent: u64,
     timeout: Duration,
-    /// The deadline for the client to take something.
+    /// The deadline by which the client has to take more data.
     alarm: Alarm,
     write_progress: WriteProgress,
-    /// The start of the current wait, and whether it is for the client.
+    /// The start of the current wait, and true if it is for the client, not for the source.
     waiting: Option<(Instant, bool)>,
-    /// The lifetime of a stream of events.
+    /// The lifetime of an event stream or of a gRPC call.
     stay: Option<Rc<StreamLifetime>>,
 }
 
@@ -196,7 +196,7 @@ impl BodySender {
         sent
     }
 
-    /// Ready with nothing when the stream is gone. The deadline moves with every piece that the client takes.
+    /// Ready when there is room, or with `None` when the stream is gone. The deadline moves with every piece that the client takes.
     fn poll_room(
         &mut self,
         cx: &mut Context<'_>,
@@ -222,14 +222,16 @@ impl BodySender {
         Poll::Pending
     }
 
-    /// True if the client takes written bytes. That does not count for a stream that has no window left.
+    /// True if the wait may continue, because the client acknowledges written bytes. Unless this is the first check, that counts only while
+    /// the connection has too much unsent data. Otherwise the stream waits for its window, and the acknowledged bytes are those of other
+    /// streams.
     fn goes_on(&mut self, stream: &Stream) -> bool {
         let is_first = self.write_progress.is_new();
-        let takes = self.write_progress.goes_on(&stream.shared.wire());
+        let takes = self.write_progress.has_progressed(&stream.shared.wire());
         takes && (is_first || stream.shared.session().is_full())
     }
 
-    /// Ends the stream, unless the last piece did.
+    /// Ends the stream, unless the last piece has ended it.
     fn finish(&mut self, stream: &Stream) {
         if self.trailers.is_empty() {
             return stream.with(|session, number| {
@@ -282,7 +284,7 @@ mod tests {
         Stream::new(SharedConnection::new(server, wire), number)
     }
 
-    /// Returns an event at each call, and reports each time that no more follow.
+    /// Returns an event at each call, and reports each time that no more bytes follow now.
     struct Events(Rc<Cell<usize>>);
 
     impl Source for Events {
@@ -302,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_has_nothing_now_is_not_asked_until_it_wakes() {
+    fn a_body_without_more_bytes_now_is_not_polled_again_until_it_wakes() {
         let (stream, asked) = (stream(), Rc::<Cell<usize>>::default());
         let body = Body::Stream(Box::new(Events(asked.clone())));
         let mut sender = BodySender::new(body, Duration::from_secs(1), None);

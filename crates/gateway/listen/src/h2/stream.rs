@@ -25,12 +25,12 @@ impl SharedConnection {
         Rc::new(SharedConnection { session, wire, writer: RefCell::default() })
     }
 
-    /// Borrowed for a few lines, never across an await.
+    /// Borrows the session. The borrow must last only for a few lines, and never across an await.
     pub(super) fn session(&self) -> RefMut<'_, Session> {
         self.session.borrow_mut()
     }
 
-    /// The connection's task reads and writes it, and others only inspect it. Borrowed as briefly.
+    /// Borrows the wire, as briefly as the session. Only the connection's task reads and writes it; other tasks only inspect it.
     pub(super) fn wire(&self) -> RefMut<'_, Wire> {
         self.wire.borrow_mut()
     }
@@ -40,19 +40,19 @@ impl SharedConnection {
         self.wire.replace(Wire::Wrapped(Box::new(tokio::io::empty())))
     }
 
-    /// Sets the task that writes.
+    /// Sets the waker of the task that writes.
     pub(super) fn written_by(&self, task: &Waker) {
         self.writer.replace(Some(task.clone()));
     }
 
-    /// Requests a write once the tasks that are ready now have run, so that the replies of many streams are written at once.
+    /// Requests a write, which happens after the tasks that are ready now, so that the replies of many streams are written at once.
     pub(super) fn write_soon(&self) {
         if let Some(writer) = self.writer.take() {
             writer.wake();
         }
     }
 
-    /// The phase after `before`. `begun` says that a frame has begun but not ended.
+    /// Returns the phase that follows `before`. `begun` is true if a frame has arrived in part.
     pub(super) fn phase(&self, before: Phase, begun: bool) -> Phase {
         let session = self.session.borrow();
         match (session.open(), before) {
@@ -88,7 +88,7 @@ impl Stream {
         Stream { shared, number }
     }
 
-    /// Uses the session, and requests a write of the result.
+    /// Calls `work` with the session, and requests a write if there is data to write.
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut Session, u32) -> R) -> R {
         let mut session = self.shared.session();
         let result = work(&mut session, self.number);

@@ -12,11 +12,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::stream::Stream;
 
-/// The only protocol that clients may tunnel. It is a `:protocol` here, and an `Upgrade` for the upstream.
+/// The only protocol that clients may tunnel. The client names it in `:protocol`, and the upstream gets it as `Upgrade`.
 const WEBSOCKET: &[u8] = b"websocket";
 
-/// The part of a key that is random, in base64; what follows makes it 16 bytes (RFC 6455, 4.1).
+/// The number of random base64 characters in a key.
 const KEY_RANDOM: usize = 21;
+/// Completes a key, so that it is the encoding of 16 bytes (RFC 6455, 4.1).
 const KEY_END: &[u8] = b"A==";
 
 /// Refuses tunnels of other protocols.
@@ -24,8 +25,8 @@ pub(super) fn check(protocol: &[u8]) -> Result<(), Fault> {
     if protocol.eq_ignore_ascii_case(WEBSOCKET) {
         Ok(())
     } else {
-        // Harmless: this is for the log.
-        let cause = format!("CONNECT for {}", String::from_utf8_lossy(protocol));
+        // Harmless: the text is only logged.
+        let cause = format!("CONNECT for the protocol {}", String::from_utf8_lossy(protocol));
         Err(Fault::new(Kind::NotImplemented, cause))
     }
 }
@@ -40,16 +41,20 @@ pub(super) fn ask(request: &mut RequestHead) {
     request.headers.add_known("Sec-WebSocket-Key", &key);
 }
 
-/// The fault of a reply that should open a tunnel but does not.
+/// Returns the fault for a successful reply that opens no tunnel although the request asks for one. Returns `None` for any other reply,
+/// which the client gets.
 pub(super) fn missing(reply: &Reply) -> Option<Fault> {
     let opens = (200..300).contains(&reply.head.status);
     opens.then(|| {
-        let cause = format!("{} to a request for a tunnel", reply.head.status);
+        let cause = format!(
+            "status {} without a tunnel for a request that asks for one",
+            reply.head.status
+        );
         Fault::new(Kind::UpstreamMalformed, cause)
     })
 }
 
-/// Informs the client that the tunnel is open. Headers that only an HTTP/1 client checks are removed.
+/// Tells the client that the tunnel is open. Removes headers that only an HTTP/1 client checks.
 pub(super) fn open(stream: &Stream, reply: &mut Reply) {
     for name in ["sec-websocket-accept", "content-length"] {
         reply.head.headers.remove(name);

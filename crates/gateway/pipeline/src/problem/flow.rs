@@ -9,8 +9,8 @@ use policy::{Exchange, MessageFormat, WaitTime};
 use wsdl::{SOAP_11, SOAP_12};
 use xml::Document;
 
-/// The SOAP version of a request according to its headers: by its content type, or for 1.1, which uses the general type of
-/// XML, by a `SOAPAction`. A flow that reads the message corrects it.
+/// The SOAP version of a request according to its headers, or `None` if they do not show one. SOAP 1.2 has its own content type. SOAP 1.1
+/// shares the general type of XML, so it also needs a `SOAPAction`. A flow that reads the message corrects the version.
 pub(super) fn message_format(head: &RequestHead) -> Option<MessageFormat> {
     let content_type = head.headers.get("content-type")?;
     if message::media_type(content_type).eq_ignore_ascii_case(b"multipart/related") {
@@ -34,7 +34,8 @@ fn of_attachments(content_type: &[u8]) -> Option<MessageFormat> {
     }
 }
 
-/// SOAP messages without attachments are small. Those with attachments have a content type of their own.
+/// The maximum size of a body that is kept to find its SOAP version. SOAP messages without attachments are usually smaller, and those with
+/// attachments have a distinct content type.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
 /// True if only the body of a request shows whether it is SOAP.
@@ -48,12 +49,13 @@ pub(crate) fn keeps_body(errors: Errors, ex: &Exchange, head: &RequestHead) -> b
     message::media_type(content_type).to_ascii_lowercase().ends_with(b"xml") && !is_known()
 }
 
-/// Reads a small body into memory, in case there is a fault, and returns it as a new body.
+/// Buffers a small body, and returns a copy of it, which shows the SOAP version if a fault follows. Returns `None` if the body is not
+/// small, or if its sender waits for a 100.
 pub(crate) async fn keep_body(
     body: &mut Body,
     client_wait: &WaitTime,
 ) -> Result<Option<Body>, Fault> {
-    if body.awaits_leave() {
+    if body.expects_continue() {
         return Ok(None);
     }
     let waiting = matches!(body, Body::Stream(_)).then(|| client_wait.begin());
@@ -76,8 +78,8 @@ pub(crate) fn note_format_of(ex: &mut Exchange, body: &Body) {
     };
 }
 
-/// A SOAP fault, if the message is SOAP. Its status is 500, unless the flow chose another one or the gateway refused the
-/// message unread.
+/// A SOAP fault, if the message is SOAP. Its status is 500, unless the flow chose another status or the gateway refused the message without
+/// reading it.
 pub(super) fn reply(ex: &Exchange, own: u16, fault: &Fault) -> Option<(u16, &'static str, String)> {
     let message_format = ex.notes.as_ref().and_then(|notes| notes.message_format)?;
     let chosen = fault.more.as_ref().is_some_and(|more| more.status.is_some());
@@ -112,7 +114,7 @@ pub(super) fn is_of_step(fault: &Fault) -> bool {
     kinds && !by_policy
 }
 
-/// True if the fault concerns the HTTP request and not its message.
+/// True if the gateway refused the HTTP request without reading its message.
 fn is_refused_unread(kind: Kind) -> bool {
     matches!(
         kind,
@@ -132,7 +134,7 @@ fn is_refused_unread(kind: Kind) -> bool {
     )
 }
 
-/// Escapes text for an element. Characters that XML cannot express are left out.
+/// Escapes text for an element. Omits characters that XML cannot express.
 fn escaped(text: &str) -> String {
     let allowed = |c: &char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..);
     let text: String = text.chars().filter(allowed).collect();

@@ -34,7 +34,7 @@ struct FaultTexts {
 const WSSE: &str =
     "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-secext-1.0.xsd";
 
-/// A correctly escaped SOAP fault. None for a client that uses JSON.
+/// The fault as a SOAP fault in which all text is escaped, or `None` if the client uses JSON.
 pub(super) fn reply(
     ex: &Exchange,
     own: u16,
@@ -93,8 +93,8 @@ fn message_format(ex: &Exchange) -> MessageFormat {
     ex.notes.as_ref().and_then(|notes| notes.message_format).unwrap_or(MessageFormat::Soap11)
 }
 
-/// True if a SOAP fault for it names the server as the cause.
-pub(crate) fn is_servers(fault: &Fault) -> bool {
+/// True if a SOAP fault made from this fault has the server's code, not the client's.
+pub(crate) fn blames_server(fault: &Fault) -> bool {
     processing(fault).map_or(fault.kind.status() >= 500, |of| of.server)
 }
 
@@ -110,11 +110,11 @@ fn status(own: u16, fault: &Fault) -> u16 {
     if processing(fault).is_some() || by_flow { 500 } else { own }
 }
 
-/// The text if details must not be shown.
-const NOTHING_TOLD: &str = "SOAP/XML process failure";
+/// The message for clients that may not see details.
+const HIDDEN_DETAILS: &str = "SOAP/XML process failure";
 
 fn said(status: u16, fault: &Fault, verbose: bool, standard: &str) -> FaultTexts {
-    let (kind, server) = (fault.kind, is_servers(fault));
+    let (kind, server) = (fault.kind, blames_server(fault));
     match processing(fault) {
         Some(of) => FaultTexts {
             reason: of.step.to_owned(),
@@ -141,7 +141,7 @@ fn said(status: u16, fault: &Fault, verbose: bool, standard: &str) -> FaultTexts
     }
 }
 
-/// The reason and the detail from a step `fault` of a flow, or from a limit with a configured text.
+/// The reason and the detail that the operator wrote in a step `fault` of a flow, or in the configured text of a limit.
 fn written(fault: &Fault) -> (Option<&str>, Option<&str>) {
     if !matches!(fault.kind, Kind::FlowRefused | Kind::FlowFault | Kind::RateLimited) {
         return (None, None);
@@ -151,7 +151,7 @@ fn written(fault: &Fault) -> (Option<&str>, Option<&str>) {
 }
 
 fn told(verbose: bool, text: impl FnOnce() -> String) -> String {
-    if verbose { text() } else { NOTHING_TOLD.to_owned() }
+    if verbose { text() } else { HIDDEN_DETAILS.to_owned() }
 }
 
 fn envelope(
@@ -245,12 +245,12 @@ fn object(said: &FaultTexts, verbose: bool) -> String {
 
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    xml::escape_text(&text.replace(is_no_character, "\u{fffd}"), &mut out);
+    xml::escape_text(&text.replace(is_forbidden_in_xml, "\u{fffd}"), &mut out);
     out
 }
 
 /// Characters that cannot be written in XML 1.0.
-fn is_no_character(c: char) -> bool {
+fn is_forbidden_in_xml(c: char) -> bool {
     c < ' ' && !matches!(c, '\t' | '\n' | '\r') || matches!(c, '\u{fffe}' | '\u{ffff}')
 }
 
@@ -265,7 +265,7 @@ fn replaced(text: &str) -> String {
             '<' => out.push_str("Less Than"),
             '>' => out.push_str("Greater Than"),
             '&' => out.push_str("&amp;"),
-            c if is_no_character(c) => out.push('\u{fffd}'),
+            c if is_forbidden_in_xml(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }
@@ -300,12 +300,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_xml_reads_as_markup_is_worded() {
+    fn markup_characters_are_replaced_by_words() {
         assert_eq!(replaced("a \"<b>\" & c\n"), "a 'Less ThanbGreater Than' &amp; c");
     }
 
     #[test]
-    fn a_gateway_error_tells_its_status_where_it_may() {
+    fn the_status_of_a_gateway_error_is_shown_only_if_verbose() {
         let fault = Fault::new(Kind::ConnectFailure, "10.0.0.1:80 refused");
         let verbose = said(502, &fault, true, "x");
         assert_eq!(
@@ -313,6 +313,6 @@ mod tests {
             ("HTTP Error code is 502", Some(502))
         );
         let quiet = said(502, &fault, false, "x");
-        assert_eq!((quiet.message.as_str(), quiet.backend), (NOTHING_TOLD, None));
+        assert_eq!((quiet.message.as_str(), quiet.backend), (HIDDEN_DETAILS, None));
     }
 }

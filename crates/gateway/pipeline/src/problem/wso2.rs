@@ -1,7 +1,7 @@
-//! Faults in the format of WSO2 Choreo Connect, so that its clients need no changes.
+//! Faults in the formats of WSO2 Choreo Connect and WSO2 API Manager, so that their clients need no changes.
 //!
-//! There are two layouts. Refusals of its enforcer have `error_message`, `code` and `error_description`; errors of its router
-//! have `code`, `message` and `description`. Both give the code as text.
+//! Choreo Connect has two layouts. Refusals by its enforcer have `error_message`, `code` and `error_description`; errors of its router have
+//! `code`, `message` and `description`. Both give the code as text. The API Manager uses the second layout for everything.
 
 use fault::{Fault, Kind};
 
@@ -43,7 +43,7 @@ pub(super) fn reply(fault: &Fault, layout: Layout) -> (u16, String) {
     };
     let body = match code {
         _ if layout == Layout::Manager => of_manager(),
-        // The order of the interceptor contract.
+        // The interceptor contract has the members in this order.
         103_500..=103_501 => members([
             ("error_message", message),
             ("error_description", &description),
@@ -71,7 +71,7 @@ fn members(members: [(&str, &str); 3]) -> String {
     text
 }
 
-/// The status and code of a kind there. Kinds without a row keep their status, which is also their code.
+/// The status and the code that WSO2 uses for a kind. A kind without a row keeps its status, which is also its code.
 struct Row {
     kind: Kind,
     status: u16,
@@ -100,7 +100,7 @@ const ROWS: &[Row] = &[
     row(Kind::UpstreamTls, 503, 102_503),
     row(Kind::TokenUnavailable, 503, 102_503),
     row(Kind::Unresolved, 503, 102_503),
-    // There, a connection that takes too long counts as failed; only replies time out.
+    // In WSO2, a connect timeout counts as a failed connection; only a late reply is a timeout.
     row(Kind::ConnectTimeout, 503, 102_503),
     row(Kind::UpstreamTimeout, 504, 102_504),
     row(Kind::BreakerOpen, 503, 102_505),
@@ -116,7 +116,7 @@ const ROWS: &[Row] = &[
     row(Kind::UpgradeRequired, 400, 102_512),
 ];
 
-/// The status of codes that have their own, for any kind of fault.
+/// The status that belongs to a code whatever the kind of the fault is, or `None` if the code has no fixed status.
 fn status_of(code: u32) -> Option<u16> {
     match code {
         700_700 => Some(503),
@@ -132,7 +132,7 @@ struct Text {
     first: u32,
     last: u32,
     message: &'static str,
-    /// None: the fault's own text.
+    /// The description, or `None` to use the fault's own text.
     description: Option<&'static str>,
 }
 
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_shapes() {
+    fn the_code_determines_the_layout_and_the_status() {
         let fault = Fault::new(Kind::RateLimited, "").with_code(900_803);
         assert_eq!(
             reply(&fault),
@@ -253,13 +253,13 @@ mod tests {
             reply(&fault),
             (504, r#"{"code":"102504","message":"Upstream request timeout","description":"The backend service did not respond in time"}"#.to_owned())
         );
-        // A code determines its status, for any kind of fault.
+        // The code determines the status, whatever the kind of the fault is.
         assert_eq!(reply(&Fault::new(Kind::Forbidden, "").with_code(900_907)).0, 401);
         assert_eq!(reply(&Fault::new(Kind::Refused, "").with_code(900_805)).0, 403);
     }
 
     #[test]
-    fn what_is_wrong_with_a_message_is_told_in_the_description() {
+    fn the_description_lists_the_errors_of_a_message() {
         let fault =
             Fault::new(Kind::RequestInvalid, "").with_errors(vec!["a".into(), "\"b".into()]);
         let body = r#"{"code":"400","message":"Bad Request","description":"a; \"b"}"#;

@@ -16,7 +16,7 @@ use crate::query::is_named;
 /// Looks for a key in the head first, and then in the body.
 pub(super) struct KeysInBody {
     pub(super) keys: Keys,
-    /// The names of the field or the member.
+    /// The names of the form fields or JSON members that may contain a key.
     pub(super) names: Vec<String>,
     /// The maximum size of a body that is read.
     pub(super) bytes_max: usize,
@@ -95,7 +95,7 @@ impl KeysInBody {
     fn in_json(&self, text: &[u8]) -> Result<Vec<Cow<'static, [u8]>>, Fault> {
         let read = serde_json::from_slice::<Map<String, Value>>(text);
         let members = read.map_err(|_| unreadable())?;
-        // Harmless: a member that is not a text is not a key.
+        // Harmless: a member that is not a string cannot be a key.
         let values = self.names.iter().filter_map(|name| members.get(name)?.as_str());
         Ok(values.map(|value| Cow::Owned(value.as_bytes().to_vec())).collect())
     }
@@ -112,26 +112,22 @@ impl KeysInBody {
             let pointer = Pointer::of_member(name);
             edits.remove(&pointer).map_err(|_| unreadable())?;
         }
-        // If the key occurs twice, the upstream could read either value.
+        // A body in which an edited member occurs twice is refused, since the upstream could read either value.
         edits.without_values(body).map_err(|_| unreadable())
     }
 }
 
-/// Returns the only key found. Two different keys are a fault.
+/// Returns the key, or `None` if there is none. Two different keys are a fault.
 fn one(found: Vec<Cow<'_, [u8]>>) -> Result<Option<Cow<'_, [u8]>>, Fault> {
     let mut found = found.into_iter().filter(|key| !key.is_empty());
     let key = found.next();
     if found.any(|other| Some(&other) != key.as_ref()) {
-        Err(refused(Kind::Unauthenticated, 900_901, "api_key: two keys that are not the same"))
+        Err(refused(Kind::Unauthenticated, 900_901, "api_key: two different keys"))
     } else {
         Ok(key)
     }
 }
 
 fn unreadable() -> Fault {
-    refused(
-        Kind::Unauthenticated,
-        900_901,
-        "api_key: the body is not a JSON object that can be read",
-    )
+    refused(Kind::Unauthenticated, 900_901, "api_key: the body is not a valid JSON object")
 }

@@ -9,13 +9,13 @@ pub(super) struct Directives {
     pub(super) no_cache: bool,
     pub(super) private: bool,
     pub(super) public: bool,
-    /// `must-revalidate`, or `proxy-revalidate`, which is the same here.
+    /// `must-revalidate` or `proxy-revalidate`, which are equivalent for a shared cache.
     pub(super) must_revalidate: bool,
     pub(super) only_if_cached: bool,
     pub(super) max_age: Option<u64>,
     pub(super) s_maxage: Option<u64>,
     pub(super) min_fresh: Option<u64>,
-    /// The largest number if any staleness is accepted.
+    /// [`u64::MAX`] if any staleness is accepted.
     pub(super) max_stale: Option<u64>,
     pub(super) stale_if_error: Option<u64>,
 }
@@ -32,7 +32,7 @@ impl Directives {
         said
     }
 
-    /// An old `Pragma: no-cache` counts if there is no `Cache-Control` (RFC 9111, 5.4).
+    /// Returns the directives of a request. `Pragma: no-cache` counts if there is no `Cache-Control` (RFC 9111, 5.4).
     pub(super) fn of_request(headers: &Headers) -> Directives {
         let mut said = Directives::of(headers);
         let pragma = || headers.get_all("pragma").any(|value| http1::list_has(value, "no-cache"));
@@ -44,7 +44,7 @@ impl Directives {
         let seconds = || Some(value.map_or(0, seconds));
         match name {
             b"no-store" => self.no_store = true,
-            // With field names it applies to those fields only; a cache may treat it as unqualified.
+            // With field names, the directive applies to those fields only, but a cache may apply it to the whole reply.
             b"no-cache" => self.no_cache = true,
             b"private" => self.private = true,
             b"public" => self.public = true,
@@ -61,7 +61,7 @@ impl Directives {
     }
 }
 
-/// The smaller value of a repeated directive, which is the safe one.
+/// Returns the smaller value of a repeated directive, which is the safe choice.
 fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -69,7 +69,7 @@ fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     }
 }
 
-/// Seconds, with or without quotes. Larger values than 2^31 become 2^31 (RFC 9111, 1.2.2).
+/// Parses a number of seconds, with or without quotes. Values above 2^31 become 2^31 (RFC 9111, 1.2.2).
 pub(super) fn seconds(text: &[u8]) -> u64 {
     const MAX: u64 = 1 << 31;
     let bare = text.strip_prefix(b"\"").and_then(|t| t.strip_suffix(b"\"")).unwrap_or(text);
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_and_what_cannot_be_read() {
+    fn directives_are_parsed_and_invalid_times_are_zero() {
         let of = |text: &str| {
             let mut headers = Headers::new();
             headers.add("Cache-Control", text.as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! A stored reply: whether it may be stored, its age, and when it may be used (RFC 9111, 3 and 4).
+//! Stored replies: whether a reply may be stored, its age, and when it may be used (RFC 9111, 3 and 4).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use kit::clock::{self, Instant};
 use message::{Body, Headers, Reply, ReplyHead};
 use policy::KeptMessage;
 
-use super::HiddenLines;
+use super::UnknownHeaders;
 use super::directives::{Directives, seconds};
 
 /// A stored reply. It is immutable once it is in the store.
@@ -18,7 +18,7 @@ pub(super) struct CachedReply {
     /// The headers that a request must have to get this reply: names with their values.
     varies: Vec<(String, Vec<u8>)>,
     times: Times,
-    /// A number that a step assigns.
+    /// A number that a step of a flow assigns.
     mark: u64,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// The freshness of a reply. `ttl` applies to replies without freshness information.
+    /// Returns the times of a reply. `ttl` applies to replies without freshness information.
     pub(super) fn of(
         headers: &Headers,
         ttl: Option<Duration>,
@@ -45,13 +45,13 @@ impl Times {
         Times::with_age(headers, headers.get("age"), ttl, asked, now)
     }
 
-    /// The freshness of a message that is not used after this time.
+    /// Returns the times of a message that is fresh for this long, and is not used after that.
     pub(super) fn until(fresh_for: Duration, now: Instant) -> Times {
         let said = Directives { must_revalidate: true, ..Directives::default() };
         Times { said, came: now, age: Duration::ZERO, fresh_for, is_told: true }
     }
 
-    /// The freshness of a reply whose directives are ignored.
+    /// Returns the times of a reply whose directives are ignored.
     pub(super) fn told(ttl: Option<Duration>, now: Instant) -> Times {
         let is_told = ttl.is_some();
         let (said, age) = (Directives::default(), Duration::ZERO);
@@ -63,7 +63,7 @@ impl Times {
         self.is_told.then(|| self.fresh_for.saturating_sub(self.age))
     }
 
-    /// `age` is the `Age` of the received reply.
+    /// Computes the times. `age` is the `Age` of the received reply: after a 304, `headers` are the stored ones, which have no `Age`.
     fn with_age(
         headers: &Headers,
         age: Option<&[u8]>,
@@ -91,13 +91,13 @@ impl Times {
     }
 }
 
-/// The time from one to the other. Zero if the other is earlier.
+/// Returns the time from `one` to `other`, or zero if `other` is earlier.
 fn between(one: SystemTime, other: SystemTime) -> Duration {
     other.duration_since(one).unwrap_or(Duration::ZERO)
 }
 
 fn date(text: &[u8]) -> Option<SystemTime> {
-    // Harmless: an invalid date is ignored, and an invalid `Expires` has passed (RFC 9111, 5.3).
+    // Harmless: an invalid date is ignored, except in `Expires`, where the caller treats it as expired (RFC 9111, 5.3).
     httpdate::parse_http_date(std::str::from_utf8(text).ok()?).ok()
 }
 
@@ -105,7 +105,7 @@ fn date_or(text: &[u8], other: SystemTime) -> SystemTime {
     date(text).unwrap_or(other)
 }
 
-/// Adds the time of arrival as the date of a message without one (RFC 9110, 6.6.1).
+/// Adds the current time as the `Date` of a message that arrived without one (RFC 9110, 6.6.1).
 fn date_now(headers: &mut Headers) {
     let now = httpdate::fmt_http_date(UNIX_EPOCH + clock::wall());
     headers.add_known("Date", now.as_bytes());
@@ -119,8 +119,9 @@ pub const KEPT: [u16; 13] = [200, 203, 204, 300, 301, 302, 307, 308, 404, 405, 4
 /// cause one, which others would then get.
 pub const TTL_STATUSES: [u16; 5] = [200, 203, 204, 301, 308];
 
-/// The reason why a reply is not stored (RFC 9111, 3 and 3.5), for `detail` in `Cache-Status`. None if it may be stored. A reply
-/// with a cookie is private in any case. [`AUTHORIZATION`] comes last, since another client may get such a reply.
+/// Returns the reason why a reply is not stored (RFC 9111, 3 and 3.5), for `detail` in `Cache-Status`, or `None` if it may be stored. A
+/// reply that sets a cookie is always treated as private. [`AUTHORIZATION`] is checked last, because it depends on the request: the same
+/// reply to a request without credentials may be stored.
 pub(super) fn hindrance(
     head: &ReplyHead,
     is_authorized: bool,
@@ -128,7 +129,7 @@ pub(super) fn hindrance(
 ) -> Option<&'static str> {
     let Times { said, .. } = times;
     let is_shared = said.public || said.s_maxage.is_some() || said.must_revalidate;
-    let may_be_given = !times.fresh_for.is_zero() && !said.no_cache || has_validator(&head.headers);
+    let may_be_used = !times.fresh_for.is_zero() && !said.no_cache || has_validator(&head.headers);
     let hindrances = [
         (!KEPT.contains(&head.status), "status"),
         (head.is_event_stream(), "event-stream"),
@@ -136,13 +137,13 @@ pub(super) fn hindrance(
         (said.private, "private"),
         (head.headers.contains("set-cookie"), "set-cookie"),
         (!times.is_told, "no-freshness"),
-        (!may_be_given, "never-fresh"),
+        (!may_be_used, "never-fresh"),
         (is_authorized && !is_shared, AUTHORIZATION),
     ];
     hindrances.iter().find(|(hinders, _)| *hinders).map(|(_, why)| *why)
 }
 
-/// The header with the client's credentials. A reply to such a request is stored only if it is marked as public.
+/// The reason for not storing the reply to a request with credentials. Such a reply is stored only if its directives allow sharing it.
 pub(super) const AUTHORIZATION: &str = "authorization";
 
 fn has_validator(headers: &Headers) -> bool {
@@ -150,11 +151,11 @@ fn has_validator(headers: &Headers) -> bool {
 }
 
 impl CachedReply {
-    /// A reply that is about to pass. None if the headers by which it varies are unknown.
+    /// Creates the entry of a reply, with an empty body. Returns `None` if the reply varies by headers whose values are unknown.
     pub(super) fn new(
         head: &ReplyHead,
         request: &Headers,
-        unseen: &HiddenLines,
+        unseen: &UnknownHeaders,
         times: Times,
     ) -> Option<CachedReply> {
         let mut head = head.clone();
@@ -167,7 +168,7 @@ impl CachedReply {
         entry.vary_by(request, unseen).then_some(entry)
     }
 
-    /// The message of a step, which varies by these request headers. None if they are unknown.
+    /// Creates the entry of a step's message, which varies by these request headers. Returns `None` if their values are unknown.
     pub(super) fn made(
         made: KeptMessage,
         request: &Headers,
@@ -186,15 +187,14 @@ impl CachedReply {
         Some(CachedReply { head, body, varies, times, mark })
     }
 
-    /// The whole message for a step, without regard to the client's conditions.
+    /// Returns the whole message for a step, without regard to the client's conditions.
     pub(super) fn kept(&self, how: &str, now: Instant) -> KeptMessage {
-        let (head, body) = self.told(None, how, now);
+        let (head, body) = self.head_and_body(None, how, now);
         KeptMessage { head, body, mark: self.mark }
     }
 
-    /// Records the request headers named in `Vary`. False if the reply varies by everything, or by a header that is
-    /// hidden here.
-    pub(super) fn vary_by(&mut self, request: &Headers, unseen: &HiddenLines) -> bool {
+    /// Records the request headers named in `Vary`. Returns false if the reply varies by everything, or by a header whose value is unknown.
+    pub(super) fn vary_by(&mut self, request: &Headers, unseen: &UnknownHeaders) -> bool {
         self.varies.clear();
         let lines = self.head.headers.get_all("vary");
         let names = lines.flat_map(|line| line.split(|b| *b == b',')).map(<[u8]>::trim_ascii);
@@ -220,20 +220,20 @@ impl CachedReply {
         self.times = times;
     }
 
-    /// True if it can be validated.
+    /// Returns true if the reply can be validated.
     pub(super) fn has_validator(&self) -> bool {
         has_validator(&self.head.headers)
     }
 
-    /// True if a 304 applies to this reply: its validator is that of this one (RFC 9111, 4.3.4).
-    pub(super) fn is_meant_by(&self, news: &Headers) -> bool {
+    /// Returns true if a 304 with these headers refers to this reply, judging by the validators of both (RFC 9111, 4.3.4).
+    pub(super) fn is_confirmed_by(&self, update: &Headers) -> bool {
         let lines = &self.head.headers;
-        match (news.get("etag"), lines.get("etag")) {
+        match (update.get("etag"), lines.get("etag")) {
             (Some(named), Some(own)) => {
                 named == own || named.starts_with(b"W/") && bare(named) == bare(own)
             }
             (Some(_), None) => false,
-            (None, _) => match (news.get("last-modified"), lines.get("last-modified")) {
+            (None, _) => match (update.get("last-modified"), lines.get("last-modified")) {
                 (Some(named), Some(own)) => named == own,
                 (None, _) | (_, None) => true,
             },
@@ -243,62 +243,62 @@ impl CachedReply {
     /// Replaces headers with those of the 304 (RFC 9111, 4.3.4), and computes the freshness again.
     pub(super) fn freshened(
         &self,
-        news: &Headers,
+        update: &Headers,
         ttl: Option<Duration>,
         asked: Instant,
         now: Instant,
     ) -> CachedReply {
         let mut entry = self.clone();
         let lines = &mut entry.head.headers;
-        let is_news = |name: &[u8]| {
+        let is_updated = |name: &[u8]| {
             !is_of_one_reply(name)
                 && !name.get(..8).is_some_and(|n| n.eq_ignore_ascii_case(b"content-"))
         };
-        for (name, _) in news.iter().filter(|(name, _)| is_news(name)) {
+        for (name, _) in update.iter().filter(|(name, _)| is_updated(name)) {
             lines.retain(|known, _| !known.eq_ignore_ascii_case(name));
         }
-        for (name, value) in news.iter().filter(|(name, _)| is_news(name)) {
-            // Harmless: a name is a token.
+        for (name, value) in update.iter().filter(|(name, _)| is_updated(name)) {
+            // Harmless: header names are tokens, which are ASCII.
             lines.add_known(std::str::from_utf8(name).unwrap_or_default(), value);
         }
-        if !news.contains("date") {
+        if !update.contains("date") {
             // The stored date is that of an earlier reply.
             lines.remove("date");
             date_now(lines);
         }
-        entry.times = Times::with_age(lines, news.get("age"), ttl, asked, now);
+        entry.times = Times::with_age(lines, update.get("age"), ttl, asked, now);
         entry
     }
 
-    /// True if it may stay in the store with the headers of a 304.
+    /// Returns true if the reply, with the headers of a 304, may stay in the store.
     pub(super) fn may_stay(&self, is_authorized: bool) -> bool {
         hindrance(&self.head, is_authorized, &self.times).is_none()
     }
 
-    /// True if the request selects this variant.
+    /// Returns true if the request selects this variant.
     pub(super) fn fits(&self, request: &Headers) -> bool {
         self.varies.iter().all(|(name, value)| value_of(request, name) == *value)
     }
 
-    /// True if both are used for the same requests.
+    /// Returns true if the same requests select both replies.
     pub(super) fn replaces(&self, other: &CachedReply) -> bool {
         self.varies == other.varies
     }
 
-    /// Its approximate size in memory.
+    /// Returns the approximate size of the reply in memory.
     pub(super) fn bytes(&self) -> usize {
-        /// The size of the parts that are not text.
-        const BOOKS: usize = 512;
+        /// The approximate size of everything except the headers and the body.
+        const FIXED_BYTES: usize = 512;
         let lines: usize = self.head.headers.iter().map(|(n, v)| n.len() + v.len() + 28).sum();
-        BOOKS + lines + self.body.len()
+        FIXED_BYTES + lines + self.body.len()
     }
 
     fn age(&self, now: Instant) -> Duration {
         self.times.age + now.duration_since(self.times.came)
     }
 
-    /// RFC 9111, 4.2 and 5.2.1.
-    pub(super) fn may_be_given(&self, asked: &Directives, now: Instant) -> bool {
+    /// Returns true if the reply may be used without validation for a request with these directives (RFC 9111, 4.2 and 5.2.1).
+    pub(super) fn may_be_used(&self, asked: &Directives, now: Instant) -> bool {
         let Times { said, fresh_for, .. } = &self.times;
         let age = self.age(now);
         let least = Duration::from_secs(asked.min_fresh.unwrap_or(0));
@@ -311,7 +311,7 @@ impl CachedReply {
         !said.no_cache && !asked.no_cache && is_young && (is_fresh || may_be_stale)
     }
 
-    /// RFC 5861, 4.
+    /// Returns true if the reply may be used in place of an error of the upstream (`stale-if-error`, RFC 5861, 4).
     pub(super) fn may_stand_in(&self, configured: Duration, now: Instant) -> bool {
         let Times { said, fresh_for, .. } = &self.times;
         let longest = said.stale_if_error.map_or(configured, Duration::from_secs);
@@ -320,7 +320,7 @@ impl CachedReply {
         !longest.is_zero() && stale <= longest && !forbidden
     }
 
-    /// Makes the request validate this reply. Returns the client's condition.
+    /// Replaces the request's conditions with those that validate this reply. Returns the client's conditions.
     pub(super) fn ask_about(&self, request: &mut Headers) -> Headers {
         let lines = &self.head.headers;
         let mut before = Headers::new();
@@ -335,9 +335,10 @@ impl CachedReply {
         before
     }
 
+    /// Returns the reply to a request, or a 304 if the request's conditions show that the client has the current version.
     pub(super) fn reply(&self, request: &Headers, how: &str, now: Instant) -> Reply {
         let condition = request.get("if-none-match");
-        let (head, body) = self.told(condition, how, now);
+        let (head, body) = self.head_and_body(condition, how, now);
         let not_since = condition.is_none()
             && request.get("if-modified-since").is_some_and(|since| {
                 match (head.headers.get("last-modified").and_then(date), date(since)) {
@@ -354,8 +355,8 @@ impl CachedReply {
         reply
     }
 
-    /// The head and the body for the client, or a 304 if the client has them.
-    pub(super) fn told(
+    /// Returns the head and the body for the client, or a 304 and no body if `condition`, the client's `If-None-Match`, names the reply.
+    pub(super) fn head_and_body(
         &self,
         condition: Option<&[u8]>,
         how: &str,
@@ -377,25 +378,25 @@ impl CachedReply {
     }
 }
 
-/// RFC 9110, 13.1.2, by weak comparison.
+/// Returns true if an `If-None-Match` names the entity tag, by weak comparison (RFC 9110, 13.1.2).
 fn names_tag(tags: &[u8], etag: Option<&[u8]>) -> bool {
     let mut listed = tags.split(|b| *b == b',').map(<[u8]>::trim_ascii);
     etag.is_some_and(|etag| listed.any(|tag| tag == b"*" || bare(tag) == bare(etag)))
 }
 
-/// An entity tag without the mark of a weak one.
+/// Returns an entity tag without the prefix of weak tags.
 fn bare(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
-/// True if there is a header with `_` for `-`, which a CGI service cannot distinguish.
+/// Returns true if there is another header whose name differs only in `_` for `-`. CGI services cannot distinguish the two.
 fn has_alias(headers: &Headers, name: &str) -> bool {
     let of_name = |other: &[u8]| http1::is_alias(other, name.as_bytes());
     let is_other = |other: &[u8]| of_name(other) && !other.eq_ignore_ascii_case(name.as_bytes());
     headers.iter().any(|(other, _)| is_other(other))
 }
 
-/// All values of a header as one.
+/// Returns all values of a header, joined with commas.
 pub(super) fn value_of(headers: &Headers, name: &str) -> Vec<u8> {
     headers.get_all(name).collect::<Vec<_>>().join(&b","[..])
 }

@@ -1,4 +1,4 @@
-//! Equal requests that arrive while the first one is in progress: they wait for its reply instead of being forwarded.
+//! Collapses equal requests: those that arrive while the first one is in progress wait for its reply instead of being forwarded.
 //!
 //! Owns only the wait; the result is looked up in the store. Dropping the leader ends the wait, so that no request waits
 //! for an aborted exchange.
@@ -13,12 +13,12 @@ use tokio::time::timeout;
 
 use super::store::Store;
 
-/// The limit of requests that wait for one reply. All of them are answered at once when it arrives. Further ones are
+/// The maximum number of requests that wait for one reply, since all of them are answered at once when it arrives. Further ones are
 /// forwarded.
 const FOLLOWERS_MAX: usize = 1024;
 
-/// The longest wait for the next piece of a reply that has begun: its client or its upstream may have stopped. Otherwise pieces
-/// arrive far more often.
+/// The maximum wait for the next piece of a reply that has begun. Pieces usually arrive far more often, so after a longer pause, its client
+/// or its upstream has probably stalled.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// A reply in progress.
@@ -26,9 +26,9 @@ pub(super) struct Flight {
     landed: watch::Sender<bool>,
     followers: AtomicUsize,
     began: Instant,
-    /// The time of its last piece, in milliseconds from the start, plus one. Zero before its head.
+    /// The time of the last piece, in milliseconds since the start, plus one. Zero before the head of the reply.
     moved: AtomicU64,
-    /// No request waits longer than until then.
+    /// The time at which all requests stop waiting.
     until: Instant,
 }
 
@@ -65,18 +65,19 @@ impl Flight {
         }
     }
 
+    /// Returns the time since the start, in the form of `moved`.
     fn age_ms(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
     }
 
-    /// The time that is left for the next piece. The whole wait before the first one.
+    /// Returns the remaining time to wait for the next piece. Before the head of the reply, this is always [`PAUSE_MAX`].
     fn patience(&self) -> Duration {
         let moved = self.moved.load(Ordering::Relaxed);
         let pause = if moved == 0 { 0 } else { self.age_ms().saturating_sub(moved) };
         PAUSE_MAX.saturating_sub(Duration::from_millis(pause))
     }
 
-    /// True if the reply has begun, but makes no progress.
+    /// Returns true if the reply has begun, but makes no progress.
     pub(super) fn is_stuck(&self) -> bool {
         self.patience().is_zero()
     }
@@ -99,7 +100,7 @@ impl Leader {
         self.flight.moved.store(self.flight.age_ms(), Ordering::Relaxed);
     }
 
-    /// The reply is not stored: waiting requests continue, and for a while no equal request waits.
+    /// Ends the wait, because the reply is not stored. For a while, no equal request waits.
     pub(super) fn release(self) {
         self.store.leave_alone(&self.key);
     }

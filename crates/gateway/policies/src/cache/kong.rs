@@ -27,7 +27,7 @@ pub(super) fn tell(headers: &mut Headers) {
     headers.add_known("X-Cache-Status", word);
 }
 
-/// A target with only the named query parameters, sorted by their text.
+/// Returns the target with only the named query parameters, sorted by their text.
 pub(super) fn target_with(target: &[u8], names: &[String]) -> Vec<u8> {
     let mut parts = target.splitn(2, |byte| *byte == b'?');
     // Harmless: a split always has a first part, and the query is optional.
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_has_the_named_parameters_alone() {
+    fn a_key_has_only_the_named_parameters() {
         for (target, key) in [
             ("/a", "/a"),
             ("/a?x=1", "/a"),
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gateways_own_line_becomes_kongs() {
+    fn the_gateways_own_line_becomes_kongs_header() {
         for (line, word) in [
             ("tidegate; hit; ttl=3", Some("Hit")),
             ("tidegate; fwd=uri-miss; stored", Some("Miss")),

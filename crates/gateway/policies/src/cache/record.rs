@@ -1,4 +1,4 @@
-//! Bodies of the cache: a stored one that replaces another, and one that is stored as it passes.
+//! The body transforms of the cache: one replaces a received body with a stored one, the other stores a body as it passes.
 
 use std::sync::Arc;
 
@@ -31,11 +31,11 @@ impl BodyTransform for CachedBody {
     }
 }
 
-/// Copies a body that passes.
+/// Copies a body as it passes, and stores the reply when the body is complete.
 pub(super) struct Record {
     pub(super) entry: CachedReply,
     pub(super) key: Box<[u8]>,
-    /// None once it is too large.
+    /// The bytes so far, or `None` once the body is too large.
     pub(super) bytes: Option<Vec<u8>>,
     pub(super) bytes_max: usize,
     pub(super) store: Arc<Store>,

@@ -1,7 +1,7 @@
-//! Request headers that may affect the reply: such a request bypasses the cache, or the headers are part of the key. The
-//! upstream has to list all others in `Vary`.
+//! Request headers that may affect the reply. A request with such a header bypasses the cache, or the header is part of the key. Upstreams
+//! must list all other headers that affect a reply in `Vary`.
 //!
-//! Names are compared with `_` as `-`, since backends that read headers as variables cannot distinguish these.
+//! When names are compared, `_` equals `-`: backends that read headers as CGI variables cannot distinguish them.
 
 use message::Headers;
 
@@ -10,13 +10,13 @@ use message::Headers;
 pub(super) enum Bypass {
     /// The body is not part of the key (RFC 9110, 9.3.1: the body of a GET has no meaning, but some upstreams use it).
     Body,
-    /// The upstream may treat it as another method.
+    /// The upstream may treat the request as one with another method.
     MethodOverride,
     /// The reply may be private to the client with the cookie.
     Cookie,
     /// The client forbids storing the reply.
     NoStore,
-    /// Partial replies are neither stored nor made.
+    /// The cache neither stores nor creates partial replies.
     Range,
     /// The reply has no body to store.
     Head,
@@ -52,7 +52,7 @@ impl Bypass {
     }
 }
 
-/// Headers by which some frameworks let a client override the method.
+/// Returns true for headers by which some frameworks let a client override the method.
 fn overrides_method(name: &[u8]) -> bool {
     let is = |other: &[u8]| name.len() == other.len() && begins(name, other);
     match name.len() {
@@ -63,8 +63,8 @@ fn overrides_method(name: &[u8]) -> bool {
     }
 }
 
-/// Headers about the URL that the client used, from which upstreams make links and redirects. They are concatenated, each after a
-/// line feed, which no value contains.
+/// Returns the headers about the URL that the client used, from which upstreams make links and redirects. Each is preceded by a line feed,
+/// which no value contains.
 pub(super) fn keyed_lines(headers: &Headers) -> Vec<u8> {
     let mut keyed = Vec::new();
     for (name, value) in headers.iter().filter(|(name, _)| tells_url(name)) {
@@ -94,15 +94,15 @@ fn tells_url(name: &[u8]) -> bool {
         return false;
     }
     let is = |other: &[u8]| name.len() == other.len() && begins(name, other);
-    // Different for each client, and not about the URL.
+    // This header differs for each client, and is not about the URL.
     let is_address = is(b"x-forwarded-for");
     let tells =
         NAMES.iter().any(|other| is(other)) || FAMILIES.iter().any(|family| begins(name, family));
     tells && !is_address
 }
 
-/// `Forwarded` (RFC 7239) without the parts that differ for each client. A quoted value is used unchanged, since separators
-/// within quotes do not count.
+/// Writes a `Forwarded` (RFC 7239) without the parts that differ for each client. A value with quotes is written unchanged, since it would
+/// have to be split at unquoted separators only.
 fn without_addresses(value: &[u8], out: &mut Vec<u8>) {
     if value.contains(&b'"') {
         return out.extend_from_slice(value);
@@ -115,10 +115,10 @@ fn without_addresses(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// True if a name begins with `front`, which is in lower case. `_` counts as `-`.
+/// Returns true if a name begins with `front`, which is in lower case. `_` counts as `-`.
 fn begins(name: &[u8], front: &[u8]) -> bool {
     let same = |(a, b): (&u8, &u8)| a.eq_ignore_ascii_case(b) || (*a == b'_' && *b == b'-');
-    // Harmless: the name is as long as the front, or longer.
+    // Harmless: the name is at least as long as `front`.
     name.len() >= front.len() && name.iter().zip(front).all(same)
 }
 
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_send_a_request_past_the_cache() {
+    fn cookies_bodies_and_method_overrides_bypass_the_cache() {
         for (name, expected) in [
             ("X-HTTP-Method-Override", Some(Bypass::MethodOverride)),
             ("x_http_method_override", Some(Bypass::MethodOverride)),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_in_the_key() {
+    fn headers_about_the_url_are_in_the_key() {
         for (name, value, expected) in [
             ("X-Forwarded-Host", "a", "\nx-forwarded-host:a"),
             ("X_Forwarded_Host", "a", "\nx_forwarded_host:a"),

@@ -1,7 +1,7 @@
 //! The step `cache` of flows: stores messages by the rules of the policy, under a configured key.
 //!
-//! The key distinguishes results. Other properties that a reply may depend on bypass the cache as in the policy, unless the key or
-//! a setting covers them: other methods, bodies, cookies, credentials.
+//! A request with properties that the reply may depend on, such as other methods, bodies, cookies or credentials, bypasses the cache as in
+//! the policy, unless the key or a setting covers them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +27,8 @@ pub struct StepCacheSettings {
     /// The methods that are cached, if configured.
     pub methods: Option<Box<[Box<str>]>>,
     pub ignores_cookies: bool,
-    /// Whether a message for a client with credentials is shared with all clients, whatever the replies that it was
-    /// made of allow.
+    /// Whether a message for a client with credentials is shared with all clients, even if the replies from which it was made do not allow
+    /// that.
     pub ignores_credentials: bool,
     pub key: KeyParts,
 }
@@ -40,7 +40,7 @@ pub struct StepCache {
 }
 
 impl StepCache {
-    /// Why a request bypasses the cache.
+    /// Returns an error with the reason if a request bypasses the cache.
     fn bypass(&self, ex: &Exchange, head: &RequestHead) -> Result<(), CacheHindrance> {
         let settings = &self.settings;
         let method = head.method();
@@ -64,7 +64,7 @@ impl StepCache {
     }
 }
 
-/// The configured key, with the method and the headers about the client's URL.
+/// Returns the full key: the method, the configured key, and the headers about the client's URL.
 fn full(head: &RequestHead, key: &str) -> Vec<u8> {
     let method: &[u8] = if head.method() == b"HEAD" { b"GET" } else { head.method() };
     [method, b" ", key.as_bytes(), &keyed_lines(&head.headers)].concat()
@@ -74,7 +74,7 @@ fn is_shared(said: &Directives) -> bool {
     said.public || said.s_maxage.is_some() || said.must_revalidate
 }
 
-/// Why a message with these headers is not stored, whatever its status.
+/// Returns the reason why a message with these headers is not stored, whatever its status, or `None` if it may be stored.
 fn hindrance(headers: &Headers, said: &Directives) -> Option<CacheHindrance> {
     if said.no_store {
         Some("no-store")
@@ -90,7 +90,7 @@ fn hindrance(headers: &Headers, said: &Directives) -> Option<CacheHindrance> {
     }
 }
 
-/// The names of `Vary` in lower case, and perhaps `*`.
+/// Returns the names in `Vary`, in lower case. One of them may be `*`.
 fn varies_of(reply: &ReplyHead) -> impl Iterator<Item = String> {
     let names = reply.headers.get_all("vary").flat_map(|line| line.split(|b| *b == b','));
     let names = names.map(<[u8]>::trim_ascii).filter(|name| !name.is_empty());
@@ -109,7 +109,7 @@ impl ReplyCache for StepCache {
         let asked = Directives::of_request(&head.headers);
         let now = clock::now();
         let known = self.store.find(&full(head, key), &head.headers);
-        match known.filter(|known| known.may_be_given(&asked, now)) {
+        match known.filter(|known| known.may_be_used(&asked, now)) {
             Some(known) => Ok(Some(known.kept("; hit", now))),
             None if head.method() == b"HEAD" => Err(Bypass::Head.word()),
             None => Ok(None),
@@ -130,7 +130,7 @@ impl ReplyCache for StepCache {
         let mut varies: Vec<Box<str>> = Vec::new();
         let mut is_unknown = false;
         for name in varies_of(reply) {
-            // A header that was not sent has no effect, and one that the flow set is not the client's.
+            // A header that was not sent cannot affect the reply. If the flow changed a header, later requests cannot be compared by it.
             let is_sent = sent.contains(&name);
             let is_the_clients =
                 entry::value_of(sent, &name) == entry::value_of(&head.headers, &name);

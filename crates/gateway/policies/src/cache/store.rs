@@ -1,7 +1,7 @@
-//! The store of replies, shared by all workers: a few shards, each with a lock that is held for look-ups and changes
-//! of links, never for copying a body. With a store per worker, each reply would be stored several times.
+//! The store of replies, shared by all workers. It has a few shards. The lock of a shard is held for look-ups and for changes of its
+//! entries, but never while a body is copied. With a store per worker, each reply would be stored several times.
 //!
-//! An entry that was not used since the hand last passed it is removed first (the clock algorithm).
+//! Eviction follows the clock algorithm: an entry that was used since it was last checked is kept until the next check.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -26,17 +26,18 @@ pub struct Store {
 #[derive(Default)]
 struct Shard {
     slots: HashMap<Arc<[u8]>, Slot>,
-    /// The slots' numbers and keys; the next one to check is first. Entries of removed slots stay until they are
+    /// The slots' numbers and keys; the next one to check for eviction is first. Entries of removed slots stay until they are
     /// checked or make up half of the queue, so that removing a slot has a constant cost.
     queue: VecDeque<(u64, Arc<[u8]>)>,
     /// The number of the next slot.
     next: u64,
     bytes: usize,
-    /// The bytes of this shard, which have their own limit.
+    /// Excludes the bytes of this shard from the process's memory limit, since they have their own limit.
     held: Held,
-    /// Replies in progress that other requests may wait for. There are at most as many as exchanges.
+    /// Replies in progress that other requests may wait for. There are at most as many as open exchanges.
     flights: HashMap<Box<[u8]>, Arc<Flight>>,
-    /// Hashes of keys whose replies were recently not stored, each at the index derived from the hash.
+    /// Hashes of keys whose replies were recently not stored, with the time until which they are remembered. The index is derived from the
+    /// hash.
     alone: Vec<Option<(u64, Instant)>>,
 }
 
@@ -50,19 +51,20 @@ struct Slot {
 /// With this many shards, two workers rarely need the same one.
 const SHARDS_MAX: usize = 16;
 
-/// The limit of variants of one URL. A reply that varies by a unique header must not evict all others.
+/// The maximum number of variants of one URL. A reply that varies by a unique header must not evict all others.
 const VARIANTS_MAX: usize = 16;
 
-/// The number of keys per shard whose replies were recently not stored, and how long they are remembered. Requests for these
-/// do not wait. So a useless wait occurs at most once a minute.
+/// The number of keys that a shard remembers because their replies were not stored. Requests for them do not wait.
 const ALONE_MAX: usize = 1024;
+
+/// How long such a key is remembered. Within this time, requests wait in vain for its reply at most once.
 const ALONE_FOR: Duration = Duration::from_secs(60);
 
-/// Below this number, entries of removed slots are not cleaned up.
+/// The queue is cleaned up only when it has more than twice as many entries as there are slots, plus this number.
 const QUEUE_SPARE: usize = 64;
 
 impl Store {
-    /// A store with this total limit of bytes and entries. A shard has room for several of the largest.
+    /// Creates a store with these limits on its total size. Each shard has room for several entries of the maximum size.
     pub fn new(bytes_max: usize, entry_bytes_max: usize, entries_max: usize) -> Store {
         let shards = (bytes_max / entry_bytes_max.max(1) / 4).clamp(1, SHARDS_MAX);
         Store {
@@ -83,7 +85,7 @@ impl Store {
         self.shards.get(at).map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The variant that a request selects: the newest one that matches (RFC 9111, 4).
+    /// Returns the variant that a request selects: the newest one that matches (RFC 9111, 4).
     pub(super) fn find(&self, key: &[u8], request: &Headers) -> Option<Arc<CachedReply>> {
         let mut shard = self.shard(key)?;
         let slot = shard.slots.get_mut(key)?;
@@ -98,8 +100,8 @@ impl Store {
         }
     }
 
-    /// Decides whether a request without a stored reply is forwarded, or waits for another one, at most for this time. If it
-    /// is forwarded without leading, no others wait for it.
+    /// Decides whether a request without a stored reply is forwarded, or waits for an equal request. Others wait for a forwarded request
+    /// only if `leads` is true, and at most for `longest`.
     pub(super) fn board(
         self: &Arc<Store>,
         key: &[u8],
@@ -123,7 +125,7 @@ impl Store {
         FlightRole::Lead(Leader { store: self.clone(), key: key.into(), flight })
     }
 
-    /// The reply was stored, or will not be stored.
+    /// Removes a flight whose reply was stored or will not be stored.
     pub(super) fn land(&self, key: &[u8], flight: &Arc<Flight>) {
         let Some(mut shard) = self.shard(key) else { return };
         if shard.flights.get(key).is_some_and(|known| Arc::ptr_eq(known, flight)) {
@@ -131,7 +133,7 @@ impl Store {
         }
     }
 
-    /// For a while, no request waits for a reply with this key.
+    /// Remembers this key for a while, so that no request waits for its reply.
     pub(super) fn leave_alone(&self, key: &[u8]) {
         let hash = self.hasher.hash_one(key);
         let until = clock::now().checked_add(ALONE_FOR);
@@ -152,7 +154,7 @@ impl Store {
     }
 }
 
-/// The lower bits select the shard.
+/// Returns the index in [`Shard::alone`]. It uses the upper bits of the hash, since the lower bits select the shard.
 fn alone_place(hash: u64) -> usize {
     (hash >> 32) as usize % ALONE_MAX
 }
@@ -197,7 +199,7 @@ impl Shard {
         self.bytes = self.bytes.saturating_sub(bytes + 2 * key.len());
     }
 
-    /// Removes the entries of removed slots once there are more of them than of others.
+    /// Removes the queue's entries of removed slots once there are more of them than of others.
     fn tidy(&mut self) {
         if self.queue.len() > 2 * self.slots.len() + QUEUE_SPARE {
             let slots = &self.slots;
@@ -206,7 +208,7 @@ impl Shard {
         }
     }
 
-    /// False if there is nothing left to remove.
+    /// Removes the next slot that was not used since it was last checked. Returns false if no slot is left.
     fn evict(&mut self) -> bool {
         while let Some((number, key)) = self.queue.pop_front() {
             match self.slots.get_mut(&key).filter(|slot| slot.number == number) {
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_out_and_came_back_is_given_up_in_its_new_turn() {
+    fn a_removed_and_reinserted_key_is_evicted_by_its_new_place() {
         let mut shard = Shard::default();
         ["a", "b", "c"].iter().for_each(|name| slot(&mut shard, name));
         shard.remove(b"a");
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_what_is_gone_do_not_pile_up() {
+    fn queue_entries_of_removed_slots_do_not_accumulate() {
         let mut shard = Shard::default();
         for _ in 0..10_000 {
             slot(&mut shard, "a");

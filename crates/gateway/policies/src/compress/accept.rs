@@ -4,7 +4,7 @@ use message::Headers;
 
 use super::Encoding;
 
-/// The maximum number of bytes of the header that are read. Browsers send 30 bytes.
+/// The maximum size of the header. A larger one is ignored. Browsers send about 30 bytes.
 const BYTES_MAX: usize = 1024;
 
 /// Returns the encoding to use: the one that the client prefers, or the first of `ours` among equal weights. `None` means no encoding.
@@ -65,7 +65,7 @@ mod tests {
     use Encoding::{Br, Gzip, Zstd};
 
     #[test]
-    fn the_clients_favourite_and_ours_among_equals() {
+    fn the_clients_preference_decides_and_ours_among_equal_weights() {
         for (lines, chosen) in [
             (&["gzip, deflate, br, zstd"][..], Some(Zstd)),
             (&["gzip, br"], Some(Br)),
@@ -94,6 +94,6 @@ mod tests {
         }
         let mut headers = Headers::new();
         headers.add("Accept-Encoding", "gzip,".repeat(1000).as_bytes()).unwrap();
-        assert_eq!(choose(&headers, &[Gzip]), None, "nobody needs that much");
+        assert_eq!(choose(&headers, &[Gzip]), None, "too large a header is ignored");
     }
 }

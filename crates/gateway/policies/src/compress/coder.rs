@@ -35,7 +35,7 @@ impl Encoding {
 /// The gzip level, just below the library's default of 6, which suits files that are compressed once.
 const GZIP_LEVEL: u32 = 5;
 
-/// The Brotli quality for on-the-fly compression. Higher ones suit files.
+/// The Brotli quality for on-the-fly compression. Higher qualities suit files that are compressed once.
 const BROTLI_QUALITY: u32 = 4;
 
 /// The Brotli window: 256 KiB, as a power of two.
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_come_out_whole_and_each_at_once() {
+    fn each_piece_is_encoded_at_once_and_nothing_is_lost() {
         for encoding in [Encoding::Zstd, Encoding::Br, Encoding::Gzip] {
             let mut coder = Coder::new(encoding).unwrap();
             let mut out = b"before".to_vec();

@@ -44,7 +44,7 @@ impl OnBuffered<RequestHead> for WithDigest {
         Decision::Ready(if right {
             Ok(Onward::Next)
         } else {
-            Err(self.signatures.refused("the body is not the one that `Digest` says"))
+            Err(self.signatures.refused("the body does not match `Digest`"))
         })
     }
 }

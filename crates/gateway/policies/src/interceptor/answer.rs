@@ -63,15 +63,15 @@ struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Parses an answer with status 200. Its body may have at most `body_bytes_max` bytes.
 pub(super) fn read(bytes: &[u8], body_bytes_max: usize) -> Result<Answer<'_>, Fault> {
-    // The library would also accept a list, as the members of an object in order.
+    // serde would also accept a list, and take its items as the members of the object in order.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(invalid("the answer is not a JSON object"));
     }
-    // UTF-8 is checked once for the whole answer. Otherwise, the library would check each text separately.
+    // UTF-8 is checked once for the whole answer. Otherwise, serde would check each text separately.
     let text = std::str::from_utf8(bytes).map_err(|_| invalid("the answer is not UTF-8"))?;
     let said: RawAnswer<'_> = serde_json::from_str(text).map_err(|e| invalid(&e.to_string()))?;
     if names(&said) > NAMES_MAX {
-        return Err(invalid(&format!("it names more than {NAMES_MAX} lines and texts")));
+        return Err(invalid(&format!("it has more than {NAMES_MAX} names")));
     }
     let endpoint = said.dynamic_endpoint.map(endpoint).transpose()?;
     let status = said.response_code;
@@ -138,7 +138,7 @@ pub(super) fn invalid(why: &str) -> Fault {
     Fault::with_detail(
         Kind::InterceptorInvalid,
         format!("the interceptor's answer cannot be used: {why}"),
-        "The interceptor service gave an answer that cannot be read",
+        "The interceptor service gave an invalid answer",
     )
 }
 
@@ -164,7 +164,7 @@ impl<'de> Visitor<'de> for Members {
         let (mut pairs, mut known) = (Pairs::new(), HashSet::new());
         while let Some((name, value)) = map.next_entry::<Text<'de>, Text<'de>>()? {
             if !known.insert(name.0.clone()) {
-                return Err(A::Error::custom(format!("`{}` is there twice", name.0)));
+                return Err(A::Error::custom(format!("`{}` occurs twice", name.0)));
             }
             pairs.push((name.0, value.0));
         }

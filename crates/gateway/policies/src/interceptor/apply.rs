@@ -1,4 +1,4 @@
-//! Applies the changes of an answer to header and trailer lines.
+//! Applies the changes in an interceptor's answer to header and trailer lines.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use message::{Headers, Trailers};
 
 use super::answer::{Edits, invalid};
 
-/// Lines that determine the end of a message, its host, and the use of the connection: a wrong one allows request smuggling.
+/// Headers that determine the end of a message, its host, or the use of the connection. A wrong value could allow request smuggling.
 const PROTECTED: [&str; 10] = [
     "connection",
     "content-length",
@@ -22,7 +22,7 @@ const PROTECTED: [&str; 10] = [
     "upgrade",
 ];
 
-/// Prefixes of names that are reserved for the gateway.
+/// Prefixes of header names that are reserved for the gateway.
 const PREFIXES: [&str; 2] = ["x-wso2", "x-envoy"];
 
 /// Applies the changes to header lines: remove, then replace, then add. Changes to protected lines are skipped with a log entry.
@@ -40,7 +40,7 @@ pub(super) fn to_headers(edits: &Edits<'_>, headers: &mut Headers) -> Result<(),
     Ok(())
 }
 
-/// Applies the changes to raw trailer lines.
+/// Applies the changes to trailer lines, in the same order as for headers.
 pub(super) fn to_trailers(edits: &Edits<'_>, trailers: &mut Trailers) -> Result<(), Fault> {
     if edits.is_empty() {
         return Ok(());
@@ -99,7 +99,7 @@ fn may_change(name: &str) -> bool {
 }
 
 fn unwritable(name: &str) -> Fault {
-    invalid(&format!("the line `{name}` cannot be written"))
+    invalid(&format!("the name or value of the header `{name}` is not valid"))
 }
 
 #[cfg(test)]
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn trailers_are_changed_in_the_order_of_headers() {
+    fn trailers_are_changed_in_the_same_order_as_headers() {
         let edits = edits(
             &["A", "b"],
             &[("B", "new"), ("c", "set")],
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_ends_a_line_is_refused() {
+    fn invalid_names_and_values_are_refused() {
         for (name, value) in [("a", "b\r\nc: d"), ("a b", "c"), ("", "x"), ("a\r\nb", "c")] {
             let add = [(name, value)];
             let edits = edits(&[], &[], &add);

@@ -1,4 +1,4 @@
-//! Makes one call to an interceptor, within its deadline and its bound.
+//! Makes one call to an interceptor, within its timeout and its size limit.
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
@@ -8,10 +8,10 @@ use policy::Exchange;
 
 use super::Service;
 
-/// Bytes that an answer may have in addition to its body, for headers and trailers.
+/// The number of bytes that an answer may have in addition to its body, for headers and trailers.
 const REST_BYTES_MAX: usize = 256 * 1024;
 
-/// Returns the head of all calls of one side.
+/// Returns the head that all calls of one side share.
 pub(super) fn head(path: &[u8]) -> RequestHead {
     let mut head = RequestHead::new(Protocol::Http11, b"POST", path);
     head.headers.add_known("Content-Type", b"application/json");
@@ -27,7 +27,7 @@ pub(super) async fn call(
     told: Vec<u8>,
 ) -> Result<Option<Bytes>, Fault> {
     let request = Request { head: call.clone(), body: Body::whole(told.into()) };
-    let call = ex.call_beside(clock::now().checked_add(service.timeout));
+    let call = ex.additional_call(clock::now().checked_add(service.timeout));
     let reply = service.fetch.fetch(call, request).await.map_err(failed)?;
     let Reply { head, body, .. } = reply;
     // Base64 encodes three bytes as four.
@@ -50,9 +50,9 @@ pub(super) async fn call(
 pub(super) fn failed(fault: Fault) -> Fault {
     let late = matches!(fault.kind, Kind::UpstreamTimeout | Kind::ConnectTimeout);
     let detail = match fault.kind == Kind::ReplyTooLarge {
-        true => "The interceptor service answered with too much",
+        true => "The answer of the interceptor service is too large",
         false if late => "The interceptor service took too long",
-        false => "The interceptor service could not be asked",
+        false => "The interceptor service could not be called",
     };
     Fault::with_detail(Kind::InterceptorFailed, format!("interceptor: {fault}"), detail)
 }

@@ -168,7 +168,7 @@ pub(super) fn kept(headers: &Headers) -> Lines {
         .fold(Lines::new(), |lines, (name, value)| joined(lines, &text(name), &text(value)))
 }
 
-/// Adds a line. Lines of the same name become one value.
+/// Adds a line. Values of lines with the same name are joined with commas.
 fn joined(mut lines: Lines, name: &str, value: &str) -> Lines {
     let name = name.to_ascii_lowercase().into_boxed_str();
     match lines.iter_mut().find(|(known, _)| *known == name) {
@@ -180,7 +180,7 @@ fn joined(mut lines: Lines, name: &str, value: &str) -> Lines {
 
 /// Copies raw trailer lines for a call.
 pub(super) fn kept_trailers(raw: &[u8]) -> Lines {
-    // Harmless: JSON must be UTF-8, as for the lines of a head.
+    // Harmless: invalid UTF-8 becomes the replacement character, as in the lines of a head, since JSON must be UTF-8.
     let text = String::from_utf8_lossy(raw);
     // Harmless: each trailer line has a colon; only the empty text after the last line end has none.
     let lines = text.split("\r\n").filter_map(|line| line.split_once(':'));
@@ -199,7 +199,7 @@ fn string(bytes: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(bytes)
     } else {
         let mut text = String::with_capacity(bytes.len() * 2);
-        // Harmless: JSON must be UTF-8, and the header line itself is not changed.
+        // Harmless: JSON must be UTF-8, and only this copy of the text is changed.
         json::push_escaped(&mut text, &String::from_utf8_lossy(bytes));
         out.extend_from_slice(text.as_bytes());
     }
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_is_json_whatever_the_bytes() {
+    fn a_call_is_valid_json_whatever_the_bytes() {
         let mut headers = Headers::new();
         for (name, value) in [
             ("Accept", &b"a"[..]),

@@ -141,7 +141,8 @@ impl Interceptor {
         told.finish()
     }
 
-    /// Applies the answer, either completely or not at all.
+    /// Applies the answer. The whole answer is ignored if it changes a body that the service did not get. Changes of trailers are ignored
+    /// if the message is not buffered.
     fn obey(
         &self,
         service: &Service,
@@ -171,7 +172,7 @@ impl Interceptor {
                 body.bytes = bytes;
             }
         } else if !answer.trailers.is_empty() {
-            unheld_trailers(ex);
+            log_ignored_trailers(ex);
         }
         if let Some(noted) = self.slot.get_mut(ex) {
             noted.context = answer.context;
@@ -232,10 +233,10 @@ fn has_dots(path: &str) -> bool {
     })
 }
 
-fn unheld_trailers(ex: &Exchange) {
+fn log_ignored_trailers(ex: &Exchange) {
     tracing::error!(
         request_id = ex.id.as_str(),
-        "an interceptor changed trailers without a body or trailers among its `includes`; they are as they were"
+        "an interceptor changed trailers without a body or trailers among its `includes`; the trailers are unchanged"
     );
 }
 
@@ -247,7 +248,7 @@ fn direct(answer: Answer<'_>, ex: &Exchange) -> Result<Reply, Fault> {
         tracing::error!(
             request_id = ex.id.as_str(),
             status,
-            "an interceptor gave a body to a reply that has none; it is left out"
+            "an interceptor gave a body for a status that does not allow one; the body is dropped"
         );
         bytes = Bytes::new();
     }

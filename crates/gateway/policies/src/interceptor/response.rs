@@ -113,7 +113,8 @@ fn told(
     told.finish()
 }
 
-/// Applies the answer, either completely or not at all.
+/// Applies the answer. The whole answer is ignored if it changes a body that the service did not get. Changes of trailers are ignored if
+/// the message is not buffered.
 fn obey(
     service: &Service,
     answer: Answer<'_>,
@@ -137,7 +138,7 @@ fn obey(
         if !answer.trailers.is_empty() {
             tracing::error!(
                 request_id = ex.id.as_str(),
-                "an interceptor changed trailers without a body or trailers among its `includes`; they are as they were"
+                "an interceptor changed trailers without a body or trailers among its `includes`; the trailers are unchanged"
             );
         }
         return Ok(());

@@ -1,4 +1,4 @@
-//! `backend_jwt`: passes the client identity to the upstream in a token signed by the gateway; and `jwks`, which publishes the keys.
+//! `backend_jwt`: passes the client identity to the upstream in a token signed by the gateway. `jwks`: publishes the keys for these tokens.
 
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
@@ -46,8 +46,9 @@ struct IssuedToken {
     stale: u64,
 }
 
-/// The maximum number of cached tokens of a worker, and of their bytes.
+/// The maximum number of tokens in a worker's cache.
 const MADE_MAX: usize = 16 * 1024;
+/// The maximum total size of a worker's cached tokens, in bytes.
 const MADE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 thread_local! {
@@ -154,7 +155,7 @@ struct Publish {
 impl OnHead<RequestHead> for Publish {
     fn on_head(&self, _ex: &mut Exchange, _head: &mut RequestHead) -> Flow {
         let keys = self.keys.get().cloned();
-        let keys = keys.ok_or_else(|| Fault::new(Kind::Internal, "jwks: the plan is not whole"))?;
+        let keys = keys.ok_or_else(|| Fault::new(Kind::Internal, "jwks: the keys are not set"))?;
         let body = Bytes::copy_from_slice(keys.as_bytes());
         let mut reply = Reply::new(200, Body::whole(body));
         reply.head.headers.add_known("Content-Type", b"application/jwk-set+json");

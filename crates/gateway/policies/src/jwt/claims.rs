@@ -24,7 +24,7 @@ pub enum ClaimRequirement {
 /// A token with valid claims.
 pub(crate) struct CheckedToken {
     pub(crate) identity: Identity,
-    /// Header lines for the upstream, which are valid.
+    /// Valid header lines for the upstream.
     pub(crate) lines: Vec<(String, String)>,
     /// When the token expires, in seconds since the Unix epoch, leeway included.
     pub(crate) until: Option<u64>,
@@ -33,7 +33,7 @@ pub(crate) struct CheckedToken {
     pub(crate) lacks: Option<Refusal>,
     /// The addresses and referrers that may use the token, if its issuer limits them.
     pub(crate) permitted: Option<Permitted>,
-    /// The memory of the claims in bytes: their text, and their parsed form, which may be created.
+    /// The memory of the claims in bytes: their text, and their parsed form, which may be created later.
     pub(crate) bytes: usize,
 }
 
@@ -49,10 +49,10 @@ pub(crate) fn check(
     now: u64,
 ) -> Result<CheckedToken, Refusal> {
     if issuer.expiry_required && claims.get("exp").is_none() {
-        return Err(Refusal::Claims("the token does not say when it ends (`exp`)"));
+        return Err(Refusal::Claims("the token has no expiry (`exp`)"));
     }
     if issuer.beginning_required && claims.get("nbf").is_none() {
-        return Err(Refusal::Claims("the token does not say when it begins (`nbf`)"));
+        return Err(Refusal::Claims("the token has no start of validity (`nbf`)"));
     }
     let mut checked = check_all(claims, || Claims::of_text(payload), issuer, settings, now)?;
     checked.bytes += payload.len();
@@ -92,7 +92,7 @@ fn check_all(
     let id = match claims.get("jti") {
         None => None,
         Some(Value::String(id)) if id.len() <= TOKEN_ID_BYTES_MAX => Some(id.as_str().into()),
-        Some(_) => return Err(Refusal::Claims("`jti` is not a short text")),
+        Some(_) => return Err(Refusal::Claims("`jti` is not a text, or is too long")),
     };
     for (path, wanted) in &settings.claims {
         let value = value_at(claims, path);
@@ -104,7 +104,7 @@ fn check_all(
             return Err(Refusal::Wanted(path.as_str().into()));
         }
     }
-    let lacks = match (allows(claims, issuer, settings), settings.scopes_late) {
+    let lacks = match (allows(claims, issuer, settings), settings.defers_scopes) {
         (Err(refusal), true) => Some(refusal),
         (allowed, _) => allowed.map(|()| None)?,
     };
@@ -163,9 +163,9 @@ fn time(claims: &Members<'_>, name: &str) -> Result<Option<u64>, Refusal> {
                 let seconds = std::time::Duration::try_from_secs_f64(seconds.max(0.0)).ok()?;
                 Some(seconds.as_secs())
             });
-            whole.map(Some).ok_or(Refusal::Claims("a time that is out of bounds"))
+            whole.map(Some).ok_or(Refusal::Claims("a time is out of range"))
         }
-        Some(_) => Err(Refusal::Claims("a time that is not a number")),
+        Some(_) => Err(Refusal::Claims("a time is not a number")),
     }
 }
 
@@ -280,7 +280,7 @@ fn application(claims: &Members<'_>, issuer: &Issuer) -> Option<ApplicationKey> 
 /// Returns the plan of the token's subscription to the API.
 fn tier(claims: &Members<'_>, api: &Subscription) -> Result<Option<Box<str>>, Refusal> {
     let subscribed = claims.get("subscribedAPIs").and_then(Value::as_array);
-    let found = subscribed.map_or(&[][..], Vec::as_slice).iter().find(|one| api.is_of(one));
+    let found = subscribed.map_or(&[][..], Vec::as_slice).iter().find(|one| api.matches(one));
     let found = found.ok_or(Refusal::Subscription)?;
     let tier = found.get("subscriptionTier").and_then(Value::as_str);
     Ok(tier.map(Into::into))
@@ -309,8 +309,8 @@ fn value_bytes(value: &Value) -> usize {
     }
 }
 
-/// Returns claims as header lines. `groups` is used if no claim has that name. A value that cannot be written in one line is omitted with a
-/// log entry.
+/// Returns claims as header lines. The path `groups` refers to the client's groups if no claim has that name. A value that cannot be
+/// written in one line is omitted with a log entry.
 fn lines(
     claims: &Members<'_>,
     settings: &JwtSettings,
@@ -396,10 +396,10 @@ mod tests {
             (json!({ "exp": NOW - 5 }), Err(Refusal::Expired)),
             (json!({ "exp": NOW as f64 + 0.5 }), Ok(())),
             (json!({ "exp": -1 }), Err(Refusal::Expired)),
-            (json!({ "exp": 1e300 }), Err(Refusal::Claims("a time that is out of bounds"))),
+            (json!({ "exp": 1e300 }), Err(Refusal::Claims("a time is out of range"))),
             (json!({ "exp": u64::MAX }), Ok(())),
-            (json!({ "exp": "1000060" }), Err(Refusal::Claims("a time that is not a number"))),
-            (json!({ "exp": null }), Err(Refusal::Claims("a time that is not a number"))),
+            (json!({ "exp": "1000060" }), Err(Refusal::Claims("a time is not a number"))),
+            (json!({ "exp": null }), Err(Refusal::Claims("a time is not a number"))),
             (json!({ "nbf": NOW + 5 }), Ok(())),
             (json!({ "nbf": NOW + 6 }), Err(Refusal::NotYet)),
         ] {
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_become_lines_only_where_they_can_be_written() {
+    fn only_valid_values_of_claims_become_header_lines() {
         let to = |name: &str, path: &str| (name.to_owned(), path.to_owned());
         let settings = JwtSettings {
             claims_to_headers: vec![
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_cannot_be_read_refuse_the_token() {
+    fn a_token_with_invalid_groups_is_refused() {
         let settings = JwtSettings { groups: Some("groups".to_owned()), ..JwtSettings::default() };
         let groups = |claim: Value| {
             let checked = checked(json!({ "groups": claim }), &settings)?;
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_cut_for_the_log_says_so() {
+    fn a_long_value_is_cut_for_the_log() {
         let long = json!("x".repeat(SHOWN_CHARS_MAX + 1));
         let told = compared(Some(&long), "y");
         assert!(told.contains("xxx...; needed: y"), "{told}");

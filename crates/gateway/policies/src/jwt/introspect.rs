@@ -43,7 +43,7 @@ impl Introspection {
         Introspection { outlet, path, credentials, timeout, cache }
     }
 
-    /// Introspects a token. Returns the checked claims, and when to introspect it again.
+    /// Introspects a token. Returns the claims of an active token, and when to introspect it again.
     pub(crate) async fn ask(
         &self,
         ex: &Exchange,
@@ -66,7 +66,7 @@ impl Introspection {
         let token = std::str::from_utf8(token).map_err(|_| "the token is not text")?;
         let body = format!("token={}&token_type_hint=access_token", form(token));
         let request = Request { head, body: Body::whole(body.into()) };
-        let call = ex.call_beside(clock::now().checked_add(self.timeout));
+        let call = ex.additional_call(clock::now().checked_add(self.timeout));
         let reply = self.outlet.fetch(call, request).await.map_err(|fault| fault.cause)?;
         if reply.head.status != 200 {
             return Err(format!("it answered {}", reply.head.status).into());

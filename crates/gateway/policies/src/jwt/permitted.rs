@@ -27,7 +27,8 @@ impl Permitted {
         };
         let network = |text: String| {
             let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-            network.map_err(|_| Refusal::Claims("`permittedIP` has what is not an address"))
+            network
+                .map_err(|_| Refusal::Claims("`permittedIP` has an entry that is not an address"))
         };
         let networks: Vec<IpNet> = list("permittedIP").map(network).collect::<Result<_, _>>()?;
         let referrers: Vec<String> = list("permittedReferer").collect();

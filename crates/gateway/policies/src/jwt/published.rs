@@ -20,13 +20,14 @@ use tokio::time::timeout;
 use super::refusal::Refusal;
 use crate::waiters::WaiterPlace;
 
-/// The maximum size of a key set. [`jose::KEYS_MAX`] keys with their certificates have half of this.
+/// The maximum size of a key set. [`jose::KEYS_MAX`] keys with their certificates need about half of it.
 pub const KEYS_BYTES_MAX: usize = 512 * 1024;
 
-/// The shortest interval between two fetches, so that tokens with invented key ids cannot cause more.
+/// The shortest interval between two fetches, so that tokens with invented key ids cannot cause more fetches.
 const APART: Duration = Duration::from_secs(1);
-/// The shortest and the longest pause after a failed fetch.
+/// The pause after the first failed fetch. It doubles with each further failure.
 const AWAY_MIN: Duration = Duration::from_secs(1);
+/// The maximum pause after a failed fetch.
 const AWAY_MAX: Duration = Duration::from_secs(30);
 /// The length of a round of background work. Work that is no longer owned ends after its round.
 const ROUND: Duration = Duration::from_millis(500);
@@ -74,8 +75,9 @@ pub(crate) struct KeySnapshot {
     generation: u64,
     /// A hash of the text that they were parsed from.
     text: u64,
-    /// The number of fetches that have ended. `failed` counts those that have failed in a row.
+    /// The number of fetches that have ended.
     ended: u64,
+    /// The number of fetches that have failed since the last success.
     failed: u32,
     /// When the next fetch is due.
     due: Option<clock::Instant>,
@@ -158,7 +160,7 @@ impl PublishedKeys {
         match read {
             Ok(Ok(known)) => Ok(known.clone()),
             Ok(Err(_)) | Err(_) if first => {
-                Err(Refusal::Unavailable("its keys took too long".into()))
+                Err(Refusal::Unavailable("its keys did not arrive in time".into()))
             }
             Ok(Err(_)) | Err(_) => Err(Refusal::KeyUnknown),
         }
@@ -177,12 +179,12 @@ impl PublishedKeys {
     fn learn(&self, keys: KeySet, text: u64, now: clock::Instant) {
         self.metrics.read(keys.len());
         let before = self.known();
-        let news = before.keys.is_none() || before.text != text;
-        if before.failed > 0 || news {
+        let is_new = before.keys.is_none() || before.text != text;
+        if before.failed > 0 || is_new {
             tracing::info!(issuer = self.name, keys = keys.len(), "the issuer's keys were read");
         }
         self.known.snapshot.send_modify(|known| {
-            if news {
+            if is_new {
                 known.keys = Some(Arc::new(keys));
                 known.generation += 1;
                 known.text = text;
@@ -235,9 +237,9 @@ impl PublishedKeys {
             // Encryption keys are expected and ignored. Any other unusable key may be one that signs tokens, so it is logged, once for each
             // version of the key set.
             if is_new && why != KeyError::NotForVerifying {
-                tracing::warn!(issuer = self.name, key = id, "a key was left out: {why}")
+                tracing::warn!(issuer = self.name, key = id, "a key was ignored: {why}")
             } else {
-                tracing::debug!(issuer = self.name, key = id, "a key was left out: {why}")
+                tracing::debug!(issuer = self.name, key = id, "a key was ignored: {why}")
             }
         }
         if keys.is_empty() {
@@ -247,7 +249,7 @@ impl PublishedKeys {
             let (issuer, algorithm) = (&self.name, algorithm.name());
             tracing::warn!(
                 issuer,
-                "{count} keys for {algorithm}: only {} are tried where no `kid` says which one",
+                "{count} keys for {algorithm}: only {} are tried for tokens without a `kid`",
                 jose::TRIED_MAX
             );
         }
@@ -268,7 +270,7 @@ impl PublishedKeys {
         head.headers.add_known("Accept", b"application/json");
         let request = Request { head, body: Body::Empty };
         let totals = Totals::default();
-        let call = Call::apart(caller, deadline, &totals);
+        let call = Call::detached(caller, deadline, &totals);
         let reply = self.outlet.fetch(call, request).await.map_err(|fault| fault.cause)?;
         if reply.head.status != 200 {
             return Err(format!("{path} answered {}", reply.head.status).into());
@@ -333,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_configuration_leads_to_keys_of_the_same_host_only() {
+    fn keys_on_another_host_are_refused() {
         let document = |issuer: &str, keys: &str| {
             format!(r#"{{"issuer":"{issuer}","jwks_uri":"{keys}"}}"#).into_bytes()
         };

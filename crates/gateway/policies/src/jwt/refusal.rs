@@ -108,7 +108,9 @@ impl Refusal {
             Refusal::Revoked => "the token was revoked",
             Refusal::Inactive => "the issuer says that the token is not active",
             Refusal::Claims(what) => what,
-            Refusal::Wanted(name) => return format!("jwt: the claim `{name}` is not as required"),
+            Refusal::Wanted(name) => {
+                return format!("jwt: the claim `{name}` does not meet the requirement");
+            }
             Refusal::Scope(values) => {
                 return format!("jwt: the token lacks a scope that the route requires; {values}");
             }

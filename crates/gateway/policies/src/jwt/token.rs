@@ -64,7 +64,7 @@ fn cookies<'h>(head: &'h RequestHead, name: &str) -> impl Iterator<Item = &'h [u
     // Harmless: cookies with other names are skipped.
     pairs.filter_map(move |pair| {
         let value = cookie_value(pair, name)?;
-        // A value may stand in quotes (RFC 6265, 4.1.1).
+        // A value may be quoted (RFC 6265, 4.1.1).
         Some(value.strip_prefix(b"\"").and_then(|v| v.strip_suffix(b"\"")).unwrap_or(value))
     })
 }

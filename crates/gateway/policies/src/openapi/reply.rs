@@ -19,7 +19,7 @@ impl OnBuffered<ReplyHead> for Checks {
         if ex.fault.is_some() {
             return Ok(false);
         }
-        let reads = operation.reads_response(head.status, has_none(ex, head), &head.headers);
+        let reads = operation.reads_response(head.status, has_no_body(ex, head), &head.headers);
         if !reads {
             self.check(operation, ex, head, None)?;
         }
@@ -57,14 +57,14 @@ impl Checks {
         head: &ReplyHead,
         body: Option<&mut GatheredBody>,
     ) -> Result<(), Fault> {
-        let (has_none, max) = (has_none(ex, head), self.0.errors_max());
-        let checked = operation.check_response(head.status, has_none, &head.headers, body, max);
+        let (has_no_body, max) = (has_no_body(ex, head), self.0.errors_max());
+        let checked = operation.check_response(head.status, has_no_body, &head.headers, body, max);
         checked.map_err(|wrong| self.0.wrong(Kind::ReplyInvalid, wrong))
     }
 }
 
 /// Returns true if a reply has no body, whatever the document describes.
-fn has_none(ex: &Exchange, head: &ReplyHead) -> bool {
+fn has_no_body(ex: &Exchange, head: &ReplyHead) -> bool {
     let asked_head = ex.notes.as_ref().is_some_and(|notes| notes.asked_head);
     asked_head || matches!(head.status, 100..=199 | 204 | 205 | 304)
 }

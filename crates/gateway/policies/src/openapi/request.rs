@@ -9,7 +9,7 @@ use message::{Body, GatheredBody, Reply, RequestHead};
 use policy::{Decision, Exchange, Flow, OnBuffered, OnHead, Onward, Slot};
 
 use super::{ERRORS_MAX, OpenApiSettings};
-use crate::as_it_came;
+use crate::removed_credentials;
 
 /// State that both sides share.
 pub(super) struct Checks {
@@ -37,12 +37,12 @@ impl OnBuffered<RequestHead> for Step {
     fn wants(&self, ex: &mut Exchange, head: &mut RequestHead) -> Result<bool, Fault> {
         let reads = match self.0.find(head) {
             OperationMatch::Operation(_, operation, _) => operation.reads_request(&head.headers),
-            // `OPTIONS` is answered by the step itself, which gets only requests whose body is gathered.
+            // The step answers `OPTIONS` itself. Only `on_buffered` can return that reply, so the body is gathered.
             OperationMatch::Options(_) => self.0.refuses,
             OperationMatch::OtherMethod(_) | OperationMatch::Nothing => false,
         };
         if !reads {
-            // Requests that this step answers itself were handled above.
+            // The result cannot be a reply: requests that the step answers itself are gathered.
             self.0.check(ex, head, None)?;
         }
         Ok(reads)
@@ -91,10 +91,10 @@ impl Checks {
         let at = match self.find(head) {
             OperationMatch::Operation(at, operation, values) => {
                 if self.request {
-                    // Credentials that policies above have removed are part of the request.
+                    // The document may require credentials that policies above have removed, so they are validated, too.
                     let cut = ex.notes.as_ref().and_then(|notes| notes.cut.as_deref());
                     let query = match cut {
-                        Some(cut) => Cow::Owned(as_it_came::query(head, cut)),
+                        Some(cut) => Cow::Owned(removed_credentials::query(head, cut)),
                         None => Cow::Borrowed(head.query().unwrap_or(b"")),
                     };
                     let lines = cut.map(|cut| &cut.lines);
@@ -146,7 +146,7 @@ impl Checks {
         }
         if wrong.len() > ERRORS_MAX {
             wrong.drain(ERRORS_MAX - 1..);
-            wrong.push("/: more is wrong than is told here".to_owned());
+            wrong.push("/: there are more errors than are shown here".to_owned());
         }
         fault.with_errors(wrong.into_iter().map(String::into_boxed_str).collect())
     }

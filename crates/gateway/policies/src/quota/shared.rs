@@ -16,11 +16,11 @@ use telemetry::StoreMetrics;
 use tokio::sync::{Notify, oneshot};
 
 use super::{Quota, Quotas, Tier, UnreportedUse, UsedWindow};
-use crate::stores::{Line, Store};
+use crate::stores::{Store, StoreConnection};
 
 /// The shared quotas of one policy. Counts are reported to the store for as long as this has an owner.
 pub struct SharedQuotas {
-    line: Line,
+    line: StoreConnection,
     quotas: Arc<Quotas>,
     /// Streams that wait for the count of their client.
     asks: Mutex<Vec<Ask>>,
@@ -39,10 +39,10 @@ struct WindowReport {
     client: u64,
     number: usize,
     per: Duration,
-    untold: UnreportedUse,
+    unreported: UnreportedUse,
 }
 
-/// The maximum number of waiting streams. More streams begin with the locally known counts.
+/// The maximum number of waiting streams. Further streams begin with the locally known counts.
 const ASKS_MAX: usize = 10_000;
 
 /// The maximum number of windows in one call. The server executes one script at a time, so a call must be short.
@@ -71,7 +71,7 @@ const SCRIPT: &str = "local out = {} \
 impl SharedQuotas {
     /// Creates shared quotas. `quotas` are those that the policy charges.
     pub fn new(store: Store, quotas: Arc<Quotas>, metrics: Arc<StoreMetrics>) -> SharedQuotas {
-        let line = Line::new(store, metrics);
+        let line = StoreConnection::new(store, metrics);
         SharedQuotas { line, quotas, asks: Mutex::default(), bell: Notify::new() }
     }
 
@@ -80,7 +80,7 @@ impl SharedQuotas {
     }
 
     /// Waits until the client's use at other gateways is known, unless the server is unavailable.
-    pub(crate) async fn look(&self, client: u64, tier: &Tier) {
+    pub(crate) async fn load_counts(&self, client: u64, tier: &Tier) {
         if self.line.is_away() {
             return;
         }
@@ -88,7 +88,7 @@ impl SharedQuotas {
             client,
             number,
             per: quota.per,
-            untold: UnreportedUse::default(),
+            unreported: UnreportedUse::default(),
         };
         let windows: Vec<WindowReport> = tier.numbered().map(told).collect();
         let (answer, known) = oneshot::channel();
@@ -133,7 +133,7 @@ impl SharedQuotas {
         if self.line.is_away() && !self.line.ping().await {
             return false;
         }
-        let told = self.quotas.take_untold(WINDOWS_PER_CALL);
+        let told = self.quotas.take_unreported(WINDOWS_PER_CALL);
         if told.is_empty() {
             // Harmless: `ping` records whether the server answers.
             let _there = self.line.ping().await;
@@ -151,13 +151,13 @@ impl SharedQuotas {
         }
     }
 
-    /// Reports what has passed. The answer has three numbers for each window.
+    /// Reports what has passed. Returns three numbers for each window, or `None` if the server does not answer.
     async fn call(&self, told: &[WindowReport]) -> Option<Vec<u64>> {
         let (mut keys, mut values) = (Vec::new(), Vec::new());
-        for WindowReport { client, number, per, untold } in told {
+        for WindowReport { client, number, per, unreported } in told {
             keys.push(format!("tidegate:quota:{client:016x}:{number}"));
-            values.push(untold.messages.to_string());
-            values.push(untold.bytes.to_string());
+            values.push(unreported.messages.to_string());
+            values.push(unreported.bytes.to_string());
             values.push(per.as_millis().max(1).to_string());
         }
         let count = keys.len().to_string();
@@ -184,30 +184,30 @@ impl Background for SharedQuotas {
 
 impl Quotas {
     /// Takes at most `max` windows with unreported counts.
-    fn take_untold(&self, max: usize) -> Vec<WindowReport> {
+    fn take_unreported(&self, max: usize) -> Vec<WindowReport> {
         let now = clock::now();
         let mut all = Vec::new();
         for shard in &self.shards {
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             while all.len() < max
-                && let Some((client, number)) = shard.untold.pop()
+                && let Some((client, number)) = shard.unreported.pop()
             {
                 let Some(used) = shard.windows.get_mut(&(client, number)) else { continue };
-                let untold = std::mem::take(&mut used.untold);
+                let unreported = std::mem::take(&mut used.unreported);
                 // An expired window need not be reported.
-                if used.ends > now && untold != UnreportedUse::default() {
-                    all.push(WindowReport { client, number, per: used.per, untold });
+                if used.ends > now && unreported != UnreportedUse::default() {
+                    all.push(WindowReport { client, number, per: used.per, unreported });
                 }
             }
         }
         all
     }
 
-    /// Adds counts again whose report has failed.
+    /// Adds back the counts of a report that has failed.
     fn take_back(&self, told: &[WindowReport]) {
-        for WindowReport { client, number, untold, .. } in told {
+        for WindowReport { client, number, unreported, .. } in told {
             if let Some(mut shard) = self.shard(*client) {
-                self.note(&mut shard, *client, *number, *untold);
+                self.note(&mut shard, *client, *number, *unreported);
             }
         }
     }
@@ -231,10 +231,10 @@ impl Quotas {
 }
 
 impl UsedWindow {
-    /// Local counts that are not reported yet are added to the totals.
+    /// Replaces the counts by the totals of all gateways, plus the local counts that are not reported yet.
     fn learn(&mut self, messages: u64, bytes: u64, left: Duration, now: Instant) {
-        self.messages = messages.saturating_add(self.untold.messages);
-        self.bytes = bytes.saturating_add(self.untold.bytes);
+        self.messages = messages.saturating_add(self.unreported.messages);
+        self.bytes = bytes.saturating_add(self.unreported.bytes);
         self.ends = now.checked_add(left).unwrap_or(now);
     }
 }

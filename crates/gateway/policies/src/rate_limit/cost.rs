@@ -1,4 +1,4 @@
-//! A limit whose costs are told by replies. Owns how they are read and charged; the counts are those of all limits.
+//! A limit on costs that replies state. Owns how costs are read and charged. The counts are the same as those of other limits.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::kong::NamedLines;
 use super::shared::SharedCounts;
 use super::{CountedKey, Limit, LimitHeaders};
 
-/// How the costs of a limit are known.
+/// How a limit learns the cost of a request.
 #[derive(Debug)]
 pub struct CostSettings {
     /// The header of the reply with the cost.
@@ -22,7 +22,7 @@ pub struct CostSettings {
     pub refuses_replies: bool,
     /// Whether the header is removed from the reply.
     pub removes: bool,
-    /// The header of the request in which the upstream gets what is left.
+    /// The request header that tells the upstream how much of the limit is left.
     pub upstream_header: Option<String>,
 }
 
@@ -91,19 +91,22 @@ impl CostLimit {
             let left = left.map(|(_, standing)| standing.remaining).min().unwrap_or(0);
             head.headers.remove(name);
             head.headers.add(name, itoa::Buffer::new().format(left).as_bytes()).map_err(|_| {
-                Fault::new(Kind::ProcessingFailed, "rate_limit: the request has too many lines")
+                Fault::new(
+                    Kind::ProcessingFailed,
+                    "rate_limit: the request has too many header lines",
+                )
             })?;
         }
         self.counted.put(ex, PendingCharge { number: key.number, key: key.key });
         Ok(Onward::Next)
     }
 
-    /// Returns the cost that a reply tells. A text that is not a whole number costs nothing.
+    /// Returns the cost that a reply states. If it states several, the last one counts. Texts that are not whole numbers are ignored.
     fn cost(&self, headers: &Headers) -> u32 {
-        // Harmless: what is not UTF-8 has no number.
+        // Harmless: a value that is not UTF-8 contains no number.
         let texts = headers.get_all(&self.cost.header).filter_map(|v| std::str::from_utf8(v).ok());
         let items = texts.flat_map(|text| text.split(','));
-        // Harmless: the costs of other limits are theirs.
+        // Harmless: an item with another name is the cost of another limit.
         let costs = items.filter_map(|item| {
             let number = match &self.cost.name {
                 None => item,
@@ -112,7 +115,7 @@ impl CostLimit {
                     (name.trim() == &**wanted).then_some(number)?
                 }
             };
-            // Harmless: other texts cost nothing.
+            // Harmless: a text that is not a whole number costs nothing.
             number.trim().parse().ok()
         });
         // Harmless: a reply without a cost costs nothing.
@@ -135,13 +138,13 @@ impl OnCall<RequestHead> for Admit {
         };
         let looked = self.0.look(&key);
         let shared = self.0.shared.as_deref().filter(|shared| !shared.is_away());
-        // What is used up here is used up at all gateways.
+        // The local counts contain only what was charged, so a limit that is used up here is used up at all gateways.
         let Some(shared) = shared.filter(|_| looked.wait.is_none()) else {
             return Decision::Ready(self.0.admitted(ex, head, &key, &looked));
         };
         Decision::Waits(Box::pin(async move {
             let looked = match shared.ask(key.key, key.number, false).await {
-                Some(answer) => CountVerdict::elsewhere(
+                Some(answer) => CountVerdict::from_store(
                     &key.tier.windows,
                     answer.passes,
                     &answer.numbers,
@@ -163,7 +166,7 @@ impl OnHead<ReplyHead> for Charge {
         };
         let Some(tier) = limit.tiers.get(number as usize) else { return Ok(Onward::Next) };
         let key = CountedKey { tier, number, key };
-        // A cached reply tells what its first request has cost.
+        // A cached reply states the cost of the request that fetched it, which was charged then.
         let spent = if head.headers.contains("age") { 0 } else { self.0.cost(&head.headers) };
         if cost.removes {
             head.headers.remove(&cost.header);
@@ -181,7 +184,7 @@ impl OnHead<ReplyHead> for Charge {
         if limit.headers != LimitHeaders::None {
             let mut told = None;
             limit.tell(tier, &taken, &mut told);
-            // Harmless: without a window there is nothing to tell.
+            // Harmless: without a window, there are no lines to add.
             told.iter().for_each(|lines| head.headers.add_all(lines));
         }
         Ok(Onward::Next)

@@ -29,7 +29,7 @@ const SHARDS: usize = 64;
 /// The counts of all keys of a limit.
 pub struct KeyCounts {
     epoch: Instant,
-    /// The key of the hash, which is kept with the counts stored under it.
+    /// The secret key of the hash. It is kept with the counts, which are stored by that hash.
     hash: Key,
     algorithm: Algorithm,
     shards: Box<[Shard]>,
@@ -98,9 +98,9 @@ impl KeyCounts {
         self.take_at(key, tier, windows, self.now())
     }
 
-    /// Like `take`, if at most `slack` requests of the key are unreported afterwards. Otherwise charges nothing and returns `None`: the
-    /// store must be asked first.
-    pub(crate) fn take_untold(
+    /// Like `take`, but lets a request pass only if at most `slack` requests of the key are unreported afterwards. If the request would
+    /// pass but there would be more, charges nothing and returns `None`: the store must be asked.
+    pub(crate) fn take_unreported(
         &self,
         key: u64,
         tier: u32,
@@ -109,7 +109,7 @@ impl KeyCounts {
     ) -> Option<CountVerdict> {
         let now = self.now();
         self.with_entry(key, tier, now, |entry| {
-            let allowed = entry.untold < slack;
+            let allowed = entry.unreported < slack;
             let before = *entry;
             let taken = entry.take(windows, now);
             if taken.wait.is_some() || allowed {
@@ -132,7 +132,7 @@ impl KeyCounts {
         })
     }
 
-    /// Charges a cost to a key, although it may exceed the limit. If a window has nothing left and the cost is not `owed`, charges nothing.
+    /// Charges a cost to a key, even if it exceeds the limit. If a window has nothing left and the cost is not `owed`, charges nothing.
     pub(crate) fn spend(
         &self,
         key: u64,
@@ -150,7 +150,7 @@ impl KeyCounts {
                     let numbers = window.add(entry.numbers_of(at, window), cost, now);
                     entry.set_numbers_of(at, window, numbers);
                 }
-                entry.untold = entry.untold.saturating_add(cost);
+                entry.unreported = entry.unreported.saturating_add(cost);
             }
             entry.refused = wait.is_some();
             CountVerdict { wait, standings: entry.standings(windows, now) }
@@ -192,13 +192,13 @@ impl KeyCounts {
         })
     }
 
-    /// Calls `tell` for every entry with unreported counts, shard by shard.
-    pub(crate) fn each_untold(&self, mut tell: impl FnMut(&mut SlotEntry)) {
+    /// Calls `tell` for every entry with unreported counts or a refused request, shard by shard.
+    pub(crate) fn each_unreported(&self, mut tell: impl FnMut(&mut SlotEntry)) {
         for shard in &self.shards {
             let mut slots = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
             for at in 0..slots.len() {
                 let mut entry = slots.read(at);
-                if entry.untold > 0 || entry.refused {
+                if entry.unreported > 0 || entry.refused {
                     tell(&mut entry);
                     slots.write(at, &entry);
                 }
@@ -239,7 +239,7 @@ impl SlotEntry {
             *self = before;
         }
         self.refused = wait.is_some();
-        self.untold = self.untold.saturating_add(u32::from(wait.is_none()));
+        self.unreported = self.unreported.saturating_add(u32::from(wait.is_none()));
         CountVerdict { wait, standings: self.standings(windows, now) }
     }
 
@@ -269,7 +269,7 @@ impl SlotEntry {
 
 impl CountVerdict {
     /// Builds the verdict from the store's answer: the resulting numbers of each window at `now`.
-    pub(crate) fn elsewhere(
+    pub(crate) fn from_store(
         windows: &[Window],
         passes: bool,
         numbers: &[WindowNumbers],
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_bounded_and_whoever_owes_most_stays() {
+    fn the_table_is_bounded_and_keeps_the_largest_debts() {
         let counts = KeyCounts::new(1000, 1);
         let windows = [window(10, 3600)];
         for _ in 0..10 {
@@ -356,11 +356,11 @@ mod tests {
             assert_eq!(taken.wait, None, "nobody else is locked out");
         }
         assert_eq!(held(&counts), 2048);
-        assert!(counts.take_at(key(0), 0, &windows, 3).wait.is_some(), "washed out");
+        assert!(counts.take_at(key(0), 0, &windows, 3).wait.is_some(), "its entry was replaced");
     }
 
     #[test]
-    fn as_many_keys_as_were_asked_for_are_told_apart() {
+    fn a_table_counts_the_requested_number_of_keys_separately() {
         let counts = KeyCounts::new(10_000, 1);
         let windows = [window(3, 3600)];
         for pass in [true, true, true, false] {
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn room_comes_back_when_debts_are_paid() {
+    fn slots_are_reused_once_debts_are_paid_back() {
         let counts = KeyCounts::new(1000, 1);
         let windows = [window(1, 1)];
         for round in 0..100_u64 {

@@ -27,7 +27,7 @@ impl NamedLines {
         }))
     }
 
-    /// Returns two lines for each window.
+    /// Returns two lines for each window of a length that Kong knows.
     pub(super) fn lines<'w>(
         &'w self,
         windows: &'w [Window],
@@ -49,7 +49,7 @@ pub fn is_named(per: std::time::Duration) -> bool {
     WINDOWS.iter().any(|(length, ..)| per == std::time::Duration::from_secs(*length))
 }
 
-/// Returns the lines: two for each window, and three for the window with the fewest remaining requests.
+/// Returns two lines for each window of a length that Kong knows, and three for the window with the fewest remaining requests.
 pub(super) fn lines<'w>(
     windows: &'w [Window],
     standings: &'w [WindowState],
@@ -68,7 +68,7 @@ pub(super) fn lines<'w>(
         [
             ("RateLimit-Limit", u64::from(window.burst)),
             ("RateLimit-Remaining", standing.remaining),
-            ("RateLimit-Reset", seconds(standing.whole_in).max(1)),
+            ("RateLimit-Reset", seconds(standing.full_in).max(1)),
         ]
     });
     named.chain(of_tightest)

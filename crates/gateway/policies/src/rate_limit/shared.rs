@@ -26,11 +26,11 @@ use super::counts::{KeyCounts, SlotEntry, WINDOWS_MAX};
 use super::window::on_clock::ClockCounts;
 use super::window::{Algorithm, WindowNumbers};
 use super::{Tier, Window};
-use crate::stores::{Line, Store};
+use crate::stores::{Store, StoreConnection};
 
 /// The shared counts of one limit. They are reported to the store for as long as this has an owner.
 pub struct SharedCounts {
-    line: Line,
+    line: StoreConnection,
     counts: Arc<KeyCounts>,
     /// The tiers, in the order of the policy's indices.
     tiers: Vec<Tier>,
@@ -66,7 +66,7 @@ const ASKS_MAX: usize = 10_000;
 struct CountReport {
     key: u64,
     tier: u32,
-    untold: u32,
+    unreported: u32,
     /// The part of them that still counts in each window: nanoseconds of debt, or the number of requests in a clock-aligned window.
     counts: [u64; WINDOWS_MAX],
 }
@@ -118,8 +118,8 @@ const ASK: &str = "local t = redis.call('TIME') \
     return out";
 
 /// The script for clock-aligned windows. Each is a hash with the end of the window by the server's clock, the requests in it, and those in
-/// the previous window. If it asks for a request, the answer begins with whether that passes. Then come these three numbers for each
-/// window.
+/// the previous window. For a key with a request to decide, the answer begins with 1 if the request passes, and 0 otherwise. Then follow
+/// these three numbers for each window.
 const ON_CLOCK: &str = "local t = redis.call('TIME') \
     local now = t[1] + t[2] / 1000000 \
     local out, k, a = {}, 0, 1 \
@@ -166,7 +166,7 @@ impl SharedCounts {
     ) -> SharedCounts {
         let plans = plans.iter().map(|(_, tier)| tier.clone());
         SharedCounts {
-            line: Line::new(store, metrics),
+            line: StoreConnection::new(store, metrics),
             counts,
             tiers: [otherwise].into_iter().chain(plans).collect(),
             asks: Mutex::default(),
@@ -183,8 +183,8 @@ impl SharedCounts {
         self.line.is_away()
     }
 
-    /// Asks the server whether one more request of a key passes; with `charges`, it is charged then. Returns `None` if the server does not
-    /// answer.
+    /// Asks the server whether one more request of a key passes. With `charges`, the server charges a request that passes. Returns `None`
+    /// if the server does not answer, or if too many requests wait for it.
     pub(crate) async fn ask(&self, key: u64, tier: u32, charges: bool) -> Option<StoreAnswer> {
         let (answer, said) = oneshot::channel();
         {
@@ -221,7 +221,7 @@ impl SharedCounts {
         if asks.is_empty() {
             return;
         }
-        let told: Vec<CountReport> = asks.iter().map(|ask| self.untold(ask)).collect();
+        let told: Vec<CountReport> = asks.iter().map(|ask| self.unreported(ask)).collect();
         match self.call(&told, charges).await {
             Some(said) => self.pass_on(asks, &told, &said),
             // Without an answer, the local counts decide.
@@ -230,13 +230,13 @@ impl SharedCounts {
     }
 
     /// Returns the report for a waiting request, which includes the unreported requests of its key.
-    fn untold(&self, ask: &Ask) -> CountReport {
+    fn unreported(&self, ask: &Ask) -> CountReport {
         let (key, tier) = (ask.key, ask.tier);
-        let mut told = CountReport { key, tier, untold: 0, counts: [0; WINDOWS_MAX] };
+        let mut told = CountReport { key, tier, unreported: 0, counts: [0; WINDOWS_MAX] };
         let now = self.counts.now();
         self.counts.change(key, |entry| {
             told.counts = self.still_counting(entry, now);
-            told.untold = std::mem::take(&mut entry.untold);
+            told.unreported = std::mem::take(&mut entry.unreported);
         });
         told
     }
@@ -245,25 +245,25 @@ impl SharedCounts {
     /// not count any more.
     fn still_counting(&self, entry: &SlotEntry, now: u64) -> [u64; WINDOWS_MAX] {
         let mut counts = [0; WINDOWS_MAX];
-        let untold = u64::from(entry.untold);
-        // Harmless: there are never more windows than slots.
+        let unreported = u64::from(entry.unreported);
+        // Harmless: there are at most `WINDOWS_MAX` windows.
         for ((at, window), count) in self.windows(entry.tier).enumerate().zip(&mut counts) {
             let numbers = entry.numbers_of(at, window);
             *count = if self.is_on_clock() {
-                untold.min(ClockCounts::of(window, numbers, now).count)
+                unreported.min(ClockCounts::of(window, numbers, now).count)
             } else {
                 let owed = numbers[0].saturating_sub(now);
-                untold.saturating_mul(window.interval()).min(owed)
+                unreported.saturating_mul(window.interval()).min(owed)
             };
         }
         counts
     }
 
-    /// Adds counts again whose report has failed.
+    /// Adds back the counts of a report that has failed.
     fn take_back(&self, told: &[CountReport]) {
         for told in told {
             self.counts.change(told.key, |entry| {
-                entry.untold = entry.untold.saturating_add(told.untold);
+                entry.unreported = entry.unreported.saturating_add(told.unreported);
             });
         }
     }
@@ -295,12 +295,12 @@ impl SharedCounts {
         }
         let mut told = Vec::new();
         let now = self.counts.now();
-        self.counts.each_untold(|entry| {
+        self.counts.each_unreported(|entry| {
             if told.len() < KEYS_MAX {
                 let counts = self.still_counting(entry, now);
-                let (key, tier, untold) = (entry.key, entry.tier, entry.untold);
-                told.push(CountReport { key, tier, untold, counts });
-                (entry.untold, entry.refused) = (0, false);
+                let (key, tier, unreported) = (entry.key, entry.tier, entry.unreported);
+                told.push(CountReport { key, tier, unreported, counts });
+                (entry.unreported, entry.refused) = (0, false);
             }
         });
         if told.is_empty() {
@@ -355,8 +355,8 @@ impl SharedCounts {
         (numbers, self.counts.now())
     }
 
-    /// Reports what has passed. With `asks`, also asks about one more request of each key. The answer states for each key whether the
-    /// request passes, if asked, and how far ahead of now the key is in each window, in microseconds.
+    /// Reports what has passed. With `asks`, also asks about one more request of each key. Returns for each key whether the request passes,
+    /// if asked, and how far ahead of now the key is in each window, in microseconds. Returns `None` if the server does not answer.
     async fn call(&self, told: &[CountReport], asks: bool) -> Option<Vec<u64>> {
         if self.is_on_clock() {
             return self.call_on_clock(told, asks).await;
@@ -366,7 +366,7 @@ impl SharedCounts {
             if asks {
                 costs.push(self.windows(*tier).count().to_string());
             }
-            // Harmless: there are never more windows than slots.
+            // Harmless: there are at most `WINDOWS_MAX` windows.
             for ((index, window), owed) in self.windows(*tier).enumerate().zip(counts) {
                 keys.push(key_of(*key, index));
                 costs.push(microseconds(*owed));
@@ -391,7 +391,7 @@ impl SharedCounts {
         for CountReport { key, tier, counts, .. } in told {
             arguments.push(self.windows(*tier).count().to_string());
             arguments.push(u8::from(asks).to_string());
-            // Harmless: there are never more windows than slots.
+            // Harmless: there are at most `WINDOWS_MAX` windows.
             for ((index, window), count) in self.windows(*tier).enumerate().zip(counts) {
                 keys.push(key_of(*key, index));
                 arguments.push(count.to_string());
@@ -422,7 +422,7 @@ impl SharedCounts {
         let now = self.counts.now();
         self.counts.with_entry(told.key, told.tier, now, |entry| {
             // Requests that have passed since the report are added.
-            let since = u64::from(entry.untold);
+            let since = u64::from(entry.unreported);
             let each = if self.is_on_clock() { CLOCK_NUMBERS } else { 1 };
             for ((at, window), theirs) in
                 // Harmless: an answer of the wrong length was refused.
@@ -448,7 +448,7 @@ fn key_of(key: u64, window: usize) -> String {
     format!("tidegate:rate:{key:016x}:{window}")
 }
 
-/// Converts a debt reported by the server, in microseconds, to nanoseconds.
+/// Converts a debt reported by the server, in microseconds, to nanoseconds, and bounds it.
 fn owed(window: &Window, ahead: u64) -> u64 {
     ahead.saturating_mul(1000).min(window.owed_max())
 }
@@ -480,7 +480,7 @@ fn learned_on_clock(
     }
 }
 
-/// Formats nanoseconds as the microseconds that the script adds.
+/// Formats nanoseconds as the microseconds that the scripts add.
 fn microseconds(nanoseconds: u64) -> String {
     let mut text = String::new();
     // Harmless: writing to a String does not fail.

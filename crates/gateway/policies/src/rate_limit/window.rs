@@ -65,7 +65,7 @@ pub(crate) struct WindowState {
     /// The number of further requests that would pass now.
     pub(crate) remaining: u64,
     /// The time until the whole burst is available again, in nanoseconds.
-    pub(crate) whole_in: u64,
+    pub(crate) full_in: u64,
 }
 
 impl Window {
@@ -115,12 +115,12 @@ impl Window {
         self.tolerance.saturating_mul(BURSTS_OWED_MAX)
     }
 
-    /// The cost of one request.
+    /// Returns the cost of one request, in nanoseconds.
     pub(crate) fn interval(&self) -> u64 {
         self.interval
     }
 
-    /// The cost of the burst, in nanoseconds.
+    /// Returns the cost of the burst, in nanoseconds.
     pub(crate) fn tolerance(&self) -> u64 {
         self.tolerance
     }
@@ -137,7 +137,7 @@ impl Window {
     pub(crate) fn standing(&self, paid_at: u64, now: u64) -> WindowState {
         let owed = paid_at.saturating_sub(now);
         let left = self.tolerance.saturating_sub(owed);
-        WindowState { remaining: left / self.interval, whole_in: owed }
+        WindowState { remaining: left / self.interval, full_in: owed }
     }
 
     /// Appends the window's item of `RateLimit`.
@@ -145,7 +145,7 @@ impl Window {
         out.extend_from_slice(self.told.as_bytes());
         decimal(standing.remaining, out);
         out.extend_from_slice(b";t=");
-        decimal(seconds(standing.whole_in), out);
+        decimal(seconds(standing.full_in), out);
     }
 }
 
@@ -205,24 +205,24 @@ mod tests {
     }
 
     #[test]
-    fn the_standing_tells_the_rest_and_when_it_is_whole() {
+    fn the_state_has_the_remaining_requests_and_the_time_until_the_burst_is_whole() {
         let window = window(4, Duration::from_secs(8), 4);
         let paid_at = window.take(0, 0).unwrap();
         let standing = window.standing(paid_at, 0);
-        assert_eq!(standing, WindowState { remaining: 3, whole_in: 2_000_000_000 });
+        assert_eq!(standing, WindowState { remaining: 3, full_in: 2_000_000_000 });
         assert_eq!(window.standing(paid_at, 2_000_000_000).remaining, 4);
     }
 
     #[test]
-    fn what_is_told_is_a_list_item() {
+    fn a_window_is_written_as_a_list_item() {
         let window = window(5, Duration::from_secs(1), 5);
-        for (remaining, whole_in, told) in [
+        for (remaining, full_in, told) in [
             (0, 0, "\"a\";r=0;t=0"),
             (10, 1, "\"a\";r=10;t=1"),
             (u64::MAX, 1_000_000_001, "\"a\";r=18446744073709551615;t=2"),
         ] {
             let mut out = Vec::new();
-            window.tell(WindowState { remaining, whole_in }, &mut out);
+            window.tell(WindowState { remaining, full_in }, &mut out);
             assert_eq!(String::from_utf8(out).unwrap(), told);
         }
     }

@@ -1,6 +1,6 @@
 //! Reads the code of a SOAP fault while the reply is streamed.
 //!
-//! Owns how much of a reply is read, and the removal of its coding for that. The reply itself is not changed. [`mediation::soap::Code`]
+//! Owns the bound on what is read of a reply, and the decoding of that part. The reply itself passes unchanged. [`mediation::soap::Code`]
 //! finds the code in the XML.
 
 use std::cell::Cell;

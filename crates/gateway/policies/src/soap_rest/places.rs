@@ -59,7 +59,7 @@ impl OperationPath {
             };
             let Some(texts) = texts.get_mut(at) else { continue };
             if !texts.is_empty() && !found.parameter.is_many() {
-                return Err(wrong(format!("/{name}: the parameter is there twice")));
+                return Err(wrong(format!("/{name}: the parameter appears twice")));
             }
             texts.push(decoded(value.get(1..).unwrap_or_default(), true, &name)?);
         }

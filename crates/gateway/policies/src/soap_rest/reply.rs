@@ -50,7 +50,7 @@ impl Translate {
             return Ok(());
         }
         let codings = self.service.codings;
-        codings.take_off(ex, head, body).map_err(|refused| match refused {
+        codings.decode(ex, head, body).map_err(|refused| match refused {
             CodingRefusal::Fault(fault) => fault,
             CodingRefusal::Failed(failed) => Fault::new(Kind::ReplyInvalid, failed.text),
         })?;
@@ -74,7 +74,7 @@ impl Translate {
         if let Some(content_type) = made.content_type {
             head.headers.add_known("Content-Type", content_type.as_bytes());
         }
-        codings.put_on(ex, head, body)
+        codings.encode(ex, head, body)
     }
 
     /// Replaces a message with attachments by its root part, which then contains the attachments that it includes.
@@ -91,7 +91,7 @@ impl Translate {
             attachments::with_included(&root, &body.bytes, bytes_max, too_large, wrong)?;
         if !all {
             return Err(wrong(
-                "it has attachments that no element includes, and JSON has no place",
+                "it has attachments that no element includes, which JSON cannot hold",
             ));
         }
         head.headers.remove("content-type");

@@ -50,7 +50,7 @@ impl Translate {
         match place.json(path, head.query().unwrap_or_default())? {
             Some(_) if !body.bytes.is_empty() => return Err(no_body()),
             Some(json) => *body = GatheredBody::new(json.into(), Trailers::new()),
-            None => is_json(&head.headers, &body.bytes)?,
+            None => require_json(&head.headers, &body.bytes)?,
         }
         let operation = service.operation(place.operation);
         let operation = operation.ok_or_else(|| Fault::new(Kind::Internal, "no such operation"))?;
@@ -84,7 +84,7 @@ impl Translate {
         }
         let methods: Vec<&str> = at_path().map(|place| &*place.method).collect();
         if methods.is_empty() {
-            let cause = "the path is none of the operations'";
+            let cause = "no operation has this path";
             Err(Fault::with_detail(Kind::PathUnknown, cause, "There is no such operation."))
         } else {
             Err(not_allowed(&methods.join(", ")))
@@ -113,8 +113,8 @@ fn published(head: &RequestHead, document: &bytes::Bytes) -> Reply {
     reply
 }
 
-/// Checks that the body is JSON; other types are refused. A body without a content type is treated as JSON.
-fn is_json(headers: &Headers, body: &[u8]) -> Result<(), Fault> {
+/// Refuses a body that is not JSON. A body without a content type is treated as JSON.
+fn require_json(headers: &Headers, body: &[u8]) -> Result<(), Fault> {
     let unsupported = |what: &str| {
         let detail = "Send JSON, as `application/json`, without a content coding.";
         Fault::with_detail(Kind::MediaTypeUnsupported, what, detail)
@@ -144,7 +144,7 @@ fn refused(why: TranslationError) -> Fault {
     Fault::new(kind, texts.join("; ")).with_errors(errors)
 }
 
-/// Returns the same head with the method POST, the only one of SOAP.
+/// Returns the same head with the method POST, the only method that SOAP uses.
 #[cold]
 fn as_post(head: &RequestHead) -> RequestHead {
     let mut post = RequestHead::new(head.protocol, b"POST", head.target());

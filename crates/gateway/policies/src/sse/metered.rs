@@ -1,4 +1,4 @@
-//! Passes one event stream in whole events, and ends it after one of them.
+//! Forwards one event stream in whole events, so that it can be ended between two events.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) struct EventMeter {
     expires: Option<clock::Instant>,
 }
 
-/// An open stream. Only whole blocks have been passed, so it may end at any time.
+/// An open stream. Only whole blocks are forwarded, so it may be ended at any time.
 pub(super) struct MeteredStream {
     meter: EventMeter,
     scanner: EventScanner,
@@ -29,10 +29,10 @@ pub(super) struct MeteredStream {
     decoder: Option<Decoder>,
 }
 
-/// The cause of an end that a reconnect cannot solve.
+/// The cause of the fault for an event that is too large. A client that reconnects would get the same event again.
 pub(super) const TOO_LARGE: &str = "sse: an event is larger than `event_bytes_max`";
 
-/// The capacity that is kept for the next part of a block. A waiting stream holds no more memory than this.
+/// The maximum capacity of `held` between two blocks. A waiting stream holds no more memory than this.
 const KEPT_BYTES: usize = 1 << 10;
 
 impl EventMeter {
@@ -49,7 +49,7 @@ impl EventMeter {
     }
 
     /// Restarts the idle timeout, since the upstream has sent data. `now` is the current time, if known.
-    pub(super) fn heard(&mut self, now: Option<clock::Instant>) {
+    pub(super) fn restart_idle(&mut self, now: Option<clock::Instant>) {
         // Most streams have no idle timeout, and so need not read the clock for each event.
         if let Some(idle) = self.stream.sse.settings.idle {
             self.alarm.set_by(now.unwrap_or_else(clock::now), idle, self.expires);
@@ -61,8 +61,8 @@ impl EventMeter {
         self.expires.is_some_and(|expires| expires <= now)
     }
 
-    /// Charges a block, if it is an event. Returns how many events are left, or `None` if this one must not pass. `now` is the current
-    /// time, if known.
+    /// Counts a block against the quota, if it is an event. Returns the number of remaining events, or `None` if the block must not pass.
+    /// `now` is the current time, if known.
     pub(super) fn pass(
         &self,
         bytes: usize,
@@ -77,7 +77,7 @@ impl EventMeter {
         Some(left)
     }
 
-    /// Ready when the stream must end because of the idle timeout or the expiry of the client's token. The end is recorded.
+    /// Becomes ready when the idle timeout or the client's token has expired, and records the end of the stream.
     pub(super) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.alarm.poll(cx).is_pending() {
             return Poll::Pending;
@@ -99,7 +99,7 @@ impl MeteredStream {
         MeteredStream { meter, scanner: EventScanner::default(), held: Vec::new(), decoder }
     }
 
-    /// Passes the blocks that end in these bytes, and keeps the incomplete part after them. The error is the reason to end the stream.
+    /// Forwards the blocks that end in these bytes, and keeps the incomplete block after them. An error is the reason to end the stream.
     fn pass(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), StreamEnd> {
         let mut rest = bytes;
         while let Some(block) = self.scanner.next_block(rest) {
@@ -121,7 +121,7 @@ impl MeteredStream {
         Ok(())
     }
 
-    /// Checks the size of the incomplete block with `more` further bytes.
+    /// Checks that the incomplete block may grow by `more` bytes.
     fn check_size(&self, more: usize) -> Result<(), StreamEnd> {
         match self.held.len() + more > self.meter.stream.sse.settings.event_bytes_max {
             true => Err(StreamEnd::TooLarge),
@@ -133,7 +133,7 @@ impl MeteredStream {
 
 impl BodyTransform for MeteredStream {
     fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Fill, Fault> {
-        self.meter.heard(None);
+        self.meter.restart_idle(None);
         let passed = match self.decoder.take() {
             None => self.pass(bytes, out),
             Some(mut decoder) => {
@@ -144,7 +144,7 @@ impl BodyTransform for MeteredStream {
         };
         match passed {
             Ok(()) => Ok(Fill::More),
-            // After a reconnect, the client would get the same event, so the reply must not look complete.
+            // The reply must fail instead of ending cleanly: a client that reconnects would get the same event again.
             Err(StreamEnd::TooLarge) => {
                 self.meter.end(StreamEnd::TooLarge);
                 Err(Fault::new(Kind::ReplyTooLarge, TOO_LARGE))
@@ -157,7 +157,7 @@ impl BodyTransform for MeteredStream {
         self.meter.poll_end(cx)
     }
 
-    /// Called if the upstream has ended within a block. Browsers ignore such a block, but other clients may not.
+    /// Forwards the incomplete block at the end of the upstream's stream. Browsers ignore it, but other clients may use it.
     fn on_end(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
         out.append(&mut self.held);
         self.decoder.as_mut().map_or(Ok(()), Decoder::end)

@@ -1,8 +1,8 @@
 //! Shares one stream of the upstream among many clients.
 //!
-//! Owns the open streams by their requests, and the position of each client in one. Each client is authorized and counted separately by the
-//! route's policies. Only the request to the upstream is shared, and it contains nothing of the clients except the headers that the
-//! operator lists.
+//! Owns the open streams, by the request to the upstream, and the position of each client in its stream. The route's policies authorize and
+//! count each client separately. Only the request to the upstream is shared. The only client headers in it are those that the operator
+//! lists.
 
 mod cursor;
 mod pump;
@@ -30,12 +30,12 @@ pub struct ShareSettings {
     /// The number of events kept for reconnecting and slow clients.
     pub replay: usize,
     /// Whether a client that falls behind the kept events continues with the oldest one, instead of being disconnected.
-    pub skips: bool,
+    pub skip_missed: bool,
     /// How long a stream stays open without a client.
     pub linger: Duration,
     /// Client headers that are sent to the upstream. Clients with different values get different streams.
     pub headers: Vec<String>,
-    /// The `Host` sent to the upstream, if it is not that of its target.
+    /// The `Host` sent to the upstream, if it differs from the target's.
     pub host: Option<Box<str>>,
     /// The maximum size of one event in bytes.
     pub event_bytes_max: usize,
@@ -45,7 +45,7 @@ pub struct ShareSettings {
 #[derive(Default)]
 pub struct Shares {
     open: Mutex<Rings>,
-    /// The number of bytes that all of them keep.
+    /// The number of bytes kept by all of the streams.
     bytes: Arc<AtomicUsize>,
 }
 
@@ -53,21 +53,21 @@ pub struct Shares {
 struct Rings {
     /// The open streams and the recently ended ones, by request.
     by_key: HashMap<Box<[u8]>, Arc<Ring>>,
-    /// Open streams without a client, by the client that opened them. The one abandoned first is first.
+    /// Open streams without a client, by the client that opened them, in the order in which they lost their last client.
     lingering: HashMap<u64, VecDeque<Weak<Ring>>>,
 }
 
-/// The maximum number of streams. More are refused, since each has a connection and events.
+/// The maximum number of streams. More are refused, since each holds a connection and events.
 const STREAMS_MAX: usize = 10_000;
 
-/// The maximum number of streams that linger for one client if its number of streams is not limited. A client usually reconnects to those
-/// it left last.
+/// The maximum number of lingering streams for one client, if the client's number of streams is not limited. A client usually reconnects to
+/// the streams that it left last.
 pub(super) const LINGERING_MAX: usize = 16;
 
-/// The number of kept bytes above which ended streams free theirs.
+/// The number of kept bytes above which ended streams are removed.
 const KEPT_BYTES_MAX: usize = 128 << 20;
 
-/// The answerer in place of the upstream.
+/// The answerer that serves shared streams in place of the upstream.
 pub(super) struct Share {
     pub(super) sharing: ShareSettings,
     pub(super) shares: Arc<Shares>,
@@ -80,8 +80,8 @@ impl Shares {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the open stream of a key for a client with this last event id, or a new stream, which must then be opened. The key may be
-    /// changed.
+    /// Returns the open stream of a key. If there is none, creates one, and returns true with it: the caller must open it. Changes the key
+    /// if a client with this last event id needs a separate stream.
     fn find(
         &self,
         key: &mut Box<[u8]>,
@@ -94,10 +94,10 @@ impl Shares {
             && rings
                 .by_key
                 .get(key)
-                .is_some_and(|ring| !ring.has_ended() && ring.began_elsewhere(id))
+                .is_some_and(|ring| !ring.has_ended() && ring.may_lack_events_after(id))
         {
-            // The stream began after another client's event id. This client gets the events it missed from a separate stream that begins
-            // after its own id.
+            // The upstream was asked to begin this stream after another client's event id, so it may lack events that this client missed.
+            // The client gets a separate stream, which begins after its own id.
             *key = [key, &b"\nlast-event-id:"[..], id].concat().into();
         }
         let known = rings.by_key.get(key).cloned();
@@ -123,7 +123,7 @@ impl Shares {
         Ok((ring, true))
     }
 
-    /// Removes a stream that has ended.
+    /// Removes a stream that has ended, unless another one has replaced it.
     fn forget(&self, key: &[u8], ring: *const Ring) {
         let mut rings = self.lock();
         if rings.by_key.get(key).is_some_and(|known| std::ptr::eq(Arc::as_ptr(known), ring)) {
@@ -131,7 +131,7 @@ impl Shares {
         }
     }
 
-    /// Called when a stream has lost its last client. At most `max` streams of its opener keep lingering.
+    /// Called when a stream has lost its last client. At most `max` lingering streams of its opener are kept.
     fn linger(&self, ring: &Arc<Ring>, max: usize) {
         let mut rings = self.lock();
         let own = rings.lingering.entry(ring.opener).or_default();
@@ -140,7 +140,7 @@ impl Shares {
         rings.trim(ring.opener, max);
     }
 
-    /// Ends lingering streams of a client beyond `max`.
+    /// Ends the oldest lingering streams of a client, so that at most `max` remain.
     fn trim(&self, opener: u64, max: usize) {
         self.lock().trim(opener, max);
     }
@@ -150,10 +150,10 @@ impl Shares {
         self.lock().end_lingering()
     }
 
-    /// Ends a stream if no client has joined it again.
-    fn end_if_alone(&self, ring: &Arc<Ring>) -> bool {
+    /// Ends a stream if it has no client. Returns whether it did.
+    fn end_if_unused(&self, ring: &Arc<Ring>) -> bool {
         let mut rings = self.lock();
-        let is_alone = end_if_alone(ring);
+        let is_alone = end_if_unused(ring);
         rings.trim(ring.opener, usize::MAX);
         is_alone
     }
@@ -166,7 +166,7 @@ impl Rings {
         while own.len() > max {
             let Some(first) = own.pop_front() else { break };
             if let Some(first) = first.upgrade() {
-                end_if_alone(&first);
+                end_if_unused(&first);
             }
         }
         if own.is_empty() {
@@ -177,21 +177,21 @@ impl Rings {
     fn end_lingering(&mut self) -> bool {
         let rings = self.lingering.drain().flat_map(|(_, own)| own);
         // Harmless: a dropped ring has ended.
-        rings.filter_map(|ring| ring.upgrade()).filter(end_if_alone).count() > 0
+        rings.filter_map(|ring| ring.upgrade()).filter(end_if_unused).count() > 0
     }
 }
 
-/// Ends a stream without clients. The caller holds the lock, so that no client joins in the meantime.
-fn end_if_alone(ring: &Arc<Ring>) -> bool {
+/// Ends a stream if it has no client. Returns whether it did. The caller must hold the lock, so that no client can join in the meantime.
+fn end_if_unused(ring: &Arc<Ring>) -> bool {
     let is_alone = ring.lingers();
     if is_alone {
-        ring.end(RingEnd::Well);
+        ring.end(RingEnd::Complete);
     }
     is_alone
 }
 
 impl Share {
-    /// Returns the request to the upstream, and the key of the stream, which is the request's bytes.
+    /// Returns the request to the upstream, and the key of the stream: the target and the listed headers.
     fn request(&self, asked: &RequestHead) -> (RequestHead, Box<[u8]>) {
         let mut head = RequestHead::new(Protocol::Http11, b"GET", asked.target());
         let mut key = asked.target().to_vec();
@@ -199,7 +199,7 @@ impl Share {
         if let Some(host) = &self.sharing.host {
             head.headers.add_known("Host", host.as_bytes());
         }
-        // The last one is the gateway's own, by which it detects loops.
+        // Only the last `Via` is copied. The gateway added it, and detects loops by it.
         if let Some(via) = asked.headers.get_all("via").last() {
             head.headers.add_known("Via", via);
         }
@@ -225,7 +225,7 @@ impl Share {
         let opener = self.sse.slot.get(ex).map_or(0, |admitted| admitted.counted.key);
         let (ring, is_new) =
             self.shares.find(&mut key, &self.sharing, opener, last_id.as_deref())?;
-        // From here on, the client is counted as a reader of the ring, until it is dropped.
+        // The ring counts this client until `client` is dropped.
         let client = Client::of(ring.clone());
         self.shares.trim(opener, self.sse.lingering_max(opener));
         if is_new {
@@ -233,9 +233,9 @@ impl Share {
         }
         Ok(match ring.opened().await? {
             ClientAnswer::Stream(head) => {
-                let unasked = || Fault::new(Kind::Internal, "sse: nobody asked for the stream");
+                let unasked = || Fault::new(Kind::Internal, "sse: the stream was not admitted");
                 let meter = self.sse.open(ex).ok_or_else(unasked)?;
-                let cursor = client.begin(last_id.as_deref(), self.sharing.skips, meter);
+                let cursor = client.begin(last_id.as_deref(), self.sharing.skip_missed, meter);
                 Reply { head, body: Body::Stream(Box::new(cursor)), tunnel: None }
             }
             ClientAnswer::Other(head, bytes) => {

@@ -34,10 +34,14 @@ pub(super) async fn ask<'a>(
         let mut rest = bytes.as_slice();
         if let Some(answer) = read(&mut rest, 1)? {
             // Excess data would be mistaken for the answer to the next command.
-            return if rest.is_empty() { Ok(answer) } else { Err(invalid("more than an answer")) };
+            return if rest.is_empty() {
+                Ok(answer)
+            } else {
+                Err(invalid("data after the answer"))
+            };
         }
         if bytes.len() > ANSWER_BYTES_MAX {
-            return Err(invalid("an answer that does not end"));
+            return Err(invalid("an answer that is too long"));
         }
     }
 }
@@ -45,13 +49,16 @@ pub(super) async fn ask<'a>(
 impl Answer {
     /// Returns the answer as a list of whole numbers.
     pub(super) fn numbers(&self) -> io::Result<Vec<u64>> {
-        let Answer::List(items) = self else { return Err(invalid("no list")) };
+        let Answer::List(items) = self else { return Err(invalid("an answer that is not a list")) };
         let number = |item: &Answer| match item {
             // Harmless: an invalid number becomes an error.
             Answer::Text(text) => std::str::from_utf8(text).ok()?.parse().ok(),
             Answer::List(_) => None,
         };
-        items.iter().map(|item| number(item).ok_or_else(|| invalid("no number"))).collect()
+        items
+            .iter()
+            .map(|item| number(item).ok_or_else(|| invalid("an item that is not a number")))
+            .collect()
     }
 }
 
@@ -90,7 +97,7 @@ fn read(rest: &mut &[u8], depth: usize) -> io::Result<Option<Answer>> {
             }
             Ok(Some(Answer::List(items)))
         }
-        _ => Err(invalid("no answer")),
+        _ => Err(invalid("an answer of an unknown type")),
     }
 }
 
@@ -113,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_an_error() {
+    fn an_invalid_answer_is_an_error() {
         for bad in [
             "-ERR no\r\n",
             "?\r\n",

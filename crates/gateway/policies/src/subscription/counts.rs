@@ -45,7 +45,7 @@ impl Hasher for DigestHash {
 /// What a key has used.
 #[derive(Debug, Default)]
 struct KeyUse {
-    /// One window for each of its plan when it was last charged.
+    /// One window for each quota of the plan by which the key was last charged.
     windows: Box<[UsedWindow]>,
     /// The time up to which the requests so far would extend if they had arrived evenly (GCRA).
     burst: u64,
@@ -229,7 +229,7 @@ impl KeyUse {
         self.windows.get(at).filter(|used| used.ends > now).copied()
     }
 
-    /// Returns how long a request must wait for the windows, if it must.
+    /// Returns the time until the windows let a request pass, or `None` if they let it pass now.
     fn wait(&self, limits: &PlanLimits, now: u64) -> Option<u64> {
         if !limits.stops {
             return None;
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_pass_while_anything_is_left_and_a_plan_may_not_stop() {
+    fn bytes_pass_while_anything_is_left_and_a_plan_need_not_refuse_requests() {
         let counts = PlanCounts::default();
         let window = Quota { messages: None, bytes: Some(100), per: Duration::from_secs(60) };
         let plan = PlanLimits { requests: [window].into(), ..PlanLimits::unlimited() };

@@ -2,7 +2,7 @@
 //!
 //! The map is divided into shards. A change replaces one of them: readers see the old or the new shard, and with a hundred thousand
 //! applications, a change copies some hundred pointers. Subscriptions name their plans by number, so that each takes 16 bytes, and new
-//! plans change a table of some dozen lines and no application.
+//! plans change a table of some dozen rows, but no application.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -58,7 +58,7 @@ pub struct Subscription {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanNumber(u32);
 
-/// All plans that subscriptions and applications have named. A plan that is gone keeps its number.
+/// All plans that subscriptions and applications have named. A removed plan keeps its number.
 #[derive(Debug, Default, Clone)]
 pub struct PlanTable {
     plans: Vec<Option<Arc<NamedPlan>>>,
@@ -105,7 +105,7 @@ impl Default for Subscribers {
 }
 
 impl PlanTable {
-    /// Returns a plan, or `None` if it is gone.
+    /// Returns a plan, or `None` if it was removed.
     pub(crate) fn get(&self, number: PlanNumber) -> Option<&Arc<NamedPlan>> {
         // Harmless: 32 bits fit in a `usize`.
         self.plans.get(usize::try_from(number.0).ok()?)?.as_ref()
@@ -156,7 +156,7 @@ impl Subscribers {
     ) -> Option<R> {
         let shard = self.shard(key)?.load();
         let owner = shard.get(&key.0)?;
-        // Read after the shard, whose plans were in the table before.
+        // The table is read after the shard, so it contains all plans that the shard refers to.
         Some(look(owner, &self.plans.load()))
     }
 
@@ -171,7 +171,7 @@ impl Subscribers {
         if let Some(known) = table.numbers.get(name) {
             return Some(*known);
         }
-        // Harmless: the caller reports what has no number.
+        // Harmless: the caller reports a plan without a number.
         let number = PlanNumber(u32::try_from(table.plans.len()).ok()?);
         table.plans.push(plan.cloned());
         table.numbers.insert(name.into(), number);
@@ -201,7 +201,8 @@ impl Subscribers {
             let at = key.0.last().map_or(0, |byte| usize::from(*byte));
             by_shard.entry(at).or_default().push((key, owner));
         }
-        // Harmless: the guard is held until the end of the function. Owners may have asked for numbers of plans above, which takes it.
+        // Harmless: the guard is held until the end of the function. It is taken after the loop above, since the iterator may call
+        // `plan_number`, which takes the same lock.
         let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         for (at, changes) in by_shard {
             let Some(shard) = self.shards.get(at) else { continue };
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_leads_to_its_application_until_it_is_taken_away() {
+    fn a_key_leads_to_its_application_until_it_is_removed() {
         let all = Subscribers::default();
         let keys: Vec<String> = (0..2000).map(|number| format!("key {number}")).collect();
         let owned = |key: &String| (consumer_key(key), Some(owner(&all, key, &["a", "b"])));
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn subscriptions_have_the_plans_of_now_and_what_stays_is_not_made_anew() {
+    fn subscriptions_have_the_current_plans_and_unchanged_applications_are_kept() {
         assert_eq!(size_of::<Subscription>(), 16);
         let all = Subscribers::default();
         let key = consumer_key("key");

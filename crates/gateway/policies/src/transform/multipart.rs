@@ -10,7 +10,7 @@ use super::query::{Edit, QueryEdits};
 
 /// A part of the form after the edits.
 struct Field<'f> {
-    /// The part as it came, unless it is new.
+    /// The original part, or `None` for a new field.
     part: Option<&'f Part>,
     name: Cow<'f, str>,
     /// The header lines, each with its line end.
@@ -32,7 +32,7 @@ impl QueryEdits {
             let (name, _) = form::name_of(part, message)?;
             // Harmless: the positions of a part are inside the message.
             let head = message.get(part.head.clone()).unwrap_or_default();
-            // Harmless: as above.
+            // Harmless: the positions of a part are inside the message.
             let body = message.get(part.body.clone()).unwrap_or_default();
             let part = Some(part);
             fields.push(Field { part, name: name.into(), head: head.into(), body: body.into() });
@@ -71,7 +71,7 @@ impl QueryEdits {
             }
             let body = fill(value);
             if read.is_cut_by(&body) {
-                return Err("a value of the form has its boundary");
+                return Err("a new value contains the boundary of the form");
             }
             let disposition = form::disposition(name, b"");
             let head = [b"Content-Disposition: ", &*disposition, b"\r\n"].concat();

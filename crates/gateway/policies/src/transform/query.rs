@@ -16,11 +16,11 @@ pub struct QueryEdits {
     pub remove: Vec<String>,
     /// Replaces parameters of the same name, if there are any.
     pub replace: Vec<(String, Template)>,
-    /// Sets the only parameter of its name.
+    /// Sets a parameter, in place of all parameters of the same name.
     pub set: Vec<(String, Template)>,
     /// Adds a parameter if there is none of its name.
     pub default: Vec<(String, Template)>,
-    /// Adds a parameter to those of the same name.
+    /// Adds a parameter, and keeps those of the same name.
     pub add: Vec<(String, Template)>,
 }
 

@@ -21,9 +21,9 @@ const CHECKED_OF_CLIENT_MAX: usize = 2;
 /// The maximum number of waiting checks of one client. A person needs one, and an office behind one address a few, since correct passwords
 /// are cached.
 const WAITING_OF_CLIENT_MAX: usize = 16;
-/// The maximum number of waiting checks in the process. Beyond it, a check of the client with the most is dropped.
+/// The maximum number of waiting checks in the process. Beyond it, a check of the client with the most waiting checks is dropped.
 const WAITING_MAX: usize = 256;
-/// The longest wait of a request: twice the time that sixteen checks of one client take with the slowest common hashes (250 ms).
+/// The longest wait of a request: more than twice the time that sixteen checks of one client take with the slowest common hashes (250 ms).
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// The permits in use, and the queues of waiting checks.
@@ -65,7 +65,7 @@ pub(super) enum Full {
     OfAll,
 }
 
-/// A waiting check. If it is dropped, its turn passes to the next one.
+/// A waiting check. If it is dropped, its turn passes to the next check.
 struct CheckWaiter<'c> {
     checks: &'c Arc<Checks>,
     client: u64,
@@ -79,7 +79,7 @@ impl Checks {
     }
 
     /// Waits for a permit for this client.
-    pub(super) async fn place(
+    pub(super) async fn acquire(
         self: &Arc<Checks>,
         client: u64,
         alarm: &SharedAlarm,
@@ -256,7 +256,7 @@ mod tests {
         alarm: &'c SharedAlarm,
         client: u64,
     ) -> Option<PermitFuture<'c>> {
-        Some(Box::pin(checks.place(client, alarm)))
+        Some(Box::pin(checks.acquire(client, alarm)))
     }
 
     fn alarms(count: usize) -> Vec<SharedAlarm> {
@@ -294,9 +294,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_goes_leaves_nothing_behind_and_who_waits_too_long_is_told() {
+    async fn dropped_checks_leave_no_state_and_a_check_that_waits_too_long_fails() {
         let (checks, alarm) = (Arc::<Checks>::default(), alarms(4));
-        let held = [checks.place(1, &alarm[0]).await, checks.place(1, &alarm[0]).await];
+        let held = [checks.acquire(1, &alarm[0]).await, checks.acquire(1, &alarm[0]).await];
         let mut asked = vec![ask(&checks, &alarm[0], 1), ask(&checks, &alarm[1], 1)];
         assert!(places(look(&mut asked).await).is_empty());
         drop(held);
@@ -304,8 +304,8 @@ mod tests {
         drop(asked.remove(0));
         let last = places(look(&mut asked).await);
         assert_eq!(last.len(), 1);
-        let also = checks.place(1, &alarm[0]).await;
-        let late = checks.place(1, &alarm[1]).await;
+        let also = checks.acquire(1, &alarm[0]).await;
+        let late = checks.acquire(1, &alarm[1]).await;
         assert_eq!(late.map(drop), Err(Full::OfAll));
         drop((last, also, asked));
         let state = checks.state();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_client_with_the_most_makes_way() {
+    async fn the_client_with_the_most_waiting_checks_makes_way() {
         let (checks, alarms) = (Arc::<Checks>::default(), alarms(300));
         let mut asked: Vec<_> = alarms
             .iter()

@@ -41,7 +41,7 @@ pub(super) struct Session {
     /// The time of the last data frame in either direction.
     last_data: Instant,
     next_ping: Option<Instant>,
-    /// The end of the window for whose drops the client was notified.
+    /// The end of the window in which the client was last notified of drops.
     told_until: Option<Instant>,
     /// Whether the client must be notified of drops at the next message boundary.
     owes_notice: bool,
@@ -204,7 +204,7 @@ impl Session {
         }
     }
 
-    /// Decides at its first frame how a message is handled.
+    /// Decides how a message is handled, at the beginning of its first frame.
     fn fate(&mut self, from: TunnelSide, data: &Begin) -> Result<Fate, End> {
         let (settings, rights) = (&self.stream.of.settings, self.stream.admitted.rights);
         let gathers = from == TunnelSide::Client && settings.schema.is_some();
@@ -221,7 +221,7 @@ impl Session {
                 return Err(End::by_client(
                     StreamEnd::Invalid,
                     CloseCode::UNSUPPORTED,
-                    "only texts",
+                    "only text messages are accepted",
                 ));
             }
             TunnelSide::Client | TunnelSide::Upstream => {}
@@ -257,7 +257,7 @@ impl Session {
         }
     }
 
-    /// Records that a message is dropped, like further ones until the next window. The client is notified once per window.
+    /// Records that a message is dropped. The next window begins after `wait`. The client is notified once per window.
     fn drop_until(&mut self, wait: Duration) {
         self.stream.of.metrics.message_dropped(self.stream.worker);
         let now = clock::now();
@@ -335,7 +335,7 @@ impl Session {
             return Err(End::by_client(
                 StreamEnd::Invalid,
                 codes.invalid,
-                "not as the schema says",
+                "the message does not match the schema",
             ));
         }
         // Harmless: the frame reader refuses a text that is not UTF-8.
@@ -468,7 +468,7 @@ impl Session {
             return Some(End::by_client(
                 StreamEnd::Idle,
                 CloseCode::GOING_AWAY,
-                "nothing came for too long",
+                "no data for too long",
             ));
         }
         if is_silent(&self.up) {

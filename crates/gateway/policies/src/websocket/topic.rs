@@ -25,13 +25,13 @@ enum Segment {
     Rest(usize),
 }
 
-/// The name of [`Segment::Rest`] among the parameters. It cannot be a name in braces.
+/// The name of [`Segment::Rest`] among the parameters.
 const REST: &str = "**";
 
 /// The error for an invalid topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MalformedTopic {
-    /// It does not begin with a slash, or has a query.
+    /// It does not begin with a slash, contains `?`, `#`, `%` or a space, or has a segment that is not valid.
     Path(String),
     /// The path for the upstream has a name that the topic does not have.
     Unknown(String),
@@ -101,7 +101,7 @@ impl Topic {
             }
             let all = rest?;
             let end = all.iter().position(|byte| *byte == b'/');
-            let (part, behind) = match end {
+            let (part, after) = match end {
                 Some(end) => (all.get(..end)?, all.get(end + 1..)),
                 None => (all, None),
             };
@@ -110,7 +110,7 @@ impl Topic {
                 Segment::Parameter(_) if !part.is_empty() => parameters.push(part),
                 Segment::Text(_) | Segment::Parameter(_) | Segment::Rest(_) => return None,
             }
-            rest = behind;
+            rest = after;
         }
         rest.is_none().then_some(parameters)
     }
@@ -166,8 +166,10 @@ fn segments(
     below
         .split('/')
         .map(|part| match part.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
-            Some(name) if !name.is_empty() => index(name).map(Segment::Parameter),
-            None if !part.contains(['{', '}']) && !matches!(part, "." | "..") => {
+            Some(name) if !name.is_empty() && !name.contains(['*', '{', '}']) => {
+                index(name).map(Segment::Parameter)
+            }
+            None if !part.contains(['*', '{', '}']) && !matches!(part, "." | "..") => {
                 Ok(Segment::Text(part.into()))
             }
             Some(_) | None => Err(malformed()),
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_of_a_topic_or_not() {
+    fn a_path_matches_a_topic_or_does_not() {
         for (pattern, path, target) in [
             ("/room/{id}", "/room/7", Some("/r/7?q=1")),
             ("/room/{id}", "room/7", Some("/r/7?q=1")),
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn topics_that_cannot_be_are_refused() {
+    fn malformed_topics_are_refused() {
         for (pattern, path) in [
             ("room", None),
             ("/room/{id", None),
@@ -215,6 +217,10 @@ mod tests {
             ("/{id}/{id}", None),
             ("/{id}", Some("/{other}")),
             ("/a", Some("/b/**")),
+            ("/{**}", None),
+            ("/{a}{b}", None),
+            ("/a/**/b", None),
+            ("/a*", None),
         ] {
             let made = Topic::new(pattern, path, Some(Vec::new()), Some(Vec::new()));
             assert!(made.is_err(), "{pattern}");

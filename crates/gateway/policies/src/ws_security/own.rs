@@ -5,7 +5,7 @@ use kit::clock::{self, Instant};
 use mediation::attachments::Root;
 use mediation::charset;
 use mediation::ws_addressing::{Addressing, AddressingVersion};
-use mediation::ws_security::{OwnSecurity, SoapMessage};
+use mediation::ws_security::{OutboundSecurity, SoapMessage};
 use message::{Body, GatheredBody, Request, RequestHead, Trailers};
 use policy::{Decision, UpstreamAddition};
 
@@ -13,8 +13,8 @@ use crate::body_lines;
 
 /// The blocks that are added to messages to an upstream.
 #[derive(Debug)]
-pub struct OwnHeaders {
-    pub security: Option<OwnSecurity>,
+pub struct OutboundHeaders {
+    pub security: Option<OutboundSecurity>,
     pub addressing: Option<OwnAddressing>,
     pub bytes_max: usize,
 }
@@ -24,14 +24,14 @@ pub struct OwnHeaders {
 pub struct OwnAddressing {
     pub version: AddressingVersion,
     /// The address of the service.
-    pub to: AddressedTo,
+    pub to: ToAddress,
     /// The action of messages without one.
     pub action: Option<String>,
 }
 
 /// The address of the service.
 #[derive(Debug)]
-pub enum AddressedTo {
+pub enum ToAddress {
     Fixed(String),
     /// An origin, to which the path of the request is appended.
     Origin(String),
@@ -51,11 +51,11 @@ pub(super) fn replace(head: &mut RequestHead, body: &mut GatheredBody, text: Str
 
 #[cold]
 fn refused(why: &str) -> Fault {
-    let cause = format!("the upstream takes SOAP messages alone: {why}");
+    let cause = format!("the upstream accepts only SOAP messages: {why}");
     Fault::with_detail(Kind::RequestInvalid, cause, "The request is not a SOAP message.")
 }
 
-impl OwnHeaders {
+impl OutboundHeaders {
     /// Returns the message with the blocks added.
     fn made(
         &self,
@@ -65,7 +65,7 @@ impl OwnHeaders {
     ) -> Result<String, Fault> {
         let read = |content_type, bytes: &[u8]| {
             let message = SoapMessage::read(content_type, bytes).map_err(|why| refused(&why))?;
-            message.ok_or_else(|| refused("it is other XML"))
+            message.ok_or_else(|| refused("it is XML, but not SOAP"))
         };
         let message = read(content_type, bytes)?;
         let addressed = match &self.addressing {
@@ -103,7 +103,7 @@ impl OwnHeaders {
                 let described = root.described(told);
                 let text = self.made(head, Some(&described), &root.bytes)?;
                 let whole = root.exchanged(&gathered.bytes, text.as_bytes(), None);
-                let cut = || refused("its boundary stands in its new root part");
+                let cut = || refused("its new root part contains its boundary");
                 body_lines::replaced(&mut head.headers);
                 gathered = GatheredBody::new(whole.ok_or_else(cut)?, Trailers::new());
             }
@@ -120,8 +120,8 @@ impl OwnAddressing {
         let action =
             action.ok_or_else(|| refused("it names no action, which WS-Addressing needs"))?;
         let to = match &self.to {
-            AddressedTo::Fixed(to) => to.clone(),
-            AddressedTo::Origin(origin) => {
+            ToAddress::Fixed(to) => to.clone(),
+            ToAddress::Origin(origin) => {
                 // Harmless: a target is ASCII.
                 format!("{origin}{}", String::from_utf8_lossy(head.target()))
             }
@@ -156,7 +156,7 @@ fn message_id() -> String {
     format!("urn:uuid:{}", parts.join("-"))
 }
 
-impl UpstreamAddition for OwnHeaders {
+impl UpstreamAddition for OutboundHeaders {
     fn make<'a>(
         &'a self,
         request: &'a mut Request,

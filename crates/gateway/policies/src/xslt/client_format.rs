@@ -1,12 +1,13 @@
 //! Records the client's message format before a stylesheet transforms the message.
 //!
-//! After the stylesheet, the envelope no longer indicates it: it may have another version, or may have been made from JSON.
+//! After the stylesheet, the envelope no longer indicates the client's format: it may have another version, or may have been made from
+//! JSON.
 
 use policy::{Exchange, MessageFormat};
 
 use wsdl::{SOAP_11, SOAP_12};
 
-/// The number of bytes in which the start tag of the root is searched.
+/// The number of bytes in which the start tag of the root is searched for.
 const LOOKED_BYTES_MAX: usize = 1 << 10;
 
 /// Returns the format that the message itself indicates, or `None` if no format is recorded on this route.
@@ -33,7 +34,7 @@ fn of_envelope(message: &[u8]) -> Option<MessageFormat> {
     if looked.trim_ascii_start().first().is_some_and(|first| matches!(first, b'{' | b'[')) {
         return None;
     }
-    // Skips declarations and comments, in which `?` or `!` follows.
+    // Skips declarations and comments, which begin with `<?` and `<!`.
     let begins = |at: &usize| looked.get(at + 1).is_some_and(|n| !matches!(n, b'?' | b'!'));
     let tag = looked.get(memchr::memchr_iter(b'<', looked).find(begins)? + 1..)?;
     let tag = tag.get(..memchr::memchr(b'>', tag).unwrap_or(tag.len()))?;
@@ -66,7 +67,7 @@ fn declares(before: &[u8], prefix: Option<&[u8]>) -> bool {
 /// Returns true if `value` begins with `uri` in quotes.
 fn is_quoted(value: &[u8], uri: &str) -> bool {
     let Some((quote @ (b'"' | b'\''), value)) = value.split_first() else { return false };
-    value.strip_prefix(uri.as_bytes()).is_some_and(|behind| behind.first() == Some(quote))
+    value.strip_prefix(uri.as_bytes()).is_some_and(|after| after.first() == Some(quote))
 }
 
 #[cfg(test)]

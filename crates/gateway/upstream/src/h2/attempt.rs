@@ -17,11 +17,11 @@ use crate::send::Attempts;
 use crate::settings::Protocol;
 use crate::target::Target;
 
-/// How often another stream is tried after a connection has ended.
+/// The maximum number of tries to get a stream. A try fails if the connection ends before it gives one.
 const PLACES_TRIED_MAX: usize = 3;
 
 impl Attempts<'_> {
-    /// Makes one attempt over HTTP/2. None if it has to use HTTP/1.
+    /// Makes one attempt over HTTP/2. Returns `None` if the attempt has to use HTTP/1.
     pub(crate) async fn try_http2(
         &mut self,
         place: &Rc<Place>,
@@ -70,7 +70,7 @@ impl Attempts<'_> {
         !self.was_stale && place.connections.borrow().is_http1() && self.pool.has_idle(place)
     }
 
-    /// A place on an open connection. None if another one has to be found.
+    /// Takes a stream of an open connection. Returns `None` if another connection has to be tried.
     async fn stream_permit(&mut self, place: &Rc<Place>) -> Result<Option<StreamPermit>, Fault> {
         if self.upstream.has_enough_open() {
             // Makes room by closing an idle connection, perhaps of another target.
@@ -96,8 +96,8 @@ impl Attempts<'_> {
         }
     }
 
-    /// Waits for a target whose settings allow no streams, which should last only a short time (RFC 9113, 6.5.2). The limit is that of
-    /// a new connection.
+    /// Waits for a target whose settings allow no streams, which should last only a short time (RFC 9113, 6.5.2). The time limit is the
+    /// connect timeout.
     async fn let_in(&self, shut: &SharedConnection) -> Result<(), Fault> {
         let settings = self.upstream.settings();
         self.alarm.borrow_mut().set_by(clock::now(), settings.timeout.connect, self.deadline);

@@ -1,4 +1,4 @@
-//! The body of a reply, from its stream, at the pace of its reader. Dropped before its end, the stream is reset.
+//! The body of a reply, from its stream, at the pace of its reader. If the body is dropped before its end, the stream is reset.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -30,7 +30,8 @@ struct LeasedBody {
 
 /// Converts a started reply into one that can be forwarded.
 pub(crate) fn reply(begun: StartedReply, hold: Lease) -> Reply {
-    // A stream has no timeout here: the other side sees to silence in both directions, and notices if its client has gone.
+    // An event stream or a gRPC reply has no timeout here: the client's side limits silence in both directions, and notices if the client
+    // has gone.
     let timeout = (!crate::reply::is_stream(&begun.head)).then_some(hold.timeout);
     let whole = begun.stream.with(|session, number| session.whole_body(number));
     let body = match whole {

@@ -22,7 +22,7 @@ pub(crate) struct Call<'a> {
     /// True while the target does not accept data that is ready to be sent.
     is_stuck: bool,
     url: &'a str,
-    /// The way of interim replies to the client.
+    /// Passes interim replies on to the client.
     interim: Option<&'a Interim>,
 }
 
@@ -33,11 +33,11 @@ pub(crate) struct StartedReply {
     pub(crate) head: ReplyHead,
 }
 
-/// The same as for HTTP/1.
+/// The maximum number of header lines of a reply, the same as for HTTP/1.
 const LINES_MAX: usize = 512;
 
 impl<'a> Call<'a> {
-    /// Opens a stream. It is refused if the connection accepts no more.
+    /// Opens a stream. Fails if the connection accepts no more streams.
     pub(crate) fn new(
         permit: StreamPermit,
         head: &RequestHead,
@@ -46,13 +46,13 @@ impl<'a> Call<'a> {
         wait: ReplyTimeouts<'a>,
         (url, interim, client_wait): (&'a str, Option<&'a Interim>, &'a WaitTime),
     ) -> Result<Call<'a>, Failure> {
-        let awaits_leave = body.awaits_leave();
+        let expects_continue = body.expects_continue();
         let opened = {
             let method = head.method();
             let asking = RequestLine { method, is_https, target: head.target(), authority };
             open(&permit, &asking, &head.headers, &body)
         };
-        let upload = Upload::new(body, awaits_leave);
+        let upload = Upload::new(body, expects_continue);
         let Some(number) = opened else {
             let why = format!("{url}: the target accepts no more streams on this connection");
             let unsent = upload.into_body();
@@ -64,7 +64,7 @@ impl<'a> Call<'a> {
         Ok(Call { stream, upload, starvation, wait, is_stuck: false, url, interim })
     }
 
-    /// Sends the request and waits for the reply to begin, `wait.response` from `began` on.
+    /// Sends the request and waits for the reply to begin, for at most `wait.response` from `began` on.
     pub(crate) async fn begin(mut self, began: Instant) -> Result<StartedReply, Failure> {
         if self.upload.is_held() {
             self.wait.set_within(began, LEAVE_WAIT)
@@ -104,7 +104,7 @@ impl<'a> Call<'a> {
         self.failure(Kind::UpstreamTimeout, &self.wait.why_late(self.is_stuck))
     }
 
-    /// Begins to send a body that waited for the target's 100, because that came or took too long.
+    /// Begins to send a body that waited for the target's 100, because the 100 has arrived or took too long.
     fn release_body(&mut self) {
         if self.upload.is_held() {
             self.upload.release();
@@ -112,8 +112,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Sends more of the request. The time limit for the reply starts anew with every piece, so that a slow client is not the
-    /// target's fault.
+    /// Sends more of the request. The time limit for the reply starts anew with every piece, so that the time of a slow client does not
+    /// count against the target.
     fn poll_upload(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
         if self.upload.is_done() {
             return Ok(());
@@ -132,7 +132,7 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Ready with the final head. Interim ones are passed on.
+    /// Ready with the final head. The heads of interim replies are passed on to the client.
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ReplyHead, Failure>> {
         loop {
             let number = self.stream.number;
@@ -208,7 +208,7 @@ fn open(
     let length = length.filter(|length| said || *length > 0);
     let mut digits = itoa::Buffer::new();
     let length = length.map(|n| (&b"content-length"[..], digits.format(n).as_bytes()));
-    let expect = body.awaits_leave().then_some((&b"expect"[..], &b"100-continue"[..]));
+    let expect = body.expects_continue().then_some((&b"expect"[..], &b"100-continue"[..]));
     let lines = headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case(b"content-length"));
     let mut session = permit.shared.session();
     session.open_stream(asking, lines.chain(length).chain(expect), body.is_empty())

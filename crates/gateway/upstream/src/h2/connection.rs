@@ -25,7 +25,7 @@ use crate::target::Target;
 /// A target that is silent for this long while exchanges wait for it gets a PING.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// The time before the next PING if the target has only answered the last one. gRPC servers close connections with more than one
+/// The time before the next PING if nothing but the answer to the last one has arrived. gRPC servers close connections with more than one
 /// PING in five minutes.
 const SILENCE_AGAIN: Duration = Duration::from_secs(330);
 
@@ -33,7 +33,7 @@ const SILENCE_AGAIN: Duration = Duration::from_secs(330);
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
 /// The time in which the target has to take the last frames.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const LAST_FRAMES_WAIT: Duration = Duration::from_secs(1);
 
 struct H2 {
     shared: Rc<SharedConnection>,
@@ -48,29 +48,30 @@ struct H2 {
     alarm: Alarm,
     /// True if data has arrived since the alarm was set.
     heard: bool,
-    /// The number of bytes written, and its value when the PING was sent.
+    /// The number of bytes written.
     written: u64,
+    /// The value of `written` when the PING was sent.
     written_before: u64,
 }
 
 /// The reason for the alarm: the event that the connection waits for, apart from its wire.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The target's settings.
+    /// Waits for the target's settings.
     Beginning,
-    /// An exchange.
+    /// Waits for an exchange.
     Idle,
-    /// The replies that exchanges wait for.
+    /// Waits for the replies to exchanges.
     Busy,
-    /// The answer to a PING.
+    /// Waits for the answer to a PING.
     Asked,
-    /// As `Busy`, after the target has only answered the PING.
+    /// As `Busy`, after the target has answered a PING but sent nothing else.
     Quiet,
 }
 
 /// Why a connection ended.
 enum EndReason {
-    /// Regularly.
+    /// It was closed in the regular way.
     Over,
     Gone(io::Error),
     /// It does not speak HTTP/2.
@@ -91,12 +92,12 @@ pub(super) async fn open(
     let opened = Box::pin(upstream.connect_now(&place.target, pool.worker(), offer)).await;
     let (connection, is_http2) = match opened {
         Ok(opened) => opened,
-        Err(fault) => return shared.become_(State::Over(fault.kind, fault.cause.into())),
+        Err(fault) => return shared.set_state(State::Over(fault.kind, fault.cause.into())),
     };
     if !is_http2 {
         place.connections.borrow_mut().note_http1();
         pool.give(&place, connection, clock::now());
-        return shared.become_(State::Http1);
+        return shared.set_state(State::Http1);
     }
     if let Some(address) = connection.address.as_deref() {
         shared.address.get_or_init(|| *address);
@@ -108,7 +109,7 @@ pub(super) async fn open(
     h2.serve().await;
 }
 
-/// A place on a separate connection for a health check. The connection ends with it.
+/// Returns a permit for a stream on a separate connection, for a health check. The connection ends when the permit is dropped.
 pub(crate) fn apart(
     upstream: &Arc<Upstream>,
     connection: Connection,
@@ -146,7 +147,7 @@ impl H2 {
 
     async fn serve(mut self) {
         self.alarm.set(clock::now(), self.time(Phase::Beginning));
-        self.shared.become_(State::Open);
+        self.shared.set_state(State::Open);
         self.count_idle(1);
         let ended = poll_fn(|cx| self.poll(cx)).await;
         self.end(ended).await;
@@ -215,7 +216,7 @@ impl H2 {
             };
             at += read.len;
             if block.bytes.capacity() == 0 {
-                // The last one was moved into a reply's head.
+                // The last block was moved into a reply's head.
                 block = empty_block();
             }
             if session.is_full() {
@@ -251,7 +252,7 @@ impl H2 {
             self.enter(phase);
         }
         while self.alarm.poll(cx).is_ready() {
-            match self.rung() {
+            match self.on_alarm() {
                 Ok(next) => self.enter(next),
                 Err(ended) => return Poll::Ready(ended),
             }
@@ -296,12 +297,12 @@ impl H2 {
     }
 
     /// The alarm has fired. Returns the next phase, or the reason to end.
-    fn rung(&mut self) -> Result<Phase, EndReason> {
+    fn on_alarm(&mut self) -> Result<Phase, EndReason> {
         match self.phase {
             Phase::Idle => Err(EndReason::Over),
             Phase::Busy | Phase::Quiet if self.heard => Ok(Phase::Busy),
             Phase::Busy | Phase::Quiet => Ok(Phase::Asked),
-            // The PING may not have reached the target yet, since it still takes earlier data.
+            // The PING may not have reached the target yet, since the target is still accepting earlier data.
             Phase::Asked if self.written > self.written_before && self.unflushed => {
                 Ok(Phase::Asked)
             }
@@ -329,9 +330,9 @@ impl H2 {
             0 => tracing::debug!(target = %url, "HTTP/2 connection has ended: {why}"),
             _ => tracing::debug!(target = %url, "HTTP/2 connection broke: {why}"),
         }
-        self.shared.become_(State::Over(kind, why.into()));
+        self.shared.set_state(State::Over(kind, why.into()));
         match &ended {
-            EndReason::Over => self.shared.session().say_farewell(),
+            EndReason::Over => self.shared.session().send_goaway(),
             EndReason::Wrong(error) => self.shared.session().fail(error),
             EndReason::Gone(_) | EndReason::Http1 | EndReason::Silent => {
                 return self.shared.session().abandon();
@@ -343,7 +344,7 @@ impl H2 {
             Ok(true) | Err(_) => Poll::Ready(()),
         });
         // Harmless: the close notification is optional.
-        let _late = tokio::time::timeout(LAST_WORDS, last).await;
+        let _late = tokio::time::timeout(LAST_FRAMES_WAIT, last).await;
     }
 
     /// Counts the connection as idle if it has no exchanges, as its permits do while it is open.
@@ -370,7 +371,7 @@ const SPEAKS_HTTP1: &str = "it answers with HTTP/1.1, but this upstream's `proto
 enum ReadState {
     /// There is nothing to read.
     Nothing,
-    /// There may be more; too much is unwritten.
+    /// There may be more to read, but too much output is unwritten.
     Full,
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct SharedConnection {
     /// The address, once the connection is open.
     pub(super) address: OnceCell<SocketAddr>,
     state: RefCell<State>,
-    /// The waker of the connection's task, until the task knows that there is work.
+    /// The waker of the connection's task, or `None` if the task has been woken and not polled since.
     task: RefCell<Option<Waker>>,
     /// Exchanges that wait for the connection to be opened, or for its target to allow streams.
     waiting: RefCell<Vec<Waker>>,
@@ -79,7 +79,7 @@ impl SharedConnection {
         })
     }
 
-    /// Borrowed for a few lines, never across an await.
+    /// Borrows the session. The borrow must be short, and must not be held across an await.
     pub(super) fn session(&self) -> RefMut<'_, Session> {
         self.session.borrow_mut()
     }
@@ -89,7 +89,7 @@ impl SharedConnection {
         self.task.replace(Some(task.clone()));
     }
 
-    /// Wakes the task, now or after the tasks that are ready now have run, so that the requests of many exchanges are one write.
+    /// Wakes the task. It runs after the tasks that are already ready, so that the requests of many exchanges become one write.
     pub(super) fn wake_task(&self) {
         if let Some(task) = self.task.take() {
             task.wake();
@@ -101,7 +101,7 @@ impl SharedConnection {
     }
 
     /// Changes the state, and wakes those that wait for a change.
-    pub(super) fn become_(&self, state: State) {
+    pub(super) fn set_state(&self, state: State) {
         self.state.replace(state);
         self.wake_waiting();
     }
@@ -141,7 +141,7 @@ impl SharedConnection {
         self.permits.get()
     }
 
-    /// True if another exchange may use it.
+    /// True if another exchange may use the connection.
     pub(super) fn has_room(&self) -> bool {
         let alive = matches!(*self.state.borrow(), State::Opening | State::Open);
         alive
@@ -150,7 +150,7 @@ impl SharedConnection {
             && self.permits.get() < self.session().streams_max()
     }
 
-    /// True if it is open but its target's settings allow no stream, even though it has none.
+    /// True if the connection is open but its target's settings allow no streams.
     pub(super) fn is_shut(&self) -> bool {
         let is_open = matches!(*self.state.borrow(), State::Open) && !self.is_closing.get();
         is_open && self.session().is_shut()
@@ -162,7 +162,7 @@ impl SharedConnection {
         ended || self.is_closing.get() || self.session().is_leaving()
     }
 
-    /// Ends it once it has no exchanges.
+    /// Ends the connection once it has no exchanges.
     pub(super) fn close(&self) {
         self.is_closing.set(true);
         self.wake_task();

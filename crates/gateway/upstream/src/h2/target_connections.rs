@@ -18,7 +18,7 @@ use crate::roster::Place;
 #[derive(Default)]
 pub(crate) struct TargetConnections {
     connections: Vec<Rc<SharedConnection>>,
-    /// Until then the target counts as one of HTTP/1.
+    /// Until this time, the target is treated as an HTTP/1 server.
     http1_until: Option<Instant>,
 }
 

@@ -1,4 +1,4 @@
-//! A request's body, sent as fast as it is made and taken.
+//! A request's body, sent as fast as its source produces it and the target accepts it.
 
 use std::task::{Context, Poll};
 
@@ -18,7 +18,7 @@ pub(crate) struct Upload {
     trailers: Trailers,
     /// True while the body must not be read.
     held: bool,
-    /// True if some of it was read.
+    /// True if a part of the body was read.
     pulled: bool,
     is_done: bool,
     /// After a pending poll: true if the source is slow, not the target.
@@ -62,8 +62,8 @@ impl Upload {
         (!self.pulled && matches!(self.body, Body::Stream(_))).then_some(self.body)
     }
 
-    /// Sends as much as possible. Ready when everything is sent, or when the target wants no more. A fault is one of the
-    /// body.
+    /// Sends as much as possible. Ready when everything is sent, or when the target accepts no more. A fault is always one of the body's
+    /// source.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -125,7 +125,7 @@ impl Upload {
         self.is_done = true;
         let trailers = std::mem::take(&mut self.trailers);
         message::with_lines(|lines| {
-            // They were checked when they were read. Invalid ones are not sent.
+            // The trailers were checked when they were read. Invalid trailers are not sent.
             if http1::parse_lines(&trailers, &http1::Limits::default(), lines).is_err() {
                 lines.clear();
             }

@@ -9,7 +9,7 @@ use super::Attempts;
 use crate::Upstream;
 
 impl Upstream {
-    /// Adds them to a request.
+    /// Adds the gateway's own headers to a request.
     pub(super) async fn make_additions(
         &self,
         request: &mut Request,

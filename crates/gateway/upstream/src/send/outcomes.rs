@@ -14,7 +14,7 @@ impl Upstream {
         if good {
             return target.succeeded();
         }
-        target.is_failing(&why);
+        target.record_failing(&why);
         let Some(outlier) = &self.settings.outlier else { return };
         if target.failed(outlier) && self.may_eject(outlier.max_ejected_percent) {
             if outlier.until_probe {
@@ -36,7 +36,7 @@ impl Upstream {
         let Some(rule) = &self.settings.suspend else { return };
         if rule.on.have_reply(head) {
             self.record_failure(target, rule, began, || replied(head.status));
-        } else if target.resumes(began) {
+        } else if target.record_listed_success(began) {
             tracing::info!(upstream = self.settings.name, target = %target.url(), "target replies again after a suspension");
         }
     }
@@ -49,7 +49,7 @@ impl Upstream {
         began: Instant,
         why: impl FnOnce() -> String,
     ) {
-        if let Some(length) = target.may_suspend(rule, began) {
+        if let Some(length) = target.record_listed_failure(rule, began) {
             target.explain(why());
             tracing::warn!(upstream = self.settings.name, target = %target.url(), "target suspended for {length:?}");
         }
@@ -68,7 +68,7 @@ impl Upstream {
     }
 }
 
-/// The reason of a state that a reply caused.
+/// Returns the reason, for operators, of a state that a reply has caused.
 pub(super) fn replied(status: u16) -> String {
     format!("it replied {status}")
 }

@@ -12,13 +12,13 @@ use expression::Template;
 use fault::Fault;
 use policy::{CacheHindrance, CacheTerms, Decision, KeptMessage, ReplyCache};
 
-use crate::content::{Content, Maker};
+use crate::content::{Content, Sender};
 use crate::levels::{ActionNeeds, Levels};
 use crate::message::Payload;
 use crate::state::{Run, State};
 use crate::step::{self, Action, Step, StepRun, Steps, StepsEnd};
 
-/// Steps, and the messages that they made.
+/// The steps of a `cache`, with the cache of the messages that they made.
 pub struct Cache {
     pub key: Template,
     pub steps: Steps,
@@ -114,6 +114,7 @@ fn made(state: &State, ended: StepsEnd) -> Option<KeptMessage> {
     Some(KeptMessage { head, body, mark: last << 2 | answered << 1 | is_request })
 }
 
+/// Replaces the message by a cached one. Returns how the steps ended that made it.
 fn give(known: KeptMessage, state: &mut State) -> StepsEnd {
     let KeptMessage { head, body, mark } = known;
     let (last, is_request) = (mark >> 2, mark & 1 == 1);
@@ -121,7 +122,7 @@ fn give(known: KeptMessage, state: &mut State) -> StepsEnd {
     state.status = last.checked_sub(1).and_then(|status| u16::try_from(status).ok());
     state.message.status = (!is_request).then_some(head.status);
     state.message.lines = head.headers;
-    let content = Content::new(body, state.message.content_type(), Maker::Flow);
+    let content = Content::new(body, state.message.content_type(), Sender::Flow);
     state.message.payload = Payload::Held(Rc::new(content));
     match mark & 2 {
         0 => StepsEnd::Through,

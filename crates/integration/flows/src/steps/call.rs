@@ -1,4 +1,4 @@
-//! `call`: the message goes to an upstream, and the reply takes its place.
+//! `call`: sends the message to an upstream and replaces it by the reply.
 
 use std::borrow::Cow;
 use std::future::{Future, poll_fn};
@@ -25,20 +25,20 @@ use crate::steps::payload;
 /// A call of an upstream, or of a URL that is computed per message.
 pub struct Call {
     pub to: CallTo,
-    /// The request's if absent.
+    /// If absent, the method is that of the request.
     pub method: Option<Method>,
-    /// The path, perhaps with a query; as the route forwards it if absent.
+    /// The path, optionally with a query. If absent, it is the path that the route forwards.
     pub path: Option<CallPath>,
-    /// The request's if absent, and none with a path of its own.
+    /// If absent, the query is that of the request, or none if the call has its own path.
     pub query: Option<Query>,
     pub set: Vec<(Box<str>, Template)>,
     pub remove: Vec<Box<str>>,
-    /// The message's if absent.
+    /// If absent, the body is that of the message.
     pub body: Option<Expression>,
     pub timeout: Option<Duration>,
     /// The number of the variable that takes the reply.
     pub into: Option<u32>,
-    /// The first and the last status of ranges that are faults.
+    /// Ranges of statuses that are faults, each as its first and last status.
     pub fault_on: Vec<(u16, u16)>,
 }
 
@@ -53,14 +53,14 @@ pub enum CallTo {
 pub struct CallUrl {
     /// The URL up to the first slash of the path; or a value that is a whole URL, or the start of one.
     pub base: Template,
-    /// The base starts with a scheme, so values in it must be parts of the host.
+    /// True if the base starts with a scheme, so that values in it must be parts of the host.
     pub has_scheme: bool,
     /// The rest of the URL.
     pub rest: Option<Template>,
     pub find: EndpointFinder,
 }
 
-/// Finds the upstream of a URL, and its path and query; or the fault if it may not be called.
+/// Finds the endpoint of a URL, or returns the fault if the URL may not be called.
 pub type EndpointFinder = Arc<dyn Fn(&str) -> Result<Endpoint, Fault> + Send + Sync>;
 
 /// The upstream of a URL.
@@ -95,7 +95,8 @@ impl CallTo {
         let mut text = run.fill(state, &url.base)?;
         let authority = text.split_once("://").map_or("", |(_, authority)| authority);
         if url.has_scheme && authority.contains(['/', '?', '#', '@', '\\']) {
-            return Err(bad("url", &text, "a value is not part of a host"));
+            let why = "a value in the host must not contain `/`, `?`, `#`, `@` or `\\`";
+            return Err(bad("url", &text, why));
         }
         if let Some(rest) = &url.rest {
             if text.contains('?') {
@@ -126,16 +127,16 @@ pub enum Method {
 
 /// The path of a call.
 pub enum CallPath {
-    /// Values are inserted, encoded.
+    /// Values are percent-encoded before they are inserted.
     Template(Template),
-    /// One value is the whole path.
+    /// The whole path is one value.
     Whole(Template),
 }
 
 /// The query of a call, or the fields of a form.
 pub enum Query {
     Whole(Template),
-    /// Names with their values, neither of them encoded.
+    /// Names with their values. Neither is encoded yet.
     Parameters(Vec<(Box<str>, Template)>),
 }
 
@@ -178,7 +179,7 @@ impl Call {
         self.to.templates().into_iter().chain(path).chain(method).chain(query).chain(set)
     }
 
-    /// The upstream, if the message is sent there as it is.
+    /// Returns the upstream, if the call only sends the message there unchanged.
     fn plain(&self) -> Option<&str> {
         let CallTo::Upstream(_, upstream) = &self.to else { return None };
         let is_plain = self.method.is_none()
@@ -201,7 +202,7 @@ impl Call {
         }
     }
 
-    /// True if the message is sent, or perhaps sent.
+    /// Returns true if the call sends the message's body, or may send it.
     fn sends_message(&self, run: &Run<'_>) -> bool {
         let method = match &self.method {
             None => run.head.method(),
@@ -249,13 +250,13 @@ impl Call {
         }
         body.forget_view();
         if self.into.is_none() {
-            // The reply replaces the message. Only a `catch` reads it again, or the format of a fault, which needs its envelope.
+            // The reply replaces the message. Only a `catch` may read it again, and a fault, whose format depends on the envelope.
             state.message.forget_view(if state.keeps { run.levels } else { Some(0) });
         }
         Ok(Request { head, body })
     }
 
-    /// `own` is that of a URL.
+    /// Returns the request target. `own` is the path and query of the URL, if the call has a URL.
     fn target(&self, own: Option<String>, run: &Run<'_>, state: &State) -> Result<Vec<u8>, Fault> {
         let is_forwarded = self.path.is_none() && own.is_none();
         let mut target = match (own, &self.path) {
@@ -301,7 +302,7 @@ impl Method {
     }
 }
 
-/// Checks a path that is one value, with its query if it has one.
+/// Checks a path that is one value, including its query if there is one.
 fn whole_path(path: String) -> Result<String, Fault> {
     let refused = |why| Err(bad("path", &path, why));
     if !path.starts_with('/') {
@@ -317,15 +318,15 @@ fn whole_path(path: String) -> Result<String, Fault> {
         let name = segment.split(|byte| *byte == b';').next().unwrap_or_default();
         matches!(name, b"." | b"..")
     };
-    if segments.any(is_dots) { refused("it must not have segments of dots") } else { Ok(path) }
+    if segments.any(is_dots) { refused("it must not have dot segments") } else { Ok(path) }
 }
 
-/// The longest method of a call; those that are registered have at most 17 bytes.
+/// Maximum length of a method. Registered methods have at most 17 bytes.
 const METHOD_BYTES_MAX: usize = 64;
 
 /// The fault of a value that is not allowed in a call.
 fn bad(what: &str, value: &str, why: &str) -> Fault {
-    // Harmless: it is only shown.
+    // Harmless: the value is only shown.
     let shown: String = value.chars().take(100).collect();
     Fault::new(Kind::Template, format!("call: the {what} is `{}`: {why}", shown.escape_debug()))
 }
@@ -387,7 +388,7 @@ async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Result<(), Fault
     let noted = state.noted.clone().map(|noted| (noted, request.head.headers.clone()));
     // A client of gRPC gives up at its deadline, whatever the flow allows.
     let deadline = run.ex.grpc.as_ref().and_then(|call| call.deadline);
-    let mut beside = run.ex.call_beside(deadline);
+    let mut beside = run.ex.additional_call(deadline);
     let mut target = None;
     beside.target = Some(&mut target);
     if let Some(trace) = &mut beside.trace {
@@ -447,7 +448,7 @@ impl Call {
     ) -> Result<(u16, Result<Message, Fault>), Fault> {
         let status = reply.head.status;
         let refused = self.refuse(name, &reply);
-        // A step may read it later, within the timeout of the call.
+        // A later step may read the body, within the timeout of the call.
         let rest = |timeout: Duration| timeout.saturating_sub(clock::now().duration_since(began));
         let mut message = Message::reply(reply, self.timeout.map(rest));
         if let Err(fault) = refused {
@@ -505,7 +506,7 @@ pub(crate) fn flow_timeout() -> Fault {
     Fault::new(Kind::FlowTimeout, "the flow's timeout is over")
 }
 
-/// Waits for a future up to a limit. None: it took longer. The future is borrowed, since moving a large one is expensive.
+/// Waits for a future. Returns `None` if it takes longer than the limit. The future is borrowed, since moving a large one is expensive.
 pub(crate) async fn within<T>(
     limit: Duration,
     work: Pin<&mut (impl Future<Output = T> + ?Sized)>,
@@ -513,7 +514,7 @@ pub(crate) async fn within<T>(
     within_from(clock::now(), limit, work).await
 }
 
-/// The same with a limit that starts at a given time.
+/// Like [`within`], but the limit starts at `began`.
 pub(crate) async fn within_from<T>(
     began: Instant,
     limit: Duration,

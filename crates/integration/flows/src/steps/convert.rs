@@ -9,7 +9,7 @@ use kit::turns;
 use mediation::soap::Version;
 use xml::{Document, NodeId};
 
-use crate::content::{Content, Maker, View};
+use crate::content::{Content, Sender, View};
 use crate::infoset;
 use crate::levels::{ActionNeeds, Levels};
 use crate::soap;
@@ -20,15 +20,15 @@ use crate::steps::{element_names, payload};
 /// A change of format.
 pub enum Convert {
     Json {
-        /// Paths of elements, each `a/b` from the root or from below it, that are arrays even if there is one.
+        /// Paths of elements that become arrays even if there is only one. A path such as `a/b` starts at the root or below it.
         arrays: Vec<Box<str>>,
-        /// Texts that are numbers and truths become such.
+        /// True if texts that are numbers or booleans become JSON numbers and booleans.
         types: bool,
     },
     Xml {
-        /// The root element.
+        /// The name of the root element.
         root: Box<str>,
-        /// An empty array becomes an instruction; otherwise it is left out.
+        /// True if an empty array becomes a processing instruction. Otherwise it is left out.
         marks_empty: bool,
     },
     Text,
@@ -38,10 +38,10 @@ pub enum Convert {
     Pox,
 }
 
-/// The instruction for elements that are a list even if there is only one of them or none. Other converters write it too.
+/// The processing instruction for elements that are a list even if there are fewer than two. Other converters write it too.
 const LIST: &str = "xml-multiple";
 
-/// The arrays of JSON that get such an instruction.
+/// The arrays of JSON that get this processing instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marks {
     None,
@@ -55,7 +55,7 @@ impl Marks {
     }
 }
 
-/// Elements inside one another: as deep as the parser reads.
+/// Maximum nesting of elements, the same as in the parser.
 const DEPTH_MAX: usize = 512;
 
 impl Action for Convert {
@@ -93,7 +93,7 @@ fn convert(made: &Convert, run: &Run<'_>, state: &mut State) -> Result<(), Fault
     Ok(())
 }
 
-/// The text of another format, with its content type. None: the message is in that format.
+/// Returns the text of the message in another format, with its content type. Returns `None` if there is nothing to convert.
 fn converted(
     made: &Convert,
     content: &Content,
@@ -109,7 +109,7 @@ fn converted(
                 None => document.root_element(),
             };
             let root = top.map_or("", |top| document.name(top).local);
-            let last_counts = !run.refuses_doubled;
+            let last_counts = !run.refuses_duplicate_members;
             let writer = ToJson { document, root, arrays, types: *types, last_counts, content };
             (writer.write(top)?, payload::JSON)
         }
@@ -161,7 +161,7 @@ fn converted(
 }
 
 fn text_of(value: &Value) -> String {
-    // Harmless: what has no text is empty.
+    // Harmless: a value without a text becomes an empty text.
     value.text().map(|text| text.into_owned()).unwrap_or_default()
 }
 
@@ -180,13 +180,13 @@ struct ToJson<'a> {
     root: &'a str,
     arrays: &'a [Box<str>],
     types: bool,
-    /// Of two attributes that become one member the last one counts; else they are a mistake.
+    /// True if the last of several attributes that become the same member counts. Otherwise they are an error.
     last_counts: bool,
     content: &'a Content,
 }
 
 impl ToJson<'_> {
-    /// True for a path below the root that was written, with the root before it or without.
+    /// Returns true if `arrays` has this path below the root. The configured path may begin with the root.
     fn is_array(&self, path: &str) -> bool {
         self.arrays.iter().any(|array| {
             let below = array.strip_prefix(self.root).and_then(|rest| rest.strip_prefix('/'));
@@ -196,7 +196,7 @@ impl ToJson<'_> {
 
     /// The names of arrays directly below a path.
     fn arrays_below(&self, path: &str) -> impl Iterator<Item = &str> {
-        // Harmless: only the names below the path are asked for.
+        // Harmless: arrays at other paths are skipped.
         self.arrays.iter().filter_map(move |array| {
             let below = array.strip_prefix(self.root).and_then(|rest| rest.strip_prefix('/'));
             [below, Some(&**array)].into_iter().flatten().find_map(|array| {
@@ -212,7 +212,7 @@ impl ToJson<'_> {
     /// The text of an element, and its children by their names without prefix.
     fn parts(&self, element: NodeId) -> Parts<'_> {
         let document = self.document;
-        turns::part();
+        turns::count_part();
         let mut text = String::new();
         let mut children: Vec<(&str, Vec<NodeId>)> = Vec::new();
         let mut lists = BTreeSet::new();
@@ -261,7 +261,7 @@ impl ToJson<'_> {
         Ok(attributes)
     }
 
-    /// An object with the element's name.
+    /// Returns an object whose only member has the element's name.
     fn write(&self, element: Option<NodeId>) -> Result<String, Fault> {
         let mut out = String::new();
         let Some(element) = element else { return Ok("null".to_owned()) };
@@ -329,14 +329,14 @@ impl ToJson<'_> {
     }
 
     fn scalar(&self, text: &str, out: &mut String) {
-        // `12E5` is the number of an article more often than 1200000.
+        // `12E5` is an article number more often than it is 1200000.
         let is_number = || !text.contains(['e', 'E']) && expression::Number::parse(text).is_some();
         let is_typed = self.types && (matches!(text, "true" | "false") || is_number());
         if is_typed { out.push_str(text) } else { push_string(out, text) }
     }
 }
 
-/// JSON as the XML that Synapse makes of it.
+/// Converts JSON to the XML that Synapse makes of it.
 pub(crate) fn json_as_xml(
     text: &JsonText,
     content: &Content,
@@ -352,7 +352,7 @@ pub(crate) fn json_as_xml(
     Ok(out + "</jsonArray>")
 }
 
-/// The JSON of such XML, which stands in an element: texts that are numbers and truths become such.
+/// Converts XML from [`json_as_xml`], inside the element `around`, back to JSON. Texts that are numbers or booleans become these.
 pub(crate) fn xml_as_json(
     document: &Document,
     around: NodeId,
@@ -377,7 +377,7 @@ pub(crate) fn xml_as_json(
     Ok(out)
 }
 
-/// JSON as XML: members are elements, arrays repeat theirs.
+/// Converts JSON to XML. Members become elements. An array becomes one element for each item.
 fn to_xml(text: &JsonText, root: &str, marks: Marks, content: &Content) -> Result<String, Fault> {
     let mut out = String::new();
     push_element((text, content, marks), JsonText::ROOT, root, 0, &mut out)?;
@@ -394,7 +394,7 @@ fn push_element(
     if depth > DEPTH_MAX {
         return Err(Fault::new(Kind::FlowFailed, "convert: the message is nested too deeply"));
     }
-    turns::part();
+    turns::count_part();
     let name = element_names::encoded(name);
     out.push('<');
     out.push_str(&name);
@@ -461,19 +461,19 @@ fn push_text(out: &mut String, text: &str, content: &Content) -> Result<(), Faul
     Ok(())
 }
 
-/// XML has no way to write some characters.
+/// Refuses a text with a character that XML cannot represent.
 fn allowed(text: &str, content: &Content) -> Result<(), Fault> {
     let is_char = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..);
     match text.chars().find(|c| !is_char(*c)) {
         None => Ok(()),
         Some(c) => {
             let cause =
-                format!("convert: the character U+{:04X} cannot stand in XML", u32::from(c));
+                format!("convert: the character U+{:04X} is not allowed in XML", u32::from(c));
             let fault = Fault::new(Kind::Template, cause);
             Err(match content.maker {
-                Maker::Client => fault.with_side(Side::Client),
-                Maker::Upstream => fault.with_side(Side::Upstream),
-                Maker::Flow => fault,
+                Sender::Client => fault.with_side(Side::Client),
+                Sender::Upstream => fault.with_side(Side::Upstream),
+                Sender::Flow => fault,
             })
         }
     }

@@ -3,10 +3,10 @@
 
 use std::borrow::Cow;
 
-/// The name of a member that has no characters.
+/// The element name for a member with an empty name.
 const EMPTY: &str = "_x_";
 
-/// A member's name as that of an element or an attribute.
+/// Encodes a member's name as the name of an element or an attribute.
 pub(crate) fn encoded(name: &str) -> Cow<'_, str> {
     let is_plain = |(at, c): (usize, char)| is_allowed(c, at == 0) && !is_escape(name.get(at..));
     if !name.is_empty() && name.char_indices().all(is_plain) {
@@ -26,8 +26,8 @@ pub(crate) fn encoded(name: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The member's name for an element's name. Names that [`encoded`] did not make, and those that would have another meaning in JSON, stay as
-/// they are.
+/// Decodes the name of an element to that of a member. Names that [`encoded`] cannot have made, and those that would have another meaning
+/// in JSON, are left unchanged.
 pub(crate) fn decoded(name: &str) -> Cow<'_, str> {
     if !name.contains("_x") {
         return Cow::Borrowed(name);

@@ -18,12 +18,12 @@ use crate::steps::payload;
 
 /// A change to parts of the message, or of a variable.
 pub struct Enrich {
-    /// None: the targets are removed.
+    /// `None` if the targets are removed.
     pub source: Option<Source>,
     pub target: Expression,
     /// The number of the variable that the targets are in; the message if absent.
     pub variable: Option<u32>,
-    /// The target is all of the body or the variable.
+    /// True if the target is the whole body or the whole variable.
     pub is_whole: bool,
     pub action: EnrichAction,
 }
@@ -44,7 +44,7 @@ pub enum EnrichAction {
     Remove,
 }
 
-/// The content for a target, evaluated.
+/// The evaluated content for the targets.
 enum EnrichContent {
     Value(Value),
     Markup(String),
@@ -116,7 +116,7 @@ fn elsewhere() -> Fault {
     Fault::new(Kind::FlowFailed, "enrich: the target is not part of the message")
 }
 
-/// Changes a variable. Its value is copied to a document of its own first, since it may be shared.
+/// Changes a variable. Its value is first copied to a separate document, since it may be shared.
 fn in_variable(
     enrich: &Enrich,
     source: &EnrichContent,
@@ -168,7 +168,7 @@ fn in_variable(
     Ok(())
 }
 
-/// The value of a variable that was parsed again: for a document the document, not its root.
+/// Returns the value of a variable after parsing it again. If the variable held a whole document, so does the result.
 fn whole_again(value: Value, is_whole: bool) -> Value {
     let root = if let Value::Nodes(root) = &value { root.iter().next() } else { None };
     let document = root.filter(|_| is_whole).map(|(document, _)| document.clone());
@@ -178,7 +178,7 @@ fn whole_again(value: Value, is_whole: bool) -> Value {
     }
 }
 
-/// The whole text of a message is replaced.
+/// Replaces the whole text of the message.
 fn whole(source: &EnrichContent, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let (bytes, content_type) = match source {
         EnrichContent::Value(value) => payload::bytes_of(value, run)?,
@@ -251,7 +251,7 @@ fn in_xml(
     Ok(Some(edits.write(document)))
 }
 
-/// JSON knows `replace`, `child` and `remove`.
+/// Returns the changed JSON, or `None` if the targets are not part of it. JSON supports `replace`, `child` and `remove`.
 fn in_json(
     action: EnrichAction,
     source: &EnrichContent,
@@ -284,7 +284,7 @@ fn in_json(
         EnrichAction::Replace => JsonEdit::Replace(&put),
         EnrichAction::Remove => JsonEdit::Remove,
         EnrichAction::Child if !put.starts_with('{') && targets.iter().any(is_object) => {
-            let what = "enrich: a child of an object of JSON is an object, with the members to add";
+            let what = "enrich: a child of a JSON object must be an object with the members to add";
             return Err(Fault::new(Kind::FlowFailed, what));
         }
         EnrichAction::Child => {
@@ -298,7 +298,7 @@ fn in_json(
     Ok(Some(out))
 }
 
-/// The names of the members of an object; none of any other value.
+/// Returns the names of the members of an object. Any other value has none.
 fn names_in(text: &str) -> Result<HashSet<String>, Fault> {
     if !text.starts_with('{') {
         return Ok(HashSet::new());
@@ -314,9 +314,9 @@ fn names_in(text: &str) -> Result<HashSet<String>, Fault> {
 #[derive(Clone, Copy)]
 pub(crate) enum JsonEdit<'a> {
     Replace(&'a str),
-    /// An item at the end of an array; members, by these names, if an object goes into an object.
+    /// Appends an item to an array, or adds the members of an object, which have these names, to an object.
     Child(&'a str, &'a HashSet<String>),
-    /// Each target by its own text.
+    /// Replaces each target by its own text.
     Each(&'a BTreeMap<JsonNode, &'a str>),
     Remove,
 }
@@ -359,8 +359,8 @@ pub(crate) fn write_json(
     out.push(if is_object { '}' } else { ']' });
 }
 
-/// The text of an array with one item more, or of an object with more members: one whose name was there takes its place. Any
-/// other value is replaced.
+/// Appends an array with the new item, or an object with the new members. These replace members of the same name. Any other value is
+/// replaced.
 fn push_child(
     text: &JsonText,
     node: JsonNode,

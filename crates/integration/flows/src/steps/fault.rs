@@ -8,7 +8,7 @@ use crate::levels::{ActionNeeds, Levels};
 use crate::state::{Run, State};
 use crate::step::{Action, Step, StepRun};
 
-/// A fault that a flow makes.
+/// The fault with which a flow fails.
 pub struct FaultTemplate {
     pub client: bool,
     pub reason: Template,

@@ -1,4 +1,4 @@
-//! `filter`: one list of steps or the other.
+//! `filter`: runs one of two lists of steps.
 
 use expression::Expression;
 use fault::Fault;
@@ -9,7 +9,7 @@ use crate::levels::{ActionNeeds, Levels};
 use crate::state::{Run, State};
 use crate::step::{Action, Step, StepRun, Steps, run as run_steps};
 
-/// Steps for a condition that holds, and for one that does not.
+/// The steps for a condition that holds, and those for one that does not.
 pub struct Alternatives {
     pub when: Condition,
     pub then: Steps,
@@ -19,7 +19,7 @@ pub struct Alternatives {
 /// A condition.
 pub struct Condition {
     pub value: Expression,
-    /// Searched in its text. If absent, its truth counts.
+    /// The pattern to find in the text of the value. If absent, the value is converted to a boolean.
     pub matches: Option<Regex>,
 }
 
@@ -27,7 +27,7 @@ impl Action for Alternatives {
     fn needs(&self, levels: &Levels<'_>) -> ActionNeeds {
         let value = &self.when.value;
         let levels = match self.when.matches {
-            // What an expression finds is as true as all that is in it.
+            // Nodes are true if any are found, whatever they contain.
             None => value.levels().or_else(|| levels.read(value)),
             Some(_) => levels.read(value),
         };

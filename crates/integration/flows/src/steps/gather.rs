@@ -1,8 +1,8 @@
-//! `scatter`, `split` and `foreach`: several messages of one, and one of several.
+//! `scatter`, `split` and `foreach`: make several messages of one, and one message of the results.
 //!
 //! Branches run inside the task of the exchange, and each is polled only when it was woken. They are dropped with the exchange.
-//! The part to take is cut from a result at once. If it is an element that is copied unchanged, only the levels that the expression reads are
-//! parsed, and the tree is dropped with the result.
+//! The part to take is cut from a result at once. If it is an element that is copied unchanged, only the levels that the expression reads
+//! are parsed, and the tree is dropped with the result.
 
 mod gathered;
 mod joined;
@@ -38,50 +38,50 @@ use joined::join;
 use missing::{add_late, too_few};
 use parts::Parts;
 
-/// Branches that run at once, each with a copy of the message.
+/// Branches that run concurrently, each with a copy of the message.
 pub struct Scatter {
     pub branches: Vec<Steps>,
     pub gather: Gather,
 }
 
-/// Parts that become messages, and whose results are gathered.
+/// Steps for each part of the message. The results are gathered.
 pub struct Split {
     pub over: Expression,
     pub steps: Steps,
     pub parallel: usize,
-    /// The most parts.
+    /// Maximum number of parts.
     pub max: usize,
     pub gather: Gather,
 }
 
-/// Parts that become messages, and are replaced by their results.
+/// Steps for each part of the message. The results replace the parts.
 pub struct Foreach {
     pub over: Expression,
     pub steps: Steps,
     pub parallel: usize,
-    /// The most parts.
+    /// Maximum number of parts.
     pub max: usize,
 }
 
 /// Settings for making one message of several results.
 pub struct Gather {
-    /// The whole body if absent.
+    /// The part to take from each result. If absent, it is the whole body.
     pub take: Option<Expression>,
-    pub into: Option<Into>,
-    /// The number of results that are enough; all if absent.
+    pub into: Option<Wrapper>,
+    /// The number of results that are enough. If absent, all are needed.
     pub complete: Option<usize>,
     pub timeout: Duration,
-    /// Results that are there are kept when others are missing.
+    /// True if the available results are used although others are missing.
     pub keep: bool,
-    /// The message that is made has the status and the lines of the first result.
+    /// True if the new message has the status and the lines of the first result.
     pub keeps_head: bool,
 }
 
 /// The wrapper around the taken parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Into {
+pub enum Wrapper {
     Json,
-    /// An element: its text before the parts, and after them.
+    /// An element: its markup before the parts, and after them.
     Xml {
         before: Box<str>,
         after: Box<str>,
@@ -95,7 +95,7 @@ const MARK: char = '\0';
 impl Action for Scatter {
     fn needs(&self, _levels: &Levels<'_>) -> ActionNeeds {
         let levels = match (&self.gather.take, &self.gather.into) {
-            (_, Some(Into::Json)) => None,
+            (_, Some(Wrapper::Json)) => None,
             (Some(take), _) => take.levels(),
             (None, _) => Some(Envelope::CONTENT_LEVELS),
         };
@@ -139,9 +139,9 @@ impl Action for Foreach {
     }
 }
 
-impl Into {
-    /// An element, from its markup.
-    pub fn element(markup: &str) -> Result<Into, String> {
+impl Wrapper {
+    /// Creates a wrapper from the markup of an element.
+    pub fn element(markup: &str) -> Result<Wrapper, String> {
         let document = Document::parse(markup.as_bytes(), &xml::Options::default())
             .map_err(|error| error.to_string())?;
         let root = document.root_element().ok_or("no element")?;
@@ -150,7 +150,7 @@ impl Into {
         let text = edits.write(&document);
         let (before, after) = text.split_once(MARK).unwrap_or((&text, ""));
         let default_namespace = document.lookup_prefix(root, "").is_some();
-        Ok(Into::Xml { before: before.into(), after: after.into(), default_namespace })
+        Ok(Wrapper::Xml { before: before.into(), after: after.into(), default_namespace })
     }
 }
 
@@ -158,8 +158,8 @@ impl Into {
 struct TakenPart {
     text: String,
     is_json: bool,
-    /// Also none if that of an earlier branch is known.
-    around: Option<Wrapper>,
+    /// The text around the part. `None` if there is none, or if that of an earlier branch is known.
+    around: Option<SurroundingText>,
     /// Present only if the gather keeps the head of its first result.
     head: Option<Head>,
 }
@@ -172,25 +172,25 @@ struct Head {
 }
 
 /// The text around the parts in the first result.
-struct Wrapper {
+struct SurroundingText {
     before: String,
     after: String,
-    /// A default namespace is in force between them.
+    /// True if a default namespace is in scope between them.
     default_namespace: bool,
     content_type: Box<[u8]>,
     is_soap: bool,
 }
 
-/// The index of the first part whose wrapper is known: those after it need none.
+/// The lowest index of a part whose wrapper is known. Parts after it need none.
 type FirstPart = Cell<usize>;
 
 type Job<'a> = LocalBoxFuture<'a, (usize, Result<TakenPart, Fault>)>;
 
-/// Parts whose steps do not wait yield to other tasks of the worker after this many in a row.
-// A part takes ten microseconds or more, and a turn about one.
+/// Number of parts after which the worker's other tasks have a turn, even if the steps do not wait. A part takes 10 µs or more, and a turn
+/// about 1 µs.
 const PARTS_IN_A_ROW: usize = 8;
 
-/// Yields to other tasks, called after each part.
+/// Called after each part. Yields to other tasks after every [`PARTS_IN_A_ROW`] parts.
 async fn give_way(parts_done: usize) {
     if parts_done.is_multiple_of(PARTS_IN_A_ROW) {
         kit::task::yield_to_events().await;
@@ -274,8 +274,8 @@ async fn foreach(made: &Foreach, run: &Run<'_>, state: &mut State) -> Result<Ste
         results.resize_with(parts.items.len(), || None);
         let outer = &*state;
         let parts = &parts;
-        // Harmless: it is held until all have ended.
-        let _at_once = AtOnce::new(clock::now(), &run.ex.totals);
+        // Harmless: it is only held until all parts have ended.
+        let _wait = ConcurrentWait::new(clock::now(), &run.ex.totals);
         let mut jobs = (0..parts.items.len()).map(|at| {
             Box::pin(async move {
                 let mut own = outer.copy(at);
@@ -307,20 +307,20 @@ async fn foreach(made: &Foreach, run: &Run<'_>, state: &mut State) -> Result<Ste
     Ok(StepsEnd::Through)
 }
 
-/// Counts concurrent waits once, by the elapsed time, also if the client leaves meanwhile.
-struct AtOnce<'a> {
+/// Counts concurrent waits as one wait of the elapsed time. It does so when dropped, which includes a client that disconnects.
+struct ConcurrentWait<'a> {
     totals: &'a Totals,
     before: Duration,
     began: Instant,
 }
 
-impl<'a> AtOnce<'a> {
-    fn new(began: Instant, totals: &'a Totals) -> AtOnce<'a> {
-        AtOnce { totals, before: totals.upstream_wait.get(), began }
+impl<'a> ConcurrentWait<'a> {
+    fn new(began: Instant, totals: &'a Totals) -> ConcurrentWait<'a> {
+        ConcurrentWait { totals, before: totals.upstream_wait.get(), began }
     }
 }
 
-impl Drop for AtOnce<'_> {
+impl Drop for ConcurrentWait<'_> {
     fn drop(&mut self) {
         let went_by = clock::now().duration_since(self.began);
         self.totals.upstream_wait.at_most(self.before.saturating_add(went_by));
@@ -332,7 +332,7 @@ struct Collected {
     results: Vec<Option<TakenPart>>,
     /// The branches that failed, in the order of their faults.
     failed: Vec<(usize, Fault)>,
-    /// True if there are enough results, or incomplete results are kept.
+    /// `Ok` if there are enough results, or if incomplete results are kept. Otherwise the fault of the step.
     ended: Result<(), Fault>,
 }
 
@@ -369,14 +369,14 @@ async fn collect<'a>(
     results.resize_with(total, || None);
     let (mut good, mut failed) = (0, Vec::new());
     let (mut len, mut too_large) = (0, Ok(()));
-    let at_once = AtOnce::new(began, &run.ex.totals);
-    // With too few branches the result is already decided.
+    let wait = ConcurrentWait::new(began, &run.ex.totals);
+    // If there are fewer branches than needed results, the gather fails in any case and does not wait for them.
     let limit =
         if needed > total && !gather.keep { Duration::ZERO } else { gather.timeout.min(left) };
     let ended = {
         let waiting = async {
             let mut under_way = FuturesUnordered::new();
-            // Harmless: the others follow as these end.
+            // Harmless: the other parts start as these end.
             under_way.extend(jobs.by_ref().take(parallel.max(1)));
             while good < needed {
                 let Some((at, taken)) = under_way.next().await else { break };
@@ -405,7 +405,7 @@ async fn collect<'a>(
         };
         within_from(began, limit, pin!(waiting)).await
     };
-    drop(at_once);
+    drop(wait);
     let is_late = ended.is_none();
     let ended = match too_large {
         Err(fault) => Err(fault),
@@ -420,7 +420,7 @@ async fn collect<'a>(
     Collected { results, failed, ended }
 }
 
-/// Takes the gather's part of a branch's result.
+/// Takes the part for the gather from a branch's result.
 async fn taken(
     at: usize,
     ran: Result<(), Fault>,
@@ -454,24 +454,24 @@ async fn taken(
     Ok(taken)
 }
 
-/// Parses the first levels of an unshared result, from which elements are cut. For JSON their texts are needed, so all is parsed.
-fn read_levels(message: &Message, levels: Option<usize>, into: Option<&Into>) {
+/// Parses the first levels of an unshared result, from which elements are cut. JSON needs their texts, so all is parsed.
+fn read_levels(message: &Message, levels: Option<usize>, into: Option<&Wrapper>) {
     if let (Some(levels), Some(content)) = (levels, message.content())
-        && into != Some(&Into::Json)
+        && into != Some(&Wrapper::Json)
         && Rc::strong_count(content) == 1
     {
         content.read_levels(levels);
     }
 }
 
-/// The whole result, serialised for the position of its part.
-fn in_place(message: &Message, into: Option<Into>, run: &Run<'_>) -> Result<String, Fault> {
+/// Serialises the whole result for the position of the part that it replaces.
+fn in_place(message: &Message, into: Option<Wrapper>, run: &Run<'_>) -> Result<String, Fault> {
     read_levels(message, Some(Envelope::CONTENT_LEVELS), into.as_ref());
     let value = whole_value(message)?;
     let (mut text, mut budget) = (String::new(), run.budget());
     let written = match into {
-        Some(Into::Json) => value.write_json(&mut text, &mut budget),
-        Some(Into::Xml { default_namespace, .. }) => {
+        Some(Wrapper::Json) => value.write_json(&mut text, &mut budget),
+        Some(Wrapper::Xml { default_namespace, .. }) => {
             value.write_xml(default_namespace, &mut text, &mut budget)
         }
         None => value.write_xml(false, &mut text, &mut budget),
@@ -480,7 +480,7 @@ fn in_place(message: &Message, into: Option<Into>, run: &Run<'_>) -> Result<Stri
     Ok(text)
 }
 
-/// The value of the whole body: for SOAP the content of the Body.
+/// Returns the value of the whole body. For SOAP, it is the content of the Body.
 fn whole_value(message: &Message) -> Result<Value, Fault> {
     let Some(content) = message.content() else { return Ok(Value::Nothing) };
     Ok(match content.known()? {
@@ -495,17 +495,17 @@ fn whole_value(message: &Message) -> Result<Value, Fault> {
     })
 }
 
-/// A value as text.
-fn cut(value: &Value, into: Option<&Into>, run: &Run<'_>) -> Result<TakenPart, Fault> {
+/// Serialises a value for a wrapper.
+fn cut(value: &Value, into: Option<&Wrapper>, run: &Run<'_>) -> Result<TakenPart, Fault> {
     let failed = |kind: FailureKind| Fault::new(Kind::FlowFailed, kind.to_string());
     let mut budget = run.budget();
     let mut text = String::new();
     let is_json = match (into, value) {
-        (Some(Into::Json), _) | (None, Value::Json(_)) => {
+        (Some(Wrapper::Json), _) | (None, Value::Json(_)) => {
             push_items(value, &mut text, &mut budget).map_err(failed)?;
             true
         }
-        (Some(Into::Xml { default_namespace, .. }), _) => {
+        (Some(Wrapper::Xml { default_namespace, .. }), _) => {
             value.write_xml(*default_namespace, &mut text, &mut budget).map_err(failed)?;
             false
         }
@@ -517,7 +517,7 @@ fn cut(value: &Value, into: Option<&Into>, run: &Run<'_>) -> Result<TakenPart, F
     Ok(TakenPart { text, is_json, around: None, head: None })
 }
 
-/// The values that were found, with commas between them.
+/// Appends the found values as JSON, separated by commas.
 fn push_items(
     value: &Value,
     out: &mut String,
@@ -532,8 +532,8 @@ fn push_items(
     Ok(())
 }
 
-/// The envelope of SOAP around its Body, else the element around the first node.
-fn around(value: &Value, message: &Message) -> Option<Wrapper> {
+/// Returns the text around the parts: the SOAP envelope, or else the parent element of the first node.
+fn around(value: &Value, message: &Message) -> Option<SurroundingText> {
     let content = message.content()?;
     let View::Xml { document, envelope } = content.view().ok()? else { return None };
     let (element, content_type) = match (envelope, value) {
@@ -548,7 +548,7 @@ fn around(value: &Value, message: &Message) -> Option<Wrapper> {
     };
     let (before, after) = frame(document, element);
     let own = message.content_type().filter(|_| content.root().is_none());
-    Some(Wrapper {
+    Some(SurroundingText {
         before,
         after,
         default_namespace: has_default_namespace(document, element),
@@ -557,7 +557,7 @@ fn around(value: &Value, message: &Message) -> Option<Wrapper> {
     })
 }
 
-/// The text of a document before and after the content of an element.
+/// Returns the text of a document before and after the content of an element.
 fn frame(document: &Document, element: NodeId) -> (String, String) {
     let mut edits = Edits::default();
     edits.at(element).content = Some(MARK.to_string());

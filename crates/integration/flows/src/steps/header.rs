@@ -1,4 +1,4 @@
-//! `header`: lines of the message.
+//! `header`: changes header lines of the message.
 
 use std::rc::Rc;
 
@@ -59,7 +59,7 @@ fn edit(edit: &Header, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The flow has decided about a line of the client.
+/// Drops a withheld line of the client, because the flow has removed or replaced it.
 fn forget_withheld(name: &str, state: &mut State) {
     if let Some(withheld) = &mut state.withheld_lines
         && withheld.contains(name)

@@ -1,4 +1,4 @@
-//! `log`: a line in the log.
+//! `log`: writes a line to the log.
 
 use expression::Template;
 use tracing::Level;
@@ -7,7 +7,7 @@ use crate::levels::{ActionNeeds, Levels};
 use crate::state::{Run, State};
 use crate::step::{Action, Step, StepRun, ended};
 
-/// A line.
+/// A line for the log.
 pub struct Log {
     pub level: Level,
     pub message: Template,
@@ -26,7 +26,7 @@ impl Action for Log {
 
 fn log(level: Level, message: &str, run: &Run<'_>) {
     let id = run.ex.id.as_str();
-    // One line, whatever the message holds: nobody may write other lines into the log.
+    // Control characters are replaced, so that a message cannot forge other log lines.
     let message = message.replace(char::is_control, " ");
     match level {
         Level::ERROR => tracing::error!(request_id = id, "{message}"),

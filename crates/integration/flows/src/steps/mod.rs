@@ -1,4 +1,4 @@
-//! The kinds of steps: a file for each, and this list of them.
+//! The kinds of steps, each in its own module.
 
 pub(crate) mod cache;
 pub(crate) mod call;
@@ -33,7 +33,7 @@ pub use drop_message::DropMessage;
 pub use enrich::{Enrich, EnrichAction, Source};
 pub use fault::FaultTemplate;
 pub use filter::{Alternatives, Condition};
-pub use gather::{Foreach, Gather, Into, Scatter, Split};
+pub use gather::{Foreach, Gather, Scatter, Split, Wrapper};
 pub use header::Header;
 pub use log::Log;
 pub use payload::{Payload, PayloadSource};
@@ -48,5 +48,5 @@ pub use switch::{Switch, Test};
 pub use throttle::Throttle;
 pub use transaction::Transaction;
 pub use validate::{Schemas, Validate};
-pub use wire_tap::{TapPlaces, WireTap};
+pub use wire_tap::{TapPermits, WireTap};
 pub use xslt::Xslt;

@@ -22,10 +22,10 @@ pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 const FORM: &str = "application/x-www-form-urlencoded";
 const BINARY: &str = "application/octet-stream";
 
-/// The name of an envelope is within this many bytes of a message's start.
+/// The name `Envelope` is looked for only in this many bytes at the start of a message.
 const BEGINNING_BYTES: usize = 264;
 
-/// The content type of a file by its extension. A SOAP message has that of its version.
+/// Returns the content type of a file by its extension.
 fn type_of_file(ending: &str) -> &'static str {
     match ending.to_ascii_lowercase().as_str() {
         "xml" | "xsl" | "xslt" | "xsd" | "wsdl" => XML,
@@ -50,7 +50,7 @@ pub enum PayloadSource {
 pub struct Payload {
     pub made: PayloadSource,
     pub content_type: Option<Box<str>>,
-    /// In a SOAP message, replace only the content of the Body.
+    /// True if only the content of the Body is replaced in a SOAP message.
     pub envelope: bool,
 }
 
@@ -58,11 +58,11 @@ pub struct Payload {
 struct PayloadContent {
     body: PayloadBytes,
     content_type: &'static str,
-    /// Markup, of one element or of several.
+    /// True if it is markup, which may have several elements.
     is_xml: bool,
 }
 
-/// The bytes of a new body. Text is kept as such, so that it is not checked again.
+/// The bytes of a new body. Text is kept as text, so that its encoding is not checked again.
 enum PayloadBytes {
     Text(String),
     Bytes(Bytes),
@@ -93,7 +93,7 @@ impl PayloadBytes {
 }
 
 impl PayloadSource {
-    /// The content of a file, with the extension of its name.
+    /// Creates the source for a file with this extension. A SOAP message has the content type of its version.
     pub fn file(bytes: Bytes, ending: &str) -> PayloadSource {
         let content_type = type_of_file(ending);
         let own = soap_in(&bytes, content_type == XML);
@@ -113,7 +113,7 @@ impl PayloadSource {
         }
     }
 
-    /// The levels of elements that it reads; none: perhaps all.
+    /// Returns the number of element levels that it reads, or `None` if it may read all.
     pub(crate) fn levels(&self, levels: &Levels<'_>) -> Option<usize> {
         let own = match self {
             PayloadSource::Xml(template)
@@ -127,7 +127,7 @@ impl PayloadSource {
         own.map(|own| own.max(Envelope::CONTENT_LEVELS))
     }
 
-    /// Replaces the message's body, whatever it was.
+    /// Replaces the message's whole body, including a SOAP envelope.
     pub(crate) fn replace(&self, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
         let PayloadContent { body, content_type, is_xml } = self.fill(run, state, false)?;
         let own = soap_in(body.as_bytes(), is_xml);
@@ -235,7 +235,7 @@ fn in_body(document: &Document, envelope: Envelope, markup: String) -> String {
     edits.write(document)
 }
 
-/// The SOAP version, if generated markup is a whole envelope.
+/// Returns the SOAP version of markup, if it is a whole envelope.
 fn soap_in(bytes: &[u8], is_xml: bool) -> Option<Version> {
     const NAME: &[u8] = b"Envelope";
     let beginning = bytes.get(..bytes.len().min(BEGINNING_BYTES)).unwrap_or(bytes);
@@ -271,7 +271,7 @@ fn written(value: &Value, run: &Run<'_>) -> Result<(PayloadBytes, &'static str),
     })
 }
 
-/// True for a value that is a text without a format of its own.
+/// Returns true for a value that is plain text rather than markup, JSON or bytes.
 fn is_plain(value: &Value) -> bool {
     match value {
         Value::Nothing | Value::Boolean(_) | Value::Number(_) | Value::Text(_) => true,
@@ -291,7 +291,7 @@ pub(crate) fn markup_of(
 }
 
 impl Run<'_> {
-    /// Refuses a step's body over the flow's limit.
+    /// Refuses a body of a step that is larger than the flow's limit.
     pub(crate) fn bound(&self, bytes: usize) -> Result<(), Fault> {
         if bytes > self.body_bytes_max {
             let max = self.body_bytes_max;
@@ -302,7 +302,7 @@ impl Run<'_> {
     }
 }
 
-/// A text of XML or JSON, as the value that is in it.
+/// Parses a text of this format.
 pub(crate) fn read(text: &str, format: Format) -> Result<Value, Fault> {
     let malformed =
         |what: &str| Fault::new(Kind::FlowFailed, format!("a value is malformed: {what}"));

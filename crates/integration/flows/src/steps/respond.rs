@@ -28,7 +28,7 @@ pub enum Status {
 impl Action for Respond {
     fn needs(&self, levels: &Levels<'_>) -> ActionNeeds {
         let headers = || self.headers.iter().map(|(_, template)| template);
-        // Harmless: a fixed status asks for nothing.
+        // Harmless: a fixed status has no template.
         let texts = || headers().chain(self.status.iter().filter_map(Status::template));
         let of_made = self.made.iter().map(|made| made.levels(levels));
         let slots = texts().flat_map(Template::slots);
@@ -58,7 +58,7 @@ impl Status {
         }
     }
 
-    /// None: the template is empty, so the message's own status counts.
+    /// Returns the status, or `None` if the template is empty, so that the message's own status counts.
     fn get(&self, run: &Run<'_>, state: &State) -> Result<Option<u16>, Fault> {
         let template = match self {
             Status::Fixed(status) => return Ok(Some(*status)),
@@ -72,7 +72,7 @@ impl Status {
         // Harmless: an invalid status is refused below.
         let status = text.parse().ok().filter(|status| is_plain && (200..600).contains(status));
         status.map(Some).ok_or_else(|| {
-            // Harmless: it is only shown.
+            // Harmless: the text is only shown.
             let shown: String = text.chars().take(40).collect();
             let what = format!(
                 "respond: the status is `{}`, and not a number from 200 to 599",
@@ -85,7 +85,7 @@ impl Status {
 
 /// Makes the message the answer.
 fn respond(respond: &Respond, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
-    // Before the body is replaced: the template reads the message as it was.
+    // Evaluated before the body is replaced, because the template reads the original message.
     let status = match &respond.status {
         Some(status) => status.get(run, state)?,
         None => None,

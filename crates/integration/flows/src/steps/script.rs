@@ -15,13 +15,13 @@ use crate::step::{Action, Step, StepRun, waits};
 use crate::steps::call::{flow_timeout, within};
 use crate::steps::payload;
 
-/// The longest run over one message. Its wait for a free process is not included.
+/// Maximum duration of a run for one message, without the wait for a free process.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// A program with its inputs other than the message.
 pub struct Script {
     pub program: Program,
-    /// Values by the names that a program in JavaScript knows them by.
+    /// The values that a JavaScript program gets, by name.
     pub values: Vec<(Box<str>, Expression)>,
     /// The number of the variable that takes the result.
     pub into: Option<u32>,
@@ -39,7 +39,7 @@ impl Action for Script {
 }
 
 impl Script {
-    /// The input of the program. None: it needs JSON, and the message is not JSON.
+    /// Returns the input of the program, or `None` if the program needs JSON and the message is not JSON.
     fn input(
         &self,
         content: Option<&Content>,
@@ -56,7 +56,7 @@ impl Script {
         }
     }
 
-    /// `message` and `values` as one object.
+    /// Returns an object with `message` and `values`.
     fn object(
         &self,
         content: Option<&Content>,
@@ -104,7 +104,7 @@ impl Script {
     }
 }
 
-/// Replaces the message by the program's value, or sets a variable to it. A program of jq without a value leaves an empty message.
+/// Replaces the message by the program's value, or sets a variable to it. If a jq program yields no value, the message becomes empty.
 async fn script(step: &Script, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let content = state.message.content().cloned();
     if content.is_none() && step.program.language() == Language::Jq && step.into.is_none() {

@@ -9,10 +9,10 @@ use crate::state::{Run, State, Variable};
 use crate::step::{Action, Step, StepRun, ended};
 use crate::steps::payload;
 
-/// Variables by their numbers, each with the expression of its value and the type that the value is made.
+/// Variables by their numbers, each with the expression of its value and the type that the value is converted to.
 pub struct Set(pub Vec<(u32, Expression, Option<Type>)>);
 
-/// The type that a value is made.
+/// The type that a value is converted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {
     Text,
@@ -50,7 +50,7 @@ fn set(made: &Set, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A value of a type.
+/// Converts a value to a type.
 fn typed(value: Value, kind: Option<Type>, run: &Run<'_>) -> Result<Value, Fault> {
     let failed = |failure: FailureKind| Fault::new(Kind::FlowFailed, failure.to_string());
     let Some(kind) = kind else { return Ok(value) };
@@ -77,7 +77,7 @@ fn typed(value: Value, kind: Option<Type>, run: &Run<'_>) -> Result<Value, Fault
     })
 }
 
-/// The texts `true` and `false` are themselves; for any other value its truth counts.
+/// Converts a value to a boolean. Unlike in expressions, the texts `false` and `0` are false.
 fn truth(value: &Value) -> bool {
     let is_no = matches!(value, Value::Text(text) if matches!(&**text, "false" | "0"));
     !is_no && value.boolean()

@@ -1,4 +1,4 @@
-//! `soap_header`: elements of the header of a SOAP message.
+//! `soap_header`: changes elements in the header of a SOAP message.
 
 use expression::Template;
 use fault::{Fault, Kind};
@@ -14,7 +14,7 @@ use crate::step::{Action, Step, StepRun, ended};
 pub struct SoapHeader {
     /// Namespaces and local names.
     pub remove: Vec<(Box<str>, Box<str>)>,
-    /// Elements, each in place of one of the same name.
+    /// Elements, each of which replaces those of the same name.
     pub set: Vec<Template>,
 }
 
@@ -29,7 +29,7 @@ impl Action for SoapHeader {
     }
 }
 
-/// Changes the SOAP Header. A message that is not SOAP is the sender's fault.
+/// Changes the SOAP Header. A message that is not SOAP is the client's fault.
 fn edit(edit: &SoapHeader, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let Some(content) = state.message.content().cloned() else { return Ok(()) };
     let View::Xml { document, envelope: Some(envelope) } = content.known()? else {
@@ -78,7 +78,7 @@ fn is_one_of(document: &Document, node: NodeId, names: &[(Box<str>, Box<str>)]) 
     names.iter().any(|(uri, local)| **uri == *name.namespace.uri && **local == *name.local)
 }
 
-/// The name of an element that was made.
+/// Returns the namespace and the local name of an element, from its markup.
 fn name_of(markup: &str) -> Result<(Box<str>, Box<str>), Fault> {
     let document = Document::parse(markup.as_bytes(), &xml::Options::default())
         .map_err(|error| Fault::new(Kind::Template, format!("soap_header: {error}")))?;

@@ -94,10 +94,10 @@ async fn sql(step: &Sql, run: &Run<'_>, state: &mut State) -> Result<(), Fault> 
 /// The fault of a failure in the database of this name.
 pub(super) fn fault(database: &str, failure: &Failure) -> Fault {
     let kind = match failure {
-        Failure::Away(_) => Kind::DatabaseAway,
+        Failure::Unavailable(_) => Kind::DatabaseAway,
         Failure::Busy(_) => Kind::DatabaseBusy,
         Failure::Late => Kind::DatabaseTimeout,
-        Failure::Refused(_) | Failure::TooMuch(_) => Kind::StatementFailed,
+        Failure::Refused(_) | Failure::TooLarge(_) => Kind::StatementFailed,
     };
     Fault::new(kind, format!("database {database}: {failure}"))
 }

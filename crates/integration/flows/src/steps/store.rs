@@ -1,4 +1,4 @@
-//! `store`: the message goes into a queue.
+//! `store`: puts the message into a queue.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::steps::drop_message::drop_message;
 /// Puts messages into a queue.
 pub struct Store {
     pub queue: Arc<Entrance>,
-    /// The flow ends with 202. Otherwise it continues with the message as it is.
+    /// True if the flow ends with 202. Otherwise it continues with the unchanged message.
     pub end: bool,
     /// The number of the variable that takes the message's number in the queue.
     pub into: Option<u32>,

@@ -1,4 +1,4 @@
-//! `throttle`: a limit of the rate of messages.
+//! `throttle`: limits the rate of messages.
 
 use policy::RequestLimit;
 

@@ -16,7 +16,7 @@ use crate::step::{Action, Step, StepRun, Steps, StepsEnd, run as run_steps};
 use crate::steps::call::{flow_timeout, within};
 use crate::steps::sql::fault;
 
-/// Steps with a transaction.
+/// Steps that run in a transaction.
 pub struct Transaction {
     pub database: Arc<Database>,
     /// The database's name.
@@ -24,7 +24,7 @@ pub struct Transaction {
     pub steps: Steps,
 }
 
-/// A transaction of the steps that run. Branches share it.
+/// A transaction that the running steps are in. Branches share it.
 #[derive(Clone)]
 pub(crate) struct OpenTransaction(pub(crate) Rc<sql::Transaction>);
 
@@ -44,7 +44,7 @@ impl Action for Transaction {
     }
 
     fn run<'a>(&'a self, _step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a> {
-        // Inside of a transaction in the same database, the statements are a part of that one.
+        // Inside a transaction in the same database, the statements belong to the outer transaction.
         if state.transactions.iter().any(|open| open.0.is_in(&self.database)) {
             return Decision::Waits(run_steps(&self.steps, run, state));
         }
@@ -69,7 +69,7 @@ async fn transact(step: &Transaction, run: &Run<'_>, state: &mut State) -> Resul
             None => Err(flow_timeout()),
         },
         Err(fault) => {
-            // Harmless: a transaction that cannot be rolled back in time is when its connection closes.
+            // Harmless: if the rollback takes too long, the transaction is rolled back when its connection is closed.
             let _ended = within(left, pin!(open.0.roll_back())).await;
             Err(fault)
         }

@@ -1,4 +1,4 @@
-//! `validate`: the message, or a part of it, against a schema.
+//! `validate`: validates the message, or a part of it, against a schema.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::steps::payload;
 /// A check against a schema.
 pub struct Validate {
     pub schema: Schemas,
-    /// If absent the body; in a SOAP message the content of the Body.
+    /// The part to validate. If absent, it is the body, or the content of the Body in a SOAP message.
     pub of: Option<Expression>,
     /// The steps that run instead of a fault.
     pub otherwise: Option<Steps>,
@@ -36,10 +36,10 @@ enum Outcome<'a> {
     Otherwise(&'a Steps, Fault),
 }
 
-/// The number of errors that are reported.
+/// Maximum number of errors that are reported.
 const ERRORS_MAX: usize = 10;
 
-/// The longest description of one error.
+/// Maximum length of the description of one error.
 const ERROR_CHARS_MAX: usize = 300;
 
 impl Action for Validate {
@@ -66,7 +66,7 @@ impl Action for Validate {
     }
 }
 
-/// Validates. An invalid message is the client's fault, unless there are steps for it.
+/// Validates the message. An invalid message is the client's fault, unless there are steps for it.
 fn check<'a>(validate: &'a Validate, run: &Run<'_>, state: &State) -> Result<Outcome<'a>, Fault> {
     let errors = errors(validate, run, state)?;
     if errors.is_empty() {
@@ -105,7 +105,7 @@ fn errors(validate: &Validate, run: &Run<'_>, state: &State) -> Result<Vec<Box<s
     }
 }
 
-/// The element to check: the first that was found; for a SOAP Body its child.
+/// Returns the element to check: the first node that was found, or the first element in the SOAP Body.
 fn element(
     validate: &Validate,
     value: &Value,
@@ -148,6 +148,6 @@ fn of_json(schema: &json_schema::Schema, bytes: &[u8]) -> Vec<Box<str>> {
 }
 
 fn shortened(text: &str) -> Box<str> {
-    // Harmless: the beginning of an error tells its place and its kind.
+    // Harmless: the beginning of an error shows its place and its kind.
     text.chars().take(ERROR_CHARS_MAX).collect::<String>().into()
 }

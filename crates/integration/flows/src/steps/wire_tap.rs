@@ -32,20 +32,21 @@ pub struct WireTap {
     pub timeout: Duration,
     /// The name of the flow, for the log.
     pub flow: Box<str>,
-    pub places: Arc<TapPlaces>,
+    pub permits: Arc<TapPermits>,
 }
 
-/// The counts of a step's copies in progress, and of dropped ones. It is kept over reloads.
+/// The counts of a step's copies in progress, and of dropped messages. They are kept across reloads.
 #[derive(Debug, Default)]
-pub struct TapPlaces {
+pub struct TapPermits {
     taken: AtomicUsize,
-    /// The number dropped since the last log line, and the time of that line in seconds since the Unix epoch.
-    unsaid: AtomicU64,
-    said: AtomicU64,
+    /// The number of messages dropped since the last log line.
+    unreported: AtomicU64,
+    /// The time of the last log line, in seconds since the Unix epoch.
+    reported: AtomicU64,
 }
 
 /// A permit for a copy.
-struct TapPlace(Arc<TapPlaces>);
+struct TapPlace(Arc<TapPermits>);
 
 /// A copy of the message with the environment that its steps need.
 struct Copy {
@@ -58,7 +59,7 @@ struct Copy {
     route: Box<str>,
     body_bytes_max: usize,
     levels: Option<usize>,
-    refuses_doubled: bool,
+    refuses_duplicate_members: bool,
     reads_replies: bool,
     request: Option<Rc<Content>>,
     state: State,
@@ -80,19 +81,19 @@ impl Action for WireTap {
     }
 }
 
-impl TapPlaces {
+impl TapPermits {
     fn take(self: &Arc<Self>, max: usize) -> Option<TapPlace> {
         let more = |taken: usize| (taken < max).then_some(taken + 1);
         let taken = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         taken.is_ok().then(|| TapPlace(self.clone()))
     }
 
-    /// Counts a dropped message. Returns the number once a second, for a log line.
+    /// Counts a dropped message. Returns the number of unreported messages at most once a second, for a log line.
     fn dropped(&self) -> Option<u64> {
-        self.unsaid.fetch_add(1, Ordering::Relaxed);
+        self.unreported.fetch_add(1, Ordering::Relaxed);
         let now = clock::wall().as_secs();
-        let is_due = self.said.swap(now, Ordering::Relaxed) != now;
-        is_due.then(|| self.unsaid.swap(0, Ordering::Relaxed))
+        let is_due = self.reported.swap(now, Ordering::Relaxed) != now;
+        is_due.then(|| self.unreported.swap(0, Ordering::Relaxed))
     }
 }
 
@@ -106,10 +107,10 @@ impl Drop for TapPlace {
 fn tap(made: &WireTap, step: &Step, run: &Run<'_>, state: &State) {
     let worker = run.ex.caller.worker;
     let (flow, label) = (&*made.flow, &**step.label());
-    // Harmless: the step is counted as dropped below.
-    let Some(place) = made.places.take(made.max) else {
+    // Harmless: the message is counted as dropped below.
+    let Some(place) = made.permits.take(made.max) else {
         step.metrics().dropped(worker);
-        if let Some(count) = made.places.dropped() {
+        if let Some(count) = made.permits.dropped() {
             let max = made.max;
             tracing::warn!(
                 flow,
@@ -129,7 +130,7 @@ fn tap(made: &WireTap, step: &Step, run: &Run<'_>, state: &State) {
         route: run.route.into(),
         body_bytes_max: run.body_bytes_max,
         levels: run.levels,
-        refuses_doubled: run.refuses_doubled,
+        refuses_duplicate_members: run.refuses_duplicate_members,
         reads_replies: run.reads_replies,
         request: run.request.borrow().clone(),
         state: state.copy(0),
@@ -137,8 +138,7 @@ fn tap(made: &WireTap, step: &Step, run: &Run<'_>, state: &State) {
     let (metrics, work) = (step.metrics().clone(), SideWork::begin());
     let (flow, label): (Box<str>, Arc<str>) = (flow.into(), step.label().clone());
     drop(kit::spawn(async move {
-        // Moved into the task, so that they are dropped at its end.
-        // Harmless: both are held until the task ends.
+        // Harmless: both are moved into the task only to be held until it ends.
         let _held = (place, work);
         let id = copy.ex.id;
         let ran = {
@@ -182,14 +182,14 @@ impl Copy {
         let mut run = Run::new(&ex, &head, &self.slots, &self.parameters, self.body_bytes_max);
         run.route = &self.route;
         run.levels = self.levels;
-        run.refuses_doubled = self.refuses_doubled;
+        run.refuses_duplicate_members = self.refuses_duplicate_members;
         run.reads_replies = self.reads_replies;
         run.request = RefCell::new(self.request);
         state.deadline = clock::now().checked_add(timeout).unwrap_or_else(clock::now);
         state.part = None;
-        // Its replies do not count for a cache around it.
+        // The replies to a copy do not affect a `cache` around the step.
         state.noted = None;
-        // It goes on when the transaction is over.
+        // A copy may continue after the transaction has ended.
         state.transactions.clear();
         let ran = {
             let running = run_steps(&steps, &run, &mut state);

@@ -1,4 +1,4 @@
-//! `xslt`: the message transformed by a stylesheet, of SOAP the whole envelope.
+//! `xslt`: transforms the message with a stylesheet. A SOAP message is transformed with its envelope.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::steps::payload;
 pub struct Xslt {
     pub transformation: Transformation,
     pub parameters: Vec<(Box<str>, Expression)>,
-    /// The element that is transformed; the whole message if absent.
+    /// The element that is transformed. If absent, it is the whole message.
     pub of: Option<Expression>,
 }
 

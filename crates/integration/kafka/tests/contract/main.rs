@@ -37,7 +37,7 @@ fn settings(address: &str) -> KafkaSettings {
         tls: None,
         sasl: None::<Sasl>,
         topics_prefix: "tg.".to_owned(),
-        made: TopicSettings {
+        new_topics: TopicSettings {
             age: Duration::from_secs(3600),
             bytes: 1 << 30,
             message_bytes_max: 1 << 20,
@@ -88,9 +88,9 @@ async fn a_broker_goes_and_comes_again() {
     assert_eq!(logs.append("away", one("one"), None).await, Ok(1..=1));
     broker.kill();
     let lost = logs.append("away", one("lost"), None).await;
-    assert!(matches!(lost, Err(Error::Away(_) | Error::Unknown(_))), "{lost:?}");
-    assert!(matches!(logs.read("away", ReadQuery::after(1)).await, Err(Error::Away(_))));
-    assert!(matches!(logs.span("away").await, Err(Error::Away(_))));
+    assert!(matches!(lost, Err(Error::Unavailable(_) | Error::OutcomeUnknown(_))), "{lost:?}");
+    assert!(matches!(logs.read("away", ReadQuery::after(1)).await, Err(Error::Unavailable(_))));
+    assert!(matches!(logs.span("away").await, Err(Error::Unavailable(_))));
     broker.start_again();
     // The broker's own records exist before it answers, but it may take longer until the leader is known.
     let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
@@ -115,9 +115,9 @@ async fn nobody_there_is_said_at_once() {
     let nobody = closed_port::ClosedPort::any();
     let logs = Kafka::new(settings(&nobody.address.to_string()));
     for _ in 0..2 {
-        let Err(Error::Away(why)) = logs.append("x", one("x"), None).await else { panic!() };
+        let Err(Error::Unavailable(why)) = logs.append("x", one("x"), None).await else { panic!() };
         assert!(why.starts_with("no broker of Kafka answers: 127.0.0.1:"), "{why}");
     }
-    let Err(Error::Away(why)) = logs.span("a b").await else { panic!() };
+    let Err(Error::Unavailable(why)) = logs.span("a b").await else { panic!() };
     assert_eq!(why, "`tg.a b` is not a Kafka topic name");
 }

@@ -59,7 +59,7 @@ async fn a_topic_of_several_partitions_is_no_log() {
     broker.tool("TopicCommand", &create, b"");
     let logs = Kafka::new(settings(&broker.address()));
     let expected = "the topic tg.many has 3 partitions, and a log has one".to_owned();
-    assert_eq!(logs.append("many", one("x"), None).await, Err(Error::Away(expected)));
+    assert_eq!(logs.append("many", one("x"), None).await, Err(Error::Unavailable(expected)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,11 +111,13 @@ async fn brokers_are_told_who_one_is() {
         let logs = client(mechanism, "geheim");
         assert_eq!(logs.append("secure", one("x"), None).await, Ok(position..=position));
         let logs = client(mechanism, "falsch");
-        let Err(Error::Away(why)) = logs.append("secure", one("x"), None).await else { panic!() };
+        let Err(Error::Unavailable(why)) = logs.append("secure", one("x"), None).await else {
+            panic!()
+        };
         assert!(why.contains("SASL") || why.contains("uthentication"), "{why}");
     }
     let without = Kafka::new(settings(&broker.secure_address()));
     let asked =
         tokio::time::timeout(Duration::from_secs(60), without.span("secure")).await.unwrap();
-    assert!(matches!(asked, Err(Error::Away(_))), "{asked:?}");
+    assert!(matches!(asked, Err(Error::Unavailable(_))), "{asked:?}");
 }

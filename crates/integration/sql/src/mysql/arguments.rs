@@ -18,7 +18,7 @@ enum Encoded<'a> {
 /// The command that executes a prepared statement.
 const EXECUTE: u8 = 0x17;
 
-/// The flag of a type without negative numbers.
+/// The flag of an unsigned type.
 const UNSIGNED: u8 = 0x80;
 
 /// Returns the packet that executes a statement with these arguments.
@@ -73,7 +73,7 @@ impl Encoded<'_> {
             Encoded::Large(_) => (ColumnType::MYSQL_TYPE_LONGLONG, UNSIGNED),
             Encoded::Decimal(_) => (ColumnType::MYSQL_TYPE_NEWDECIMAL, 0),
             Encoded::Text(_) => (ColumnType::MYSQL_TYPE_VAR_STRING, 0),
-            // Unlike a text, it is not taken for characters of the connection's set.
+            // Unlike text, bytes are not interpreted in the connection's character set.
             Encoded::Bytes(_) => (ColumnType::MYSQL_TYPE_BLOB, 0),
         }
     }
@@ -103,7 +103,7 @@ fn number(text: &str) -> Encoded<'_> {
     }
 }
 
-/// Appends bytes after their number.
+/// Appends the length of bytes, and the bytes.
 fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     let length = bytes.len().to_le_bytes();
     let (mark, count) = match bytes.len() {
@@ -113,7 +113,7 @@ fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
         _ => (Some(0xFE), 8),
     };
     out.extend(mark);
-    // Harmless: the bytes that are left out are zero.
+    // Harmless: the omitted bytes of the length are zero.
     out.extend(length.iter().take(count));
     out.extend_from_slice(bytes);
 }

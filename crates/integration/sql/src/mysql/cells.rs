@@ -5,27 +5,27 @@ use base64::engine::general_purpose::STANDARD;
 use mysql_common::constants::{ColumnFlags, ColumnType};
 use mysql_common::packets::Column;
 
-/// The reason why a row cannot be JSON.
+/// The reason why a row cannot be converted to JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CellError {
     /// The column with this number is of a type that JSON cannot represent.
     Type(usize),
     /// The column with this number is not UTF-8.
     Text(usize),
-    /// The row is not as its columns say.
+    /// The row does not match its columns.
     Malformed,
 }
 
-/// The rest of a row.
+/// The unread rest of a row.
 struct Reader<'a>(&'a [u8]);
 
-/// The number of the character set of bytes.
+/// The number of the character set `binary`.
 const BINARY: u16 = 63;
 
 /// Limits on JSON in a column, the same as for messages.
 const JSON: json::Limits = json::Limits { depth_max: 500, entries_max: 1_000_000 };
 
-/// Appends a row as a JSON object. `names` are those of the columns, as JSON.
+/// Appends a row as a JSON object. `names` are the names of the columns as JSON strings.
 pub(super) fn push_row(
     out: &mut String,
     columns: &[Column],
@@ -41,7 +41,7 @@ pub(super) fn push_row(
         out.push_str(if number == 0 { "" } else { "," });
         out.push_str(name);
         out.push(':');
-        // The first two bits of the map belong to nothing.
+        // The first two bits of the map are unused.
         let (byte, bit) = ((number + 2) / 8, (number + 2) % 8);
         if head.get(1 + byte).is_some_and(|byte| byte >> bit & 1 == 1) {
             out.push_str("null");
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
         self.array::<1>().map(u8::from_le_bytes)
     }
 
-    /// Reads bytes after their number.
+    /// Reads a length, and the bytes of this length.
     fn bytes(&mut self) -> Option<&'a [u8]> {
         let length = self.number()?;
         self.split(usize::try_from(length).ok()?)
@@ -217,7 +217,7 @@ fn push_bytes(
         }
         Type::MYSQL_TYPE_DECIMAL | Type::MYSQL_TYPE_NEWDECIMAL | Type::MYSQL_TYPE_JSON => {
             let text = std::str::from_utf8(bytes).map_err(|_| CellError::Text(number))?;
-            // A decimal with zeros in front of it is not a number of JSON.
+            // A decimal with leading zeros is not a JSON number.
             if json::Tape::read(text, &JSON).is_ok() {
                 out.push_str(text);
             } else {

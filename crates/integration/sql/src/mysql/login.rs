@@ -1,4 +1,4 @@
-//! The beginning of a connection to MySQL: TLS, and the proof of the password.
+//! Logs in to MySQL: negotiates TLS and authenticates the user.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ use crate::TlsMode;
 /// A connection whose server has accepted user and password.
 pub(super) struct Connected {
     pub(super) wire: Wire,
-    /// The server's number for the connection, by which its statements are cancelled.
+    /// The connection id, which the server assigns. `KILL QUERY` uses it to cancel a statement.
     pub(super) number: u32,
 }
 
@@ -26,31 +26,32 @@ pub(super) struct Connected {
 pub(super) enum LoginError {
     Wire(WireError),
     Server(ServerError),
-    /// A server with which no connection can be agreed.
-    Unfit(String),
+    /// A login is impossible, for example because the server is too old or does not offer TLS. The text gives the reason.
+    Unsupported(String),
 }
 
-/// What authentication depends on.
+/// The input of the authentication methods.
 struct Proof<'a> {
     password: &'a [u8],
     nonce: Vec<u8>,
-    /// True if nobody in between can read what is sent: over TLS or a Unix socket.
+    /// True if the connection uses TLS or a Unix socket, so that nobody else can read the password.
     is_secret: bool,
 }
 
-/// How many bytes a server may send before it has accepted the user.
+/// Maximum number of bytes that a server may send before it has accepted the user.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Maximum number of packets in which a server asks for a proof.
+/// Maximum number of authentication packets that a server may send.
 const ROUNDS_MAX: usize = 10;
 
-/// The largest packet that is announced to be accepted. What is really accepted is limited per statement.
+/// The maximum packet size that is announced to the server. The limits that are enforced are those of each statement.
 const PACKET_BYTES_MAX: u32 = 1 << 30;
 
-/// A byte of `caching_sha2_password`: the server has forgotten the password and wants to see it.
+/// In `caching_sha2_password`: the server has no cached hash of the password and requests the password itself.
 const WANTS_PASSWORD: u8 = 4;
 
-/// Logs in over a new stream. TLS is used if there is a client for it, as the address says.
+/// Logs in over a new stream. Uses TLS if `tls` is given and the server offers it. If the server does not offer it, the TLS mode of the
+/// address decides whether the login continues or fails.
 pub(super) async fn login(
     stream: Box<dyn Stream>,
     address: &MySqlAddress,
@@ -70,7 +71,7 @@ pub(super) async fn login(
         wire = secured(wire, flags | CapabilityFlags::CLIENT_SSL, address, tls).await?;
         is_secret = true;
     }
-    // Harmless: a user may have no password, which the server checks.
+    // Harmless: without a password the login uses an empty one, which the server checks.
     let password = address.password.as_deref().unwrap_or_default().as_bytes();
     let proof = Proof { password, nonce: hello.nonce(), is_secret };
     let flags = if is_secret && address.socket.is_none() {
@@ -83,8 +84,8 @@ pub(super) async fn login(
 }
 
 fn hello(packet: &[u8]) -> Result<HandshakePacket<'static>, LoginError> {
-    let malformed = || WireError::Malformed("a greeting that is not MySQL's");
-    // The library computes with this length, and fails if it is larger than any that exist.
+    let malformed = || WireError::Malformed("a malformed handshake packet");
+    // The library converts this length to `i8` and subtracts from it, which overflows for some values above 127.
     let version = packet.iter().skip(1).position(|byte| *byte == 0).ok_or_else(malformed)?;
     let length_of_nonce = packet.get(version + 22).ok_or_else(malformed)?;
     if !length_of_nonce.is_ascii() {
@@ -94,7 +95,7 @@ fn hello(packet: &[u8]) -> Result<HandshakePacket<'static>, LoginError> {
     Ok(hello.into_owned())
 }
 
-/// Returns the abilities that both sides use.
+/// Returns the capabilities that both sides support. Fails if the server lacks one that the gateway needs.
 fn flags(
     hello: &HandshakePacket<'_>,
     address: &MySqlAddress,
@@ -110,7 +111,7 @@ fn flags(
         | CapabilityFlags::CLIENT_PS_MULTI_RESULTS
         | CapabilityFlags::CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
         | CapabilityFlags::CLIENT_CONNECT_ATTRS
-        // A changed row is one that was found, as in PostgreSQL, even if it already had the new values.
+        // The count of changed rows then includes rows that already had the new values, as in PostgreSQL.
         | CapabilityFlags::CLIENT_FOUND_ROWS;
     if address.database.is_some() {
         wanted |= CapabilityFlags::CLIENT_CONNECT_WITH_DB;
@@ -120,14 +121,17 @@ fn flags(
         Ok(wanted & offered)
     } else {
         let version = hello.server_version_str();
-        Err(LoginError::Unfit(format!("it is too old: {}", version.escape_default())))
+        Err(LoginError::Unsupported(format!(
+            "the server version {} is too old",
+            version.escape_default()
+        )))
     }
 }
 
 fn offers_tls(hello: &HandshakePacket<'_>, address: &MySqlAddress) -> Result<bool, LoginError> {
     let offered = hello.capabilities().contains(CapabilityFlags::CLIENT_SSL);
     if !offered && address.tls == TlsMode::Require {
-        return Err(LoginError::Unfit("it does not offer TLS".to_owned()));
+        return Err(LoginError::Unsupported("the server does not offer TLS".to_owned()));
     }
     Ok(offered)
 }
@@ -153,7 +157,7 @@ async fn authenticate(
     proof: Proof<'_>,
 ) -> Result<(), LoginError> {
     let mut proof = proof;
-    // The server may prefer a method that this user does not have; then it asks for another one.
+    // The server's default method may not be supported here, or may not be the one of this user. The server then requests another method.
     let plugin = hello.auth_plugin().filter(|plugin| proof.may_use(plugin).is_ok());
     let plugin = plugin.unwrap_or(AuthPlugin::MysqlNativePassword);
     let mut method = proof.method(&plugin)?;
@@ -181,7 +185,7 @@ async fn authenticate(
                     ParseBuf(&packet).parse(()).map_err(|_| unreadable())?;
                 method = proof.method(&asked.auth_plugin())?;
                 proof.nonce = asked.plugin_data().to_vec();
-                // Harmless: a method that sends nothing is answered with an empty packet.
+                // Harmless: if the method has nothing to send, the answer is an empty packet.
                 Some(proof.answer(&mut method, &proof.nonce)?.unwrap_or_default())
             }
             (Some(0x01), challenge) => proof.answer(&mut method, challenge)?,
@@ -194,11 +198,11 @@ async fn authenticate(
             wire.send(&answer).await?;
         }
     }
-    Err(LoginError::Unfit("it does not stop to ask for the password".to_owned()))
+    Err(LoginError::Unsupported("the server sent too many authentication packets".to_owned()))
 }
 
 impl Proof<'_> {
-    /// Refuses methods that would reveal the password, and those that are not known.
+    /// Refuses methods that would reveal the password, and methods that are not supported.
     fn may_use(&self, plugin: &AuthPlugin<'_>) -> Result<(), LoginError> {
         match plugin {
             AuthPlugin::MysqlNativePassword | AuthPlugin::CachingSha2Password => Ok(()),
@@ -213,10 +217,10 @@ impl Proof<'_> {
 
     fn method(&self, plugin: &AuthPlugin<'_>) -> Result<AuthProc, LoginError> {
         self.may_use(plugin)?;
-        plugin.init().map_err(|error| LoginError::Unfit(error.to_string()))
+        plugin.init().map_err(|error| LoginError::Unsupported(error.to_string()))
     }
 
-    /// Returns what is sent in answer to a challenge, if anything.
+    /// Returns the answer to a challenge, or `None` if there is nothing to send.
     fn answer(
         &self,
         method: &mut AuthProc,
@@ -229,7 +233,7 @@ impl Proof<'_> {
         }
         match method.run(self, challenge) {
             Ok(Response::Next { packet } | Response::Last { packet }) => Ok(packet),
-            Err(error) => Err(LoginError::Unfit(error.to_string())),
+            Err(error) => Err(LoginError::Unsupported(error.to_string())),
         }
     }
 }
@@ -258,16 +262,18 @@ impl Context for &Proof<'_> {
 
 fn unfit(method: &[u8]) -> LoginError {
     let method = method.escape_ascii();
-    LoginError::Unfit(format!("it wants the password by the method `{method}`, which is not known"))
+    let why =
+        format!("the server requests the authentication method `{method}`, which is not supported");
+    LoginError::Unsupported(why)
 }
 
 fn revealing() -> LoginError {
-    let why = "it wants to see the password, which is only sent over TLS or a socket";
-    LoginError::Unfit(why.to_owned())
+    let why = "the server requests the password itself, which is sent only over TLS or a socket";
+    LoginError::Unsupported(why.to_owned())
 }
 
 fn unreadable() -> WireError {
-    WireError::Malformed("a login that is not MySQL's")
+    WireError::Malformed("a malformed authentication packet")
 }
 
 fn bytes(packet: &impl MySerialize) -> Vec<u8> {

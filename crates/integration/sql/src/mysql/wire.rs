@@ -14,7 +14,7 @@ pub(super) struct Wire {
     stream: Box<dyn Stream>,
     /// Received bytes that have not been read yet.
     input: BytesMut,
-    /// The number that the next frame must have. Both sides count together.
+    /// The number that the next frame must have. Frames of both sides are counted together.
     sequence: u8,
     /// How many bytes may still be received.
     left: u64,
@@ -36,7 +36,7 @@ const FRAME_BYTES_MAX: usize = 0xFF_FFFF;
 /// The length of the header of a frame.
 const HEADER_BYTES: usize = 4;
 
-/// How much memory is reserved at least, and how much at most before bytes arrive: a server may announce what it never sends.
+/// The memory reserved for each read. It does not depend on the announced length, because a server may announce more than it sends.
 const READ_BYTES: usize = 16 * 1024;
 
 impl Wire {
@@ -44,12 +44,12 @@ impl Wire {
         Wire { stream, input: BytesMut::new(), sequence: 0, left: bytes_max }
     }
 
-    /// Allows this many bytes from now on.
+    /// Sets the number of bytes that may be received from now on.
     pub(super) fn allow(&mut self, bytes_max: u64) {
         self.left = bytes_max;
     }
 
-    /// Replaces the stream by one over it, such as one with TLS. Bytes that arrived too early are refused, because they were not protected.
+    /// Takes the stream, so that it can be wrapped in TLS. Fails if bytes have already arrived, because they were not protected.
     pub(super) fn into_stream(self) -> Result<(Box<dyn Stream>, WireState), WireError> {
         if !self.input.is_empty() {
             return Err(WireError::Malformed("bytes before TLS begins"));
@@ -85,7 +85,7 @@ impl Wire {
             self.sequence = self.sequence.wrapping_add(1);
             self.stream.write_all(&bytes).await.map_err(WireError::Lost)?;
             rest = left;
-            // A full frame says that another one follows, even if that is empty.
+            // A full frame means that another frame follows, which may be empty.
             if frame.len() < FRAME_BYTES_MAX {
                 return self.stream.flush().await.map_err(WireError::Lost);
             }
@@ -147,7 +147,7 @@ impl WireState {
 mod tests {
     use super::*;
 
-    /// Packets of all lengths around a frame's arrive whole, in any pieces.
+    /// Packets with lengths around that of a full frame arrive whole.
     #[tokio::test]
     async fn long_packets_are_sent_in_frames() {
         for length in [0, 1, FRAME_BYTES_MAX - 1, FRAME_BYTES_MAX, FRAME_BYTES_MAX + 1] {

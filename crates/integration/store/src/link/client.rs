@@ -23,7 +23,7 @@ use super::wire::{
     AcquireCall, AddCall, AnswerBody, AnswerFrame, AppendCall, Call, CallFrame, ChangeCall,
     GetCall, LeaseMessage, ReadCall, ScanCall, TrimCall, millis,
 };
-use super::{connect, going_over, run};
+use super::{connect, moving, run};
 use crate::call_queue::Queue;
 use crate::lazy::{HANDOVER_MAX, WeakStore};
 use crate::watch::{Subject, Watches};
@@ -32,17 +32,18 @@ use crate::{
     ReadQuery, Records, Row, Rows, Scan, Span, Tables, Watch, limits,
 };
 
-/// The maximum number of calls without an answer. At this number no more are sent.
+/// The maximum number of sent calls that have no answer yet.
 const UNANSWERED_MAX: usize = 1024;
-/// The maximum number of calls, and of their bytes, in one write.
+/// The maximum number of calls in one write.
 const BATCH_MAX: usize = 64;
+/// The size of calls from which one write takes no further call.
 const BATCH_BYTES: usize = 1 << 20;
 /// The time limit for an answer, in addition to [`HANDOVER_MAX`], for which a call may wait until a process serves the store.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// The pause between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A store that another process has. Clones share one connection.
+/// A store that another process has opened. Clones share one connection.
 #[derive(Debug, Clone)]
 pub(crate) struct LinkedStore {
     inner: Arc<Inner>,
@@ -69,8 +70,8 @@ impl Drop for Inner {
 }
 
 impl LinkedStore {
-    /// Connects to the store in a folder. `watches` are woken by its changes. If this process takes the store back, waiting calls are made on
-    /// `store`.
+    /// Connects to the store in a folder. `watches` are woken by its changes. If this process takes the store back, waiting calls are made
+    /// on `store`.
     pub(crate) fn start(
         folder: &Path,
         watches: Arc<Watches>,
@@ -91,7 +92,7 @@ impl LinkedStore {
                 Err(error) => tracing::error!("store: its thread cannot start: {error}"),
             }
         });
-        let thread = thread.map_err(|error| Error::Away(error.to_string()))?;
+        let thread = thread.map_err(|error| Error::Unavailable(error.to_string()))?;
         // It ends by itself once the queue is closed.
         drop(thread);
         let inner = Inner { queue, watches };
@@ -103,7 +104,7 @@ impl LinkedStore {
         self.inner.queue.close();
     }
 
-    /// Passes a call to the thread, unless the check of its content has failed.
+    /// Passes a call to the thread, unless the check of its arguments has failed.
     fn call<T: Send + 'static>(
         &self,
         checked: Result<(), Error>,
@@ -125,7 +126,7 @@ impl LinkedStore {
                 Ok(Err(_)) | Err(_) => return Err(lost(is_write)),
             };
             read(body).ok_or_else(|| {
-                Error::Unknown("the answer of another process cannot be read".to_owned())
+                Error::OutcomeUnknown("the answer of another process cannot be read".to_owned())
             })
         })
     }
@@ -133,8 +134,8 @@ impl LinkedStore {
 
 /// The error for a call whose answer was lost. A write may have been made.
 fn lost(is_write: bool) -> Error {
-    let why = "the process that has the store has gone".to_owned();
-    if is_write { Error::Unknown(why) } else { Error::Away(why) }
+    let why = "the process that has the store has ended".to_owned();
+    if is_write { Error::OutcomeUnknown(why) } else { Error::Unavailable(why) }
 }
 
 fn is_write(call: &Call) -> bool {
@@ -229,7 +230,7 @@ async fn work(link: Rc<Link>, store: WeakStore) {
 async fn make(store: &WeakStore, waiting: Waiting) {
     let answer = match store.store() {
         Some(store) => run(&store, waiting.call).await,
-        None => Err(going_over()),
+        None => Err(moving()),
     };
     // Harmless: the caller may have given up.
     let _heard = waiting.done.send(answer);
@@ -241,7 +242,7 @@ fn is_late(waiting: &Waiting) -> bool {
 
 fn refuse(waiting: Waiting) {
     // Harmless: the caller may have given up.
-    let _heard = waiting.done.send(Err(going_over()));
+    let _heard = waiting.done.send(Err(moving()));
 }
 
 /// The reason why no more calls are sent on a connection.
@@ -293,7 +294,7 @@ impl Reader {
         while let Some(AnswerFrame { id, body }) = self.reading.next().await? {
             match body {
                 Some(AnswerBody::Moved(_)) => self.unanswered.moved.notify_one(),
-                Some(AnswerBody::News(news)) => match news.subject() {
+                Some(AnswerBody::Changed(news)) => match news.subject() {
                     Some(subject) => self.link.watches.wake(&subject),
                     None => self.link.watches.wake_all(),
                 },
@@ -310,7 +311,7 @@ impl Reader {
         let result = match body {
             Some(AnswerBody::Error(error)) => Err(error.into()),
             Some(body) => Ok(body),
-            // An answer that only a newer program knows.
+            // The answer is of a kind that only a newer program knows.
             None => Err(lost(is_write(&waiting.call))),
         };
         // Harmless: the caller may have given up.
@@ -473,11 +474,11 @@ impl Leases for LinkedStore {
         };
         self.call(checked, call, move |body| {
             if let AnswerBody::Yours(lease) = body {
-                return Some(LeaseAnswer::Yours(Lease { until, ..lease.lease() }));
+                return Some(LeaseAnswer::Acquired(Lease { until, ..lease.lease() }));
             }
             let AnswerBody::Held(held) = body else { return None };
             let left = Duration::from_millis(held.ttl_millis);
-            Some(LeaseAnswer::Held { owner: held.owner.into(), left })
+            Some(LeaseAnswer::HeldByOther { owner: held.owner.into(), left })
         })
     }
 

@@ -6,7 +6,7 @@ use bytes::{Buf as _, BufMut as _, BytesMut};
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// The maximum size of a message. The largest ones are the records of one read, of which the first may exceed the bound of the read.
+/// The maximum size of a message. The largest message has the records of one read, the first of which may exceed the bound of the read.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 
 /// Appends a message as a frame.

@@ -91,7 +91,7 @@ fn run(store: &dyn Store, call: Call) -> Answer<AnswerBody> {
         }
         Call::Renew(call) => {
             let ttl = std::time::Duration::from_millis(call.ttl_millis);
-            answered(store.renew(&call.lease(), ttl), |lease| LeaseAnswer::Yours(lease).into())
+            answered(store.renew(&call.lease(), ttl), |lease| LeaseAnswer::Acquired(lease).into())
         }
         Call::Release(call) => answered(store.release(&call.lease()), |()| AnswerBody::Done(true)),
         Call::Add(call) => {
@@ -110,8 +110,8 @@ fn answered<T: Send + 'static>(
 }
 
 /// The error of a call that is refused because no process serves the store.
-pub(crate) fn going_over() -> Error {
-    Error::Away("it is moving to another process".to_owned())
+pub(crate) fn moving() -> Error {
+    Error::Unavailable("it is moving to another process".to_owned())
 }
 
 #[cfg(test)]

@@ -18,13 +18,13 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
 
 use super::frame::{FrameReader, put};
-use super::wire::{AnswerBody, AnswerFrame, Call, CallFrame, NewsMessage};
+use super::wire::{AnswerBody, AnswerFrame, Call, CallFrame, ChangedMessage};
 use super::{listen, remove_socket, run};
 use crate::Error;
 use crate::lazy::{WeakStore, wait_for};
 use crate::watch::{Subject, Tap};
 
-/// The maximum number of calls of one process that are in progress. At this number no more are read.
+/// The maximum number of calls of one connection that are in progress. At this number, no more calls are read.
 const CALLS_MAX: usize = 256;
 
 /// The time limit for writing an answer. A process that does not read its answers is disconnected.
@@ -46,7 +46,7 @@ enum Phase {
     Moved,
 }
 
-/// Serves a store. It ends when it is dropped.
+/// A server for a store. Dropping it stops the server.
 #[derive(Debug)]
 pub(crate) struct StoreServer {
     phase: Arc<watch::Sender<Phase>>,
@@ -69,11 +69,11 @@ impl StoreServer {
         Ok(StoreServer { phase })
     }
 
-    /// Accepts no more connections, and notifies connected processes that another process has the store. Calls that they have sent are
-    /// answered. This blocks for a moment.
+    /// Accepts no more connections, and notifies connected processes that another process has the store. Calls that they have already sent
+    /// are answered. This blocks for at most `STOP_MAX`.
     pub(crate) fn stop(self, folder: &Path) {
         self.phase.send_replace(Phase::Moves);
-        // Harmless: nobody can connect either once the socket's path is removed.
+        // Harmless: even if the listener is still open, nobody can connect once the socket is removed.
         let _is_closed = wait_for(STOP_MAX, || *self.phase.borrow() == Phase::Moved);
         if let Err(error) = remove_socket(folder) {
             tracing::debug!("store: its socket cannot be removed: {error}");
@@ -139,7 +139,7 @@ async fn accept(
     }
 }
 
-/// True for a process of the same user, or of root.
+/// Returns true if the peer is a process of the same user or of root.
 fn is_own(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
     stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
@@ -169,9 +169,9 @@ struct Connection {
     tap: Tap,
     changes: watch::Receiver<Phase>,
     calls: FuturesUnordered<LocalBoxFuture<'static, AnswerFrame>>,
-    /// More calls may come.
+    /// True while the other process may send more calls.
     is_read: bool,
-    /// The other process was notified that the store has moved.
+    /// True once the other process was notified that the store moves.
     is_told: bool,
 }
 
@@ -198,10 +198,12 @@ impl Connection {
                     continue;
                 }
                 Next::Answer(frame) => frame,
-                Next::News(subject) => of_nobody(AnswerBody::News(NewsMessage::of(subject))),
+                Next::News(subject) => {
+                    notification(AnswerBody::Changed(ChangedMessage::of(subject)))
+                }
                 Next::Moves => {
                     self.is_told = true;
-                    of_nobody(AnswerBody::Moved(true))
+                    notification(AnswerBody::Moved(true))
                 }
             };
             self.write(&frame).await?;
@@ -228,7 +230,7 @@ impl Connection {
     }
 }
 
-fn of_nobody(body: AnswerBody) -> AnswerFrame {
+fn notification(body: AnswerBody) -> AnswerFrame {
     AnswerFrame { id: 0, body: Some(body) }
 }
 
@@ -242,7 +244,7 @@ fn answer(store: WeakStore, id: u64, call: Option<Call>) -> LocalBoxFuture<'stat
                 answer.await
             }
             // The call of a newer program, which this one does not know.
-            (None, _) => Err(Error::Away("this program does not know the call".to_owned())),
+            (None, _) => Err(Error::Unavailable("this program does not know the call".to_owned())),
             (_, None) => Err(crate::queue::closed()),
         };
         AnswerFrame { id, body: Some(result.unwrap_or_else(|e| AnswerBody::Error(e.into()))) }

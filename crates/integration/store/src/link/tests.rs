@@ -12,10 +12,10 @@ use crate::lazy::LazyStore;
 use crate::{Error, Memory};
 
 #[test]
-fn errors_go_there_and_back() {
+fn errors_survive_a_round_trip() {
     for error in [
-        Error::Away("a".into()),
-        Error::Unknown("b".into()),
+        Error::Unavailable("a".into()),
+        Error::OutcomeUnknown("b".into()),
         Error::Full("c".into()),
         Error::Busy,
         Error::Corrupt("d".into()),
@@ -29,11 +29,11 @@ fn errors_go_there_and_back() {
     let size = Error::Size { what: "key", size: 2, max: 1 };
     assert!(matches!(Error::from(ErrorMessage::from(size)), Error::Corrupt(_)));
     let newer = ErrorMessage { kind: 99, why: "new".into(), ..ErrorMessage::default() };
-    assert_eq!(Error::from(newer), Error::Unknown("new".into()));
+    assert_eq!(Error::from(newer), Error::OutcomeUnknown("new".into()));
 }
 
 #[tokio::test]
-async fn frames_come_in_any_pieces() {
+async fn frames_are_read_from_pieces_of_any_size() {
     let call = Call::Get(GetCall { table: "t".into(), key: Bytes::from_static(b"k") });
     let frame = CallFrame { id: 7, call: Some(call) };
     let mut bytes = BytesMut::new();

@@ -205,7 +205,7 @@ pub(super) enum AnswerBody {
     Counter(CounterMessage),
     /// Something has changed.
     #[prost(message, tag = "13")]
-    News(NewsMessage),
+    Changed(ChangedMessage),
     /// Another process has the store now, so no more calls may be sent here.
     #[prost(bool, tag = "14")]
     Moved(bool),
@@ -289,7 +289,7 @@ pub(super) struct CounterMessage {
 
 /// The log or table that has changed. If neither is set, any may have changed.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct NewsMessage {
+pub(super) struct ChangedMessage {
     #[prost(string, optional, tag = "1")]
     pub(super) log: Option<String>,
     #[prost(string, optional, tag = "2")]
@@ -322,8 +322,8 @@ impl From<Error> for ErrorMessage {
     fn from(error: Error) -> ErrorMessage {
         let of = |kind, why: String| ErrorMessage { kind, why, ..ErrorMessage::default() };
         match error {
-            Error::Away(why) => of(AWAY, why),
-            Error::Unknown(why) => of(UNKNOWN, why),
+            Error::Unavailable(why) => of(AWAY, why),
+            Error::OutcomeUnknown(why) => of(UNKNOWN, why),
             Error::Full(why) => of(FULL, why),
             Error::Busy => of(BUSY, String::new()),
             Error::Corrupt(why) => of(CORRUPT, why),
@@ -346,7 +346,7 @@ impl From<Error> for ErrorMessage {
 impl From<ErrorMessage> for Error {
     fn from(ErrorMessage { kind, why, first, second }: ErrorMessage) -> Error {
         match kind {
-            AWAY => Error::Away(why),
+            AWAY => Error::Unavailable(why),
             FULL => Error::Full(why),
             BUSY => Error::Busy,
             CORRUPT => Error::Corrupt(why),
@@ -354,7 +354,7 @@ impl From<ErrorMessage> for Error {
             CONFLICT => Error::Conflict { index: whole(first), version: second },
             TRIMMED => Error::Trimmed { oldest: first },
             // An error that only a newer program knows.
-            _ => Error::Unknown(why),
+            _ => Error::OutcomeUnknown(why),
         }
     }
 }
@@ -454,11 +454,11 @@ impl LeaseMessage {
 impl From<LeaseAnswer> for AnswerBody {
     fn from(answer: LeaseAnswer) -> AnswerBody {
         match answer {
-            LeaseAnswer::Yours(lease) => AnswerBody::Yours(LeaseMessage::of(
+            LeaseAnswer::Acquired(lease) => AnswerBody::Yours(LeaseMessage::of(
                 &lease,
                 lease.until.saturating_duration_since(clock::now()),
             )),
-            LeaseAnswer::Held { owner, left } => AnswerBody::Held(LeaseMessage {
+            LeaseAnswer::HeldByOther { owner, left } => AnswerBody::Held(LeaseMessage {
                 owner: owner.as_ref().to_owned(),
                 ttl_millis: millis(left),
                 ..LeaseMessage::default()
@@ -538,12 +538,12 @@ impl From<CounterMessage> for CounterValue {
     }
 }
 
-impl NewsMessage {
-    pub(super) fn of(subject: Option<Subject>) -> NewsMessage {
+impl ChangedMessage {
+    pub(super) fn of(subject: Option<Subject>) -> ChangedMessage {
         match subject {
-            None => NewsMessage::default(),
-            Some(Subject::Log(log)) => NewsMessage { log: Some(log), table: None },
-            Some(Subject::Table(table)) => NewsMessage { log: None, table: Some(table) },
+            None => ChangedMessage::default(),
+            Some(Subject::Log(log)) => ChangedMessage { log: Some(log), table: None },
+            Some(Subject::Table(table)) => ChangedMessage { log: None, table: Some(table) },
         }
     }
 

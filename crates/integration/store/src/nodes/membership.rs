@@ -31,9 +31,9 @@ struct Life<'a> {
     renew_at: Instant,
     /// For each other slot, the token and the earliest time at which its lease may have expired.
     looks: BTreeMap<u8, (u64, Instant)>,
-    /// No node is replaced before this time, so that nodes that could not reach the store either have time to return.
+    /// No node is replaced before this time. Other nodes may have failed to reach the store too, and then need time to return.
     patient_until: Instant,
-    /// Partitions that are returned once no work for them is in progress.
+    /// Partitions that are given back once no work for them is in progress.
     leaving: BTreeSet<usize>,
 }
 
@@ -44,12 +44,12 @@ enum LifeEnd {
 }
 
 impl Nodes {
-    /// Takes part for as long as it is polled. Returns once the node has left.
+    /// Runs the node for as long as the future is polled. Returns once the node has left.
     pub async fn run(&self, store: &dyn Store) {
         let Some(shared) = &self.shared else { return };
         while !self.is_leaving.load(Ordering::Acquire) {
             let mut life = Life::begin(self, shared, store).await;
-            let end = life.last().await;
+            let end = life.keep().await;
             self.lose();
             match end {
                 LifeEnd::Fenced => {
@@ -64,7 +64,7 @@ impl Nodes {
         self.has_left.send_replace(true);
     }
 
-    /// Sets the time until which its rights last.
+    /// Sets the time until which the node's rights last.
     fn set_until(&self, until: Instant) {
         let had_ended = self.until.load(Ordering::Acquire) <= self.millis(clock::now());
         self.until.store(self.millis(until), Ordering::Release);
@@ -74,7 +74,7 @@ impl Nodes {
         }
     }
 
-    /// Sets the partitions that it owns.
+    /// Sets the partitions that the node owns.
     fn set_partitions(&self, partitions: u16, lease: &Lease) {
         // Harmless: the lock is held to the end.
         let _no_holds_meanwhile = self.holds();
@@ -86,7 +86,7 @@ impl Nodes {
         });
     }
 
-    /// Takes away all its rights.
+    /// Ends all rights of the node, and starts a new term.
     pub(crate) fn lose(&self) {
         // Harmless: the lock is held to the end.
         let _no_holds_meanwhile = self.holds();
@@ -115,7 +115,7 @@ impl Nodes {
 
 /// Limits the time for an answer of the store.
 async fn within<T>(limit: Duration, answer: Answer<T>) -> Result<T, Error> {
-    let silent = || Error::Away(format!("no answer in {limit:?}"));
+    let silent = || Error::Unavailable(format!("no answer in {limit:?}"));
     tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| Err(silent()))
 }
 
@@ -148,10 +148,10 @@ impl<'a> Life<'a> {
         let limit = shared.lease / 3;
         for slot in 0..roster::SLOTS {
             let acquired = store.acquire(&roster::lease(slot), &shared.name, shared.lease);
-            let LeaseAnswer::Yours(lease) = within(limit, acquired).await? else { continue };
+            let LeaseAnswer::Acquired(lease) = within(limit, acquired).await? else { continue };
             let me = Holder { slot, token: lease.token };
             let roll = Roll::of(&within(limit, roster::scan(store)).await?.rows);
-            // The previous owner of the slot may not have returned its partitions.
+            // The previous owner of the slot may not have given its partitions back.
             let mut changes = roll.freed(slot, None);
             changes.push(roster::enter(me, &shared.name));
             within(limit, store.change(changes, Some(&lease.guard()))).await?;
@@ -173,7 +173,7 @@ impl<'a> Life<'a> {
     }
 
     /// Keeps the lease until it is lost or the node has left.
-    async fn last(&mut self) -> LifeEnd {
+    async fn keep(&mut self) -> LifeEnd {
         let mut watch = self.store.watch(roster::TABLE);
         loop {
             let next = match self.turn().await {
@@ -201,7 +201,7 @@ impl<'a> Life<'a> {
         within(self.limit(), answer).await
     }
 
-    /// Waits for a change of the rows, for returned work, or for a time.
+    /// Waits until the rows change, [`Nodes::nudge`] is notified, or the time `until` comes.
     async fn wait(&self, watch: &mut Watch, until: Instant) {
         let (mut changed, mut nudged) = (pin!(watch.changed()), pin!(self.nodes.nudge.notified()));
         let any = poll_fn(|cx| match changed.as_mut().poll(cx) {
@@ -212,7 +212,7 @@ impl<'a> Life<'a> {
         let _which = tokio::time::timeout_at(until, any).await;
     }
 
-    /// Does the work that is due, and returns when to continue. None once the node has left.
+    /// Does the work that is due. Returns the time at which to continue, or `None` once the node has left.
     async fn turn(&mut self) -> Result<Option<Instant>, Error> {
         let was_lost = self.nodes.until.load(Ordering::Acquire) == 0;
         if clock::now() >= self.renew_at || was_lost {
@@ -232,7 +232,7 @@ impl<'a> Life<'a> {
         self.look(&roll).await.map(Some)
     }
 
-    /// Returns partitions above the quota, and takes free ones up to it.
+    /// Gives back partitions above the quota, and takes free ones up to it.
     async fn balance(&mut self, roll: &Roll) -> Result<(), Error> {
         let mine: Vec<usize> = roll.of_holder(self.me).collect();
         self.leaving.retain(|partition| mine.contains(partition));
@@ -269,7 +269,7 @@ impl<'a> Life<'a> {
         self.nodes.set_partitions(bits, &self.lease);
     }
 
-    /// Returns partitions that no longer have work in progress.
+    /// Gives back those of the leaving partitions that no longer have work in progress.
     async fn give_back(&mut self, roll: &Roll) -> Result<(), Error> {
         let over = self.leaving.iter().filter(|partition| !self.nodes.is_held(**partition));
         // Harmless: a partition without a row is free.
@@ -284,7 +284,7 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// Checks whether other nodes still exist, and replaces those that do not. Returns when to check again.
+    /// Checks whether other nodes still hold their leases, and replaces those that do not. Returns the time of the next check.
     async fn look(&mut self, roll: &Roll) -> Result<Instant, Error> {
         self.looks.retain(|slot, (token, _)| roll.has(Holder { slot: *slot, token: *token }));
         let mut next = self.renew_at;
@@ -295,8 +295,8 @@ impl<'a> Life<'a> {
                 let name = roster::lease(*slot);
                 let asked = self.store.acquire(&name, &self.shared.name, self.shared.lease);
                 at = match self.ask(asked).await? {
-                    LeaseAnswer::Held { left, .. } => clock::now() + left.max(LOOK_MIN),
-                    LeaseAnswer::Yours(lease) => {
+                    LeaseAnswer::HeldByOther { left, .. } => clock::now() + left.max(LOOK_MIN),
+                    LeaseAnswer::Acquired(lease) => {
                         self.replace(roll, *slot, &entry.name, &lease).await?;
                         clock::now() + self.shared.lease
                     }
@@ -321,14 +321,14 @@ impl<'a> Life<'a> {
                     "store: a node has failed; other nodes take over its work"
                 )
             }
-            // The rows have changed since, and are read again.
+            // The rows have changed since they were read. They are read again.
             Err(Error::Conflict { .. }) => {}
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// Returns all partitions. None once that is done.
+    /// Gives all partitions back. Returns the time at which to continue, or `None` once the node has left.
     async fn leave(&mut self, roll: &Roll) -> Result<Option<Instant>, Error> {
         self.publish(&[]);
         self.leaving = roll.of_holder(self.me).collect();

@@ -1,8 +1,8 @@
 //! The nodes of a store: they divide the work among the processes that share the store.
 //!
 //! All work is in a fixed number of partitions. Each node has a lease, and the rows that name its partitions. Its writes for a partition
-//! are guarded by its lease. A node that takes over its work takes the lease first, so the former owner can write nothing more. A store
-//! of one node has no rows and no lease: that node always owns all partitions.
+//! are guarded by its lease. A node that takes over another node's work takes that node's lease first, so the former owner can no longer
+//! write. A store of one node has no rows and no lease: that node always owns all partitions.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,22 +22,23 @@ pub const PARTITIONS: usize = 16;
 /// How long a node keeps its work without renewing its lease. A node that has failed is replaced after that time.
 pub const LEASE: Duration = Duration::from_secs(10);
 
-/// How long a stopping node waits until its work is returned.
+/// How long a stopping node waits until its partitions are given back.
 const LEAVE_MAX: Duration = Duration::from_secs(3);
 
 /// This process as one of the nodes of its store.
 #[derive(Debug)]
 pub struct Nodes {
-    /// None if it is the only node.
+    /// The name and the lease of this node, or `None` if it is the only node.
     shared: Option<SharedState>,
     standing: watch::Sender<NodeStanding>,
-    /// This node's ownership of each partition.
+    /// The number of tenures of each partition.
     holds: Mutex<Holds>,
-    /// The term, and the time until which it certainly lasts, in milliseconds since `began`.
+    /// The current term.
     term: AtomicU64,
+    /// The time until which the term certainly lasts, in milliseconds since `began`.
     until: AtomicU64,
     began: Instant,
-    /// Wakes the task that renews the lease: work was returned, a lease was lost, or the node shall leave.
+    /// Wakes the task that renews the lease: work has ended, a lease was lost, or the node is to leave.
     nudge: Notify,
     is_leaving: AtomicBool,
     has_left: watch::Sender<bool>,
@@ -59,11 +60,11 @@ struct SharedState {
 pub struct NodeStanding {
     /// Changes when the node has lost its partitions. Work of an earlier term then belongs to other nodes.
     pub term: u64,
-    /// The condition of every write for a partition. None if the node is the only one.
+    /// The condition of every write for a partition, or `None` if the node is the only one.
     pub guard: Option<Guard>,
     /// A bit for each partition.
     partitions: u16,
-    /// How often the lease had expired and was renewed.
+    /// The number of times that the lease was renewed after it had expired.
     revivals: u64,
 }
 
@@ -88,7 +89,7 @@ struct Holds {
 }
 
 impl NodeStanding {
-    /// True if the node has a partition.
+    /// Returns true if the node has a partition.
     pub fn has(&self, partition: usize) -> bool {
         partition < PARTITIONS && self.partitions & bit(partition) != 0
     }
@@ -98,7 +99,7 @@ fn bit(partition: usize) -> u16 {
     1_u16.checked_shl(u32::try_from(partition).unwrap_or(u32::MAX)).unwrap_or(0)
 }
 
-/// The partition of a name.
+/// Returns the partition of a name.
 pub fn partition(name: &str) -> usize {
     // FNV-1a, since all nodes must compute the same value in all versions.
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -108,12 +109,12 @@ pub fn partition(name: &str) -> usize {
 }
 
 impl Nodes {
-    /// The only node of its store.
+    /// Returns the only node of its store.
     pub fn alone() -> Nodes {
         Nodes::new(None, NodeStanding { partitions: u16::MAX, ..NodeStanding::default() }, u64::MAX)
     }
 
-    /// One of several nodes. It owns nothing before [`Nodes::run`].
+    /// Returns one of several nodes. It owns nothing before [`Nodes::run`].
     pub fn shared(name: &str, lease: Duration) -> Nodes {
         // Harmless: the name is only displayed.
         let name = name.chars().filter(|c| !c.is_control()).take(NAME_CHARS_MAX).collect();
@@ -137,7 +138,7 @@ impl Nodes {
         }
     }
 
-    /// True if no other node can share the store.
+    /// Returns true if no other node can share the store.
     pub fn is_alone(&self) -> bool {
         self.shared.is_none()
     }
@@ -175,24 +176,24 @@ impl Nodes {
         });
     }
 
-    /// Its rights at this moment.
+    /// Returns the rights of the node at this moment.
     pub fn standing(&self) -> NodeStanding {
         self.standing.borrow().clone()
     }
 
-    /// Follows changes of its rights.
+    /// Returns a receiver that follows changes of the node's rights.
     pub fn follow(&self) -> watch::Receiver<NodeStanding> {
         self.standing.subscribe()
     }
 
-    /// True if no other node can own the partitions of this term. Only then may work start.
+    /// Returns true if no other node can own the partitions that this node had in a term. Only then may work for them start.
     pub fn may_begin(&self, term: u64) -> bool {
         let until = self.until.load(Ordering::Acquire);
         let lasts = until == u64::MAX || self.millis(clock::now()) < until;
         lasts && self.term.load(Ordering::Acquire) == term
     }
 
-    /// True if the node certainly owns a partition now.
+    /// Returns true if the node certainly owns a partition now.
     pub fn has(&self, partition: usize) -> bool {
         let (term, has) = {
             let standing = self.standing.borrow();
@@ -201,7 +202,7 @@ impl Nodes {
         has && self.may_begin(term)
     }
 
-    /// Starts work for a partition. None if the node does not own it in this term.
+    /// Starts work for a partition. Returns `None` if the node does not own the partition in this term.
     pub fn hold(self: &Arc<Self>, partition: usize, term: u64) -> Option<Tenure> {
         let mut holds = self.holds();
         let is_held = {
@@ -221,24 +222,24 @@ impl Nodes {
         }
     }
 
-    /// All nodes, as of the last time this node read the rows.
+    /// Returns all nodes, as of the last time this node read the rows.
     pub fn seen(&self) -> Vec<NodeView> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The name of the owner of a partition, as of the last time this node read the rows.
+    /// Returns the name of the owner of a partition, as of the last time this node read the rows.
     pub fn owner(&self, partition: usize) -> Option<String> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let owner = seen.iter().find(|node| node.partitions.contains(&partition));
         owner.map(|node| node.name.clone())
     }
 
-    /// The number of times that another node took over this node's work.
+    /// Returns the number of times that another node took over this node's work.
     pub fn losses(&self) -> u64 {
         self.losses.load(Ordering::Relaxed)
     }
 
-    /// Returns all work, so that others need not wait until the lease expires. All work must have ended before.
+    /// Gives all partitions back, so that other nodes need not wait until the lease expires. All work must have ended before.
     pub async fn leave(&self) {
         if self.is_alone() {
             return;
@@ -259,7 +260,7 @@ impl Nodes {
     }
 }
 
-/// Characters of a node's name that are kept.
+/// The maximum number of characters of a node's name. The rest is cut off.
 const NAME_CHARS_MAX: usize = 128;
 
 impl Tenure {

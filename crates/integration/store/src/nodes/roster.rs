@@ -8,10 +8,10 @@ use bytes::Bytes;
 use crate::nodes::PARTITIONS;
 use crate::{Answer, Change, Expect, Row, Rows, Scan, Store};
 
-/// The table of the rows. The key of a node is its slot, and that of a partition its number.
+/// The table of the rows. The key of a node names its slot, and the key of a partition its number.
 pub(crate) const TABLE: &str = "nodes";
 
-/// The largest number of nodes of a store. Their leases are named by slot, so there are never more.
+/// The maximum number of nodes of a store. Each node needs the lease of one of these slots.
 pub(crate) const SLOTS: u8 = 64;
 
 /// A node: its slot and the token of its lease. A later owner of the slot has another token.
@@ -37,7 +37,7 @@ pub(crate) struct Roll {
     pub(crate) partitions: BTreeMap<usize, (Holder, u64)>,
 }
 
-/// The lease of a slot.
+/// Returns the name of the lease of a slot.
 pub(crate) fn lease(slot: u8) -> String {
     format!("node/{slot:02}")
 }
@@ -59,7 +59,7 @@ impl Roll {
             let mut words = value.splitn(3, ' ');
             // Harmless: an invalid number is skipped with its row.
             let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
-            // A row in an unknown form counts as free.
+            // A row in an unknown form is skipped, so its slot or partition counts as free.
             let (Some(slot), Some(token)) = (number(), number()) else { continue };
             let Ok(slot) = u8::try_from(slot) else { continue };
             let version = row.version;
@@ -80,29 +80,29 @@ impl Roll {
         roll
     }
 
-    /// True if a node exists.
+    /// Returns true if a node exists.
     pub(crate) fn has(&self, holder: Holder) -> bool {
         self.nodes.get(&holder.slot).is_some_and(|entry| entry.token == holder.token)
     }
 
-    /// The partitions of a node.
+    /// Returns the partitions of a node.
     pub(crate) fn of_holder(&self, holder: Holder) -> impl Iterator<Item = usize> {
         let all = self.partitions.iter();
         all.filter(move |(_, (of, _))| *of == holder).map(|(partition, _)| *partition)
     }
 
-    /// The number of partitions for a node: all have the same number, and the first ones take the rest.
+    /// Returns the number of partitions for a node. All nodes get the same number. The first nodes get one more each until none is left.
     pub(crate) fn quota(&self, slot: u8) -> usize {
         let count = self.nodes.len().max(1);
         PARTITIONS / count + usize::from(self.rank(slot) < PARTITIONS % count)
     }
 
-    /// The rank of a node among all, starting at 0.
+    /// Returns the rank of a node among all nodes, starting at 0.
     pub(crate) fn rank(&self, slot: u8) -> usize {
         self.nodes.keys().position(|known| *known == slot).unwrap_or(self.nodes.len())
     }
 
-    /// The changes that free the partitions of a slot whose token differs from this one.
+    /// Returns the changes that free the partitions of a slot, except those owned with the token `but`.
     pub(crate) fn freed(&self, slot: u8, but: Option<u64>) -> Vec<Change> {
         let all = self.partitions.iter();
         let stale = all.filter(|(_, (of, _))| of.slot == slot && Some(of.token) != but);
@@ -110,25 +110,25 @@ impl Roll {
     }
 }
 
-/// The change that frees a partition.
+/// Returns the change that frees a partition, if its row still has this version.
 pub(crate) fn free(partition: usize, version: u64) -> Change {
     change(format!("partition/{partition:02}"), None, Expect::Version(version))
 }
 
-/// The change that takes a partition, which was free or whose row has this version.
+/// Returns the change that takes a partition, if its row still has the version `known`, or if it still has no row.
 pub(crate) fn claim(partition: usize, holder: Holder, known: Option<u64>) -> Change {
     let value = format!("{} {}", holder.slot, holder.token);
     let expect = known.map_or(Expect::Nothing, Expect::Version);
     change(format!("partition/{partition:02}"), Some(value), expect)
 }
 
-/// The change that writes a node.
+/// Returns the change that writes the row of a node.
 pub(crate) fn enter(holder: Holder, name: &str) -> Change {
     let value = format!("{} {} {name}", holder.slot, holder.token);
     change(format!("node/{:02}", holder.slot), Some(value), Expect::Anything)
 }
 
-/// The change that removes a node, if its row still has this version.
+/// Returns the change that removes the row of a node, if it still has this version.
 pub(crate) fn remove(slot: u8, version: u64) -> Change {
     change(format!("node/{slot:02}"), None, Expect::Version(version))
 }

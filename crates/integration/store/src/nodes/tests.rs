@@ -136,7 +136,11 @@ async fn a_partition_moves_once_nobody_works_for_it() {
             let b = start(&store, "b");
             sleep(LEASE * 2).await;
             assert!(held(&b).is_empty(), "all partitions have an owner");
-            assert_eq!(held(&a).len(), PARTITIONS / 2, "half of the nodes may start nothing more");
+            assert_eq!(
+                held(&a).len(),
+                PARTITIONS / 2,
+                "no more work may start for half of the partitions"
+            );
             let leaving = (0..PARTITIONS).find(|p| !a.nodes.has(*p)).unwrap();
             assert!(a.nodes.hold(leaving, 0).is_none());
             drop(holds);
@@ -157,19 +161,19 @@ async fn a_store_that_is_away_stops_the_work_and_moves_none() {
             store.set_faults(Faults { away: true, ..Faults::default() });
             sleep(Duration::from_secs(60)).await;
             assert!(held(&a).is_empty() && held(&b).is_empty());
-            let mut news = a.nodes.follow();
-            news.borrow_and_update();
+            let mut standing = a.nodes.follow();
+            standing.borrow_and_update();
             store.set_faults(Faults::default());
             sleep(Duration::from_secs(1)).await;
             assert_eq!((held(&a), held(&b)), (of_a, of_b));
-            assert!(news.has_changed().unwrap(), "waiting tasks are notified");
+            assert!(standing.has_changed().unwrap(), "waiting tasks are notified");
             assert_eq!(a.nodes.standing().term, 0);
         })
         .await;
 }
 
 #[test]
-fn names_have_partitions_that_never_change() {
+fn names_are_spread_over_all_partitions() {
     let of: Vec<usize> = ["", "work", "a", "b"].map(partition).to_vec();
     assert!(of.iter().all(|partition| *partition < PARTITIONS));
     let many: std::collections::BTreeSet<usize> =

@@ -23,7 +23,7 @@ pub(super) enum Write {
         guard: Option<Guard>,
         done: Done<RangeInclusive<u64>>,
     },
-    /// Removes the records below `oldest`, before which the log has this many bytes of records.
+    /// Removes the records below the position `oldest`. `before` is the number of bytes of the log's records below it.
     Trim {
         log: String,
         oldest: u64,
@@ -72,7 +72,7 @@ pub(super) enum Outcome {
 }
 
 impl Write {
-    /// The bytes that it holds while it waits.
+    /// Returns the number of bytes of records and rows that the write holds while it waits.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Write::Append { records, .. } => records.iter().map(Bytes::len).sum(),
@@ -87,7 +87,7 @@ impl Write {
         }
     }
 
-    /// Answers its caller, which may be gone.
+    /// Answers the caller, which may have stopped waiting.
     pub(super) fn answer(self, outcome: Result<Outcome, Error>) {
         let told = match (self, outcome) {
             (Write::Append { done, .. }, Ok(Outcome::Positions(told))) => {
@@ -169,7 +169,7 @@ impl<'a> BatchNames<'a> {
         }
     }
 
-    /// True if the batch writes nothing that must be durable before it is answered.
+    /// Returns true if the batch changes only counters, which need not be durable before the answer.
     pub(super) fn only_counts(&self) -> bool {
         self.logs.is_empty() && self.rows.is_empty() && self.leases.is_empty()
     }
@@ -187,7 +187,7 @@ pub(super) enum ReadCommand {
         log: String,
         done: Done<Span>,
     },
-    /// The part of a log that exceeds the bounds: the oldest record to keep, and the bytes before it.
+    /// Finds the part of a log that exceeds the bounds. The answer is the oldest position to keep, and the bytes before it.
     Beyond {
         log: String,
         keep: Keep,
@@ -210,7 +210,7 @@ pub(super) enum ReadCommand {
 }
 
 impl ReadCommand {
-    /// True if its caller is gone.
+    /// Returns true if the caller has stopped waiting.
     pub(super) fn is_over(&self) -> bool {
         match self {
             ReadCommand::Read { done, .. } => done.is_closed(),
@@ -222,9 +222,9 @@ impl ReadCommand {
         }
     }
 
-    /// Answers its caller with an error.
+    /// Answers the caller with an error.
     pub(super) fn refuse(self, error: Error) {
-        // Harmless: a caller that is gone needs no answer, and a sweep has no caller.
+        // Harmless: a caller that has stopped waiting needs no answer, and a sweep has no caller.
         let _gone = match self {
             ReadCommand::Read { done, .. } => done.send(Err(error)).is_ok(),
             ReadCommand::Span { done, .. } => done.send(Err(error)).is_ok(),

@@ -14,17 +14,17 @@ use crate::{Error, limits};
 /// Arguments of a statement.
 pub(super) type Arguments<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// The longest wait for an answer. A server that is silent for longer counts as not available. A commit of the largest write
-/// over a slow line takes less.
+/// The maximum time for an answer. A server that is silent for longer counts as not available. A commit of the largest write
+/// over a slow line takes less time.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// The settings of each connection. A node that stops in the middle of a transaction must not delay the others for long. A commit is
-/// durable.
+/// The settings of each connection. The timeouts limit how long a node that stops in the middle of a transaction can delay the others. A
+/// commit returns only when it is durable.
 ///
 /// The server keeps the plan of a prepared statement until it analyses the tables. A plan made for small tables reads them
 /// sequentially, and would still do so with a million rows. Each statement has its index, so sequential scans are switched off. If
 /// the server cannot avoid a method that is switched off, its cost estimate becomes so large that it would compile the statement at
-/// each execution, which takes 50 ms. So that is switched off too.
+/// each execution, which takes 50 ms. So this compilation (JIT) is switched off too.
 const SETTINGS: &str = "
     set statement_timeout = '30s';
     set idle_in_transaction_session_timeout = '5s';
@@ -45,7 +45,7 @@ pub(super) const ANSWER_BYTES_MAX: usize =
 pub(super) enum StatementFailure {
     /// The connection is gone, and the outcome is unknown.
     Lost(String),
-    /// The server has no room.
+    /// The server has no space left on its disk.
     Full(String),
     /// The server refused the statement, which had no effect.
     Refused(String),
@@ -59,12 +59,12 @@ impl StatementFailure {
             StatementFailure::Full(why) => Error::Full(why),
             StatementFailure::Lost(why)
             | StatementFailure::Refused(why)
-            | StatementFailure::Newer(why) => Error::Away(why),
+            | StatementFailure::Newer(why) => Error::Unavailable(why),
         }
     }
 }
 
-/// The meaning of an error of the client library.
+/// Converts an error of the client library.
 pub(super) fn failed(error: &tokio_postgres::Error) -> StatementFailure {
     let Some(db) = error.as_db_error() else { return StatementFailure::Lost(said(error)) };
     match db.code().code() {
@@ -91,8 +91,8 @@ impl Link {
     ) -> Result<Link, StatementFailure> {
         let opened = tokio::time::timeout(ANSWER_MAX, async {
             let session = server.connect_listening(told).await.map_err(|why| match why {
-                Failure::Away(why) | Failure::Busy(why) => StatementFailure::Lost(why),
-                Failure::Refused(why) | Failure::TooMuch(why) => StatementFailure::Lost(why),
+                Failure::Unavailable(why) | Failure::Busy(why) => StatementFailure::Lost(why),
+                Failure::Refused(why) | Failure::TooLarge(why) => StatementFailure::Lost(why),
                 Failure::Late => unanswered(),
             })?;
             let set = session.client.batch_execute(SETTINGS).await;
@@ -107,7 +107,7 @@ impl Link {
         self.session.client.is_closed()
     }
 
-    /// The prepared statement for a text. It is prepared once.
+    /// Returns the prepared statement for a text. It is prepared at the first use.
     pub(super) async fn statement(
         &mut self,
         text: &'static str,
@@ -146,7 +146,7 @@ pub(super) fn unanswered() -> StatementFailure {
     StatementFailure::Lost("the server does not answer".to_owned())
 }
 
-/// A column of a row. A wrong type means that the table is not ours.
+/// Returns a column of a row. A wrong type means that the gateway did not create the table.
 pub(super) fn column<'a, T: tokio_postgres::types::FromSql<'a>>(
     row: &'a Row,
     index: usize,
@@ -154,7 +154,7 @@ pub(super) fn column<'a, T: tokio_postgres::types::FromSql<'a>>(
     row.try_get(index).map_err(|error| StatementFailure::Refused(said(&error)))
 }
 
-/// An unsigned number that the database stores as a signed one with the same bits.
+/// Returns a column with an unsigned number, which the database stores as a signed one with the same bits.
 pub(super) fn count(row: &Row, index: usize) -> Result<u64, StatementFailure> {
     column::<i64>(row, index).map(i64::cast_unsigned)
 }

@@ -1,4 +1,4 @@
-//! The listener: receives notifications about the writes of other nodes, and wakes those that watch.
+//! The listener: receives notifications about the writes of other nodes, and wakes the watchers of this process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use super::connection::{ANSWER_MAX, Link, StatementFailure, count};
 const LOOK: Duration = Duration::from_secs(1);
 /// The number of checks between two queries for writes without a notification.
 const ASK_EVERY: u32 = 5;
-/// The pause before a new connection.
+/// The pause before the next attempt to connect.
 const PAUSE: Duration = Duration::from_millis(500);
 const VERSION: &str = "select version from tidegate.head where one";
 
@@ -32,7 +32,7 @@ async fn listen(shared: &Arc<SharedState>, server: &Server) -> Result<(), Statem
     let newest = Arc::new(AtomicU64::new(0));
     let (told, heard) = (shared.clone(), newest.clone());
     let told = Box::new(move |process: i32, text: &str| {
-        let Some((version, subject)) = super::heard(text) else { return };
+        let Some((version, subject)) = super::decode_notification(text) else { return };
         heard.fetch_max(version, Ordering::Relaxed);
         // The writer has already woken the watchers of this process.
         if !told.is_own(process) {

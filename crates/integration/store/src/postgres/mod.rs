@@ -5,8 +5,8 @@
 //! positions have no gaps, and the rows fetched for a batch do not change. Times are those of the database; the clocks of nodes have
 //! no influence.
 //!
-//! If the answer to a commit is lost or late, a new connection finds out whether the commit happened. Without an answer there either, the
-//! outcome is [`Error::Unknown`]. A commit is never repeated before its outcome is known.
+//! If the answer to a commit is lost or late, the writer asks over a new connection whether the commit happened. If that has no answer
+//! either, the outcome is [`Error::OutcomeUnknown`]. A commit is never repeated before its outcome is known.
 
 mod call;
 mod connection;
@@ -46,11 +46,11 @@ use call::{ReadCommand, Write};
 use connection::{ANSWER_MAX, unanswered};
 use writer::Writer;
 
-/// Connections for reads. With several, one slow answer does not delay all others.
+/// The number of connections for reads. With several, one slow answer does not delay all others.
 const READERS: usize = 3;
 /// A server that takes longer to accept a connection counts as not available, unless the URL sets another time.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// The limit for the first attempt to connect, for which the program waits at its start.
+/// How long the program waits at its start for the first attempt to connect.
 const START_MAX: Duration = Duration::from_secs(15);
 
 /// A database: its address, and the TLS settings if its address requires TLS.
@@ -78,10 +78,10 @@ struct Inner {
 struct SharedState {
     shown: String,
     writes: Queue<Write>,
-    looks: Queue<ReadCommand>,
+    reads: Queue<ReadCommand>,
     watches: Watches,
     measures: Measures,
-    /// Why the database is not available, or none if it is.
+    /// Why the database is not available, or `None` if it is.
     away: Mutex<Option<String>>,
     /// The process id of the writer's connection on the server.
     process: AtomicI32,
@@ -99,7 +99,7 @@ enum Start {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.shared.writes.close();
-        self.shared.looks.close();
+        self.shared.reads.close();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         // A thread that panicked has nothing more to write.
         drop(thread.map(JoinHandle::join));
@@ -111,7 +111,7 @@ impl Postgres {
     /// error: the store is not available until it can be.
     pub fn open(database: &Database) -> Result<Postgres, Error> {
         let Address::Postgres { config, .. } = &database.address else {
-            return Err(Error::Away(format!("{} is not PostgreSQL", database.address)));
+            return Err(Error::Unavailable(format!("{} is not PostgreSQL", database.address)));
         };
         let mut config = config.as_ref().clone();
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
@@ -133,21 +133,21 @@ impl Postgres {
                 Err(error) => tracing::error!("store: its thread cannot start: {error}"),
             }
         });
-        let thread = thread.map_err(|error| Error::Away(error.to_string()))?;
+        let thread = thread.map_err(|error| Error::Unavailable(error.to_string()))?;
         let inner = Inner { shared, thread: Mutex::new(Some(thread)) };
         let store = Postgres { inner: Arc::new(inner) };
         match started.recv_timeout(START_MAX) {
-            Ok(Start::Refused(why)) => Err(Error::Away(why)),
+            Ok(Start::Refused(why)) => Err(Error::Unavailable(why)),
             Ok(Start::Ready | Start::Away) | Err(_) => Ok(store),
         }
     }
 
-    /// Its counts.
+    /// Returns the statistics of the store.
     pub fn measured(&self) -> MeasuredValues {
         self.inner.shared.measures.measured()
     }
 
-    /// Why the database is not available, or none if it is.
+    /// Returns why the database is not available, or `None` if it is.
     pub fn away(&self) -> Option<Error> {
         self.inner.shared.away()
     }
@@ -178,7 +178,7 @@ impl Postgres {
         let (done, answer) = oneshot::channel();
         let shared = &self.inner.shared;
         let checked = limits::name(name).and_then(|()| shared.present());
-        let pushed = checked.and_then(|()| shared.looks.push(look(done), 0));
+        let pushed = checked.and_then(|()| shared.reads.push(look(done), 0));
         Box::pin(async move {
             pushed?;
             let late = || Err(unanswered().error());
@@ -209,7 +209,7 @@ async fn work(
 }
 
 impl SharedState {
-    /// The least time of records that are not older than an age, given the current time of the server's clock.
+    /// Returns the lowest time of records that are not older than an age. `shown` is the current time of the server's clock.
     fn since(&self, age: Duration, shown: Duration) -> Duration {
         let mut history = self.clock_history.lock().unwrap_or_else(PoisonError::into_inner);
         history.since(age, clock::now(), shown)
@@ -219,7 +219,7 @@ impl SharedState {
         SharedState {
             shown,
             writes: Queue::new(),
-            looks: Queue::new(),
+            reads: Queue::new(),
             watches: Watches::default(),
             measures: Measures::default(),
             away: Mutex::new(None),
@@ -230,7 +230,7 @@ impl SharedState {
 
     fn away(&self) -> Option<Error> {
         let away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
-        away.clone().map(Error::Away)
+        away.clone().map(Error::Unavailable)
     }
 
     /// Fails at once while the database is not available, so that callers do not wait for an attempt to connect.
@@ -238,12 +238,14 @@ impl SharedState {
         self.away().map_or(Ok(()), Err)
     }
 
-    /// Logs when the database becomes unavailable and available again.
+    /// Sets why the database is not available. Logs when it becomes unavailable, and when it is available again.
     fn set_away(&self, why: Option<String>) {
         let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
         match (&*away, &why) {
-            (None, Some(why)) => tracing::error!(database = self.shown, why, "store: away"),
-            (Some(_), None) => tracing::info!(database = self.shown, "store: back"),
+            (None, Some(why)) => {
+                tracing::error!(database = self.shown, why, "store: not available")
+            }
+            (Some(_), None) => tracing::info!(database = self.shown, "store: available again"),
             (None, None) | (Some(_), Some(_)) => {}
         }
         *away = why;
@@ -253,7 +255,7 @@ impl SharedState {
         self.process.store(process, Ordering::Relaxed);
     }
 
-    /// True if a process id of the server is that of the writer.
+    /// Returns true if a process id of the server is that of the writer's connection.
     fn is_own(&self, process: i32) -> bool {
         self.process.load(Ordering::Relaxed) == process
     }
@@ -272,9 +274,9 @@ impl SharedState {
     }
 }
 
-/// Encodes a notification: the number of the change, the kind of the thing, and its name in hexadecimal digits, since texts
+/// Encodes a notification: the number of the change, the kind of the subject, and its name in hexadecimal digits, since texts
 /// of a database cannot have NUL and depend on its encoding.
-fn told(version: u64, subject: &Subject) -> String {
+fn encode_notification(version: u64, subject: &Subject) -> String {
     let (kind, name) = match subject {
         Subject::Log(name) => ('l', name),
         Subject::Table(name) => ('t', name),
@@ -287,12 +289,12 @@ fn told(version: u64, subject: &Subject) -> String {
     text
 }
 
-/// Decodes a notification. None if it is not ours.
-fn heard(text: &str) -> Option<(u64, Subject)> {
+/// Decodes a notification. Returns `None` if the gateway did not send it.
+fn decode_notification(text: &str) -> Option<(u64, Subject)> {
     let at = text.find(|letter: char| !letter.is_ascii_digit())?;
     let (version, rest) = text.split_at_checked(at)?;
     let (kind, digits) = rest.split_at_checked(1)?;
-    // Harmless: a text without digits is not ours.
+    // Harmless: the gateway sends no notification with other characters.
     let digit =
         |digit: u8| char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let bytes = digits.as_bytes().chunks(2).map(|pair| match pair {
@@ -338,8 +340,8 @@ impl Logs for Postgres {
                 let trim = |done| Write::Trim { log: name, oldest, before, done };
                 store.write(Ok(()), trim).await?;
                 let sweep = ReadCommand::Sweep { log: log.clone() };
-                // Harmless: if it does not fit, the next call sweeps this one too.
-                let _full = store.inner.shared.looks.push(sweep, 0);
+                // Harmless: if the queue is full, the sweep after the next trim removes these rows too.
+                let _full = store.inner.shared.reads.push(sweep, 0);
             }
             store.span(&log).await
         })
@@ -405,15 +407,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn news_name_any_log_and_table() {
+    fn a_notification_can_name_any_log_and_table() {
         for name in ["orders/new", "", "with \0 and ü"] {
             for subject in [Subject::Log(name.to_owned()), Subject::Table(name.to_owned())] {
-                assert_eq!(heard(&told(17, &subject)), Some((17, subject)));
+                assert_eq!(
+                    decode_notification(&encode_notification(17, &subject)),
+                    Some((17, subject))
+                );
             }
         }
         for text in ["", "7", "7l6", "7lzz", "7x61", "7lff", "7ü", "l61", "99999999999999999999l61"]
         {
-            assert_eq!(heard(text), None, "{text}");
+            assert_eq!(decode_notification(text), None, "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The readers: connections that run one query after the other.
+//! The readers: connections that run one query at a time.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::call::ReadCommand;
 use super::connection::{ANSWER_MAX, Link, StatementFailure, column, count, unanswered};
 use crate::{Error, Keep, ReadQuery, Record, Records, Row, Rows, Scan, Span, limits};
 
-/// Positions of a log are consecutive, so a batch of records is a range of positions. The first record is returned
+/// Positions of a log are consecutive here, so a batch of records is a range of positions. The first record is returned
 /// whatever its size.
 const READ: &str = "with head as (select id, oldest, newest, greatest(oldest, $2::bigint + 1) as first from tidegate.logs where name = $1) \
      select h.oldest, h.newest, r.position, r.time, r.bytes from head h left join tidegate.records r \
@@ -18,22 +18,24 @@ const READ: &str = "with head as (select id, oldest, newest, greatest(oldest, $2
      (select f.before from tidegate.records f where f.log = h.id and f.position = h.first) <= $4::bigint) \
      order by r.position";
 const SPAN: &str = "select oldest, newest, total - before from tidegate.logs where name = $1";
-/// The first record to keep. All three bounds increase with positions, so a single scan finds it.
-const BEYOND: &str = "select h.oldest, h.newest, h.total, r.position, r.before from tidegate.logs h left join lateral \
+/// Selects the first record to keep. `time` and `before` increase with the position, so a single scan finds the record.
+const FIRST_KEPT: &str = "select h.oldest, h.newest, h.total, r.position, r.before from tidegate.logs h left join lateral \
      (select position, before from tidegate.records where log = h.id and position >= h.oldest and position > $2::bigint \
      and time >= $3::bigint and before >= h.total - $4::bigint \
      order by position limit 1) r on true where h.name = $1";
 const CLOCK: &str = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";
+/// Deletes trimmed records of a log, at most 5,000 at a time.
 const SWEEP: &str = "delete from tidegate.records using (select l.id, l.oldest from tidegate.logs l where l.name = $1) h \
      where log = h.id and position < h.oldest and position in (select s.position from tidegate.records s \
      join tidegate.logs l on l.id = s.log where l.name = $1 order by s.position limit 5000)";
 const GET: &str = "select value, version from tidegate.rows where name = $1 and key = $2";
-/// One row more than requested shows whether there are more. Its value is left out, and so are values above the limit in bytes.
+/// Selects one row more than requested, to show whether more follow. The value is null in that row, and in rows beyond the limit in bytes.
 const SCAN: &str = "select key, version, case when number <= $4::bigint and before < $5::bigint then value end from \
      (select key, version, value, row_number() over w as number, \
      coalesce(sum(octet_length(key) + octet_length(value)) over (w rows between unbounded preceding and 1 preceding), 0) as before \
      from (select key, version, value from tidegate.rows where name = $1 and key >= $2 and key > $3 order by key limit $4::bigint + 1) found \
      window w as (order by key)) counted order by key";
+/// Like [`SCAN`], but only keys below `$6`.
 const SCAN_TO: &str = "select key, version, case when number <= $4::bigint and before < $5::bigint then value end from \
      (select key, version, value, row_number() over w as number, \
      coalesce(sum(octet_length(key) + octet_length(value)) over (w rows between unbounded preceding and 1 preceding), 0) as before \
@@ -44,19 +46,20 @@ const SCAN_TO: &str = "select key, version, case when number <= $4::bigint and b
 pub(super) async fn run(shared: Arc<SharedState>, server: Arc<Server>) {
     let mut kept: Option<Link> = None;
     loop {
-        let Some(look) = shared.looks.take(1, usize::MAX).await.pop() else { return };
+        let Some(look) = shared.reads.take(1, usize::MAX).await.pop() else { return };
         if look.is_over() {
             continue;
         }
         if let Some(error) = shared.away() {
-            // Calls that have waited are refused at once, since each attempt to connect would take seconds.
+            // Waiting calls fail at once, since each attempt to connect would take seconds.
             look.refuse(error);
             continue;
         }
         if let ReadCommand::Sweep { log } = look {
             if sweep(&server, &mut kept, &log).await == Some(true) {
-                // Harmless: it sweeps in small steps, so that other calls do not wait. If the queue is full, a later sweep removes these rows too.
-                let _full = shared.looks.push(ReadCommand::Sweep { log }, 0);
+                // The rest is deleted in another step, so that other calls do not wait. Harmless: if the queue is full, a later sweep
+                // deletes it.
+                let _full = shared.reads.push(ReadCommand::Sweep { log }, 0);
             }
             continue;
         }
@@ -79,7 +82,7 @@ async fn answer(shared: &SharedState, server: &Server, kept: &mut Option<Link>, 
         }
         ReadCommand::Beyond { log, keep, done } => {
             let found =
-                ask(server, kept, async |link| beyond(link, shared, &log, keep).await).await;
+                ask(server, kept, async |link| first_kept(link, shared, &log, keep).await).await;
             // Harmless: a caller that has stopped waiting needs no answer.
             let _gone = done.send(found.map_err(asked));
         }
@@ -97,8 +100,8 @@ async fn answer(shared: &SharedState, server: &Server, kept: &mut Option<Link>, 
     }
 }
 
-/// Runs a query on the kept connection, or on a new one if there is none or it was lost. A query may be repeated
-/// without harm.
+/// Runs a query on the kept connection, or on a new one if there is none. If the kept connection is lost, the query is
+/// repeated on a new one: all queries here are idempotent.
 async fn ask<T>(
     server: &Server,
     kept: &mut Option<Link>,
@@ -161,8 +164,8 @@ async fn span(link: &mut Link, log: &str) -> Result<Span, StatementFailure> {
     Ok(Span { oldest: count(row, 0)?, newest: count(row, 1)?, bytes: count(row, 2)? })
 }
 
-/// None if there is nothing to trim.
-async fn beyond(
+/// Returns the first position to keep and the number of bytes before it, or `None` if there is nothing to trim.
+async fn first_kept(
     link: &mut Link,
     shared: &SharedState,
     log: &str,
@@ -176,7 +179,7 @@ async fn beyond(
     let since = shared.since(keep.age.unwrap_or(std::time::Duration::MAX), shown);
     let since = i64::try_from(since.as_millis()).unwrap_or(most);
     let bytes = keep.bytes.map_or(most, |bytes| i64::try_from(bytes).unwrap_or(most).min(most));
-    let rows = link.rows(BEYOND, &[&log.as_bytes(), &after, &since, &bytes]).await?;
+    let rows = link.rows(FIRST_KEPT, &[&log.as_bytes(), &after, &since, &bytes]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let oldest = count(row, 0)?;
     let kept = match column::<Option<i64>>(row, 3)? {
@@ -186,8 +189,8 @@ async fn beyond(
     Ok((kept.0 > oldest).then_some(kept))
 }
 
-/// Removes some rows of trimmed records. True if it found any. None if the database is not available; another sweep follows
-/// later.
+/// Deletes some trimmed records. Returns true if there were any, or `None` if the database is not available. A later sweep then
+/// deletes them.
 async fn sweep(server: &Server, kept: &mut Option<Link>, log: &str) -> Option<bool> {
     let swept = ask(server, kept, async |link| link.execute(SWEEP, &[&log.as_bytes()]).await).await;
     Some(swept.ok()? > 0)
@@ -227,7 +230,7 @@ async fn scan(link: &mut Link, table: &str, scan: &Scan) -> Result<Rows, Stateme
     Ok(found)
 }
 
-/// The first key after all keys with a prefix, if there is one.
+/// Returns the first key after all keys with a prefix, if there is one.
 fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {

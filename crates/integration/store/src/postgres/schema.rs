@@ -44,7 +44,7 @@ const STEPS: &[&str] = &["
     ) with (fillfactor = 50);
 "];
 
-/// `tidegate` as a number: the lock for changes of tables.
+/// The key of the advisory lock for migrations: `tidegate` in ASCII.
 const LOCK: i64 = 0x7469_6465_6761_7465;
 
 /// Brings the tables to the version of this program.
@@ -90,12 +90,12 @@ async fn migrate_locked(session: &Session, steps: &[&str]) -> Result<(), Stateme
     run(&format!("update tidegate.schema set version = {}", newest(steps))).await
 }
 
-/// The version that these steps lead to.
+/// Returns the version that these steps lead to.
 fn newest(steps: &[&str]) -> i32 {
     i32::try_from(steps.len()).unwrap_or(i32::MAX)
 }
 
-/// The version of the tables, if there are any.
+/// Returns the version of the tables, or `None` if there are none.
 async fn version(session: &Session) -> Result<Option<i32>, StatementFailure> {
     let there = session.client.query_one("select to_regclass('tidegate.schema') is not null", &[]);
     let there = there.await.map_err(|error| failed(&error))?;

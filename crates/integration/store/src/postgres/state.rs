@@ -1,6 +1,6 @@
 //! The effect of a batch, computed in memory from the fetched rows.
 //!
-//! The thread holds the lock of all writers meanwhile, so the fetched rows cannot change.
+//! Meanwhile the writer holds the lock that the writers of all nodes share, so the fetched rows cannot change.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
@@ -26,7 +26,7 @@ pub(super) struct State {
     pub(super) leases: HashMap<String, HeldLease>,
     pub(super) counters: HashMap<String, Window>,
     pub(super) records: Vec<NewRecord>,
-    pub(super) news: BTreeSet<Subject>,
+    pub(super) changed_subjects: BTreeSet<Subject>,
     /// False while there is nothing to write.
     pub(super) changed: bool,
 }
@@ -46,7 +46,7 @@ pub(super) struct Log {
 #[derive(Debug, Clone, Default)]
 pub(super) struct RowState {
     pub(super) version: Option<u64>,
-    /// The value to write. None: a deletion.
+    /// The change to write, if there is one: the new value, or an inner `None` to delete the row.
     pub(super) written: Option<Option<Bytes>>,
 }
 
@@ -96,7 +96,7 @@ impl State {
                     Err(held) => return Ok(Outcome::Acquired(held)),
                 };
                 let (name, owner, until) = (lease.clone(), owner.clone(), *until);
-                Ok(Outcome::Acquired(LeaseAnswer::Yours(Lease { name, owner, token, until })))
+                Ok(Outcome::Acquired(LeaseAnswer::Acquired(Lease { name, owner, token, until })))
             }
             Write::Renew { lease, ttl, .. } => {
                 self.check(Some(&lease.guard()))?;
@@ -114,7 +114,7 @@ impl State {
         }
     }
 
-    /// Checks that no other owner was given the lease.
+    /// Checks that no other owner has been given the lease of a guard.
     fn check(&self, guard: Option<&Guard>) -> Result<(), Error> {
         let Some(guard) = guard else { return Ok(()) };
         match self.leases.get(guard.lease.as_ref()) {
@@ -144,7 +144,7 @@ impl State {
             log.total += bytes.len() as u64;
         }
         let last = log.newest;
-        self.news.insert(Subject::Log(name.to_owned()));
+        self.changed_subjects.insert(Subject::Log(name.to_owned()));
         self.changed = true;
         first..=last
     }
@@ -183,18 +183,18 @@ impl State {
             undo.push((name, std::mem::replace(row, RowState { version, written })));
         }
         let tables = changes.iter().map(|change| Subject::Table(change.table.as_ref().to_owned()));
-        self.news.extend(tables);
+        self.changed_subjects.extend(tables);
         self.changed = true;
         Ok(versions)
     }
 
-    /// Grants a lease with its token, unless somebody holds it.
+    /// Grants a lease and returns its token. If somebody holds the lease, returns the answer for the caller as the error.
     fn acquire(&mut self, name: &str, owner: &Arc<str>, ttl: Duration) -> Result<u64, LeaseAnswer> {
         let new = || HeldLease { owner: None, token: 0, until: 0, changed: false };
         let held = self.leases.entry(name.to_owned()).or_insert_with(new);
         if let Some(owner) = held.owner.clone().filter(|_| held.until > self.clock) {
             let left = Duration::from_micros(held.until - self.clock);
-            return Err(LeaseAnswer::Held { owner, left });
+            return Err(LeaseAnswer::HeldByOther { owner, left });
         }
         let until = self.clock.saturating_add(micros(ttl));
         let token = held.token.saturating_add(1);
@@ -203,7 +203,7 @@ impl State {
         Ok(token)
     }
 
-    /// Changes a lease if it still has this token.
+    /// Changes a lease if its owner still holds it with this token.
     fn hold(&mut self, lease: &Lease, change: impl FnOnce(&mut HeldLease)) {
         if let Some(held) = self.leases.get_mut(lease.name.as_ref())
             && held.token == lease.token
@@ -217,7 +217,7 @@ impl State {
 
     fn add(&mut self, name: &str, by: u64, limit: u64, window: Duration) -> CounterValue {
         let now = self.clock;
-        // A window that ends later than a new one would was started before the clock was set back.
+        // If a window ends later than a new one would, it was started before the clock was set back.
         let last = now.saturating_add(micros(window));
         let open = self.counters.get(name).filter(|open| open.until > now && open.until <= last);
         let (total, until) = open.map_or((0, last), |open| (open.total, open.until));
@@ -233,7 +233,7 @@ impl State {
     }
 }
 
-/// A duration in the database's unit. Longer ones than it can represent last without end.
+/// Converts a duration to microseconds, the unit of the database. A duration that is too long for it becomes one that in effect never ends.
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX).min(i64::MAX.cast_unsigned() / 2)
 }

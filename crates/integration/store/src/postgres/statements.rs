@@ -9,8 +9,8 @@ use tokio_postgres::{Row, Statement};
 
 use super::call::BatchNames;
 use super::connection::{Link, StatementFailure, column, count, failed};
+use super::encode_notification;
 use super::state::{HeldLease, Log, RowState, State, Window};
-use super::told;
 
 const BEGIN: &str = "begin";
 const COMMIT: &str = "commit";
@@ -46,12 +46,12 @@ const NEW_COUNTERS: &str = "insert into tidegate.counters (name, total, until) \
      select * from unnest($1::bytea[], $2::bigint[], $3::bigint[]) \
      on conflict (name) do update set total = excluded.total, until = excluded.until";
 const NEW_HEAD: &str = "update tidegate.head set version = $1 where one";
-/// The node's last batch. It shows later whether a commit happened whose answer was lost.
+/// Records the node's last batch. If the answer to a commit is lost, this row shows whether the commit happened.
 const NEW_BATCH: &str = "insert into tidegate.nodes (node, batch, seen) values ($1, $2, now()) \
      on conflict (node) do update set batch = excluded.batch, seen = excluded.seen";
 const NOTIFY: &str = "select pg_notify('tidegate', news) from unnest($1::text[]) as w (news)";
-/// The writes of a batch of appends as one statement, since each statement costs a switch to the server and back. The parts are
-/// [`APPEND`], with their arguments in this order.
+/// The writes of a batch of appends as one statement, since each statement costs a switch to the server and back. It
+/// combines the statements in [`APPEND`], and has their arguments in the same order.
 const APPENDED: &str = "with head as (update tidegate.head set version = $1 where one), \
      records as (insert into tidegate.records (log, position, time, before, bytes) \
        select * from unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[])), \
@@ -140,7 +140,7 @@ fn numbers(numbers: impl Iterator<Item = u64>) -> OwnedArgument {
     Box::new(numbers.map(u64::cast_signed).collect::<Vec<_>>())
 }
 
-/// Starts a transaction, waits until no other node writes, and fetches the rows.
+/// Starts a transaction, waits for the lock of the writers, and fetches the rows.
 pub(super) async fn fetch(
     link: &mut Link,
     wanted: &BatchNames<'_>,
@@ -208,7 +208,7 @@ fn read(state: &mut State, text: &str, row: &Row) -> Result<(), StatementFailure
             let (total, until) = (count(row, 1)?, count(row, 2)?);
             state.counters.insert(text_of(row, 0)?, Window { total, until, changed: false });
         }
-        // Harmless: the other statements have no rows.
+        // Harmless: the rows of other statements have no columns.
         _ => {}
     }
     Ok(())
@@ -256,7 +256,7 @@ pub(super) async fn commit(link: &mut Link, state: State, node: &str, batch: i64
 }
 
 fn writes(state: State) -> Vec<Part> {
-    let State { version, logs, rows, leases, counters, records, news, .. } = state;
+    let State { version, logs, rows, leases, counters, records, changed_subjects, .. } = state;
     let mut parts: Vec<Part> = vec![(NEW_HEAD, vec![Box::new(version.cast_signed())])];
     if !records.is_empty() {
         let columns = vec![
@@ -305,8 +305,9 @@ fn writes(state: State) -> Vec<Part> {
         ];
         parts.push((NEW_COUNTERS, columns));
     }
-    if !news.is_empty() {
-        let texts: Vec<String> = news.iter().map(|subject| told(version, subject)).collect();
+    if !changed_subjects.is_empty() {
+        let texts: Vec<String> =
+            changed_subjects.iter().map(|subject| encode_notification(version, subject)).collect();
         parts.push((NOTIFY, vec![Box::new(texts)]));
     }
     parts
@@ -344,7 +345,8 @@ fn row_writes(rows: RowStates) -> Vec<Part> {
     parts
 }
 
-/// True if the last batch of this node was committed. Waits until no connection of the node can still commit one.
+/// Returns true if a batch is the last one that this node has committed. First takes the lock, so that no other connection of the node can
+/// still commit it.
 pub(super) async fn is_committed(
     link: &mut Link,
     node: &str,

@@ -13,24 +13,26 @@ use super::statements::{self, BatchOutcome};
 use super::{SharedState, Start};
 use crate::Error;
 
-/// The limits of a batch in writes and bytes. Above them, some callers are answered first.
+/// The maximum number of writes in a batch. The callers of one batch are answered before the next batch starts.
 const BATCH_MAX: usize = 4096;
+/// The size from which a batch takes no further write.
 const BATCH_BYTES: usize = 8 << 20;
-/// The pauses between attempts to connect.
+/// The first pause between attempts to connect. It doubles with each attempt.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// The longest pause between attempts to connect.
 const PAUSE_MAX: Duration = Duration::from_secs(3);
 /// The interval at which a connection without work is checked.
 const LOOK: Duration = Duration::from_secs(1);
 /// The maximum time for a batch, from its beginning to the answer to its commit. Publishers wait for it.
 const WRITE_MAX: Duration = Duration::from_secs(8);
-/// A batch gets one more second for each time that it has this number of bytes.
+/// A batch gets one second in addition to [`WRITE_MAX`] for every multiple of this number of bytes.
 const BYTES_A_SECOND: usize = 1 << 20;
 /// The minimum time for the answer to a commit.
 const COMMIT_MIN: Duration = Duration::from_secs(2);
-/// The maximum time to find out whether a commit whose answer was lost happened; then the outcome is unknown. The server ends an idle
-/// transaction sooner (`idle_in_transaction_session_timeout`).
+/// If the answer to a commit was lost, the maximum time to find out whether the commit happened. After that, its outcome is unknown. The
+/// server ends an idle transaction sooner (`idle_in_transaction_session_timeout`).
 const ASK_MAX: Duration = Duration::from_secs(7);
-/// How often a batch that did not happen is tried.
+/// The maximum number of attempts to commit a batch.
 const ATTEMPTS: usize = 3;
 /// The interval at which ended counters are removed.
 const TIDY: Duration = Duration::from_secs(60);
@@ -93,7 +95,7 @@ impl Writer {
         }
     }
 
-    /// True if there is a connection. Connects if necessary.
+    /// Connects if necessary. Returns true if there is a connection.
     async fn is_linked(&mut self) -> bool {
         if self.link.as_ref().is_some_and(|link| !link.is_closed()) {
             return true;
@@ -112,7 +114,7 @@ impl Writer {
         match connected {
             Ok(()) => self.shared.set_away(None),
             Err(why) => {
-                let Error::Away(why) = why.error() else { return false };
+                let Error::Unavailable(why) = why.error() else { return false };
                 self.shared.set_away(Some(why));
             }
         }
@@ -135,7 +137,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Answers waiting calls that the database is not available.
+    /// Refuses all waiting writes, since the database is not available or the store is closed.
     fn refuse_waiting(&self) {
         let error = self.shared.away().unwrap_or_else(crate::queue::closed);
         loop {
@@ -153,7 +155,7 @@ impl Writer {
         match self.committed(&batch).await {
             Ok(outcomes) => {
                 self.shared.measure(&batch, begun.elapsed());
-                // Harmless: each write has its outcome.
+                // Harmless: there is an outcome for each write.
                 for (write, outcome) in batch.into_iter().zip(outcomes) {
                     write.answer(outcome);
                 }
@@ -162,7 +164,7 @@ impl Writer {
         }
     }
 
-    /// Commits a batch. Retries if it certainly did not happen.
+    /// Commits a batch. Retries if the batch certainly was not committed.
     async fn committed(&mut self, batch: &[Write]) -> Result<Vec<Result<Outcome, Error>>, Error> {
         let mut why = String::new();
         let bytes: usize = batch.iter().map(Write::bytes).sum();
@@ -171,8 +173,10 @@ impl Writer {
         for _ in 0..ATTEMPTS {
             match tokio::time::timeout(left(deadline), self.is_linked()).await {
                 Ok(true) => {}
-                Ok(false) => return Err(self.shared.away().unwrap_or(Error::Away(why))),
-                Err(_) => return Err(self.give_up(Error::Away, "the server does not answer")),
+                Ok(false) => return Err(self.shared.away().unwrap_or(Error::Unavailable(why))),
+                Err(_) => {
+                    return Err(self.give_up(Error::Unavailable, "the server does not answer"));
+                }
             }
             match self.attempt(batch, deadline).await {
                 Attempt::Done(outcomes) => return Ok(outcomes),
@@ -187,18 +191,18 @@ impl Writer {
                 Attempt::Open(outcomes, said) => {
                     self.link = None;
                     tracing::debug!(why = said, "store: the answer to a commit was lost");
-                    match self.asked_after().await {
+                    match self.find_outcome().await {
                         Some(true) => return Ok(outcomes),
                         Some(false) => why = said,
-                        None => return Err(self.give_up(Error::Unknown, &said)),
+                        None => return Err(self.give_up(Error::OutcomeUnknown, &said)),
                     }
                 }
             }
         }
-        Err(Error::Away(why))
+        Err(Error::Unavailable(why))
     }
 
-    /// Marks the database as not available, and refuses waiting writes, none of which was sent.
+    /// Marks the database as not available, and refuses waiting writes, none of which was sent. Returns the error for the current batch.
     fn give_up(&mut self, error: fn(String) -> Error, why: &str) -> Error {
         self.link = None;
         self.shared.set_away(Some(why.to_owned()));
@@ -226,8 +230,8 @@ impl Writer {
             };
         }
         self.batch += 1;
-        let news = std::mem::take(&mut state.news);
-        state.news.clone_from(&news);
+        let news = std::mem::take(&mut state.changed_subjects);
+        state.changed_subjects.clone_from(&news);
         let ended = statements::commit(link, state, node, self.batch);
         let unknown = || BatchOutcome::Unknown("the server does not answer".to_owned());
         let most = left(deadline).max(COMMIT_MIN);
@@ -241,8 +245,8 @@ impl Writer {
         }
     }
 
-    /// True if the last batch was committed. None if there was no answer in time.
-    async fn asked_after(&mut self) -> Option<bool> {
+    /// Finds out whether the last batch was committed. Returns `None` if there was no answer in time.
+    async fn find_outcome(&mut self) -> Option<bool> {
         let deadline = clock::now() + ASK_MAX;
         let node = self.node.clone()?;
         let mut pause = PAUSE_MIN;
@@ -257,7 +261,7 @@ impl Writer {
             };
             // Harmless: the query is repeated until the deadline.
             if let Ok(Some(committed)) = tokio::time::timeout(left(deadline), asked).await {
-                // The notification may have reached other nodes only.
+                // The writer did not wake the watchers of this process, and the listener may have ignored the notification as its own.
                 self.shared.watches.wake_all();
                 return Some(committed);
             }
@@ -282,7 +286,7 @@ impl Writer {
 
     async fn leave(mut self) {
         if let (Some(link), Some(node)) = (&mut self.link, &self.node) {
-            // Harmless: if it fails, other nodes do it later.
+            // Harmless: if this fails, other nodes remove the row later.
             let _left = tokio::time::timeout(LOOK, link.execute(LEAVES, &[node])).await;
         }
     }
@@ -295,10 +299,10 @@ fn left(deadline: Instant) -> Duration {
 /// The outcome of one attempt to commit a batch.
 enum Attempt {
     Done(Vec<Result<Outcome, Error>>),
-    /// It did not happen, and a retry would have the same result.
+    /// The batch was not committed, and a retry would have the same result.
     Refused(StatementFailure),
-    /// It did not happen, since the connection was lost before.
+    /// The batch was not committed, since the connection was lost before.
     Nothing(String),
-    /// The connection was lost, and it is unknown whether it happened. If it did, these are the outcomes.
+    /// The connection was lost, and it is unknown whether the batch was committed. If it was, these are the outcomes.
     Open(Vec<Result<Outcome, Error>>, String),
 }

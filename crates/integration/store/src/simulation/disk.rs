@@ -18,7 +18,7 @@ pub(super) struct BadDisk {
     slow: SyncHook,
 }
 
-/// Work of other threads during a sync. Clones are the same.
+/// A function that is called during each sync, in place of other threads. Clones share it.
 #[derive(Clone, Default)]
 struct SyncHook {
     meanwhile: Arc<Mutex<Option<Meanwhile>>>,
@@ -30,12 +30,14 @@ type Meanwhile = Box<dyn FnMut() + Send>;
 struct State {
     rng: fastrand::Rng,
     files: Vec<Content>,
-    /// The names as programs see them, and as they are on the disk.
+    /// The names as programs see them.
     names: BTreeMap<String, usize>,
+    /// The names as they are on the disk.
     durable_names: BTreeMap<String, usize>,
     pending_names: Vec<Naming>,
-    /// One of this many calls fails; 0 for none.
+    /// On average, one of this number of calls fails. With 0, none fails.
     error_rate: u32,
+    /// The maximum size of all files together.
     room: Option<u64>,
 }
 
@@ -89,7 +91,7 @@ impl BadDisk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on, one of this many calls fails; 0 for none.
+    /// From now on, one of `rate` calls fails on average. With 0, none fails.
     pub(super) fn set_error_rate(&self, rate: u32) {
         self.state().error_rate = rate;
     }
@@ -101,7 +103,7 @@ impl BadDisk {
         state.room = room.map(|room| used + room);
     }
 
-    /// Stops the machine. The disk then has the state that the next start finds.
+    /// Simulates a crash of the machine. The disk then has the state that the next start finds.
     pub(super) fn crash(&self) {
         let mut state = self.state();
         let State { rng, files, .. } = &mut *state;
@@ -201,7 +203,7 @@ impl State {
             .sum()
     }
 
-    /// The number of these bytes for which there is space.
+    /// Returns how many of `more` bytes there is space for.
     fn fitting(&self, more: usize) -> usize {
         let left = self.room.map_or(u64::MAX, |room| room.saturating_sub(self.used()));
         more.min(usize::try_from(left).unwrap_or(usize::MAX))
@@ -360,7 +362,7 @@ impl DiskFile for OpenFile {
         let State { rng, files, .. } = &mut *state;
         let content = &mut files[self.file];
         if let Err(error) = failed {
-            // Programs still see the data, but it is never written again, since the system marks it as clean.
+            // Programs still see the data, but it is never written again, since the operating system marks it as clean.
             let seen = content.seen.clone();
             content.lose(rng);
             content.seen = seen;

@@ -45,7 +45,7 @@ fn whatever_happens_nothing_that_was_acknowledged_is_lost() {
 }
 
 #[test]
-fn a_torn_last_page_of_the_tables_is_no_damage() {
+fn a_torn_last_page_of_the_tables_is_not_damage() {
     let mut simulation = Simulation::new(1);
     simulation.batch();
     simulation.engine = None;
@@ -56,7 +56,7 @@ fn a_torn_last_page_of_the_tables_is_no_damage() {
 }
 
 #[test]
-fn records_beside_tables_that_do_not_know_their_log_are_not_read_as_those_of_another() {
+fn records_of_a_log_missing_from_the_tables_are_never_read_as_those_of_another_log() {
     for emptied in [false, true] {
         let mut simulation = Simulation::new(1);
         let before = simulation.disk.bytes(tables::FILE);
@@ -73,7 +73,7 @@ fn records_beside_tables_that_do_not_know_their_log_are_not_read_as_those_of_ano
 
 #[test]
 fn the_last_record_is_damaged_by_a_flipped_bit_and_torn_where_sectors_are_missing() {
-    // A payload has at least two whole sectors.
+    // A payload contains at least one whole sector, wherever the record begins.
     let payload = 1500;
     let missing = |bytes: &mut Vec<u8>| {
         let sector = (bytes.len() - 600) / 512 * 512;
@@ -275,7 +275,7 @@ impl Simulation {
             self.model.changed(&list, now(answer));
         }
         for answer in acquires {
-            if let Ok(LeaseAnswer::Yours(lease)) = now(answer) {
+            if let Ok(LeaseAnswer::Acquired(lease)) = now(answer) {
                 self.model.leased(lease.token);
                 let (done, answer) = oneshot::channel();
                 self.engine().run(vec![Command::Release { lease, done }]);

@@ -10,8 +10,9 @@ use crate::{Change, Error, Keep, Record, Row, Span};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Model {
     logs: HashMap<String, LogModel>,
-    /// The possible values of each key, with their versions if known.
+    /// The possible values of each key. `None` means that there is no row.
     rows: BTreeMap<Vec<u8>, Vec<Option<Bytes>>>,
+    /// The last known version of each key's row.
     versions: HashMap<Vec<u8>, u64>,
     highest_version: u64,
     token: u64,
@@ -25,8 +26,9 @@ struct LogModel {
     open: Vec<Vec<Bytes>>,
     /// The highest position ever seen.
     newest: u64,
-    /// The positions that may have been trimmed, and those that certainly were.
+    /// Records below this position may have been trimmed.
     trimmed_at_most: u64,
+    /// Records below this position certainly were trimmed.
     trimmed: u64,
 }
 
@@ -53,7 +55,7 @@ impl Model {
                 log.newest = *positions.end();
                 log.known.extend(positions.zip(records));
             }
-            Err(Error::Away(_) | Error::Unknown(_)) => log.open.push(records),
+            Err(Error::Unavailable(_) | Error::OutcomeUnknown(_)) => log.open.push(records),
             Err(Error::Full(_)) => {}
             Err(error) => panic!("{error}"),
         }
@@ -157,7 +159,7 @@ impl Model {
                     self.rows.insert(key.to_vec(), vec![value]);
                 });
             }
-            Err(Error::Away(_) | Error::Unknown(_)) => {
+            Err(Error::Unavailable(_) | Error::OutcomeUnknown(_)) => {
                 for (key, value) in after {
                     self.rows.entry(key.to_vec()).or_insert_with(|| vec![None]).push(value);
                 }

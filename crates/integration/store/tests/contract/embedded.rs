@@ -20,7 +20,7 @@ async fn one_process_at_a_time_has_a_folder() {
     let (store, _) = Embedded::open(folder.path()).unwrap();
     let again = Embedded::open(folder.path()).map(drop);
     let expected = format!("another process has opened {}", folder.path().display());
-    assert_eq!(again, Err(Error::Away(expected)));
+    assert_eq!(again, Err(Error::Unavailable(expected)));
     drop(store);
     Embedded::open(folder.path()).unwrap();
 }

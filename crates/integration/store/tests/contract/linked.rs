@@ -22,7 +22,7 @@ fn opened(folder: &Path) -> Arc<LazyStore> {
 
 /// Moves the store from one process to the next, as in an upgrade.
 fn handed(before: &LazyStore, folder: &Path) -> Arc<LazyStore> {
-    before.give(PATIENCE, &|| false).unwrap();
+    before.hand_over(PATIENCE, &|| false).unwrap();
     let next = Arc::new(LazyStore::new(folder));
     next.expect_company();
     next.open().unwrap();
@@ -126,7 +126,10 @@ async fn a_store_that_nobody_took_is_taken_back() {
     let store = opened(folder.path());
     store.append("l", one("a"), None).await.unwrap();
     let giving = store.clone();
-    tokio::task::spawn_blocking(move || giving.give(PATIENCE, &|| false)).await.unwrap().unwrap();
+    tokio::task::spawn_blocking(move || giving.hand_over(PATIENCE, &|| false))
+        .await
+        .unwrap()
+        .unwrap();
     assert!(!store.nodes().has(0), "it starts no work");
     let waiting = store.append("l", one("b"), None);
     let reading = store.read("l", ReadQuery::after(0));
@@ -145,10 +148,10 @@ async fn a_store_that_nobody_took_is_taken_back() {
 async fn a_call_does_not_wait_for_ever_for_the_next_process() {
     let folder = tempfile::tempdir().unwrap();
     let store = opened(folder.path());
-    store.give(PATIENCE, &|| false).unwrap();
+    store.hand_over(PATIENCE, &|| false).unwrap();
     let began = tokio::time::Instant::now();
     let answer = store.append("l", one("a"), None).await;
-    assert!(matches!(answer, Err(Error::Away(_))), "{answer:?}");
+    assert!(matches!(answer, Err(Error::Unavailable(_))), "{answer:?}");
     assert!(began.elapsed() >= Duration::from_secs(5) && began.elapsed() < Duration::from_secs(15));
 }
 
@@ -156,6 +159,6 @@ async fn a_call_does_not_wait_for_ever_for_the_next_process() {
 async fn one_that_does_not_have_the_store_cannot_give_it() {
     let folder = tempfile::tempdir().unwrap();
     let store = LazyStore::new(folder.path());
-    assert!(store.give(PATIENCE, &|| false).is_err());
+    assert!(store.hand_over(PATIENCE, &|| false).is_err());
     assert!(store.take_back(&|| false).is_none());
 }

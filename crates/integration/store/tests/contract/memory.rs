@@ -25,8 +25,8 @@ async fn faults_come_and_go() {
     };
 
     memory.set_faults(Faults { away: true, ..Faults::default() });
-    assert!(matches!(memory.append("l", one(), None).await, Err(Error::Away(_))));
-    assert!(matches!(memory.get("t", b"k").await, Err(Error::Away(_))));
+    assert!(matches!(memory.append("l", one(), None).await, Err(Error::Unavailable(_))));
+    assert!(matches!(memory.get("t", b"k").await, Err(Error::Unavailable(_))));
 
     memory.set_faults(Faults { full: true, ..Faults::default() });
     assert!(matches!(memory.append("l", one(), None).await, Err(Error::Full(_))));

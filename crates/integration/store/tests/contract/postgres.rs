@@ -31,7 +31,9 @@ async fn patiently<T, F: Future<Output = Result<T, Error>>>(mut call: impl FnMut
     loop {
         match call().await {
             Ok(found) => return found,
-            Err(Error::Away(why)) => assert!(tokio::time::Instant::now() < deadline, "{why}"),
+            Err(Error::Unavailable(why)) => {
+                assert!(tokio::time::Instant::now() < deadline, "{why}")
+            }
             Err(other) => panic!("{other}"),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -84,7 +86,7 @@ async fn tables_of_a_newer_program_are_left_alone() {
     let server = Server::start();
     drop(open(&server.url()).unwrap());
     server.sql("update tidegate.schema set version = 7");
-    let Err(Error::Away(why)) = open(&server.url()) else { panic!() };
+    let Err(Error::Unavailable(why)) = open(&server.url()) else { panic!() };
     assert!(why.contains("version 7") && why.contains("up to 1"), "{why}");
     server.sql("update tidegate.schema set version = 1");
     open(&server.url()).unwrap().append("l", one("x"), None).await.unwrap();
@@ -106,7 +108,7 @@ async fn nothing_acknowledged_is_lost_or_doubled_when_the_server_dies() {
                 let text = format!("{writer}/{number}");
                 match store.append("load", one(&text), None).await {
                     Ok(_) => kept.push(text),
-                    Err(Error::Away(_) | Error::Unknown(_)) => {
+                    Err(Error::Unavailable(_) | Error::OutcomeUnknown(_)) => {
                         open += 1;
                         tokio::time::sleep(Duration::from_millis(5)).await;
                     }
@@ -156,9 +158,9 @@ async fn a_database_that_is_away_at_the_start_and_later_is_waited_for() {
     let mut server = Server::start();
     server.kill();
     let store = open(&server.url()).unwrap();
-    assert!(matches!(store.append("l", one("x"), None).await, Err(Error::Away(_))));
-    assert!(matches!(store.get("t", b"k").await, Err(Error::Away(_))));
-    assert!(matches!(store.away(), Some(Error::Away(why)) if !why.contains("geheim")));
+    assert!(matches!(store.append("l", one("x"), None).await, Err(Error::Unavailable(_))));
+    assert!(matches!(store.get("t", b"k").await, Err(Error::Unavailable(_))));
+    assert!(matches!(store.away(), Some(Error::Unavailable(why)) if !why.contains("geheim")));
     tokio::task::block_in_place(|| server.start_again());
     patiently(|| store.append("l", one("first"), None)).await;
     assert_eq!(store.away(), None);
@@ -214,13 +216,13 @@ async fn what_nobody_told_of_is_found_all_the_same() {
 async fn a_node_that_stands_still_holds_nobody_up_for_ever() {
     let server = Server::start();
     let (a, b) = (open(&server.url()).unwrap(), open(&server.url()).unwrap());
-    let LeaseAnswer::Yours(lease) = a.acquire("w", "a", Duration::from_millis(1)).await.unwrap()
+    let LeaseAnswer::Acquired(lease) = a.acquire("w", "a", Duration::from_millis(1)).await.unwrap()
     else {
         panic!("it is free")
     };
     let stands = server.hold("set idle_in_transaction_session_timeout = '1s'; begin; select from tidegate.head for update");
     let next = patiently(|| b.acquire("w", "b", Duration::from_secs(60))).await;
-    let LeaseAnswer::Yours(next) = next else { panic!("it has expired: {next:?}") };
+    let LeaseAnswer::Acquired(next) = next else { panic!("it has expired: {next:?}") };
     assert!(next.token > lease.token);
     assert_eq!(a.append("l", one("late"), Some(&lease.guard())).await, Err(Error::Fenced));
     b.append("l", one("now"), Some(&next.guard())).await.unwrap();

@@ -69,8 +69,8 @@ async fn whole(store: &Handle, log: &str, after: u64) -> Vec<(u64, String)> {
 
 async fn yours(store: &Handle, lease: &str, owner: &str, ttl: Duration) -> Lease {
     match store.acquire(lease, owner, ttl).await.unwrap() {
-        LeaseAnswer::Yours(lease) => lease,
-        LeaseAnswer::Held { owner, .. } => panic!("{lease} is held by {owner}"),
+        LeaseAnswer::Acquired(lease) => lease,
+        LeaseAnswer::HeldByOther { owner, .. } => panic!("{lease} is held by {owner}"),
     }
 }
 
@@ -360,11 +360,11 @@ async fn leases_have_one_owner(a: &Handle, b: &Handle) {
     assert!(first.until > kit::clock::now());
     for (store, owner) in [(b, "b"), (a, "a")] {
         match store.acquire("one", owner, LONG).await.unwrap() {
-            LeaseAnswer::Held { owner, left } => {
+            LeaseAnswer::HeldByOther { owner, left } => {
                 assert_eq!(owner.as_ref(), "a");
                 assert!(left > LONG / 2 && left <= LONG, "{left:?}");
             }
-            LeaseAnswer::Yours(lease) => panic!("given twice: {lease:?}"),
+            LeaseAnswer::Acquired(lease) => panic!("given twice: {lease:?}"),
         }
     }
     let renewed = a.renew(&first, 2 * LONG).await.unwrap();
@@ -385,8 +385,8 @@ async fn leases_run_out(a: &Handle, b: &Handle) {
     let second = loop {
         assert!(tokio::time::Instant::now() < deadline, "it never expires");
         match b.acquire("short", "b", LONG).await.unwrap() {
-            LeaseAnswer::Yours(lease) => break lease,
-            LeaseAnswer::Held { left, .. } => tokio::time::sleep(left).await,
+            LeaseAnswer::Acquired(lease) => break lease,
+            LeaseAnswer::HeldByOther { left, .. } => tokio::time::sleep(left).await,
         }
     };
     assert!(kit::clock::now() >= first.until - SHORT / 10, "not before it expires");

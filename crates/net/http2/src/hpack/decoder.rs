@@ -4,7 +4,7 @@ use super::table::Table;
 use super::{huffman, integer};
 use crate::{Code, Error};
 
-const CUT: Error = Error::new(Code::COMPRESSION_ERROR, "a block of header lines that breaks off");
+const CUT: Error = Error::new(Code::COMPRESSION_ERROR, "a truncated block of header lines");
 
 /// The state for decoding a connection's blocks, one after the other.
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Decoder {
                 0x20.. if begun => {
                     return Err(Error::new(
                         Code::COMPRESSION_ERROR,
-                        "a new size of the table in the middle of a block",
+                        "a table size update that is not at the beginning of a block",
                     ));
                 }
                 0x20.. => {
@@ -110,7 +110,7 @@ mod tests {
 
     /// RFC 7541, C.3 and C.4: three requests on one connection, plain and Huffman-coded.
     #[test]
-    fn the_standards_requests() {
+    fn the_requests_of_the_rfc_are_decoded() {
         let plain = [
             "8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d",
             "8286 84be 5808 6e6f 2d63 6163 6865",
@@ -121,29 +121,29 @@ mod tests {
             "8286 84be 5886 a8eb 1064 9cbf",
             "8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf",
         ];
-        let said = [
+        let expected = [
             ":method: GET\n:scheme: http\n:path: /\n:authority: www.example.com\n",
             ":method: GET\n:scheme: http\n:path: /\n:authority: www.example.com\ncache-control: no-cache\n",
             ":method: GET\n:scheme: https\n:path: /index.html\n:authority: www.example.com\ncustom-key: custom-value\n",
         ];
         for blocks in [plain, coded] {
             let mut decoder = Decoder::default();
-            for (block, said) in blocks.iter().zip(said) {
-                assert_eq!(lines(&mut decoder, block).unwrap(), said);
+            for (block, expected) in blocks.iter().zip(expected) {
+                assert_eq!(lines(&mut decoder, block).unwrap(), expected);
             }
         }
     }
 
     #[test]
-    fn what_is_no_block_is_refused() {
+    fn malformed_blocks_are_refused() {
         let bad = [
             ("80", "the index 0"),
-            ("be", "an entry that was never made"),
+            ("be", "an entry that was never added"),
             ("40", "no name"),
             ("400161", "no value"),
-            ("4001610a", "a value that breaks off"),
+            ("4001610a", "a truncated value"),
             ("3fe21f", "a table of 4,097 bytes"),
-            ("8220", "a new size behind a line"),
+            ("8220", "a new size after a line"),
             ("ff8080808001", "an endless index"),
         ];
         for (block, what) in bad {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_forgets_what_is_too_much() {
+    fn the_table_evicts_its_oldest_entries() {
         let mut decoder = Decoder::default();
         // Entries have 34 bytes and the table 40, so the second entry evicts the first.
         assert_eq!(
@@ -163,6 +163,6 @@ mod tests {
         assert!(lines(&mut decoder, "bf").is_err());
         let mut decoder = Decoder::default();
         assert_eq!(lines(&mut decoder, "20 4001610162").unwrap(), "a: b\n");
-        assert!(lines(&mut decoder, "be").is_err(), "a table of nothing keeps nothing");
+        assert!(lines(&mut decoder, "be").is_err(), "a table of size 0 keeps nothing");
     }
 }

@@ -1,5 +1,5 @@
-//! Encodes header lines: by the static table if it has them, otherwise as literals. Nothing is added to the peer's dynamic table, since
-//! values that differ between messages (dates, numbers, identifiers) would evict the others.
+//! Encodes header lines: as indices of the static table if it has them, otherwise as literals. Nothing is added to the peer's dynamic
+//! table, since values that differ between messages (dates, numbers, identifiers) would evict the others.
 
 use super::{fixed, integer};
 use crate::RequestLine;
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn encoded_lines_are_decoded_again() {
         let long = "v".repeat(5000);
         let lines = [
             ("content-type", "text/plain"),

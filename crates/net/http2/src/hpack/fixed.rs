@@ -80,11 +80,11 @@ pub(super) fn index_of(name: &[u8]) -> Option<usize> {
 
 const LONGEST_NAME: usize = "access-control-allow-origin".len();
 
-/// Indices by length of the name, without pseudo-headers.
+/// The indices of the names of each length, without pseudo-headers. Unused places are 0.
 #[allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
-    reason = "made when the program is compiled, which an index beyond the end would stop"
+    reason = "evaluated at compile time, where an index out of bounds is an error"
 )]
 static BY_LENGTH: [[u8; 8]; LONGEST_NAME + 1] = {
     let mut table = [[0; 8]; LONGEST_NAME + 1];

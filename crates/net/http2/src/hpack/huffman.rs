@@ -41,7 +41,7 @@ struct Codes {
 #[allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
-    reason = "made when the program is compiled, which an index beyond the end would stop"
+    reason = "evaluated at compile time, where an index out of bounds is an error"
 )]
 static CODES: [Codes; LONGEST + 1] = {
     let mut codes = [Codes { first: 0, end: 0, symbols: 0 }; LONGEST + 1];
@@ -64,7 +64,7 @@ static CODES: [Codes; LONGEST + 1] = {
 #[allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
-    reason = "made when the program is compiled, which an index beyond the end would stop"
+    reason = "evaluated at compile time, where an index out of bounds is an error"
 )]
 static SYMBOLS: [u16; 257] = {
     let mut sorted = [0; 257];
@@ -87,7 +87,7 @@ static SYMBOLS: [u16; 257] = {
 #[allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
-    reason = "made when the program is compiled, which an index beyond the end would stop"
+    reason = "evaluated at compile time, where an index out of bounds is an error"
 )]
 static SHORT: [(u8, u8); 256] = {
     let mut table = [(0, 0); 256];
@@ -106,7 +106,7 @@ static SHORT: [(u8, u8); 256] = {
 #[allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
-    reason = "there are codes of each length up to the longest, and the symbols are asked for"
+    reason = "`len` is at most `LONGEST`, and `at` is checked before its use"
 )]
 const fn search(bits: u32, mut len: usize) -> (u16, usize) {
     while len < LONGEST && bits as u64 >= CODES[len].end {
@@ -152,7 +152,7 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    /// Encodes a text, with the padding of the standard.
+    /// Encodes a text, padded with ones.
     fn encode(text: &[u8]) -> Vec<u8> {
         let mut bits = String::new();
         for byte in text {
@@ -185,7 +185,7 @@ mod tests {
 
     /// RFC 7541, C.4.1 and C.6.1.
     #[test]
-    fn the_standards_examples() {
+    fn the_examples_of_the_rfc_are_decoded() {
         let host = [0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4, 0xff];
         assert_eq!(decoded(&host).unwrap(), b"www.example.com");
         assert_eq!(decoded(&[0x64, 0x02]).unwrap(), b"302");
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_comes_back() {
+    fn every_byte_is_decoded_again() {
         let all: Vec<u8> = (0..=255).collect();
         assert_eq!(decoded(&encode(&all)).unwrap(), all);
         for byte in all {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_ones_and_short() {
+    fn padding_must_be_ones_and_shorter_than_a_byte() {
         // `a` is 00011.
         assert_eq!(decoded(&[0b0001_1111]).unwrap(), b"a");
         for bad in [&[0b0001_1000][..], &[0b0001_1111, 0xff], &[0xff], &[0xff, 0xff, 0xff, 0xff]] {

@@ -50,7 +50,7 @@ mod tests {
 
     /// RFC 7541, C.1.
     #[test]
-    fn the_standards_examples() {
+    fn the_examples_of_the_rfc_are_encoded_and_decoded() {
         for (value, prefix, bytes) in
             [(10, 5, &[0b01010][..]), (1337, 5, &[0b11111, 0b10011010, 0b1010]), (42, 8, &[42])]
         {
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_is_refused() {
+    fn unterminated_integers_are_refused() {
         for bad in [&[][..], &[0x1f], &[0x1f, 0x80], &[0x1f, 0x80, 0x80, 0x80, 0x80, 0x80, 0]] {
             let mut input = bad;
             assert_eq!(take(&mut input, 5), Err(WRONG), "{bad:?}");

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::fixed::FIXED;
 use crate::{Code, Error};
 
-/// The maximum size of the table. A session never announces another one.
+/// The maximum size of the table. A session never announces a different size.
 const SIZE_MAX: usize = 4096;
 
 /// The overhead that is added to the size of each entry.
@@ -55,7 +55,7 @@ impl Table {
 
     pub(super) fn resize(&mut self, size_max: usize) -> Result<(), Error> {
         if size_max > SIZE_MAX {
-            return Err(Error::new(Code::COMPRESSION_ERROR, "a table larger than is allowed"));
+            return Err(Error::new(Code::COMPRESSION_ERROR, "a table size above the limit"));
         }
         self.size_max = size_max;
         self.shrink_to(size_max);

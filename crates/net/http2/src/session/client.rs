@@ -1,7 +1,7 @@
 //! The client side of a session: opens streams, and receives the replies on them.
 //!
-//! A stream is kept until its caller closes it, so that a complete reply can be read at any pace. If it ends before, the reason is kept
-//! until then ([`Gone`]).
+//! A stream is kept until its caller closes it, so that a complete reply can be read at any pace. If the stream ends earlier, the reason
+//! ([`Gone`]) is kept until the caller closes it.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
@@ -24,7 +24,8 @@ const INTERIM_MAX: usize = 16;
 /// The overhead that is added to the size of each line.
 const LINE_BYTES: usize = 32;
 
-/// The last number that a stream opened by this side gets. The connection is replaced long before the numbers run out (5.1.1).
+/// Once a stream of this number or above has been opened, no more are opened. The connection is thus replaced long before the numbers run
+/// out (5.1.1).
 const NUMBER_MAX: u32 = 0x7fff_0000;
 
 /// The first line of a request, in parts.
@@ -41,7 +42,7 @@ pub struct RequestLine<'a> {
 pub enum Gone {
     /// The server has not processed the request, so it may be sent again.
     Refused,
-    /// The server has reset it.
+    /// The server has reset the stream.
     Reset(Code),
     /// The server's frames on the stream violated the protocol.
     Malformed(&'static str),
@@ -63,6 +64,7 @@ pub(super) struct PendingReply {
     is_bodiless: bool,
     /// Unread heads: interim ones, and the final one.
     heads: VecDeque<(Head, Block)>,
+    /// The number of interim heads that have arrived.
     interim: usize,
     /// Whether the final head has arrived.
     has_begun: bool,
@@ -71,12 +73,12 @@ pub(super) struct PendingReply {
 }
 
 impl Session {
-    /// Begins a connection as its client. The first output is the preface and the settings of this side.
+    /// Creates the client side of a connection. The first output is the preface and the settings of this side.
     pub fn client(config: Config) -> Session {
         let mut session = Session::begun(config, Side::Client, CONNECTION_WINDOW);
         session.begun = Begun::Preface;
         session.out.extend_from_slice(super::PREFACE);
-        session.say_settings();
+        session.write_settings();
         session
     }
 
@@ -117,7 +119,7 @@ impl Session {
             bytes_left: self.config.head_bytes_max,
         }));
         self.streams.push(stream);
-        self.fruitless = 0;
+        self.frames_without_progress = 0;
         let begun = self.begin_lines();
         hpack::request(&mut self.out, asking);
         let others = lines.filter(|(name, _)| !super::send::is_of_connection(name));
@@ -149,7 +151,7 @@ impl Session {
         }
     }
 
-    /// Returns the reason why a stream has ended that the caller has not closed.
+    /// Returns the reason why a stream has ended. The caller must not have closed it.
     pub fn gone(&self, number: u32) -> Gone {
         let known = self.lost.iter().find(|lost| lost.number == number);
         known.map_or(Gone::Lost, |lost| lost.why)
@@ -209,7 +211,7 @@ impl Session {
         }
     }
 
-    /// Returns the bound on the next head of a stream, or `None` if trailers are expected.
+    /// Returns the bound on the next head of a stream, or `None` if no head is expected but trailers.
     pub(super) fn expects_head(&self, number: u32) -> Option<usize> {
         let reply = self.streams.get(number)?.reply.as_ref()?;
         (!reply.has_begun).then_some(reply.bytes_left)
@@ -239,7 +241,7 @@ impl Session {
             reply.has_begun = true;
             stream.announced = reply.length(&head);
             stream.is_receiving = !is_end;
-            self.fruitless = 0;
+            self.frames_without_progress = 0;
         }
         stream.wake_reader();
     }
@@ -251,7 +253,8 @@ impl Session {
         self.lose(number, Gone::Malformed(why));
     }
 
-    /// Handles a reset by the server. A complete reply is kept: then the server only wants no more of the request (8.1).
+    /// Handles a reset by the server. A complete reply is kept: the reset then only means that the server does not need the rest of the
+    /// request (8.1).
     pub(super) fn reset_by_server(&mut self, number: u32, code: Code) {
         let Some(stream) = self.streams.get_mut(number) else { return };
         match stream.is_receiving {
@@ -273,7 +276,7 @@ impl Session {
     }
 
     /// Announces the end of the connection. No streams may be open.
-    pub fn say_farewell(&mut self) {
+    pub fn send_goaway(&mut self) {
         if self.leaving == ShutdownState::No {
             self.leaving = ShutdownState::Refusing;
             frame::goaway(&mut self.out, 0, Code::NO_ERROR, "");
@@ -301,7 +304,7 @@ impl PendingReply {
         match head.status {
             _ if head.is_too_large => Err("a head that is too large"),
             101 => Err("a 101, which HTTP/2 does not have"),
-            ..200 if is_end => Err("an interim reply that is the last"),
+            ..200 if is_end => Err("an interim reply that ends the stream"),
             ..200 if self.interim == INTERIM_MAX => Err("too many interim replies"),
             ..200 => Ok(()),
             _ if is_end && length > 0 => Err("a body that is shorter than announced"),

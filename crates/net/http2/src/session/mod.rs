@@ -16,7 +16,7 @@ pub use client::{Gone, RequestLine};
 use receive::PartialBlock;
 use stream::{Stream, Streams};
 
-/// The first bytes of a client (RFC 9113, 3.4).
+/// The connection preface: the first bytes that a client sends (RFC 9113, 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Receive windows. They are large enough that an upload does not wait for round trips, and small enough that a thousand stalled streams do
@@ -24,10 +24,10 @@ pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 
-/// The initial size of both windows (6.9.2).
+/// The initial size of the connection's and each stream's window (6.9.2).
 const FIRST_WINDOW: u32 = 65_535;
 
-/// The maximum of a window (6.9.1).
+/// The maximum size of a window (6.9.1).
 const WINDOW_MAX: i64 = 0x7fff_ffff;
 
 /// The maximum number of unsent output bytes. Beyond it, neither streams nor the peer are read until some of it is written.
@@ -36,28 +36,29 @@ const UNSENT_BYTES_MAX: usize = 128 * 1024;
 /// The maximum capacity that an empty buffer keeps.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
 
-/// The number of resets that a client may make at once (CVE-2023-44487). A browser that leaves a page may reset a hundred streams.
+/// The number of resets that a client may make in a burst (CVE-2023-44487). A browser that leaves a page may reset a hundred streams.
 const RESETS_MAX: u32 = 256;
 
-/// The number of completed streams that allow one more reset. A completed stream may be cheap, while the upstream may continue to work on a
-/// reset one. A client of a slow service may legitimately give up one call in eight.
+/// The number of completed streams that offset one reset. It is greater than one, since a completed stream may have been cheap, while the
+/// upstream may continue to work on a reset one. A client of a slow service may legitimately cancel one call in eight.
 const ENDS_PER_RESET: u32 = 8;
 
-/// The number of resets allowed per second, in addition.
+/// The number of additional resets allowed per second.
 pub const RESETS_PER_SECOND: u32 = 32;
 
-/// The maximum number of frames without effect between two calls of [`Session::rest`].
-const FRUITLESS_MAX: u32 = 10_000;
+/// The maximum number of consecutive frames that neither open a stream nor carry data, such as PING or SETTINGS. [`Session::rest`] resets
+/// the count.
+const FRAMES_WITHOUT_PROGRESS_MAX: u32 = 10_000;
 
 /// The payload of the PING sent at a graceful shutdown. Its answer shows that all earlier requests have arrived.
-const LAST_CALL: [u8; 8] = *b"last one";
+const SHUTDOWN_PING: [u8; 8] = *b"last one";
 
 /// The limits of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Config {
     /// The maximum number of open streams.
     pub streams_max: u32,
-    /// The maximum size of one head: names and values, and 32 bytes per line.
+    /// The maximum size of one head: its names and values, plus 32 bytes per header line.
     pub head_bytes_max: usize,
 }
 
@@ -72,16 +73,16 @@ pub struct ReadOutcome {
 /// The effect of a frame on the connection loop.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
-    /// No effect, or only on a stream's task, which was woken.
+    /// The caller has nothing to do. If the frame concerned a stream, its task was woken.
     Nothing,
-    /// A new stream. Its head is in the caller's block.
+    /// A new stream. Its header lines are in the block that was passed to [`Session::read`].
     Request { stream: u32, head: Head },
 }
 
-/// Bytes of a request's body.
+/// The result of reading a stream's body.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BodyPiece {
-    /// Some bytes were appended.
+    /// Bytes were appended, and more may follow.
     More,
     /// The last bytes were appended. The value is the trailers in HTTP/1 form.
     End(Vec<u8>),
@@ -100,35 +101,38 @@ pub struct Session {
     /// An incomplete block of header lines.
     unfinished: Option<PartialBlock>,
     streams: Streams,
-    /// The last stream that was opened, and the last that this side accepted.
+    /// The number of the last stream that the client opened.
     last_opened: u32,
+    /// The number of the last stream that this side accepted, for GOAWAY.
     last_stream: u32,
     receive: Window,
-    /// The peer's connection window for data from this side.
+    /// The number of bytes that this side may still send on the connection.
     room: i64,
-    /// The peer's initial window for a new stream.
+    /// The number of bytes that this side may send on a new stream.
     room_first: i64,
     out: Vec<u8>,
     sent: usize,
-    /// Whether the peer was told to set its dynamic table size to 0.
-    forgot: bool,
-    /// Resets counted against the client, in units of which one reset has [`ENDS_PER_RESET`].
+    /// Whether the peer was told that this side compresses heads without a dynamic table.
+    table_size_sent: bool,
+    /// Resets counted against the client. Each reset adds [`ENDS_PER_RESET`], and each completed stream subtracts 1.
     resets: u32,
-    fruitless: u32,
+    /// The number of consecutive frames that neither opened a stream nor carried data.
+    frames_without_progress: u32,
     leaving: ShutdownState,
     /// The number of streams that the server allows to be open.
     streams_allowed: u32,
-    /// Streams that ended before their replies did, until the caller closes them.
+    /// Streams that have ended but that the caller has not closed yet, with the unread parts of their replies.
     lost: Vec<EndedStream>,
 }
 
-/// The side of this session. The meaning of some frames depends on it.
+/// Which side of the connection this session is. The meaning of some frames depends on it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Server,
     Client,
 }
 
+/// How much of the peer's preface has been read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
 enum Begun {
     Nothing,
@@ -139,15 +143,17 @@ enum Begun {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ShutdownState {
     No,
-    /// The client was notified, and must acknowledge that.
+    /// GOAWAY was sent, followed by a PING that the client has not answered yet.
     Announced,
     /// No further streams are accepted.
     Refusing,
 }
 
-/// A receive window: the number of bytes that the peer may still send, and of bytes that were read but not yet returned to the window.
+/// A receive window.
 struct Window {
+    /// The number of bytes that the peer may still send.
     left: i64,
+    /// The number of bytes that were read but not yet returned to the peer.
     used: u32,
     size: u32,
 }
@@ -163,7 +169,7 @@ impl Window {
         self.left >= 0
     }
 
-    /// Counts read bytes. Returns the number to return to the peer, once that is worth a frame.
+    /// Counts bytes that were read. Once they are half of the window, returns their number for a WINDOW_UPDATE.
     fn give(&mut self, len: u32) -> Option<u32> {
         self.used += len;
         if self.used < self.size / 2 {
@@ -175,10 +181,10 @@ impl Window {
 }
 
 impl Session {
-    /// Begins a connection as its server. The first output is the settings of this side.
+    /// Creates the server's side of a connection. The first output is the server's SETTINGS.
     pub fn new(config: Config) -> Session {
         let mut session = Session::begun(config, Side::Server, CONNECTION_WINDOW);
-        session.say_settings();
+        session.write_settings();
         session
     }
 
@@ -197,29 +203,29 @@ impl Session {
             room_first: i64::from(FIRST_WINDOW),
             out: Vec::new(),
             sent: 0,
-            forgot: false,
+            table_size_sent: false,
             resets: 0,
-            fruitless: 0,
+            frames_without_progress: 0,
             leaving: ShutdownState::No,
             streams_allowed: u32::MAX,
             lost: Vec::new(),
         }
     }
 
-    fn say_settings(&mut self) {
+    fn write_settings(&mut self) {
         match self.side {
             Side::Server => {
                 let settings = self.server_settings();
-                self.say(&settings);
+                self.write_setting_frames(&settings);
             }
             Side::Client => {
                 let settings = self.client_settings();
-                self.say(&settings);
+                self.write_setting_frames(&settings);
             }
         }
     }
 
-    fn say(&mut self, settings: &[(u16, u32)]) {
+    fn write_setting_frames(&mut self, settings: &[(u16, u32)]) {
         frame::begin(&mut self.out, settings.len() * 6, frame::kind::SETTINGS, 0, 0);
         for (name, value) in settings {
             self.out.extend_from_slice(&name.to_be_bytes());
@@ -263,11 +269,11 @@ impl Session {
         self.out.get(self.sent..).unwrap_or_default()
     }
 
-    /// Records that `len` bytes of it were written, and wakes streams that wait for room.
+    /// Records that `len` bytes of the output were written. Once all of it is written, wakes the streams that wait for room.
     pub fn sent(&mut self, len: usize) {
         self.sent += len;
         if self.sent < self.out.len() {
-            // The output of a slow peer may never become empty, so written bytes are removed before that.
+            // With a slow peer, the output may never become empty, so written bytes are removed earlier.
             if self.sent >= UNSENT_BYTES_MAX / 2 {
                 self.out.drain(..self.sent);
                 self.sent = 0;
@@ -294,9 +300,9 @@ impl Session {
         self.space() == 0
     }
 
-    /// Resets the count of frames without effect. The caller does so as time passes.
+    /// Resets the count that is limited by `FRAMES_WITHOUT_PROGRESS_MAX`. The caller does this from time to time.
     pub fn rest(&mut self) {
-        self.fruitless = 0;
+        self.frames_without_progress = 0;
     }
 
     /// Returns true if resets are counted against the client.
@@ -304,12 +310,12 @@ impl Session {
         self.resets > 0
     }
 
-    /// Reduces the count of resets. The caller does so as time passes.
-    pub fn forgive(&mut self, resets: u32) {
+    /// Reduces the count of resets. The caller does this as time passes: see [`RESETS_PER_SECOND`].
+    pub fn reset_flood_count(&mut self, resets: u32) {
         self.resets = self.resets.saturating_sub(resets.saturating_mul(ENDS_PER_RESET));
     }
 
-    /// Counts a reset that the client has made or caused.
+    /// Counts a reset that the client has sent, or has caused by an error.
     fn count_reset(&mut self) {
         self.resets = self.resets.saturating_add(ENDS_PER_RESET);
     }
@@ -324,7 +330,7 @@ impl Session {
         if self.leaving == ShutdownState::No {
             self.leaving = ShutdownState::Announced;
             frame::goaway(&mut self.out, 0x7fff_ffff, Code::NO_ERROR, "");
-            frame::ping(&mut self.out, 0, LAST_CALL);
+            frame::ping(&mut self.out, 0, SHUTDOWN_PING);
         }
     }
 

@@ -2,7 +2,10 @@
 
 use http1::Limits;
 
-use super::{Begun, ENDS_PER_RESET, Event, FIRST_WINDOW, FRUITLESS_MAX, LAST_CALL, ShutdownState};
+use super::{
+    Begun, ENDS_PER_RESET, Event, FIRST_WINDOW, FRAMES_WITHOUT_PROGRESS_MAX, SHUTDOWN_PING,
+    ShutdownState,
+};
 use super::{PREFACE, RESETS_MAX, ReadOutcome, STREAM_WINDOW, Session, Side, WINDOW_MAX};
 use crate::block::{Block, BlockReader, Head, Part};
 use crate::error::{Code, Error};
@@ -21,10 +24,10 @@ pub(super) struct PartialBlock {
 const PACKED_MAX: usize = 4;
 
 const IDLE: Error = Error::protocol("a frame for a stream that was never opened");
-const NO_STREAM: Error = Error::protocol("a frame that needs a stream, without one");
-const WITH_STREAM: Error = Error::protocol("a frame of the connection, with a stream");
+const NO_STREAM: Error = Error::protocol("a frame on stream 0 that needs another stream");
+const WITH_STREAM: Error = Error::protocol("a frame of the connection that is not on stream 0");
 const WRONG_SIZE: Error = Error::new(Code::FRAME_SIZE_ERROR, "a frame of the wrong size");
-const NO_GROWTH: Error = Error::protocol("a window that grows by nothing");
+const NO_GROWTH: Error = Error::protocol("a WINDOW_UPDATE with an increment of 0");
 const TRAILERS_TOO_LARGE: (Code, &str) = (Code::PROTOCOL_ERROR, "trailers that are too large");
 const TOO_MUCH: Error = Error::new(Code::FLOW_CONTROL_ERROR, "more than the window allows");
 
@@ -45,9 +48,9 @@ impl Session {
     }
 
     fn preface(&mut self, input: &[u8]) -> Result<Option<ReadOutcome>, Error> {
-        // Harmless: of a shorter input, all bytes must match.
+        // Harmless: if the preface is incomplete, only the bytes that have arrived are compared.
         if !input.iter().zip(PREFACE).all(|(a, b)| a == b) {
-            return Err(Error::protocol("no preface"));
+            return Err(Error::protocol("the connection preface is invalid"));
         }
         if input.len() < PREFACE.len() {
             return Ok(None);
@@ -68,13 +71,13 @@ impl Session {
         if self.unfinished.is_some() && head.kind != kind::CONTINUATION {
             return Err(Error::protocol("a frame within a block of header lines"));
         }
-        self.fruitless += 1;
-        if self.fruitless > FRUITLESS_MAX {
-            return Err(Error::new(Code::ENHANCE_YOUR_CALM, "frames that come to nothing"));
+        self.frames_without_progress += 1;
+        if self.frames_without_progress > FRAMES_WITHOUT_PROGRESS_MAX {
+            return Err(Error::new(Code::ENHANCE_YOUR_CALM, "too many frames without effect"));
         }
         let event = self.by_kind(head, payload, block)?;
         if self.resets > RESETS_MAX * ENDS_PER_RESET {
-            Err(Error::new(Code::ENHANCE_YOUR_CALM, "streams that are opened to be reset"))
+            Err(Error::new(Code::ENHANCE_YOUR_CALM, "too many streams that are reset"))
         } else {
             Ok(event)
         }
@@ -92,7 +95,9 @@ impl Session {
             kind::PRIORITY => self.priority(head, payload)?,
             kind::RST_STREAM => self.reset_by_peer(head, payload)?,
             kind::SETTINGS => self.settings(head, payload)?,
-            kind::PUSH_PROMISE => return Err(Error::protocol("a push that nobody allowed")),
+            kind::PUSH_PROMISE => {
+                return Err(Error::protocol("PUSH_PROMISE, although push is not allowed"));
+            }
             kind::PING => self.pinged(head, payload)?,
             kind::GOAWAY => self.goaway(head, payload)?,
             kind::WINDOW_UPDATE => self.window_update(head, payload)?,
@@ -147,7 +152,7 @@ impl Session {
         stream.is_receiving = !is_end;
         if !bytes.is_empty() || is_end {
             stream.wake_reader();
-            self.fruitless = 0;
+            self.frames_without_progress = 0;
         }
         let padding = len.saturating_sub(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
         self.consumed(head.stream, padding);
@@ -195,11 +200,14 @@ impl Session {
         payload: &[u8],
         block: &mut Block,
     ) -> Result<Event, Error> {
-        const ALONE: Error = Error::protocol("a continuation of nothing");
+        const ALONE: Error = Error::protocol("a CONTINUATION without its HEADERS");
         let mut unfinished =
             self.unfinished.take().filter(|block| block.stream == head.stream).ok_or(ALONE)?;
         if unfinished.bytes.len() + payload.len() > PACKED_MAX * self.config.head_bytes_max {
-            return Err(Error::new(Code::ENHANCE_YOUR_CALM, "header lines without end"));
+            return Err(Error::new(
+                Code::ENHANCE_YOUR_CALM,
+                "a block of header lines that is too long",
+            ));
         }
         unfinished.bytes.extend_from_slice(payload);
         if !head.has(flag::END_HEADERS) {
@@ -209,8 +217,8 @@ impl Session {
         self.lines(unfinished.stream, unfinished.is_end, &unfinished.bytes, block)
     }
 
-    /// Handles a complete block of header lines. It is decompressed even if it is then refused, since the next one may refer to its
-    /// entries.
+    /// Handles a complete block of header lines. It is decompressed even if it is refused afterwards, since later blocks may refer to the
+    /// table entries that it adds.
     fn lines(
         &mut self,
         number: u32,
@@ -265,7 +273,7 @@ impl Session {
                 );
                 stream.is_tunnel = head.protocol.is_some();
                 self.streams.push(stream);
-                self.fruitless = 0;
+                self.frames_without_progress = 0;
                 return Ok(Event::Request { stream: number, head });
             }
             Ok(_) => Code::REFUSED_STREAM,
@@ -303,13 +311,15 @@ impl Session {
             Side::Client => Limits::default(),
         };
         let trailers = match head {
-            _ if !stream.is_receiving => Err((Code::STREAM_CLOSED, "header lines behind its end")),
+            _ if !stream.is_receiving => {
+                Err((Code::STREAM_CLOSED, "header lines after the end of the stream"))
+            }
             _ if stream.is_tunnel => Err((Code::PROTOCOL_ERROR, "trailers of a tunnel")),
             Err(why) => Err((Code::PROTOCOL_ERROR, why)),
             Ok(head) if head.is_too_large => Err(TRAILERS_TOO_LARGE),
             Ok(_) if is_end && whole => http1::check_trailers(&block.bytes, &block.lines, &limits)
                 .map_err(|_too_large| TRAILERS_TOO_LARGE),
-            Ok(_) => Err((Code::PROTOCOL_ERROR, "trailers before its end")),
+            Ok(_) => Err((Code::PROTOCOL_ERROR, "trailers before the end of the message")),
         };
         match trailers {
             Err((code, why)) => self.refuse_stream_for(number, code, why),
@@ -393,13 +403,13 @@ impl Session {
         Ok(())
     }
 
-    /// Applies a setting that only servers send.
+    /// Applies a setting that affects only clients: the limit on streams. A server must not enable push (6.5.2).
     fn obey(&mut self, name: u16, value: u32) -> Result<(), Error> {
         const ENABLE_PUSH: u16 = 0x2;
         const MAX_CONCURRENT_STREAMS: u16 = 0x3;
         match (self.side, name) {
             (Side::Client, ENABLE_PUSH) if value > 0 => {
-                return Err(Error::protocol("ENABLE_PUSH of a server"));
+                return Err(Error::protocol("a server that sets ENABLE_PUSH"));
             }
             (Side::Client, MAX_CONCURRENT_STREAMS) => self.streams_allowed = value,
             (Side::Client | Side::Server, _) => {}
@@ -429,7 +439,7 @@ impl Session {
             frame::ping(&mut self.out, flag::ACK, payload);
             return Ok(());
         }
-        if payload == LAST_CALL && self.leaving == ShutdownState::Announced {
+        if payload == SHUTDOWN_PING && self.leaving == ShutdownState::Announced {
             self.refuse();
         }
         Ok(())
@@ -480,7 +490,7 @@ impl Session {
         Ok(())
     }
 
-    /// Fails unless the stream is or was open.
+    /// Fails if the stream was never opened.
     fn known(&self, stream: u32) -> Result<(), Error> {
         match stream {
             0 => Err(NO_STREAM),
@@ -496,15 +506,15 @@ impl Session {
         }
     }
 
-    /// Returns the unread bytes of a stream that ends to the connection's window.
+    /// Returns to the connection's window the unread bytes of a stream that ends.
     pub(super) fn discard(&mut self, stream: &Stream) {
         if self.side == Side::Server {
             self.give_back(u32::try_from(stream.body.len()).unwrap_or(u32::MAX));
         }
     }
 
-    /// Records that `len` bytes of a stream were read or discarded. A client has already returned them to the connection's window when they
-    /// arrived.
+    /// Records that `len` bytes of a stream were read or discarded, and returns them to the windows. A client has returned them to the
+    /// connection's window already, when they arrived.
     pub(super) fn consumed(&mut self, number: u32, len: u32) {
         if self.side == Side::Server {
             self.give_back(len);
@@ -518,8 +528,8 @@ impl Session {
     }
 }
 
-/// Checks one setting. `window` is set to the last INITIAL_WINDOW_SIZE of the frame: a frame can contain 2,730 of them, and applying each
-/// would iterate over all streams.
+/// Checks one setting. `window` is set to the last INITIAL_WINDOW_SIZE of the frame, the only one that is applied: a frame can contain
+/// 2,730 of them, and applying each would iterate over all streams.
 fn check_setting(name: u16, value: u32, window: &mut Option<i64>) -> Result<(), Error> {
     const ENABLE_PUSH: u16 = 0x2;
     const INITIAL_WINDOW_SIZE: u16 = 0x4;

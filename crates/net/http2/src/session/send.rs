@@ -10,16 +10,16 @@ use crate::hpack;
 impl Session {
     /// Records that the client waits for a 100 before it sends its body. The 100 is sent when the body is first read, unless the body or
     /// the reply has begun.
-    pub fn owe_leave(&mut self, number: u32) {
+    pub fn defer_continue(&mut self, number: u32) {
         if let Some(stream) = self.find(number) {
-            stream.owes_leave = true;
+            stream.owes_continue = true;
         }
     }
 
-    /// Returns true if the client still waits for that 100.
-    pub fn owes_leave(&mut self, number: u32) -> bool {
+    /// Returns true if the client still waits for the 100 of [`Session::defer_continue`].
+    pub fn owes_continue(&mut self, number: u32) -> bool {
         self.find(number).is_some_and(|stream| {
-            stream.owes_leave && stream.is_receiving && stream.body.is_empty()
+            stream.owes_continue && stream.is_receiving && stream.body.is_empty()
         })
     }
 
@@ -33,12 +33,12 @@ impl Session {
         if stream.body.is_empty() && stream.is_receiving {
             stream.wants_body = true;
             stream.wait(cx.waker());
-            if stream.owes_leave {
+            if stream.owes_continue {
                 self.send_head(number, 100, std::iter::empty(), false);
             }
             return BodyPiece::None;
         }
-        stream.owes_leave = false;
+        stream.owes_continue = false;
         let len = stream.body.len();
         out.extend_from_slice(&stream.body);
         empty(&mut stream.body);
@@ -97,7 +97,7 @@ impl Session {
         is_end: bool,
     ) {
         let Some(stream) = self.find(number) else { return };
-        stream.owes_leave &= (101..=199).contains(&status);
+        stream.owes_continue &= (101..=199).contains(&status);
         let begun = self.begin_lines();
         hpack::status(&mut self.out, status);
         for (name, value) in lines.filter(|(name, _)| !is_of_connection(name)) {
@@ -118,7 +118,7 @@ impl Session {
         let sent = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
         stream.room -= sent;
         self.room -= sent;
-        self.fruitless = 0;
+        self.frames_without_progress = 0;
         self.out.reserve(bytes.len() + 2 * frame::HEAD_BYTES);
         let sent = bytes.len();
         while let Some((now, rest)) = bytes.split_at_checked(frame::PAYLOAD_BYTES_MAX) {
@@ -157,18 +157,19 @@ impl Session {
         self.end_lines(begun, number, true);
     }
 
+    /// Leaves room for the head of a frame of header lines. Returns its offset, for [`Session::end_lines`].
     pub(super) fn begin_lines(&mut self) -> usize {
         let begun = self.out.len();
-        // Reserves enough for most heads: lines are appended one by one, and each growth of the output would copy it.
+        // This is enough for most heads. Lines are appended one by one, and each growth of the output would copy it.
         self.out.reserve(1024);
         self.out.extend_from_slice(&[0; frame::HEAD_BYTES]);
-        if !std::mem::replace(&mut self.forgot, true) {
+        if !std::mem::replace(&mut self.table_size_sent, true) {
             hpack::forget(&mut self.out);
         }
         begun
     }
 
-    /// Writes the frame's head before its lines.
+    /// Ends the header lines written since [`Session::begin_lines`]: fills in the head of their frame.
     pub(super) fn end_lines(&mut self, begun: usize, number: u32, is_end: bool) {
         let flags = flag::END_HEADERS | if is_end { flag::END_STREAM } else { 0 };
         let len = self.out.len().saturating_sub(begun + frame::HEAD_BYTES);

@@ -25,13 +25,13 @@ pub(super) struct Stream {
     pub(super) receive: Window,
     /// The peer's window for data from this side on this stream.
     pub(super) room: i64,
-    /// Whether this side may still send. A server's stream ends when it finishes, unless it is a tunnel.
+    /// Whether this side may still send. A server's stream ends once the server has finished sending, unless it is a tunnel.
     pub(super) is_sending: bool,
-    /// The reply that the stream of a client waits for.
+    /// On a client, the reply that the stream waits for.
     pub(super) reply: Option<Box<PendingReply>>,
     task: Option<Waker>,
     /// Whether the client waits for a 100 before it sends its body.
-    pub(super) owes_leave: bool,
+    pub(super) owes_continue: bool,
     pub(super) wants_body: bool,
     pub(super) wants_room: bool,
 }
@@ -56,7 +56,7 @@ impl Stream {
             is_sending: true,
             reply: None,
             task: None,
-            owes_leave: false,
+            owes_continue: false,
             wants_body: false,
             wants_room: false,
         }
@@ -109,9 +109,9 @@ impl Streams {
         self.open.get_mut(place)
     }
 
-    /// Numbers only grow, so the streams are sorted by number.
+    /// Returns the index of an open stream. Numbers only grow, so the streams are sorted by number.
     fn place(&self, number: u32) -> Option<usize> {
-        // Harmless: a stream that is not open has no index.
+        // Harmless: the error is the place for an insertion, and a stream that is not open has no index.
         self.open.binary_search_by_key(&number, |stream| stream.number).ok()
     }
 

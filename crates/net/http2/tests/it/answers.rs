@@ -226,7 +226,7 @@ fn leave_to_send_a_body_is_given_once_and_before_the_reply() {
     const CONTINUE: &str = "1: head  \\x08\\x03100, flags 4\n";
     let mut client = Client::new();
     client.send(&post(1)).unwrap();
-    client.session.owe_leave(1);
+    client.session.defer_continue(1);
     assert_eq!(client.answers(), "", "nobody wants it yet");
     for answers in [CONTINUE, ""] {
         assert_eq!(client.body(1).1, BodyPiece::None);
@@ -234,11 +234,11 @@ fn leave_to_send_a_body_is_given_once_and_before_the_reply() {
     }
     // The client has begun the body without waiting.
     client.send(&[post(3), frame(DATA, 0, 3, b"hel")].concat()).unwrap();
-    client.session.owe_leave(3);
+    client.session.defer_continue(3);
     assert_eq!((client.body(3).1, client.body(3).1), (BodyPiece::More, BodyPiece::None));
     // The reply has begun.
     client.send(&post(5)).unwrap();
-    client.session.owe_leave(5);
+    client.session.defer_continue(5);
     client.reply(5, false);
     assert_eq!(client.body(5).1, BodyPiece::None);
     assert!(!client.answers().contains("100"));

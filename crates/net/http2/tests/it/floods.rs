@@ -41,7 +41,7 @@ fn resets_one_in(many: u32, forgiving: u32) -> u32 {
         }
         match n % many {
             0 if client.send(&frame(RST_STREAM, 0, stream, &[0; 4])).is_err() => return n,
-            0 => client.session.forgive(forgiving),
+            0 => client.session.reset_flood_count(forgiving),
             _ => client.reply(stream, true),
         }
         client.answers();

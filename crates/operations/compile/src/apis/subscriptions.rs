@@ -6,7 +6,7 @@ use config::{
 use import::GeneratedRoute;
 use serde_json::json;
 
-use super::wants_credentials;
+use super::authenticates;
 
 /// Returns the subscription check for an API's routes, or `None` if the API does not require a subscription.
 pub(super) fn check(name: &str, base: &str, api: &Api) -> Option<Spanned<SubscriptionCheck>> {
@@ -36,7 +36,7 @@ pub(super) fn add(
         let name = Spanned { value: tier.name.clone(), at: check.at, intact: true };
         if tier.of_api { keys.api_plan = Some(name) } else { keys.resource_plan = Some(name) }
     }
-    let last = policies.iter().rposition(|policy| wants_credentials(&policy.value));
+    let last = policies.iter().rposition(|policy| authenticates(&policy.value));
     let at = match last {
         Some(last) => last + 1,
         None => {

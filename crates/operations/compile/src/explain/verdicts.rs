@@ -1,5 +1,5 @@
-//! The verdict of each policy of a route on one request. The policies themselves run, as in service, but no other service is called. A
-//! verdict that depends on a missing body or on another service is reported as open.
+//! Determines the verdict of each policy of a route on one request. The policies themselves run, as in service, but no other service is
+//! called. A verdict that depends on a missing body or on another service is reported as open.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -100,7 +100,7 @@ enum Asked {
     Done(Flow),
     /// The policy does not apply to the request, for this reason.
     Passes(&'static str),
-    /// The body exceeds the policy's bound, which is this many bytes.
+    /// The body exceeds the policy's bound, which is given in bytes.
     TooLarge(usize),
     /// The result can only be known in service, for this reason.
     Open(&'static str),

@@ -63,8 +63,8 @@ pub(crate) fn flow(value: &Value) -> String {
     }
 }
 
-/// Returns a text plain where YAML reads it as the same text, or else in quotes. `${` is escaped as `$${`, since substitution has already
-/// taken place.
+/// Returns a text as a YAML scalar: without quotes if YAML reads it back as the same text, and otherwise in quotes. `${` is escaped as
+/// `$${`, because variables have already been substituted.
 fn text(words: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
     let starts_plain = words.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');

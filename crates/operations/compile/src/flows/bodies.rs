@@ -47,7 +47,7 @@ impl StepKind for PayloadStep {
     }
 }
 
-/// The keys of which one may give the body.
+/// The keys that can give the content of a body. At most one of them may be written.
 #[derive(Clone, Copy)]
 struct BodyKeys<'a> {
     xml: &'a Option<Spanned<String>>,
@@ -58,19 +58,20 @@ struct BodyKeys<'a> {
 }
 
 impl Compiler<'_, '_> {
-    /// Warns of values in a text that is sent as a form.
+    /// Warns of placeholders in a `text` that is sent as a form, because their values are not encoded.
     fn warn_of_unescaped(&mut self, text: &Spanned<String>, content_type: Option<&str>) {
         let media_type = message::media_type(content_type.unwrap_or("").as_bytes());
         if media_type.eq_ignore_ascii_case(b"application/x-www-form-urlencoded")
             && text.value.contains("{{")
         {
-            let what = "values in a `text` are not encoded, so that one may add fields to the form";
+            let what =
+                "values in a `text` are not encoded, so a value could add fields to the form";
             self.report.warn(text.at, what, "write `form` in place of `text`");
         }
     }
 
-    /// Compiles the content of a body: at most one of the keys.
-    fn made(
+    /// Compiles the content of a body. Returns `Some(None)` if no key gives it, and `None` after a complaint.
+    fn payload_source(
         &mut self,
         written: BodyKeys<'_>,
         step: &Spanned<NamedStep>,
@@ -80,7 +81,7 @@ impl Compiler<'_, '_> {
         let several =
             [xml.is_some(), json.is_some(), text.is_some(), form.is_some(), from.is_some()];
         if several.iter().filter(|there| **there).count() > 1 {
-            let what = "a body is made of one thing";
+            let what = "a body can have only one source";
             self.report.error(
                 step.at,
                 what,
@@ -126,7 +127,7 @@ impl Compiler<'_, '_> {
                 lines.find_map(|(name, value)| is_type(name).then_some(&value.value));
             self.warn_of_unescaped(text, content_type.map(String::as_str));
         }
-        let made = self.made(written, step, namespaces);
+        let made = self.payload_source(written, step, namespaces);
         let headers = self.lines(&keys.headers, namespaces);
         let status = match &keys.status {
             None => Some(None),
@@ -147,7 +148,7 @@ impl Compiler<'_, '_> {
     ) -> Option<Payload> {
         let PayloadStep { xml, json, text, form, from, .. } = keys;
         let written = BodyKeys { xml, json, text, form, from };
-        let made = self.made(written, step, namespaces)?;
+        let made = self.payload_source(written, step, namespaces)?;
         let file = match &keys.file {
             Some(file) => {
                 // Harmless: a file without an ending has no type.
@@ -168,7 +169,7 @@ impl Compiler<'_, '_> {
             (None, Some(file)) => file,
             (Some(_), Some(_)) | (None, None) => {
                 let help = "write one of `xml`, `json`, `text`, `form`, `from` and `file`";
-                self.report.error(step.at, "a payload is made of one thing", help);
+                self.report.error(step.at, "a payload needs exactly one source", help);
                 return None;
             }
         };

@@ -72,7 +72,7 @@ impl<'a> Compiler<'a, '_> {
             (Some(equals), None) => Some(Test::Equals(equals.value.as_str().into())),
             (None, Some(matches)) => self.regex(matches).map(Test::Matches),
             (None, None) | (Some(_), Some(_)) => {
-                let what = "a case of a switch has one test";
+                let what = "a case of a switch needs exactly one test";
                 self.report.error(step.at, what, "write `equals` or `matches`");
                 None
             }

@@ -43,7 +43,7 @@ pub(super) fn compile(
             let written = (&keys.url.value.text, keys.password.as_ref().map(|it| &it.0));
             let key = format!("database {written:?} {settings:?}");
             FlowDatabase {
-                database: builder.kept_or(&key, || Arc::new(Database::new(settings))),
+                database: builder.reuse_or_build(&key, || Arc::new(Database::new(settings))),
                 is_sqlite,
                 dialect,
                 timeout: keys.timeout.0,
@@ -60,7 +60,7 @@ fn settings(name: &str, keys: &config::Database, report: &mut Report) -> Option<
     let mut address = match Address::parse(&url.value.text) {
         Ok(address) => address,
         Err(why) => {
-            let help = "write `postgres://HOST:PORT/DATABASE` or `mysql://HOST:PORT/DATABASE`, with `USER:PASSWORD@` in front of the host, or `sqlite:FILE`";
+            let help = "write `postgres://HOST:PORT/DATABASE` or `mysql://HOST:PORT/DATABASE`, with `USER:PASSWORD@` before the host, or `sqlite:FILE`";
             report.error(url.at, format!("the URL of a database is malformed: {why}"), help);
             return None;
         }
@@ -80,7 +80,7 @@ fn settings(name: &str, keys: &config::Database, report: &mut Report) -> Option<
                 && !folder.is_dir()
             {
                 let what = format!("there is no folder `{}`", folder.display());
-                report.error(url.at, what, "name a file in a folder that is there");
+                report.error(url.at, what, "name a file in an existing folder");
             }
         }
         Address::Postgres { config, tls: mode } => {
@@ -111,10 +111,10 @@ fn client(
     }
 }
 
-/// A client that verifies no certificate, as with `sslmode=prefer`, where the server may also refuse TLS.
+/// Returns a TLS client that does not verify the server's certificate, for `sslmode=prefer`.
 fn unverified(keys: &config::Database, report: &mut Report) -> Option<tls::Client> {
     if let Some(ca) = &keys.tls.ca {
-        let what = "no server is verified, since `sslmode` does not ask for it";
+        let what = "the server is not verified, because `sslmode` does not require it";
         report.warn(ca.at, what, "write `?sslmode=require` at the end of the URL");
     }
     let spec = tls::ClientSpec { verify: false, ..tls::ClientSpec::default() };
@@ -169,7 +169,7 @@ impl<'a> Compiler<'a, '_> {
         let StepPlace { step, namespaces, depth } = *place;
         if keys.steps.0.is_empty() && step.intact {
             let help = "add steps, such as `steps: [{ sql: { database: shop, query: \"...\" } }]`";
-            self.report.error(step.at, "a transaction without steps", help);
+            self.report.error(step.at, "a transaction needs steps", help);
         }
         let steps = self.inner("steps", &keys.steps, namespaces, depth);
         let database = self.known_database(&keys.database)?.database.clone();
@@ -185,7 +185,7 @@ impl<'a> Compiler<'a, '_> {
         let wants = self.placeholders(&keys.query, dialect);
         if let Some(wants) = wants.filter(|wants| *wants != arguments.len()) {
             let has = arguments.len();
-            let what = format!("the statement takes {wants} arguments and gets {has}");
+            let what = format!("the statement takes {wants} arguments, but gets {has}");
             let help = "write `$1`, `$2` and so on, and as many `arguments`";
             self.report.error(keys.query.at, what, help);
         }
@@ -215,7 +215,7 @@ impl<'a> Compiler<'a, '_> {
                     "write one statement, such as `select name from customers where id = $1`";
                 self.report.error(
                     query.at,
-                    format!("that is not a statement of a flow: {why}"),
+                    format!("a flow cannot run this statement: {why}"),
                     help,
                 );
                 None

@@ -17,13 +17,17 @@ use super::{Compiler, Namespaces};
 use crate::policy_builder::PolicyBuilder;
 use crate::upstreams;
 
-/// The upstream name in metrics for all calls of such URLs.
+/// The upstream name in metrics for all calls of endpoints.
 const ENDPOINTS: &str = "(endpoints)";
 
-/// The maximum number of connections to one origin, of concurrent calls to it, and of idle connections that a worker keeps to it. The bound
-/// is low because messages name the origins, so there may be many.
+/// The maximum number of connections to one origin. This bound and the next two are low because messages name the origins, so there may be
+/// many of them.
 const CONNECTIONS_MAX: u32 = 128;
+
+/// The maximum number of concurrent calls to one origin.
 const CALLS_MAX: u32 = 1024;
+
+/// The maximum number of idle connections that a worker keeps to one origin.
 const IDLE_MAX: usize = 16;
 
 /// How long idle connections are kept. Most servers close theirs after about a minute.
@@ -39,7 +43,7 @@ pub(super) fn compile(
     if keys.allow.is_empty() {
         let at = config.endpoints.as_ref()?.at;
         let help = "add URLs or networks, such as `allow: [\"https://*.example.com\"]`";
-        report.error(at, "endpoints that allow nothing", help);
+        report.error(at, "`endpoints` allows nothing", help);
     }
     let url =
         |url: &TargetUrl, host: AllowedHost| AllowedUrl { https: url.tls, host, port: url.port };
@@ -57,10 +61,13 @@ pub(super) fn compile(
     let settings = settings(keys, report)?;
     let metrics = builder.telemetry.upstream(ENDPOINTS);
     let key = format!("endpoints {} {settings:?}", keys.encode());
-    Some(builder.kept_or(&key, || Arc::new(Endpoints::new(urls, networks, settings, metrics))))
+    Some(
+        builder
+            .reuse_or_build(&key, || Arc::new(Endpoints::new(urls, networks, settings, metrics))),
+    )
 }
 
-/// The settings that all origins share; the target is filled in at run time.
+/// Returns the settings that all origins share. The target is filled in at run time.
 fn settings(keys: &config::Endpoints, report: &mut Report) -> Option<UpstreamSettings> {
     let timeout = match &keys.timeout {
         EndpointTimeout::Whole(whole) => Timeouts {
@@ -83,7 +90,7 @@ fn settings(keys: &config::Endpoints, report: &mut Report) -> Option<UpstreamSet
     Some(UpstreamSettings {
         breaker: Breaker { connections: CONNECTIONS_MAX, requests: CALLS_MAX, pending: CALLS_MAX },
         idle_max: IDLE_MAX,
-        // Names are looked up for each new connection.
+        // Names are resolved for each new connection, so periodic look-ups are not needed.
         dns: Dns::never(),
         ..settings
     })
@@ -104,7 +111,7 @@ impl Compiler<'_, '_> {
             }
             (None, Some(url)) => {
                 if let Some(path) = &keys.path {
-                    let what = "a call of a URL has the path of that";
+                    let what = "`path` cannot be combined with `url`";
                     self.report.error(
                         path.at,
                         what,
@@ -114,14 +121,14 @@ impl Compiler<'_, '_> {
                 self.call_url(url, namespaces).map(|url| CallTo::Url(Box::new(url)))
             }
             (Some(_), Some(url)) => {
-                let what = "a call of an upstream and of a URL";
+                let what = "`upstream` and `url` cannot be combined";
                 self.report.error(url.at, what, "keep `upstream` or `url`");
                 None
             }
             (None, None) => {
                 if step.intact {
-                    let help = "add `upstream: NAME`, or `url: URL` for an address that is known only then";
-                    self.report.error(step.at, "a call that names no upstream", help);
+                    let help = "add `upstream: NAME`, or `url: URL` for an address that is known only at run time";
+                    self.report.error(step.at, "a call needs `upstream` or `url`", help);
                 }
                 None
             }
@@ -130,13 +137,13 @@ impl Compiler<'_, '_> {
 
     fn call_url(&mut self, text: &Spanned<String>, namespaces: &Namespaces) -> Option<CallUrl> {
         if self.config.endpoints.is_none() {
-            let what = "`url` needs `endpoints`, which says what may be called";
+            let what = "`url` needs `endpoints`, which lists what may be called";
             let help = "add `endpoints: { allow: [\"https://*.example.com\"] }` at the top level";
             self.report.error(text.at, what, help);
             return None;
         }
         let Some(parts) = UrlParts::of(text.value.trim()) else {
-            let what = "a URL begins with `https://`, with `http://`, or with a value";
+            let what = "a URL must begin with `https://`, `http://` or a value";
             self.report.error(
                 text.at,
                 what,
@@ -176,7 +183,7 @@ struct UrlParts<'t> {
 }
 
 impl<'t> UrlParts<'t> {
-    /// Splits a template. Returns `None` if it does not begin with `http://` or `https://`.
+    /// Splits a template. Returns `None` unless it begins with `http://`, `https://` or a placeholder.
     fn of(text: &'t str) -> Option<UrlParts<'t>> {
         let scheme = ["https://", "http://"].into_iter().find(|scheme| {
             text.get(..scheme.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(scheme))

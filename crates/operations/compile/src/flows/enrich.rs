@@ -46,8 +46,8 @@ impl Compiler<'_, '_> {
         };
         if keys.source.is_none() != (action == EnrichAction::Remove) {
             let (what, help) = match keys.source {
-                None => ("an enrich without a source", "add `source`, or write `action: remove`"),
-                Some(_) => ("what is removed has no source", "remove `source`"),
+                None => ("`enrich` needs `source`", "add `source`, or write `action: remove`"),
+                Some(_) => ("`action: remove` cannot have `source`", "remove `source`"),
             };
             self.report.error(step.at, what, help);
             return None;
@@ -58,8 +58,8 @@ impl Compiler<'_, '_> {
         Some(Enrich { source: source?, target: target?, variable, is_whole, action })
     }
 
-    /// Returns the variable that holds the target, or no variable if the message holds it; and true if the target is all of the body or of
-    /// the variable.
+    /// Returns the variable that holds the target, which is `None` for the message, and whether the target is the whole body or the whole
+    /// variable. The outer `None` means that the target is faulty.
     fn place(&mut self, target: &ExpressionText) -> Option<(Option<u32>, bool)> {
         let text = target.text.value.trim();
         let Some(rest) = text.strip_prefix('$') else { return Some((None, false)) };
@@ -76,7 +76,7 @@ impl Compiler<'_, '_> {
         let (what, help) = match holds_reply {
             Some(false) => return Some((number, is_whole)),
             Some(true) => (
-                format!("`${name}` holds a reply, which stays as it is"),
+                format!("`${name}` holds a reply, which cannot be changed"),
                 format!("`set` another variable to `${name}.body`, and change that"),
             ),
             None if config::RESERVED_NAMES.contains(&name) => (

@@ -46,8 +46,8 @@ impl Compiler<'_, '_> {
         if is_literal {
             self.report.warn(
                 text.text.at,
-                "this is a text, and finds nothing: an expression begins with `$`, `/` or a function such as `count(`",
-                "write one such as `$body/m:id`, or `{ xpath: TEXT }`, `{ json: TEXT }` or `{ cel: TEXT }`; `{ text: TEXT }` if the text is meant",
+                "this is plain text: an expression begins with `$`, `/` or a function such as `count(`",
+                "write one such as `$body/m:id`, or `{ xpath: TEXT }`, `{ json: TEXT }` or `{ cel: TEXT }`; `{ text: TEXT }` for literal text",
             );
         }
         Some(expression)
@@ -58,14 +58,14 @@ impl Compiler<'_, '_> {
         let is_marked = is_literal && text.language == ExpressionLanguage::Marked;
         let Some(sign) = seems_expression(&text.text.value).filter(|_| is_marked) else { return };
         let what = format!(
-            "this is a literal text with `{sign}` in it, and nothing of it is evaluated: an expression begins with `$`, `/` or a function such as `count(`"
+            "this is literal text, so its `{sign}` is not evaluated: an expression begins with `$`, `/` or a function such as `count(`"
         );
         let help = match sign {
             "{{" => {
-                "write the expression without braces, such as `$body.id`, or `concat('a ', $body.id)`; `{ text: TEXT }` if the text is meant"
+                "write the expression without braces, such as `$body.id`, or `concat('a ', $body.id)`; `{ text: TEXT }` for literal text"
             }
             _ => {
-                "write `concat('a ', $body.id)`, `{ xpath: TEXT }` or `{ cel: TEXT }`; `{ text: TEXT }` if the text is meant"
+                "write `concat('a ', $body.id)`, `{ xpath: TEXT }` or `{ cel: TEXT }`; `{ text: TEXT }` for literal text"
             }
         };
         self.report.warn(text.text.at, what, help);
@@ -123,7 +123,7 @@ impl Compiler<'_, '_> {
                 let error = error.to_string();
                 let what = error.lines().last().unwrap_or("").trim_start_matches("error: ");
                 let what = format!("that is not a regular expression: {what}");
-                self.report.error(text.at, what, "correct it, or write `equals` for a plain text");
+                self.report.error(text.at, what, "correct it, or write `equals` for plain text");
                 None
             }
         }
@@ -147,9 +147,9 @@ fn help(kind: &ErrorKind, compiler: &Compiler<'_, '_>) -> String {
         ErrorKind::UndeclaredPrefix(prefix) => {
             format!("add `namespaces: {{ {prefix}: \"URI\" }}` to the flow")
         }
-        ErrorKind::Misplaced(_) => "put values into texts and attributes".to_owned(),
+        ErrorKind::Misplaced(_) => "insert values only into text and attributes".to_owned(),
         ErrorKind::Syntax(_) => {
-            "write a path such as `$body.items[0].price` or `$body//m:order`, or `{ text: .. }` for a plain text".to_owned()
+            "write a path such as `$body.items[0].price` or `$body//m:order`, or `{ text: .. }` for plain text".to_owned()
         }
         ErrorKind::Function(_)
         | ErrorKind::Type(_)
@@ -165,6 +165,6 @@ fn unknown_name(name: &str, compiler: &Compiler<'_, '_>) -> String {
     let variables = compiler.table.names(compiler.variables());
     match compiler.report.suggest(name, variables.chain(config::RESERVED_NAMES)) {
         Some(meant) => format!("did you mean `${meant}`?"),
-        None => "set it before with `set`, or name `$body`, `$headers.NAME`, `$path.NAME`, `$query.NAME`, `$status`, `$request.body` or `$error.code`".to_owned(),
+        None => "set it earlier with `set`, or name `$body`, `$headers.NAME`, `$path.NAME`, `$query.NAME`, `$status`, `$request.body` or `$error.code`".to_owned(),
     }
 }

@@ -1,5 +1,5 @@
-//! The steps that make several messages of one, `foreach`, `split` and `scatter`: how results become one message, and what can never be
-//! reached of that.
+//! Compiles the steps that process a message in several parts or copies: `foreach`, `split` and `scatter`. Also compiles how their results
+//! are combined into one message, and checks for limits that can never be reached.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use config::{
     At, Between, ForeachStep, GatherComplete, GatherHead, GatherInto, Partial, ScatterStep,
     Spanned, SplitStep, Timeout,
 };
-use flows::{Action, Foreach, Gather, Into, Scatter, Split};
+use flows::{Action, Foreach, Gather, Scatter, Split, Wrapper};
 
 use super::steps::{StepKind, StepPlace};
 use super::{Compiler, Namespaces, labels};
@@ -83,7 +83,7 @@ impl<'a> Compiler<'a, '_> {
         let StepPlace { step, namespaces, depth } = *place;
         if keys.branches.is_empty() {
             let help = "add branches, such as `branches: [{ call: a }, { call: b }]`";
-            self.report.error(step.at, "a scatter without branches", help);
+            self.report.error(step.at, "a scatter needs branches", help);
         }
         if step.intact {
             self.check_complete(&keys.gather, keys.branches.len());
@@ -97,7 +97,7 @@ impl<'a> Compiler<'a, '_> {
         Some(Scatter { branches, gather: gather? })
     }
 
-    /// Complains about more results than there can be.
+    /// Complains if `complete` asks for more results than there are branches.
     pub(super) fn check_complete(&mut self, keys: &config::Gather, branches: usize) {
         let GatherComplete::Number(number) = keys.complete.value else { return };
         if branches > 0 && count(number) > branches {
@@ -152,7 +152,7 @@ impl<'a> Compiler<'a, '_> {
         own.map_or(config::FLOW_TIMEOUT, |timeout| timeout.0)
     }
 
-    /// Compiles the way in which results become one message.
+    /// Compiles the rules by which results are combined into one message.
     pub(super) fn gather(
         &mut self,
         keys: &config::Gather,
@@ -165,8 +165,8 @@ impl<'a> Compiler<'a, '_> {
         };
         let into = match &keys.into {
             None => Some(None),
-            Some(GatherInto::Json) => Some(Some(Into::Json)),
-            Some(GatherInto::Xml(markup)) => match Into::element(&markup.value) {
+            Some(GatherInto::Json) => Some(Some(Wrapper::Json)),
+            Some(GatherInto::Xml(markup)) => match Wrapper::element(&markup.value) {
                 Ok(into) => Some(Some(into)),
                 Err(what) => {
                     let what = format!("that is not an element: {what}");

@@ -10,7 +10,7 @@ use super::steps;
 /// The labels of one flow that are in use, and the path of the steps that are being compiled.
 #[derive(Default)]
 pub(super) struct Labels {
-    /// The number of steps so far that would have the label, used to number them.
+    /// For each label, the number of steps so far that would have it. Used to number steps with equal labels.
     taken: HashMap<String, usize>,
     path: String,
 }
@@ -50,12 +50,13 @@ impl Labels {
         std::mem::replace(&mut self.path, format!("{label}/"))
     }
 
-    /// Enters a part of a step.
+    /// Enters a part of the current step, such as `then`. Returns the path to restore afterwards.
     pub(super) fn enter(&mut self, part: &str) -> String {
         let path = format!("{}{part}/", self.path);
         std::mem::replace(&mut self.path, path)
     }
 
+    /// Restores the path that `enter_step` or `enter` returned.
     pub(super) fn leave(&mut self, path: String) {
         self.path = path;
     }
@@ -71,17 +72,27 @@ pub(super) fn names<'n>(names: impl Iterator<Item = &'n Spanned<String>>) -> Str
     text(&names.join(", "))
 }
 
-/// A word of the configuration.
+/// Returns the text of an encoded value that is a single word, such as an action.
 pub(super) fn word(encoded: &serde_json::Value) -> String {
     encoded.as_str().unwrap_or("").to_owned()
 }
 
-/// The beginning of an expression or a URL, up to a text or a query in it: that may be a secret.
+/// Returns the beginning of an expression or a URL, up to the first quote, `?` or `@`, because what follows may be a secret.
 pub(super) fn condition(whole: &str) -> String {
-    text(whole.split(['\'', '"', '?', '@']).next().unwrap_or_default())
+    let end = whole.find(['\'', '"', '?']).unwrap_or(whole.len());
+    let (shown, _) = whole.split_at(end);
+    // A user's name and password are left out of a URL.
+    let url = shown.split_once("://").and_then(|(scheme, rest)| {
+        let (_, host) = rest.rsplit_once('@')?;
+        Some(format!("{scheme}://{host}"))
+    });
+    url.map_or_else(
+        || text(shown.split_once('@').map_or(shown, |(before, _)| before)),
+        |url| text(&url),
+    )
 }
 
-/// The name of a file without its folder.
+/// Returns the name of a file without its folder.
 pub(super) fn file(path: &str) -> String {
     text(path.rsplit('/').next().unwrap_or(path))
 }
@@ -93,5 +104,24 @@ fn text(whole: &str) -> String {
     match line.char_indices().nth(TEXT_CHARS_MAX) {
         Some((end, _)) => format!("{}...", line.get(..end).unwrap_or_default()),
         None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::condition;
+
+    #[test]
+    fn a_label_ends_before_what_may_be_secret() {
+        for (whole, shown) in [
+            ("$body/order[@id = 7]", "$body/order["),
+            ("$status == 'key'", "$status =="),
+            ("https://api.test/orders?key=secret", "https://api.test/orders"),
+            ("https://user:secret@api.test/orders", "https://api.test/orders"),
+            ("https://user:p@ss@api.test", "https://api.test"),
+            ("https://user:secret", "https://user:secret"),
+        ] {
+            assert_eq!(condition(whole), shown, "{whole}");
+        }
     }
 }

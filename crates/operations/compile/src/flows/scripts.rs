@@ -26,7 +26,7 @@ impl<'a> Compiler<'a, '_> {
         let program = match (&keys.jq, &keys.js) {
             (Some(text), None) => {
                 if let Some((name, _)) = keys.values.iter().next() {
-                    let what = "a program in jq gets the message alone";
+                    let what = "a jq program gets only the message";
                     self.report.error(
                         name.at,
                         what,
@@ -42,13 +42,13 @@ impl<'a> Compiler<'a, '_> {
                 self.program(Language::JavaScript, text, "JavaScript", help)
             }
             (Some(_), Some(other)) => {
-                let what = "`jq` and `js` are both programs";
+                let what = "`jq` and `js` cannot be combined";
                 self.report.error(other.at, what, "keep one of the two");
                 None
             }
             (None, None) => {
                 let help = "add `jq: FILTER`, or `js: \"return message;\"`";
-                self.report.error(at, "a `script` without a program", help);
+                self.report.error(at, "`script` needs `jq` or `js`", help);
                 None
             }
         };

@@ -1,8 +1,8 @@
-//! Steps that keep something from one message to the next: `throttle`, `cache` and `wire_tap`. It outlives a reload where they are unchanged.
+//! Compiles the steps that keep state between messages: `throttle`, `cache` and `wire_tap`. A reload keeps the state of unchanged steps.
 
 use std::sync::Arc;
 
-use ::flows::{Action, Cache, TapPlaces, Throttle, WireTap};
+use ::flows::{Action, Cache, TapPermits, Throttle, WireTap};
 use config::{
     CacheCookies, CacheStep, Decode as _, LimitBy, NamedStep, RateLimit, Spanned, WireTapStep,
 };
@@ -46,7 +46,7 @@ impl StepKind for WireTapStep {
 }
 
 impl<'a> Compiler<'a, '_> {
-    /// The limit of `rate_limit`. Without `by` all messages of the step share a count.
+    /// Compiles a `throttle`, which has the keys of the policy `rate_limit`. Without `by`, all messages of the step share one count.
     fn throttle(&mut self, keys: &RateLimit, step: &Spanned<NamedStep>) -> Throttle {
         if let Some(cost) = &keys.cost {
             let what = "a step `throttle` counts messages; it sees no reply with their cost";
@@ -79,9 +79,9 @@ impl<'a> Compiler<'a, '_> {
         let methods = self.methods(keys.methods.as_deref());
         let entry_bytes_max = bytes(keys.entry_bytes_max);
         let (bytes_max, entries_max) = (bytes(keys.bytes_max), count(keys.entries_max.get()));
-        let store = self
-            .builder
-            .kept_or(&name, || Arc::new(Store::new(bytes_max, entry_bytes_max, entries_max)));
+        let store = self.builder.reuse_or_build(&name, || {
+            Arc::new(Store::new(bytes_max, entry_bytes_max, entries_max))
+        });
         let key = key?;
         let settings = StepCacheSettings {
             ttl: keys.ttl.0,
@@ -107,14 +107,14 @@ impl<'a> Compiler<'a, '_> {
         let StepPlace { step, namespaces, depth } = *place;
         if keys.steps.0.is_empty() && step.intact {
             let help = "add steps, such as `steps: [{ call: audit }]`";
-            self.report.error(step.at, "a wire_tap without steps", help);
+            self.report.error(step.at, "`wire_tap` needs steps", help);
         }
         let name = self.name_of("wire_tap", &keys.encode().to_string());
-        let places = self.builder.kept_or(&name, || Arc::new(TapPlaces::default()));
+        let permits = self.builder.reuse_or_build(&name, || Arc::new(TapPermits::default()));
         let (timeout, flow) = (self.flow_timeout(), self.under_way.last().copied());
         let steps = self.inner("steps", &keys.steps, namespaces, depth)?;
         let flow = flow.unwrap_or("").into();
-        Some(WireTap { steps, max: count(keys.max.get()), timeout, flow, places })
+        Some(WireTap { steps, max: count(keys.max.get()), timeout, flow, permits })
     }
 
     /// Returns a name that identifies a stateful step, independent of its position in the flow.

@@ -1,4 +1,4 @@
-//! Steps of the configuration to steps that run: the list of kinds, and the kinds with few keys.
+//! Compiles steps: lists the kinds of step, and compiles those kinds that have few keys.
 
 use std::sync::Arc;
 
@@ -19,24 +19,24 @@ use crate::names;
 
 /// A kind of step, implemented for its keys.
 pub(super) trait StepKind {
-    /// The step that runs. None where something was complained about.
+    /// Compiles the step to the action that it runs. Returns `None` after a complaint.
     fn action<'a>(
         &'a self,
         place: &StepPlace<'a, '_>,
         compiler: &mut Compiler<'a, '_>,
     ) -> Option<Box<dyn Action>>;
 
-    /// The variables that it sets, each with true if it puts a reply there.
+    /// Returns the variables that the step sets, each with true if the variable holds a reply.
     fn sets(&self) -> Vec<(&Spanned<String>, bool)> {
         Vec::new()
     }
 
-    /// True if no step runs after it.
+    /// Returns true if no step runs after this one.
     fn ends_flow(&self) -> bool {
         false
     }
 
-    /// What tells it from others of its kind, for its label: a name, a file or the beginning of a text.
+    /// Returns the part of the step's label that distinguishes it from others of its kind: a name, a file or the beginning of a text.
     fn subject(&self) -> String {
         String::new()
     }
@@ -47,11 +47,11 @@ pub(super) trait StepKind {
 pub(super) struct StepPlace<'a, 'n> {
     pub(super) step: &'a Spanned<NamedStep>,
     pub(super) namespaces: &'n Namespaces,
-    /// The number of steps that it is inside of.
+    /// The number of steps that enclose this step.
     pub(super) depth: usize,
 }
 
-/// Makes the one list of kinds.
+/// Generates the function that returns the keys of a step as a `StepKind`. This is the only list of kinds.
 macro_rules! kinds {
     ($($kind:ident,)*) => {
         pub(super) fn kind(step: &Step) -> &dyn StepKind {
@@ -112,6 +112,7 @@ impl<'a> Compiler<'a, '_> {
         Some(::flows::Step::new(action?, (name, &label), self.table, metrics))
     }
 
+    /// Compiles a template, if there is one. The outer `None` means that it has a fault.
     pub(super) fn optional(
         &mut self,
         text: &Option<Spanned<String>>,
@@ -149,7 +150,7 @@ impl<'a> Compiler<'a, '_> {
         Some(root.value.as_str().into())
     }
 
-    /// A name with its prefix, as namespace and local name.
+    /// Resolves the prefix of a name. Returns the namespace and the local name, or `None` after a complaint.
     fn qualified(
         &mut self,
         name: &Spanned<String>,
@@ -332,7 +333,7 @@ impl StepKind for StoreStep {
         compiler: &mut Compiler<'a, '_>,
     ) -> Option<Box<dyn Action>> {
         if let Some(name) = self.into.as_ref().filter(|_| self.end) {
-            let what = "this `store` ends the flow, so that no step reads the variable";
+            let what = "this `store` ends the flow, so no step can read the variable";
             compiler.report.warn(name.at, what, "add `end: false`, or remove `into`");
         }
         let queue = compiler.entrance(&self.queue);

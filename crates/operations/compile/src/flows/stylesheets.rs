@@ -1,4 +1,4 @@
-//! The steps `xslt` and `validate`: stylesheets and schemas.
+//! Compiles the steps `xslt` and `validate`, with their stylesheets and schemas.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl<'a> Compiler<'a, '_> {
             (Some(file), None) => self.xml_schema(file),
             (None, Some(file)) => self.json_schema(file),
             (None, None) | (Some(_), Some(_)) => {
-                let what = "a validate needs one schema";
+                let what = "`validate` needs exactly one schema";
                 self.report.error(step.at, what, "write `schema: FILE.xsd` or `json_schema: FILE`");
                 None
             }
@@ -102,13 +102,13 @@ impl<'a> Compiler<'a, '_> {
         };
         if let DefinitionAt::Url(_) = keys.stylesheet.value {
             let help = "name a file";
-            self.report.error(keys.stylesheet.at, "a flow fetches no stylesheets", help);
+            self.report.error(keys.stylesheet.at, "a flow cannot fetch stylesheets", help);
             return None;
         }
         let transformation =
             self.in_scope(|place, report| xslt::transformation(&keys, place, report))?;
         if !parameters.is_empty() && !xslt::is_native(&transformation) {
-            let what = "parameters of a stylesheet for Saxon are fixed texts";
+            let what = "parameters of a stylesheet for Saxon must be fixed texts";
             self.report.error(keys.stylesheet.at, what, "write a text, or use `engine: native`");
             return None;
         }
@@ -126,7 +126,7 @@ impl<'a> Compiler<'a, '_> {
         Some(Xslt { transformation, parameters, of })
     }
 
-    /// Runs `build` as for a policy on a route with only default settings.
+    /// Calls `work` with the scope of a policy on a route that has only default settings.
     fn in_scope<T>(
         &mut self,
         work: impl FnOnce(&mut RouteScope<'_, '_>, &mut Report) -> T,
@@ -147,7 +147,7 @@ impl<'a> Compiler<'a, '_> {
         Some(work(&mut place, self.report))
     }
 
-    /// An XML schema with its imports from beside it.
+    /// Compiles an XML schema. Its imports are read from the folder of its file.
     fn xml_schema(&mut self, file: &Spanned<FilePath>) -> Option<Schemas> {
         let bytes = files::read_text(file, self.report)?;
         let path = file.value.as_path();
@@ -168,7 +168,7 @@ impl<'a> Compiler<'a, '_> {
         }
     }
 
-    /// A JSON Schema, complete in itself.
+    /// Compiles a JSON Schema, which must be self-contained.
     fn json_schema(&mut self, file: &Spanned<FilePath>) -> Option<Schemas> {
         files::json_schema(file, Schema::alone, self.report).map(Schemas::Json)
     }

@@ -6,7 +6,7 @@ use ::policies::credentials::Holder;
 use config::{ApiKey, At, Credentials, Report, Spanned};
 
 use super::jwt::parameter;
-use super::{Access, Facts, PolicyKind, Written, texts, whole};
+use super::{Access, Facts, PolicyKind, PolicyPlace, or_nothing, texts};
 use crate::listeners::bytes;
 use crate::names;
 use crate::policy::RouteScope;
@@ -14,11 +14,11 @@ use crate::policy::RouteScope;
 impl PolicyKind for ApiKey {
     fn build(
         &self,
-        written: Written,
+        written: PolicyPlace,
         _place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
-        whole(build(self, written.at, report))
+        or_nothing(build(self, written.at, report))
     }
 
     fn facts(&self, _parameters: &[String]) -> Facts<'_> {
@@ -44,7 +44,7 @@ fn build(keys: &ApiKey, at: At, report: &mut Report) -> Option<plan::Policy> {
 
 pub(super) fn keys(keys: &ApiKey, at: At, report: &mut Report) -> Option<Keys> {
     if keys.header.0.is_empty() && keys.query.0.is_empty() && keys.body.0.is_empty() {
-        let what = "nothing says where the key is";
+        let what = "the place of the key is missing";
         report.error(at, what, "add `header: x-api-key`, or `query: NAME`");
     }
     let headers = keys.header.0.iter();
@@ -63,7 +63,7 @@ pub(super) fn keys(keys: &ApiKey, at: At, report: &mut Report) -> Option<Keys> {
             None
         }
         Err(KeysError::Slow(index)) => {
-            let what = format!("the key of `{}` is a hash for passwords", subject(index));
+            let what = format!("the key of `{}` is a password hash", subject(index));
             report.error(place(index), what, "write the key itself, or `sha256:HEX`");
             None
         }
@@ -74,7 +74,7 @@ pub(super) fn keys(keys: &ApiKey, at: At, report: &mut Report) -> Option<Keys> {
 pub(super) fn holders(written: &Spanned<Credentials>, report: &mut Report) -> Vec<(Holder, At)> {
     let read = written.value.read(report);
     if read.is_empty() && written.intact && !report.has_errors() {
-        let what = "nobody has a secret, so nobody comes in";
+        let what = "there are no secrets, so every request would be refused";
         report.warn(written.at, what, "write `{ SUBJECT: SECRET }`, or `{ file: PATH }`");
     }
     read.into_iter()
@@ -82,7 +82,7 @@ pub(super) fn holders(written: &Spanned<Credentials>, report: &mut Report) -> Ve
             Ok(secret) => Some((holder(value, secret), at)),
             Err(why) => {
                 let what = format!("the secret of `{}` cannot be used: {why}", value.name);
-                report.error(at, what, "write the secret itself, or a hash that is known here");
+                report.error(at, what, "write the secret itself, or a supported hash");
                 None
             }
         })

@@ -7,18 +7,19 @@ use ::policies::credential_check::CredentialCheck;
 use config::{Authenticate, CredentialKind, Report, WithoutCredential};
 
 use super::{
-    Access, Facts, PolicyKind, Written, WrittenLines, api_key, basic, hmac, jwt, mutual_tls, whole,
+    Access, Facts, PolicyKind, PolicyPlace, WrittenLines, api_key, basic, hmac, jwt, mutual_tls,
+    or_nothing,
 };
 use crate::policy::RouteScope;
 
 impl PolicyKind for Authenticate {
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
-        whole(build(self, place, report))
+        or_nothing(build(self, place, report))
     }
 
     fn facts(&self, _parameters: &[String]) -> Facts<'_> {
@@ -51,7 +52,11 @@ fn build(
 ) -> Option<plan::Policy> {
     if keys.any.value.is_empty() && keys.any.intact {
         let help = "write `any: [{ jwt: { issuers: [main] } }, { api_key: { .. } }]`";
-        report.error(keys.any.at, "no kind of credential, so nobody can come in", help);
+        report.error(
+            keys.any.at,
+            "no kind of credential is listed, so every request would be refused",
+            help,
+        );
     }
     complain_of_hidden(keys, report);
     let mut kinds = Vec::with_capacity(keys.any.value.len());
@@ -63,7 +68,7 @@ fn build(
         };
         if optional && keys.otherwise == WithoutCredential::Refuse {
             let what = "`optional` has no effect here: `authenticate` refuses requests without a credential";
-            report.error(kind.at, what, "write `otherwise: anonymous` beside `any`");
+            report.error(kind.at, what, "add `otherwise: anonymous` next to `any`");
         }
         let built = match &kind.value {
             CredentialKind::Jwt(keys) => {
@@ -71,17 +76,16 @@ fn build(
             }
             CredentialKind::ApiKey(keys) => {
                 if let Some(name) = keys.body.0.first() {
-                    let what = "`authenticate` chooses by the head, and this key is in the body";
-                    report.error(name.at, what, "write `header` or `query`, or an `api_key` alone");
+                    let what = "`authenticate` reads only the head of a request, but this key is in the body";
+                    report.error(name.at, what, "use `header` or `query`, or a separate `api_key`");
                 }
                 api_key::keys(keys, kind.at, report).map(boxed)
             }
             CredentialKind::Basic(keys) => Some(boxed(basic::users(keys, report))),
             CredentialKind::Hmac(keys) => {
                 if keys.body {
-                    let what =
-                        "`authenticate` chooses by the head, and `body` needs the whole body";
-                    report.error(kind.at, what, "remove `body`, or write an `hmac` alone");
+                    let what = "`authenticate` reads only the head of a request, but `body` needs the whole body";
+                    report.error(kind.at, what, "remove `body`, or use a separate `hmac`");
                 }
                 Some(boxed(hmac::signatures(keys, report)))
             }
@@ -107,18 +111,17 @@ fn complain_of_hidden(keys: &Authenticate, report: &mut Report) {
         let places = places(&kind.value);
         if !places.is_empty() && places.iter().all(|place| taken.contains(place)) {
             let what = format!(
-                "this `{}` never decides: an earlier one finds its credential in the same place",
+                "this `{}` is never used: an earlier one finds its credential in the same place",
                 kind.value.name()
             );
-            let help =
-                "join the two, such as several `issuers` of one `jwt`, or give it another `header`";
+            let help = "combine the two, such as by several `issuers` of one `jwt`, or give it another `header`";
             report.error(kind.at, what, help);
         }
         taken.extend(places);
     }
 }
 
-/// Returns the places where a kind of credential is read from. For the header `authorization`, each scheme is a place of its own.
+/// Returns the places where a kind of credential is read from. For the header `authorization`, each scheme counts as a separate place.
 fn places(kind: &CredentialKind) -> Vec<(String, &str)> {
     let named = |name: &config::Spanned<String>, place| (name.value.to_ascii_lowercase(), place);
     match kind {

@@ -1,4 +1,4 @@
-//! `authorize`.
+//! Compiles `authorize`.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use ::policies::authorize::{self, AuthorizeSettings};
 use ::policies::expression::Expression;
 use config::{At, Authorize, Report, Spanned};
 
-use super::{Access, Facts, PolicyKind, Written, asks_identity, whole};
+use super::{Access, Facts, PolicyKind, PolicyPlace, asks_identity, or_nothing};
 use crate::policy::RouteScope;
 
 impl PolicyKind for Authorize {
     fn build(
         &self,
-        written: Written,
+        written: PolicyPlace,
         _place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
-        whole(build(self, written.at, written.intact, report))
+        or_nothing(build(self, written.at, written.intact, report))
     }
 
     fn facts(&self, _parameters: &[String]) -> Facts<'_> {
@@ -32,24 +32,24 @@ impl PolicyKind for Authorize {
 fn build(keys: &Authorize, at: At, intact: bool, report: &mut Report) -> Option<plan::Policy> {
     if keys.rule.is_none() && keys.groups.is_none() && intact {
         let help = "add `rule: \"request.method == 'GET'\"`, or `groups: { allow: [staff] }`";
-        report.error(at, "nothing says who is authorized", help);
+        report.error(at, "neither a rule nor groups are given", help);
     }
     if let Some(groups) = &keys.groups {
         let (allow, deny) = (&groups.value.allow, &groups.value.deny);
         if allow.is_none() && deny.is_empty() && groups.intact {
             let help = "write `allow: [staff]`, or `deny: [blocked]`";
-            report.error(groups.at, "groups without a name", help);
+            report.error(groups.at, "no groups are named", help);
         }
         if let Some(empty) = allow.as_ref().filter(|list| list.value.is_empty() && list.intact) {
             report.error(
                 empty.at,
-                "no group may pass",
-                "name the groups that may, or remove `allow`",
+                "no group is allowed, so every request would be refused",
+                "name the allowed groups, or remove `allow`",
             );
         }
         let both = allow.iter().flat_map(|list| &list.value).find(|group| deny.contains(group));
         if let Some(both) = both {
-            let what = format!("the group `{both}` is allowed and denied; `deny` decides");
+            let what = format!("the group `{both}` is both allowed and denied; `deny` wins");
             report.warn(groups.at, what, "keep it in one of the two");
         }
     }

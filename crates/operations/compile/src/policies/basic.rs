@@ -1,4 +1,4 @@
-//! `basic`.
+//! Compiles `basic`.
 
 use ::policies::basic::{self, Users};
 use ::policies::credentials::Holder;
@@ -6,13 +6,13 @@ use config::{Basic, Report};
 
 use super::api_key::holders;
 use super::jwt::realm;
-use super::{Access, Facts, PolicyKind, Written};
+use super::{Access, Facts, PolicyKind, PolicyPlace};
 use crate::policy::RouteScope;
 
 impl PolicyKind for Basic {
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         _place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
@@ -33,7 +33,7 @@ pub(super) fn users(keys: &Basic, report: &mut Report) -> Users {
     let users = holders(&keys.users, report);
     for (Holder { name, .. }, at) in &users {
         if name.contains(':') {
-            let what = format!("`{name}` cannot be a name: a colon ends it");
+            let what = format!("`{name}` is not a valid name: it has a colon");
             report.error(*at, what, "write a name without a colon");
         }
     }

@@ -1,4 +1,4 @@
-//! `cache`.
+//! Compiles `cache`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use config::{At, Cache, CacheControl, CacheCookies, CacheHeaders, Decode as _, Policy, Report};
 use policies::cache::{self, CacheSettings, Store};
 
-use super::{PolicyKind, Written};
+use super::{PolicyKind, PolicyPlace};
 use crate::listeners::{bytes, count};
 use crate::policy::RouteScope;
 use crate::{client_lines, destinations};
@@ -14,7 +14,7 @@ use crate::{client_lines, destinations};
 impl PolicyKind for Cache {
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
@@ -22,14 +22,14 @@ impl PolicyKind for Cache {
         complain_of_no_ttl(self, at, report);
         let entry_bytes_max = bytes(self.entry_bytes_max);
         let below = place.at + 1;
-        let unseen = client_lines::unseen(place.of, below);
+        let unknown_headers = client_lines::lines_unknown_to_cache(place.of, below);
         let key = format!(
-            "cache {} {} {} {unseen:?}",
+            "cache {} {} {} {unknown_headers:?}",
             place.route,
             self.encode(),
-            destinations::words(place.of)
+            destinations::fingerprint(place.of)
         );
-        let store = place.builder.kept_or(&key, || {
+        let store = place.builder.reuse_or_build(&key, || {
             let entries_max = count(self.entries_max.get());
             Arc::new(Store::new(bytes(self.bytes_max), entry_bytes_max, entries_max))
         });
@@ -37,12 +37,14 @@ impl PolicyKind for Cache {
         let settings = CacheSettings {
             entry_bytes_max,
             // A reply without its own freshness is not shared if the upstream may have received the client identity.
-            ttl: self.ttl.filter(|_| client_lines::teller(place.of, below).is_none()),
+            ttl: self
+                .ttl
+                .filter(|_| client_lines::first_identity_writer(place.of, below).is_none()),
             ttl_statuses: ttl_statuses(self, report),
             types: self.types.0.iter().map(|kind| kind.to_ascii_lowercase()).collect(),
             query: self.query.as_ref().map(|names| names.as_slice().into()),
             ignores_directives: self.cache_control == CacheControl::Ignore,
-            tells_as_kong: self.headers == CacheHeaders::Kong,
+            kong_header: self.headers == CacheHeaders::Kong,
             ignores_cookies: self.cookies == CacheCookies::Ignore,
             stale_if_error: self.stale_if_error,
             wait: if above.any(|policy| matches!(policy.value, Policy::Cache(_))) {
@@ -50,7 +52,7 @@ impl PolicyKind for Cache {
             } else {
                 self.wait
             },
-            unseen,
+            unknown_headers,
             // When a request reaches the cache, only the policies above it can have diverted it.
             diversions: place.diversions.as_slice().into(),
         };
@@ -61,21 +63,21 @@ impl PolicyKind for Cache {
 /// Complains if replies have no lifetime at all: their headers are ignored and no `ttl` is configured.
 fn complain_of_no_ttl(keys: &Cache, at: At, report: &mut Report) {
     if keys.cache_control == CacheControl::Ignore && keys.ttl.is_none() {
-        let what = "`cache_control: ignore` keeps replies for `ttl`, and there is none";
-        report.error(at, what, "write `ttl: 10s` beside it, or leave it out");
+        let what = "`cache_control: ignore` needs `ttl`";
+        report.error(at, what, "add `ttl: 10s`, or leave it out");
     }
 }
 
 fn ttl_statuses(keys: &Cache, report: &mut Report) -> Box<[u16]> {
     let written = &keys.statuses;
     if written.at != At::NOWHERE && written.intact && keys.ttl.is_none() {
-        let what = "`statuses` says which statuses `ttl` holds for, and there is no `ttl`";
-        report.error(written.at, what, "write `ttl: 10s` beside it, or leave it out");
+        let what = "`statuses` needs `ttl`";
+        report.error(written.at, what, "add `ttl: 10s`, or leave it out");
     }
     let statuses: Box<[u16]> = written.value.iter().map(|status| status.get_u16()).collect();
     if let Some(status) = statuses.iter().find(|status| !cache::KEPT.contains(status)) {
         let known: Vec<String> = cache::KEPT.iter().map(u16::to_string).collect();
-        let what = format!("a reply with the status {status} is never kept");
+        let what = format!("a reply with the status {status} is never cached");
         report.error(written.at, what, format!("write some of {}", known.join(", ")));
     }
     statuses

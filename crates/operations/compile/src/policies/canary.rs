@@ -1,21 +1,21 @@
-//! `canary`.
+//! Compiles `canary`.
 
 use ::policies::canary::{self, CanarySettings, Ramp};
 use config::{At, Canary, LimitBy, Report};
 
 use super::rate_limit::by;
-use super::{Diverts, Facts, NamedUpstreams, PolicyKind, Written, counts_identity, whole};
+use super::{Diverts, Facts, NamedUpstreams, PolicyKind, PolicyPlace, counts_identity, or_nothing};
 use crate::names;
 use crate::policy::RouteScope;
 
 impl PolicyKind for Canary {
     fn build(
         &self,
-        written: Written,
+        written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
-        whole(build(self, written.at, place, report))
+        or_nothing(build(self, written.at, place, report))
     }
 
     fn facts(&self, _parameters: &[String]) -> Facts<'_> {
@@ -54,7 +54,7 @@ fn build(
     if let Some(wanted) = &keys.by
         && matches!(wanted.value, LimitBy::Route | LimitBy::Operation)
     {
-        let what = "all requests have this key, so all would go the same way";
+        let what = "all requests have the same key, so all would go to the same upstream";
         report.error(
             wanted.at,
             what,
@@ -81,7 +81,11 @@ fn ramp(keys: &config::Ramp, report: &mut Report) -> Option<Ramp> {
     let start = mediation::date_time::read(&keys.start.value);
     if start.is_none() {
         let what = format!("`{}` is not a time", keys.start.value.escape_debug());
-        report.error(keys.start.at, what, "write it with its zone, such as `2026-03-01T08:00:00Z`");
+        report.error(
+            keys.start.at,
+            what,
+            "write it with a time zone, such as `2026-03-01T08:00:00Z`",
+        );
     }
     Some(Ramp { start: start?, over: keys.over.0 })
 }

@@ -1,9 +1,9 @@
-//! `compress`.
+//! Compiles `compress`.
 
 use config::{Compress, Encoding, Report, Spanned};
 use policies::compress::{self, CompressSettings, MediaType};
 
-use super::{PolicyKind, Written};
+use super::{PolicyKind, PolicyPlace};
 use crate::policy::RouteScope;
 
 /// The default media types: text. Images, audio and archives are already compressed.
@@ -24,13 +24,13 @@ const TYPES: &[&str] = &[
 impl PolicyKind for Compress {
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
         if self.encodings.value.is_empty() && self.encodings.intact {
             let help = "write some of `zstd`, `br` and `gzip`, or remove the policy";
-            report.error(self.encodings.at, "nothing to compress with", help);
+            report.error(self.encodings.at, "no algorithm is listed", help);
         }
         let types = match self.types.0.as_slice() {
             // Harmless: all constants are valid media types.

@@ -1,20 +1,20 @@
-//! `correlation`.
+//! Compiles `correlation`.
 
 use ::policies::correlation::{self, Generator};
 use config::{Correlation, CorrelationGenerator, Report};
 
-use super::{PolicyKind, Written, whole};
+use super::{PolicyKind, PolicyPlace, or_nothing};
 use crate::names;
 use crate::policy::RouteScope;
 
 impl PolicyKind for Correlation {
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
-        whole(build(self, place, report))
+        or_nothing(build(self, place, report))
     }
 }
 

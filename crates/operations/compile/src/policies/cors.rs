@@ -1,9 +1,9 @@
-//! `cors`.
+//! Compiles `cors`.
 
 use config::{At, Cors, OriginMatch, Report, Spanned};
 use policies::cors::{self, AllowedHeaders, CorsSettings, Origin, OriginRegex, Origins};
 
-use super::{Access, Facts, PolicyKind, Written};
+use super::{Access, Facts, PolicyKind, PolicyPlace};
 use crate::names;
 use crate::policy::RouteScope;
 
@@ -13,7 +13,7 @@ const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 impl PolicyKind for Cors {
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
@@ -86,7 +86,7 @@ fn origins(keys: &Cors, report: &mut Report) -> Origins {
     }
     let is_any = |origin: &OriginMatch| matches!(origin, OriginMatch::Text(text) if text == "*");
     if let Some(any) = written.iter().find(|origin| is_any(&origin.value)) {
-        let what = "with credentials every page of the world could act as its visitor";
+        let what = "with `credentials`, any website could act on behalf of its visitors";
         let help = "list the origins, or remove `credentials`";
         match (keys.credentials.value, keys.any_with_credentials) {
             (true, false) => report.error(any.at, what, help),
@@ -94,7 +94,7 @@ fn origins(keys: &Cors, report: &mut Report) -> Origins {
             (false, _) => {}
         }
         if written.len() > 1 {
-            report.warn(any.at, "`*` is every origin, the others included", "keep `*` alone");
+            report.warn(any.at, "`*` includes all other origins", "keep `*` alone");
         }
         return Origins::Any;
     }
@@ -131,7 +131,7 @@ fn origin(origin: &str, at: At, report: &mut Report) -> Option<Origin> {
     let scheme_is_good =
         !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_lowercase() || c == '-');
     if !scheme_is_good || rest.is_empty() || !rest.chars().all(good) {
-        let what = format!("`{shown}` is not an origin, which has no path and no capitals");
+        let what = format!("`{shown}` is not an origin, because it has a path or capital letters");
         return complain(what, help);
     }
     let Some((before, after)) = rest.split_once('*') else {
@@ -140,8 +140,9 @@ fn origin(origin: &str, at: At, report: &mut Report) -> Option<Origin> {
     let whole_labels = before.is_empty() && after.starts_with('.');
     let port = before.ends_with(':') && after.is_empty();
     if after.contains('*') || !(whole_labels || port) {
-        let what =
-            format!("`{shown}` has a `*` that is neither the first part of the host nor the port");
+        let what = format!(
+            "in `{shown}`, `*` is allowed only as the first label of the host or as the port"
+        );
         return complain(what, help);
     }
     let before = format!("{scheme}://{before}");

@@ -78,7 +78,7 @@ pub(crate) enum CountedRequests {
 #[cfg_attr(test, derive(Debug))]
 pub(crate) enum WrittenLines<'p> {
     These(Vec<&'p str>),
-    /// Any upstream, chosen by a service.
+    /// Any header line, since a service may name it.
     Any,
 }
 

@@ -1,15 +1,15 @@
-//! `for`.
+//! Compiles `for`.
 
 use ::policies::for_clients::{self, Clients, ClientsWanted};
 use config::{ForClients, Report};
 
-use super::{Facts, PolicyKind, Written, build, facts};
+use super::{Facts, PolicyKind, PolicyPlace, build, facts};
 use crate::policy::RouteScope;
 
 impl PolicyKind for ForClients {
     fn build(
         &self,
-        written: Written,
+        written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
@@ -19,7 +19,7 @@ impl PolicyKind for ForClients {
             except: Clients { subjects: except.subjects.clone(), groups: except.groups.clone() },
         };
         if wanted == ClientsWanted::default() {
-            let what = "this policy is for all clients";
+            let what = "`for` has no effect, because it excludes no client";
             report.warn(written.at, what, "write it without `for`, or name `subjects` or `groups`");
         }
         for_clients::policy(wanted, build(&self.policy.0, place, report))

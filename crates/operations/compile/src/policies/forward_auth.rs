@@ -7,7 +7,9 @@ use config::{At, ForwardAuth, OnAuthFailure, Report, Spanned, UpstreamTls};
 use plan::Fetch;
 use plan::upstreams::Timeouts;
 
-use super::{Access, Facts, NamedUpstreams, PolicyKind, Written, WrittenLines, texts, whole};
+use super::{
+    Access, Facts, NamedUpstreams, PolicyKind, PolicyPlace, WrittenLines, or_nothing, texts,
+};
 use crate::listeners::bytes;
 use crate::policy::RouteScope;
 use crate::{names, paths, upstreams};
@@ -18,11 +20,11 @@ const IDLE: std::time::Duration = std::time::Duration::from_secs(60);
 impl PolicyKind for ForwardAuth {
     fn build(
         &self,
-        written: Written,
+        written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
-        whole(build(self, written.at, written.intact, place, report))
+        or_nothing(build(self, written.at, written.intact, place, report))
     }
 
     fn facts(&self, _parameters: &[String]) -> Facts<'_> {
@@ -73,7 +75,7 @@ fn service(
             if let Some(path) = &keys.path {
                 report.error(
                     path.at,
-                    "the URL has the path",
+                    "`path` cannot be combined with `url`",
                     "write it in `url`, and remove `path`",
                 );
             }
@@ -93,20 +95,20 @@ fn service(
         (None, Some(name)) => {
             if let Some(tls) = &keys.tls {
                 let help = "write `tls` below the upstream";
-                report.error(tls.at, "the upstream says how its TLS is", help);
+                report.error(tls.at, "`tls` cannot be combined with `upstream`", help);
             }
             let path = path(keys.path.as_ref(), report);
             Some((place.builder.outlet(name, report)?, path))
         }
         (Some(_), Some(name)) => {
-            let what = "`url` and `upstream` both say where the service is";
+            let what = "`url` and `upstream` cannot be combined";
             report.error(name.at, what, "keep one of the two");
             None
         }
         (None, None) => {
             if intact {
                 let help = "add `url: \"http://HOST:PORT/PATH\"`, or `upstream: NAME` for replicas";
-                report.error(at, "a `forward_auth` without an address", help);
+                report.error(at, "`forward_auth` needs `url` or `upstream`", help);
             }
             None
         }
@@ -116,7 +118,7 @@ fn service(
 fn path(written: Option<&Spanned<String>>, report: &mut Report) -> String {
     let Some(path) = written else { return "/".to_owned() };
     if !paths::is_target(&path.value) {
-        let what = format!("`{}` is not a path to request", path.value.escape_debug());
+        let what = format!("`{}` is not a valid request path", path.value.escape_debug());
         report.error(path.at, what, "write a path that begins with `/`, such as `/verify`");
     }
     path.value.clone()

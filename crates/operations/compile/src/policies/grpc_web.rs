@@ -1,15 +1,15 @@
-//! `grpc_web`.
+//! Compiles `grpc_web`.
 
 use ::policies::grpc_web;
 use config::{GrpcWeb, Report, Upstream, UpstreamProtocol};
 
-use super::{PolicyKind, Written};
+use super::{PolicyKind, PolicyPlace};
 use crate::policy::RouteScope;
 
 impl PolicyKind for GrpcWeb {
     fn build(
         &self,
-        written: Written,
+        written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
@@ -20,8 +20,7 @@ impl PolicyKind for GrpcWeb {
         let names = place.of.upstream.iter().flat_map(|upstream| upstream.value.names());
         for name in names.filter(|_| written.intact) {
             if place.config.upstreams.get(name).is_some_and(is_http1) {
-                let what =
-                    format!("the upstream `{name}` is asked in HTTP/1, which gRPC cannot use");
+                let what = format!("the upstream `{name}` uses HTTP/1, but gRPC needs HTTP/2");
                 report.warn(written.at, what, "add `protocol: http2` to the upstream");
             }
         }

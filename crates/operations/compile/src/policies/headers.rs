@@ -1,9 +1,9 @@
-//! `headers`.
+//! Compiles `headers`.
 
 use ::policies::headers::{self, Edits};
 use config::{Headers, HeadersEdit, Map, Report, Spanned};
 
-use super::{Facts, PolicyKind, Written, WrittenLines};
+use super::{Facts, PolicyKind, PolicyPlace, WrittenLines};
 use crate::policy::RouteScope;
 use crate::upstreams::ranges;
 use crate::{names, templates};
@@ -11,7 +11,7 @@ use crate::{names, templates};
 impl PolicyKind for Headers {
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
@@ -22,7 +22,7 @@ impl PolicyKind for Headers {
         let values = written(&self.response).map(|(_, value)| value);
         templates::refuse_head(values, &parameters, report);
         if !self.request.if_status.value.is_empty() {
-            let what = "a request has no status";
+            let what = "`if_status` applies only to responses";
             report.error(self.request.if_status.at, what, "write `if_status` below `response`");
         }
         headers::policy(request, response, ranges(&self.response.if_status.value))
@@ -55,13 +55,13 @@ pub(crate) fn replies_differ(
     parameters: &[String],
 ) -> bool {
     asks_identity(request, parameters)
-        || written(response).any(|(_, text)| templates::tells_who_asks(&text.value, parameters))
+        || written(response).any(|(_, text)| templates::depends_on_client(&text.value, parameters))
 }
 
 /// Returns the header lines whose values depend on the client.
 pub(crate) fn telling<'k>(keys: &'k HeadersEdit, parameters: &[String]) -> Vec<&'k str> {
     written(keys)
-        .filter(|(_, text)| templates::tells_who_asks(&text.value, parameters))
+        .filter(|(_, text)| templates::depends_on_client(&text.value, parameters))
         .map(|(name, _)| name.value.as_str())
         .collect()
 }

@@ -1,4 +1,4 @@
-//! `hmac`.
+//! Compiles `hmac`.
 
 use ::policies::credentials::{HashedSecret, Holder};
 use ::policies::hmac::{self, HmacSettings, Signatures};
@@ -6,7 +6,7 @@ use config::{At, Hmac, HmacAlgorithm, Report};
 
 use super::api_key::holder;
 use super::jwt::realm;
-use super::{Access, Facts, PolicyKind, Written};
+use super::{Access, Facts, PolicyKind, PolicyPlace};
 use crate::listeners::bytes;
 use crate::names;
 use crate::policy::RouteScope;
@@ -14,7 +14,7 @@ use crate::policy::RouteScope;
 impl PolicyKind for Hmac {
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         _place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
@@ -38,7 +38,7 @@ fn build(keys: &Hmac, report: &mut Report) -> plan::Policy {
 
 pub(super) fn signatures(keys: &Hmac, report: &mut Report) -> Signatures {
     if keys.algorithms.value.is_empty() {
-        let what = "no algorithm is allowed, so nobody comes in";
+        let what = "no algorithm is allowed, so every request would be refused";
         report.error(keys.algorithms.at, what, "write `[hmac-sha256]`, or remove the key");
     }
     let signed = keys.headers.iter().filter_map(|name| match name.value.as_str() {
@@ -70,11 +70,11 @@ pub(super) fn signatures(keys: &Hmac, report: &mut Report) -> Signatures {
 fn users(keys: &Hmac, report: &mut Report) -> Vec<(Holder, Vec<u8>)> {
     let read = keys.users.value.read(report);
     if read.is_empty() && keys.users.intact && !report.has_errors() {
-        let what = "nobody has a secret, so nobody comes in";
+        let what = "there are no secrets, so every request would be refused";
         report.warn(keys.users.at, what, "write `{ NAME: SECRET }`, or `{ file: PATH }`");
     }
     let mut hash = |name: &str, at: At| {
-        let what = format!("the secret of `{name}` is a hash, which can check no signature");
+        let what = format!("the secret of `{name}` is a hash, which cannot verify signatures");
         report.error(at, what, "write the secret itself, or `${file:PATH}`");
     };
     let mut users = Vec::with_capacity(read.len());

@@ -8,23 +8,22 @@ use config::{Include, Interception, Interceptor, Report, Route, Spanned, Upstrea
 use plan::Fetch;
 use plan::upstreams::Timeouts;
 
-use super::{Diverts, Facts, NamedUpstreams, PolicyKind, Written, WrittenLines};
+use super::{Diverts, Facts, NamedUpstreams, PolicyKind, PolicyPlace, WrittenLines};
 use crate::listeners::bytes;
 use crate::policy::RouteScope;
 use crate::upstreams;
 
-/// Builds the policy. Complains if neither side is configured.
 impl PolicyKind for Interceptor {
     fn build(
         &self,
-        written: Written,
+        written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
         let Interceptor { request, response, .. } = self;
         if request.is_none() && response.is_none() && written.intact {
             let help = "add `request: { url: \"http://HOST:PORT\", includes: [request_headers] }`, or `response`";
-            report.error(written.at, "an interceptor that is never called", help);
+            report.error(written.at, "an interceptor needs `request` or `response`", help);
         }
         if let Some(side) = request {
             without_reply(&side.value, report);
@@ -72,7 +71,7 @@ fn without_reply(side: &Interception, report: &mut Report) {
             Include::ResponseHeaders | Include::ResponseBody | Include::ResponseTrailers
         );
         if of_reply {
-            let what = format!("`{}` is not there yet when the request is", include.value.word());
+            let what = format!("`{}` is not available on the request side", include.value.word());
             report.error(include.at, what, "move it to the `response` side of the interceptor");
         }
     }
@@ -86,7 +85,7 @@ fn service(
     let keys = &side.value;
     let has = |include| keys.includes.iter().any(|written| written.value == include);
     Some(Service {
-        fetch: way(side, place, report)?,
+        fetch: connect(side, place, report)?,
         includes: Includes {
             request_headers: has(Include::RequestHeaders),
             request_body: has(Include::RequestBody),
@@ -101,8 +100,8 @@ fn service(
     })
 }
 
-/// Returns the service. Complains unless exactly one of `url` and `upstream` is written.
-fn way(
+/// Returns the connection to the service. Complains unless exactly one of `url` and `upstream` is written.
+fn connect(
     side: &Spanned<Interception>,
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
@@ -126,19 +125,19 @@ fn way(
         (None, Some(name)) => {
             if let Some(tls) = &keys.tls {
                 let help = "write `tls` below the upstream";
-                report.error(tls.at, "the upstream says how its TLS is", help);
+                report.error(tls.at, "`tls` cannot be combined with `upstream`", help);
             }
             place.builder.outlet(name, report)
         }
         (Some(_), Some(name)) => {
-            let what = "`url` and `upstream` both say where the interceptor is";
+            let what = "`url` and `upstream` cannot be combined";
             report.error(name.at, what, "keep one of the two");
             None
         }
         (None, None) => {
             if side.intact {
                 let help = "add `url: \"http://HOST:PORT\"`, or `upstream: NAME` for replicas";
-                report.error(side.at, "an interceptor without an address", help);
+                report.error(side.at, "an interceptor needs `url` or `upstream`", help);
             }
             None
         }

@@ -1,21 +1,21 @@
-//! `ip_filter`.
+//! Compiles `ip_filter`.
 
 use config::{IpRules, Report};
 use policies::ip_filter::{self, Networks};
 
-use super::{Access, Facts, PolicyKind, Written};
+use super::{Access, Facts, PolicyKind, PolicyPlace};
 use crate::policy::RouteScope;
 
 impl PolicyKind for IpRules {
     fn build(
         &self,
-        written: Written,
+        written: PolicyPlace,
         _place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
         if written.intact && self.allow.is_empty() && self.deny.is_empty() {
             let help = "write `allow: [NETWORK, ...]` or `deny: [NETWORK, ...]`, or remove it";
-            report.warn(written.at, "it allows every address", help);
+            report.warn(written.at, "the policy allows every address", help);
         }
         let list = |networks: &[config::Spanned<config::Network>]| {
             networks.iter().map(|network| network.value.0).collect()

@@ -1,10 +1,10 @@
-//! `json_schema`.
+//! Compiles `json_schema`.
 
 use config::{FilePath, JsonSchema, Report, SchemaParameter, SchemaPlace, Spanned};
 use mediation::json_schema::{Schema, Schemas};
 use policies::json_schema::{self, JsonSchemaSettings, ParameterPlace, ParameterRule};
 
-use super::{Access, Facts, PolicyKind, Written};
+use super::{Access, Facts, PolicyKind, PolicyPlace};
 use crate::listeners::bytes;
 use crate::policy::RouteScope;
 use crate::{files, names, templates};
@@ -12,13 +12,13 @@ use crate::{files, names, templates};
 impl PolicyKind for JsonSchema {
     fn build(
         &self,
-        written: Written,
+        written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
         if written.intact && self.body.is_none() && self.parameters.is_empty() {
             let help = "write `body: FILE` or `parameters`, or remove it";
-            report.error(written.at, "it validates nothing", help);
+            report.error(written.at, "the policy validates nothing", help);
         }
         let of_path = templates::parameters(&place.of.matches.value);
         let rules = self.parameters.iter().filter(|written| written.intact);

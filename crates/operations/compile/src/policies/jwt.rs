@@ -8,14 +8,14 @@ use config::{
 };
 use jose::Signer;
 
-use super::{Access, Facts, PolicyKind, Written, WrittenLines, texts, whole};
+use super::{Access, Facts, PolicyKind, PolicyPlace, WrittenLines, or_nothing, texts};
 use crate::policy::RouteScope;
 use crate::{files, names};
 
 impl PolicyKind for Jwt {
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
@@ -49,12 +49,12 @@ pub(super) fn verifier(
     let issuers: Vec<_> = listed.filter_map(|name| tokens.issuer(name, report)).collect();
     complain_of_doubles(keys, &issuers, report);
     let revoked = tokens.revoked.clone();
-    let noted = interceptors_get_token(place);
-    let scopes_late = super::subscription::is_below(place);
-    let settings = JwtSettings { noted, scopes_late, ..settings(keys, report) };
+    let keeps_token = interceptors_get_token(place);
+    let defers_scopes = super::subscription::is_below(place);
+    let settings = JwtSettings { keeps_token, defers_scopes, ..settings(keys, report) };
     let places: Vec<_> = issuers.iter().map(|issuer| Arc::as_ptr(issuer).addr()).collect();
-    let key = format!("jwt {} {noted} {scopes_late} {places:?}", keys.encode());
-    place.builder.kept_or(&key, || Arc::new(Verifier::new(settings, issuers, revoked)))
+    let key = format!("jwt {} {keeps_token} {defers_scopes} {places:?}", keys.encode());
+    place.builder.reuse_or_build(&key, || Arc::new(Verifier::new(settings, issuers, revoked)))
 }
 
 /// Returns true if interceptors of the route get the token, as the reference contract specifies.
@@ -74,7 +74,7 @@ fn complain_of_doubles(keys: &Jwt, issuers: &[Arc<jwt::Issuer>], report: &mut Re
         if before.iter().any(|other| same(&other)) {
             let name = issuer.issuer.as_deref().unwrap_or("");
             let claim = issuer.issuer_claim.as_deref().unwrap_or("iss");
-            let what = format!("two of the issuers say `{name}` in `{claim}`");
+            let what = format!("two of the issuers have the value `{name}` in `{claim}`");
             report.error(keys.issuers.at, what, "keep one of them; it may have several keys");
         }
     }
@@ -112,8 +112,8 @@ fn settings(keys: &Jwt, report: &mut Report) -> JwtSettings {
                 Some((name, claim.value.clone()))
             })
             .collect(),
-        noted: false,
-        scopes_late: false,
+        keeps_token: false,
+        defers_scopes: false,
         groups: keys.groups.as_ref().map(|claim| claim.value.clone()),
         subscription: keys.subscription.as_ref().map(|api| Subscription {
             name: api.name.clone(),
@@ -130,7 +130,7 @@ pub(super) fn parameter(name: &Spanned<String>, report: &mut Report) -> Option<S
     if !name.value.is_empty() && name.value.bytes().all(good) {
         return Some(name.value.clone());
     }
-    let what = format!("`{}` cannot be the name of a query parameter", name.value.escape_debug());
+    let what = format!("`{}` is not a valid name of a query parameter", name.value.escape_debug());
     report.error(name.at, what, "write letters, digits, `-`, `.`, `_` and `~`");
     None
 }
@@ -139,7 +139,7 @@ pub(super) fn parameter(name: &Spanned<String>, report: &mut Report) -> Option<S
 pub(super) fn realm(realm: &Spanned<String>, report: &mut Report) -> String {
     let good = |c: char| c.is_ascii_graphic() && c != '"' && c != '\\' || c == ' ';
     if realm.value.is_empty() || !realm.value.chars().all(good) {
-        let what = format!("`{}` cannot be a realm", realm.value.escape_debug());
+        let what = format!("`{}` is not a valid realm", realm.value.escape_debug());
         report.error(realm.at, what, "write a short ASCII text without quotes");
     }
     realm.value.clone()
@@ -148,11 +148,11 @@ pub(super) fn realm(realm: &Spanned<String>, report: &mut Report) -> String {
 impl PolicyKind for BackendJwt {
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
-        whole(backend(self, place, report))
+        or_nothing(backend(self, place, report))
     }
 
     fn facts(&self, _parameters: &[String]) -> Facts<'_> {
@@ -206,7 +206,7 @@ fn signer(
 impl PolicyKind for Jwks {
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         _report: &mut Report,
     ) -> plan::Policy {

@@ -1,16 +1,16 @@
-//! `key_type`.
+//! Compiles `key_type`.
 
 use ::policies::key_type::{self, Sandbox};
 use config::{KeyType, Report};
 
-use super::{Diverts, Facts, NamedUpstreams, PolicyKind, Written, texts};
+use super::{Diverts, Facts, NamedUpstreams, PolicyKind, PolicyPlace, texts};
 use crate::policy::RouteScope;
 use crate::{names, paths};
 
 impl PolicyKind for KeyType {
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {

@@ -6,7 +6,7 @@ use config::{Mock, MockChoice, Report};
 use import::ExampleReply;
 use serde_json::Value as Json;
 
-use super::{Facts, PolicyKind, Written, openapi, whole};
+use super::{Facts, PolicyKind, PolicyPlace, openapi, or_nothing};
 use crate::policy::RouteScope;
 
 /// The status of a reply that the document lists as `default`.
@@ -15,11 +15,11 @@ const STATUS_OF_DEFAULT: u16 = 200;
 impl PolicyKind for Mock {
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
-        whole(build(self, place, report))
+        or_nothing(build(self, place, report))
     }
 
     fn facts(&self, _parameters: &[String]) -> Facts<'_> {
@@ -57,7 +57,7 @@ fn build(keys: &Mock, place: &mut RouteScope<'_, '_>, report: &mut Report) -> Op
     Some(mock::policy(MockSettings { operations, replies, random }))
 }
 
-/// Returns the replies of one operation that the policy gives: those of one status that have an example or no content.
+/// Returns the replies that the policy gives for one operation: those of the preferred status that have an example or no content.
 fn replies(all: &[&ExampleReply], statuses: &[u16]) -> Vec<MockReply> {
     let shown = all.iter().filter(|one| one.media_type.is_none() || !one.examples.is_empty());
     let mut shown: Vec<(u16, &ExampleReply)> =

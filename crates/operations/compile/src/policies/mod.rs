@@ -58,7 +58,7 @@ pub(crate) trait PolicyKind {
     /// Builds the policy. Faults go to the report, so that no plan is made.
     fn build(
         &self,
-        written: Written,
+        written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy;
@@ -71,7 +71,7 @@ pub(crate) trait PolicyKind {
 
 /// The place of a policy in the configuration.
 #[derive(Clone, Copy)]
-pub(crate) struct Written {
+pub(crate) struct PolicyPlace {
     pub(crate) at: At,
     /// Whether all its keys could be read.
     pub(crate) intact: bool,
@@ -135,7 +135,7 @@ pub(crate) fn build(
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> plan::Policy {
-    let written = Written { at: policy.at, intact: policy.intact };
+    let written = PolicyPlace { at: policy.at, intact: policy.intact };
     kind(&policy.value).build(written, place, report)
 }
 
@@ -148,16 +148,16 @@ impl PolicyKind for NamedSet {
     /// Policy sets were expanded earlier; a set that could not be expanded was already reported.
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         _place: &mut RouteScope<'_, '_>,
         _report: &mut Report,
     ) -> plan::Policy {
-        whole(None)
+        or_nothing(None)
     }
 }
 
-/// Replaces a policy that could not be built by one that does nothing. It is never served, because the fault was reported.
-fn whole(policy: Option<plan::Policy>) -> plan::Policy {
+/// Replaces a policy that could not be built with one that does nothing. It is never served, because the fault was reported.
+fn or_nothing(policy: Option<plan::Policy>) -> plan::Policy {
     policy.unwrap_or(plan::Policy { name: "nothing", request: None, response: None })
 }
 

@@ -1,16 +1,16 @@
-//! `mutual_tls`.
+//! Compiles `mutual_tls`.
 
 use ::policies::mutual_tls::{self, TrustedCertificates};
 use config::{At, MutualTls, Report};
 
-use super::{Access, Facts, PolicyKind, Written, texts};
+use super::{Access, Facts, PolicyKind, PolicyPlace, texts};
 use crate::names;
 use crate::policy::RouteScope;
 
 impl PolicyKind for MutualTls {
     fn build(
         &self,
-        written: Written,
+        written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
@@ -34,14 +34,14 @@ pub(super) fn trusted(
     };
     let listeners = &place.config.listen;
     if keys.header.is_none() && !listeners.iter().any(|(_, listener)| asked(listener)) {
-        let what = "no listener asks clients for a certificate";
+        let what = "no listener requests client certificates";
         let help = "add `tls: { client_auth: { ca: FILE } }` to a listener, or `header` for a trusted proxy";
         report.error(at, what, help);
     }
     if let Some(header) = &keys.header
         && !listeners.iter().any(|(_, listener)| !listener.trusted_proxies.is_empty())
     {
-        let what = "no listener has `trusted_proxies`, so nobody is believed about certificates";
+        let what = "no listener has `trusted_proxies`, so no forwarded certificate is trusted";
         report.warn(header.at, what, "name the proxies' networks, or remove `header`");
     }
     let header = keys.header.as_ref();

@@ -6,8 +6,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
-use ::policies::as_it_came::{self, CutNames};
 use ::policies::openapi::{OpenApiSettings, policy};
+use ::policies::removed_credentials::{self, CutNames};
 use config::{OpenApi, Report, Spanned};
 use import::{Documents, JsonLocation, Model, SchemaSide};
 use mediation::json_schema::{Schema, Schemas};
@@ -17,7 +17,7 @@ use mediation::openapi::{
 };
 use serde_json::Value as Json;
 
-use super::{Access, PolicyKind, Written};
+use super::{Access, PolicyKind, PolicyPlace};
 use crate::listeners::bytes;
 use crate::policy::RouteScope;
 use shapes::Shapes;
@@ -42,7 +42,8 @@ struct BuiltChecks {
     operations: Arc<Operations>,
     /// Faults, each with the index of the path that it belongs to.
     faults: Vec<(usize, String)>,
-    /// Content types whose schema cannot be enforced. They get a warning, since a reader of the document may assume that it is.
+    /// Content types whose schema cannot be enforced, each with the index of its path. They get a warning, since a reader of the document
+    /// may assume that the schema is enforced.
     unread: BTreeSet<(usize, String)>,
 }
 
@@ -50,7 +51,7 @@ struct BuiltChecks {
 impl PolicyKind for OpenApi {
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
@@ -67,10 +68,10 @@ impl PolicyKind for OpenApi {
     }
 }
 
-/// The path and the method of each operation, in the order of the search's indices.
+/// The path and the method of each operation, by the index of the path and the index of the operation within it.
 type OperationOrder = Vec<Vec<(String, String)>>;
 
-/// Returns a search for a document's operations, without checks, and their order.
+/// Returns a document's operations, to be found by request and without checks, and the path and the method of each.
 pub(super) fn searched(
     document: &Spanned<config::FilePath>,
     base: Option<&str>,
@@ -102,7 +103,7 @@ pub(crate) fn seen_below(built: plan::Policy, route: &config::Route, at: usize) 
         return built;
     }
     let names = CutNames { headers: owned(&row.removes), queries: owned(&row.secrets) };
-    as_it_came::remembering(built, names)
+    removed_credentials::recording_removed(built, names)
 }
 
 fn settings(
@@ -221,7 +222,7 @@ fn checks_of(
     })
 }
 
-/// The compiled schemas of a document for the messages of one side, or the error, by location.
+/// The schemas of a document for the messages of one side, by location. Each is compiled, or has the error of its compilation.
 struct SideSchemas {
     all: HashMap<JsonLocation, Result<Schema, String>>,
     anything: Schema,
@@ -231,27 +232,27 @@ impl SideSchemas {
     fn new(read: &OpenApiFile, side: SchemaSide) -> Result<SideSchemas, String> {
         let schemas = Schemas::new([read.documents.of_side(side)], true)?;
         let operations = read.model.paths.iter().flat_map(|path| &path.operations);
-        let spots: BTreeSet<&JsonLocation> = match side {
-            SchemaSide::Request => operations.flat_map(asked_for).collect(),
-            SchemaSide::Response => operations.flat_map(replied).collect(),
+        let locations: BTreeSet<&JsonLocation> = match side {
+            SchemaSide::Request => operations.flat_map(request_schemas).collect(),
+            SchemaSide::Response => operations.flat_map(reply_schemas).collect(),
         };
-        let uris: Vec<String> = spots.iter().map(|spot| spot.reference()).collect();
+        let uris: Vec<String> = locations.iter().map(|location| location.reference()).collect();
         let compiled = schemas.compile_each(&uris).into_iter();
         // Harmless: the compiler returns one result for each URI.
-        let all = spots.into_iter().cloned().zip(compiled).collect();
+        let all = locations.into_iter().cloned().zip(compiled).collect();
         Ok(SideSchemas { all, anything: schemas.compile(&Json::Bool(true))? })
     }
 }
 
 /// Returns the locations of an operation's request schemas.
-fn asked_for(operation: &import::Operation) -> Vec<&JsonLocation> {
+fn request_schemas(operation: &import::Operation) -> Vec<&JsonLocation> {
     let parameters = operation.parameters.iter().filter_map(|parameter| parameter.schema.as_ref());
     let content = operation.body.iter().flat_map(|body| &body.content);
     parameters.chain(content.filter_map(|content| content.schema.as_ref())).collect()
 }
 
 /// Returns the locations of an operation's reply schemas.
-fn replied(operation: &import::Operation) -> Vec<&JsonLocation> {
+fn reply_schemas(operation: &import::Operation) -> Vec<&JsonLocation> {
     let replies = operation.replies.iter();
     let headers = operation.replies.iter().flat_map(|reply| &reply.headers);
     let content = replies.flat_map(|reply| &reply.content);
@@ -322,7 +323,7 @@ impl OperationsBuilder<'_> {
             _ if status == "DEFAULT" => Some(Statuses::Default),
             // Harmless: an invalid status is reported below.
             Some(class) => class.parse().ok().map(Statuses::Class),
-            // Harmless: the same.
+            // Harmless: an invalid status is reported below.
             None => status.parse().ok().map(Statuses::One),
         };
         let Some(statuses) = statuses else {
@@ -339,8 +340,8 @@ impl OperationsBuilder<'_> {
     fn content(&mut self, content: &import::Content, side: SchemaSide) -> checks::Content {
         let schema = content.schema.as_ref();
         let form = match (schema, content.media_type.as_str()) {
-            (Some(spot), "application/x-www-form-urlencoded") => {
-                let object = self.shapes().object(spot, 0, 0);
+            (Some(location), "application/x-www-form-urlencoded") => {
+                let object = self.shapes().object(location, 0, 0);
                 let encoding = content.encoding.iter();
                 // Harmless: a member without a style uses the default style.
                 let fields = encoding.filter_map(|said| self.field(said, &object)).collect();
@@ -348,7 +349,7 @@ impl OperationsBuilder<'_> {
             }
             _ => Form::default(),
         };
-        let schema = schema.and_then(|spot| self.schema(spot, side));
+        let schema = schema.and_then(|location| self.schema(location, side));
         if schema.is_some() && content.media_type.starts_with("multipart/") {
             self.unread.insert((self.path, content.media_type.clone()));
         }
@@ -374,15 +375,16 @@ impl OperationsBuilder<'_> {
         })
     }
 
-    /// Returns the check of a parameter, or `None` if it has no schema or cannot be checked.
+    /// Returns the check of a parameter, or `None` if its side is not validated or its schema has a fault. A parameter without a schema
+    /// accepts any value.
     fn parameter(
         &mut self,
         parameter: &import::Parameter,
         side: SchemaSide,
     ) -> Option<checks::Parameter> {
-        let spot = parameter.schema.as_ref();
-        let schema = match spot {
-            Some(spot) => self.schema(spot, side)?,
+        let location = parameter.schema.as_ref();
+        let schema = match location {
+            Some(location) => self.schema(location, side)?,
             None => self.anything(side)?,
         };
         let place = match parameter.place.as_str() {
@@ -392,8 +394,8 @@ impl OperationsBuilder<'_> {
             _ => checks::ParameterLocation::Header,
         };
         let style = self.style(parameter, place);
-        let shape = spot.map_or(ParameterTypes::Plain(Types::default()), |spot| {
-            self.shapes().shape(spot, 0, 0)
+        let shape = location.map_or(ParameterTypes::Plain(Types::default()), |location| {
+            self.shapes().shape(location, 0, 0)
         });
         let field = Field {
             name: parameter.name.as_str().into(),
@@ -426,7 +428,7 @@ impl OperationsBuilder<'_> {
             Some("tabDelimited") => Style::TabDelimited,
             Some("deepObject") => Style::DeepObject,
             Some(other) => {
-                self.fault(format!("the style `{other}` of `{of}` is not known"));
+                self.fault(format!("the style `{other}` of `{of}` is unknown"));
                 default
             }
         }
@@ -450,16 +452,16 @@ impl OperationsBuilder<'_> {
         }
     }
 
-    fn schema(&mut self, spot: &JsonLocation, side: SchemaSide) -> Option<Schema> {
-        match self.of_side(side)?.all.get(spot) {
+    fn schema(&mut self, location: &JsonLocation, side: SchemaSide) -> Option<Schema> {
+        match self.of_side(side)?.all.get(location) {
             Some(Ok(schema)) => Some(schema.clone()),
             Some(Err(fault)) => {
-                let fault = format!("{}: {fault}", self.documents.origin(spot));
+                let fault = format!("{}: {fault}", self.documents.origin(location));
                 self.fault(fault);
                 None
             }
             None => {
-                self.fault(format!("{spot}: this schema was not compiled"));
+                self.fault(format!("{location}: this schema was not compiled"));
                 None
             }
         }

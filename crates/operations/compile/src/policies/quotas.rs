@@ -61,11 +61,11 @@ pub(super) fn kept(
     report: &mut Report,
 ) -> ClientUse {
     let of = format!("{policy} {} {keys}", whose(keys, place));
-    let permits = place.builder.kept_or(&format!("permits {of}"), Arc::default);
+    let permits = place.builder.reuse_or_build(&format!("permits {of}"), Arc::default);
     let of = format!("quotas {of} {plans:?}");
     let Some(name) = shared else {
         return ClientUse {
-            quotas: place.builder.kept_or(&of, Arc::default),
+            quotas: place.builder.reuse_or_build(&of, Arc::default),
             permits,
             shared: None,
         };
@@ -74,7 +74,7 @@ pub(super) fn kept(
         return ClientUse { quotas: Arc::default(), permits, shared: None };
     };
     let metrics = place.builder.telemetry.store(&name.value);
-    let shared = place.builder.kept_or(&format!("{of} {store:?}"), || {
+    let shared = place.builder.reuse_or_build(&format!("{of} {store:?}"), || {
         // Gateways with the same configuration derive the same names for clients. Without the configuration, the names cannot be computed.
         let quotas = Arc::new(Quotas::known_by(&format!("{of} {:?}", store.password)));
         Arc::new(SharedQuotas::new(store, quotas, metrics))

@@ -15,7 +15,7 @@ use policies::rate_limit::{
 };
 
 use super::stores::store;
-use super::{Facts, PolicyKind, Written, counts_identity};
+use super::{Facts, PolicyKind, PolicyPlace, counts_identity};
 use crate::listeners::count;
 use crate::names;
 use crate::policy::RouteScope;
@@ -25,8 +25,9 @@ use crate::policy_builder::PolicyBuilder;
 pub(crate) struct LimitPlace<'a, 'p> {
     pub(crate) config: &'a Config,
     pub(crate) builder: &'a mut PolicyBuilder<'p>,
-    /// Distinguishes its counts from those of other places. A named limit is identified by its name instead.
+    /// The kind of the place: `route` or `step`.
     pub(crate) kind: &'static str,
+    /// The name of the place, which keeps its counts separate from those of other places. A named limit uses its own name instead.
     pub(crate) whose: &'a str,
     /// The default key of counts.
     pub(crate) by: LimitBy,
@@ -45,7 +46,7 @@ pub(crate) struct BuiltLimit {
 impl PolicyKind for RateLimit {
     fn build(
         &self,
-        written: Written,
+        written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
@@ -73,15 +74,14 @@ impl PolicyKind for RateLimit {
     }
 }
 
-/// Compiles how the costs of a limit are known.
+/// Compiles `cost`: the headers in which replies state their cost, and what is refused when the limit is exceeded.
 fn cost_settings(keys: &ReplyCost, report: &mut Report) -> Option<CostSettings> {
     let header = names::changeable_header(&keys.header.value, keys.header.at, report);
     let told = keys.upstream_header.as_ref();
     let told = told.map(|name| names::changeable_header(&name.value, name.at, report));
     let is_token = |name: &&Spanned<String>| http1::is_token(name.value.as_bytes());
     if let Some(name) = keys.name.as_ref().filter(|name| !is_token(name)) {
-        let what =
-            format!("`{}` cannot be part of the name of a header", name.value.escape_debug());
+        let what = format!("`{}` is not allowed in a header name", name.value.escape_debug());
         report.error(name.at, what, "write letters, digits and dashes, such as `video`");
         return None;
     }
@@ -149,12 +149,12 @@ fn warn_of_nameless(keys: &RateLimit, settings: &RateLimitSettings, report: &mut
     let mut windows = tiers.flat_map(Tier::all_windows);
     if let Some(window) = windows.find(|window| !rate_limit::has_kong_lines(window.per)) {
         let rest = match keys.cost.as_ref().and_then(|cost| cost.value.name.as_ref()) {
-            Some(_) => "replies do not tell it",
-            None => "replies have `RateLimit-Limit`, `-Remaining` and `-Reset` alone",
+            Some(_) => "replies have no headers for it",
+            None => "replies have only `RateLimit-Limit`, `-Remaining` and `-Reset`",
         };
         let what =
             format!("Kong has no `X-RateLimit` headers for a window of {:?}; {rest}", window.per);
-        let help = "take 1s, 1m, 1h, 24h, 720h (month) or 8760h (year), or `headers: draft`";
+        let help = "use 1s, 1m, 1h, 24h, 720h (month) or 8760h (year), or `headers: draft`";
         report.warn(keys.headers.at, what, help);
     }
 }
@@ -170,7 +170,7 @@ pub(crate) fn by(by: &Spanned<LimitBy>, report: &mut Report) -> KeySource {
         LimitBy::Expression(text) => match Expression::compile(text) {
             Ok(expression) => KeySource::Expression(Arc::new(expression)),
             Err(why) => {
-                let help = "write CEL that gives a text, such as `cel:claims.org` or `cel:request.query.tenant`";
+                let help = "write a CEL expression for a text, such as `cel:claims.org` or `cel:request.query.tenant`";
                 report.error(by.at, format!("the expression cannot be used: {why}"), help);
                 KeySource::Everybody
             }
@@ -222,12 +222,11 @@ impl WindowKeys<'_> {
             return Window::new(name, requests, time, burst);
         }
         if time.subsec_nanos() != 0 || time.is_zero() {
-            let what = "a window on the clock is a number of whole seconds";
+            let what = "a window aligned to the clock must be a whole number of seconds";
             report.error(per.at, what, "write `per: 1s` or more, or `algorithm: gcra`");
         }
         if let Some((_, at)) = burst {
-            let what =
-                "`burst` has no effect on windows on the clock: all of `requests` may come at once";
+            let what = "`burst` has no effect on windows aligned to the clock: all `requests` may come at once";
             report.error(at, what, "remove it, or write `algorithm: gcra`");
         }
         Window::on_clock(name, requests, time, self.algorithm)
@@ -242,18 +241,18 @@ impl WindowKeys<'_> {
             }
             (Some(_), None) | (None, Some(_)) if !self.intact => {}
             (Some(alone), None) => {
-                report.error(alone.at, "`requests` without a time", "add `per: 1m`");
+                report.error(alone.at, "`requests` needs `per`", "add `per: 1m`");
             }
             (None, Some(alone)) => {
                 let help = "add `requests: 100`";
-                report.error(alone.at, "a time, but how many requests?", help);
+                report.error(alone.at, "`per` needs `requests`", help);
             }
             (None, None) => {
                 if let Some(burst) = self.burst
                     && self.intact
                 {
                     let help = "add `requests: 100, per: 1m`";
-                    report.error(burst.at, "a burst of what rate?", help);
+                    report.error(burst.at, "`burst` needs `requests` and `per`", help);
                 }
             }
         }
@@ -263,8 +262,8 @@ impl WindowKeys<'_> {
             windows.push(self.window(None, requests.get(), per, burst, report));
         }
         if windows.len() > WINDOWS_MAX {
-            let what = format!("a limit has at most {WINDOWS_MAX} windows");
-            report.error(at, what, "leave out those that others imply");
+            let what = format!("a limit can have at most {WINDOWS_MAX} windows");
+            report.error(at, what, "remove those that others imply");
         }
         Tier::new(windows)
     }
@@ -281,10 +280,10 @@ fn otherwise(
     let at = place.at;
     if let Some(default) = &keys.default {
         if !keys.plans {
-            report.error(default.at, "a default plan without `plans`", "add `plans: true`");
+            report.error(default.at, "`default` needs `plans: true`", "add `plans: true`");
         }
         if !own.is_empty() {
-            let what = "callers without a plan get both a plan and limits of their own";
+            let what = "clients without a plan have both `default` and separate limits";
             report.error(default.at, what, "keep `default`, or keep `requests` and `per`");
         }
         let plans = &place.config.plans;
@@ -318,9 +317,9 @@ fn otherwise(
             "write `requests: 100, per: 1m`"
         };
         let what = if keys.plans {
-            "no limit for callers without a plan"
+            "clients without a plan have no limit"
         } else {
-            "a rate limit without a limit"
+            "the rate limit has no limit"
         };
         report.error(at, what, help);
     }
@@ -358,7 +357,7 @@ fn tier(name: &str, plan: &Spanned<LimitPlan>, algorithm: Algorithm, report: &mu
     // Without `requests`, `per` belongs to the limit on events.
     let per =
         if crate::plans::bounds_streams(&plan.value) && requests.is_none() { &None } else { per };
-    // Harmless: a window without `requests` limits streams.
+    // Harmless: a window without `requests` limits only streams.
     let windows: Vec<_> = plan
         .value
         .windows
@@ -381,8 +380,8 @@ fn tier(name: &str, plan: &Spanned<LimitPlan>, algorithm: Algorithm, report: &mu
 fn sent_name<'n>(name: &'n Spanned<String>, report: &mut Report) -> Option<&'n str> {
     let good = |c: char| (' '..='~').contains(&c) && c != '"' && c != '\\';
     if name.value.is_empty() || !name.value.chars().all(good) {
-        let what = format!("`{}` cannot be sent in a header line", name.value.escape_debug());
-        report.error(name.at, what, "write letters, digits, blanks and dashes");
+        let what = format!("`{}` is not allowed in a header value", name.value.escape_debug());
+        report.error(name.at, what, "use letters, digits, spaces and dashes");
         return None;
     }
     Some(&name.value)
@@ -410,13 +409,13 @@ fn counts(
     let windows = tiers.map(Tier::windows).fold(0, usize::max);
     let Some(name) = &keys.shared else {
         let new = || Arc::new(KeyCounts::counting(keys_max, windows, algorithm(keys)));
-        return (place.builder.kept_or(&key, new), None);
+        return (place.builder.reuse_or_build(&key, new), None);
     };
     let Some(store) = store(name, place.config, report) else {
         return (Arc::new(KeyCounts::new(1, 1)), None);
     };
     let metrics = place.builder.telemetry.store(&name.value);
-    let shared = place.builder.kept_or(&format!("{key} {store:?}"), || {
+    let shared = place.builder.reuse_or_build(&format!("{key} {store:?}"), || {
         // Gateways with the same configuration compute the same hash. Without the configuration, the hash cannot be computed.
         let text = format!("{key} {:?}", store.password);
         let counts = KeyCounts::known_by(keys_max, windows, algorithm(keys), &text);

@@ -1,9 +1,9 @@
-//! `redirect`.
+//! Compiles `redirect`.
 
 use ::policies::redirect::{self, RedirectSettings};
 use config::{Redirect, Report};
 
-use super::{Facts, PolicyKind, Written, whole};
+use super::{Facts, PolicyKind, PolicyPlace, or_nothing};
 use crate::policy::RouteScope;
 use crate::{names, templates};
 
@@ -13,18 +13,18 @@ const STATUSES: &[u16] = &[301, 302, 303, 307, 308];
 impl PolicyKind for Redirect {
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
-        whole(build(self, place, report))
+        or_nothing(build(self, place, report))
     }
 
     fn facts(&self, parameters: &[String]) -> Facts<'_> {
         Facts {
             answers: true,
             asks_identity: templates::asks_identity(&self.to.value, parameters),
-            replies_differ: templates::tells_who_asks(&self.to.value, parameters),
+            replies_differ: templates::depends_on_client(&self.to.value, parameters),
             ..Facts::NONE
         }
     }
@@ -51,10 +51,10 @@ fn build(keys: &Redirect, place: &RouteScope<'_, '_>, report: &mut Report) -> Op
             Some("would let the client choose the host")
         }
         Some(_) | None if *keep_path && to.value.contains(['?', '#']) => {
-            Some("goes on behind its path, so `keep_path` has no place")
+            Some("has a query or fragment, so `keep_path` cannot be used")
         }
         Some(_) | None if *keep_query && to.value.contains('#') => {
-            Some("has a fragment, so `keep_query` has no place")
+            Some("has a fragment, so `keep_query` cannot be used")
         }
         Some(_) | None => None,
     };

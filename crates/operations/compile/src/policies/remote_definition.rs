@@ -33,7 +33,7 @@ pub(crate) struct DefinitionParts<'d, M> {
 
 impl<M: Send + Sync + 'static> DefinitionParts<'_, M> {
     /// Builds the remote definition, or takes it over from the previous plan.
-    pub(crate) fn by(
+    pub(crate) fn build(
         self,
         fetch: &DefinitionFetch,
         at: At,
@@ -46,7 +46,7 @@ impl<M: Send + Sync + 'static> DefinitionParts<'_, M> {
             let url = match WebUrl::parse(location) {
                 Ok(url) => url,
                 Err(why) if self.faulty => {
-                    report.warn(at, why, "correct it: until then every message is refused");
+                    report.warn(at, why, "correct it; until then every message is refused");
                     continue;
                 }
                 Err(why) => {
@@ -70,12 +70,12 @@ impl<M: Send + Sync + 'static> DefinitionParts<'_, M> {
         let metrics = place.builder.telemetry.definition(self.location);
         // A changed refresh interval does not invalidate a fetched definition, and it may be the only copy while its server is unavailable.
         let key = format!("last of {} {}", self.key, fetch.tls.encode());
-        let last = place.builder.kept_or(&key, || Arc::new(LastGood::default()));
+        let last = place.builder.reuse_or_build(&key, || Arc::new(LastGood::default()));
         if let Some(first) = self.first {
             last.put(first);
         }
         let key = format!("supply of {} {known:?} {}", self.key, fetch.encode());
-        let kept = place.builder.kept_or(&key, || {
+        let kept = place.builder.reuse_or_build(&key, || {
             let name = self.location;
             Arc::new(supplies::RenewableDefinition::new(
                 name,
@@ -100,7 +100,7 @@ pub(crate) fn wanted(locations: Vec<String>) -> Result<Vec<DocumentRequest>, Str
     locations.into_iter().map(wanted).collect()
 }
 
-/// Complains about a definition at a URL if `fetch` is missing.
+/// Returns true if a definition can be read. Complains, and returns false, if it is at a URL and `fetch` is missing.
 pub(crate) fn may_be_fetched(
     at: &Spanned<DefinitionAt>,
     fetch: Option<&DefinitionFetch>,
@@ -109,7 +109,7 @@ pub(crate) fn may_be_fetched(
     match (&at.value, fetch) {
         (DefinitionAt::File(_), _) | (DefinitionAt::Url(_), Some(_)) => true,
         (DefinitionAt::Url(url), None) => {
-            let what = format!("`{url}` is a URL, and nothing is fetched");
+            let what = format!("`{url}` is a URL, but `fetch` is not set");
             report.error(at.at, what, "add `fetch: { ttl: 1h }` to the policy, or name a file");
             false
         }

@@ -19,7 +19,7 @@ use mediation::soap::{
     ActionRules, Api, Definitions, ENVELOPE_11, ENVELOPE_12, Envelope, Strictness, Version,
 };
 
-use super::{Facts, PolicyKind, Written, Xml};
+use super::{Facts, PolicyKind, PolicyPlace, Xml};
 use crate::listeners::bytes;
 use crate::policies;
 use crate::policies::remote_definition;
@@ -37,7 +37,7 @@ pub(crate) fn faults(route: &Route) -> plan::Errors {
     }
 }
 
-/// Returns true if a policy over XML reports the reason of a fault to the client.
+/// Returns true if a policy that processes XML reports the reason of a fault to the client.
 pub(crate) fn tells(route: &Route) -> bool {
     policies::of(route).iter().any(|row| row.xml.is_some_and(|xml| xml.verbose))
 }
@@ -88,11 +88,11 @@ pub(super) fn is_mock(place: &RouteScope<'_, '_>) -> bool {
 impl PolicyKind for config::Soap {
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
-        empty(self, report);
+        complain_of_empty_lists(self, report);
         let faulty = faulty_pass(self.bad_definitions, place);
         let envelopes = [Version::V11, Version::V12]
             .map(|version| envelope(self, version, faulty, place, report));
@@ -114,20 +114,20 @@ impl PolicyKind for config::Soap {
                 if let Some(comment) = documents.as_ref().filter(|documents| documents.is_comment())
                 {
                     if faulty {
-                        definitions.action = asked(comment, self, schema, faulty, report)
+                        definitions.action = action_rules(comment, self, schema, faulty, report)
                     } else {
-                        actionless(self, report)
+                        complain_of_action(self, report)
                     }
                 } else if let Some(mut documents) = documents {
                     if definitions.lenient {
                         documents.rpc = RpcMessages::Undeclared;
                     }
                     definitions.operations = counted(&documents, self, (schema.at, place), report);
-                    definitions.action = asked(&documents, self, schema, faulty, report);
+                    definitions.action = action_rules(&documents, self, schema, faulty, report);
                     definitions.api = api(documents, self, schema, faulty, place, report);
                 }
             }
-            None => useless(self, report),
+            None => complain_of_unused_keys(self, report),
         }
         let has = |side| self.validate.value.contains(&side);
         let settings = SoapSettings {
@@ -161,12 +161,12 @@ impl PolicyKind for config::Soap {
 }
 
 /// Complains about lists that are written but empty.
-fn empty(keys: &config::Soap, report: &mut Report) {
+fn complain_of_empty_lists(keys: &config::Soap, report: &mut Report) {
     if let Some(versions) =
         keys.versions.as_ref().filter(|list| list.value.is_empty() && list.intact)
     {
-        let help = "write `versions: [1.1, 1.2]`, or remove it to take both";
-        report.error(versions.at, "no version of SOAP is taken", help);
+        let help = "write `versions: [1.1, 1.2]`, or remove it to accept both";
+        report.error(versions.at, "no version of SOAP is accepted", help);
     }
     let validate = &keys.validate;
     if validate.value.is_empty() && validate.intact && keys.upstream_errors == UpstreamErrors::Pass
@@ -177,21 +177,22 @@ fn empty(keys: &config::Soap, report: &mut Report) {
 }
 
 /// Complains about keys that have no effect without a schema.
-fn useless(keys: &config::Soap, report: &mut Report) {
-    actionless(keys, report);
+fn complain_of_unused_keys(keys: &config::Soap, report: &mut Report) {
+    complain_of_action(keys, report);
     let envelopes = match &keys.envelope {
         config::Envelope::Off => false,
         config::Envelope::Schemas(schemas) => schemas.iter().next().is_some(),
     };
     if let (Some((location, _)), false) = (keys.imports.iter().next(), envelopes) {
-        let what = "`imports` are those of a `schema`, and there is none";
+        let what = "`imports` needs `schema`";
         report.error(location.at, what, "add `schema`, or remove `imports`");
     }
 }
 
-fn actionless(keys: &config::Soap, report: &mut Report) {
+/// Complains about `action` if there is no description that names actions.
+fn complain_of_action(keys: &config::Soap, report: &mut Report) {
     if keys.action.value.check != ActionCheck::Off {
-        let what = "`action` needs the WSDL that says what it has to be";
+        let what = "`action` needs a WSDL that defines the actions";
         report.error(keys.action.at, what, "add `schema: FILE.wsdl`, or remove `action`");
     }
 }
@@ -217,15 +218,15 @@ fn api(
     if let Some(wrong) = broken {
         complain(wrong, schema.at, faulty, report);
         if let (Some(location), None) = (documents.remote.first(), &keys.fetch) {
-            let what = format!("`{location}` is named, and nothing is fetched");
+            let what = format!("`{location}` is imported, but `fetch` is not set");
             let help = "give a file for it in `imports`, or add `fetch: { ttl: 1h }`";
             report.warn(schema.at, what, help);
         }
     }
     match (&*made, &keys.fetch) {
         (Ok(good), fetch) => {
-            unresolved(&good.flaws.unresolved, schema.at, report);
-            let help = "correct the schema: Kong and libxml2 take it, and other tools do not";
+            warn_of_unresolved(&good.flaws.unresolved, schema.at, report);
+            let help = "correct the schema: Kong and libxml2 accept it, but other tools do not";
             // Harmless: further complaints are reported once these are corrected.
             for what in good.flaws.noted.iter().take(UNRESOLVED_MAX) {
                 report.warn(schema.at, what.as_str(), help);
@@ -250,19 +251,19 @@ fn api(
 const UNRESOLVED_MAX: usize = 20;
 
 /// Warns of unresolved references in a description that are not needed.
-fn unresolved(flaws: &[String], at: At, report: &mut Report) {
-    let help = "messages and actions are checked without it; `soap_rest` needs it corrected";
-    // Harmless: the number of omitted ones is reported.
+fn warn_of_unresolved(flaws: &[String], at: At, report: &mut Report) {
+    let help = "messages and actions are checked without it, but `soap_rest` needs it";
+    // Harmless: the last warning states the number of omitted warnings.
     for what in flaws.iter().take(UNRESOLVED_MAX) {
         report.warn(at, what.as_str(), help);
     }
     if let Some(more) = flaws.len().checked_sub(UNRESOLVED_MAX).filter(|more| *more > 0) {
-        report.warn(at, format!("and {more} more of the kind"), help);
+        report.warn(at, format!("and {more} more of this kind"), help);
     }
 }
 
 /// Returns how strictly requests must name their action, or `None` if the schema is not a description with actions.
-fn asked(
+fn action_rules(
     documents: &Documents,
     keys: &config::Soap,
     schema: &Spanned<DefinitionAt>,
@@ -306,7 +307,7 @@ fn counted(
     if let Some(more) = named.len().checked_sub(operations::OPERATIONS_MAX).filter(|more| *more > 0)
     {
         let max = operations::OPERATIONS_MAX;
-        let what = format!("{more} operations beyond {max} are counted together, as unknown ones");
+        let what = format!("{more} operations beyond {max} are counted together as unknown");
         report.warn(at, what, "make a route for each part of the service");
         // Harmless: the warning states the number of omitted operations.
         named.truncate(operations::OPERATIONS_MAX);
@@ -324,7 +325,7 @@ fn counted(
 pub(super) fn complain(wrong: &DefinitionError, at: At, faulty: bool, report: &mut Report) {
     for what in &wrong.complaints {
         if faulty {
-            report.warn(at, what.as_str(), "correct it: until then every message is refused")
+            report.warn(at, what.as_str(), "correct it; until then every message is refused")
         } else {
             report.error(at, what.as_str(), "correct the definition")
         }
@@ -351,7 +352,7 @@ fn envelope(
         config::Envelope::Schemas(schemas) => schemas,
     };
     let (text, name) = match (schemas.get(version.text()), version, taken) {
-        (Some(file), _, _) => return own(file, keys, faulty, place, report),
+        (Some(file), _, _) => return own_envelope(file, keys, faulty, place, report),
         (None, Version::V12, None) => return Envelope::Missing,
         (None, Version::V11, _) => {
             if place.of.errors == config::Errors::Kong {
@@ -375,7 +376,8 @@ fn envelope(
     }
 }
 
-fn own(
+/// Returns the envelope schema that the configuration names.
+fn own_envelope(
     file: &Spanned<DefinitionAt>,
     keys: &config::Soap,
     faulty: bool,
@@ -415,5 +417,5 @@ fn own(
 /// Converts a file to UTF-8 if its encoding is one that the parser does not support.
 pub(super) fn in_utf8(bytes: Vec<u8>) -> Vec<u8> {
     // Harmless: the parser refuses the file and says why.
-    mediation::charset::settled(None, &bytes).ok().flatten().unwrap_or(bytes)
+    mediation::charset::to_utf8(None, &bytes).ok().flatten().unwrap_or(bytes)
 }

@@ -11,22 +11,21 @@ use mediation::soap_json::Faults;
 use wsdl::SoapVersion;
 use wsdl::typed::{self, Api, Document, Operation, OperationPlace, PortChoice};
 
-use super::{Facts, PolicyKind, Written, soap, whole};
+use super::{Facts, PolicyKind, PolicyPlace, or_nothing, soap};
 use crate::paths;
 use crate::policy::RouteScope;
 
 /// The translation tables of a description, or its faults.
 type TablesResult = Result<Arc<Api>, Vec<String>>;
 
-/// Builds the policy, or complains about its faults.
 impl PolicyKind for SoapRest {
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
-        whole(build(self, place, report))
+        or_nothing(build(self, place, report))
     }
 
     fn facts(&self, _parameters: &[String]) -> Facts<'_> {
@@ -61,11 +60,7 @@ fn build(
     }
     for (name, why) in api.left_out() {
         let what = format!("the operation `{name}` is not offered as JSON: {why}");
-        report.warn(
-            keys.wsdl.at,
-            what,
-            "name another `port` where it is different, or leave it out",
-        );
+        report.warn(keys.wsdl.at, what, "name a `port` that supports it, or leave `port` out");
     }
     let document_path = document_path(keys, report);
     let places = places::places(keys, &api, document_path.as_deref(), place, report)?;
@@ -113,7 +108,7 @@ fn api(keys: &SoapRest, place: &mut RouteScope<'_, '_>) -> Arc<TablesResult> {
     let text = |key: &Option<Spanned<String>>| key.as_ref().map(|key| key.value.clone());
     let (service, port) = (text(&keys.service), text(&keys.port));
     let key = format!("soap_rest {} {:x} {service:?} {port:?}", path.display(), read.content);
-    place.builder.kept_or(&key, || {
+    place.builder.reuse_or_build(&key, || {
         let wanted = PortChoice { service: service.as_deref(), port: port.as_deref() };
         let made = typed::api(&read.description, wanted);
         Arc::new(made.map(Arc::new).map_err(|what| vec![what]))
@@ -124,16 +119,17 @@ fn api(keys: &SoapRest, place: &mut RouteScope<'_, '_>) -> Arc<TablesResult> {
 fn prefix(keys: &SoapRest, place: &RouteScope<'_, '_>, report: &mut Report) -> String {
     let Some(written) = &keys.prefix else {
         let [route] = place.of.matches.value.path.0.as_slice() else {
-            let what = "the route has several paths, so that the operations have no place";
-            report.error(keys.wsdl.at, what, "say with `prefix` what stands in front of them");
+            let what = "the route has several paths, so the paths of the operations are ambiguous";
+            report.error(keys.wsdl.at, what, "set `prefix` to the path in front of the operations");
             return String::new();
         };
         let is_regex = matches!(route.value, RoutePath::Regex(_) | RoutePath::RegexPrefix(_));
         let route = route.value.text();
         let own = route.strip_suffix("/**").unwrap_or(route);
         if is_regex || own.contains(['{', '*']) {
-            let what = "the route's path has parameters, so that the operations have no place";
-            report.error(keys.wsdl.at, what, "say with `prefix` what stands in front of them");
+            let what =
+                "the route's path has parameters, so the paths of the operations are ambiguous";
+            report.error(keys.wsdl.at, what, "set `prefix` to the path in front of the operations");
         }
         return paths::as_matched(own.trim_end_matches('/'));
     };
@@ -195,10 +191,7 @@ fn target(keys: &SoapRest, api: &Api, report: &mut Report) -> Option<String> {
     if paths::is_target(path) {
         return Some(path.to_owned());
     }
-    let what = format!(
-        "the address of the port, `{}`, has no path that can be sent",
-        address.escape_debug()
-    );
-    report.error(keys.wsdl.at, what, "say with `path` what the upstream is to see, such as `/ws`");
+    let what = format!("the address of the port, `{}`, has no usable path", address.escape_debug());
+    report.error(keys.wsdl.at, what, "set `path` to the path at the upstream, such as `/ws`");
     None
 }

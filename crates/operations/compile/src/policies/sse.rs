@@ -1,4 +1,4 @@
-//! `sse`.
+//! Compiles `sse`.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use policies::sse::{self, ShareSettings, Shares, SseSettings};
 
 use super::quotas::{self, kept, own_key};
 use super::rate_limit::by;
-use super::{Diverts, Facts, PolicyKind, Written, WrittenLines, counts, counts_identity};
+use super::{Diverts, Facts, PolicyKind, PolicyPlace, WrittenLines, counts, counts_identity};
 use crate::listeners::count;
 use crate::plans;
 use crate::policy::RouteScope;
@@ -20,7 +20,7 @@ use crate::templates;
 impl PolicyKind for Sse {
     fn build(
         &self,
-        written: Written,
+        written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
@@ -34,11 +34,11 @@ impl PolicyKind for Sse {
             connections: self.connections.map(|connections| connections.get()),
         };
         if self.event_bytes_max.value.0 == 0 {
-            let what = "no event has a size of 0";
+            let what = "an event cannot have a size of 0";
             report.error(self.event_bytes_max.at, what, "write the largest size, such as `64KiB`");
         }
         if place.of.upstream.is_none() && place.of.flow.is_none() && written.intact {
-            let what = "no event stream can come here: the route has no upstream";
+            let what = "there can be no event stream here: the route has no upstream";
             report.error(written.at, what, "remove the policy, or add `upstream: NAME`");
         }
         let kept = kept("sse", &self.encode(), &limits, self.shared.as_ref(), place, report);
@@ -86,7 +86,7 @@ fn shared(
             let what = format!("`{}` is not a header name", name.value.escape_debug());
             report.error(name.at, what, "write a name such as `x-tenant`");
         } else if OF_THE_GATEWAY.iter().any(|own| name.value.eq_ignore_ascii_case(own)) {
-            let what = format!("`{}` of a shared stream is the gateway's own", name.value);
+            let what = format!("the gateway sets `{}` of a shared stream itself", name.value);
             report.error(name.at, what, "remove it");
         }
     }
@@ -102,7 +102,7 @@ fn shared(
         }
         if writes || facts.replies_differ || facts.diverts != Diverts::Never {
             let what = format!(
-                "`{}` changes the request for each client, and clients that `share` have one request",
+                "`{}` changes the request for each client, but `share` uses one request for all",
                 policy.value.name()
             );
             report.error(share.at, what, "remove `share`, or that policy");
@@ -123,20 +123,20 @@ fn shared(
     let fetch = place.builder.outlet(&upstream, &mut Report::default())?;
     let sharing = ShareSettings {
         replay: count(replay.get()),
-        skips: *slow == SlowClient::Skip,
+        skip_missed: *slow == SlowClient::Skip,
         linger: *linger,
         headers: headers.0.iter().map(|name| name.value.to_ascii_lowercase()).collect(),
         host: match &place.of.host.value {
             RouteHost::Name(name) => Some(name.as_str().into()),
-            // The first client's host would be used for all clients.
+            // The host of the target is sent. With `preserve`, the host of the first client would be sent for all clients.
             RouteHost::Preserve | RouteHost::Target => None,
         },
         event_bytes_max: usize::try_from(keys.event_bytes_max.value.0).unwrap_or(usize::MAX),
     };
-    let of = crate::destinations::words(place.of);
-    let to = place.builder.words_of(&upstream.value);
+    let of = crate::destinations::fingerprint(place.of);
+    let to = place.builder.settings_fingerprint(&upstream.value);
     let key = format!("sse shares {} {} {of} {to}", place.route, keys.encode());
-    let shares = place.builder.kept_or(&key, Arc::default);
+    let shares = place.builder.reuse_or_build(&key, Arc::default);
     Some((sharing, shares, fetch))
 }
 
@@ -145,7 +145,7 @@ fn warn_of_unsent(edits: &Headers, at: At, sent: &OneOrMore<Spanned<String>>, re
     let set = edits.request.set.iter().chain(edits.request.add.iter()).map(|(name, _)| name);
     for name in set {
         if !sent.0.iter().any(|sent| sent.value.eq_ignore_ascii_case(&name.value)) {
-            let what = format!("the shared stream is asked for without `{}`", name.value);
+            let what = format!("the shared stream is requested without `{}`", name.value);
             report.warn(at, what, "name it in the `headers` of `share` too");
         }
     }

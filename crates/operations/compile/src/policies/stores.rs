@@ -19,7 +19,7 @@ pub(super) fn store(name: &Spanned<String>, config: &Config, report: &mut Report
         return None;
     };
     let Some((place, tls, database)) = address(&written.redis.value) else {
-        let help = "write `redis://HOST:PORT`, `redis://HOST:PORT/DATABASE`, `rediss://HOST:PORT` or `unix:///PATH`; a password has a key of its own";
+        let help = "write `redis://HOST:PORT`, `redis://HOST:PORT/DATABASE`, `rediss://HOST:PORT` or `unix:///PATH`; a password has its own key";
         report.error(written.redis.at, "this is not the URL of a Redis server", help);
         return None;
     };

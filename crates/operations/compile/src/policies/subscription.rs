@@ -1,10 +1,10 @@
-//! `subscription`.
+//! Compiles `subscription`.
 
 use ::policies::jwt::Subscription;
 use ::policies::subscription::{self, ApiNumber, ListedApi, OwnPlan, SubscriptionSettings};
 use config::{Policy, Report, SubscriptionCheck};
 
-use super::{Access, Facts, PolicyKind, Written};
+use super::{Access, Facts, PolicyKind, PolicyPlace};
 use crate::policy::RouteScope;
 
 /// The plans of requests without a subscription, if an API offers one of them.
@@ -13,13 +13,13 @@ const SUBSCRIPTIONLESS: [&str; 2] = ["DefaultSubscriptionless", "AsyncDefaultSub
 impl PolicyKind for SubscriptionCheck {
     fn build(
         &self,
-        written: Written,
+        written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
         if self.required && !super::above(place).iter().any(|row| row.access == Access::Identifies)
         {
-            let what = "nobody finds the client identity, so every request is refused";
+            let what = "no policy identifies the client, so every request would be refused";
             let help = "add one of jwt, api_key, basic, mutual_tls, authenticate above it";
             report.error(written.at, what, help);
         }
@@ -66,7 +66,7 @@ impl PolicyKind for SubscriptionCheck {
     }
 }
 
-/// Returns true if a policy below limits requests by plan.
+/// Returns true if a policy below limits clients by plan, or if the route ends in a hub, which may do so.
 fn is_told(place: &RouteScope<'_, '_>) -> bool {
     let below = place.of.policies.iter().skip(place.at);
     let by_plan = below.map(|policy| &policy.value).any(|policy| {
@@ -77,7 +77,7 @@ fn is_told(place: &RouteScope<'_, '_>) -> bool {
     by_plan || place.of.hub.is_some()
 }
 
-/// Returns true if a `subscription` below refuses clients without a subscription. Scopes of tokens are then checked after that.
+/// Returns true if there is a `subscription` below the policy. Scopes of tokens are then checked after the subscription.
 pub(super) fn is_below(place: &RouteScope<'_, '_>) -> bool {
     let mut below = place.of.policies.iter().skip(place.at);
     below.any(|policy| matches!(policy.value, Policy::SubscriptionCheck(_)))

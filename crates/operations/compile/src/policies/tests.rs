@@ -101,7 +101,7 @@ fn words(policy: &Policy) -> String {
 }
 
 #[test]
-fn the_facts_of_each_kind() {
+fn each_kind_of_policy_has_the_listed_facts() {
     let loaded = config::parse(TEXT, Path::new("gate.yaml"));
     assert!(!loaded.report.has_errors(), "{}", loaded.report);
     let config = loaded.config.expect("a configuration");

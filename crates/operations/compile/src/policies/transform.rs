@@ -7,7 +7,7 @@ use ::policies::transform::{
 use config::{At, JsonEdit, JsonText, Map, QueryEdit, Report, Spanned, Transform};
 use plan::Template;
 
-use super::{Facts, PolicyKind, Written};
+use super::{Facts, PolicyKind, PolicyPlace};
 use crate::policy::RouteScope;
 use crate::upstreams::ranges;
 use crate::{names, templates};
@@ -15,12 +15,12 @@ use crate::{names, templates};
 impl PolicyKind for Transform {
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
         let parameters = templates::parameters(&place.of.matches.value);
-        let (query, request) = asked(self, report);
+        let (query, request) = request_edits(self, report);
         let query = query.map(|keys| self::query(&keys.value, &parameters, report));
         let request = request.map(|keys| json(&keys.value, &parameters, report));
         let response = self.response.json.as_ref().map(|keys| {
@@ -34,7 +34,7 @@ impl PolicyKind for Transform {
         let method = self.request.method.as_ref();
         transforms::policy(TransformSettings {
             method: method.and_then(|method| sent_method(method, report)).map(Into::into),
-            // Harmless: without edits nothing changes.
+            // Harmless: a form without edits does not change.
             form: form.unwrap_or_default(),
             statuses: Statuses(ranges(&self.response.if_status)),
             // Harmless: a side without edits changes nothing.
@@ -50,7 +50,7 @@ impl PolicyKind for Transform {
     fn facts(&self, parameters: &[String]) -> Facts<'_> {
         Facts {
             asks_identity: texts(self).any(|text| templates::asks_identity(text, parameters)),
-            replies_differ: texts(self).any(|text| templates::tells_who_asks(text, parameters)),
+            replies_differ: texts(self).any(|text| templates::depends_on_client(text, parameters)),
             ..Facts::NONE
         }
     }
@@ -70,7 +70,7 @@ fn sent_method(method: &Spanned<String>, report: &mut Report) -> Option<String> 
 type RequestEdits<'k> = (Option<&'k Spanned<QueryEdit>>, Option<&'k Spanned<JsonEdit>>);
 
 /// Returns the edits of requests, written in the short or the long form.
-fn asked<'k>(keys: &'k Transform, report: &mut Report) -> RequestEdits<'k> {
+fn request_edits<'k>(keys: &'k Transform, report: &mut Report) -> RequestEdits<'k> {
     let (query, json) = (&keys.request.query, &keys.request.json);
     let places = [
         ("query", query.as_ref().map(|_| ()), keys.query.as_ref().map(|keys| keys.at)),
@@ -78,14 +78,14 @@ fn asked<'k>(keys: &'k Transform, report: &mut Report) -> RequestEdits<'k> {
     ];
     for (key, long, short) in places {
         if let (Some(()), Some(at)) = (long, short) {
-            let what = format!("`{key}` is the request's, which has one already");
+            let what = format!("`{key}` is set both here and in `request`");
             report.error(at, what, format!("move it all below `request: {{ {key} }}`"));
         }
     }
     (query.as_ref().or(keys.query.as_ref()), json.as_ref().or(keys.json.as_ref()))
 }
 
-/// Returns the texts that are written into requests, so that their placeholders can be checked.
+/// Returns the texts that are written into requests and replies, so that their placeholders can be checked.
 pub(crate) fn texts(keys: &Transform) -> impl Iterator<Item = &str> {
     let query = keys.query.iter().chain(&keys.request.query).chain(&keys.request.form);
     let lines = query.flat_map(|keys| {
@@ -115,7 +115,7 @@ fn query(keys: &QueryEdit, parameters: &[String], report: &mut Report) -> QueryE
 
 fn parameter(name: &str, at: At, report: &mut Report) -> Option<String> {
     if name.is_empty() {
-        report.error(at, "a parameter without a name", "write its name, such as `page`");
+        report.error(at, "a parameter needs a name", "write its name, such as `page`");
         return None;
     }
     Some(name.to_owned())
@@ -126,25 +126,25 @@ fn json(keys: &JsonEdit, parameters: &[String], report: &mut Report) -> JsonEdit
     for (old, new) in keys.rename.iter() {
         let places = pointer(&old.value, old.at, report).zip(pointer(&new.value, new.at, report));
         if let Some((from, to)) = places {
-            said(edits.rename(from, &to), old.at, report);
+            complain_of_overlap(edits.rename(from, &to), old.at, report);
         }
     }
     for place in &keys.remove {
         if let Some(pointer) = pointer(&place.value, place.at, report) {
-            said(edits.remove(&pointer), place.at, report);
+            complain_of_overlap(edits.remove(&pointer), place.at, report);
         }
     }
     for (place, value) in keys.set.iter() {
         let pointer = pointer(&place.value, place.at, report);
         let value: Option<Template> = templates::read(&text(value), parameters, report);
         if let (Some(pointer), Some(value)) = (pointer, value) {
-            said(edits.set(&pointer, value), place.at, report);
+            complain_of_overlap(edits.set(&pointer, value), place.at, report);
         }
     }
     edits
 }
 
-/// Returns the text of a whole JSON value as one template, since braces of JSON are not placeholders.
+/// Returns the text of a whole JSON value, to be read as one template. The braces of JSON objects are not read as placeholders.
 fn text(value: &Spanned<JsonText>) -> Spanned<String> {
     Spanned { value: value.value.0.clone(), at: value.at, intact: value.intact }
 }
@@ -162,10 +162,11 @@ fn pointer(text: &str, at: At, report: &mut Report) -> Option<Pointer> {
     .ok()
 }
 
-fn said(edited: Result<(), Overlap>, at: At, report: &mut Report) {
+fn complain_of_overlap(edited: Result<(), Overlap>, at: At, report: &mut Report) {
     if let Err(Overlap) = edited {
-        let what = "this place is another edit's, or one of the two is inside the other";
-        let help = "edit each place once; where one edit follows another, write two `transform`";
+        let what = "this place overlaps the place of another edit";
+        let help =
+            "edit each place once; to apply edits one after the other, write two `transform`";
         report.error(at, what, help);
     }
 }

@@ -1,26 +1,26 @@
-//! `user_agent`.
+//! Compiles `user_agent`.
 
 use config::{Report, Spanned, UserAgent};
 use policies::user_agent::{self, UserAgents};
 use regex::bytes::RegexSet;
 
-use super::{Access, Facts, PolicyKind, Written};
+use super::{Access, Facts, PolicyKind, PolicyPlace};
 use crate::policy::RouteScope;
 
 impl PolicyKind for UserAgent {
     fn build(
         &self,
-        written: Written,
+        written: PolicyPlace,
         _place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
         if written.intact && self.robots && self.deny.is_empty() {
             let help = "write `deny: [\"^curl/\"]`, remove `robots`, or remove the policy";
-            report.warn(written.at, "it allows every program", help);
+            report.warn(written.at, "the policy allows every program", help);
         }
         let (allow, deny) = (set(&self.allow, report), set(&self.deny, report));
         let agents = UserAgents { allow, deny, robots: self.robots };
-        super::whole(user_agent::policy(agents))
+        super::or_nothing(user_agent::policy(agents))
     }
 
     fn facts(&self, _parameters: &[String]) -> Facts<'_> {

@@ -1,4 +1,4 @@
-//! `websocket`.
+//! Compiles `websocket`.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use policies::websocket::{self, Codes, MalformedTopic, Topic, WebSocketSettings}
 
 use super::quotas::{self, kept, own_key};
 use super::rate_limit::by;
-use super::{Access, Facts, PolicyKind, Written, counts, counts_identity};
+use super::{Access, Facts, PolicyKind, PolicyPlace, counts, counts_identity};
 use crate::files;
 use crate::plans::{self, Window};
 use crate::policy::RouteScope;
@@ -19,7 +19,7 @@ use crate::policy::RouteScope;
 impl PolicyKind for WebSocket {
     fn build(
         &self,
-        written: Written,
+        written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
@@ -72,7 +72,7 @@ fn refuse_http2(at: At, intact: bool, place: &RouteScope<'_, '_>, report: &mut R
     for name in names.filter(|_| intact) {
         let upstream = place.config.upstreams.get(name);
         if upstream.is_some_and(|upstream| upstream.protocol == UpstreamProtocol::Http2) {
-            let what = format!("no WebSocket can be opened at `{name}`, which is asked in HTTP/2");
+            let what = format!("no WebSocket can be opened at `{name}`, because it uses HTTP/2");
             report.error(at, what, "write `protocol: http1` or `protocol: auto` there");
         }
     }
@@ -116,8 +116,10 @@ fn topics(keys: &WebSocket, report: &mut Report) -> Option<Vec<Topic>> {
         let subscribe = may(TopicUse::Subscribe, &topic.subscribe);
         match Topic::new(&name.value, path, publish, subscribe) {
             Ok(topic) if topics.iter().any(|other| other.is_like(&topic)) => {
-                let what =
-                    format!("another topic has the paths of `{}`", name.value.escape_debug());
+                let what = format!(
+                    "another topic matches the same paths as `{}`",
+                    name.value.escape_debug()
+                );
                 report.error(name.at, what, "remove one of the two");
             }
             Ok(topic) => topics.push(topic),
@@ -131,8 +133,8 @@ fn topics(keys: &WebSocket, report: &mut Report) -> Option<Vec<Topic>> {
                 report.error(at, what, "name it in the topic, in braces");
             }
             Err(MalformedTopic::Twice(parameter)) => {
-                let what = format!("the parameter `{}` stands twice", parameter.escape_debug());
-                report.error(name.at, what, "give each one a name of its own");
+                let what = format!("the parameter `{}` appears twice", parameter.escape_debug());
+                report.error(name.at, what, "give each one a different name");
             }
         }
     }

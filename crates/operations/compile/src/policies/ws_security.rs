@@ -1,4 +1,4 @@
-//! Compiles `ws_security`, and the header blocks of `upstreams.NAME`.
+//! Compiles `ws_security`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use ::policies::ws_security::{
 use config::{Credentials, PasswordForm, Report, Spanned, TimestampCheck, WsSecurity};
 
 use super::api_key::holders;
-use super::{Access, Facts, PolicyKind, Written, Xml};
+use super::{Access, Facts, PolicyKind, PolicyPlace, Xml};
 use crate::listeners::bytes;
 use crate::policy::RouteScope;
 
 impl PolicyKind for WsSecurity {
     fn build(
         &self,
-        written: Written,
+        written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
@@ -28,7 +28,7 @@ impl PolicyKind for WsSecurity {
             TimestampCheck::Required => TimestampUse::Required,
         };
         if self.users.is_none() && timestamp != TimestampUse::Required {
-            let what = "a `ws_security` that requires nothing of the header but to be there";
+            let what = "`ws_security` must require a user or a timestamp";
             report.error(
                 written.at,
                 what,
@@ -36,7 +36,8 @@ impl PolicyKind for WsSecurity {
             );
         }
         // All routes share one list, because a message may be replayed on another route.
-        let nonces = place.builder.kept_or("ws_security nonces", || Arc::new(Nonces::default()));
+        let nonces =
+            place.builder.reuse_or_build("ws_security nonces", || Arc::new(Nonces::default()));
         security::policy(WsSecuritySettings {
             users: self.users.as_ref().map(|users| token_users(self, users, report)),
             timestamp,
@@ -70,7 +71,11 @@ fn token_users(
 ) -> TokenUsers {
     let forms = &keys.passwords;
     if forms.value.is_empty() && forms.intact {
-        report.error(forms.at, "no form of a password", "write `[digest]`, `[text]` or both");
+        report.error(
+            forms.at,
+            "no password form is accepted",
+            "write `[digest]`, `[text]` or both",
+        );
     }
     let takes = |form| forms.value.contains(&form);
     if keys.nonce_required.value && !takes(PasswordForm::Text) {
@@ -83,7 +88,7 @@ fn token_users(
             let is_hash = ["$", "{SHA}", "sha256:", "sha1:"];
             if is_hash.iter().any(|mark| value.secret.0.starts_with(mark)) {
                 let what = format!(
-                    "the password of `{}` is a hash, of which no digest can be made",
+                    "the password of `{}` is a hash, which cannot verify digests",
                     value.name
                 );
                 report.error(at, what, "write the password itself, or `passwords: [text]`");
@@ -91,7 +96,7 @@ fn token_users(
             passwords.insert(value.name, value.secret.0);
         }
     }
-    // Faults of a file of users were reported above.
+    // A file of users is read again here. The report drops complaints that it already has.
     let holders: Vec<Holder> = holders(written, report).into_iter().map(|(user, _)| user).collect();
     TokenUsers {
         users: Users::new(holders, plan::IdentityScheme::WsSecurity),

@@ -8,7 +8,7 @@ use plan::upstreams::Timeouts;
 use wsdl::{SOAP_11, SOAP_12};
 use xpath::{Expr, Plain};
 
-use super::{Diverts, Facts, NamedUpstreams, PolicyKind, Written, Xml};
+use super::{Diverts, Facts, NamedUpstreams, PolicyKind, PolicyPlace, Xml};
 use crate::listeners::bytes;
 use crate::policy::RouteScope;
 use crate::{names, upstream_targets, upstreams};
@@ -22,11 +22,10 @@ const TIMEOUTS: Timeouts = Timeouts {
     idle: Duration::from_secs(60),
 };
 
-/// Builds the policy.
 impl PolicyKind for config::XpathRoute {
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
@@ -36,10 +35,10 @@ impl PolicyKind for config::XpathRoute {
             written.chain([("soap", SOAP_11), ("soap12", SOAP_12)]).collect();
         if self.cases.value.is_empty() && self.cases.intact {
             let help = "write at least one `{ xpath: ..., equals: ..., upstream: ... }`";
-            report.error(self.cases.at, "`cases` without a case", help);
+            report.error(self.cases.at, "`cases` is empty", help);
         }
         if place.of.upstream.is_none() {
-            let what = "the route ends in no upstream, so there is nothing to send elsewhere";
+            let what = "the route has no upstream, so there is nothing to send elsewhere";
             report.error(self.cases.at, what, "give the route an `upstream`");
         }
         let mut cases = Vec::new();
@@ -50,8 +49,8 @@ impl PolicyKind for config::XpathRoute {
                 let what = format!("the expression `{}`: {error}", xpath.value);
                 report.error(xpath.at, what, "write XPath 1.0, with prefixes of `namespaces`");
             });
-            let way = way(case, place, report);
-            if let (Ok(expression), Some((diversion, target))) = (expression, way) {
+            let to = target(case, place, report);
+            if let (Ok(expression), Some((diversion, target))) = (expression, to) {
                 cases.push(Case {
                     expression,
                     equals: case.value.equals.clone(),
@@ -84,9 +83,9 @@ impl PolicyKind for config::XpathRoute {
     }
 }
 
-/// Returns the names of upstreams that its cases may refer to.
+/// Returns the names of upstreams that the cases may refer to.
 pub(crate) fn named(keys: &config::XpathRoute) -> Vec<&str> {
-    // Harmless: a case without either is reported when the policy is built.
+    // Harmless: a case with neither `upstream` nor `url` is reported when the policy is built.
     let named = keys.cases.value.iter().filter_map(|case| {
         let host = case.value.url.as_ref().map(|url| url.value.target.host.as_str());
         case.value.upstream.as_ref().map(|name| name.value.as_str()).or(host)
@@ -97,7 +96,8 @@ pub(crate) fn named(keys: &config::XpathRoute) -> Vec<&str> {
 /// The target of a case: the index into the route's diversions, and the path, or `None` for the path of the request.
 type Target = (usize, Option<Box<[u8]>>);
 
-fn way(
+/// Returns the target of a case. Complains unless exactly one of `upstream` and `url` is written.
+fn target(
     case: &Spanned<XpathCase>,
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
@@ -118,21 +118,21 @@ fn way(
             to_url(&url.value, place, report)
         }
         (Some(_), Some(url)) => {
-            let what = "`upstream` and `url` both say where the case goes";
+            let what = "`upstream` and `url` cannot be combined";
             report.error(url.at, what, "keep one of the two");
             None
         }
         (None, None) => {
             if case.intact {
                 let help = "add `upstream: NAME`, or `url: \"http://HOST:PORT/PATH\"`";
-                report.error(case.at, "a case that goes nowhere", help);
+                report.error(case.at, "the case needs `upstream` or `url`", help);
             }
             None
         }
     }
 }
 
-/// Returns the target of a URL. If its host is the name of an upstream, ignoring case, that upstream is meant.
+/// Returns the target of a URL. If its host is the name of an upstream, ignoring case, requests go to that upstream.
 fn to_url(url: &WebUrl, place: &mut RouteScope<'_, '_>, report: &mut Report) -> Option<Target> {
     let host = &url.target.host;
     let names = place.builder.upstream_names().iter();

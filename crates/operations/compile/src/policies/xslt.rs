@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ::policies::remote_definition::{self as supplies, DocumentRequest, FetchedDocuments};
-use ::policies::xslt::{self as transforms, On, XsltSettings};
+use ::policies::xslt::{self as transforms, TransformedSide, XsltSettings};
 use ::saxon::Engine;
 use config::{Map, MessageSide, Report, XsltEngine, XsltOutput};
 use mediation::Rejection;
@@ -16,7 +16,7 @@ use xslt::{Argument, Parameter, Resolver, Resource, Style, Stylesheet};
 
 use super::remote_definition::{self, DefinitionParts};
 use super::soap::load::{self, DefinitionDocuments, Documents, ReferenceRules, XSLT};
-use super::{Facts, PolicyKind, Written, Xml, soap};
+use super::{Facts, PolicyKind, PolicyPlace, Xml, soap};
 use crate::listeners::bytes;
 use crate::policies;
 use crate::policy::RouteScope;
@@ -28,16 +28,15 @@ const NATIVE_VERSION_MAX: f64 = 1.1;
 impl PolicyKind for config::Xslt {
     fn build(
         &self,
-        _written: Written,
+        _written: PolicyPlace,
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> plan::Policy {
         let on = match self.side.value {
-            MessageSide::Request => On::Request,
-            MessageSide::Response => On::Response,
+            MessageSide::Request => TransformedSide::Request,
+            MessageSide::Response => TransformedSide::Response,
         };
         let codings = soap::codings(self.body_bytes_max, place);
-        // A missing stylesheet was already reported.
         let mut transformation = transformation(self, place, report);
         transformation.transcribe = is_read(self.side.value, place);
         let settings = XsltSettings {
@@ -47,7 +46,7 @@ impl PolicyKind for config::Xslt {
             errors_pass: soap::errors_pass(place),
             codings,
         };
-        if on == On::Response && soap::is_mock(place) {
+        if on == TransformedSide::Response && soap::is_mock(place) {
             plan::Policy { name: "xslt", request: None, response: None }
         } else {
             transforms::policy(on, settings)
@@ -68,7 +67,7 @@ impl PolicyKind for config::Xslt {
     }
 }
 
-/// Returns the transformation without a policy, for other users such as flows.
+/// Returns the transformation without a policy, for other users such as flows. It fails if the stylesheet is missing, which is reported.
 pub(crate) fn transformation(
     keys: &config::Xslt,
     place: &mut RouteScope<'_, '_>,
@@ -80,7 +79,7 @@ pub(crate) fn transformation(
         value: Argument::Text(value.as_str().into()),
     });
     Transformation {
-        sheet: sheets(keys, place, report)
+        sheet: stylesheet_source(keys, place, report)
             .unwrap_or(StylesheetSource::Fixed(Err(Rejection::server("")))),
         parameters: parameters.collect(),
         style: style(keys, place),
@@ -135,7 +134,7 @@ fn is_read(on: MessageSide, place: &RouteScope<'_, '_>) -> bool {
 }
 
 /// Returns the stylesheet, compiled for its engine. Complains about its faults.
-fn sheets(
+fn stylesheet_source(
     keys: &config::Xslt,
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
@@ -156,7 +155,7 @@ fn sheets(
     };
     let engine = if by_saxon { saxon::engine(place, report).map(Some) } else { Ok(None) };
     if let (true, Some(output)) = (by_saxon, &keys.output) {
-        let what = "`output` is how the native engine writes, and this stylesheet is for Saxon";
+        let what = "`output` applies only to the native engine, but this stylesheet uses Saxon";
         report.error(output.at, what, "remove `output`");
     }
     let recipe = match engine {
@@ -199,7 +198,7 @@ fn sheets(
     let (location, key) = (recipe.documents.location.as_str(), recipe.key());
     let faulty = soap::faulty_pass(keys.bad_definitions, place);
     let supplied = DefinitionParts { location, key, remote, recipe: recipe.clone(), first, faulty };
-    supplied.by(fetch, stylesheet.at, place, report).map(StylesheetSource::Supplied)
+    supplied.build(fetch, stylesheet.at, place, report).map(StylesheetSource::Supplied)
 }
 
 /// Compiles a stylesheet from its modules.
@@ -219,18 +218,19 @@ struct StylesheetError {
 }
 
 impl StylesheetError {
-    /// Returns the rejection, with a text for the log that names places, and a text for clients that omits hosts, except where clients
-    /// compare the exact words.
+    /// Returns the rejection. It has three texts: the exact text for clients that compare it with the reference system's, a text without
+    /// hosts for all other clients, and the complaints with their places for the log.
     fn failed(self, documents: &Documents, fetched: &FetchedDocuments) -> Rejection {
         let client = documents.without_hosts(&self.told, fetched);
         Rejection::hiding(self.told, client, self.complaints)
     }
 }
 
+/// The parts of a stylesheet that Saxon runs.
 struct BySaxon {
     engine: Arc<Engine>,
     parameters: Vec<(String, String)>,
-    /// The modules that are files.
+    /// The stylesheet and its modules, if it is a file. Empty if it is at a URL.
     modules: Vec<saxon::Module>,
 }
 
@@ -254,7 +254,7 @@ impl DefinitionCompiler {
         place: &mut RouteScope<'_, '_>,
     ) -> Result<Arc<CompiledStylesheet>, StylesheetError> {
         let metrics = place.builder.telemetry.definition(&self.documents.location);
-        let kept = place.builder.kept_or(&self.key(), || {
+        let kept = place.builder.reuse_or_build(&self.key(), || {
             let made = self.made(&FetchedDocuments::new());
             metrics.compiled(made.is_ok());
             Arc::new(made.map(Arc::new))
@@ -304,7 +304,7 @@ fn warn_of_missing(
 ) -> Arc<CompiledStylesheet> {
     if let CompiledStylesheet::Native(native) = &*sheet {
         for missing in native.missing() {
-            let help = "correct the stylesheet: a message that gets there is answered with a fault";
+            let help = "correct the stylesheet: a message that reaches this place is answered with a fault";
             report.warn(at, missing.to_string(), help);
         }
     }
@@ -322,7 +322,7 @@ fn complain(
     let at = keys.stylesheet.at;
     for line in what.lines() {
         if soap::faulty_pass(keys.bad_definitions, place) {
-            report.warn(at, line, format!("{help}: until then every message is refused"))
+            report.warn(at, line, format!("{help}; until then every message is refused"))
         } else {
             report.error(at, line, help)
         }
@@ -334,7 +334,7 @@ fn refused_version(bytes: &[u8], name: &str) -> Option<String> {
     let (place, version) = version(bytes).filter(|(_, version)| *version > NATIVE_VERSION_MAX)?;
     let shown = if version.fract() == 0.0 { format!("{version:.1}") } else { version.to_string() };
     Some(format!(
-        "{name}:{place}: the stylesheet is of XSLT {shown}, and only 1.1 features are supported"
+        "{name}:{place}: the stylesheet uses XSLT {shown}, but only 1.1 features are supported"
     ))
 }
 

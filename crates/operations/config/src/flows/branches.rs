@@ -114,7 +114,7 @@ keys! {
         /// What happens when some results are missing.
         partial: Partial = Partial::Fault,
         /// The status and the headers of the message that is made: `new`, or those of the first result.
-        // Several replies have no headers in common.
+        // Several results have no common head.
         head: GatherHead = GatherHead::New,
     }
 }
@@ -197,7 +197,7 @@ impl Decode for GatherInto {
 
 impl Decode for GatherComplete {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        decoder.parse(node, "how many are enough", "write `all`, or a number", |text| {
+        decoder.parse(node, "a number of results", "write `all`, or a number", |text| {
             match (text, text.parse::<u32>()) {
                 ("all", _) => Ok(Self::All),
                 (_, Ok(number)) if number > 0 => Ok(Self::Number(number)),

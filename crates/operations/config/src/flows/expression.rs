@@ -21,7 +21,7 @@ pub struct ExpressionText {
 /// The language of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpressionLanguage {
-    /// Text that begins with `$`, `/` or a function and `(` is an expression, any other a literal.
+    /// Text that begins with `$`, `/` or a function and `(` is an expression. Any other text is a literal.
     Marked,
     /// XPath 1.0.
     XPath,
@@ -99,11 +99,11 @@ impl ExpressionText {
         let mut written =
             LANGUAGES.iter().filter_map(|(key, language)| Some((node.get(key)?, *language)));
         let Some((inner, language)) = written.next() else {
-            decoder.error(node.at, "an expression without a text", HELP);
+            decoder.error(node.at, "an expression needs a text", HELP);
             return None;
         };
         if let Some((second, _)) = written.next() {
-            decoder.error(second.owner, "an expression is in one language", HELP);
+            decoder.error(second.owner, "an expression can have only one language", HELP);
             return None;
         }
         // `value` accepts any form of an expression, so that `required` can be added to each.

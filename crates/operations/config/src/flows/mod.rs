@@ -65,7 +65,7 @@ keys! {
         limits: FlowLimits,
         /// What happens to JSON in which an object has a duplicate member: `refuse` answers 400, or 502 for a reply; with `last`, the last
         /// one counts. It also applies to flows that this flow runs by `sequence`.
-        // Parsers may use different ones, so a step could check a value that the service does not use.
+        // Parsers differ in which member they use, so a step could check a value that the service does not use.
         duplicate_members: DuplicateMembers = DuplicateMembers::Refuse,
         /// The steps.
         steps: Steps,
@@ -88,7 +88,7 @@ keys! {
     /// Bounds of a flow.
     pub struct FlowLimits {
         /// The largest body: 413 above for a request, 502 for a reply, 500 for the result of a step.
-        // As large as documents of services are. The tree of one takes about ten times as much memory.
+        // Enough for the documents of most services. The tree of a document takes about ten times as much memory.
         body_bytes_max: Size = Size(16 * 1024 * 1024),
     }
 }

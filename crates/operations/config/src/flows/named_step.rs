@@ -38,18 +38,18 @@ impl Decode for NamedStep {
                 let inside =
                     inside.and_then(|node| read_name(node, decoder).map(|name| (name, node)));
                 if let (Some(_), Some((_, second))) = (&name, &inside) {
-                    decoder.error(second.owner, "a step with two names", "keep one `name`");
+                    decoder.error(second.owner, "a step can have only one name", "keep one `name`");
                 }
                 let step = Step::decode_named(&entry, decoder)?;
                 Some(Self { name: name.or(inside.map(|(name, _)| name)), step })
             }
             [] => {
-                decoder.error(node.at, "an item of the list without a step", help);
+                decoder.error(node.at, "an item of the list needs a step", help);
                 None
             }
             [first, second, ..] => {
                 let what = format!(
-                    "one item of the list names two steps, {} and {}",
+                    "one item of the list has two steps, {} and {}",
                     quote(&first.key),
                     quote(&second.key)
                 );

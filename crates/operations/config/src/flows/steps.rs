@@ -1,4 +1,4 @@
-//! The list of steps, and the keys of those that have few.
+//! The list of all steps, and the keys of steps that have only a few.
 
 use serde_json::{Value as Json, json};
 
@@ -41,7 +41,7 @@ macro_rules! steps {
     ($( $(#[doc = $doc:literal])* $kind:ident($keys:ty) = $name:literal $(with |$of:ident| $inner:expr)?, )*) => {
         /// One step: a map with one key, the step's name.
         #[derive(Clone, Debug, PartialEq)]
-        #[allow(clippy::large_enum_variant, reason = "a configuration has few, and keeps them in lists of their own")]
+        #[allow(clippy::large_enum_variant, reason = "a configuration has few steps, and keeps them in separate lists")]
         pub enum Step {
             $( $(#[doc = $doc])* $kind($keys), )*
         }

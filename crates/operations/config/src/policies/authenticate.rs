@@ -34,7 +34,7 @@ words! {
 
 /// A policy that determines the client identity.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::large_enum_variant, reason = "a configuration has few, and keeps them in lists")]
+#[allow(clippy::large_enum_variant, reason = "a configuration has few of them, in lists")]
 pub enum CredentialKind {
     /// A signed token.
     Jwt(Jwt),
@@ -65,7 +65,7 @@ impl CredentialKind {
 
 impl Decode for CredentialKind {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        #[allow(clippy::wildcard_enum_match_arm, reason = "what finds no identity is one case")]
+        #[allow(clippy::wildcard_enum_match_arm, reason = "all other policies are refused alike")]
         match Policy::decode(node, decoder)? {
             Policy::Jwt(keys) => Some(Self::Jwt(keys)),
             Policy::ApiKey(keys) => Some(Self::ApiKey(keys)),

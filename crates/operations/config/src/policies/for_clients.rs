@@ -58,8 +58,8 @@ impl Decode for InnerPolicy {
         let inner = Spanned::<Policy>::decode(node, decoder)?;
         let name = inner.value.name();
         if NOT_INSIDE.contains(&name) {
-            let what = format!("`{name}` cannot be for some clients only");
-            decoder.error(node.at, what, "write it beside `for`");
+            let what = format!("`for` cannot be used with `{name}`");
+            decoder.error(node.at, what, "write it outside of `for`");
             return None;
         }
         Some(Self(Box::new(inner)))

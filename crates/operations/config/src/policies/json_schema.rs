@@ -1,4 +1,4 @@
-//! `json_schema`: what the JSON in a body and the parameters of a request may be.
+//! `json_schema`: validates JSON bodies and parameters of requests against JSON Schemas.
 
 use crate::decode::{keys, words};
 use crate::values::{FilePath, OneOrMore, Size, Spanned};
@@ -8,7 +8,8 @@ keys! {
     pub struct JsonSchema {
         /// A file with the schema of the body. Without it bodies are not looked at.
         body: Option<Spanned<FilePath>>,
-        /// The content types that a body may have, without parameters, where there is a schema. A body of another type than JSON is not read.
+        /// The content types that a body may have, without parameters, where there is a schema. A body of another type than JSON is not
+        /// read.
         types: OneOrMore<String> = OneOrMore(vec!["application/json".to_owned()]),
         /// Parameters with their schemas.
         parameters: Vec<Spanned<SchemaParameter>> = Vec::new(),

@@ -119,7 +119,7 @@ impl Decode for ClaimWanted {
             Some("true") => Some(Self::Present),
             _ => {
                 let help = "write the exact value, a list of values, or `{ present: true }`";
-                decoder.expected(node, "what a claim has to be", help);
+                decoder.expected(node, "the value of a claim", help);
                 None
             }
         }

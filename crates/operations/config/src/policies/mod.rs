@@ -92,7 +92,7 @@ macro_rules! policies {
     ($( $(#[doc = $doc:literal])* $kind:ident = $name:literal, )*) => {
         /// One item of a route's `policies`: a map with one key, the policy's name.
         #[derive(Clone, Debug, PartialEq)]
-        #[allow(clippy::large_enum_variant, reason = "a configuration has few, and keeps them in lists of their own")]
+        #[allow(clippy::large_enum_variant, reason = "a configuration has few policies, and keeps them in separate lists")]
         pub enum Policy {
             $( $(#[doc = $doc])* $kind($kind), )*
         }
@@ -218,19 +218,19 @@ impl Decode for Policy {
         match entries.as_slice() {
             [entry] => Self::decode_named(entry, decoder),
             [] => {
-                decoder.error(node.at, "a policy without a name", help);
+                decoder.error(node.at, "a policy needs a name", help);
                 None
             }
             [_, _, ..] if node.get("name").is_some() && node.get("config").is_some() => {
                 let name = node.get("name").and_then(Node::text).unwrap_or("");
-                let what = "a policy is not written as `{ name, config }` here";
+                let what = "policies are not written as `{ name, config }` here";
                 let help = kong_plugin(name);
                 decoder.error(node.at, what, help);
                 None
             }
             [first, second, ..] => {
                 let what = format!(
-                    "one item of the list names two policies, {} and {}",
+                    "one item of the list has two policies, {} and {}",
                     quote(&first.key),
                     quote(&second.key)
                 );

@@ -77,12 +77,12 @@ keys! {
         /// The name of the limit in a header that has the costs of several limits, such as `X-Cost: video=2, image=1`. With
         /// `headers: kong`, the name is also in the names of the headers, such as `X-RateLimit-Limit-video-Minute`.
         name: Option<Spanned<String>>,
-        /// What is refused once the limit is used up: `requests`, before the upstream sees them; `replies` that cost something, in the place
-        /// of the upstream's reply; or `both`.
-        // The upstream is spared work that nobody may see.
+        /// What is refused once the limit is used up: `requests`, before the upstream sees them; `replies` that cost something, in the
+        /// place of the upstream's reply; or `both`.
+        // The upstream then does no work whose result would be refused.
         refuse: CostRefusal = CostRefusal::Requests,
         /// Whether clients do not get the header. Of several limits that read the same header, only the first may remove it.
-        // It is between the service and the gateway.
+        // The service sends the header to the gateway, not to clients.
         remove: bool = true,
         /// A header of the request in which the upstream gets what is left of the limit.
         upstream_header: Option<Spanned<String>>,
@@ -179,7 +179,7 @@ impl Decode for LimitBy {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         let help =
             "write `client`, `subject`, `route`, `operation`, `header:NAME` or `cel:EXPRESSION`";
-        decoder.parse(node, "by whom to count", help, |text| match text {
+        decoder.parse(node, "a key to count by", help, |text| match text {
             "client" => Ok(Self::Client),
             "subject" => Ok(Self::Subject),
             "route" => Ok(Self::Route),

@@ -4,8 +4,8 @@ use crate::decode::keys;
 use crate::values::{JsonText, Map, Size, Spanned, StatusRange};
 
 keys! {
-    /// Changes the method, the query and forms of the request, and JSON in the bodies of the request and the reply. Texts may contain the placeholders
-    /// of `headers`. `query` and `json` without `request` apply to the request.
+    /// Changes the method, the query and forms of the request, and JSON in the bodies of the request and the reply. Texts may contain the
+    /// placeholders of `headers`. `query` and `json` without `request` apply to the request.
     pub struct Transform {
         /// Before the upstream sees the request.
         request: RequestEdit,
@@ -30,7 +30,8 @@ keys! {
         query: Option<Spanned<QueryEdit>>,
         /// Changes to its body, if its `Content-Type` is JSON.
         json: Option<Spanned<JsonEdit>>,
-        /// Changes to its body, if it is a form (`application/x-www-form-urlencoded` or `multipart/form-data`). The keys are those of `query`.
+        /// Changes to its body, if it is a form (`application/x-www-form-urlencoded` or `multipart/form-data`). The keys are those of
+        /// `query`.
         form: Option<Spanned<QueryEdit>>,
     }
 }

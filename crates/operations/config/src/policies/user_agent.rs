@@ -1,4 +1,4 @@
-//! `user_agent`: which programs may ask, by what they say of themselves.
+//! `user_agent`: allows or refuses programs by their `User-Agent`.
 
 use crate::decode::keys;
 use crate::values::Spanned;

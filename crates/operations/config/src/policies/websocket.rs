@@ -42,7 +42,8 @@ keys! {
         /// A file with the JSON Schema of the client's messages. A text that does not match closes the connection with 1007, a binary
         /// message with 1003.
         schema: Option<Spanned<FilePath>>,
-        /// The paths below the route's prefix at which WebSockets are opened, such as `"/room/{id}": { path: "/r/{id}" }` or `"/logs/**"`; any path if absent.
+        /// The paths below the route's prefix at which WebSockets are opened, such as `"/room/{id}": { path: "/r/{id}" }` or `"/logs/**"`;
+        /// any path if absent.
         topics: Option<Spanned<Map<WebSocketTopic>>>,
     }
 }

@@ -14,7 +14,8 @@ keys! {
         plan: Option<Spanned<String>>,
         /// The consumer keys of the application. A token has one in the claim that its issuer's `application` names.
         keys: OneOrMore<Spanned<ApplicationKeys>> = OneOrMore(Vec::new()),
-        /// The APIs to which it has subscribed, each with the plan: `{ petstore: Gold }`, or `{ petstore: { plan: Gold, state: BLOCKED } }`.
+        /// The APIs to which it has subscribed, each with the plan: `{ petstore: Gold }`, or
+        /// `{ petstore: { plan: Gold, state: BLOCKED } }`.
         subscriptions: Map<Spanned<ApplicationSubscription>> = Map::default(),
     }
 }

@@ -1,5 +1,5 @@
-//! `cases.NAME`: the tests of `tidegate test`: what it sends, what it answers in place of upstreams, and what it expects. A gateway in
-//! service ignores them.
+//! `cases.NAME`: the test cases of `tidegate test`: the request that a case sends, its answers in place of upstreams, and the expected
+//! result. A gateway in service ignores them.
 
 use std::time::Duration;
 

@@ -63,7 +63,7 @@ impl Decode for EndpointAllow {
         let below = authority.strip_prefix("*.");
         let url = format!("{scheme}://{}", below.unwrap_or(authority));
         let read = if url.contains('*') {
-            Err(format!("{} has a `*` that is not its whole first part", quote(text)))
+            Err(format!("in {}, `*` is allowed only as the whole first label", quote(text)))
         } else {
             TargetUrl::parse(&url)
         };

@@ -12,8 +12,8 @@ keys! {
     pub struct Hub {
         /// The names of its topics.
         topics: Vec<Spanned<String>>,
-        /// Scopes by topic. A client's token needs one of them to subscribe to the topic, to read it, and to publish without a signature. Topics
-        /// that are not named need none.
+        /// Scopes by topic. A client's token needs one of them to subscribe to the topic, to read it, and to publish without a signature.
+        /// Topics that are not named need none.
         scopes: Map<OneOrMore<String>> = Map::default(),
         /// The URL of the hub for its clients, such as `https://hub.example/news`. Links to the hub and its topics begin with it. If
         /// absent, they begin with the scheme and host of the request.
@@ -176,7 +176,8 @@ keys! {
         windows: Vec<Spanned<EventWindow>> = Vec::new(),
         /// How many subscriptions a subject may have; 429 above.
         subscriptions: Option<Spanned<Requests>>,
-        /// Whether the limits of the subscriber's plan apply, as in the section `plans`; those written here are for subscribers without one.
+        /// Whether the limits of the subscriber's plan apply, as in the section `plans`; those written here are for subscribers without
+        /// one.
         plans: bool = false,
         /// The plan of subscribers without one, such as `AsyncWHBronze`, instead of limits written here.
         default: Option<Spanned<String>>,

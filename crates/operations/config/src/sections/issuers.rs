@@ -20,8 +20,9 @@ keys! {
         keys: OneOrMore<Spanned<FilePath>> = OneOrMore(Vec::new()),
         /// A secret shared with the issuer (HS256, HS384, HS512), instead of keys; `base64:TEXT` for bytes.
         secret: Option<Spanned<Secret>>,
-        /// Whether `secret` may be shorter than its algorithm requires: 32, 48 or 64 bytes. Anybody who has one token can guess a short secret.
-        // A secret that is guessed signs tokens of anybody.
+        /// Whether `secret` may be shorter than its algorithm requires: 32, 48 or 64 bytes. Anybody who has one token can guess a short
+        /// secret.
+        // Anyone who guesses the secret can sign tokens for any subject.
         secret_short: Spanned<bool> = Spanned::unwritten(false),
         /// The algorithms that its tokens may use, such as `[RS256]`; all algorithms of its keys if absent.
         algorithms: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
@@ -45,7 +46,8 @@ keys! {
         /// Whether a token needs a start (`nbf`).
         // Most issuers write none.
         beginning_required: bool = false,
-        /// Time claims that are not checked, as in Kong without `claims_to_verify`: `exp`, `nbf`. A token is then valid for as long as its key.
+        /// Time claims that are not checked, as in Kong without `claims_to_verify`: `exp`, `nbf`. A token is then valid for as long as its
+        /// key.
         // A stolen token would work forever.
         times_ignored: Vec<Spanned<TimeClaim>> = Vec::new(),
         /// How often published keys are fetched again. For an unknown key, they are fetched at once, at most about once per second.

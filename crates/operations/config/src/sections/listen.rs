@@ -15,7 +15,7 @@ keys! {
         /// Whether clients may use HTTP/2: by ALPN with TLS, or with prior knowledge without TLS.
         http2: bool = true,
         /// Whether each connection must start with a PROXY protocol header, version 1 or 2. A connection without it is then closed.
-        // If it were accepted from anyone, clients could choose their address.
+        // Off by default: a client that can reach the socket directly could claim any address with such a header.
         proxy_protocol: bool = false,
         /// The networks whose `X-Forwarded-*` headers are trusted.
         // No peer is trusted by default.
@@ -34,14 +34,14 @@ keys! {
     pub struct ListenerPaths {
         /// How to treat `%2F` and `%5C`: `refuse` answers 400, `decode` treats them as slashes, `keep` as part of a name. With `keep`,
         /// `/a/b%2Fc` is matched by `/a/**` and not by `/a/b/**`.
-        // nginx decodes them before matching, Envoy and HAProxy do not, and services do either, so no interpretation is safe for all.
+        // nginx decodes them before matching, Envoy and HAProxy do not, and services differ. No interpretation is safe for all of them.
         escaped_slash: EscapedSlash = EscapedSlash::Refuse,
         /// How to treat empty segments, as in `/a//b`: `merge` merges slashes, `refuse` answers 400, `keep` keeps them.
-        // The default of nginx and Apache. Clients produce them when they join paths, and mean the merged path.
+        // Merging is the default of nginx and Apache. Clients produce empty segments when they join paths, and mean the merged path.
         empty_segments: EmptySegments = EmptySegments::Merge,
         /// How to treat `;` and what follows it in a segment, as in `/a;x=1/b`: `refuse` answers 400, `strip` removes it, `keep` keeps it
         /// as part of the name.
-        // Servlet containers remove it before matching, most others do not. Few services need it.
+        // Servlet containers remove parameters before matching, most other servers do not. Few services need them.
         parameters: PathParameters = PathParameters::Refuse,
     }
 }
@@ -92,7 +92,7 @@ keys! {
         /// More certificates, by the server name that the client sends: `api.example.com` or `*.example.com`.
         sni: Map<Certificate> = Map::default(),
         /// The TLS versions to offer.
-        // Older versions are insecure; older clients still need 1.2.
+        // Versions before 1.2 are insecure. Some clients do not support 1.3.
         versions: Spanned<Vec<TlsVersion>> =
             Spanned::unwritten(vec![TlsVersion::V1_2, TlsVersion::V1_3]),
         /// A PEM file with certificate authorities. Clients must present a certificate from one of them.
@@ -140,17 +140,17 @@ keys! {
     /// Limits on what one client may send or keep open.
     pub struct ListenerLimits {
         /// The request line and headers together; 431 above.
-        // More than HAProxy and Envoy accept by default (16 to 60 KiB), so that clients which work with them work here.
+        // HAProxy and Envoy accept 16 to 60 KiB by default. With a higher limit, clients that work with them also work here.
         head_bytes_max: Spanned<Size> = Spanned::unwritten(Size(64 * 1024)),
         /// The request target alone; 414 above.
-        // The limit of browsers and caches is 8 to 16 KiB.
+        // Browsers and caches have limits of 8 to 16 KiB.
         target_bytes_max: Spanned<Size> = Spanned::unwritten(Size(16 * 1024)),
         /// How many headers a request may have; 431 above.
         // Real requests have fewer than 60; the limit of Apache and Envoy is 100.
         headers_max: Between<1, 10_000> = const { Between::new(128) },
         /// How many connections may be open at once, over all workers. Beyond that, the connection that has been idle longest is closed for
         /// a new one. If none is idle, the new one is closed on arrival.
-        // About 0.6 GiB of memory when all are idle.
+        // 65,536 idle connections take about 0.6 GiB of memory.
         connections_max: Spanned<Between<1, 1_000_000>> = Spanned::unwritten(const { Between::new(65_536) }),
         /// How many connections one client may have, over all workers; more are closed on arrival. A client is an IPv4 address or an IPv6
         /// network of 64 bits; with `proxy_protocol`, that of the header.
@@ -158,11 +158,11 @@ keys! {
         // many clients behind one address.
         connections_per_client: Option<Between<1, 1_000_000>>,
         /// How many requests one HTTP/2 connection may have open at once.
-        // RFC 9113 advises no fewer than 100; more only serves floods.
+        // RFC 9113 recommends at least 100. A much higher limit only helps clients that flood the gateway.
         streams_max: Between<1, 65_535> = const { Between::new(128) },
         /// The minimum rate of a request body, in bytes per second; 408 below. It is enforced once the gateway has waited for the body as
         /// long as `timeout.body`, and until the reply begins. `0B` allows any rate.
-        // Kestrel's 240 bytes: a modem is ten times as fast, and a client that sends single bytes cannot occupy an upstream.
+        // The default of Kestrel. A modem is ten times as fast, and a client that sends single bytes cannot occupy an upstream.
         body_rate_min: Size = Size(240),
     }
 }
@@ -171,7 +171,7 @@ keys! {
     /// How long one client may take.
     pub struct ListenerTimeout {
         /// From a request's first byte to the end of its headers; 408 after.
-        // Ten seconds are enough for a phone with a bad connection, and defeat slow-header attacks.
+        // Ten seconds are enough for a phone with a bad connection, and short enough to stop slow-header attacks.
         head: Timeout = Timeout(Duration::from_secs(10)),
         /// The longest pause within a request body; 408 after.
         body: Timeout = Timeout(Duration::from_secs(30)),
@@ -179,12 +179,12 @@ keys! {
         // No limit by default: routes limit the size of uploads, and the time depends on the client's connection.
         body_total: Option<Timeout>,
         /// How long a connection may wait for its next request; closed silently after.
-        // nginx's 75 s: longer than the 60 s of load balancers in front, so that they close first and no request arrives on a closing
-        // connection.
+        // The default of nginx. It is longer than the usual 60 s of load balancers. They therefore close a connection first, and no request
+        // arrives on a connection that the gateway is closing.
         idle: Timeout = Timeout(Duration::from_secs(75)),
         /// How long a tunnel (a WebSocket, another upgrade) may be silent in both directions; both ends are closed after. Once one end has
         /// finished, `idle` counts.
-        // Twice Envoy's five minutes, ten times nginx's one: clients that keep a tunnel open on purpose ping within a minute.
+        // Envoy has five minutes, nginx has one. Clients that keep a tunnel open on purpose usually send a ping every minute.
         tunnel: Timeout = Timeout(Duration::from_secs(600)),
         /// How long a TLS handshake may take.
         tls: Timeout = Timeout(Duration::from_secs(10)),

@@ -139,16 +139,16 @@ fn place(node: &Node, decoder: &mut Decoder<'_>) -> Option<LogTo> {
     let (Some(place), None) = (places.next(), places.next()) else {
         if decoder.faults() == faults {
             let help = format!("write exactly one of {}", list(&PLACES, "and"));
-            decoder.error(node.owner, "lines of a log go to one place", help);
+            decoder.error(node.owner, "a log needs exactly one destination", help);
         }
         return None;
     };
     if !over_http && let Some((name, _)) = headers.iter().next() {
         let help = "remove `headers`, or send the lines to `http` or `otlp`";
-        decoder.error(name.at, "only requests of HTTP have headers", help);
+        decoder.error(name.at, "`headers` applies only to HTTP", help);
     }
     if is_file && let Some(tls) = &tls {
-        decoder.error(tls.at, "a file has no `tls`", "remove it");
+        decoder.error(tls.at, "`tls` has no effect on a file", "remove it");
     }
     match place {
         Ok(file) => Some(file),

@@ -141,9 +141,9 @@ keys! {
 /// The destination of a route.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RouteUpstream {
-    /// This one.
+    /// One upstream.
     One(String),
-    /// One of these for each request, by their weights.
+    /// One of several upstreams for each request, by their weights.
     Split(Map<RouteShare>),
 }
 
@@ -153,11 +153,11 @@ pub type RouteShare = Between<0, 65_535>;
 /// The Host sent to the upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteHost {
-    /// The one that the client has sent.
+    /// The Host that the client has sent.
     Preserve,
     /// The target's own host and port.
     Target,
-    /// This one.
+    /// A configured name.
     Name(String),
 }
 
@@ -184,7 +184,7 @@ keys! {
         /// How long a stream may take to end when it must: an event stream ends after the current event, a WebSocket after the answer to
         /// its Close frame. gRPC calls and other tunnels continue until then. The rest is cut. If it is set and shorter than
         /// `upgrade.drain`, streams stay with the old process for that time after an upgrade.
-        // As long as a shutdown waits, which also bounds it.
+        // As long as `shutdown.drain`, which also bounds it.
         drain: Spanned<Duration> = Spanned::unwritten(Duration::from_secs(30)),
         /// The maximum age of a stream; no limit if absent.
         max_age: Option<Timeout>,
@@ -247,7 +247,7 @@ impl RoutePath {
                     let help = "write `{ regex: \"/a/[0-9]+\" }`, `{ regex_prefix: \"/a/[0-9]+\" }` or `{ prefix: /a }`";
                     decoder.error(
                         node.at,
-                        "a path is one of `regex`, `regex_prefix` and `prefix`",
+                        "a path needs exactly one of `regex`, `regex_prefix` and `prefix`",
                         help,
                     );
                 }

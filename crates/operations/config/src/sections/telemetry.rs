@@ -42,7 +42,8 @@ keys! {
         /// `$claims.NAME`, `$method`, `$host`, `$path`, `$route`, `$request_id`, `$client`, or an expression over these in CEL or
         /// XPath, such as `{ cel: "status >= 500" }`. A field without a value is omitted.
         fields: Map<ExpressionText> = Map::default(),
-        /// `stdout`, `stderr`, a file, or a receiver: `{ http: URL }`, `{ otlp: URL }`, `{ syslog: URL }`, `{ tcp: URL }` or `{ udp: URL }`.
+        /// `stdout`, `stderr`, a file, or a receiver: `{ http: URL }`, `{ otlp: URL }`, `{ syslog: URL }`, `{ tcp: URL }` or
+        /// `{ udp: URL }`.
         to or "path": Spanned<LogTo> = Spanned::unwritten(LogTo::Stdout),
     }
 }

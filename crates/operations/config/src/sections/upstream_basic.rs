@@ -1,4 +1,4 @@
-//! `upstreams.NAME.basic`: the user as which the gateway asks a service.
+//! `upstreams.NAME.basic`: the credentials that the gateway presents to a service.
 
 use crate::decode::keys;
 use crate::values::{Secret, Spanned};

@@ -31,7 +31,7 @@ keys! {
         /// `{ hash: { by: "header:x-user" } }`.
         balance: Balance = Balance::RoundRobin,
         /// The least share of the targets' weight that must be available: below it all requests get 503, as with Kong's `threshold`.
-        // Whether the targets that are left can take all requests is known to the operator only.
+        // Only the operator knows whether the remaining targets can serve all requests.
         available_min_percent: Between<0, 100> = const { Between::new(0) },
         /// A cookie that keeps each client at its target. If absent, `balance` alone decides.
         sticky: Option<Sticky>,
@@ -170,7 +170,7 @@ keys! {
         attempts: Option<Spanned<Between<0, 10>>>,
         /// The failures that are retried: `connect_failure`, `reset`, `timeout`, or a status from 500. For gRPC calls that end without a
         /// message, also `cancelled`, `deadline_exceeded`, `internal`, `resource_exhausted` and `unavailable`.
-        // In this case, no byte of the request has left the gateway.
+        // If no connection was made, no byte of the request has left the gateway.
         when or "on": Vec<RetryOn> = vec![RetryOn::ConnectFailure],
         /// The largest request body that is buffered for a retry; larger ones have one attempt.
         body_bytes_max: Size = Size(64 * 1024),
@@ -276,8 +276,7 @@ words! {
 
 keys! {
     /// Bounds on concurrent requests and connections to one upstream, over all workers; 503 above.
-    // A default breaker must never be the reason for a 503 before a healthy service: these only stop
-    // what would exhaust the machine's ports.
+    // A default bound must never cause a 503 while the service is healthy. These bounds only keep the machine from running out of ports.
     pub struct Breaker {
         /// The maximum number of connections in use.
         connections: Between<1, 1_000_000> = const { Between::new(65_536) },
@@ -356,8 +355,8 @@ impl Decode for Balance {
         if let Value::Map(_) = &node.value {
             let HashKeys { by, otherwise } = HashBalance::decode(node, decoder)?.hash;
             if let (HashBy::Capture(_), Some(HashBy::Capture(_))) = (&by, &otherwise) {
-                let what = "two path parameters cannot be hashed";
-                decoder.error(node.at, what, "hash one, and something else in `else`");
+                let what = "`hash` can use only one path parameter";
+                decoder.error(node.at, what, "use one, and something else in `else`");
                 return None;
             }
             return Some(Self::Hash(std::iter::once(by).chain(otherwise).collect()));

@@ -149,7 +149,7 @@ impl TargetAddress {
 
 impl Decode for TargetAddress {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        let help = "write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for the records of SRV; paths are changed on the route";
+        let help = "write `http://HOST:PORT` or `https://HOST:PORT`, or `srv+http://_SERVICE._tcp.DOMAIN` for SRV records; paths are changed on the route";
         decoder.parse(node, "a target's URL", help, |text| {
             let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
             match scheme.as_deref() {
@@ -217,17 +217,17 @@ fn srv_url(text: &str, tls: bool) -> Result<SrvUrl, String> {
         return Err(bad("has something after its name"));
     }
     if name.contains('@') {
-        return Err("a target with a user name or password in it".to_owned());
+        return Err("a target cannot have a user name or password".to_owned());
     }
     if name.starts_with('[') || name.parse::<IpAddr>().is_ok() {
-        return Err(bad("is an address, which has no records of SRV"));
+        return Err(bad("is an address, which has no SRV records"));
     }
     if name.contains(':') {
-        return Err(bad("has a port, but the ports are those of the records of SRV"));
+        return Err(bad("has a port, but the SRV records define the ports"));
     }
     let is_label = |label: &str| !label.is_empty() && label.len() <= LABEL_BYTES_MAX;
     if !is_host(name) || !name.split('.').all(is_label) {
-        return Err(bad("has a name that DNS cannot have"));
+        return Err(bad("has a name that is not valid in DNS"));
     }
     Ok(SrvUrl { tls, name: name.to_ascii_lowercase() })
 }
@@ -247,7 +247,7 @@ fn target_url(text: &str) -> Result<TargetUrl, String> {
         return Err(bad("has something after its host and port"));
     }
     if authority.contains('@') {
-        return Err("a target with a user name or password in it".to_owned());
+        return Err("a target cannot have a user name or password".to_owned());
     }
     let (host, port) = split_port(authority).ok_or_else(|| bad("has a bad IPv6 address"))?;
     let port = match port {

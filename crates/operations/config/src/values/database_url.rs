@@ -15,7 +15,7 @@ use crate::schema::SchemaBuilder;
 pub struct DatabaseUrl {
     /// The text, which may have a password.
     pub text: String,
-    /// The file of a `sqlite:` URL, as seen from the file that names it.
+    /// The file of a `sqlite:` URL, resolved relative to the folder of the file that names it.
     pub file: Option<PathBuf>,
 }
 
@@ -23,8 +23,7 @@ const SQLITE: &str = "sqlite:";
 
 impl Decode for DatabaseUrl {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        let help = "write `postgres://HOST:PORT/DATABASE` or `mysql://HOST:PORT/DATABASE`, with `USER:PASSWORD@` \
-                    in front of the host, or `sqlite:FILE`";
+        let help = "write `postgres://HOST:PORT/DATABASE` or `mysql://HOST:PORT/DATABASE`, with `USER:PASSWORD@` before the host, or `sqlite:FILE`";
         let text = decoder.parse(node, "the URL of a database", help, |text| {
             let known = ["postgres://", "postgresql://", "mysql://", "mariadb://", SQLITE];
             if known.iter().any(|scheme| text.starts_with(scheme)) {
@@ -42,7 +41,7 @@ impl Decode for DatabaseUrl {
         })?;
         let file = text.strip_prefix(SQLITE).map(|rest| rest.split('?').next().unwrap_or(rest));
         // The file changes with each message, so it is not watched.
-        let file = file.map(|file| decoder.beside(file, node.at));
+        let file = file.map(|file| decoder.resolve_unwatched(file, node.at));
         Some(Self { text, file })
     }
 

@@ -85,7 +85,7 @@ pub enum ValueMatch {
 impl Decode for HashBy {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         let help = "write `client`, `consumer`, `path`, `header:NAME`, `cookie:NAME`, `query:NAME` or `capture:NAME`";
-        decoder.parse(node, "what to hash", help, |text| match text.split_once(':') {
+        decoder.parse(node, "a key to hash", help, |text| match text.split_once(':') {
             None if text == "client" => Ok(Self::Client),
             None if text == "consumer" => Ok(Self::Consumer),
             None if text == "path" => Ok(Self::Path),
@@ -93,7 +93,7 @@ impl Decode for HashBy {
             Some(("cookie", name)) if is_token(name) => Ok(Self::Cookie(name.to_owned())),
             Some(("query", name)) if !name.is_empty() => Ok(Self::Query(name.to_owned())),
             Some(("capture", name)) if !name.is_empty() => Ok(Self::Capture(name.to_owned())),
-            _ => Err(format!("{} is nothing to hash by", quote(text))),
+            _ => Err(format!("{} cannot be hashed", quote(text))),
         })
     }
 
@@ -158,7 +158,7 @@ impl Decode for RetryOn {
             if (500..=599).contains(&status) {
                 return Some(Self::Status(status));
             }
-            let help = "only a status from 500 to 599 says that the service failed";
+            let help = "only a status from 500 to 599 means that the service failed";
             decoder.error(
                 node.at,
                 format!("the status `{status}` is not a failure of the service"),
@@ -263,7 +263,7 @@ impl Decode for ValueMatch {
                         None
                     }
                     _ => {
-                        let what = "a value has one of `any`, `regex` and `present`";
+                        let what = "a value needs exactly one of `any`, `regex` and `present`";
                         decoder.error(node.at, what, help);
                         None
                     }

@@ -129,7 +129,7 @@ impl<T> Default for Map<T> {
 impl<const MIN: u32, const MAX: u32> Between<MIN, MAX> {
     /// Creates the number. For constants, the bounds are checked at compile time.
     pub const fn new(number: u32) -> Self {
-        assert!(MIN <= number && number <= MAX, "a default within its own bounds");
+        assert!(MIN <= number && number <= MAX, "the number is outside its bounds");
         Self(number)
     }
 
@@ -361,9 +361,9 @@ impl Decode for FilePath {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         let help = "write the path of a file, such as `tls/key.pem`; a relative one starts at this file's folder";
         let path = decoder.parse(node, "a file's path", help, |text| match text {
-            "" => Err("an empty path names no file".to_owned()),
+            "" => Err("the path must not be empty".to_owned()),
             text if text.contains(PEM) || text.contains(char::is_control) => {
-                Err("here is the text of a file, where its path is expected".to_owned())
+                Err("expected the path of a file, found its content".to_owned())
             }
             text => Ok(text.to_owned()),
         })?;

@@ -55,7 +55,7 @@ const SIZE_UNITS: &[(&str, u64)] = &[
     ("B", 1),
 ];
 
-/// The minimum bound on memory for messages, less than one message of usual size may use.
+/// The minimum bound on memory for messages. A single message of usual size may use more.
 const MEMORY_MIN: Size = Size(1 << 20);
 
 /// The maximum number of decimal places of a percentage.
@@ -94,8 +94,9 @@ impl Decode for Timeout {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         let duration = Duration::decode(node, decoder)?;
         if duration.is_zero() {
-            let help = "write at least `1ms`; a very long time is written as such: `10d`";
-            decoder.error(node.at, "zero is too short here", help);
+            let help =
+                "write at least `1ms`; for no practical limit, write a long time such as `10d`";
+            decoder.error(node.at, "the time must not be zero", help);
             return None;
         }
         Some(Self(duration))

@@ -52,8 +52,9 @@ impl SocketScheme {
     }
 }
 
-/// The default port of OTLP over HTTP, and over gRPC.
+/// The default port of OTLP over HTTP.
 const HTTP_PORT: u16 = 4318;
+/// The default port of OTLP over gRPC.
 const GRPC_PORT: u16 = 4317;
 
 impl CollectorUrl {
@@ -76,7 +77,7 @@ impl CollectorUrl {
         let scheme = if tls { "https" } else { "http" };
         let WebUrl { target, path } = WebUrl::parse(&format!("{scheme}://{authority}{path}"))?;
         if grpc && path != "/" {
-            return Err(bad("has a path, which gRPC has not"));
+            return Err(bad("has a path, but gRPC uses none"));
         }
         Ok(Self { target, grpc, path })
     }

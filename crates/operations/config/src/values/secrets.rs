@@ -1,4 +1,4 @@
-//! Secret texts, which are never shown, and files with them.
+//! Secret texts, which are never shown, and files that contain them.
 
 use std::fmt;
 use std::path::Path;
@@ -139,12 +139,16 @@ fn credential(entry: &MapEntry, decoder: &mut Decoder<'_>) -> Option<Spanned<Cre
         (None, Some(hash)) => Secret(format!("sha1:{}", hash.0)),
         (Some(_), Some(_)) | (None, None) => {
             let help = "write `key: SECRET`, or `sha1: SALT:HEX`";
-            decoder.error(entry.node.at, "a credential has either a key or a hash", help);
+            decoder.error(
+                entry.node.at,
+                "a credential needs exactly one secret: a key or a hash",
+                help,
+            );
             return None;
         }
     };
     if key.0.is_empty() {
-        decoder.error(entry.node.at, "an empty secret, which anybody has", HELP);
+        decoder.error(entry.node.at, "the secret must not be empty", HELP);
         return None;
     }
     let attributes = attributes.iter().map(|(name, text)| (name.value.clone(), text.clone()));
@@ -195,7 +199,11 @@ impl Decode for Secret {
         let text = node.text();
         decoder.keep_secret(node.at);
         if text.is_none() {
-            decoder.expected(node, "a secret", "write a text, best `${NAME}` or `${file:PATH}`");
+            decoder.expected(
+                node,
+                "a secret",
+                "write a text, preferably `${NAME}` or `${file:PATH}`",
+            );
         }
         text.map(|text| Self(text.to_owned()))
     }

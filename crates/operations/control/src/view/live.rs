@@ -66,7 +66,8 @@ fn route(traffic: &RouteTraffic) -> Value {
 
 /// The exchanges that ended after the one with this number.
 pub fn tail(telemetry: &Telemetry, after: Option<u64>) -> Value {
-    let TailPage { exchanges, next, left_out } = telemetry.tail().look(after, kit::clock::wall());
+    let TailPage { exchanges, next, left_out } =
+        telemetry.tail().read_after(after, kit::clock::wall());
     let exchanges: Vec<Value> = exchanges.iter().map(ended).collect();
     json!({ "exchanges": exchanges, "next": next, "left_out": left_out })
 }
@@ -93,7 +94,7 @@ fn ended((number, ended): &(u64, EndedExchange)) -> Value {
 /// The open streams of each route that has any.
 pub fn streams(telemetry: &Telemetry) -> Value {
     let one = |streams: &RouteStreams| {
-        // Harmless: both are arrays of one length.
+        // Harmless: both arrays have one item for each kind.
         let counts = StreamKind::ALL.iter().zip(streams.open);
         let counts = counts.map(|(kind, open)| (kind.label().to_owned(), json!(open)));
         let route = ("route".to_owned(), json!(streams.route));
@@ -102,7 +103,7 @@ pub fn streams(telemetry: &Telemetry) -> Value {
     json!({ "streams": telemetry.open_streams().iter().map(one).collect::<Vec<_>>() })
 }
 
-/// The memory of messages and of the process, and what each worker has.
+/// The memory of messages and of the process, and the memory, connections and requests of each worker.
 pub fn memory(telemetry: &Telemetry) -> Value {
     let worker = |(index, worker): (usize, &WorkerReading)| {
         json!({

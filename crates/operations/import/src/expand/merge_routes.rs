@@ -22,7 +22,7 @@ pub(super) fn join(made: &mut GeneratedApi) {
             };
             if general(&known) != general(&route) {
                 made.errors.push(format!(
-                    "`{}` and `{}` match the same requests, since a parameter of a route is a whole segment, and more than their description differs",
+                    "`{}` and `{}` match the same requests, since a parameter of a route is a whole segment, but they differ in more than their operations",
                     known.name, route.name
                 ));
             }
@@ -59,7 +59,7 @@ fn methods(route: &Json) -> Vec<Json> {
     written.map_or_else(Vec::new, Vec::clone)
 }
 
-/// True if both take some method, or if both are for undescribed requests.
+/// True if both routes accept a common method, or if both are for undescribed requests.
 fn clash(one: &Json, other: &Json) -> bool {
     let (one, other) = (methods(one), methods(other));
     one == other || one.iter().any(|method| other.contains(method))
@@ -69,7 +69,7 @@ fn clash(one: &Json, other: &Json) -> bool {
 /// tier.
 type Credentials<'m> = (&'m [String], bool, bool, &'m Option<NotedTier>);
 
-/// Everything of a route except its operations of the document.
+/// Everything of a route except which operations of the document it serves.
 fn general(made: &GeneratedRoute) -> (Json, bool, Credentials<'_>) {
     let mut route = made.route.clone();
     let shape = shape(&route);
@@ -80,7 +80,7 @@ fn general(made: &GeneratedRoute) -> (Json, bool, Credentials<'_>) {
     if let Some(Json::String(path)) = route.get_mut("rewrite") {
         *path = unnamed(path);
     }
-    let others: Vec<&Json> = policies(&made.route).filter(|policy| !is_look(policy)).collect();
+    let others: Vec<&Json> = policies(&made.route).filter(|policy| !is_openapi(policy)).collect();
     let others = json!(others);
     if let Some(route) = route.as_object_mut() {
         route.insert("policies".to_owned(), others);
@@ -94,9 +94,9 @@ fn joined(known: GeneratedRoute, other: GeneratedRoute) -> GeneratedRoute {
     let more: Vec<Json> =
         methods(&other.route).into_iter().filter(|method| !all.contains(method)).collect();
     all.extend(more);
-    // If the path of one route matches only described requests, that route does not look into the document; then the other
-    // route is used, which does.
-    let asks = |made: &GeneratedRoute| policies(&made.route).any(is_look);
+    // A route whose path matches only described requests may lack the `openapi` policy. If only one of the routes has it, that
+    // route is kept.
+    let asks = |made: &GeneratedRoute| policies(&made.route).any(is_openapi);
     let mut one = if asks(&known) && !asks(&other) { other } else { known };
     if let Some(written) = one.route.pointer_mut("/match/methods") {
         *written = json!(all);
@@ -116,7 +116,7 @@ fn policies(route: &Json) -> impl Iterator<Item = &Json> {
     route.get("policies").and_then(Json::as_array).into_iter().flatten()
 }
 
-/// True for a policy that looks into the document.
-fn is_look(policy: &Json) -> bool {
+/// True for the policy that reads the document.
+fn is_openapi(policy: &Json) -> bool {
     policy.get("openapi").is_some()
 }

@@ -17,7 +17,7 @@ pub(super) struct RequiredCredentials {
     pub(super) policy: Option<Json>,
     pub(super) scopes: Vec<String>,
     pub(super) open: bool,
-    /// One of several is enough.
+    /// True if one of several alternative credentials is enough.
     pub(super) alternatives: bool,
     pub(super) optional: bool,
 }
@@ -39,11 +39,11 @@ struct Requirements {
     others: Vec<String>,
     /// The number of alternative credentials or sets of them.
     ways: usize,
-    /// True if one of those is required together with a token.
+    /// True if another scheme is required together with a token.
     together: bool,
     /// True if credentials are optional.
     optional: bool,
-    /// True if the document explicitly requires none here.
+    /// True if the document lifts all requirements here with an empty `security`.
     lifted: bool,
 }
 
@@ -63,9 +63,9 @@ impl Requirements {
 }
 
 impl Expansion<'_> {
-    /// A policy that was made of the extension there, if it is good.
-    fn usable(&mut self, policy: Json, spot: &JsonLocation) -> Option<Json> {
-        let faults = extensions::faults::<Policy>(&policy, spot);
+    /// Returns a policy that was made from the extension at `location`. If it is invalid, reports its faults and returns `None`.
+    fn usable(&mut self, policy: Json, location: &JsonLocation) -> Option<Json> {
+        let faults = extensions::faults::<Policy>(&policy, location);
         let policy = faults.is_empty().then_some(policy);
         faults.into_iter().for_each(|fault| self.refuse(fault));
         policy
@@ -73,16 +73,16 @@ impl Expansion<'_> {
 
     /// The policies that the document itself has for an operation, its path or the whole API.
     pub(super) fn own_policies(&mut self, levels: &Levels<'_>) -> Vec<Json> {
-        let Some((spot, written)) = levels.member_at(extensions::OWN_POLICIES) else {
+        let Some((location, written)) = levels.member_at(extensions::OWN_POLICIES) else {
             return Vec::new();
         };
         let Some(list) = written.as_array() else {
-            self.refuse(format!("{spot} must be a list"));
+            self.refuse(format!("{location} must be a list"));
             return Vec::new();
         };
         let numbered = list.iter().enumerate();
         let usable = |(number, policy): (usize, &Json)| {
-            self.usable(policy.clone(), &spot.child(&number.to_string()))
+            self.usable(policy.clone(), &location.child(&number.to_string()))
         };
         // Harmless: an invalid policy is reported by `usable`.
         numbered.filter_map(usable).collect()
@@ -93,7 +93,7 @@ impl Expansion<'_> {
     }
 
     pub(super) fn read_cors(&mut self) -> Option<(JsonLocation, Json)> {
-        let (spot, written) = self.api.of_api_at("cors")?;
+        let (location, written) = self.api.of_api_at("cors")?;
         if written.get("corsConfigurationEnabled").and_then(truth) == Some(false) {
             return None;
         }
@@ -116,19 +116,19 @@ impl Expansion<'_> {
             let known = |key: &str| names.iter().any(|(theirs, _)| *theirs == key);
             for key in written.as_object().iter().flat_map(|keys| keys.keys()) {
                 if !known(key) && key != "corsConfigurationEnabled" {
-                    let (prefix, what) = (format!("{spot}: "), format!("`{key}`"));
+                    let (prefix, what) = (format!("{location}: "), format!("`{key}`"));
                     let note = "has no effect here".to_owned();
                     self.note(Note::new(
                         Outcome::Refused,
-                        &spot.child(key),
+                        &location.child(key),
                         (&prefix, &what),
                         note,
                     ));
                 }
             }
         }
-        let policy = self.usable(json!({ "cors": cors }), &spot)?;
-        Some((spot, policy))
+        let policy = self.usable(json!({ "cors": cors }), &location)?;
+        Some((location, policy))
     }
 
     pub(super) fn openapi(&self, template: Option<&str>) -> Json {
@@ -154,15 +154,15 @@ impl Expansion<'_> {
     pub(super) fn credentials(
         &mut self,
         levels: &Levels<'_>,
-        spot: &JsonLocation,
+        location: &JsonLocation,
     ) -> RequiredCredentials {
         if self.is_open(levels) {
             return RequiredCredentials { open: true, ..RequiredCredentials::default() };
         }
         let mut scopes = words(levels.member("x-scopes"));
         let header = levels.nearest("auth-header").and_then(Json::as_str);
-        if let (Some((spot, _)), None) = (levels.nearest_at("auth-header"), header) {
-            self.refuse(format!("{spot} must be a text"));
+        if let (Some((location, _)), None) = (levels.nearest_at("auth-header"), header) {
+            self.refuse(format!("{location} must be a text"));
         }
         let asked = self.requirements(levels);
         for scope in asked.scopes {
@@ -186,7 +186,7 @@ impl Expansion<'_> {
                 (false, Some(name)) if !asked.optional => format!("`{name}`"),
                 (false, _) => return RequiredCredentials::default(),
             };
-            self.unchecked(spot, format!("asks for {what}, so nobody is asked"));
+            self.unchecked(location, format!("asks for {what}, so nobody is asked"));
             return RequiredCredentials::default();
         }
         if let Some(name) = asked.others.first() {
@@ -195,7 +195,7 @@ impl Expansion<'_> {
             } else {
                 format!("takes `{name}` in place of a token, and here only a token is taken")
             };
-            self.unchecked(spot, what);
+            self.unchecked(location, what);
         }
         let mut jwt = Map::new();
         jwt.insert("issuers".to_owned(), json!(self.options.issuers));
@@ -216,17 +216,17 @@ impl Expansion<'_> {
     fn is_open(&mut self, levels: &Levels<'_>) -> bool {
         let kind = levels.member("x-auth-type").and_then(Json::as_str);
         let is_none = kind.is_some_and(|kind| kind.eq_ignore_ascii_case("none"));
-        let Some((spot, value)) = levels.nearest_at("disable-security") else { return is_none };
+        let Some((location, value)) = levels.nearest_at("disable-security") else { return is_none };
         let off = truth(value);
         if off.is_none() {
-            self.refuse(format!("{spot} must be true or false"));
+            self.refuse(format!("{location} must be true or false"));
         }
         is_none || off == Some(true)
     }
 
-    fn unchecked(&mut self, spot: &JsonLocation, what: String) {
+    fn unchecked(&mut self, location: &JsonLocation, what: String) {
         let noted = self.unchecked.entry(what);
-        noted.and_modify(|(_, more)| *more += 1).or_insert((spot.clone(), 0));
+        noted.and_modify(|(_, more)| *more += 1).or_insert((location.clone(), 0));
     }
 
     /// The requirements in `security`, or in `application-security` if there is none.
@@ -234,19 +234,19 @@ impl Expansion<'_> {
         let mut all = Requirements::default();
         // Only an operation and the document as a whole can have `security`.
         let of_api = Levels { path: None, ..*levels };
-        let Some((spot, written)) = of_api.member_at("security") else {
+        let Some((location, written)) = of_api.member_at("security") else {
             all.of_application(levels.nearest("application-security"));
             return all;
         };
         let Some(written) = written.as_array() else {
-            self.refuse(format!("{spot}: `security` must be a list"));
+            self.refuse(format!("{location}: `security` must be a list"));
             return all;
         };
         all.lifted = written.is_empty();
         for requirement in written {
             let Some(requirement) = requirement.as_object() else {
                 let what = "must be a map from the name of a scheme to its scopes";
-                self.refuse(format!("{spot}: `{requirement}` {what}"));
+                self.refuse(format!("{location}: `{requirement}` {what}"));
                 continue;
             };
             all.optional |= requirement.is_empty();
@@ -261,7 +261,7 @@ impl Expansion<'_> {
         all
     }
 
-    /// Separates tokens for production and sandbox, if the document has only one of the two.
+    /// The policy that separates tokens for production and sandbox, or `None` if the API names no endpoint for either.
     pub(super) fn key_type(&self, places: &Places, sandbox: Option<&str>) -> Option<Json> {
         let Some(sandbox) = sandbox else {
             let named = self.api.of_api("production-endpoints").is_some();
@@ -282,8 +282,8 @@ impl Expansion<'_> {
 
     fn is_bearer(&self, name: &str) -> bool {
         let documents = self.api.documents;
-        let spot = self.api.root.child("components").child("securitySchemes").child(name);
-        let scheme = documents.at(&spot);
+        let location = self.api.root.child("components").child("securitySchemes").child(name);
+        let scheme = documents.at(&location);
         let word = |key: &str| scheme.and_then(|s| s.get(key)).and_then(Json::as_str).unwrap_or("");
         matches!(
             (word("type"), word("scheme").to_ascii_lowercase().as_str()),
@@ -304,7 +304,7 @@ impl Expansion<'_> {
     }
 
     /// The limit of an operation's requests by its tier.
-    pub(super) fn tier(&mut self, levels: &Levels<'_>, spot: &JsonLocation) -> Option<Json> {
+    pub(super) fn tier(&mut self, levels: &Levels<'_>, location: &JsonLocation) -> Option<Json> {
         let NotedTier { name: tier, of_api: shared } = self.noted_tier(levels)?;
         let known = self.options.plans.get(&tier).and_then(Json::as_object);
         if let (None, Some(plan)) = (known, &self.options.plan_unknown) {
@@ -312,13 +312,13 @@ impl Expansion<'_> {
             let prefix = "the document does not say what ";
             let what = format!("the tier `{tier}`");
             let note = format!("allows; its limits here are {plan}");
-            let mut note = Note::new(Outcome::Approximated, spot, (prefix, &what), note);
+            let mut note = Note::new(Outcome::Approximated, location, (prefix, &what), note);
             note.note = format!("its limits are not in the document; here they are {plan}");
             self.note(note);
         }
         let Some(plan) = known.or(self.options.plan_unknown.as_ref()) else {
             let fault = format!(
-                "{spot}: the tier `{tier}` is none of the `plans`; add `plans: {{ {tier}: {{ requests: 100, per: 1m }} }}`"
+                "{location}: the tier `{tier}` is none of the `plans`; add `plans: {{ {tier}: {{ requests: 100, per: 1m }} }}`"
             );
             self.made.errors.push(fault);
             return None;
@@ -350,15 +350,15 @@ impl Expansion<'_> {
     ) -> Option<Json> {
         let mut keys = Map::new();
         for (side, is_response) in [("request", false), ("response", true)] {
-            let Some((spot, value)) = levels.nearest_at(&format!("{side}-interceptor")) else {
+            let Some((location, value)) = levels.nearest_at(&format!("{side}-interceptor")) else {
                 continue;
             };
             let Some(value) = value.as_object() else {
-                self.refuse(format!("{spot}: an interceptor must be a map"));
+                self.refuse(format!("{location}: an interceptor must be a map"));
                 continue;
             };
-            let service = self.service(&spot, value.clone(), is_response);
-            let policy = self.usable(json!({ "interceptor": { side: service } }), &spot);
+            let service = self.service(&location, value.clone(), is_response);
+            let policy = self.usable(json!({ "interceptor": { side: service } }), &location);
             let service = policy.as_ref().and_then(|policy| policy.get("interceptor")?.get(side));
             keys.extend(service.map(|service| (side.to_owned(), service.clone())));
         }
@@ -410,7 +410,7 @@ impl Expansion<'_> {
     /// One side of an interceptor: the reference system's keys are translated, ours stay.
     fn service(
         &mut self,
-        spot: &JsonLocation,
+        location: &JsonLocation,
         mut keys: Map<String, Json>,
         is_response: bool,
     ) -> Json {
@@ -422,7 +422,7 @@ impl Expansion<'_> {
                 if read.is_none() {
                     let what = format!("`{name}` of an interceptor");
                     let note = format!("is {written}, which is not a number of seconds");
-                    self.note(Note::new(Outcome::Refused, spot, ("", &what), note));
+                    self.note(Note::new(Outcome::Refused, location, ("", &what), note));
                 }
                 read
             };

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use super::certificates::{PUBLIC, SECURE};
 use super::criteria::Criteria;
 use super::expression::{self, Alternative, Comparison};
-use super::order::{HostWant, PathWant};
+use super::order::{HostWant, PathCondition};
 
 impl Criteria {
     /// The conditions of each alternative of an expression, in addition to `common`. The error names what has no counterpart.
@@ -24,7 +24,7 @@ impl Criteria {
             criteria.compare(comparison, has_tls)?;
         }
         if criteria.paths.is_empty() {
-            criteria.paths.push(PathWant::Any);
+            criteria.paths.push(PathCondition::Any);
         }
         if criteria.hosts.is_empty() {
             criteria.hosts.push(HostWant::Any);
@@ -77,12 +77,13 @@ impl Criteria {
     }
 }
 
-fn path(operator: &str, value: &str) -> Option<PathWant> {
+fn path(operator: &str, value: &str) -> Option<PathCondition> {
     // Harmless: the caller refuses an invalid regular expression.
-    let regex = |text: String| regex::bytes::Regex::new(&text).ok().map(|_| PathWant::Regex(text));
+    let regex =
+        |text: String| regex::bytes::Regex::new(&text).ok().map(|_| PathCondition::Regex(text));
     match operator {
-        "==" => Some(PathWant::Exact(value.to_owned())),
-        "^=" if value.starts_with('/') => Some(PathWant::Prefix(value.to_owned())),
+        "==" => Some(PathCondition::Exact(value.to_owned())),
+        "^=" if value.starts_with('/') => Some(PathCondition::Prefix(value.to_owned())),
         "=^" => regex(format!("/.*{}$", regex::escape(value.strip_prefix('/')?))),
         "~" => match value.strip_prefix('^') {
             Some(text) if text.starts_with('/') || text.starts_with('(') => regex(text.to_owned()),
@@ -109,7 +110,7 @@ fn condition(operator: &str, value: &str) -> Option<Json> {
     }
 }
 
-/// Keeps the one value of a kind.
+/// Adds the only value of a condition. The error names a different value that is known already.
 fn only<T: PartialEq + std::fmt::Debug>(list: &mut Vec<T>, value: T) -> Result<(), String> {
     match list.first() {
         None => list.push(value),

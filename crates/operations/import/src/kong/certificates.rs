@@ -6,8 +6,9 @@ use super::converter::Converter;
 use super::fields::{self, Verdict};
 use super::output::{literal, pem};
 
-/// The names of the listeners.
+/// The name of the listener for plain HTTP.
 pub(super) const PUBLIC: &str = "public";
+/// The name of the listener for HTTPS.
 pub(super) const SECURE: &str = "secure";
 
 impl Converter<'_> {
@@ -63,7 +64,7 @@ impl Converter<'_> {
             }
             let twins = all.snis.iter().filter(|other| other.name == sni.name).count();
             if twins > 1 {
-                self.mistakes.add(name, format!("the sni `{}` is here twice", sni.name));
+                self.mistakes.add(name, format!("the sni `{}` appears twice", sni.name));
             }
             self.row(&format!("sni {}", sni.name), &sni.item, verdict);
         }

@@ -1,4 +1,5 @@
-//! Plugins of one consumer or consumer group: the clients of each, and those of plugins with the same name for all clients.
+//! The clients for which plugins run. A plugin for one consumer or consumer group takes its clients from the plugins with the same name
+//! and a lower precedence.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,7 +11,7 @@ use super::fields::{self, Verdict};
 use super::plugin_fields::{self, Support};
 use super::tree::{Item, Mistakes};
 
-/// Plugins that become policies alone, which may be for some clients only.
+/// Plugins that become nothing but policies, so that they can be restricted to some clients.
 const CONDITIONAL: [&str; 9] = [
     "acl",
     "ip-restriction",
@@ -23,10 +24,10 @@ const CONDITIONAL: [&str; 9] = [
     "response-transformer-advanced",
 ];
 
-/// Whom a plugin runs for on a route.
+/// The clients for which a plugin runs on a route.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PluginClients {
-    /// None for all clients.
+    /// The clients for which it runs, or `None` for all clients.
     these: Option<BTreeSet<String>>,
     except: BTreeSet<String>,
 }
@@ -54,7 +55,7 @@ impl PluginClients {
     }
 }
 
-/// The order in which Kong looks for the one instance of a plugin that runs: the first that fits.
+/// The position of a scope in the order in which Kong looks for the instance of a plugin to run. It runs the first that fits.
 fn precedence(scope: Scope) -> usize {
     let Scope { consumer, group, route, service } = scope;
     let has = (consumer.is_some(), group.is_some(), route.is_some(), service.is_some());
@@ -125,7 +126,7 @@ impl Converter<'_> {
         members
     }
 
-    /// The clients of a scope. None for all clients.
+    /// The clients of a scope, or `None` for all clients.
     fn clients_of(&self, scope: Scope) -> Option<BTreeSet<String>> {
         let of_group = scope.group.map(|group| {
             // Harmless: a group without members has none.
@@ -154,7 +155,7 @@ impl Converter<'_> {
         let known = |at: &usize| Some((*at, all.plugins.get(*at)?));
         // Harmless: each index is that of a plugin.
         let theirs = theirs.iter().filter_map(known).filter(|(_, plugin)| of_client(plugin));
-        // Harmless: the same.
+        // Harmless: each index is that of a plugin, as above.
         let general = on.iter().filter_map(known);
         let mut running: Vec<(usize, &PluginInstance)> = general.chain(theirs).collect();
         running.sort_by_key(|(_, plugin)| precedence(plugin.scope));

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use aws_lc_rs::digest;
 use serde_json::{Map, Value as Json, json};
 
 use super::converter::Converter;
@@ -12,7 +13,7 @@ use super::tree::Item;
 
 /// The clients that policies accept.
 #[derive(Debug, Default)]
-pub(super) struct People {
+pub(super) struct Clients {
     /// The keys of `api_key`.
     pub(super) keys: Map<String, Json>,
     /// The users of `basic`.
@@ -54,7 +55,7 @@ impl CredentialKind {
 
 impl<'a> Converter<'a> {
     /// Reads all consumers. `blocked` are those that a refused plugin guards: their credentials are left out.
-    pub(super) fn people(&mut self, blocked: &HashSet<usize>) -> People {
+    pub(super) fn people(&mut self, blocked: &HashSet<usize>) -> Clients {
         let all = self.all;
         self.look_for_doubles();
         for group in &all.groups {
@@ -76,9 +77,9 @@ impl<'a> Converter<'a> {
         }
         let ids = all.consumers.iter().map(|consumer| consumer.item.text("custom_id").is_some());
         let ids: Vec<bool> = ids.collect();
-        let mut people = People {
+        let mut people = Clients {
             custom_ids: (ids.contains(&true), !ids.contains(&false)),
-            ..People::default()
+            ..Clients::default()
         };
         let groups = self.groups();
         for credential in &all.credentials {
@@ -122,7 +123,7 @@ impl<'a> Converter<'a> {
         credential: &Credential,
         groups: &[&str],
         blocked: &HashSet<usize>,
-        people: &mut People,
+        people: &mut Clients,
     ) {
         let (kind, table) = credential.kind.row();
         let all = self.all;
@@ -150,13 +151,13 @@ impl<'a> Converter<'a> {
         credential: &Credential,
         groups: &[&str],
         verdict: &mut Verdict,
-        people: &mut People,
+        people: &mut Clients,
     ) {
         let item = &credential.item;
         let all = self.all;
         let consumer = all.consumers.get(credential.consumer);
         let subject = consumer.map_or("", |consumer| &consumer.name);
-        let holder = holder(consumer, groups);
+        let holder = holder(consumer, credential, groups);
         match credential.kind {
             CredentialKind::Key => match item.text("key") {
                 Some(key) => {
@@ -210,7 +211,7 @@ impl<'a> Converter<'a> {
         subject: &str,
         holder: Map<String, Json>,
         verdict: &mut Verdict,
-        people: &mut People,
+        people: &mut Clients,
     ) {
         let Some(key) = item.text("key") else {
             verdict.refuse("Kong makes up the key, and the file does not say it");
@@ -244,16 +245,65 @@ impl<'a> Converter<'a> {
     }
 }
 
-/// The data of a consumer other than its name.
-fn holder(consumer: Option<&Entity>, groups: &[&str]) -> Map<String, Json> {
+/// The data of a consumer other than its name, and the name of its credential, which Kong sends to services.
+fn holder(
+    consumer: Option<&Entity>,
+    credential: &Credential,
+    groups: &[&str],
+) -> Map<String, Json> {
     let mut known = Map::new();
     if !groups.is_empty() {
         known.insert("groups".to_owned(), json!(groups));
     }
-    if let Some(id) = consumer.and_then(|consumer| consumer.item.text("custom_id")) {
-        known.insert("attributes".to_owned(), json!({ "custom_id": id }));
+    let mut attributes = Map::new();
+    if let Some(consumer) = consumer {
+        let custom_id = consumer.item.text("custom_id").map(|id| ("custom_id", id.to_owned()));
+        let id = ("id", id_of(&consumer.item, "consumers", &consumer.name));
+        let all = custom_id.into_iter().chain([id]);
+        attributes.extend(all.map(|(name, value)| (name.to_owned(), json!(value))));
     }
+    if let Some(identifier) = identifier(credential) {
+        attributes.insert("credential".to_owned(), json!(identifier));
+    }
+    known.insert("attributes".to_owned(), Json::Object(attributes));
     known
+}
+
+/// The value of `X-Credential-Identifier`: the id of a key, and the name that any other credential has.
+fn identifier(credential: &Credential) -> Option<String> {
+    let text = |name: &str| credential.item.text(name).map(str::to_owned);
+    match credential.kind {
+        CredentialKind::Key => Some(id_of(&credential.item, "keyauth_credentials", &text("key")?)),
+        CredentialKind::Basic | CredentialKind::Hmac => text("username"),
+        CredentialKind::Jwt => text("key"),
+        CredentialKind::Acl | CredentialKind::Other(_) => None,
+    }
+}
+
+/// The id of an entity. If the file has none, it is made as Kong makes those of declarative files: a UUID of version 5 (RFC 9562, 5.5) from
+/// the kind and the name.
+fn id_of(item: &Item, kind: &str, name: &str) -> String {
+    const ENTITIES: [u8; 16] = 0xfd02_801f_0957_4a15_a55a_c8d9_606f_30b5_u128.to_be_bytes();
+    let made = || {
+        let mut id = String::with_capacity(36);
+        for (at, byte) in uuid_5(uuid_5(ENTITIES, kind), name).iter().enumerate() {
+            id.push_str(if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" });
+            id.push_str(&format!("{byte:02x}"));
+        }
+        id
+    };
+    item.text("id").map_or_else(made, str::to_owned)
+}
+
+fn uuid_5(namespace: [u8; 16], name: &str) -> [u8; 16] {
+    let text = [&namespace, name.as_bytes()].concat();
+    let hash = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, &text);
+    let mut id = [0; 16];
+    // Harmless: the hash has 20 bytes, of which the first 16 are the id.
+    id.iter_mut().zip(hash.as_ref()).for_each(|(byte, hashed)| *byte = *hashed);
+    id[6] = id[6] & 0x0f | 0x50;
+    id[8] = id[8] & 0x3f | 0x80;
+    id
 }
 
 /// The wanted name, with a number appended if it is in use.
@@ -276,7 +326,8 @@ fn entry(name: &str, subject: &str, key: &str, secret: &str, holder: &Map<String
 }
 
 impl Token {
-    /// True if the secret is shorter than RFC 7518, 3.2 requires. Kong does not mind. A variable's value is not known, so it may be.
+    /// True if the secret is or may be shorter than RFC 7518, 3.2 requires. Kong accepts short secrets. The value of a variable is not
+    /// known, so it may be short.
     fn is_short(&self, secret: &str, base64: bool) -> bool {
         let least = match self.algorithm.as_str() {
             "HS384" => 48,

@@ -96,7 +96,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// Looks at the fields of an entity.
+    /// Checks the fields of an entity against their table.
     pub(super) fn checked(&mut self, item: &Item, table: &[Field]) -> Verdict {
         let mut verdict = Verdict::default();
         fields::check(item, table, self.mistakes, &mut verdict);

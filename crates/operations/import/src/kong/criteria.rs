@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json, json};
 use super::certificates::{PUBLIC, SECURE};
 use super::entities::Entity;
 use super::fields::{PROTOCOLS, Verdict};
-use super::order::{Atom, HostWant, KongRank, PathWant};
+use super::order::{Atom, HostWant, KongRank, PathCondition};
 use super::output::one_or_more;
 use super::ranks::literal_start;
 use super::tree::{Item, Mistakes};
@@ -16,10 +16,10 @@ pub(super) struct Criteria {
     pub(super) protocols: Vec<String>,
     pub(super) methods: Vec<String>,
     pub(super) hosts: Vec<HostWant>,
-    pub(super) paths: Vec<PathWant>,
+    pub(super) paths: Vec<PathCondition>,
     /// Names with their accepted values.
     headers: Vec<(String, Vec<String>)>,
-    /// Names that clients ask for by TLS. Kong does not look at them on plain connections.
+    /// The server names (SNI) that clients may send. Kong ignores them on plain connections.
     pub(super) snis: Vec<String>,
     /// Conditions of an expression on headers and on parameters.
     pub(super) raw_headers: Vec<(String, Json)>,
@@ -36,13 +36,14 @@ pub(super) struct Criteria {
     pub(super) is_closed: bool,
 }
 
-/// Characters of a path that is not a regular expression, before format 3.0.
+/// True for a path that is not a regular expression in formats before 3.0.
 fn is_plain(path: &str) -> bool {
     path.chars().all(|c| c.is_ascii_alphanumeric() || ".-_~/%".contains(c))
 }
 
 impl Criteria {
-    /// `names_captures`: whether something uses the groups matched in paths, by name.
+    /// Reads the conditions of a route: one set, or one for each alternative of its expression. `names_captures` tells whether something
+    /// uses the named groups that match in paths.
     pub(super) fn read(
         route: &Entity,
         (names_captures, has_tls): (bool, bool),
@@ -52,7 +53,7 @@ impl Criteria {
         let item = &route.item;
         let mut criteria = Criteria {
             regex_priority: item.whole("regex_priority", 0),
-            // Harmless: a route without a date has none.
+            // Harmless: a route may have no creation time.
             created_at: item.text("created_at").and_then(|text| text.parse().ok()),
             ..Criteria::default()
         };
@@ -64,7 +65,7 @@ impl Criteria {
                 Err(why) => {
                     verdict.refuse(format!("`expression`: {why}"));
                     criteria.is_closed = true;
-                    criteria.paths.push(PathWant::Any);
+                    criteria.paths.push(PathCondition::Any);
                     criteria.hosts.push(HostWant::Any);
                     vec![criteria]
                 }
@@ -180,12 +181,12 @@ impl Criteria {
                     mistakes.add(path.at, "a path has characters that only a regular expression may have; begin it with `~`");
                     continue;
                 }
-                self.paths.push(PathWant::Prefix(text.to_owned()));
+                self.paths.push(PathCondition::Prefix(text.to_owned()));
                 continue;
             };
             let regex = if names_captures { regex.to_owned() } else { without_names(regex) };
             match regex::bytes::Regex::new(&regex) {
-                Ok(_) => self.paths.push(PathWant::Regex(regex)),
+                Ok(_) => self.paths.push(PathCondition::Regex(regex)),
                 Err(error) => {
                     let why = error.to_string();
                     let last = why.lines().last().unwrap_or(&why);
@@ -193,13 +194,13 @@ impl Criteria {
                     verdict.refuse(format!("the expression `{text}` has no counterpart: {why}"));
                     // Every path that the expression may match is closed.
                     self.is_closed = true;
-                    self.paths.push(PathWant::Prefix(literal_start(&regex)));
+                    self.paths.push(PathCondition::Prefix(literal_start(&regex)));
                 }
             }
         }
         self.paths.dedup();
         if self.paths.is_empty() {
-            self.paths.push(PathWant::Any);
+            self.paths.push(PathCondition::Any);
         }
     }
 
@@ -217,7 +218,7 @@ impl Criteria {
             } else if name.eq_ignore_ascii_case("host") {
                 mistakes.add(values.at, "a condition on the Host stands in `hosts`");
             } else if self.headers.iter().any(|(known, _)| name.eq_ignore_ascii_case(known)) {
-                mistakes.add(values.at, format!("the header `{name}` is here twice"));
+                mistakes.add(values.at, format!("the header `{name}` appears twice"));
             } else {
                 self.headers.push((name.to_ascii_lowercase(), list));
             }
@@ -234,7 +235,7 @@ impl Criteria {
         }
     }
 
-    /// The listeners with the names that matter on each; `has_tls` if there is one for HTTPS.
+    /// The listeners of the route, each with the server names that count there. `has_tls` tells whether there is a listener for HTTPS.
     fn ways(&self, has_tls: bool) -> Vec<(Option<&'static str>, Vec<String>)> {
         let names = self.snis.clone();
         match self.listener {
@@ -259,7 +260,7 @@ impl Criteria {
         }
     }
 
-    /// The route with each of its hosts, paths and listeners.
+    /// One atom for each combination of the route's hosts, paths and listeners.
     pub(super) fn atoms(&self, (route, alternative): (usize, usize), has_tls: bool) -> Vec<Atom> {
         let plain_hosts = self.hosts.iter().all(|host| matches!(host, HostWant::Exact(_)));
         let mut atoms = Vec::new();
@@ -267,13 +268,13 @@ impl Criteria {
             self.hosts.iter().flat_map(|host| self.paths.iter().map(move |path| (host, path)));
         for (host, path) in each {
             let length = match path {
-                PathWant::Prefix(prefix) => prefix.len(),
-                PathWant::Any | PathWant::Exact(_) | PathWant::Regex(_) => 0,
+                PathCondition::Prefix(prefix) => prefix.len(),
+                PathCondition::Any | PathCondition::Exact(_) | PathCondition::Regex(_) => 0,
             };
-            let is_regex = matches!(path, PathWant::Regex(_));
+            let is_regex = matches!(path, PathCondition::Regex(_));
             let kong = KongRank {
                 is_traditional: self.priority.is_none(),
-                // Harmless: only expressions have one.
+                // Harmless: only routes with an expression have a priority.
                 priority: self.priority.unwrap_or(0),
                 kinds: self.kinds,
                 plain_hosts: plain_hosts && self.priority.is_none(),
@@ -303,24 +304,24 @@ impl Criteria {
 
     /// True if all paths have the same named groups, so that they may be one match.
     pub(super) fn has_same_names(&self) -> bool {
-        let names = |path: &PathWant| match path {
-            PathWant::Regex(text) => {
-                // Harmless: one that is wrong was refused.
+        let names = |path: &PathCondition| match path {
+            PathCondition::Regex(text) => {
+                // Harmless: an invalid expression was refused before.
                 let regex = regex::bytes::Regex::new(text).ok();
-                // Harmless: groups without a name are not asked for.
+                // Harmless: only named groups are compared.
                 let names = regex.iter().flat_map(regex::bytes::Regex::capture_names).flatten();
                 names.map(str::to_owned).collect::<Vec<_>>()
             }
-            PathWant::Any | PathWant::Exact(_) | PathWant::Prefix(_) => Vec::new(),
+            PathCondition::Any | PathCondition::Exact(_) | PathCondition::Prefix(_) => Vec::new(),
         };
         self.paths.windows(2).all(|two| two.first().map(names) == two.last().map(names))
     }
 
-    /// The matches of the whole route: one for each way, and one more for each beginning of a host.
+    /// The matches of the whole route. Each listener has one match, and one more for each host that ends in `*`.
     pub(super) fn whole(&self, has_tls: bool) -> Vec<Json> {
         let (begins, plain): (Vec<&HostWant>, Vec<&HostWant>) =
             self.hosts.iter().partition(|host| matches!(host, HostWant::Begins(_)));
-        let paths: Vec<&PathWant> = self.paths.iter().collect();
+        let paths: Vec<&PathCondition> = self.paths.iter().collect();
         let hosts = (!plain.is_empty()).then_some(plain).into_iter();
         let hosts: Vec<Vec<&HostWant>> =
             hosts.chain(begins.into_iter().map(|host| vec![host])).collect();
@@ -339,15 +340,15 @@ impl Criteria {
         on_way(found, atom.listener, &atom.snis)
     }
 
-    fn json(&self, hosts: &[&HostWant], paths: &[&PathWant], methods: &[String]) -> Json {
+    fn json(&self, hosts: &[&HostWant], paths: &[&PathCondition], methods: &[String]) -> Json {
         let mut found = Map::new();
         let paths: Vec<Json> = paths
             .iter()
             .filter_map(|path| match path {
-                PathWant::Any => None,
-                PathWant::Exact(text) => Some(json!({ "regex": regex::escape(text) })),
-                PathWant::Prefix(prefix) => Some(json!({ "prefix": prefix })),
-                PathWant::Regex(regex) => Some(json!({ "regex_prefix": regex })),
+                PathCondition::Any => None,
+                PathCondition::Exact(text) => Some(json!({ "regex": regex::escape(text) })),
+                PathCondition::Prefix(prefix) => Some(json!({ "prefix": prefix })),
+                PathCondition::Regex(regex) => Some(json!({ "regex_prefix": regex })),
             })
             .collect();
         if !paths.is_empty() {
@@ -407,7 +408,7 @@ fn on_way(mut found: Json, listener: Option<&str>, snis: &[String]) -> Json {
     found
 }
 
-/// Kong compares values without regard to case, and `~*` marks an expression for a part of one.
+/// Kong compares values without regard to case. `~*` marks a regular expression that may match a part of the value.
 fn header_regex(values: &[String]) -> String {
     let one = |value: &String| match value.strip_prefix("~*") {
         Some(regex) => format!(".*(?:{}).*", without_names(regex)),

@@ -27,14 +27,14 @@ pub(super) struct Entities {
     plugin_configs: HashMap<String, Item>,
 }
 
-/// An entity with the one it belongs to: the service of a route, the upstream of a target, the certificate of a name.
+/// An entity with its parent: the service of a route, the upstream of a target, or the certificate of an SNI.
 #[derive(Debug, Default)]
 pub(super) struct Entity {
     pub(super) item: Item,
     /// The name in rows and in references.
     pub(super) name: String,
     pub(super) parent: Option<usize>,
-    /// True if the file is older than 3.0, when regular expressions had no mark.
+    /// True if the format of the file is older than 3.0. Regular expressions have no mark there.
     pub(super) is_old: bool,
 }
 
@@ -102,8 +102,9 @@ struct File<'f> {
     root: &'f Item,
     is_old: bool,
     is_hashed: bool,
-    /// Tags that an entity needs, and those that all of the file have.
+    /// The tags that an entity must have to be selected.
     wanted: &'f [String],
+    /// The tags that all entities of the file have.
     tags: Vec<String>,
 }
 
@@ -152,7 +153,7 @@ pub(super) fn merge(files: &[Item], wanted: &[String], mistakes: &mut Mistakes) 
     all
 }
 
-/// References by name, which are known once all is read.
+/// References by name, which are resolved once all files are read.
 #[derive(Default)]
 struct References {
     routes: Vec<(usize, Item)>,
@@ -194,7 +195,7 @@ impl Entities {
                 mistakes.add(config.at, "a configuration of plugins must be a map");
             }
             if self.plugin_configs.insert(name.clone(), config.clone()).is_some() {
-                mistakes.add(config.at, format!("`{name}` is here twice in `_plugin_configs`"));
+                mistakes.add(config.at, format!("`{name}` appears twice in `_plugin_configs`"));
             }
         }
     }
@@ -315,7 +316,7 @@ impl File<'_> {
     }
 }
 
-/// The target of an entity's reference in this key.
+/// The reference under this key of an entity; null if the key is absent.
 fn reference(item: &Item, key: &str) -> Item {
     item.get(key).cloned().unwrap_or(Item { at: item.at, value: Value::Null })
 }
@@ -399,7 +400,7 @@ impl References {
                     Some(first) => {
                         let (name, first) = (&plugin.name, mistakes.position(*first));
                         let what = format!(
-                            "the plugin `{name}` is here twice for the same; the first is at {first}"
+                            "the plugin `{name}` appears twice for the same; the first is at {first}"
                         );
                         mistakes.add(plugin.item.at, what);
                     }
@@ -462,7 +463,7 @@ pub(super) fn unique<'i>(
         match seen.get(text) {
             Some(first) => {
                 let first = mistakes.position(*first);
-                // A credential's field may be its secret.
+                // The value is not shown, since the field of a credential may be its secret.
                 let what = format!("another {kind} has this `{field}`; the first is at {first}");
                 mistakes.add(value.at, what);
             }

@@ -21,7 +21,7 @@ const ALTERNATIVES_MAX: usize = 256;
 /// The limit of nested parentheses.
 const DEPTH_MAX: usize = 64;
 
-/// The operators, the longer first.
+/// The operators. A longer operator stands before its beginning.
 const OPERATORS: [&str; 12] =
     ["not in", "contains", "==", "!=", "^=", "=^", ">=", "<=", "~", ">", "<", "in"];
 

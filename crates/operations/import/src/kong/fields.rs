@@ -14,7 +14,7 @@ pub(super) enum Kind {
     Switch,
     /// A list of texts.
     Texts,
-    /// A list with items of any type, and what it is called.
+    /// A list with items of any type, and its description in messages.
     List(&'static str),
     /// A map with any keys.
     Map,
@@ -27,9 +27,9 @@ pub(super) enum Kind {
 pub(super) enum Rule {
     /// The converter reads it.
     Used,
-    /// It changes nothing for requests.
+    /// It has no effect on requests.
     Silent,
-    /// This value alone, which is the default, has a counterpart. Any other has this outcome.
+    /// Only this value, the default, has a counterpart. Any other value has this outcome, with this note.
     Only(&'static str, Outcome, &'static str),
 }
 
@@ -450,7 +450,7 @@ fn unfit(kind: Kind, item: &Item) -> Option<String> {
     (!fits).then_some(expected)
 }
 
-/// A value as one text, for a comparison with a default: lists in their order, without one kind of empty value or another.
+/// A value as one text, for a comparison with a default. Lists are sorted, and every kind of empty value is an empty text.
 fn plain(item: &Item) -> String {
     match &item.value {
         Value::Null => String::new(),

@@ -1,8 +1,8 @@
 //! The order in which Kong and this gateway match routes, and where they differ.
 //!
-//! Kong compares the number of kinds of conditions first, and the path last. This gateway compares the host first, then the path, then
-//! the rest, but for a priority. Owns both orders, and an example for each pair of routes that both match a request and whose winner
-//! differs.
+//! Kong compares the number of kinds of conditions first, and the path last. Among routes of the same priority, this gateway compares
+//! the host first, then the path, then the rest. Owns both orders, and an example for each pair of routes that both match a request
+//! but have a different winner here than in Kong.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ pub(super) struct Atom {
     /// Which of the route's alternatives.
     pub(super) alternative: usize,
     pub(super) host: HostWant,
-    pub(super) path: PathWant,
+    pub(super) path: PathCondition,
     pub(super) methods: Vec<String>,
     /// Names with the values that fit each.
     pub(super) headers: HeaderWants,
@@ -28,10 +28,10 @@ pub(super) struct Atom {
     pub(super) sources: Vec<String>,
     /// The only listener, if there is one.
     pub(super) listener: Option<&'static str>,
-    /// Names that the client asks for by TLS; any if empty.
+    /// The server names (SNI) that the client may send. If empty, any name fits.
     pub(super) snis: Vec<String>,
     pub(super) kong: KongRank,
-    /// When the route was created, if the file has that.
+    /// When the route was created, if the file says so.
     pub(super) created_at: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ pub(super) type HeaderWants = Vec<(String, Vec<String>)>;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum HostWant {
     Any,
-    /// The part before `*`, a condition on a header here.
+    /// The part before a final `*`. Here it becomes a condition on the header `host`.
     Begins(String),
     /// The part after `*.`.
     Below(String),
@@ -49,21 +49,21 @@ pub(super) enum HostWant {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum PathWant {
+pub(super) enum PathCondition {
     Any,
     /// The whole path.
     Exact(String),
     Prefix(String),
-    /// An expression for the beginning.
+    /// A regular expression for the beginning of the path.
     Regex(String),
 }
 
-/// Kong's priority of a route with one group of its paths, the most important first.
+/// The rank of an atom in Kong. The fields stand in the order in which they are compared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct KongRank {
     /// Routes with an expression come after all others.
     pub(super) is_traditional: bool,
-    /// That of a route with an expression.
+    /// The priority of a route with an expression.
     pub(super) priority: u64,
     /// The number of kinds of conditions.
     pub(super) kinds: u8,
@@ -74,7 +74,7 @@ pub(super) struct KongRank {
     pub(super) length: usize,
 }
 
-/// Two routes whose winner differs, and a request for both.
+/// Two routes with a different winner here than in Kong, and a request that both match. `winner` is the route that wins in Kong.
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) winner: usize,
@@ -82,8 +82,8 @@ pub(super) struct Pair {
     pub(super) example: String,
 }
 
-/// The conditions that two equal routes have in common: host, path, headers and names of TLS.
-type Shape = (HostWant, PathWant, HeaderWants, Vec<String>);
+/// The conditions that two equal routes have in common: host, path, headers and server names.
+type Shape = (HostWant, PathCondition, HeaderWants, Vec<String>);
 
 /// The most pairs that are reported.
 pub(super) const PAIRS_MAX: usize = 1_000;
@@ -98,9 +98,9 @@ pub(super) enum Left {
     All,
 }
 
-/// Removes from each atom the methods that an equal, earlier one has in Kong, since two equal conditions cause a complaint here. Returns
-/// what remains of each.
-pub(super) fn without_doubles(atoms: &mut [Atom], places: &[Place]) -> Vec<Left> {
+/// Removes from each atom the methods of equal atoms that come earlier in Kong, since the gateway refuses routes with equal conditions.
+/// Returns what remains of each atom.
+pub(super) fn remove_duplicates(atoms: &mut [Atom], places: &[Place]) -> Vec<Left> {
     let mut left = vec![Left::All; atoms.len()];
     let mut groups: HashMap<Shape, Vec<usize>> = HashMap::new();
     // Expressions may have more conditions than are compared here.
@@ -163,10 +163,10 @@ pub(super) fn by_us(a: &Atom, b: &Atom) -> Ordering {
         HostWant::Begins(_) | HostWant::Any => (2, Reverse(0)),
     };
     let path = |atom: &Atom| match &atom.path {
-        PathWant::Exact(text) => (0, Reverse(regex::escape(text).len()), text.clone()),
-        PathWant::Regex(text) => (0, Reverse(text.len()), text.clone()),
-        PathWant::Prefix(text) => (1, Reverse(text.len()), String::new()),
-        PathWant::Any => (2, Reverse(0), String::new()),
+        PathCondition::Exact(text) => (0, Reverse(regex::escape(text).len()), text.clone()),
+        PathCondition::Regex(text) => (0, Reverse(text.len()), text.clone()),
+        PathCondition::Prefix(text) => (1, Reverse(text.len()), String::new()),
+        PathCondition::Any => (2, Reverse(0), String::new()),
     };
     let rest = |atom: &Atom| {
         let hosts = usize::from(matches!(atom.host, HostWant::Begins(_)));
@@ -178,7 +178,8 @@ pub(super) fn by_us(a: &Atom, b: &Atom) -> Ordering {
     host(a).cmp(&host(b)).then(path(a).cmp(&path(b))).then(rest(a).cmp(&rest(b)))
 }
 
-/// The pairs of routes whose winner differs without priorities, each once, and a count of the pairs of atoms past `PAIRS_MAX`.
+/// The pairs of routes that, without priorities, have a different winner here than in Kong, each once. Also returns a count of the pairs
+/// of atoms past `PAIRS_MAX`.
 pub(super) fn pairs(atoms: &[Atom], overlaps: &Overlaps) -> (Vec<Pair>, usize) {
     let mut found: HashMap<(usize, usize), Pair> = HashMap::new();
     let mut more = 0;
@@ -201,17 +202,17 @@ pub(super) fn pairs(atoms: &[Atom], overlaps: &Overlaps) -> (Vec<Pair>, usize) {
     (pairs, more)
 }
 
-/// Which of two atoms that both match a request Kong takes. Between equal ranks it decides by age, which counts only if the files have
-/// both ages.
+/// Which of two atoms that both match a request comes first in Kong. Between equal ranks the older route does, if the files say when
+/// both were created.
 pub(super) fn kong_order(a: &Atom, b: &Atom) -> Ordering {
-    // Harmless: without both ages nothing is said.
+    // Harmless: without both creation times, neither atom comes first.
     let age = a.created_at.zip(b.created_at).map_or(Ordering::Equal, |(a, b)| a.cmp(&b));
     b.kong.cmp(&a.kong).then(age)
 }
 
 /// True if a request can meet the conditions of both, apart from the path.
 pub(super) fn meets(a: &Atom, b: &Atom) -> bool {
-    // A route for HTTPS alone answers plain requests, too, so that listeners tell nothing apart.
+    // Listeners are not compared, since a route for HTTPS alone also answers plain requests.
     let methods = a.methods.is_empty()
         || b.methods.is_empty()
         || a.methods.iter().any(|method| b.methods.contains(method));
@@ -276,8 +277,8 @@ fn example(winner: &Atom, loser: &Atom) -> Option<String> {
 }
 
 /// A path that both take.
-fn path(a: &PathWant, b: &PathWant) -> Option<String> {
-    use PathWant::{Any, Exact, Prefix, Regex};
+fn path(a: &PathCondition, b: &PathCondition) -> Option<String> {
+    use PathCondition::{Any, Exact, Prefix, Regex};
     match (a, b) {
         (Any, Any) => Some("/".to_owned()),
         (Exact(text), _) | (_, Exact(text)) => Some(text.clone()),

@@ -20,7 +20,7 @@ pub(super) struct Output {
     pub(super) status: Map<String, Json>,
     /// The files of the configuration, by their paths.
     pub(super) files: Vec<(String, Vec<u8>)>,
-    /// Names with their kind, each with the last number that was put after it.
+    /// The names in use, each after its kind, with the last number that was appended to it.
     taken: HashMap<String, usize>,
 }
 
@@ -80,7 +80,7 @@ pub(super) fn literal(text: &str) -> String {
         out.push_str(before);
         let named = after.split_once('}').filter(|(name, _)| is_name(name));
         match named {
-            // A `{` before it would make three, of which the first two are read as one. A variable of the result has a mark before it.
+            // After `$`, a template takes a brace for text. After the mark, the brace begins a variable of the configuration.
             Some((name, behind)) if !out.ends_with(['$', '\u{0}']) => {
                 out.push_str("{{");
                 out.push_str(name);

@@ -1,4 +1,4 @@
-//! A text that begins with matches of two regular expressions, if there is one.
+//! Finds a path whose beginning matches two regular expressions.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,7 +12,7 @@ const PAIRS_MAX: usize = 50_000;
 /// The largest automaton of an expression.
 const NFA_BYTES_MAX: usize = 512 * 1024;
 
-/// True unless it is certain that no path begins with matches of both.
+/// True unless it is certain that no path has a beginning that matches both.
 pub(super) fn may_meet(one: &str, other: &str) -> bool {
     let (Some(one), Some(other)) = (automaton(one), automaton(other)) else { return true };
     let mut search = Search::new(&one, &other);
@@ -27,7 +27,7 @@ pub(super) fn example(one: &str, other: &str) -> Option<String> {
     search.text(end)
 }
 
-/// An expression for the beginnings of paths.
+/// The automaton of a regular expression that has to match the beginning of a path.
 fn automaton(text: &str) -> Option<NFA> {
     let config = NFA::config()
         .utf8(false)
@@ -116,7 +116,7 @@ impl<'n> Search<'n> {
     }
 }
 
-/// The states that are reached without a byte; none if a byte is needed or nothing follows.
+/// The states that are reached without a byte, or `None` if a byte is needed or nothing follows.
 fn without_byte(state: &State) -> Option<Vec<StateID>> {
     match state {
         // Assertions are assumed to hold, so that no overlap is missed.
@@ -153,7 +153,7 @@ fn ranges(state: &State) -> Vec<(u8, u8, StateID)> {
     }
 }
 
-/// A byte that reads well.
+/// A byte of the range, if possible one that is easy to read in an example.
 fn nice(low: u8, high: u8) -> u8 {
     let within = |byte: &&u8| (low..=high).contains(*byte);
     b"/a1-b_".iter().find(within).copied().unwrap_or(low.max(b'!').min(high))

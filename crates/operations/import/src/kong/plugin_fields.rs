@@ -9,7 +9,7 @@ use super::telemetry_fields::{FILE_LOG, HTTP_LOG, OPENTELEMETRY, PROMETHEUS, TCP
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PluginRow {
     pub(super) name: &'static str,
-    /// Plugins with a higher one run earlier.
+    /// Plugins with a higher priority run earlier.
     pub(super) priority: i32,
     /// Whether it protects a route: requests must not pass without it.
     pub(super) guards: bool,
@@ -20,7 +20,7 @@ pub(super) struct PluginRow {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Support {
     Fields(&'static [Field]),
-    /// There is none, for this reason.
+    /// The plugin has no counterpart, for this reason.
     Nothing(&'static str),
 }
 
@@ -32,15 +32,15 @@ const fn plain(name: &'static str, priority: i32, fields: &'static [Field]) -> P
     PluginRow { name, priority, guards: false, support: Support::Fields(fields) }
 }
 
-const fn no_guard(name: &'static str, priority: i32, why: &'static str) -> PluginRow {
+const fn unsupported_guard(name: &'static str, priority: i32, why: &'static str) -> PluginRow {
     PluginRow { name, priority, guards: true, support: Support::Nothing(why) }
 }
 
-const fn nothing(name: &'static str, priority: i32, why: &'static str) -> PluginRow {
+const fn unsupported(name: &'static str, priority: i32, why: &'static str) -> PluginRow {
     PluginRow { name, priority, guards: false, support: Support::Nothing(why) }
 }
 
-/// The row of a plugin; none if it is unknown, such as one of a company's own.
+/// The row of a plugin, or `None` if it is unknown, such as a custom plugin of a company.
 pub(super) fn row(name: &str) -> Option<&'static PluginRow> {
     PLUGINS.iter().find(|row| row.name == name)
 }
@@ -49,9 +49,9 @@ const METRICS: &str = "metrics are read from `/metrics` here, and not sent";
 pub(super) const CODE: &str = "code of plugins is not run here";
 
 const PLUGINS: &[PluginRow] = &[
-    no_guard("pre-function", 1_000_000, CODE),
+    unsupported_guard("pre-function", 1_000_000, CODE),
     plain("correlation-id", 100_001, CORRELATION_ID),
-    nothing(
+    unsupported(
         "zipkin",
         100_000,
         "spans are sent by OTLP here, by `telemetry.traces`, and not to Zipkin",
@@ -59,67 +59,83 @@ const PLUGINS: &[PluginRow] = &[
     guard("bot-detection", 2_500, BOT_DETECTION),
     plain("cors", 2_000, CORS),
     // A session only spares clients from sending their credential again. It admits no client that never sent one.
-    nothing("session", 1_900, "sessions have no counterpart: each request shows its credential"),
-    nothing("acme", 1_705, "certificates are not obtained by ACME here"),
-    no_guard("mtls-auth", 1_600, "certificates are not looked up among consumers here"),
-    no_guard("degraphql", 1_500, "GraphQL has no counterpart"),
+    unsupported(
+        "session",
+        1_900,
+        "sessions have no counterpart: each request shows its credential",
+    ),
+    unsupported("acme", 1_705, "certificates are not obtained by ACME here"),
+    unsupported_guard("mtls-auth", 1_600, "certificates are not looked up among consumers here"),
+    unsupported_guard("degraphql", 1_500, "GraphQL has no counterpart"),
     guard("jwt", 1_450, JWT),
-    no_guard("oauth2", 1_400, "the gateway is not an authorisation server by itself"),
-    no_guard("vault-auth", 1_350, "credentials of a vault have no counterpart"),
+    unsupported_guard("oauth2", 1_400, "the gateway is not an authorisation server by itself"),
+    unsupported_guard("vault-auth", 1_350, "credentials of a vault have no counterpart"),
     guard("key-auth", 1_250, KEY_AUTH),
-    no_guard("ldap-auth", 1_200, "LDAP has no counterpart"),
-    no_guard("ldap-auth-advanced", 1_200, "LDAP has no counterpart"),
+    unsupported_guard("ldap-auth", 1_200, "LDAP has no counterpart"),
+    unsupported_guard("ldap-auth-advanced", 1_200, "LDAP has no counterpart"),
     guard("basic-auth", 1_100, BASIC_AUTH),
     guard("openid-connect", 1_050, OPENID_CONNECT),
     guard("hmac-auth", 1_030, HMAC_AUTH),
-    no_guard("json-threat-protection", 1_009, "limits on the shape of JSON have no counterpart"),
-    no_guard("xml-threat-protection", 1_008, "limits on the shape of XML have no counterpart"),
+    unsupported_guard(
+        "json-threat-protection",
+        1_009,
+        "limits on the shape of JSON have no counterpart",
+    ),
+    unsupported_guard(
+        "xml-threat-protection",
+        1_008,
+        "limits on the shape of XML have no counterpart",
+    ),
     guard("request-validator", 999, REQUEST_VALIDATOR),
-    no_guard("grpc-gateway", 998, "JSON is not translated to gRPC here"),
+    unsupported_guard("grpc-gateway", 998, "JSON is not translated to gRPC here"),
     guard("ip-restriction", 990, IP_RESTRICTION),
     guard("request-size-limiting", 951, REQUEST_SIZE_LIMITING),
     guard("acl", 950, ACL),
-    no_guard("opa", 920, "policies of OPA have no counterpart"),
+    unsupported_guard("opa", 920, "policies of OPA have no counterpart"),
     plain("rate-limiting", 910, RATE_LIMITING),
     plain("rate-limiting-advanced", 910, RATE_LIMITING_ADVANCED),
     plain("response-ratelimiting", 900, RESPONSE_RATELIMITING),
     guard("oas-validation", 840, OAS_VALIDATION),
-    no_guard("route-by-header", 850, "a plugin that changes the upstream has no counterpart"),
-    no_guard("jq", 811, "programs of jq have no counterpart"),
+    unsupported_guard(
+        "route-by-header",
+        850,
+        "a plugin that changes the upstream has no counterpart",
+    ),
+    unsupported_guard("jq", 811, "programs of jq have no counterpart"),
     plain("request-transformer-advanced", 802, REQUEST_TRANSFORMER_ADVANCED),
     plain("request-transformer", 801, REQUEST_TRANSFORMER),
     plain("response-transformer-advanced", 800, RESPONSE_TRANSFORMER_ADVANCED),
     plain("response-transformer", 800, RESPONSE_TRANSFORMER),
     plain("redirect", 779, REDIRECT),
-    no_guard(
+    unsupported_guard(
         "route-transformer-advanced",
         780,
         "a plugin that changes the upstream has no counterpart",
     ),
-    nothing("aws-lambda", 750, "functions of AWS have no counterpart"),
-    nothing("azure-functions", 749, "functions of Azure have no counterpart"),
-    nothing("proxy-cache-advanced", 100, "the cache of this plugin is not converted"),
+    unsupported("aws-lambda", 750, "functions of AWS have no counterpart"),
+    unsupported("azure-functions", 749, "functions of Azure have no counterpart"),
+    unsupported("proxy-cache-advanced", 100, "the cache of this plugin is not converted"),
     plain("proxy-cache", 100, PROXY_CACHE),
     guard("soap-xml-request-handling", 75, SOAP_REQUEST),
     guard("soap-xml-response-handling", 70, SOAP_RESPONSE),
-    nothing("forward-proxy", 50, "upstreams are not reached by a proxy here"),
+    unsupported("forward-proxy", 50, "upstreams are not reached by a proxy here"),
     plain("canary", 20, CANARY),
     plain("opentelemetry", 14, OPENTELEMETRY),
     plain("prometheus", 13, PROMETHEUS),
     plain("http-log", 12, HTTP_LOG),
-    nothing("statsd", 11, METRICS),
-    nothing("statsd-advanced", 11, METRICS),
-    nothing("datadog", 10, METRICS),
+    unsupported("statsd", 11, METRICS),
+    unsupported("statsd-advanced", 11, METRICS),
+    unsupported("datadog", 10, METRICS),
     plain("file-log", 9, FILE_LOG),
     plain("udp-log", 8, UDP_LOG),
     plain("tcp-log", 7, TCP_LOG),
-    nothing(
+    unsupported(
         "loggly",
         6,
         "messages of syslog have no token here; name a receiver in `telemetry.access_log`",
     ),
-    nothing("kafka-log", 5, "the access log is not sent to Kafka here"),
-    nothing(
+    unsupported("kafka-log", 5, "the access log is not sent to Kafka here"),
+    unsupported(
         "syslog",
         4,
         "the plugin names no receiver; name the syslog of this machine in `telemetry.access_log: { to: { syslog: URL } }`",
@@ -127,7 +143,7 @@ const PLUGINS: &[PluginRow] = &[
     plain("grpc-web", 3, GRPC_WEB),
     plain("request-termination", 2, REQUEST_TERMINATION),
     plain("mocking", -1, MOCKING),
-    no_guard("post-function", -1_000, CODE),
+    unsupported_guard("post-function", -1_000, CODE),
 ];
 
 const CORRELATION_ID: &[Field] = &[

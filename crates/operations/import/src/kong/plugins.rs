@@ -13,13 +13,13 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value as Json, json};
 
-use super::consumers::People;
+use super::consumers::Clients;
 use super::converter::Converter;
 use super::entities::{PluginInstance, Scope};
 use super::fields::{self, Verdict};
 use super::plugin_fields::{self, Support};
 
-/// The result for a plugin.
+/// What a plugin adds to its routes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RouteEffect {
     pub(super) priority: i32,
@@ -92,7 +92,7 @@ impl Scopes {
         service: Option<usize>,
     ) -> Vec<usize> {
         let own = self.routes.get(&route).map_or(&[][..], Vec::as_slice).iter();
-        // One for a route and a service runs only if the route is the service's.
+        // A plugin of both a route and a service runs only if the route belongs to the service.
         let fits = |at: &&usize| match plugins.get(**at).map(|plugin| plugin.scope) {
             Some(Scope { service: Some(wanted), .. }) => service == Some(wanted),
             Some(_) | None => true,
@@ -127,7 +127,7 @@ impl Converter<'_> {
         let guards: Vec<Scope> =
             all.plugins.iter().filter(guards).map(|plugin| plugin.scope).collect();
         let mut blocked: HashSet<usize> = guards.iter().flat_map(|scope| scope.consumer).collect();
-        // Harmless: a guard of no group has no members.
+        // Harmless: a guard that is not for a group blocks no members of groups.
         for group in guards.iter().filter_map(|scope| self.members.get(&scope.group?)) {
             let members = all.consumers.iter().enumerate();
             let members = members.filter(|(_, consumer)| group.contains(&consumer.name));
@@ -137,7 +137,7 @@ impl Converter<'_> {
     }
 
     /// Converts all plugins.
-    pub(super) fn plugins(&mut self, people: &People) -> (Scopes, Vec<RouteEffect>) {
+    pub(super) fn plugins(&mut self, people: &Clients) -> (Scopes, Vec<RouteEffect>) {
         let all = self.all;
         let scopes = Scopes::of(&all.plugins);
         let mut uses: HashMap<usize, usize> = HashMap::new();
@@ -182,7 +182,7 @@ impl Converter<'_> {
         format!("plugin {}{}", plugin.name, of.concat())
     }
 
-    fn plugin(&mut self, plugin: &PluginInstance, people: &People) -> RouteEffect {
+    fn plugin(&mut self, plugin: &PluginInstance, people: &Clients) -> RouteEffect {
         let mut verdict = self.checked(&plugin.item, fields::PLUGIN);
         self.protocols_of(plugin, &mut verdict);
         let row = plugin_fields::row(&plugin.name);
@@ -224,7 +224,7 @@ impl Converter<'_> {
         made
     }
 
-    /// A plugin may be restricted to protocols that a route does not have.
+    /// Adds a note if the plugin is restricted to some protocols.
     fn protocols_of(&self, plugin: &PluginInstance, verdict: &mut Verdict) {
         let named = plugin.item.texts("protocols");
         let needed: &[&str] =
@@ -237,7 +237,7 @@ impl Converter<'_> {
     fn convert(
         &mut self,
         plugin: &PluginInstance,
-        people: &People,
+        people: &Clients,
         made: &mut RouteEffect,
         verdict: &mut Verdict,
     ) {

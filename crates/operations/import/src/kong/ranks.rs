@@ -1,12 +1,12 @@
 //! The priorities that give routes here the winners that they have in Kong.
 //!
 //! Owns the pairs of routes that may match the same request, and the lowest priorities by which Kong's winner of each pair also wins here.
-//! A pair that does not really overlap only increases a number.
+//! A pair that does not really overlap can only make a priority higher than needed.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
 
-use super::order::{Atom, HostWant, PathWant, by_us, kong_order, meets};
+use super::order::{Atom, HostWant, PathCondition, by_us, kong_order, meets};
 use super::overlap;
 
 /// The most pairs that are kept. Files with more have routes that nearly all overlap.
@@ -37,7 +37,7 @@ pub(super) fn overlaps(atoms: &[Atom]) -> Overlaps {
     Overlaps { pairs: search.found, is_complete }
 }
 
-/// The priority of each atom; none if that would take too many.
+/// The priority of each atom, or `None` if that would take too many priorities, or if not all pairs are known.
 pub(super) fn priorities(atoms: &[Atom], overlaps: &Overlaps) -> Option<Vec<i32>> {
     if !overlaps.is_complete {
         return None;
@@ -47,7 +47,7 @@ pub(super) fn priorities(atoms: &[Atom], overlaps: &Overlaps) -> Option<Vec<i32>
         beaten.entry(*winner).or_default().push(*loser);
     }
     let mut order: Vec<usize> = (0..atoms.len()).collect();
-    // An atom that wins over another one comes after it.
+    // Losers come before winners, whose priorities depend on theirs.
     let age = |atom: &Atom| atom.created_at.map(Reverse);
     order.sort_by_key(|at| atoms.get(*at).map(|atom| (atom.kong, age(atom))));
     let mut all = vec![0_i32; atoms.len()];
@@ -91,7 +91,7 @@ impl<'a> ByHost<'a> {
         let HostWant::Exact(name) = host else { return self.all.iter().all(|at| see(*at)) };
         let none: &[usize] = &[];
         let exact = self.exact.get(name.as_str()).map_or(none, Vec::as_slice);
-        // Harmless: a dot is followed by something, if only by nothing.
+        // Harmless: the text after a dot always exists, though it may be empty.
         let parents = name.match_indices('.').filter_map(|(at, _)| name.get(at + 1..));
         // Harmless: a parent that no atom names has no atoms.
         let below = parents.filter_map(|parent| self.below.get(parent)).flatten();
@@ -110,12 +110,12 @@ impl<'a> Index<'a> {
         let mut index = Index { prefixes: HashMap::new(), regexes: ByHost::default() };
         for (at, atom) in atoms.iter().enumerate() {
             match &atom.path {
-                PathWant::Regex(_) => index.regexes.add(atom, at),
+                PathCondition::Regex(_) => index.regexes.add(atom, at),
                 // A common beginning counts as an overlap.
-                PathWant::Exact(text) | PathWant::Prefix(text) => {
+                PathCondition::Exact(text) | PathCondition::Prefix(text) => {
                     index.prefixes.entry(text).or_default().add(atom, at);
                 }
-                PathWant::Any => index.prefixes.entry("").or_default().add(atom, at),
+                PathCondition::Any => index.prefixes.entry("").or_default().add(atom, at),
             }
         }
         index
@@ -133,14 +133,14 @@ impl Search<'_> {
     /// Finds the atoms that overlap with one, each pair once. False if there are too many.
     fn with(&mut self, index: &Index<'_>, at: usize, atom: &Atom) -> bool {
         let text = match &atom.path {
-            PathWant::Regex(_) => {
-                // Prefixes find expressions, and expressions find later ones.
+            PathCondition::Regex(_) => {
+                // Prefixes find their overlaps with expressions, so an expression only looks for later expressions.
                 return index
                     .regexes
                     .each(&atom.host, &mut |other| other <= at || self.see(at, other));
             }
-            PathWant::Exact(text) | PathWant::Prefix(text) => text.as_str(),
-            PathWant::Any => "",
+            PathCondition::Exact(text) | PathCondition::Prefix(text) => text.as_str(),
+            PathCondition::Any => "",
         };
         let ends = text.char_indices().map(|(end, _)| end).chain([text.len()]);
         for end in ends {
@@ -179,9 +179,9 @@ impl Search<'_> {
         true
     }
 
-    fn paths_meet(&mut self, one: &PathWant, other: &PathWant) -> bool {
+    fn paths_meet(&mut self, one: &PathCondition, other: &PathCondition) -> bool {
         match (one, other) {
-            (PathWant::Regex(one), PathWant::Regex(other)) => {
+            (PathCondition::Regex(one), PathCondition::Regex(other)) => {
                 let (first, second) = (literal_start(one), literal_start(other));
                 if !(first.starts_with(&second) || second.starts_with(&first)) {
                     return false;
@@ -189,8 +189,14 @@ impl Search<'_> {
                 self.automata += 1;
                 self.automata > AUTOMATA_MAX || overlap::may_meet(one, other)
             }
-            (PathWant::Regex(regex), PathWant::Prefix(text) | PathWant::Exact(text))
-            | (PathWant::Prefix(text) | PathWant::Exact(text), PathWant::Regex(regex)) => {
+            (
+                PathCondition::Regex(regex),
+                PathCondition::Prefix(text) | PathCondition::Exact(text),
+            )
+            | (
+                PathCondition::Prefix(text) | PathCondition::Exact(text),
+                PathCondition::Regex(regex),
+            ) => {
                 let start = literal_start(regex);
                 text.starts_with(&start) || start.starts_with(text)
             }

@@ -1,7 +1,7 @@
 //! Removes parts that the gateway would refuse, so that the result always passes `check`.
 //!
-//! A policy that is not a guard is taken out of its route. A route whose guard or destination is refused answers 503, and one whose match is
-//! refused is taken out.
+//! A policy that is not a guard is taken out of its route. A route whose guard or destination is refused answers 503. A route whose
+//! match is refused is taken out.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -54,7 +54,7 @@ impl KongImport {
     /// True if other parts of the route may be refused too.
     fn refuse_in_route(&mut self, name: &str, rest: &[String], why: &str) -> bool {
         let policy = match rest {
-            // Harmless: the number of an item is one.
+            // Harmless: the key of an item in a list is always a number.
             [list, at, ..] if list == "policies" => at.parse::<usize>().ok(),
             _ => None,
         };
@@ -117,7 +117,7 @@ impl KongImport {
     }
 }
 
-/// True if a text of a value is this.
+/// True if the value contains this name as a whole text.
 fn mentions(value: &Json, name: &str) -> bool {
     match value {
         Json::String(text) => text == name,

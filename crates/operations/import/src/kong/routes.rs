@@ -1,4 +1,4 @@
-//! Routes of Kong as routes of ours.
+//! Converts routes of Kong to routes of this gateway.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -8,7 +8,7 @@ use super::converter::Converter;
 use super::criteria::Criteria;
 use super::entities::{Entity, unique};
 use super::fields::{self, Verdict};
-use super::order::{self, Atom, Left, PathWant};
+use super::order::{self, Atom, Left, PathCondition};
 use super::output::closed;
 use super::plugins::{RouteEffect, Scopes};
 use super::ranks::{self, Overlaps};
@@ -20,7 +20,7 @@ use super::upstreams::ServiceEnd;
 struct RunningEffect<'e> {
     at: usize,
     effect: &'e RouteEffect,
-    /// Whom it runs for.
+    /// The clients for which it runs.
     clients: PluginClients,
 }
 
@@ -29,7 +29,7 @@ struct PluginsOn<'s> {
     route: usize,
     /// Plugins for all clients.
     on: Vec<usize>,
-    /// All of one consumer or group.
+    /// All plugins for one consumer or group.
     of_clients: &'s [usize],
 }
 
@@ -38,7 +38,7 @@ struct Draft {
     name: String,
     what: String,
     at: Place,
-    /// One, or one for each alternative of an expression.
+    /// One set of conditions, or one for each alternative of an expression.
     criteria: Vec<Criteria>,
     /// The only listener, if there is one.
     listener: Option<&'static str>,
@@ -74,9 +74,9 @@ impl Converter<'_> {
             }
         }
         let places: Vec<Place> = all.routes.iter().map(|route| route.item.at).collect();
-        let left = order::without_doubles(&mut atoms, &places);
+        let left = order::remove_duplicates(&mut atoms, &places);
         self.say_hidden(&mut drafts, &atoms, &left);
-        // Harmless: there is a mark for each atom.
+        // Harmless: `left` has one item for each atom.
         let kept: Vec<Atom> = atoms
             .into_iter()
             .zip(left)
@@ -117,7 +117,7 @@ impl Converter<'_> {
         }
     }
 
-    /// None for a route of a disabled service.
+    /// Converts a route, except for its match. Returns `None` for a route of a disabled service.
     fn draft(
         &mut self,
         route: &Entity,
@@ -164,7 +164,7 @@ impl Converter<'_> {
         Some(draft)
     }
 
-    /// Policies and where requests go.
+    /// Adds the policies and the destination of a route.
     fn destination(
         &mut self,
         route: &Entity,
@@ -180,7 +180,7 @@ impl Converter<'_> {
         let effect = |(at, clients): &(usize, PluginClients)| {
             Some(RunningEffect { at: *at, effect: plugins.get(*at)?, clients: clients.clone() })
         };
-        // Harmless: the same.
+        // Harmless: none is left out, as above.
         let made: Vec<RunningEffect<'_>> = ordered.iter().filter_map(effect).collect();
         self.policies_of(&made, draft);
         let made: Vec<(usize, &RouteEffect)> =
@@ -253,7 +253,7 @@ impl Converter<'_> {
                 }
                 Some(_) | None => {}
             }
-            // Without an identity, no client is one of them.
+            // If no plugin identifies clients, no client has a name, and a plugin for named clients never runs.
             if identified || !clients.are_named() {
                 let own = one.policies.iter().map(|policy| by_client(policy, identified));
                 policies.extend(own.map(|p| if identified { clients.limit(p) } else { p }));
@@ -288,26 +288,26 @@ impl Converter<'_> {
         if route.item.text("path_handling") == Some("v1") && !service.base.is_empty() {
             draft.verdict.nearly("a slash stands between the path of the service and the rest, as with `path_handling: v0`");
         }
-        let paths: Vec<&PathWant> = draft.criteria.iter().flat_map(|one| &one.paths).collect();
-        if strips && paths.iter().any(|path| matches!(path, PathWant::Exact(_))) {
+        let paths: Vec<&PathCondition> = draft.criteria.iter().flat_map(|one| &one.paths).collect();
+        if strips && paths.iter().any(|path| matches!(path, PathCondition::Exact(_))) {
             draft
                 .verdict
                 .nearly("`strip_path` cuts nothing from a path that is compared as a whole");
         }
         let is_root = paths.iter().all(|path| match path {
-            PathWant::Any => true,
-            PathWant::Prefix(prefix) => prefix == "/",
-            PathWant::Exact(_) | PathWant::Regex(_) => false,
+            PathCondition::Any => true,
+            PathCondition::Prefix(prefix) => prefix == "/",
+            PathCondition::Exact(_) | PathCondition::Regex(_) => false,
         });
         let rewrite = match (strips && !is_root, service.base.is_empty(), paths.as_slice()) {
             (false, true, _) => None,
             (false, false, _) => Some(format!("{}{{path}}", service.base)),
-            (true, true, [PathWant::Prefix(prefix)]) => {
+            (true, true, [PathCondition::Prefix(prefix)]) => {
                 draft.keys.insert("strip_prefix".to_owned(), json!(prefix));
                 None
             }
-            (true, true, [PathWant::Exact(_)]) => None,
-            (true, false, [PathWant::Exact(_)]) => Some(format!("{}{{path}}", service.base)),
+            (true, true, [PathCondition::Exact(_)]) => None,
+            (true, false, [PathCondition::Exact(_)]) => Some(format!("{}{{path}}", service.base)),
             (true, ..) => Some(format!("{}/{{**}}", service.base)),
         };
         if let Some(rewrite) = rewrite {
@@ -397,7 +397,7 @@ impl Converter<'_> {
     /// Adds notes to routes whose requests go, entirely or partly, to an equal route in Kong.
     fn say_hidden(&mut self, drafts: &mut [Option<Draft>], atoms: &[Atom], left: &[Left]) {
         let all = self.all;
-        // Harmless: there is a mark for each atom.
+        // Harmless: `left` has one item for each atom.
         for (atom, left) in atoms.iter().zip(left) {
             let (by, what) = match left {
                 Left::Nothing(by) => (by, "all requests of one of its conditions"),
@@ -447,7 +447,7 @@ impl Converter<'_> {
         self.out.routes.insert(name, Json::Object(keys));
     }
 
-    /// Adds a row for each pair of routes with another winner here than in Kong.
+    /// Adds a row for each pair of routes that have a different winner here than in Kong.
     fn say_pairs(&mut self, atoms: &[Atom], overlaps: &Overlaps) {
         let all = self.all;
         let (pairs, more) = order::pairs(atoms, overlaps);
@@ -475,7 +475,7 @@ impl Converter<'_> {
     }
 }
 
-/// A match that is tried before those of lower priorities.
+/// Adds a priority to a match, unless it is 0. Matches of higher priorities are tried first.
 fn with_priority(mut found: Json, priority: i32) -> Json {
     if let Some(found) = found.as_object_mut().filter(|_| priority != 0) {
         found.insert("priority".to_owned(), json!(priority));

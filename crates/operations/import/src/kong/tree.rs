@@ -41,7 +41,7 @@ pub(super) struct Mistakes {
     found: Vec<(Place, String)>,
 }
 
-/// Variables of decK's templates: their values where they have one.
+/// Variables of decK's templates, and the values that are known.
 #[derive(Default)]
 pub(super) struct Variables {
     pub(super) known: HashMap<String, String>,
@@ -186,8 +186,9 @@ fn stand_in(stand_ins: &mut HashMap<String, String>, name: &str) {
     stand_ins.entry(name.to_owned()).or_insert_with(|| format!("{STAND_IN}.v{number}"));
 }
 
-/// What stands in YAML for a variable until it is read: characters for private use.
+/// Begins the name of a variable in YAML that is not parsed yet. Both marks are characters for private use.
 const OPEN: char = '\u{f8fe}';
+/// Ends the name of a variable.
 const CLOSE: char = '\u{f8ff}';
 
 /// The variable of a template, and whether its value is a number or a switch.
@@ -227,7 +228,7 @@ fn place(file: u32, at: At) -> Place {
     Place { file, line: at.line, column: at.column }
 }
 
-/// The tree of a file, before it has any types.
+/// The untyped tree of a file.
 struct Tree(Node);
 
 impl Decode for Tree {
@@ -267,7 +268,7 @@ fn item(node: &Node, file: u32, stand_ins: &mut HashMap<String, String>) -> Item
     Item { at: place(file, node.at), value }
 }
 
-/// The variable that a reference to Kong's vault of the environment means.
+/// The name of the environment variable in a reference to Kong's vault `env`, or `None` if the text is not such a reference.
 fn of_environment(text: &str) -> Option<String> {
     let name = text.strip_prefix("{vault://env/")?.strip_suffix('}')?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
@@ -309,12 +310,12 @@ impl Item {
         }
     }
 
-    /// The elements of the list of a key; none if the key is absent.
+    /// The items of the list under a key. Empty if the key is absent.
     pub(super) fn list(&self, key: &str) -> &[Item] {
         self.get(key).map_or(&[], Item::items)
     }
 
-    /// The entries of the map of a key; none if the key is absent.
+    /// The entries of the map under a key. Empty if the key is absent.
     pub(super) fn map(&self, key: &str) -> &[(String, Item)] {
         self.get(key).map_or(&[], Item::entries)
     }
@@ -355,7 +356,7 @@ impl Item {
         }
     }
 
-    /// The place of the value of a key; that of the item if the key is absent.
+    /// The place of the value of a key, or the place of this item if the key is absent.
     pub(super) fn place_of(&self, key: &str) -> Place {
         self.get(key).map_or(self.at, |item| item.at)
     }
@@ -379,7 +380,7 @@ impl Item {
     }
 
     pub(super) fn number(&self, key: &str) -> Option<f64> {
-        // Harmless: as above.
+        // Harmless: the table of fields reports other values.
         self.text(key)?.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)
     }
 

@@ -1,4 +1,4 @@
-//! Services, upstreams and targets of Kong as upstreams of ours.
+//! Converts services, upstreams and targets of Kong to upstreams of this gateway.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -11,11 +11,11 @@ use super::tree::Item;
 /// The properties of a service that its routes need.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ServiceEnd {
-    /// The name of its upstream here; none if requests cannot be sent there.
+    /// The name of its upstream here, or `None` if no requests can be sent to it.
     pub(super) upstream: Option<String>,
     /// The path of the service, without a slash at its end.
     pub(super) base: String,
-    /// The Host that is sent where the client's is not.
+    /// The Host that is sent if the route does not preserve the client's.
     pub(super) host: String,
     pub(super) enabled: bool,
 }
@@ -315,7 +315,7 @@ fn host_and_port(authority: &str) -> Option<(&str, Option<u64>)> {
             if port.contains('\u{0}') {
                 Some((authority, None))
             } else {
-                // A port that is not a number makes the whole none.
+                // If the port is not a number, the result is `None`.
                 Some((host, Some(port.parse().ok()?)))
             }
         }
@@ -331,7 +331,7 @@ fn bracketed(host: &str) -> String {
     }
 }
 
-/// A target with its port.
+/// A target with its port, or with the port `absent` if it has none. `None` if it is not a host.
 fn with_port(target: &str, absent: u64) -> Option<String> {
     let (host, port) = host_and_port(target)?;
     let odd = |c: char| c.is_whitespace() || c == '/';

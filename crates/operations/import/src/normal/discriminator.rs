@@ -1,4 +1,4 @@
-//! `discriminator`: a property whose value names the schema that an object is held to.
+//! `discriminator`: a property whose value names the schema that an object has to match.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,14 +7,14 @@ use serde_json::{Map, Value as Json, json};
 use super::{HOPS_MAX, Reader, SchemaUse, Version};
 use crate::documents::JsonLocation;
 
-/// Schemas that inherit another by `allOf`, by the place of that one: name and place of each.
+/// The name and the place of each schema that inherits another by `allOf`, by the place of the inherited schema.
 pub(super) type Children = HashMap<JsonLocation, Vec<(String, JsonLocation)>>;
 
 /// A choice: the names that lead to each schema.
 type Branches = BTreeMap<JsonLocation, Vec<String>>;
 
 impl Reader<'_> {
-    /// Makes a choice by name of the alternatives of a schema. Alternatives that are not references have no name; they stay.
+    /// Replaces the alternatives of a schema with a choice by name. Alternatives that are not references have no name and stay.
     pub(super) fn discriminate(
         &mut self,
         made: &mut Map<String, Json>,
@@ -62,7 +62,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// The schema there. If a discriminator selects among its subtypes, an object has to match the subtype that it names.
+    /// Converts the schema at a place. If a discriminator selects among its subtypes, an object has to match the subtype that it names.
     pub(super) fn dispatched(&mut self, value: &Json, at: &JsonLocation) -> Option<Json> {
         let alternatives = ["oneOf", "anyOf"].iter().any(|name| value.get(*name).is_some());
         let property = value.get("discriminator").filter(|_| !alternatives).and_then(property);
@@ -85,7 +85,8 @@ impl Reader<'_> {
         Some(json!({ "allOf": [own, choice] }))
     }
 
-    /// `closed`: the property has to be there, and to have one of the names.
+    /// Makes a choice among schemas by the value of the property. If `closed` is true, the property is required and must have one of the
+    /// names.
     fn choice(&mut self, property: &str, branches: Branches, closed: bool) -> Option<Json> {
         let mut names: Vec<String> =
             branches.values().flat_map(|names| names.iter().cloned()).collect();
@@ -123,7 +124,7 @@ impl Reader<'_> {
                 self.fault(format!("{at}: `{name}` of the mapping must be a text"));
                 return None;
             };
-            // The name of a schema, or a reference.
+            // A value of the mapping is either the name of a schema or a reference.
             let named = self.schemas_place().child(reference);
             let target = if self.files.at(&named).is_some() {
                 named
@@ -149,7 +150,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The named schemas that inherit one, by way of others too.
+    /// The named schemas that inherit this schema, directly or through others.
     fn descendants(&mut self, of: &JsonLocation) -> Vec<(String, JsonLocation)> {
         if self.children.is_none() {
             let children = self.read_children();
@@ -188,12 +189,13 @@ impl Reader<'_> {
         children
     }
 
-    /// The end of a reference. None if there is none, or if it cannot be resolved, since this schema may not be needed.
+    /// Follows the references at a place without reporting faults, since the schema may not be needed. Returns `None` if there is no
+    /// reference, or if one cannot be resolved.
     fn quietly(&mut self, at: JsonLocation) -> Option<JsonLocation> {
         let mut at = at;
         let mut hops = 0;
         while let Some(reference) = self.files.reference(&at).filter(|_| hops < HOPS_MAX) {
-            // Harmless: this schema may not be needed, and is followed with its faults where it is.
+            // Harmless: where this schema is needed, its references are followed again and the fault is reported.
             at = self.files.resolve(&at, &reference).ok()?;
             hops += 1;
         }
@@ -201,12 +203,12 @@ impl Reader<'_> {
     }
 }
 
-/// The property, which Swagger 2 names alone.
+/// The name of the property. In Swagger 2, the value of `discriminator` is the name itself.
 fn property(said: &Json) -> Option<&str> {
     said.as_str().or_else(|| said.get("propertyName")?.as_str())
 }
 
-/// The name that a reference to a schema gives it: `#/components/schemas/Cat` and `cat.json` do so.
+/// The name of a schema by a reference to it: `Cat` for `#/components/schemas/Cat`, `cat` for `cat.json`.
 fn last_name(reference: &str) -> String {
     let name = reference.rsplit('/').next().unwrap_or_default();
     let file = name.split('#').next().filter(|name| !name.is_empty());
@@ -215,7 +217,7 @@ fn last_name(reference: &str) -> String {
     name.replace("~1", "/").replace("~0", "~")
 }
 
-/// Adds schemas that have to hold too.
+/// Adds schemas that a value has to match as well.
 fn add_to_all(made: &mut Map<String, Json>, more: impl IntoIterator<Item = Json>) {
     let all = made.entry("allOf").or_insert_with(|| json!([]));
     if let Json::Array(all) = all {

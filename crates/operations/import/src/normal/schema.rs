@@ -65,7 +65,7 @@ pub(crate) fn subschemas(schema: &Json) -> Vec<String> {
     pointers
 }
 
-/// True for a schema that holds more than its reference: what only describes does not count.
+/// True for a schema that has other keywords with an effect besides its reference. Keywords that only describe do not count.
 fn says_more(schema: &Json) -> bool {
     // Harmless: `true` and `false` have no members.
     let members = schema.as_object().into_iter().flatten();
@@ -76,7 +76,7 @@ fn says_more(schema: &Json) -> bool {
 }
 
 impl Reader<'_> {
-    /// A reference to the `$defs` entry of the schema there.
+    /// A reference to the `$defs` entry of the schema at a place.
     pub(super) fn schema_there(&mut self, at: &JsonLocation, part: SchemaUse) -> Option<Json> {
         let index = self.definition(at.clone(), part)?;
         Some(json!({ "$ref": format!("#/$defs/{index}") }))
@@ -192,7 +192,7 @@ impl Reader<'_> {
         };
         let read = items.iter().enumerate().map(|(index, item)| {
             let at = at.child(&index.to_string());
-            // A part is inherited, and does not choose among those that inherit it.
+            // A referenced part is inherited, so its discriminator does not select among its subtypes here.
             let is_reference = item.get("$ref").is_some_and(Json::is_string);
             if part == SchemaUse::Inherited && is_reference && !self.holds_more(&at) {
                 self.schema_there(&at, SchemaUse::Inherited)
@@ -220,7 +220,7 @@ impl Reader<'_> {
         Some(Json::Object(made))
     }
 
-    /// The reference of a schema that holds more than it. `at` is its own place.
+    /// Converts the `$ref` of a schema that has other keywords too. `at` is the place of the `$ref`.
     fn reference(&mut self, member: &Json, at: &JsonLocation) -> Option<Json> {
         let Some(reference) = member.as_str() else {
             self.fault(format!("{at}: a reference must be a string"));
@@ -231,7 +231,8 @@ impl Reader<'_> {
         Some(Json::String(format!("#/$defs/{index}")))
     }
 
-    /// A `$dynamicRef` leads to the one `$dynamicAnchor` of its name. Which of several it means would depend on the way there.
+    /// A `$dynamicRef` leads to the only `$dynamicAnchor` of its name. If several have the name, the target would depend on the path of
+    /// evaluation, so that is a fault.
     fn dynamic_reference(&mut self, member: &Json, at: &JsonLocation) -> Option<Json> {
         let name = member.as_str().and_then(|reference| reference.split('#').nth(1));
         let target = name.and_then(|name| self.files.dynamic_anchor(name));

@@ -1,6 +1,6 @@
-//! Reading of the imported files: one file, a folder, or a Composite Application archive.
+//! Reads the imported files: one file, a folder, or a Composite Application archive.
 //!
-//! Owns the bounds on the files, and that none outside the folder or the archive is read. Nothing is unpacked to disk.
+//! Owns the bounds on the files, and ensures that no file outside the folder or the archive is read. Nothing is unpacked to disk.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ const DEPTH_MAX: usize = 32;
 /// Folders of tools, which have no artifacts.
 const SKIPPED: [&str; 4] = ["target", "node_modules", ".git", ".settings"];
 
-/// Endings of files that artifacts are, or refer to.
+/// The extensions of artifacts, and of files to which artifacts refer.
 const READ: [&str; 10] =
     [".xml", ".dbs", ".xsl", ".xslt", ".xsd", ".wsdl", ".json", ".xquery", ".dmc", ".txt"];
 
@@ -59,7 +59,7 @@ pub(super) fn read(path: &Path) -> Result<Sources, String> {
         sources.folder(path, "", 0)?
     } else {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        // Harmless: a file that is there has a name.
+        // Harmless: a file that exists has a name.
         sources.file(path, &name.unwrap_or_default())?;
     }
     sources.files.sort_by(|a, b| a.name.cmp(&b.name));
@@ -110,7 +110,7 @@ impl Sources {
         }
     }
 
-    /// Reads an archive. An entry whose path leads out of it makes the whole archive unfit.
+    /// Reads an archive. If the path of an entry leads out of it, the whole archive is refused.
     fn archive(&mut self, bytes: &[u8], name: &str) -> Result<(), String> {
         zip_entries::each(bytes, FILES_MAX, |within, entry| {
             let whole = format!("{name}/{within}");

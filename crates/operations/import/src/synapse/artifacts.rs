@@ -225,7 +225,7 @@ impl<'a> Artifacts<'a> {
         }
     }
 
-    /// True if an endpoint is made of a template.
+    /// True if some endpoint is made of this template.
     pub(super) fn is_template_used(&self, name: &str) -> bool {
         self.used_templates.contains(name)
     }
@@ -259,7 +259,7 @@ impl<'a> Artifacts<'a> {
         if let Some((_, content)) = registered {
             return Ok(Resource { name: name.to_owned(), content: content.clone() });
         }
-        // A registry's path is not a path of the archive, so that at last the file's own name has to do.
+        // A path in the registry may not be a path in the archive, so the name of the file alone is tried last.
         let mut found = Vec::new();
         for with in [path, name] {
             found = self.resources.iter().filter(|(whole, _)| ends(whole, with)).collect();
@@ -288,7 +288,7 @@ fn registered(file: &File) -> Vec<(String, String)> {
     placed.collect()
 }
 
-/// The path in the registry that a key means.
+/// The path in the registry to which a key refers.
 fn registry_path(key: &str) -> String {
     let roots = [
         ("conf:", "_system/config"),
@@ -301,7 +301,7 @@ fn registry_path(key: &str) -> String {
     below.unwrap_or_else(|| key.trim_start_matches('/').to_owned())
 }
 
-/// The properties of the message that a mediator itself sets, or its results and targets.
+/// The properties of the message that a mediator sets, by itself or by its results and targets.
 pub(super) fn set_by(item: &Element<'_>) -> Vec<String> {
     let scope = item.attribute("scope").unwrap_or("default");
     let is_property = matches!(item.name(), "property" | "variable")

@@ -1,7 +1,7 @@
-//! `${...}` that computes or compares, as CEL that gives what Micro Integrator gives.
+//! Converts `${...}` that computes or compares to CEL that gives the same results as Micro Integrator.
 //!
-//! There `==` compares texts, an order is one of numbers, `and` and `or` look at both sides, and an expression that fails is an
-//! empty text.
+//! In Micro Integrator, `==` compares texts, `<` and `>` only compare numbers, `and` and `or` evaluate both sides, and an expression
+//! that fails gives an empty text.
 
 use super::converter::Converter;
 use super::dollar::{MessagePath, place};
@@ -9,7 +9,7 @@ use super::dollar::{MessagePath, place};
 /// The limit of nested expressions.
 const DEPTH_MAX: usize = 32;
 
-/// An `and` of comparisons without parentheses.
+/// The note about `and` or `or` between comparisons without parentheses.
 const BINDING: &str = "`and` and `or` bind weaker than comparisons here; there they bind stronger, so that comparisons need parentheses";
 
 /// Operators by precedence, lowest first. If two have the same beginning, the longer one comes first.
@@ -35,17 +35,17 @@ enum Gives {
     Any,
 }
 
-/// A part in CEL.
+/// A part of an expression, converted to CEL.
 struct Part {
     text: String,
     gives: Gives,
-    /// The level of its operator in [`LEVELS`]; none for what needs no parentheses.
+    /// The level of its operator in [`LEVELS`], or `None` if it needs no parentheses.
     level: Option<usize>,
-    /// The value or null, of what may be absent.
+    /// For a value that may be absent, an expression for the value or null.
     or_null: Option<String>,
 }
 
-/// A text that is read from its beginning.
+/// The parser of an expression.
 struct Reader<'c, 'a, 't> {
     converter: &'c mut Converter<'a>,
     whole: &'t str,
@@ -53,7 +53,7 @@ struct Reader<'c, 'a, 't> {
     depth: usize,
 }
 
-/// The whole text in CEL.
+/// Converts a whole text to CEL.
 pub(super) fn rule(converter: &mut Converter<'_>, text: &str) -> Result<String, String> {
     let mut reader = Reader { converter, whole: text, rest: text.trim_start(), depth: 0 };
     let part = reader.conditional()?;
@@ -172,7 +172,7 @@ impl<'t> Reader<'_, '_, 't> {
                 return Err(self.refused(&format!("`{sign}` of what is not a number")));
             }
             _ if left.gives == Gives::Any && right.gives == Gives::Any => {
-                // Texts are in no order there.
+                // In Micro Integrator texts have no order; `+ 0` makes the comparison of a text fail here too.
                 format!("{a} + 0 {sign} {b}")
             }
             _ => format!("{a} {sign} {b}"),

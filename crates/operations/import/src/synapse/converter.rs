@@ -17,7 +17,7 @@ use super::recheck;
 use crate::table::{ArtifactPosition, Outcome, Table};
 use crate::yaml::comment;
 
-/// The maximum number of mediators that are converted, those of sequences that are written out several times included.
+/// The maximum number of mediators that are converted. A sequence that is written out several times counts each time.
 const MEDIATORS_MAX: usize = 100_000;
 
 /// The maximum depth to which sequences are expanded within each other.
@@ -30,7 +30,7 @@ const DEPTH_MAX: usize = 100;
 const LOST: &str =
     "a property in a branch that is about a call or a reply outside of it has no effect there";
 
-/// On which way the message is.
+/// The direction in which the message travels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Side {
     /// On the way to a service.
@@ -53,17 +53,17 @@ pub(super) struct Flow<'a> {
     /// The flow with the handling of the reply, if several calls share it.
     pub(super) reply_flow: Option<String>,
     pub(super) reply_is_shared: bool,
-    /// It is a branch of several, whose replies are gathered.
+    /// True if the flow is one of several branches whose replies are gathered.
     pub(super) in_branch: bool,
-    /// The template whose parameters are meant.
+    /// The template to whose parameters `$func` refers.
     pub(super) template: Option<&'a str>,
     /// Query parameters of the resource, by the names of its template.
     pub(super) query_names: Vec<(String, String)>,
-    /// The part that the route's resource adds to an address: its path, with `{{ }}`, and whether it has a rest.
+    /// The resource of the route. Its path, with placeholders in `{{ }}`, is added to the addresses that are called.
     pub(super) resource: Option<Resource>,
     /// The front of its requests' paths. The rest of a path is appended to the addresses that are called.
     pub(super) front: Option<String>,
-    /// Its requests may be posted, so that they may be SOAP.
+    /// True if its requests may be `POST`, and so may be SOAP.
     pub(super) may_post: bool,
     /// The base path of the first address that a call went to.
     pub(super) base: Option<String>,
@@ -77,9 +77,9 @@ pub(super) struct Flow<'a> {
     pub(super) api: Option<(String, String)>,
     /// The name of the proxy.
     pub(super) proxy: Option<String>,
-    /// Its requests have the path that clients wrote.
+    /// True if its requests keep the path that the client sent.
     pub(super) is_whole: bool,
-    /// The mediators run since a message is not valid.
+    /// True if the mediators run because a message is invalid.
     pub(super) in_on_fail: bool,
     /// Properties that the converter itself sets.
     pub(super) made: HashSet<String>,
@@ -98,17 +98,17 @@ pub(super) struct Resource {
 /// The mediator with which to continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// The next.
+    /// The next mediator.
     Continue,
-    /// The one after this many others, which were converted too.
+    /// The mediator after the next ones, of which this number were converted along with the current one.
     Skip(usize),
     /// Nothing: the flow has ended.
     End,
-    /// None, and this many others were converted too.
-    EndBehind(usize),
+    /// Nothing: the flow has ended. This number of the next mediators were converted along with the current one.
+    EndAfter(usize),
 }
 
-/// Everything at hand while flows are made.
+/// The state of a conversion.
 #[derive(Debug)]
 pub(super) struct Converter<'a> {
     pub(super) artifacts: &'a Artifacts<'a>,
@@ -132,7 +132,7 @@ pub(super) struct Converter<'a> {
     pub(super) proxy_flows: Vec<(String, String)>,
     /// Names of sequences that something runs.
     pub(super) used: Vec<String>,
-    /// Failures of an artifact in places without an element of their own.
+    /// Failures of an artifact in places that have no element.
     pub(super) failures: Vec<String>,
     /// The artifact that is being converted.
     pub(super) owner: String,
@@ -187,11 +187,11 @@ impl<'a> Converter<'a> {
     pub(super) fn number(&mut self, name: &str, text: Option<&str>) -> Option<u64> {
         let text = text?;
         self.read(name, text, |text| text.parse::<i64>().is_ok())?;
-        // Harmless: it was found to be a number.
+        // Harmless: the line above has checked that it is a number.
         text.parse().ok().filter(|number| *number > 0)
     }
 
-    /// A text that is of its kind. Another is noted.
+    /// Checks the text of a number. If it is bad, notes that and returns `None`.
     pub(super) fn read(
         &mut self,
         name: &str,
@@ -219,7 +219,7 @@ impl<'a> Converter<'a> {
                     self.unreachable(rest);
                     return (steps, true);
                 }
-                Next::EndBehind(more) => {
+                Next::EndAfter(more) => {
                     self.unreachable(rest.get(more..).unwrap_or_default());
                     return (steps, true);
                 }
@@ -228,7 +228,7 @@ impl<'a> Converter<'a> {
         (steps, false)
     }
 
-    /// The mediators, in which a sequence is replaced with its content if that has a clone whose aggregate follows the
+    /// Returns the mediators. A sequence is replaced with its content if that has a `clone` or `iterate` whose `aggregate` follows the
     /// sequence.
     fn with_clones(&mut self, items: &[Element<'a>]) -> Vec<Element<'a>> {
         let gathers =
@@ -284,7 +284,7 @@ impl<'a> Converter<'a> {
         let result = match (self.mediators > MEDIATORS_MAX, self.depth > DEPTH_MAX) {
             (true, _) => Err(format!("there are more than {MEDIATORS_MAX} mediators")),
             (_, true) => Err(format!("it is more than {DEPTH_MAX} mediators deep")),
-            (false, false) => self.judged(item, rest, &mut made),
+            (false, false) => self.checked(item, rest, &mut made),
         };
         self.depth -= 1;
         let notes = std::mem::replace(&mut self.notes, notes);
@@ -319,8 +319,8 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// Converts a mediator whose parts are all in the table.
-    fn judged(
+    /// Converts a mediator, unless the table of known parts refuses it.
+    fn checked(
         &mut self,
         item: &Element<'a>,
         rest: &[Element<'a>],
@@ -403,7 +403,8 @@ impl<'a> Converter<'a> {
         self.artifacts.sequences.get(key).map(Element::children)
     }
 
-    /// The steps of a sequence by its name: another flow's, or written out where they are about a call or a reply outside.
+    /// Adds the steps of a sequence by its name: a step that runs the sequence as a flow, or its own steps if they affect a call or a reply
+    /// outside the sequence.
     pub(super) fn named_sequence(
         &mut self,
         key: &str,
@@ -467,7 +468,7 @@ impl<'a> Converter<'a> {
             let scope = item.attribute("scope").unwrap_or("");
             match item.name() {
                 "send" | "loopback" | "in" | "out" | "aggregate" | "makefault" | "cache" => true,
-                // An aggregate may belong to it.
+                // An aggregate after the list may belong to it.
                 "clone" | "iterate" => true,
                 // The answer uses settings of earlier mediators.
                 "respond" => self.artifacts.sets_axis2,
@@ -499,8 +500,8 @@ impl<'a> Converter<'a> {
         parts.iter().any(|part| part.name() == "address")
     }
 
-    /// Asks the table about an artifact. What differs is noted.
-    pub(super) fn judge_artifact(
+    /// Looks up an artifact in the table of known parts, and notes the differences. The error is the reason why it is refused.
+    pub(super) fn check_artifact(
         &mut self,
         of: &str,
         artifact: &Element<'a>,

@@ -1,4 +1,4 @@
-//! Data services: each resource is a route, and the operations of SOAP are one more. Their queries are steps `sql`.
+//! Data services. Each resource becomes a route, all SOAP operations together become another one, and queries become `sql` steps.
 //!
 //! Owns the parameters of a service's requests, and the route of a request through the service. `queries` converts statements, and
 //! `results` converts their rows.
@@ -24,9 +24,9 @@ struct Service<'a> {
     /// Databases, by the identifiers of their configurations.
     databases: Vec<(&'a str, Result<DataSource, String>)>,
     queries: Vec<Element<'a>>,
-    /// Requests that change something are also taken as lists.
+    /// True if requests without a result are also accepted in batches.
     has_batches: bool,
-    /// Requests are also taken together.
+    /// True if several requests are also accepted together, in a `request_box`.
     has_boxes: bool,
 }
 
@@ -34,7 +34,7 @@ struct Service<'a> {
 #[derive(Clone)]
 struct DataSource {
     name: String,
-    /// None if only the installation knows it.
+    /// The vendor, or `None` if it is only known where the service runs.
     vendor: Option<Vendor>,
 }
 
@@ -54,7 +54,7 @@ enum Source<'a> {
     Body(Vec<&'a str>),
     /// In the operation's element.
     Operation,
-    /// In the element that is the whole message: one of several requests.
+    /// In the element that is the whole message, as for each of several requests.
     Part,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Converter<'a> {
     }
 
     fn served(&mut self, data: &Element<'a>, name: &'a str) -> Result<(), String> {
-        self.judge_artifact("data", data)?;
+        self.check_artifact("data", data)?;
         if name.is_empty() {
             return Err("it has no name".to_owned());
         }
@@ -114,7 +114,7 @@ impl<'a> Converter<'a> {
 
     /// The database of a configuration.
     fn configured(&mut self, config: &Element<'a>, service: &str) -> Result<DataSource, String> {
-        self.judge_artifact("data config", config)?;
+        self.check_artifact("data config", config)?;
         let mut found = Map::new();
         for property in config.all("property") {
             let name = property.attribute("name").unwrap_or("");
@@ -148,7 +148,7 @@ impl<'a> Converter<'a> {
         resource: &Element<'a>,
         what: &str,
     ) -> Result<Request<'a>, String> {
-        self.judge_artifact("data resource", resource)?;
+        self.check_artifact("data resource", resource)?;
         let method = resource.attribute("method").unwrap_or("GET").to_ascii_uppercase();
         let path = resource.attribute("path").ok_or("it has no path")?.trim_matches('/');
         let names = placeholders(path)?;
@@ -172,7 +172,7 @@ impl<'a> Converter<'a> {
             let steps = [steps, resource_answer(false, status(resource))].concat();
             let by_path = (!path.contains('{')).then(|| format!("{path}_batch_req"));
             let paths = [Some(format!("{}_batch_req", request.name)), by_path];
-            // Harmless: a path with parameters has no second one.
+            // Harmless: a path with parameters has no second path for batches.
             let paths: Vec<&str> = paths.iter().flatten().map(String::as_str).collect();
             self.data_route(service, &method, &paths, steps, (what, &resource.place()));
         }
@@ -261,7 +261,7 @@ impl<'a> Converter<'a> {
         operation: &Element<'a>,
         requests: &mut Vec<Request<'a>>,
     ) -> Result<Vec<(String, Vec<Json>)>, String> {
-        self.judge_artifact("data operation", operation)?;
+        self.check_artifact("data operation", operation)?;
         let name = operation.attribute("name").ok_or("it has no name")?.to_owned();
         let call = operation.child("call-query").ok_or("it calls no query")?;
         let (mut steps, has_result) = self.called(service, &call, &Source::Operation)?;

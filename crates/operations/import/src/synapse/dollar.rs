@@ -49,7 +49,7 @@ fn called<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 /// A place in the message.
 #[derive(Default)]
 pub(super) struct MessagePath {
-    /// Bytes of the text that it takes.
+    /// The length of its notation in the text, in bytes.
     pub(super) end: usize,
     /// The notation in flows.
     pub(super) path: String,

@@ -12,7 +12,7 @@ pub(super) const SYNAPSE: &str = "http://ws.apache.org/ns/synapse";
 pub(super) struct File {
     pub(super) name: String,
     pub(super) document: Document,
-    /// The place of everything in it, where the document was made of several.
+    /// The place of all its elements, if the document is a filled template and not a file.
     pub(super) at: Option<ArtifactPosition>,
 }
 

@@ -70,7 +70,7 @@ impl<'a> Converter<'a> {
         Ok(())
     }
 
-    /// The name of a variable for a secret, which is noted.
+    /// Replaces a secret with an environment variable, and notes its name.
     fn secret(&mut self, name: &str, what: &str) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
         let name: String = format!("{name}_{what}").chars().map(plain).collect();

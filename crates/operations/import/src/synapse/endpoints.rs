@@ -81,7 +81,7 @@ impl<'a> Converter<'a> {
         self.endpoint(&found)
     }
 
-    /// The endpoint itself, where only a key is written.
+    /// The endpoint itself, if the element only refers to it by a key or makes it of a template.
     fn resolved(&mut self, endpoint: &Element<'a>) -> Result<Element<'a>, String> {
         if endpoint.attribute("key-expression").is_some() {
             return Err("an endpoint that is computed has no counterpart".to_owned());
@@ -102,7 +102,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// Asks the table about an element.
+    /// Looks up an element in the table of known parts, and notes the differences. The error is the reason why it is refused.
     fn judge(&mut self, element: &Element<'a>) -> Result<(), String> {
         for note in known::judge(element.name(), element).result()? {
             self.note(note);
@@ -403,7 +403,7 @@ impl<'a> Converter<'a> {
             let is_port = matches!(document.name(*node).local, "port" | "endpoint");
             document.kind(*node) == Kind::Element && is_port && of_service && named(*node, "port")
         });
-        // Harmless: the caller reports it if no port has an address.
+        // Harmless: if no port has an address, that is an error.
         let mut addresses = ports.filter_map(|port| {
             let mut within = document.children(port);
             let address = within.find(|node| document.name(*node).local == "address");
@@ -467,7 +467,7 @@ impl<'a> Converter<'a> {
         let mut number = |of: Element<'a>, name: &str| {
             let text = of.text_of(name)?;
             self.read(name, &text, |text| text.parse::<f64>().is_ok_and(f64::is_finite))?;
-            // Harmless: it was found to be a number.
+            // Harmless: `read` has checked that it is a number.
             text.parse::<f64>().ok()
         };
         let initial = number(failure, "initialDuration");

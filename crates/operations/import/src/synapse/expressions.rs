@@ -66,7 +66,7 @@ impl Value {
     }
 }
 
-/// A text that is not a template: its braces are put in by a placeholder.
+/// Escapes a text for a template: a placeholder writes each `{{` of it.
 pub(super) fn escaped(text: &str) -> String {
     text.replace("{{", "{{ '{{' }}")
 }
@@ -137,7 +137,7 @@ impl<'a> Converter<'a> {
         Ok(Value::Path(format!("$body{dot}{rest}"), Gives::Other))
     }
 
-    /// Compiles a result, by the language of flows.
+    /// Checks that a result compiles in the expression language of flows.
     fn compiles(&self, value: &Value) -> Result<(), String> {
         let (text, language) = match value {
             Value::Literal(_) => return Ok(()),
@@ -280,7 +280,7 @@ impl<'a> Converter<'a> {
         self.artifacts.resource(name)?.text()
     }
 
-    /// A parameter of the path, which the resource has to have. A sequence that several flows run is not asked.
+    /// A parameter of the path, which the path of the resource must have. Not checked in a sequence that several flows may run.
     fn path_parameter(&self, name: &str) -> Result<String, String> {
         let path = member("path", name)?;
         let has = match &self.flow.resource {
@@ -294,7 +294,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// The prefix under which the flow knows a prefix's namespace.
+    /// The flow's own prefix for the namespace that a prefix has here.
     fn prefix(&mut self, element: &Element<'a>, prefix: &str) -> Result<String, String> {
         let uri = element.namespace(prefix);
         let uri = uri.ok_or_else(|| format!("the prefix `{prefix}` is not declared"))?;
@@ -312,7 +312,7 @@ impl<'a> Converter<'a> {
     }
 }
 
-/// A text as a literal of XPath; none if it has both kinds of quotes.
+/// A text as a literal of XPath, or `None` if it has both kinds of quotes.
 pub(super) fn quoted(text: &str) -> Option<String> {
     let quote = ['\'', '"'].into_iter().find(|quote| !text.contains(*quote))?;
     Some(format!("{quote}{text}{quote}"))

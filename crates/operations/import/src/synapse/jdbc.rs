@@ -13,7 +13,7 @@ pub(super) enum Vendor {
 }
 
 impl Vendor {
-    /// The kind of the database at an address; none if it is not spoken to.
+    /// The kind of the database at an address, or `None` if the gateway does not support it.
     pub(super) fn of(url: &str) -> Option<Vendor> {
         // Harmless: a URL that cannot be read is refused by `database_at`.
         Some(match JdbcAddress::parse(url).ok()?.scheme {

@@ -15,15 +15,15 @@ use crate::yaml::{COMMENT, comment};
 pub(super) struct Output {
     pub(super) upstreams: Map<String, Json>,
     pub(super) routes: Map<String, Json>,
-    /// Listeners other than the common one.
+    /// The listeners of inbound endpoints, besides the common one.
     pub(super) listeners: Map<String, Json>,
     pub(super) flows: Map<String, Json>,
     pub(super) queues: Map<String, Json>,
     pub(super) schedules: Map<String, Json>,
     pub(super) databases: Map<String, Json>,
-    /// Addresses that are called by a URL that is known only then.
+    /// Addresses that may be called by a URL that is only known at run time.
     pub(super) allowed: Vec<String>,
-    /// A call goes to such an address.
+    /// True if a call goes to such an address.
     pub(super) calls_urls: bool,
     /// The files of the configuration, by their paths.
     pub(super) files: Vec<(String, Vec<u8>)>,
@@ -31,10 +31,10 @@ pub(super) struct Output {
     pub(super) owners: HashMap<(String, String), Origin>,
     /// The number of entries of a section that have an owner.
     owned: HashMap<String, usize>,
-    /// Values for the variables of the environment that the configuration names, with which it can be checked.
+    /// Stand-in values for the environment variables that the configuration names, so that it can be checked.
     pub(super) stand_ins: HashMap<String, String>,
     taken: HashSet<String>,
-    /// The name that a variable has here, by its name there.
+    /// The names of variables, by the properties whose values they hold.
     variables: HashMap<String, String>,
 }
 
@@ -78,7 +78,7 @@ impl Output {
         }
     }
 
-    /// The variable for a property: letters, digits and `_`. Names of the language are avoided.
+    /// The variable for a property: letters, digits and `_`. Reserved names of the expression language are avoided.
     pub(super) fn variable(&mut self, property: &str) -> String {
         if let Some(known) = self.variables.get(property) {
             return known.clone();
@@ -170,10 +170,10 @@ impl Output {
     /// The whole configuration.
     pub(super) fn configuration(&self) -> Json {
         let mut all = Map::new();
-        // Harmless: an upstream without targets listens nowhere.
+        // Harmless: an upstream without targets uses no port.
         let targets =
             self.upstreams.values().filter_map(|upstream| upstream.get("targets")?.as_array());
-        // Harmless: the converter writes them as texts.
+        // Harmless: the converter writes all targets as texts.
         let targets: Vec<&str> = targets.flatten().filter_map(Json::as_str).collect();
         let address = crate::listen_beside(targets);
         let mut listeners = self.listeners.clone();
@@ -190,7 +190,7 @@ impl Output {
         if let (false, Some(Json::Object(routes))) =
             (self.listeners.is_empty(), all.get_mut("routes"))
         {
-            // A listener of an inbound endpoint serves nothing else.
+            // The listener of an inbound endpoint serves no other routes.
             for route in routes.values_mut() {
                 if let Some(Json::Object(matches)) = route.get_mut("match") {
                     matches.entry("listener").or_insert_with(|| json!("public"));

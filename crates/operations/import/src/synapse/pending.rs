@@ -58,11 +58,11 @@ pub(super) struct PendingProperties {
     pub(super) status: Option<String>,
     /// A method, or a template.
     pub(super) method: Option<String>,
-    /// The path that is appended to an address, an expression or a literal; none for the one the route forwards.
+    /// The path that is appended to an address, or `None` for the path that the route forwards.
     pub(super) postfix: Option<Postfix>,
     /// The form in which the message is sent.
     pub(super) message_type: Option<String>,
-    /// The content type that it has then.
+    /// The content type of the message in that form.
     pub(super) content_type: Option<String>,
     /// The next `send` answers the client.
     pub(super) is_reply: bool,

@@ -1,7 +1,7 @@
 //! Removes parts that the gateway would refuse. Each is removed from the configuration and refused in the table, so that the
 //! result always passes `check`.
 //!
-//! Owns the way from a place in the configuration to the artifact that it was made of. It checks nothing itself.
+//! Owns the mapping from a place in the configuration to the artifact from which that part was made. It checks nothing itself.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -61,7 +61,7 @@ impl ImportResult {
                 }
             }
             let why = format!("the gateway would refuse it: {}", why.join("; "));
-            debug_assert!(why.contains(&first.what), "its own mistake is told");
+            debug_assert!(why.contains(&first.what), "the reason names the first mistake");
             self.take_out(&part, &why);
             // Its inner parts were removed with it.
             found.retain(|(other, _)| !other.starts_with(&part));
@@ -70,7 +70,7 @@ impl ImportResult {
         true
     }
 
-    /// Takes one part out.
+    /// Replaces one part with a comment, and refuses it in the table.
     fn take_out(&mut self, part: &[usize], why: &str) {
         let Some((last, before)) = part.split_last() else { return };
         let (mut value, mut keys) = (&mut self.whole, Vec::new());
@@ -111,12 +111,12 @@ impl ImportResult {
         self.table.refuse(&what, &place, why);
     }
 
-    /// Writes the texts of the configuration anew.
+    /// Writes the texts of the configuration again.
     pub(super) fn write(&mut self) {
         self.configuration = crate::yaml(&self.whole);
         let mut part = self.whole.clone();
         if let Some(keys) = part.as_object_mut() {
-            // Listeners that routes name are a part of it.
+            // Only the common listener is left out. Listeners of inbound endpoints stay.
             let routes = keys.get_mut("routes").and_then(Json::as_object_mut);
             for route in routes.into_iter().flat_map(Map::values_mut) {
                 if let Some(Json::Object(matches)) = route.get_mut("match")
@@ -138,12 +138,12 @@ impl ImportResult {
     }
 }
 
-/// The step that sets the variables of a step that is taken out: later ones may read them.
+/// A step that sets the variables of a removed `set` to empty texts, since later steps may read them.
 fn emptied(step: &Json) -> Option<Json> {
     let set = step.get("set")?.as_object()?;
     let names: Map<String, Json> = set.keys().map(|name| (name.clone(), json!(""))).collect();
     let set = Json::Object(names);
-    // One that is refused again sets nothing.
+    // If this step is refused too, nothing takes its place.
     (step.get("set") != Some(&set)).then(|| json!({ "set": set }))
 }
 
@@ -153,7 +153,7 @@ fn steps_on(whole: &Json, path: &[String]) -> Option<Vec<usize>> {
     for (depth, key) in path.iter().enumerate() {
         let index = match value {
             Json::Object(members) => members.keys().position(|name| name == key)?,
-            // A path has no comments.
+            // The indices of a path do not count comments.
             Json::Array(items) => {
                 let items = items.iter().enumerate().filter(|(_, item)| !is_comment(item));
                 let Ok(nth) = key.parse::<usize>() else { break };

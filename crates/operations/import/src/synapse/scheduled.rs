@@ -12,8 +12,9 @@ use crate::table::Outcome;
 /// The limit of attempts in a queue.
 const ATTEMPTS_MAX: u64 = 1000;
 
-/// The default attempts of a processor, and the default time between them.
+/// The default number of attempts of a processor.
 const ATTEMPTS: u64 = 4;
+/// The default time between attempts.
 const INTERVAL_MS: u64 = 1000;
 
 /// The note for a store without a processor.
@@ -43,7 +44,7 @@ impl<'a> Converter<'a> {
         name
     }
 
-    /// Message stores: each is a queue.
+    /// Converts a message store to a queue.
     pub(super) fn store(&mut self, store: &Element<'a>) {
         let name = store.attribute("name").unwrap_or("");
         if let Err(why) = known::judge("messageStore", store).result() {
@@ -58,7 +59,7 @@ impl<'a> Converter<'a> {
         self.artifact(store, Outcome::Approximated, &note);
     }
 
-    /// Queues that no processor takes from: their messages stay there as they do in a store, among the dead ones.
+    /// Gives each queue that no processor takes from a flow that fails. Its messages stay there as in a store, among the dead ones.
     pub(super) fn keep_unprocessed(&mut self) {
         let unprocessed = self.out.queues.iter().filter(|(_, keys)| **keys == json!({}));
         for queue in unprocessed.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
@@ -75,7 +76,7 @@ impl<'a> Converter<'a> {
         self.artifacts.processors.iter().any(|taken| taken.attribute("messageStore") == Some(store))
     }
 
-    /// Message processors: the flow of their store's queue.
+    /// Converts a message processor to the flow of its store's queue.
     pub(super) fn processor(&mut self, processor: &Element<'a>) {
         let what = mediators::told(processor);
         let row = self.table.begin(what.clone(), processor.place());
@@ -93,7 +94,7 @@ impl<'a> Converter<'a> {
     }
 
     fn processed(&mut self, processor: &Element<'a>) -> Result<(), String> {
-        self.judge_artifact("messageProcessor", processor)?;
+        self.check_artifact("messageProcessor", processor)?;
         let class = processor.attribute("class").unwrap_or("");
         let store = processor.attribute("messageStore").ok_or("it has no store")?;
         let parameters = processor.all("parameter");
@@ -159,7 +160,7 @@ impl<'a> Converter<'a> {
         Ok(())
     }
 
-    /// Asks the table about the parameters of a processor.
+    /// Looks up the parameters of a processor in the table of known parts, and notes the differences.
     fn judge_parameters(&mut self, parameters: &[Element<'a>]) -> Result<(), String> {
         for parameter in parameters {
             let (name, text) = (parameter.attribute("name").unwrap_or(""), parameter.text());
@@ -205,7 +206,7 @@ impl<'a> Converter<'a> {
         Ok(steps)
     }
 
-    /// Tasks: schedules that run a sequence or a proxy's flow.
+    /// Converts a task to a schedule that runs a sequence or a proxy's flow.
     pub(super) fn task(&mut self, task: &Element<'a>) {
         let name = task.attribute("name").unwrap_or("task");
         match self.scheduled(task, name) {
@@ -227,7 +228,7 @@ impl<'a> Converter<'a> {
         task: &Element<'a>,
         name: &str,
     ) -> Result<(Map<String, Json>, String), String> {
-        self.judge_artifact("task", task)?;
+        self.check_artifact("task", task)?;
         let class =
             task.attribute("class").unwrap_or("org.apache.synapse.startup.tasks.MessageInjector");
         if !class.ends_with(".MessageInjector") {
@@ -283,7 +284,7 @@ impl<'a> Converter<'a> {
         Ok((keys, note))
     }
 
-    /// The flow of a task: a sequence, from its beginning to the end of its sends.
+    /// The flow of a task: the flow of its sequence. If the effect of the sequence depends on its place, the task gets a separate flow.
     fn task_flow(&mut self, task: &str, key: &str) -> Result<String, String> {
         let found = self.artifacts.sequences.get_key_value(key);
         let (&key, &sequence) =
@@ -304,7 +305,7 @@ impl<'a> Converter<'a> {
     }
 }
 
-/// A cron expression of Quartz as one of six fields.
+/// Converts a cron expression of Quartz to one with six fields.
 fn quartz(text: &str) -> Result<String, String> {
     let refused = || format!("the cron expression `{text}` has no counterpart");
     let fields: Vec<&str> = text.split_whitespace().collect();

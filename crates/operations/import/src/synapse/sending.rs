@@ -120,7 +120,7 @@ impl Converter<'_> {
         }
     }
 
-    /// The path of a call. None if the route forwards its path.
+    /// The path of a call, or `None` if the call has the path that the route forwards.
     fn path_of(&mut self, target: &Target) -> Result<Option<String>, String> {
         if target.is_own {
             return Ok(None);
@@ -159,11 +159,11 @@ impl Converter<'_> {
         };
         match postfix {
             None => Ok(or_root(target.path.clone())),
-            Some(postfix) => behind(&target.path, postfix, is_soap).map(Some),
+            Some(postfix) => with_postfix(&target.path, postfix, is_soap).map(Some),
         }
     }
 
-    /// The XPath of a request's path after the known prefix. None if the prefix is unknown, or the message is not a request.
+    /// The XPath of a request's path after the known prefix, or `None` if the prefix is unknown or the message is not a request.
     pub(super) fn rest_of_path(&self) -> Option<String> {
         let front = self.flow.front.as_deref();
         let front = front.filter(|_| self.flow.pending.sender == Sender::Client)?;
@@ -173,7 +173,7 @@ impl Converter<'_> {
         })
     }
 
-    /// The condition, as XPath, under which the message is SOAP that is posted: then its path is not appended to an address. None: it never is.
+    /// The XPath condition under which the message is posted SOAP, whose path is not appended to an address. `None` if it never is.
     fn is_posted_soap(&mut self) -> Option<String> {
         let pending = self.flow.pending.clone();
         if pending.sender != Sender::Client || !self.flow.may_post {
@@ -209,7 +209,7 @@ impl Converter<'_> {
         Some(all.join(" and "))
     }
 
-    /// The path of a call below a resource whose requests are not posted: the route puts the address's path before it.
+    /// The path of a call for a resource without `POST`. `None` if the route forwards it, after the path of the first address.
     fn forwarded(&mut self, target: &Target) -> Result<Option<String>, String> {
         let base = target.path.trim_end_matches('/');
         let Some(resource) = self.flow.resource.clone() else {
@@ -234,7 +234,7 @@ fn or_root(path: String) -> Option<String> {
 
 /// A path followed by a computed text, unless the message is SOAP. The text is part of a URL, possibly with several segments and a
 /// query, so the whole path is one value.
-fn behind(path: &str, postfix: String, is_soap: Option<String>) -> Result<String, String> {
+fn with_postfix(path: &str, postfix: String, is_soap: Option<String>) -> Result<String, String> {
     let base = path.trim_end_matches('/');
     if base.contains("{{") || base.contains('\'') {
         return Err("a computed path behind a computed address has no counterpart".to_owned());

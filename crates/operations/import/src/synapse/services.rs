@@ -1,4 +1,4 @@
-//! Routes: a proxy is one, an API has one for each resource.
+//! Routes: each proxy becomes one route, and so does each resource of an API.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -25,7 +25,7 @@ struct Pattern {
     /// Below the context: `/orders/{id}`, empty for the context itself.
     path: String,
     open: bool,
-    /// It is a text with which paths begin, and no segment.
+    /// True if it is a text with which paths begin, which may end within a segment.
     is_prefix: bool,
     /// True if the path with a trailing slash is included.
     is_root: bool,
@@ -56,7 +56,7 @@ impl<'a> Converter<'a> {
         })
     }
 
-    /// The flow of a proxy or a resource, and the base path that all of its calls share, if its route has to put it before others.
+    /// Makes the flow of a proxy or a resource. Also returns the base path of its calls, if the route has to put it before forwarded paths.
     fn service_flow(
         &mut self,
         flow: Flow<'a>,
@@ -115,7 +115,7 @@ impl<'a> Converter<'a> {
         steps
     }
 
-    /// Parameters of the resource to which artifacts give other values are variables, which begin as what came.
+    /// Makes variables of the resource's parameters that artifacts overwrite. At first they have the values of the request.
     fn parameters(&mut self) -> Vec<Json> {
         let path = self.flow.resource.as_ref().map_or("", |resource| &resource.path).to_owned();
         // Harmless: each placeholder has an end.
@@ -189,7 +189,7 @@ impl<'a> Converter<'a> {
     }
 
     fn proxied(&mut self, proxy: &Element<'a>, name: &str) -> Result<(), String> {
-        self.judge_artifact("proxy", proxy)?;
+        self.check_artifact("proxy", proxy)?;
         for parameter in proxy.all("parameter") {
             self.judge_parameter("proxy parameter", &parameter);
         }
@@ -239,7 +239,7 @@ impl<'a> Converter<'a> {
         Ok(())
     }
 
-    /// The file with the description that a proxy publishes, and those that it names by their locations.
+    /// The file with the description that a proxy publishes, and the files of its imports by their locations.
     fn published(
         &mut self,
         wsdl: &Element<'a>,
@@ -273,7 +273,7 @@ impl<'a> Converter<'a> {
         let name = api.attribute("name").unwrap_or("api");
         let row = self.table.begin(format!("api {name}"), api.place());
         let notes = std::mem::take(&mut self.notes);
-        let judged = self.judge_artifact("api", api);
+        let judged = self.check_artifact("api", api);
         let is_refused = judged.is_err();
         self.close(row, notes, judged);
         if is_refused {
@@ -314,7 +314,7 @@ impl<'a> Converter<'a> {
         base: &str,
         is_only: bool,
     ) -> Result<(), String> {
-        self.judge_artifact("resource", resource)?;
+        self.check_artifact("resource", resource)?;
         let mapped = resource.attribute("uri-template").or(resource.attribute("url-mapping"));
         let pattern = pattern(mapped.unwrap_or("/*"))?;
         let sequences = self.sequences(resource)?;
@@ -373,7 +373,7 @@ impl<'a> Converter<'a> {
         Ok(())
     }
 
-    /// An inbound endpoint over HTTP: a listener, with a route that it alone has.
+    /// Converts an inbound endpoint over HTTP to a listener, with a route for this listener alone.
     pub(super) fn inbound(&mut self, inbound: &Element<'a>) {
         let what = mediators::told(inbound);
         let row = self.table.begin(what, inbound.place());
@@ -383,7 +383,7 @@ impl<'a> Converter<'a> {
     }
 
     fn listened(&mut self, inbound: &Element<'a>) -> Result<(), String> {
-        self.judge_artifact("inboundEndpoint", inbound)?;
+        self.check_artifact("inboundEndpoint", inbound)?;
         let name = inbound.attribute("name").unwrap_or("inbound");
         let parameters =
             inbound.child("parameters").map_or_else(Vec::new, |all| all.all("parameter"));

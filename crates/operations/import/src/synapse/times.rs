@@ -15,9 +15,8 @@ const MORE: u64 = 10_000;
 const DEPTH_MAX: usize = 64;
 
 impl Output {
-    /// Sets the time limits of flows to the sum of their calls', if a call may take longer than the default of a
-    /// flow.
-    pub(super) fn give_times(&mut self) {
+    /// Raises the time limit of each flow above the sum of its calls' limits, if one of them is at least the default limit of a flow.
+    pub(super) fn set_timeouts(&mut self) {
         let sections = [&self.routes, &self.queues, &self.schedules];
         let ends = sections.into_iter().flat_map(Map::values);
         // Harmless: a route without a flow has no steps.
@@ -40,7 +39,7 @@ impl Output {
         }
     }
 
-    /// The milliseconds that all calls of some steps may take, and the longest that one was given.
+    /// The milliseconds that all calls of some steps may take, and the longest limit that is set for one of them.
     fn times(&self, steps: &Json, depth: usize) -> (u64, u64) {
         if depth > DEPTH_MAX {
             return (0, 0);
@@ -74,9 +73,9 @@ impl Output {
     fn given(&self, upstream: &str) -> Option<u64> {
         let text = self.upstreams.get(upstream)?.get("timeout")?.get("response")?.as_str()?;
         match text.strip_suffix("ms") {
-            // Harmless: the converter writes times so, and another is not added up.
+            // Harmless: the converter writes all times in this form. A limit in another form would count as not set.
             Some(millis) => millis.parse().ok(),
-            // Harmless: the same.
+            // Harmless: as above, for whole seconds.
             None => text.strip_suffix('s')?.parse::<u64>().ok()?.checked_mul(1000),
         }
     }

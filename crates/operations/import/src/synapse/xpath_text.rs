@@ -13,7 +13,7 @@ pub(super) enum Gives {
     Texts,
     /// A number that is computed.
     Number,
-    /// Text or a truth; or nothing that is known.
+    /// A text, a boolean, or an unknown type.
     Other,
 }
 
@@ -23,7 +23,7 @@ pub(super) trait Meaning {
     fn variable(&mut self, prefix: &str, name: &str) -> Result<String, String>;
     /// The text for `get-property(scope, name)`.
     fn property(&mut self, scope: &str, name: &str) -> Result<String, String>;
-    /// The prefix to write for a prefix.
+    /// The prefix to write in place of a prefix.
     fn prefix(&mut self, prefix: &str) -> Result<String, String>;
 }
 
@@ -31,7 +31,7 @@ pub(super) trait Meaning {
 enum Token<'t> {
     Literal,
     Number,
-    /// A test for a name, with its prefix.
+    /// A name test: the prefix and the local name.
     Name(&'t str, &'t str),
     Any,
     NodeType(&'t str),
@@ -100,7 +100,7 @@ pub(super) fn rewrite(text: &str, meaning: &mut dyn Meaning) -> Result<(String, 
             out.push_str("$infoset");
             let goes_on = tokens.get(at + 1).is_some_and(|next| begins_step(None, next.0));
             if !goes_on {
-                // The slash alone.
+                // The slash is the whole path.
                 (last, before, at) = (end, Some(token), at + 1);
                 continue;
             }
@@ -181,7 +181,7 @@ fn begins_path(before: Option<Token<'_>>, token: Token<'_>) -> bool {
         )
 }
 
-/// Synapse puts expressions to the envelope, flows to the document.
+/// Begins a relative path at the root element: Synapse evaluates expressions at the envelope, and flows at the document.
 #[allow(clippy::wildcard_enum_match_arm, reason = "all other steps are below the root element")]
 fn relative(token: Token<'_>, out: &mut String) -> Result<(), String> {
     match token {
@@ -192,7 +192,7 @@ fn relative(token: Token<'_>, out: &mut String) -> Result<(), String> {
     Ok(())
 }
 
-/// The arguments of `get-property`, and where its closing bracket is. Without a scope it is the message's own.
+/// The scope and the name in a `get-property`, and the index of its closing parenthesis. The default scope is the message's own.
 fn arguments<'t>(
     tokens: &[PlacedToken<'t>],
     at: usize,
@@ -396,7 +396,7 @@ fn named<'t>(text: &'t str, at: usize, before: Option<Token<'t>>) -> Option<(Tok
         (false, _) => (Token::Name(prefix, local), end),
         (true, false) => (Token::Function(prefix, local), end),
         (true, true) => {
-            // The brackets are part of the test.
+            // The parentheses are part of the test.
             let close = text.get(end..)?.find(')')?;
             (Token::NodeType(local), end + close + 1)
         }

@@ -17,14 +17,15 @@ use std::time::Duration;
 /// The longest time that a line waits for others of its batch.
 pub const BATCH_EVERY: Duration = Duration::from_secs(1);
 
-/// The size from which a batch is sent at once. A single longer line is a batch of its own.
+/// The size from which a batch is sent at once. A longer line is a separate batch.
 pub const BATCH_BYTES: usize = 1 << 20;
 
 /// How long a batch is retried. It is longer than the restart of a receiver.
 const RETRY_MAX: Duration = Duration::from_secs(30);
 
-/// The first and the longest pause between attempts to send a batch. Each pause is twice the previous one.
+/// The first pause between attempts to send a batch. Each further pause is twice as long.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// The longest pause between attempts to send a batch.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Sends lines to a receiver on the network. It runs on the log's own thread, and may block it for a bounded time.
@@ -48,12 +49,12 @@ pub struct SendFailure {
 
 impl SendFailure {
     /// A temporary failure.
-    pub fn passing(why: impl Into<String>) -> SendFailure {
+    pub fn temporary(why: impl Into<String>) -> SendFailure {
         SendFailure { why: why.into(), retryable: true, pause: None }
     }
 
     /// A permanent failure.
-    pub fn lasting(why: impl Into<String>) -> SendFailure {
+    pub fn permanent(why: impl Into<String>) -> SendFailure {
         SendFailure { why: why.into(), retryable: false, pause: None }
     }
 }
@@ -70,7 +71,7 @@ impl Pauses {
         Pauses { began: clock::now(), next: PAUSE_MIN }
     }
 
-    /// The pause after a failure. None if there is no further attempt.
+    /// Returns the pause after a failure, or `None` if there is no further attempt.
     pub fn after(&mut self, failure: &SendFailure) -> Option<Duration> {
         if !failure.retryable || self.began.elapsed() >= RETRY_MAX {
             return None;
@@ -81,7 +82,7 @@ impl Pauses {
     }
 }
 
-/// Lines for a receiver that do not come from workers. Dropping it sends the remaining ones without waiting.
+/// Lines for a receiver that do not come from workers. Dropping it sends the remaining lines without waiting.
 #[derive(Debug)]
 pub struct LineQueue {
     rings: Arc<[Ring]>,
@@ -96,7 +97,7 @@ impl LineQueue {
         Ok(LineQueue { rings, inbox })
     }
 
-    /// Adds a line. False if there is no space.
+    /// Adds a line. Returns false if there is no space.
     pub fn push(&mut self, line: &str) -> bool {
         let line = format!("{line}\n");
         match self.rings.first().map_or(PushOutcome::Full, |ring| ring.push(line.as_bytes())) {
@@ -109,7 +110,7 @@ impl LineQueue {
         }
     }
 
-    /// Sends the remaining lines and ends the thread. False if the receiver did not accept them within [`CLOSE_MAX`].
+    /// Sends the remaining lines and ends the thread. Returns false if the receiver did not accept them within [`CLOSE_MAX`].
     pub fn close(self) -> bool {
         self.inbox.close();
         self.inbox.wait_closed(CLOSE_MAX)
@@ -145,10 +146,10 @@ impl Courier {
         dropped: Arc<SharedCounter>,
     ) -> io::Result<Arc<Inbox>> {
         let inbox = Arc::new(Inbox::default());
-        let (opened, hears) = sync_channel(1);
+        let (opened, receive_opened) = sync_channel(1);
         let (name, of_thread) = (name.to_owned(), inbox.clone());
         let body = move || {
-            let Some(sink) = told(open(), &opened) else { return };
+            let Some(sink) = report_opened(open(), &opened) else { return };
             let courier = Courier {
                 name,
                 sink,
@@ -163,7 +164,7 @@ impl Courier {
         };
         let thread = thread::Builder::new().name("access-log".into()).spawn(body)?;
         inbox.set_thread(thread.thread());
-        match hears.recv() {
+        match receive_opened.recv() {
             Ok(opened) => opened.map(|()| inbox),
             Err(_) => Err(io::Error::other("its thread has ended")),
         }
@@ -208,9 +209,9 @@ impl Courier {
         self.began = None;
         let mut rest = batch.as_slice();
         while !rest.is_empty() {
-            let (piece, behind) = split_at_line_end(rest);
+            let (piece, after) = split_at_line_end(rest);
             self.send(piece);
-            rest = behind;
+            rest = after;
         }
         // The memory is kept for the next batch.
         self.batch = batch;
@@ -255,7 +256,7 @@ impl Courier {
 }
 
 /// Reports whether the sink could be made, and returns it.
-fn told(
+fn report_opened(
     opened: io::Result<Box<dyn LineSink>>,
     to: &SyncSender<io::Result<()>>,
 ) -> Option<Box<dyn LineSink>> {

@@ -35,8 +35,8 @@ pub(super) fn json(entry: &AccessEntry<'_>, line: &mut Vec<u8>) {
             ExtraValue::Boolean(truth) => line.extend_from_slice(truth.to_string().as_bytes()),
         }
     }
-    // Every key begins with a comma; the comma of the first becomes the bracket. There always is a first key: the time is never
-    // absent.
+    // Every key begins with a comma. The comma of the first key becomes the bracket. There is always a first key, since the time is
+    // never absent.
     if let Some(first) = line.get_mut(start) {
         *first = b'{';
     }

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_beside_the_writer_loses_and_changes_nothing() {
+    fn a_concurrent_reader_gets_all_lines_unchanged() {
         let ring = Ring::new(1 << 10);
         let lines = 20_000;
         let mut out = Vec::new();

@@ -229,7 +229,7 @@ fn lines_of_all_workers_reach_the_file_and_reopening_follows_a_rename() {
 }
 
 #[test]
-fn a_line_is_written_without_another_one_pushing_it() {
+fn a_line_is_written_even_if_no_other_line_follows() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("access.log");
     let log = AccessLog::start(Format::Json, Sink::File(path.clone()), &Telemetry::new(1)).unwrap();
@@ -240,7 +240,7 @@ fn a_line_is_written_without_another_one_pushing_it() {
 }
 
 #[test]
-fn a_sink_that_does_not_take_them_drops_lines_and_counts_them() {
+fn lines_that_the_sink_does_not_accept_are_dropped_and_counted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pipe");
     let status = std::process::Command::new("mkfifo").arg(&path).status().unwrap();

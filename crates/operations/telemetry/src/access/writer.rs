@@ -82,7 +82,7 @@ impl Writer {
         }
     }
 
-    /// Writes the lines in the rings. False if there were none.
+    /// Writes the lines in the rings. Returns false if there were none.
     fn empty(&mut self) -> bool {
         let mut count = 0;
         for ring in &*self.rings {
@@ -131,7 +131,7 @@ impl Out {
 
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         match self {
-            // Rust buffers standard output by line; this avoids it: a batch is one write.
+            // Rust flushes standard output at line ends, but all lines of one call are one write.
             Out::Stdout(out) => {
                 let mut out = out.lock();
                 out.write_all(lines)?;
@@ -171,7 +171,7 @@ impl Inbox {
         }
     }
 
-    /// Waits until the last line is written. False if that took too long.
+    /// Waits until the last line is written. Returns false if that takes too long.
     pub(super) fn wait_closed(&self, max: Duration) -> bool {
         let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.closes.wait_timeout_while(closed, max, |closed| !*closed);

@@ -145,7 +145,7 @@ impl<const N: usize> std::fmt::Display for HexText<N> {
 /// longer than finding the route.
 fn eight_digits(bytes: [u8; 4]) -> [u8; 8] {
     const EACH: u64 = 0x0101_0101_0101_0101;
-    // Spreads the eight halves over eight bytes.
+    // Spreads the eight halves of bytes over eight bytes.
     let mut halves = u64::from(u32::from_be_bytes(bytes));
     halves = (halves << 16 | halves) & 0x0000_ffff_0000_ffff;
     halves = (halves << 8 | halves) & 0x00ff_00ff_00ff_00ff;

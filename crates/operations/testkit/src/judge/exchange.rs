@@ -36,7 +36,7 @@ thread_local! {
 
 fn gateway() -> Gateway {
     let json = "Content-Type: application/json\r\n";
-    let services = Services::new(move |asked| match asked.request.is.as_str() {
+    let services = Services::new(move |asked| match asked.request.method_or_status.as_str() {
         "HEAD" => ServiceAnswer::Reply(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n".to_vec()),
         _ => ServiceAnswer::with(200, json, r#"{"a":"b"}"#),
     });
@@ -63,7 +63,7 @@ async fn converse(gateway: &Gateway, way: u8, bytes: &[u8]) {
     };
     let pieces = answered(gateway, &client, &heads).await;
     // Later replies may depend on which bytes had arrived when the gateway decided whether to close the connection.
-    let first = |replies: &[Message]| replies.first().map(|reply| reply.is.clone());
+    let first = |replies: &[Message]| replies.first().map(|reply| reply.method_or_status.clone());
     assert_eq!(first(&pieces), first(&whole), "it depends on the pieces: {}", bytes.escape_ascii());
 }
 
@@ -122,7 +122,7 @@ fn judge(asked: &ServiceRequest) -> Result<(), &'static str> {
     } else if count("x-user") != 1 || !own("x-user") {
         Err("the client's own x-user")
     } else if trailers.contains("x-user") {
-        Err("x-user behind the body")
+        Err("x-user after the body")
     } else if request.body.len() > 1024 {
         Err("a body over the limit")
     } else {

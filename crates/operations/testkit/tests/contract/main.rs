@@ -245,8 +245,8 @@ fn assert_trailers(message: &Message, body: &str, at: &str) {
 /// Returns the only reply. It may be incomplete, since an upstream may end in the middle.
 fn one_reply(said: &Said, at: &str) {
     let [reply] = said.replies.as_slice() else { panic!("{at}: {said:#?}") };
-    let Message { is, whole, .. } = reply;
-    assert!(*whole || is == "200", "{at}: {said:#?}");
+    let Message { method_or_status, whole, .. } = reply;
+    assert!(*whole || method_or_status == "200", "{at}: {said:#?}");
     said.assert_quiet(at);
     assert_eq!((said.records, said.panics), (1, 0), "{at}");
 }

@@ -164,7 +164,7 @@ impl Stage {
 }
 
 fn answered(asked: &ServiceRequest, answer: &ServiceAnswer) -> ServiceAnswer {
-    let head = asked.request.is == "HEAD";
+    let head = asked.request.method_or_status == "HEAD";
     match (asked.to.ip().to_string().as_str(), answer) {
         ("192.0.2.20", _) => {
             ServiceAnswer::with(200, "Content-Type: application/json\r\n", &FILES.jwks)
@@ -196,7 +196,7 @@ impl std::fmt::Debug for Said {
 
 impl Said {
     pub(crate) fn statuses(&self) -> Vec<&str> {
-        self.replies.iter().map(|reply| reply.is.as_str()).collect()
+        self.replies.iter().map(|reply| reply.method_or_status.as_str()).collect()
     }
 
     /// Returns the requests to targets of upstreams, without those to other services.

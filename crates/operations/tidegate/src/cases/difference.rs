@@ -11,10 +11,10 @@ pub(super) struct Difference {
     /// The part that differs, and the place in it.
     pub(super) at: String,
     pub(super) expected: String,
-    pub(super) came: String,
+    pub(super) actual: String,
 }
 
-/// The expectations of a body.
+/// What a case expects of a body.
 struct Body<'a> {
     bytes: Option<&'a str>,
     xml: Option<&'a str>,
@@ -89,7 +89,7 @@ impl Body<'_> {
             found.extend(json::difference(expected, &came));
         }
         for part in self.contains.iter().filter(|part| !came.contains(&part.value)) {
-            let expected = format!("{:?} somewhere in it", part.value);
+            let expected = format!("text that contains {:?}", part.value);
             let came = if came.is_empty() { "(nothing)" } else { &came };
             found.push(Difference::new("body", &expected, came));
         }
@@ -98,7 +98,7 @@ impl Body<'_> {
 
 impl Difference {
     pub(super) fn new(at: &str, expected: &str, came: &str) -> Difference {
-        Difference { at: at.to_owned(), expected: shown(expected), came: shown(came) }
+        Difference { at: at.to_owned(), expected: shown(expected), actual: shown(came) }
     }
 
     /// The lines of its description.
@@ -106,7 +106,7 @@ impl Difference {
         [
             format!("{} differs", self.at),
             format!("  expected: {}", self.expected),
-            format!("  came:     {}", self.came),
+            format!("  actual:   {}", self.actual),
         ]
     }
 }
@@ -127,7 +127,7 @@ fn bytes(expected: &str, came: &str) -> Option<Difference> {
         Some(rest) => format!("{:?}", shown(rest)),
     };
     let at = format!("body at byte {same}, line {line},");
-    Some(Difference { at, expected: rest(expected), came: rest(came) })
+    Some(Difference { at, expected: rest(expected), actual: rest(came) })
 }
 
 /// The beginning of a text.
@@ -146,11 +146,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_of_bytes_is_told_from_where_it_begins() {
+    fn a_difference_of_bytes_is_shown_from_where_it_begins() {
         let difference = bytes("a\nbcd", "a\nbxd").unwrap();
         assert_eq!(difference.at, "body at byte 3, line 2,");
-        assert_eq!((&*difference.expected, &*difference.came), ("\"cd\"", "\"xd\""));
-        assert_eq!(bytes("ab", "a").unwrap().came, "(nothing more)");
+        assert_eq!((&*difference.expected, &*difference.actual), ("\"cd\"", "\"xd\""));
+        assert_eq!(bytes("ab", "a").unwrap().actual, "(nothing more)");
         assert_eq!(shown(&"ä".repeat(500)), format!("{} (200 more bytes)", "ä".repeat(400)));
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn difference(expected: &str, came: &str) -> Option<Difference> {
     let (one, other) = match (Text::read(expected), Text::read(came)) {
         (Ok(one), Ok(other)) => (one, other),
         (Err(what), _) | (Ok(_), Err(what)) => {
-            return Some(Difference::new("body", expected, &format!("(no JSON: {what}) {came}")));
+            return Some(Difference::new("body", expected, &format!("(not JSON: {what}) {came}")));
         }
     };
     values(TapeValue(&one, 0), TapeValue(&other, 0), "$")
@@ -36,7 +36,7 @@ impl Text<'_> {
     fn read(text: &str) -> Result<Text<'_>, String> {
         let mut tape = Vec::new();
         json::read(text, &LIMITS, &mut tape).map_err(|malformed| {
-            format!("at byte {} should be {}", malformed.at, malformed.what)
+            format!("at byte {}: expected {}", malformed.at, malformed.what)
         })?;
         Ok(Text { text, tape })
     }
@@ -83,7 +83,7 @@ impl<'t> TapeValue<'t> {
         pairs.filter_map(|pair| Some((pair.first()?.string(), *pair.last()?))).collect()
     }
 
-    fn told(self) -> String {
+    fn described(self) -> String {
         match self.kind() {
             None => String::new(),
             Some(Kind::Plain | Kind::Escaped) => format!("\"{}\"", self.raw()),
@@ -103,7 +103,7 @@ fn values(one: TapeValue<'_>, other: TapeValue<'_>, here: &str) -> Option<Differ
         }
         (a, b) => a == b,
     };
-    (!same).then(|| differs(here, &one.told(), &other.told()))
+    (!same).then(|| differs(here, &one.described(), &other.described()))
 }
 
 fn members(one: TapeValue<'_>, other: TapeValue<'_>, here: &str) -> Option<Difference> {
@@ -113,12 +113,12 @@ fn members(one: TapeValue<'_>, other: TapeValue<'_>, here: &str) -> Option<Diffe
         let here = format!("{here}.{name}");
         match came.get(name) {
             Some(found) => values(*value, *found, &here),
-            None => Some(differs(&here, &value.told(), none)),
+            None => Some(differs(&here, &value.described(), none)),
         }
     });
     first.or_else(|| {
         let (name, value) = came.iter().find(|(name, _)| !expected.contains_key(*name))?;
-        Some(differs(&format!("{here}.{name}"), none, &value.told()))
+        Some(differs(&format!("{here}.{name}"), none, &value.described()))
     })
 }
 
@@ -129,8 +129,8 @@ fn items(one: TapeValue<'_>, other: TapeValue<'_>, here: &str) -> Option<Differe
         let here = format!("{here}[{at}]");
         match (expected.get(at), came.get(at)) {
             (Some(one), Some(other)) => values(*one, *other, &here),
-            (Some(one), None) => Some(differs(&here, &one.told(), none)),
-            (None, Some(other)) => Some(differs(&here, none, &other.told())),
+            (Some(one), None) => Some(differs(&here, &one.described(), none)),
+            (None, Some(other)) => Some(differs(&here, none, &other.described())),
             (None, None) => None,
         }
     })
@@ -145,7 +145,7 @@ fn differs(here: &str, expected: &str, came: &str) -> Difference {
 struct Decimal {
     negative: bool,
     digits: String,
-    /// Wide enough for the exponent of any text and its digits; a wider one stays as written.
+    /// The power of ten, or the number as written if its exponent does not fit in 64 bits.
     power: Result<i128, String>,
 }
 

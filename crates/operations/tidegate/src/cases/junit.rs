@@ -1,4 +1,4 @@
-//! Writes results as JUnit XML, for build servers.
+//! Formats the results of cases as JUnit XML, for build servers.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use xml::{escape_attribute, escape_text};
 
 use super::Outcome;
 
-/// A suite of one configuration's cases.
+/// Returns a test suite with the results of all cases of one configuration.
 pub(super) fn written(file: &str, outcomes: &[Outcome]) -> String {
     let failures = outcomes.iter().filter(|outcome| !outcome.failures.is_empty()).count();
     let total = outcomes.iter().map(|outcome| outcome.took.as_secs_f64()).sum::<f64>();
@@ -18,7 +18,7 @@ pub(super) fn written(file: &str, outcomes: &[Outcome]) -> String {
     );
     for outcome in outcomes {
         let (name, time) = (attribute(&outcome.name), outcome.took.as_secs_f64());
-        // Writing into a text never fails.
+        // Writing to a `String` never fails.
         let _infallible =
             write!(text, "<testcase classname=\"{file}\" name=\"{name}\" time=\"{time:.3}\"");
         let Some(first) = outcome.failures.first() else {
@@ -26,7 +26,7 @@ pub(super) fn written(file: &str, outcomes: &[Outcome]) -> String {
             continue;
         };
         let all = content(&outcome.failures.join("\n"));
-        // Harmless: a failure has a first line.
+        // Harmless: a failure is never empty, so it has a first line.
         let first = attribute(first.lines().next().unwrap_or_default());
         let _infallible =
             write!(text, ">\n<failure message=\"{first}\">{all}</failure>\n</testcase>\n");
@@ -35,11 +35,11 @@ pub(super) fn written(file: &str, outcomes: &[Outcome]) -> String {
     text
 }
 
-/// A suite whose cases could not be run, with the reason.
+/// Returns a test suite with one error, for cases that could not be run.
 pub(super) fn not_run(file: &str, why: &str) -> String {
     let counts = r#"tests="1" failures="0" errors="1" time="0.000""#;
     let (file, all) = (attribute(file), content(why));
-    // Harmless: the same.
+    // Harmless: a reason is never empty, so it has a first line.
     let first = attribute(why.lines().next().unwrap_or_default());
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n\
@@ -49,7 +49,7 @@ pub(super) fn not_run(file: &str, why: &str) -> String {
     )
 }
 
-/// Removes the characters that are not allowed in XML.
+/// Removes characters that XML 1.0 does not allow.
 fn clean(text: &str) -> String {
     let good = |c: &char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..);
     text.chars().filter(good).collect()

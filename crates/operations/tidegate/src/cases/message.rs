@@ -44,7 +44,7 @@ struct Head {
     framing: Framing,
 }
 
-/// Four times the limit of a flow's body, since a body passing a gateway in a test is in memory.
+/// The maximum size of a body, which a test holds in memory: four times the limit of a flow's body.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 impl Message {
@@ -63,7 +63,7 @@ impl Message {
         Message { method, target, status, lines, body: body.into() }
     }
 
-    /// The combined value of the headers with this name. None if there is none.
+    /// Returns the combined value of the headers with this name, or `None` if there are none.
     pub(super) fn get(&self, name: &str) -> Option<String> {
         let lines = self.lines.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
         let values: Vec<&str> = lines.map(|(_, value)| value.as_str()).collect();
@@ -86,7 +86,7 @@ impl<R: AsyncRead + Unpin> WireReader<R> {
         WireReader { wire, buffer: Vec::new() }
     }
 
-    /// The next message. None if the peer has closed the wire before it. Interim replies are skipped.
+    /// Returns the next message, or `None` if the peer closes the wire first. Interim replies are skipped.
     pub(super) async fn next(&mut self, side: MessageKind) -> Result<Option<Message>, String> {
         loop {
             let Some(head) = self.head(side).await? else { return Ok(None) };
@@ -182,7 +182,7 @@ fn limits() -> Limits {
     Limits { head_bytes_max: 1024 * 1024, target_bytes_max: 1024 * 1024, headers_max: 10_000 }
 }
 
-/// A head of a start line and lines, with the length of its body.
+/// Formats a head from a start line, header lines and the length of the body.
 pub(super) fn head<'l>(
     start: &str,
     lines: impl Iterator<Item = (&'l str, &'l str)>,

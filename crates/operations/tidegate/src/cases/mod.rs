@@ -43,7 +43,7 @@ pub(crate) use run::explain_run;
 struct Outcome {
     name: String,
     took: Duration,
-    /// Empty if it passed. A failure is a line or several.
+    /// Empty if it passed. A failure has one or more lines.
     failures: Vec<String>,
 }
 
@@ -156,8 +156,7 @@ fn run_all(loaded: &LoadedConfig, cases: &[(&str, &Case)]) -> anyhow::Result<Vec
                         scope.spawn(|| run_case(loaded, name, case)).join()
                     });
                     let outcome = ran.unwrap_or_else(|_| Outcome::broken(name));
-                    // There is room for all.
-                    // Harmless: there is room for all.
+                    // Harmless: the channel has room for all outcomes, so sending does not fail.
                     let _sent = send.send((number, outcome));
                 }
             });
@@ -259,14 +258,14 @@ fn wrong_end(expected: &CaseReply, end: Result<Message, Fault>) -> Vec<String> {
             found.iter().map(|it| format!("reply: {}", it.lines().join("\n"))).collect()
         }
         (Ok(reply), Some(fault)) => {
-            told("fault", &fault.value, &format!("(none, but a reply with {})", reply.status))
+            told("fault", &fault.value, &format!("(no fault, but a reply with {})", reply.status))
         }
         (Err(fault), Some(part)) => {
             let came = fault_shown(&fault);
             if came.contains(&part.value) {
                 Vec::new()
             } else {
-                told("fault", &format!("{:?} somewhere in it", part.value), &came)
+                told("fault", &format!("text that contains {:?}", part.value), &came)
             }
         }
         (Err(fault), None) => vec![format!("reply: the flow failed: {}", fault_shown(&fault))],
@@ -301,7 +300,7 @@ fn wrong_messages(
             let body = difference::shown(&String::from_utf8_lossy(&came.body));
             let line = format!("{} {}", came.method, came.target);
             told.push(format!(
-                "{}: {line} was put into the queue, and the case does not list it\n  body: {body}",
+                "{}: {line} was put into the queue, but the case does not list it\n  body: {body}",
                 place(number)
             ));
         }
@@ -309,19 +308,21 @@ fn wrong_messages(
     told
 }
 
-/// Calls that are not listed, and listed calls that were not made. One of each for the same upstream is reported as one
-/// difference.
+/// Calls that are not listed, and listed calls that were not made. An unlisted call and a missing call of the same upstream are
+/// reported as one difference.
 fn wrong_calls(services: &Services) -> Vec<String> {
     let mut missing = services.not_made();
     let mut told = Vec::new();
-    for came in services.came().iter().filter(|came| came.answered.is_none()) {
+    for came in services.received().iter().filter(|came| came.answered.is_none()) {
         let request = &came.request;
         let line = format!("{} {} to `{}`", request.method, request.target, came.upstream);
         let meant = missing.iter().position(|(_, call)| call.peer() == came.upstream);
         let Some((number, call)) = meant.map(|at| missing.remove(at)) else {
             // Harmless: the text is only shown.
             let body = difference::shown(&String::from_utf8_lossy(&request.body));
-            told.push(format!("call: {line} came, and the case does not list it\n  body: {body}"));
+            told.push(format!(
+                "call: {line} was made, but the case does not list it\n  body: {body}"
+            ));
             continue;
         };
         for found in came.differences(&call) {

@@ -14,10 +14,10 @@ use serde_json::Value;
 
 use super::rehearsal::{SentRequest, is_sendable};
 
-/// The size of a log that can be read at once.
+/// The maximum size of a file, which is held in memory.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// The number of requests in a file: about a minute for two small configurations.
+/// The maximum number of requests in a file. Replaying them with two small configurations takes about a minute.
 const REQUESTS_MAX: usize = 100_000;
 
 /// Headers that belong to the connection and not to the message.
@@ -120,7 +120,7 @@ fn of_line(place: String, line: &str) -> anyhow::Result<RecordedRequest> {
     };
     // Harmless: without a valid address, the default client is used.
     let client = member("client").and_then(|client| client.parse().ok());
-    // A reply that the gateway made itself is not one of an upstream.
+    // A reply that the gateway made itself did not come from an upstream.
     let status = line.get("status").and_then(Value::as_u64).filter(|_| member("fault").is_none());
     request(
         place,

@@ -36,7 +36,7 @@ pub(super) struct SentRequest {
     pub(super) body: Vec<u8>,
 }
 
-/// The use of a gateway.
+/// What the gateway is to do.
 pub(super) enum Task {
     /// A client sends a request.
     Request(SentRequest),
@@ -46,7 +46,7 @@ pub(super) enum Task {
     Schedule(String),
 }
 
-/// The result.
+/// The result of a task.
 pub(super) struct Rehearsed {
     /// The reply, or the fault that the flow of a queue or a schedule ended with.
     pub(super) end: Result<Message, Fault>,
@@ -70,7 +70,7 @@ const BACKGROUND_MAX: Duration = Duration::from_secs(5);
 /// The time limit for calls of mirrors that were not made yet.
 const LATE_MAX: Duration = Duration::from_millis(500);
 
-/// The interval of checks whether separate work has ended.
+/// How often to check whether separate work has ended.
 const BESIDE_EVERY: Duration = Duration::from_millis(2);
 
 /// The number of times that other tasks run before a call counts as not made.
@@ -107,12 +107,12 @@ pub(super) fn replay(
         let mut outcomes = Vec::new();
         for RecordedRequest { sent, reply, client, .. } in requests {
             services.set_reply(reply);
-            services.take_came();
+            services.take_received();
             telemetry.tracer().ask_policies();
             let client = client.map_or(CLIENT.into(), |client| SocketAddr::new(client, CLIENT.1));
             let reply = exchange((plan.clone(), client), telemetry.clone(), services, sent).await;
             let policies = telemetry.tracer().take_policies();
-            outcomes.push(ReplayOutcome::of(reply, policies, services.take_came()));
+            outcomes.push(ReplayOutcome::of(reply, policies, services.take_received()));
         }
         Ok(outcomes)
     })

@@ -16,7 +16,7 @@ use telemetry::trace::{MASK, PolicyTrace, is_secret, target};
 use super::message::Message;
 use super::recorded::{self, RecordedRequest, Recording};
 use super::rehearsal;
-use super::services::{Came, Services};
+use super::services::{ReceivedCall, Services};
 use crate::log;
 
 /// Headers that differ with each request.
@@ -49,7 +49,7 @@ struct Shown {
     body_hash: u64,
 }
 
-/// Prints the results that differ. True if there are any.
+/// Prints the results that differ. Returns true if there are any.
 pub(crate) fn replay(old: &LoadedConfig, new: &LoadedConfig, file: &Path) -> anyhow::Result<bool> {
     let name = file.display();
     let recording = recorded::read(file).with_context(|| format!("{name}"))?;
@@ -81,7 +81,7 @@ pub(crate) fn replay(old: &LoadedConfig, new: &LoadedConfig, file: &Path) -> any
     for ((request, old), new) in requests.iter().zip(&before).zip(&after) {
         if old != new {
             changed += 1;
-            log::write_out(&told(request, old, new))?;
+            log::write_out(&described(request, old, new))?;
         }
     }
     log::write_out(&format!("{changed} of {} requests have different results", requests.len()))?;
@@ -102,13 +102,13 @@ impl ReplayOutcome {
     pub(super) fn of(
         reply: anyhow::Result<Message>,
         policies: Option<PolicyTrace>,
-        calls: Vec<Came>,
+        calls: Vec<ReceivedCall>,
     ) -> ReplayOutcome {
         // Harmless: an exchange without a trace had no route.
         let policies = policies.unwrap_or_default();
         let mut calls: Vec<(String, Shown)> = calls
             .iter()
-            .map(|Came { upstream, request, .. }| {
+            .map(|ReceivedCall { upstream, request, .. }| {
                 let start = format!("{} {}", request.method, target(request.target.as_bytes()));
                 (upstream.clone(), Shown::of(start, request))
             })
@@ -154,7 +154,7 @@ impl Shown {
     }
 }
 
-fn told(request: &RecordedRequest, old: &ReplayOutcome, new: &ReplayOutcome) -> String {
+fn described(request: &RecordedRequest, old: &ReplayOutcome, new: &ReplayOutcome) -> String {
     let RecordedRequest { place, sent, .. } = request;
     let shown = target(sent.target.as_bytes());
     let mut text = log::printable(&format!("{} {shown} ({place})", sent.method)).to_string();

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use config::{Case, CaseCall, Config, Map};
 use telemetry::Telemetry;
 use telemetry::trace::{
-    PolicyTrace, Trace, TraceWish, TracedMessage, TracedPolicy, body as masked, target,
+    PolicyTrace, Trace, TraceRequest, TracedMessage, TracedPolicy, body as masked, target,
 };
 
 use super::rehearsal::{self, Rehearsed, SentRequest, Task};
@@ -44,13 +44,13 @@ pub(crate) fn explain_run(file: &Path, request: &Path) -> anyhow::Result<ExitCod
     let calls = loaded.config.as_ref().map(|config| calls(config, &sent)).unwrap_or_default();
     let services = Services::again(calls.into_iter());
     let tracer = telemetry.tracer();
-    tracer.ask(TraceWish::any());
+    tracer.ask(TraceRequest::any());
     tracer.ask_policies();
     let task = Task::Request(sent);
     let rehearsed = rehearsal::run(compiled, telemetry.clone(), &services, &task)?;
     let Task::Request(sent) = task else { anyhow::bail!("the request was not run") };
     let traces = (tracer.take_policies(), tracer.take());
-    log::write_out(told(&sent, &traces, &services, &rehearsed)?.trim_end())?;
+    log::write_out(described(&sent, &traces, &services, &rehearsed)?.trim_end())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -131,7 +131,7 @@ fn request(bytes: &[u8]) -> anyhow::Result<SentRequest> {
     Ok(SentRequest { method, target, lines, body: rest.to_vec() })
 }
 
-fn told(
+fn described(
     sent: &SentRequest,
     (policies, trace): &(Option<PolicyTrace>, Option<Trace>),
     services: &Services,
@@ -152,7 +152,7 @@ fn told(
             "no step ran: the route has another destination, or its flow only forwards\n",
         ),
     }
-    let calls = services.came();
+    let calls = services.received();
     text.push_str(if calls.is_empty() { "" } else { "calls:\n" });
     for came in calls {
         let (method, target) = (&came.request.method, target(came.request.target.as_bytes()));
@@ -204,7 +204,7 @@ fn steps(text: &mut String, trace: &Trace) {
         seen(text, depth + 1, "before", &step.before);
         match &step.after {
             None => line(text, depth + 1, "cancelled"),
-            Some(Ok(after)) if *after == step.before => line(text, depth + 1, "after: the same"),
+            Some(Ok(after)) if *after == step.before => line(text, depth + 1, "after: unchanged"),
             Some(Ok(after)) => seen(text, depth + 1, "after", after),
             Some(Err(fault)) => line(text, depth + 1, &format!("fault: {fault}")),
         }

@@ -19,13 +19,13 @@ pub(super) struct Services(Rc<Inner>);
 
 struct Inner {
     listed: RefCell<Vec<ListedCall>>,
-    came: RefCell<Vec<Came>>,
+    received: RefCell<Vec<ReceivedCall>>,
     /// True if each listed call may be made any number of times.
     again: bool,
     /// The answer to unlisted calls. None if such calls are errors.
     reply: RefCell<Option<RecordedReply>>,
     /// Notified of each call.
-    news: Notify,
+    called: Notify,
 }
 
 /// A call that a case lists.
@@ -36,7 +36,7 @@ struct ListedCall {
 
 /// A call that was made.
 #[derive(Debug, Clone)]
-pub(super) struct Came {
+pub(super) struct ReceivedCall {
     pub(super) upstream: String,
     pub(super) request: Message,
     /// The status of its answer. None if the call is not listed.
@@ -67,19 +67,19 @@ impl Services {
         *self.0.reply.borrow_mut() = Some(reply.clone());
     }
 
-    /// The calls since the last time.
-    pub(super) fn take_came(&self) -> Vec<Came> {
-        self.0.came.take()
+    /// Takes the calls that were made since this was last called.
+    pub(super) fn take_received(&self) -> Vec<ReceivedCall> {
+        self.0.received.take()
     }
 
     fn new(calls: impl Iterator<Item = CaseCall>, again: bool) -> Services {
         let listed = calls.map(|call| ListedCall { call, made: false }).collect();
         Services(Rc::new(Inner {
             listed: RefCell::new(listed),
-            came: RefCell::default(),
+            received: RefCell::default(),
             again,
             reply: RefCell::default(),
-            news: Notify::new(),
+            called: Notify::new(),
         }))
     }
 
@@ -91,12 +91,12 @@ impl Services {
 
     /// Removes unlisted calls. Calls of background work may be listed, but need not be.
     pub(super) fn forget_unlisted(&self) {
-        self.0.came.borrow_mut().retain(|came| came.answered.is_some());
+        self.0.received.borrow_mut().retain(|came| came.answered.is_some());
     }
 
     /// The calls in their order.
-    pub(super) fn came(&self) -> Vec<Came> {
-        self.0.came.borrow().clone()
+    pub(super) fn received(&self) -> Vec<ReceivedCall> {
+        self.0.received.borrow().clone()
     }
 
     /// The listed calls that were not made, with their numbers.
@@ -110,7 +110,7 @@ impl Services {
     /// listed one. Mirrors make their calls outside the exchange.
     pub(super) async fn settled(&self) {
         while !self.0.is_settled() {
-            self.0.news.notified().await;
+            self.0.called.notified().await;
         }
     }
 
@@ -128,7 +128,7 @@ impl Services {
     async fn serve(&self, upstream: &str, wire: DuplexStream) -> io::Result<()> {
         let (read, mut write) = tokio::io::split(wire);
         let mut incoming = WireReader::new(read);
-        // The gateway sends no malformed requests. One would end the connection.
+        // The gateway sends no malformed requests. A malformed request would end the connection.
         while let Ok(Some(request)) = incoming.next(MessageKind::Request).await {
             let to_head = request.method == "HEAD";
             let answer = self.answer(upstream, request);
@@ -145,7 +145,7 @@ impl Services {
         Ok(())
     }
 
-    /// The answer of the first matching listed call that is still open. None if there is none.
+    /// Records a call. Returns the answer of the first matching listed call that is still open, or `None` if there is none.
     fn answer(&self, upstream: &str, request: Message) -> Option<CaseAnswer> {
         let mut listed = self.0.listed.borrow_mut();
         let fits = |listed: &&mut ListedCall| {
@@ -159,9 +159,9 @@ impl Services {
         });
         let answered = answer.as_ref().map(status);
         let upstream = upstream.to_owned();
-        self.0.came.borrow_mut().push(Came { upstream, request, answered });
-        // A task that does not wait yet checks before it waits.
-        self.0.news.notify_one();
+        self.0.received.borrow_mut().push(ReceivedCall { upstream, request, answered });
+        // A task that does not wait yet checks the state before it waits.
+        self.0.called.notify_one();
         answer
     }
 }
@@ -170,11 +170,11 @@ impl Inner {
     fn is_settled(&self) -> bool {
         self.again
             || self.listed.borrow().iter().all(|listed| listed.made)
-            || self.came.borrow().iter().any(|came| came.answered.is_none())
+            || self.received.borrow().iter().any(|came| came.answered.is_none())
     }
 }
 
-impl Came {
+impl ReceivedCall {
     /// The differences from a listed call of the same upstream that was not made.
     pub(super) fn differences(&self, call: &CaseCall) -> Vec<Difference> {
         of_request(&call.expect, &self.request)

@@ -23,7 +23,7 @@ pub(super) fn difference(expected: &str, came: &[u8]) -> Option<Difference> {
             "body",
             expected,
             // Harmless: the text is only shown.
-            &format!("(no XML: {what}) {}", String::from_utf8_lossy(came)),
+            &format!("(not XML: {what}) {}", String::from_utf8_lossy(came)),
         ))
     };
     let one = match Document::parse(expected.as_bytes(), &Options::default()) {
@@ -93,7 +93,7 @@ fn children(
             (Some(Child::Text(a)), Some(Child::Text(b))) if a == b => {}
             (a, b) => {
                 let at = format!("xml in {here}");
-                return Some(Difference::new(&at, &told(a, one.0), &told(b, other.0)));
+                return Some(Difference::new(&at, &described(a, one.0), &described(b, other.0)));
             }
         }
     }
@@ -154,7 +154,7 @@ fn children_of((document, id): (&Document, NodeId)) -> Vec<Child> {
     children
 }
 
-fn told(child: Option<&Child>, document: &Document) -> String {
+fn described(child: Option<&Child>, document: &Document) -> String {
     match child {
         None => "(nothing more)".to_owned(),
         Some(Child::Element(id)) => format!("<{}>", name((document, *id))),

@@ -1,4 +1,4 @@
-//! A minimal HTTP client for the demo. It does not interpret the answer.
+//! A minimal HTTP client for the demo. It reads the status and the headers of a reply, and does not decode the body.
 
 use std::net::SocketAddr;
 
@@ -8,14 +8,14 @@ use tokio::net::TcpStream;
 
 use super::ANSWER_MAX;
 
-/// An answer to the demo.
+/// The reply to a request of the demo.
 pub(super) struct Answer {
     pub(super) status: u16,
     head: String,
     pub(super) body: String,
 }
 
-/// The largest answer. Answers are printed, so they are small.
+/// Maximum size of a reply. The demo prints replies, so they are small.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 
 impl Answer {
@@ -27,13 +27,13 @@ impl Answer {
     }
 }
 
-/// Sends bytes, and reads until the peer closes the connection.
+/// Sends a request, and reads the reply until the peer closes the connection.
 pub(super) async fn send(address: SocketAddr, request: &str) -> anyhow::Result<Answer> {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await?;
         stream.write_all(request.as_bytes()).await?;
         let mut answer = Vec::new();
-        // Harmless: a truncated answer differs from the expected one.
+        // Harmless: a truncated reply differs from the expected one.
         stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await?;
         // Harmless: the text is only shown.
         Ok::<_, std::io::Error>(String::from_utf8_lossy(&answer).into_owned())
@@ -43,7 +43,7 @@ pub(super) async fn send(address: SocketAddr, request: &str) -> anyhow::Result<A
     let Some((head, body)) = answer.split_once("\r\n\r\n") else {
         bail!("incomplete head: {answer}")
     };
-    // Harmless: an absent status is an error below.
+    // Harmless: a status that is missing or not a number is an error.
     let status = head.split(' ').nth(1).and_then(|s| s.parse().ok()).context("no status")?;
     Ok(Answer { status, head: head.to_owned(), body: body.to_owned() })
 }
@@ -54,7 +54,7 @@ pub(super) async fn get(address: SocketAddr, path: &str) -> anyhow::Result<Answe
         .await
 }
 
-/// Sends a body with this content type.
+/// Sends a POST request.
 pub(super) async fn post(
     address: SocketAddr,
     path: &str,
@@ -103,7 +103,7 @@ pub(super) async fn websocket(
     tokio::time::timeout(ANSWER_MAX, exchange).await.context("no answer in time")?
 }
 
-/// A final masked text frame, for short texts only.
+/// Encodes a message of one masked text frame. The text must be shorter than 126 bytes.
 fn text_frame(text: &str) -> anyhow::Result<Vec<u8>> {
     const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
     let len =

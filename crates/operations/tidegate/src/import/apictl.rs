@@ -12,22 +12,22 @@ use serde_json::{Map, Value as Json, json};
 use super::{Imported, finish, refuse_unusable};
 use crate::catalog_arguments::ImportApictl;
 
-/// The largest file of parameters.
+/// The maximum size of a file of parameters.
 const PARAMS_BYTES_MAX: u64 = 1 << 20;
 
 /// The issuer of tokens, which a project does not name.
 const ISSUER: &str = "main";
 
-/// Files that do not affect a gateway, and files that do but are not read, by the beginning of their paths.
+/// Files that are not read, by the beginning of their paths, each with the reason or with what to do instead.
 const FILES: [(&str, &str); 8] = [
-    ("Docs/", "documents are shown by a portal, and not by a gateway"),
-    ("Image/", "an image is shown by a portal, and not by a gateway"),
+    ("Docs/", "documents belong to a portal, not to a gateway"),
+    ("Image/", "an image belongs to a portal, not to a gateway"),
     ("api_meta.yaml", "it is for apictl"),
-    ("Policies/", "policies of the mediation are not implemented here"),
+    ("Policies/", "mediation policies are not supported"),
     ("Endpoint-certificates/", "write `tls: { ca }` into the upstream"),
     ("Client-certificates/", "write `mutual_tls` into the API's policies"),
     ("Sequences/", "`tidegate import synapse` reads sequences"),
-    ("Definitions/schema.graphql", "GraphQL is not implemented here"),
+    ("Definitions/schema.graphql", "GraphQL is not supported"),
 ];
 
 pub(super) fn import(options: &ImportApictl) -> anyhow::Result<ExitCode> {
@@ -64,10 +64,10 @@ pub(super) fn import(options: &ImportApictl) -> anyhow::Result<ExitCode> {
 /// A whole configuration.
 fn configuration(offline: &OfflineApi) -> Json {
     let upstreams = offline.configuration.get("upstreams").and_then(Json::as_object);
-    // Harmless: an upstream without targets has no address, and each target has a URL.
+    // Harmless: an upstream without targets has no address.
     let targets =
         upstreams.into_iter().flatten().filter_map(|(_, one)| one.get("targets")?.as_array());
-    // Harmless: the same.
+    // Harmless: each target has a URL.
     let targets: Vec<&str> = targets.flatten().filter_map(Json::as_str).collect();
     let mut all = Map::new();
     let address = ::import::listen_beside(targets);
@@ -119,7 +119,7 @@ fn table(api: &ApiProject, offline: &OfflineApi) -> Table {
         add(outcome, what, api.place(&["operations", &at.to_string()]), note);
     }
     if !is_refused(offline) {
-        let note = "the project does not say who issues its tokens: `https://idp.example` stands in `issuers` for you to replace; `applications` lists who has subscribed";
+        let note = "the project does not name the issuer of its tokens: replace `https://idp.example` in `issuers`; `applications` lists the subscribers";
         add(Outcome::Approximated, "issuers".to_owned(), api.place(&["securityScheme"]), note);
     }
     for one in &offline.unsupported {
@@ -128,7 +128,7 @@ fn table(api: &ApiProject, offline: &OfflineApi) -> Table {
     }
     for file in &api.unread {
         let why = FILES.iter().find(|(begin, _)| file.starts_with(begin));
-        let why = why.map_or("it is not read here", |(_, why)| why);
+        let why = why.map_or("it is not supported here", |(_, why)| why);
         let place = ArtifactPosition { file: file.clone(), line: 1, column: 1 };
         add(Outcome::Refused, "file".to_owned(), place, why);
     }

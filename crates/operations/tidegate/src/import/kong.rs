@@ -13,11 +13,11 @@ use anyhow::{Context as _, anyhow};
 use super::{Imported, finish, refuse_unusable};
 use crate::log;
 
-/// The largest file. It can have 100,000 routes.
+/// The maximum size of a file, enough for 100,000 routes.
 const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// The most files of all folders.
+/// The maximum number of files in all folders.
 const FILES_MAX: usize = 10_000;
-/// The depth of folders.
+/// The maximum depth of folders.
 const DEPTH_MAX: usize = 16;
 
 pub(super) fn import(

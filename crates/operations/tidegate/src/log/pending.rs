@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The limit of waiting bytes, about 8,000 records. Further records are dropped and counted.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// The wait for the last records when the program ends, since the reader may have stopped.
+/// How long the program waits at its end for the last records to be written. The reader may have stopped.
 const END_MAX: Duration = Duration::from_secs(1);
 
 static PENDING: Pending = Pending {

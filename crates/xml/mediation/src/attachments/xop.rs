@@ -22,7 +22,7 @@ pub(super) fn included(
 ) -> Result<(Bytes, bool), IncludeError> {
     let malformed = |what: &str| IncludeError::Malformed(what.to_owned());
     let text = std::str::from_utf8(root)
-        .map_err(|_| malformed("the root part of a message of XOP is not in UTF-8"))?;
+        .map_err(|_| malformed("the root part of an XOP message is not in UTF-8"))?;
     let mut finder = Finder { text, open: None, found: Vec::new() };
     let options = Options { doctype: Doctype::Refuse, ..Options::default() };
     if xml::parse(root, &options, &mut finder).is_err() {
@@ -43,7 +43,7 @@ pub(super) fn included(
         let mut all = parts.iter().zip(&mut used);
         let (part, used) = all
             .find(is_named)
-            .ok_or_else(|| malformed("an inclusion names a part that is not there"))?;
+            .ok_or_else(|| malformed("an inclusion names a part that does not exist"))?;
         let content = part.content(whole).map_err(malformed)?;
         let before = root.get(from..range.start).unwrap_or_default();
         if out.len() + before.len() + content.len() / 3 * 4 + 4 > bytes_max {

@@ -188,7 +188,7 @@ fn text(random: &mut Rng, depth: usize) -> String {
 }
 
 #[test]
-fn documents_on_a_tape_are_judged_as_values_are() {
+fn tapes_and_values_are_validated_alike() {
     let mut random = Rng::with_seed(7);
     for schema in schemas() {
         let (ours, known) = both(&schema);
@@ -201,7 +201,7 @@ fn documents_on_a_tape_are_judged_as_values_are() {
 }
 
 #[test]
-fn members_that_come_twice_are_refused_with_their_place() {
+fn duplicate_names_are_refused_with_their_position() {
     let many = |count: usize, names: usize| {
         let members = (0..count).map(|n| format!("\"k{}\":{n}", n % names));
         format!("{{{}}}", members.collect::<Vec<_>>().join(","))
@@ -229,7 +229,7 @@ fn members_that_come_twice_are_refused_with_their_place() {
 
 /// Both parsers refuse the same texts, and read the others as the same value.
 #[test]
-fn texts_are_read_as_values_are() {
+fn both_parsers_read_texts_alike() {
     let schema = Schemas::new([], false).unwrap().compile(&json!(true)).unwrap();
     let check = |text: &[u8]| {
         let shown = String::from_utf8_lossy(text);

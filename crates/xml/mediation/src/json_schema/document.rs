@@ -16,7 +16,7 @@ use serde_json::{Number, Value};
 
 use crate::parsed::JSON_LIMITS;
 
-/// Objects with at most this many members are searched linearly. Most objects are, and it is cheaper than sorting.
+/// Objects with at most this many members are searched linearly, which is cheaper than sorting. Most objects are this small.
 const SCANNED_MAX: usize = 16;
 
 /// One JSON value to be validated.
@@ -35,9 +35,11 @@ pub struct Document<'a> {
 /// The id of a virtual object whose only member is the document.
 pub(super) const WHOLE: u32 = u32::MAX - 1;
 
-/// The look budget of a validation: a minimum, plus this much for each value of the document. Schemas whose alternatives nest (`oneOf` of
-/// lists of the same `oneOf`) are tried in all combinations, whose number doubles with each level of a document.
+/// The minimum look budget of a validation. The validator tries all combinations of nested alternatives (`oneOf` of lists of the same
+/// `oneOf`), and their number doubles with each level of a document.
 const LOOKS_MIN: u32 = 500_000;
+
+/// The look budget that each value of the document adds.
 const LOOKS_PER_VALUE: u32 = 50;
 
 /// The reason why a text is not a document. Lines and columns count from 1, columns in bytes.
@@ -56,7 +58,7 @@ impl fmt::Display for Unreadable {
                 write!(f, "the body is not JSON: line {line}, column {column}")
             }
             Unreadable::Twice { line, column } => {
-                write!(f, "an object has a member twice: line {line}, column {column}")
+                write!(f, "an object has a duplicate member: line {line}, column {column}")
             }
         }
     }
@@ -116,7 +118,7 @@ impl<'a> Document<'a> {
         made.unwrap_or_else(|| Document::string(Cow::Borrowed("")))
     }
 
-    /// Makes a document of a string, which needs no quotes or escapes.
+    /// Makes a document of a string, given without quotes and escapes.
     pub fn string(text: Cow<'a, str>) -> Document<'a> {
         let tape = Tape::of_string(&text);
         let looks_left = Cell::new(LOOKS_MIN);
@@ -138,7 +140,7 @@ impl<'a> Document<'a> {
     fn settled(&mut self) -> Settled {
         let (mut sorted, mut is_bounded) = (Vec::new(), true);
         for (at, entry) in (0_u32..).zip(self.tape.entries()) {
-            turns::part();
+            turns::count_part();
             let settled = match entry.kind {
                 Kind::Object if entry.count < 2 => true,
                 Kind::Object if entry.count as usize <= SCANNED_MAX => self.names_differ(at),
@@ -214,7 +216,7 @@ impl<'a> Document<'a> {
     fn sort(&self, object: u32) -> Option<Vec<u32>> {
         let mut names: Vec<u32> = self.names(object).collect();
         names.sort_unstable_by(|a, b| {
-            turns::part();
+            turns::count_part();
             self.string_at(*a).cmp(&self.string_at(*b))
         });
         let twice = |pair: &[u32]| match pair {

@@ -190,7 +190,7 @@ impl<'i> Keyword<'i, OnTape> for Exact {
         }
         let said = self.library.validate(&self.refused).map_err(ValidationError::to_owned);
         let limit = &self.limit;
-        said.and_then(|()| Err(ValidationError::custom(format!("it does not go with {limit}"))))
+        said.and_then(|()| Err(ValidationError::custom(format!("it does not conform to {limit}"))))
     }
 
     fn is_valid(&self, instance: Part<'i>) -> bool {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn multiples_are_of_the_whole_number() {
+    fn multiples_are_checked_by_all_digits() {
         for (number, of, is) in [
             ("0", "7", true),
             ("-14", "7", true),

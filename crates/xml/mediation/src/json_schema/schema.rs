@@ -11,8 +11,8 @@ use super::document::Document;
 use super::node::{OnTape, Part};
 use super::number::{self, Exact};
 
-/// Maximum number of backtracking steps of a `pattern`. Patterns come from the operator, but texts come from anyone: without the bound, one
-/// text could block a worker without end.
+/// Maximum number of backtracking steps of a `pattern`. Patterns come from the operator, but texts come from anyone: without the limit, one
+/// text could block a worker indefinitely.
 const BACKTRACKS_MAX: usize = 2_000;
 
 /// The fault of a value whose validation exceeded its budget.
@@ -31,9 +31,8 @@ pub struct Schemas {
 #[derive(Clone)]
 pub struct Schema {
     validator: Arc<Validator<OnTape>>,
-    /// The schema's number among those compiled together, or `None`. Those are one validator: an object schema with a property for each
-    /// number.
-    /// What they reference is compiled once for all of them.
+    /// The schema's number among those compiled together, or `None` if it was compiled alone. Schemas compiled together share a validator:
+    /// an object schema with a property for each number. What they reference is compiled once for all of them.
     number: Option<u32>,
 }
 
@@ -51,7 +50,7 @@ impl Schemas {
         Ok(Schemas { registry: registry.map_err(|error| error.to_string())?, formats })
     }
 
-    /// Compiles the schema at a URI with its fragment.
+    /// Compiles the schema at a URI, which may have a fragment.
     pub fn at(&self, uri: &str) -> Result<Schema, String> {
         self.compile(&json!({ "$ref": uri }))
     }

@@ -128,7 +128,7 @@ pub struct RequestBody {
     pub content: Vec<Content>,
 }
 
-/// A content type of a body, with its format.
+/// A content type of a body, with its schema and its form members.
 #[derive(Debug)]
 pub struct Content {
     pub range: MediaRange,

@@ -13,7 +13,7 @@ use super::path::Values;
 use super::text::{ParameterValue, meant, pairs};
 use crate::json_schema::{Document, Unreadable};
 
-/// A value that is refused before its schema is asked, because servers would parse it differently.
+/// The reason why a value is refused before it is validated: servers would parse it differently.
 pub(super) enum AmbiguousValue {
     /// The parameter occurs twice. Some servers use the first value and some the last.
     Twice,
@@ -84,7 +84,7 @@ pub(super) fn check(
     let found = match found {
         Ok(found) => found.map(ParameterValue::document),
         Err(wrong) => {
-            faults.push(format!("{place} `{name}`{}", told(&wrong)));
+            faults.push(format!("{place} `{name}`{}", reason_of(&wrong)));
             return;
         }
     };
@@ -105,15 +105,15 @@ pub(super) fn check(
 }
 
 /// Returns the reason why a value is refused.
-fn told(wrong: &AmbiguousValue) -> String {
+fn reason_of(wrong: &AmbiguousValue) -> String {
     match wrong {
         AmbiguousValue::Twice => ": it occurs more than once".to_owned(),
         AmbiguousValue::Member(name) => {
             format!(" at /{name}: it occurs more than once")
         }
-        AmbiguousValue::Within => ": an object has a member twice".to_owned(),
+        AmbiguousValue::Within => ": an object has a duplicate member".to_owned(),
         AmbiguousValue::Style(form) => format!(": it is not written as {form}"),
-        AmbiguousValue::Near(name) => format!(": `{name}` names no member of it"),
+        AmbiguousValue::Near(name) => format!(": `{name}` does not name a member of it"),
         AmbiguousValue::Bytes => ": it is not UTF-8".to_owned(),
     }
 }
@@ -415,7 +415,7 @@ fn within(name: &str, wrong: &AmbiguousValue) -> String {
         | AmbiguousValue::Within
         | AmbiguousValue::Style(_)
         | AmbiguousValue::Near(_)
-        | AmbiguousValue::Bytes => format!("/{place}{}", told(wrong)),
+        | AmbiguousValue::Bytes => format!("/{place}{}", reason_of(wrong)),
     }
 }
 

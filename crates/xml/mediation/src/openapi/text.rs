@@ -107,7 +107,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn texts_are_read_to_the_letter() {
+    fn percent_escapes_are_decoded_strictly() {
         for (text, plus, read) in [
             ("a%20b+c", true, "a b c"),
             ("a%20b+c", false, "a b+c"),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_means_only_what_it_may() {
+    fn a_text_is_converted_only_to_an_allowed_type() {
         let all = Types { number: true, boolean: true, null: true, anything: false };
         for (text, meaning) in [
             ("1", json!(1)),

@@ -49,8 +49,10 @@ pub struct Actions {
     prefixes: Option<[Option<Box<str>>; 2]>,
 }
 
-/// Message exchange patterns of WSDL 2.0 that have a reply.
+/// The message exchange pattern of WSDL 2.0 with a reply.
 pub const IN_OUT: &str = "http://www.w3.org/ns/wsdl/in-out";
+
+/// The message exchange pattern of WSDL 2.0 with an optional reply.
 pub const IN_OPT_OUT: &str = "http://www.w3.org/ns/wsdl/in-opt-out";
 
 const INTRO: &str = "Validation of 'SOAPAction' header: ";
@@ -243,7 +245,7 @@ fn named(
         (_, Some(_), Some(_)) => Err(BOTH),
         (Version::V11, None, Some(_)) => Err(OF_12),
         (Version::V12, Some(_), None) => Err(OF_11),
-        (Version::V11, header, None) => Ok(header.map(|value| quotes.taken_off(value))),
+        (Version::V11, header, None) => Ok(header.map(|value| quotes.unquoted(value))),
         (Version::V12, None, parameter) => Ok(parameter),
     }
 }
@@ -278,7 +280,7 @@ pub(super) enum Quotes {
 
 impl Quotes {
     /// Removes the surrounding quotes.
-    fn taken_off(self, value: &[u8]) -> &[u8] {
+    fn unquoted(self, value: &[u8]) -> &[u8] {
         let value = value.trim_ascii();
         match (value, self) {
             ([b'"', inner @ .., b'"'], _) | ([b'\'', inner @ .., b'\''], Quotes::Either) => {
@@ -309,7 +311,7 @@ fn parameter(content_type: &[u8], quotes: Quotes) -> Result<Option<&[u8]>, Malfo
             continue;
         }
         let value = sides.next().ok_or(MalformedAction)?.trim_ascii();
-        let inner = quotes.taken_off(value);
+        let inner = quotes.unquoted(value);
         let quote = |byte: &u8| matches!(byte, b'"' | b'\'');
         if inner.iter().any(quote) || found.replace(inner).is_some() {
             return Err(MalformedAction);

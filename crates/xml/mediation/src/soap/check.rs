@@ -54,7 +54,7 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    /// Prepares a validator for the next message. Reuses the one in `place` if it is for this schema.
+    /// Prepares a validator for the next message. Reuses the validator in `place` if it is for this schema.
     pub(super) fn again<'r>(
         place: &'r mut Option<Ready>,
         schema: &Arc<Schema>,
@@ -213,7 +213,7 @@ impl ArrivingMessage {
     }
 }
 
-/// The default limits of the parser. The limit on the body's size applies before.
+/// The default limits of the parser. The limit on the body's size has been applied before.
 static OPTIONS: std::sync::LazyLock<xml::Options> = std::sync::LazyLock::new(xml::Options::default);
 
 /// Whether a validator is fed the events of the parser.
@@ -236,9 +236,11 @@ pub(super) struct State {
     refused: Option<Rejection>,
     pub(super) fed_envelope: Fed,
     pub(super) fed_api: Fed,
-    /// The index of the schema for the operation, its position in the order of trying, and whether another schema follows.
+    /// The index of the schema for the operation.
     pub(super) schema: usize,
+    /// The rank of that schema in the order in which schemas are tried.
     turn: usize,
+    /// Whether another schema can be tried after it.
     more: bool,
     /// The error to report because that schema does not compile, or `None`.
     broken: Option<Rejection>,

@@ -14,10 +14,13 @@ const TEXT_BYTES_MAX: usize = 256;
 #[derive(Debug, Default, Clone)]
 pub struct Code {
     depth: usize,
-    /// Whether the parser is inside the Body, its Fault, and the elements around the code.
+    /// Whether the parser is inside the Body.
     body: bool,
+    /// Whether the parser is inside the Fault of the Body.
     fault: bool,
+    /// Whether the parser is inside the element `Code` of SOAP 1.2, which contains the element of the code.
     outer: bool,
+    /// Whether the parser is inside the element whose text is the code.
     value: bool,
     text: String,
     found: Option<SoapFault>,

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_declare_an_element_are_tried_and_the_last_one_behind_them() {
+    fn schemas_that_declare_an_element_are_tried_before_the_last_one() {
         let a = schema("urn:a", "<x:element name='one'/><x:element name='two'/>");
         let b = schema("urn:b", "<x:element name='one'/>");
         let again = schema("urn:a", "<x:element name='two'/>");

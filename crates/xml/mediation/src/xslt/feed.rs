@@ -1,38 +1,37 @@
-//! Parses a message with our own parser and passes the events to Saxon. All engines so have the same parser, with the same limits and
-//! without
-//! document types.
+//! Parses a message with our own parser and passes the events to Saxon. Both engines thus use the same parser, with the same limits and
+//! without document types.
 
 use saxon::{Feed, Name, TextRange};
 use xml::{Error, Here, Pool, QName, Recall, Sink, Start, TemplateCache};
 
-/// Size of a feed relative to the document, with each name given by its bytes.
+/// Expected size of a feed as a multiple of the document's size.
 const GROWTH: usize = 2;
 
 /// Templates of messages that were parsed earlier.
 pub(super) type FeedCache = TemplateCache<Feed, Feed, TextRange>;
 
 /// Parses a document.
-pub(super) fn feed(message: &[u8], shelf: &Pool<FeedCache>) -> Result<Feed, Error> {
-    let mut teller = Teller { feed: Feed::with_capacity(message.len().saturating_mul(GROWTH)) };
+pub(super) fn feed(message: &[u8], caches: &Pool<FeedCache>) -> Result<Feed, Error> {
+    let mut sink = FeedSink { feed: Feed::with_capacity(message.len().saturating_mul(GROWTH)) };
     // Harmless: without a cached template, an empty one is used.
-    let mut known = shelf.take().unwrap_or_default();
-    let parsed = known.parse(message, &xml::Options::default(), &mut teller);
-    shelf.give(known);
-    parsed.map(|()| teller.feed)
+    let mut known = caches.take().unwrap_or_default();
+    let parsed = known.parse(message, &xml::Options::default(), &mut sink);
+    caches.give(known);
+    parsed.map(|()| sink.feed)
 }
 
-struct Teller {
+struct FeedSink {
     feed: Feed,
 }
 
-impl Teller {
+impl FeedSink {
     fn name<'a>(&mut self, name: QName<'a>) -> Name<'a> {
         let namespace = self.feed.namespace(name.namespace.id, name.namespace.uri);
         Name { namespace, prefix: name.prefix, local: name.local }
     }
 }
 
-impl Sink for Teller {
+impl Sink for FeedSink {
     type Error = Error;
 
     fn start(&mut self, start: &Start<'_>, _: Here<'_>) -> Result<(), Error> {
@@ -84,7 +83,7 @@ impl Sink for Teller {
     }
 }
 
-impl Recall for Teller {
+impl Recall for FeedSink {
     type Memory = Feed;
     type Whole = Feed;
     type Gap = TextRange;

@@ -1,17 +1,17 @@
-//! The content type of a stylesheet's result.
+//! Determines the content type of a stylesheet's result.
 
 use crate::charset;
 
-/// Returns true if a message is JSON, by its first character or, if that is not conclusive, by its content type.
+/// Returns true if a message is JSON. The first character decides; if it is inconclusive, the content type decides.
 pub(super) fn is_json(content_type: Option<&[u8]>, message: &[u8]) -> bool {
     match message.trim_ascii_start().first() {
         Some(b'{' | b'[') => true,
         Some(b'<') => false,
-        Some(_) | None => says_json(content_type),
+        Some(_) | None => is_json_type(content_type),
     }
 }
 
-fn says_json(content_type: Option<&[u8]>) -> bool {
+fn is_json_type(content_type: Option<&[u8]>) -> bool {
     let content_type = content_type.unwrap_or(b"");
     // Fast path for most content types.
     if content_type.starts_with(b"text/xml") {
@@ -23,10 +23,10 @@ fn says_json(content_type: Option<&[u8]>) -> bool {
 }
 
 /// Returns the content type of a result whose kind (XML or JSON) or encoding differs from that of the message. Returns `None` if the
-/// content type of the message is still correct.
+/// content type of the message is still correct. `name` is the name of the result's encoding.
 pub(super) fn label(content_type: Option<&[u8]>, result: &[u8], name: &str) -> Option<String> {
     let first = result.trim_ascii_start().first().copied();
-    match (first, says_json(content_type)) {
+    match (first, is_json_type(content_type)) {
         (Some(b'<'), true) => Some(format!("text/xml; charset={name}")),
         (Some(b'{' | b'['), false) => Some("application/json".to_owned()),
         _ => charset::recoded(content_type.unwrap_or(b""), name),
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_became_something_else_is_labelled() {
+    fn a_result_of_another_kind_or_encoding_gets_a_new_content_type() {
         for (was, result, is) in [
             ("text/xml", "{}", "application/json"),
             ("application/json", " <a/>", "text/xml; charset=utf-8"),
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_known_by_its_first_character_or_its_label() {
+    fn json_is_recognised_by_its_first_character_or_its_content_type() {
         for (label, message, json) in [
             ("text/xml", " {}", true),
             ("text/xml", "[]", true),

@@ -16,8 +16,8 @@ use xslt::{Budgets, Encoding, Parameter, Run, Stylesheet};
 use super::{NativeSource, Transformation, feed, label};
 use crate::{Rejection, libxml_messages};
 
-/// The step budget of a transformation by our own engine, which blocks its worker.
-// At most a tenth of a second; typical messages take some thousand steps.
+/// The step budget of a transformation by our own engine, which blocks its worker. It allows at most a tenth of a second; typical messages
+/// take some thousand steps.
 const STEPS_MAX: u64 = 5_000_000;
 
 /// Maximum size of the result, including text in result trees, as a multiple of the largest body.
@@ -98,7 +98,7 @@ impl Transformation {
             xslt::TransformError::Source(error) => {
                 Rejection::client(libxml_messages::malformed(&error, message))
             }
-            xslt::TransformError::Run(error) => Rejection::server(told(&error.kind)),
+            xslt::TransformError::Run(error) => Rejection::server(client_text(&error.kind)),
         })?;
         let charset = match output.encoding {
             Encoding::Utf8 => "utf-8",
@@ -108,7 +108,7 @@ impl Transformation {
             Encoding::Other(known) => known.name(),
         };
         let made = self.made(output.bytes, charset);
-        // Removing the namespaces may have changed text that looked like one; then the transcript no longer matches.
+        // The removal of ` xmlns=""` also changes text that contains these bytes. The transcript then does not match any more.
         let transcript = transcript.filter(|notes| notes.is_of(&made.bytes));
         Ok(TransformResult { transcript, ..made })
     }
@@ -198,8 +198,8 @@ fn without_empty_namespaces(bytes: Vec<u8>) -> Vec<u8> {
     clean
 }
 
-/// Returns a client's text for an error. It omits the URL that a stylesheet requested, which goes to the log.
-fn told(kind: &xslt::ErrorKind) -> String {
+/// Returns the text about an error for the client. It omits the URL that a stylesheet requested, which goes to the log.
+fn client_text(kind: &xslt::ErrorKind) -> String {
     let xslt::ErrorKind::Resolve { href, cause } = kind else { return kind.to_string() };
     // The URL may contain credentials, because the message may determine it.
     let (address, query) =

@@ -122,7 +122,7 @@ fn operation(
         return Err("its interface has no such operation".to_owned());
     };
     if of.solicits {
-        return Err("the service asks in it, and does not answer".to_owned());
+        return Err("the service sends the request in it".to_owned());
     }
     let shape = description.shape(bound);
     let is_rpc = match shape {

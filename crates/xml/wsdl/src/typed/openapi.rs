@@ -80,7 +80,8 @@ fn described(
             replies.insert("200".to_owned(), reply);
         }
         None => {
-            replies.insert("202".to_owned(), json!({ "description": "Taken; there is no reply." }));
+            replies
+                .insert("202".to_owned(), json!({ "description": "Accepted; there is no reply." }));
         }
     }
     let problem = json!({

@@ -116,7 +116,7 @@ impl<'a> Sampler<'a> {
         let api = self.api;
         let Some(element) = api.elements.get(at) else { return Err("no element".to_owned()) };
         if self.active.len() >= DEPTH_MAX || self.out.len() > SAMPLE_BYTES_MAX {
-            return Err(format!("<{}> goes on too deep", element.local));
+            return Err(format!("<{}> is nested too deeply", element.local));
         }
         let Some(of) = api.types.get(element.type_at) else { return Err("no type".to_owned()) };
         let bare = !of.attributes.iter().any(|attribute| attribute.required);
@@ -155,7 +155,9 @@ impl<'a> Sampler<'a> {
         });
         match concrete.into_iter().next().filter(|_| wants) {
             Some(found) => Ok(found),
-            None if of.is_abstract => Err(format!("nothing can stand for <{}>", element.local)),
+            None if of.is_abstract => {
+                Err(format!("no concrete type can replace that of <{}>", element.local))
+            }
             None => Ok((element.type_at, of, None)),
         }
     }
@@ -410,7 +412,7 @@ impl<'a> Sampler<'a> {
                 let type_at = self.api.elements.get(*element).map(|element| element.type_at);
                 if type_at.is_some_and(|of| self.active.iter().filter(|at| **at == of).count() > 1)
                 {
-                    return Err("it holds itself".to_owned());
+                    return Err("it contains itself".to_owned());
                 }
                 self.comma();
                 self.out.push('{');

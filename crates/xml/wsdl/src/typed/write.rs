@@ -193,7 +193,7 @@ impl<'a> Writer<'a> {
         let end = self.entry(at).next as usize;
         let mut key = at + 1;
         while key < end {
-            turns::part();
+            turns::count_part();
             if self.string(key) == name {
                 return Some(key + 1);
             }
@@ -228,7 +228,7 @@ impl<'a> Writer<'a> {
         let mut nil = None;
         let mut mistakes = Mistakes::default();
         while key < end {
-            turns::part();
+            turns::count_part();
             let name = self.string(key);
             let value = key + 1;
             match self.place(open, &name, near) {
@@ -416,7 +416,7 @@ impl<'a> Writer<'a> {
         let mut count = 0;
         let mut mistakes = Mistakes::default();
         while at < end {
-            turns::part();
+            turns::count_part();
             let written = match element {
                 Some(element) => self.element(element, at, "", false),
                 None => self.item(children, index, member, at),

@@ -87,7 +87,8 @@ impl WrittenNamespaces {
         self.add(prefix, uri);
     }
 
-    /// Returns the prefix of an attribute: its own if that is bound to the namespace or is free, otherwise a new one.
+    /// Returns the prefix of an attribute: its own if that is bound to the namespace or is free, otherwise another prefix of the namespace,
+    /// or a new one.
     fn prefix<'d>(&mut self, from: usize, name: QName<'d>) -> Cow<'d, str> {
         let uri = name.namespace.uri;
         match (name.prefix, uri) {

@@ -6,8 +6,8 @@ use std::mem;
 use crate::tree::names::Names;
 use crate::tree::{Declaration, Document, Node};
 
-/// Larger arenas are freed, so that one huge message does not hold memory permanently. The tree of a message with small elements takes about
-/// five times the bytes of the message.
+/// Larger arenas are freed, so that one huge message does not hold memory permanently. The tree of a message with small elements takes
+/// about five times the bytes of the message.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Maximum number of arenas kept. A transformation uses a source and one or two fragments at a time.
@@ -28,7 +28,7 @@ pub(crate) struct Arena {
 impl Arena {
     /// Returns an arena without nodes, from the pool if possible.
     pub(crate) fn take() -> Arena {
-        // Harmless: a thread that is ending has no spare ones.
+        // Harmless: a thread that is ending has no spare arena, so a new one is allocated.
         let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
         spare.unwrap_or_else(|| Arena {
             nodes: Vec::new(),

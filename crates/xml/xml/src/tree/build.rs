@@ -266,10 +266,7 @@ impl Builder {
     #[inline(always)]
     pub(crate) fn text_of_source(&mut self, len: usize, source: &str) -> Result<(), BuildError> {
         let from = self.offset;
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "a source is no longer than 32 bits reach"
-        )]
+        #[allow(clippy::cast_possible_truncation, reason = "the length of a source fits 32 bits")]
         let to = from.saturating_add(len as u32);
         if self.after_text {
             let text = source.get(from as usize..to as usize).unwrap_or_default();
@@ -434,7 +431,7 @@ impl Builder {
         if len >= self.room {
             self.grow()?;
         }
-        #[allow(clippy::cast_possible_truncation, reason = "it is below a number of 32 bits")]
+        #[allow(clippy::cast_possible_truncation, reason = "it is below `nodes_max`, a `u32`")]
         Ok(len as u32)
     }
 

@@ -23,8 +23,9 @@ struct LevelSink<'s> {
     passed: Passed,
     /// Whether there are too many declarations, found after content had been skipped.
     is_over: bool,
-    /// Bit masks of slots: tags whose element has no prefix, and tags first seen in skipped content, which the tree does not know.
+    /// Bit mask of slots: tags whose element has no prefix.
     bare: u64,
+    /// Bit mask of slots: tags first seen in skipped content, whose names the tree does not know.
     unknown: u64,
 }
 

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_mean_something_else_is_not_copied() {
+    fn markup_is_not_copied_where_its_meaning_may_differ() {
         assert_eq!(markups(&parse("<!DOCTYPE a [<!ENTITY e 'x'>]><a>&e;</a>")), [None]);
         let utf16: Vec<u8> = "\u{feff}<a/>".encode_utf16().flat_map(u16::to_le_bytes).collect();
         assert_eq!(markups(&Document::parse(&utf16, &Options::default()).unwrap()), [None]);

@@ -14,8 +14,11 @@ use crate::{Namespace, QName, XML_NAMESPACE};
 /// Initial size of the hash table, enough for an ordinary message.
 const ROOM_PLACES: usize = 64;
 
-/// If a table has more names or namespaces than this, or more bytes of them, the next document starts with an empty table.
+/// Maximum number of names, prefixes or namespaces in a table that the next document reuses. After a larger one, it starts with an empty
+/// table.
 const KEPT_MAX: usize = 256;
+
+/// Maximum total length of names, prefixes and namespaces in a table that the next document reuses.
 const KEPT_BYTES_MAX: usize = 32 << 10;
 
 #[derive(Debug, Default)]
@@ -23,7 +26,7 @@ pub(crate) struct Names {
     /// Unique id. A table keeps its id as long as its names keep their numbers.
     id: u64,
     names: Vec<Name>,
-    /// Hash table of names, at most half full. The hash has a per-process secret, so that an attacker cannot choose names that collide.
+    /// Hash table of names, at most half full. The hash has a secret seed, so that an attacker cannot choose names that collide.
     table: Vec<u32>,
     seed: u64,
     /// The prefixes of namespace declarations.

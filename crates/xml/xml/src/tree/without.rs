@@ -4,9 +4,8 @@ use crate::tree::positions::Positions;
 use crate::tree::{Declaration, Document, Kind, Node, NodeId};
 
 impl Document {
-    /// Returns a copy without these texts, which must be in document order; ids of other kinds of nodes are ignored. Names keep their
-    /// numbers.
-    /// The remaining nodes get new ids in the same order.
+    /// Returns a copy without these texts, which must be in document order. Ids of other kinds of nodes are ignored. Names keep their
+    /// numbers; the remaining nodes get new ids in the same order.
     pub fn without(&self, texts: &[NodeId]) -> Document {
         // New id of each node. A dropped node maps to the id of the next one.
         let mut ids = Vec::with_capacity(self.nodes.len() + 1);

@@ -53,11 +53,11 @@ impl<'a> Evaluation<'a> {
             let nodes = Val::Nodes(self.path_nodes(path)?);
             return self.compare_values(comparison, &nodes, value);
         }
-        let world = self.world;
+        let documents = self.documents;
         let mut found = false;
         self.path_each(path, &mut |budget, node| {
-            let text = world.string_value(node);
-            let cost = 1 + world.nodes_below(node) + text.len() as u64 / 8;
+            let text = documents.string_value(node);
+            let cost = 1 + documents.nodes_below(node) + text.len() as u64 / 8;
             budget.charge(cost).map_err(|kind| kind.at(path.offset))?;
             found = compare_text(comparison, &text, value);
             Ok(if found { Flow::Break(()) } else { Flow::Continue(()) })
@@ -106,7 +106,7 @@ impl<'a> Evaluation<'a> {
             (Val::Text(left), Val::Text(right)) if equality => {
                 (left.as_str() == right.as_str()) == (comparison == Comparison::Equal)
             }
-            _ => comparison.holds(left.to_number(self.world), right.to_number(self.world)),
+            _ => comparison.holds(left.to_number(self.documents), right.to_number(self.documents)),
         }
     }
 
@@ -125,7 +125,7 @@ impl<'a> Evaluation<'a> {
                 self.charge(HASH_STEPS * (left.len() + right.len()) as u64)?;
                 let mut known: HashSet<Cow<'_, str>> = HashSet::with_capacity(left.len());
                 for text in self.texts(left)? {
-                    turns::part();
+                    turns::count_part();
                     known.insert(text);
                 }
                 for &node in right {
@@ -162,11 +162,11 @@ impl<'a> Evaluation<'a> {
     }
 
     fn texts(&mut self, nodes: &[Node]) -> Result<Vec<Cow<'a, str>>, Error> {
-        let world: &'a DocumentSet = self.world;
+        let documents: &'a DocumentSet = self.documents;
         let mut texts = Vec::with_capacity(nodes.len());
         for &node in nodes {
-            let text = world.string_value(node);
-            self.charge(1 + world.nodes_below(node) + text.len() as u64 / 8)?;
+            let text = documents.string_value(node);
+            self.charge(1 + documents.nodes_below(node) + text.len() as u64 / 8)?;
             texts.push(text);
         }
         Ok(texts)

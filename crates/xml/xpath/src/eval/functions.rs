@@ -27,9 +27,11 @@ impl<'a> Evaluation<'a> {
             (Core::Count, [nodes]) => Ok(Val::Number(self.count(nodes)?)),
             (Core::Sum, [nodes]) => Ok(Val::Number(self.sum(nodes)?)),
             (Core::Id, [names]) => Ok(Val::Nodes(self.ids(names)?)),
-            (Core::LocalName, [nodes]) => self.named(nodes, |world, node| world.name(node).local),
+            (Core::LocalName, [nodes]) => {
+                self.named(nodes, |documents, node| documents.name(node).local)
+            }
             (Core::NamespaceUri, [nodes]) => {
-                self.named(nodes, |world, node| world.name(node).namespace.uri)
+                self.named(nodes, |documents, node| documents.name(node).namespace.uri)
             }
             (Core::Name, [nodes]) => self.qualified(nodes),
             (Core::Boolean, [value]) => Ok(Val::Boolean(self.boolean(value)?)),
@@ -78,7 +80,7 @@ impl<'a> Evaluation<'a> {
                     found.extend(self.elements_by_id(self.focus.node, names.as_str()));
                 }
             }
-            None => found = self.elements_by_id(self.focus.node, &value.to_text(self.world)),
+            None => found = self.elements_by_id(self.focus.node, &value.to_text(self.documents)),
         }
         crate::value::sort(&mut found);
         Ok(found)
@@ -86,7 +88,7 @@ impl<'a> Evaluation<'a> {
 
     /// Returns the elements in the document of `node` whose ids are in a list separated by white space.
     pub(crate) fn elements_by_id(&self, node: Node, ids: &str) -> Vec<Node> {
-        let document = self.world.of(node);
+        let document = self.documents.of(node);
         ids.split([' ', '\t', '\r', '\n'])
             .filter(|id| !id.is_empty())
             // Harmless: an id that no element has selects none (XPath 1.0, 4.1).
@@ -104,7 +106,7 @@ impl<'a> Evaluation<'a> {
         'a: 'v,
     {
         let node = self.first(nodes)?;
-        Ok(Val::Text(Str::Borrowed(node.map_or("", |node| part(self.world, node)))))
+        Ok(Val::Text(Str::Borrowed(node.map_or("", |node| part(self.documents, node)))))
     }
 
     fn qualified<'v>(&mut self, nodes: &Op) -> Result<Val<'v>, Error>
@@ -112,7 +114,7 @@ impl<'a> Evaluation<'a> {
         'a: 'v,
     {
         let Some(node) = self.first(nodes)? else { return Ok(Val::Text(Str::Borrowed(""))) };
-        let name = self.world.name(node);
+        let name = self.documents.name(node);
         Ok(Val::Text(match name.prefix {
             "" => Str::Borrowed(name.local),
             prefix => Str::Owned(format!("{prefix}:{}", name.local)),
@@ -126,16 +128,16 @@ impl<'a> Evaluation<'a> {
         let mut above = Some(self.focus.node);
         while let Some(node) = above {
             self.charge(1)?;
-            if self.world.kind(node) == NodeKind::Element
+            if self.documents.kind(node) == NodeKind::Element
                 && let Some(given) =
-                    self.world.of(node).attribute(node.id, xml::XML_NAMESPACE, "lang")
+                    self.documents.of(node).attribute(node.id, xml::XML_NAMESPACE, "lang")
             {
                 let (start, rest) =
                     given.as_bytes().split_at_checked(wanted.len()).unwrap_or((b"", b""));
                 let same = given.len() >= wanted.len() && start.eq_ignore_ascii_case(wanted);
                 return Ok(same && matches!(rest.first(), None | Some(b'-')));
             }
-            above = self.world.parent(node);
+            above = self.documents.parent(node);
         }
         Ok(false)
     }

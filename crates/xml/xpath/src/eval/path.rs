@@ -73,9 +73,9 @@ impl Evaluation<'_> {
             }
             return Ok(Flow::Continue(()));
         }
-        let world = self.world;
+        let documents = self.documents;
         let mut matcher = Matcher::new(step.axis, &step.test);
-        let mut walk = Walk::new(world, step.axis, node);
+        let mut walk = Walk::new(documents, step.axis, node);
         while let Some(found) = walk.seek(&mut matcher) {
             self.charge(walk.spent())?;
             if !self.passes(&step.predicates, found)? {
@@ -122,11 +122,11 @@ impl Evaluation<'_> {
             step.predicates.split_at_checked(lead).unwrap_or((&step.predicates, &[]));
         let (mut found, rest) = match rest.split_first() {
             Some((Predicate::Position(wanted), rest)) => {
-                let walk = Walk::new(self.world, step.axis, node);
+                let walk = Walk::new(self.documents, step.axis, node);
                 (self.nth(walk, step, lead, *wanted)?.into_iter().collect(), rest)
             }
             Some((Predicate::Last, rest)) if step.axis == Axis::Child => {
-                let walk = Walk::children_back(self.world, node);
+                let walk = Walk::children_back(self.documents, node);
                 (self.nth(walk, step, lead, 1)?.into_iter().collect(), rest)
             }
             _ => (self.all(step, lead, node)?, rest),
@@ -166,7 +166,7 @@ impl Evaluation<'_> {
     fn all(&mut self, step: &Step, lead: &[Predicate], node: Node) -> Result<Vec<Node>, Error> {
         let mut matcher = Matcher::new(step.axis, &step.test);
         let mut all = Vec::new();
-        let mut walk = Walk::new(self.world, step.axis, node);
+        let mut walk = Walk::new(self.documents, step.axis, node);
         while let Some(found) = walk.seek(&mut matcher) {
             self.charge(walk.spent())?;
             if self.passes(lead, found)? {
@@ -212,7 +212,7 @@ impl Evaluation<'_> {
             }
             Predicate::Last => return Ok(nodes.last().copied().into_iter().collect()),
             Predicate::Test(op) => (op, false),
-            Predicate::Place(op) => (op, true),
+            Predicate::Positional(op) => (op, true),
         };
         let before = self.focus;
         let size = u32::try_from(nodes.len()).unwrap_or(u32::MAX);

@@ -1,5 +1,7 @@
 //! Applies a step to a whole node-set. Visits no node twice where the axes of several nodes overlap.
 
+use std::borrow::Cow;
+
 use super::walk::{Matcher, Walk};
 use crate::syntax::{Axis, Step};
 use crate::value::sort;
@@ -13,7 +15,7 @@ impl Evaluation<'_> {
             if matches!(step.axis, Axis::Ancestor | Axis::AncestorOrSelf) {
                 self.up_set(step, from, &mut found)?;
             } else {
-                for &node in distinct(self.world, step.axis, from).iter() {
+                for &node in distinct(self.documents, step.axis, from).iter() {
                     self.step_into(step, node, &mut found)?;
                 }
             }
@@ -29,7 +31,7 @@ impl Evaluation<'_> {
 
     fn step_into(&mut self, step: &Step, node: Node, found: &mut Vec<Node>) -> Result<(), Error> {
         let mut matcher = Matcher::new(step.axis, &step.test);
-        let mut walk = Walk::new(self.world, step.axis, node);
+        let mut walk = Walk::new(self.documents, step.axis, node);
         while let Some(next) = walk.seek(&mut matcher) {
             self.charge(walk.spent())?;
             if self.passes(&step.predicates, next)? {
@@ -42,16 +44,18 @@ impl Evaluation<'_> {
 
     /// Climbs from each node until it reaches an ancestor of the previous node.
     fn up_set(&mut self, step: &Step, from: &[Node], found: &mut Vec<Node>) -> Result<(), Error> {
-        let world = self.world;
+        let documents = self.documents;
         let mut before: Option<Node> = None;
         for &node in from {
             let mut matcher = Matcher::new(step.axis, &step.test);
-            for next in Walk::new(world, step.axis, node) {
+            for next in Walk::new(documents, step.axis, node) {
                 self.charge(1)?;
-                if before.is_some_and(|before| is_above(world, next, before)) {
+                if before.is_some_and(|before| is_above(documents, next, before)) {
                     break;
                 }
-                if matcher.accepts(world.of(next), next) && self.passes(&step.predicates, next)? {
+                if matcher.accepts(documents.of(next), next)
+                    && self.passes(&step.predicates, next)?
+                {
                     found.push(next);
                 }
             }
@@ -63,19 +67,19 @@ impl Evaluation<'_> {
 }
 
 /// Returns whether a node is an ancestor of another.
-fn is_above(world: &DocumentSet, above: Node, node: Node) -> bool {
+fn is_above(documents: &DocumentSet, above: Node, node: Node) -> bool {
     if above.doc != node.doc || above.is_namespace() {
         return false;
     }
     if node.is_namespace() {
-        above.id <= node.id && node.id < world.of(above).end(above.id)
+        above.id <= node.id && node.id < documents.of(above).end(above.id)
     } else {
-        above.id < node.id && node.id < world.of(above).end(above.id)
+        above.id < node.id && node.id < documents.of(above).end(above.id)
     }
 }
 
 /// Drops the nodes of a set whose axes are covered by those of other nodes.
-fn distinct<'n>(world: &DocumentSet, axis: Axis, from: &'n [Node]) -> std::borrow::Cow<'n, [Node]> {
+fn distinct<'n>(documents: &DocumentSet, axis: Axis, from: &'n [Node]) -> Cow<'n, [Node]> {
     let kept: Vec<Node> = match axis {
         // A node inside another's subtree adds nothing.
         Axis::Descendant | Axis::DescendantOrSelf => {
@@ -83,9 +87,9 @@ fn distinct<'n>(world: &DocumentSet, axis: Axis, from: &'n [Node]) -> std::borro
             from.iter()
                 .copied()
                 .filter(|&node| {
-                    let new = is_attribute(world, node)
-                        || !last.is_some_and(|last| is_above(world, last, node));
-                    if new && !is_attribute(world, node) {
+                    let new = is_attribute(documents, node)
+                        || !last.is_some_and(|last| is_above(documents, last, node));
+                    if new && !is_attribute(documents, node) {
                         last = Some(node);
                     }
                     new
@@ -98,7 +102,7 @@ fn distinct<'n>(world: &DocumentSet, axis: Axis, from: &'n [Node]) -> std::borro
             from.iter()
                 .copied()
                 .filter(|&node| {
-                    let above = world.parent(node).filter(|_| !is_attribute(world, node));
+                    let above = documents.parent(node).filter(|_| !is_attribute(documents, node));
                     let new = above.is_none() || above != parent;
                     parent = above;
                     new
@@ -112,7 +116,7 @@ fn distinct<'n>(world: &DocumentSet, axis: Axis, from: &'n [Node]) -> std::borro
                 .rev()
                 .copied()
                 .filter(|&node| {
-                    let above = world.parent(node).filter(|_| !is_attribute(world, node));
+                    let above = documents.parent(node).filter(|_| !is_attribute(documents, node));
                     let new = above.is_none() || above != parent;
                     parent = above;
                     new
@@ -127,7 +131,7 @@ fn distinct<'n>(world: &DocumentSet, axis: Axis, from: &'n [Node]) -> std::borro
             .chunk_by(|a, b| a.doc == b.doc)
             // Harmless: each chunk has at least one node.
             .filter_map(|of_one| {
-                of_one.iter().copied().min_by_key(|&node| following_from(world, node))
+                of_one.iter().copied().min_by_key(|&node| following_from(documents, node))
             })
             .collect(),
         Axis::Preceding => from
@@ -135,7 +139,7 @@ fn distinct<'n>(world: &DocumentSet, axis: Axis, from: &'n [Node]) -> std::borro
             // Harmless: each chunk has at least one node.
             .filter_map(|of_one| of_one.last().copied())
             .collect(),
-        Axis::Attribute | Axis::Child | Axis::Namespace | Axis::Parent | Axis::Itself => {
+        Axis::Attribute | Axis::Child | Axis::Namespace | Axis::Parent | Axis::SelfNode => {
             return from.into();
         }
         // `up_set` visits no ancestor twice.
@@ -144,11 +148,11 @@ fn distinct<'n>(world: &DocumentSet, axis: Axis, from: &'n [Node]) -> std::borro
     kept.into()
 }
 
-fn is_attribute(world: &DocumentSet, node: Node) -> bool {
-    matches!(world.kind(node), crate::NodeKind::Attribute | crate::NodeKind::Namespace)
+fn is_attribute(documents: &DocumentSet, node: Node) -> bool {
+    matches!(documents.kind(node), crate::NodeKind::Attribute | crate::NodeKind::Namespace)
 }
 
 /// Returns the first id that can follow a node.
-fn following_from(world: &DocumentSet, node: Node) -> u32 {
-    if node.is_namespace() { node.id.0 + 1 } else { world.of(node).end(node.id).0 }
+fn following_from(documents: &DocumentSet, node: Node) -> u32 {
+    if node.is_namespace() { node.id.0 + 1 } else { documents.of(node).end(node.id).0 }
 }

@@ -169,7 +169,7 @@ impl<'a> Evaluation<'a> {
 
 /// Returns the characters whose positions, counted from 1, are in `start..end`.
 fn part(text: &str, start: f64, end: f64) -> &str {
-    // No position compares with NaN.
+    // Comparisons with NaN are false, so no position is selected.
     if start.is_nan() || end.is_nan() {
         return "";
     }

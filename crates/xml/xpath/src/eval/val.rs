@@ -72,24 +72,24 @@ impl<'v> Val<'v> {
         }
     }
 
-    pub(crate) fn to_number(&self, world: &DocumentSet) -> f64 {
+    pub(crate) fn to_number(&self, documents: &DocumentSet) -> f64 {
         match self {
             Val::Boolean(value) => f64::from(u8::from(*value)),
             Val::Number(value) => *value,
             Val::Text(text) => text_number(text.as_str()),
             Val::Nodes(_) | Val::Shared(_) | Val::Tree(_) => {
-                self.first().map_or(f64::NAN, |node| text_number(&world.string_value(node)))
+                self.first().map_or(f64::NAN, |node| text_number(&documents.string_value(node)))
             }
         }
     }
 
-    pub(crate) fn to_text<'t>(&'t self, world: &'t DocumentSet) -> Cow<'t, str> {
+    pub(crate) fn to_text<'t>(&'t self, documents: &'t DocumentSet) -> Cow<'t, str> {
         match self {
             Val::Boolean(value) => Cow::Borrowed(boolean_text(*value)),
-            Val::Number(value) => world.number_text(*value),
+            Val::Number(value) => documents.number_text(*value),
             Val::Text(text) => Cow::Borrowed(text.as_str()),
             Val::Nodes(_) | Val::Shared(_) | Val::Tree(_) => {
-                self.first().map_or(Cow::Borrowed(""), |node| world.string_value(node))
+                self.first().map_or(Cow::Borrowed(""), |node| documents.string_value(node))
             }
         }
     }

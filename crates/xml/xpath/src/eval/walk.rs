@@ -39,15 +39,15 @@ enum State {
 }
 
 impl<'w> Walk<'w> {
-    pub(super) fn new(world: &'w DocumentSet, axis: Axis, origin: Node) -> Walk<'w> {
-        let document = world.of(origin);
+    pub(super) fn new(documents: &'w DocumentSet, axis: Axis, origin: Node) -> Walk<'w> {
+        let document = documents.of(origin);
         let id = origin.id;
         // Attribute and namespace nodes have a parent, but are neither children nor siblings.
         let aside = origin.is_namespace() || document.kind(id) == Kind::Attribute;
         let state = match axis {
-            Axis::Itself => State::One(Some(origin)),
-            Axis::Parent => State::One(world.parent(origin)),
-            Axis::Ancestor => State::Up(world.parent(origin).map(|parent| parent.id)),
+            Axis::SelfNode => State::One(Some(origin)),
+            Axis::Parent => State::One(documents.parent(origin)),
+            Axis::Ancestor => State::Up(documents.parent(origin).map(|parent| parent.id)),
             Axis::AncestorOrSelf if origin.is_namespace() => State::UpFrom,
             Axis::AncestorOrSelf => State::Up(Some(id)),
             Axis::Following if origin.is_namespace() => {
@@ -78,8 +78,8 @@ impl<'w> Walk<'w> {
     }
 
     /// Returns the children from the last to the first.
-    pub(super) fn children_back(world: &'w DocumentSet, origin: Node) -> Walk<'w> {
-        let document = world.of(origin);
+    pub(super) fn children_back(documents: &'w DocumentSet, origin: Node) -> Walk<'w> {
+        let document = documents.of(origin);
         let last = if origin.is_namespace() || document.kind(origin.id) == Kind::Attribute {
             None
         } else {

@@ -135,7 +135,9 @@ impl<'a> Evaluation<'a> {
     /// numbers, or if any of them is NaN.
     fn reduce(&mut self, op: &Op, join: impl Fn(f64, f64) -> f64) -> Result<(f64, f64), Error> {
         let value = self.value(op)?;
-        let Some(nodes) = value.as_nodes() else { return Ok((value.to_number(self.world), 1.0)) };
+        let Some(nodes) = value.as_nodes() else {
+            return Ok((value.to_number(self.documents), 1.0));
+        };
         let mut result = None;
         let mut count = 0.0;
         for &node in nodes {
@@ -155,8 +157,8 @@ impl<'a> Evaluation<'a> {
         let mut seen = HashSet::new();
         let mut kept = Vec::new();
         for node in self.nodes(op)? {
-            let text = self.world.string_value(node);
-            self.charge(10 + self.world.nodes_below(node) + text.len() as u64 / 8)?;
+            let text = self.documents.string_value(node);
+            self.charge(10 + self.documents.nodes_below(node) + text.len() as u64 / 8)?;
             if seen.insert(text) {
                 kept.push(node);
             }
@@ -170,7 +172,7 @@ impl<'a> Evaluation<'a> {
         tokens: impl Iterator<Item = &'t str>,
         offset: u32,
     ) -> Result<Val<'v>, Error> {
-        let wrong = |_| ErrorKind::Type("the tokens make no document".into()).at(offset);
+        let wrong = |_| ErrorKind::Type("the tokens do not fit in a document".into()).at(offset);
         let mut builder = xml::Builder::new();
         for token in tokens {
             self.makes(token.len())?;
@@ -179,12 +181,13 @@ impl<'a> Evaluation<'a> {
             builder.end().map_err(wrong)?;
         }
         let document = builder.finish();
-        let doc = self.world.add(Arc::new(document)).map_err(|kind| kind.at(offset))?;
+        let doc = self.documents.add(Arc::new(document)).map_err(|kind| kind.at(offset))?;
         let root = Node::new(doc, xml::Document::ROOT);
-        let world = self.world;
-        let nodes: Vec<Node> = world.of(root).children(root.id).map(|id| root.with(id)).collect();
+        let documents = self.documents;
+        let nodes: Vec<Node> =
+            documents.of(root).children(root.id).map(|id| root.with(id)).collect();
         debug_assert!(
-            nodes.iter().all(|&node| world.kind(node) == NodeKind::Element),
+            nodes.iter().all(|&node| documents.kind(node) == NodeKind::Element),
             "tokens are elements"
         );
         self.budget.nodes(nodes.len()).map_err(|kind| kind.at(offset))?;

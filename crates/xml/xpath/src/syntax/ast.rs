@@ -107,7 +107,7 @@ pub(crate) enum Axis {
     Parent,
     Preceding,
     PrecedingSibling,
-    Itself,
+    SelfNode,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -130,7 +130,7 @@ pub(crate) enum Predicate {
     /// An expression that is never a number, and uses neither position nor size.
     Test(Op),
     /// An expression that may be a number, or uses position or size.
-    Place(Op),
+    Positional(Op),
 }
 
 /// The start of a pattern.
@@ -161,7 +161,7 @@ impl Op {
         if let Op::Text(text) = self { Some(text) } else { None }
     }
 
-    /// False if its value depends on variables alone. In doubt it looks at the context node.
+    /// Returns whether the value may depend on the context node. Returns false only if the value certainly depends on variables alone.
     pub(crate) fn looks_at_focus(&self) -> bool {
         let any = |all: &[Op]| all.iter().any(Op::looks_at_focus);
         match self {
@@ -187,7 +187,7 @@ impl Path {
     fn looks_at_focus(&self) -> bool {
         let looks = |predicate: &Predicate| match predicate {
             Predicate::Position(_) | Predicate::Last => false,
-            Predicate::Test(op) | Predicate::Place(op) => op.looks_at_focus(),
+            Predicate::Test(op) | Predicate::Positional(op) => op.looks_at_focus(),
         };
         let of_start = match &self.start {
             Start::Root | Start::Focus => true,
@@ -212,7 +212,7 @@ impl Axis {
             "parent" => Axis::Parent,
             "preceding" => Axis::Preceding,
             "preceding-sibling" => Axis::PrecedingSibling,
-            "self" => Axis::Itself,
+            "self" => Axis::SelfNode,
             _ => return None,
         })
     }
@@ -221,7 +221,7 @@ impl Axis {
     pub(crate) fn widened(self) -> Option<Axis> {
         match self {
             Axis::Child | Axis::Descendant => Some(Axis::Descendant),
-            Axis::Itself | Axis::DescendantOrSelf => Some(Axis::DescendantOrSelf),
+            Axis::SelfNode | Axis::DescendantOrSelf => Some(Axis::DescendantOrSelf),
             Axis::Ancestor
             | Axis::AncestorOrSelf
             | Axis::Attribute

@@ -48,10 +48,10 @@ pub(crate) enum Core {
 }
 
 impl Core {
-    /// True if a call with this number of arguments uses the context node, its position or its document.
+    /// Returns whether a call with this number of arguments uses the context node, its position or its document.
     pub(crate) fn looks_at_focus(self, arguments: usize) -> bool {
         let always = matches!(self, Core::Last | Core::Position | Core::Id | Core::Lang);
-        // What has no argument is asked of the context node, but for `true()` and `false()`.
+        // A function without arguments applies to the context node, except `true()` and `false()`.
         let of_node = arguments == 0 && !matches!(self, Core::True | Core::False);
         always || of_node
     }

@@ -103,7 +103,7 @@ impl<'a> Lexer<'a> {
         self.skip(1);
         let text = self.take_while(|c| c != quote);
         if self.rest().is_empty() {
-            Err(ErrorKind::syntax(format!("a string that starts with {quote} has no end"))
+            Err(ErrorKind::syntax(format!("unterminated string that starts with {quote}"))
                 .at(offset))
         } else {
             self.skip(1);

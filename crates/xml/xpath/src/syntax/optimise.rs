@@ -6,7 +6,7 @@ use super::{Axis, Comparison, Core, Op, Path, Predicate, Start, Step, Test};
 /// Maximum number of steps of a path that is walked depth first. Each step is a nested call.
 const ORDERED_STEPS_MAX: usize = 16;
 
-/// The step that `//` abbreviates.
+/// Returns the step that `//` stands for, `descendant-or-self::node()`.
 pub(super) fn anywhere() -> Step {
     step(Axis::DescendantOrSelf, Test::Node, Vec::new())
 }
@@ -16,7 +16,7 @@ pub(super) fn step(axis: Axis, test: Test, predicates: Vec<Predicate>) -> Step {
     Step { axis, test, predicates: predicates.into(), plain }
 }
 
-/// Makes a path of these steps.
+/// Builds a path. Merges its steps, and determines whether a depth-first walk finds its nodes in document order.
 pub(super) fn path(start: Start, steps: Vec<Step>, offset: u32) -> Op {
     let steps = merge(steps);
     let ordered = match &start {
@@ -27,12 +27,12 @@ pub(super) fn path(start: Start, steps: Vec<Step>, offset: u32) -> Op {
     Op::Path(Box::new(Path { start, steps: steps.into(), ordered, offset }))
 }
 
-/// Merges steps. `//x` selects the children of all nodes, which is the same as one step over descendants unless a predicate uses positions.
-/// `./x` is the same as `x`.
+/// Merges steps. `//x` becomes one step over descendants, unless a predicate uses position or size: `//x[1]` selects the first child `x` of
+/// each node, and not the first descendant. `./x` becomes `x`.
 fn merge(steps: Vec<Step>) -> Vec<Step> {
     let mut merged: Vec<Step> = Vec::with_capacity(steps.len());
     for mut step in steps {
-        if is_bare(&step, Axis::Itself) {
+        if is_bare(&step, Axis::SelfNode) {
             continue;
         }
         if let Some(wide) = step.axis.widened().filter(|_| step.plain)
@@ -50,9 +50,10 @@ fn is_bare(step: &Step, axis: Axis) -> bool {
     step.axis == axis && step.test == Test::Node && step.predicates.is_empty()
 }
 
-/// How the nodes of a step lie in the document, in the order in which a depth-first walk finds them.
+/// The order in which a depth-first walk finds the nodes of a step.
 #[derive(Clone, Copy)]
-enum Lie {
+enum Order {
+    /// One node at most.
     One,
     /// In document order, and none is an ancestor of another.
     Flat,
@@ -60,21 +61,24 @@ enum Lie {
     Nested,
 }
 
+/// Returns whether a depth-first walk of these steps from one node finds distinct nodes in document order.
 fn is_ordered(steps: &[Step]) -> bool {
-    let mut lie = Lie::One;
+    let mut order = Order::One;
     for step in steps {
-        let next = match (step.axis, lie) {
-            (Axis::Itself, lie) => Some(lie),
-            (Axis::Parent, Lie::One) => Some(Lie::One),
-            (Axis::Attribute | Axis::Namespace, _) => Some(Lie::Flat),
-            (Axis::Child, Lie::One | Lie::Flat) => Some(Lie::Flat),
-            (Axis::Descendant | Axis::DescendantOrSelf, Lie::One | Lie::Flat) => Some(Lie::Nested),
-            (Axis::FollowingSibling, Lie::One) => Some(Lie::Flat),
-            (Axis::Following, Lie::One) => Some(Lie::Nested),
+        let next = match (step.axis, order) {
+            (Axis::SelfNode, order) => Some(order),
+            (Axis::Parent, Order::One) => Some(Order::One),
+            (Axis::Attribute | Axis::Namespace, _) => Some(Order::Flat),
+            (Axis::Child, Order::One | Order::Flat) => Some(Order::Flat),
+            (Axis::Descendant | Axis::DescendantOrSelf, Order::One | Order::Flat) => {
+                Some(Order::Nested)
+            }
+            (Axis::FollowingSibling, Order::One) => Some(Order::Flat),
+            (Axis::Following, Order::One) => Some(Order::Nested),
             _ => None,
         };
         match next {
-            Some(next) => lie = next,
+            Some(next) => order = next,
             None => return false,
         }
     }
@@ -98,17 +102,16 @@ pub(super) fn type_of(op: &Op) -> Option<Type> {
     }
 }
 
-/// Classifies a predicate.
+/// Classifies a predicate by whether it depends on position or size.
 pub(super) fn predicate(op: Op) -> Predicate {
-    if let Some(number) = asked_position(&op) {
+    if let Some(number) = fixed_position(&op) {
         let whole = (1.0..=f64::from(u32::MAX)).contains(&number) && number.fract() == 0.0;
         return match whole {
-            // The cast does not truncate: the number is an integer in range.
             #[allow(
                 clippy::cast_possible_truncation,
-                reason = "whole and within u32, by the line above"
+                reason = "checked above: an integer within u32"
             )]
-            #[allow(clippy::cast_sign_loss, reason = "from 1 on")]
+            #[allow(clippy::cast_sign_loss, reason = "checked above: at least 1")]
             true => Predicate::Position(number as u32),
             false => Predicate::Test(Op::Boolean(false)),
         };
@@ -117,13 +120,15 @@ pub(super) fn predicate(op: Op) -> Predicate {
         return Predicate::Last;
     }
     match type_of(&op) {
-        Some(Type::Boolean | Type::Text | Type::Nodes) if !counts(&op) => Predicate::Test(op),
-        _ => Predicate::Place(op),
+        Some(Type::Boolean | Type::Text | Type::Nodes) if !uses_position(&op) => {
+            Predicate::Test(op)
+        }
+        _ => Predicate::Positional(op),
     }
 }
 
-/// Returns the number in `[3]` and in `[position() = 3]`.
-fn asked_position(op: &Op) -> Option<f64> {
+/// Returns the 3 of a predicate `[3]` or `[position() = 3]`.
+fn fixed_position(op: &Op) -> Option<f64> {
     if let Op::Number(value) = op {
         return Some(*value);
     }
@@ -149,29 +154,31 @@ fn is_last(op: &Op) -> bool {
         )
 }
 
-/// Returns both sides of an `=`.
+/// Returns both sides of a comparison with `=`.
 fn sides_equal(op: &Op) -> Option<&[Op; 2]> {
     if let Op::Compare(Comparison::Equal, sides) = op { Some(sides) } else { None }
 }
 
 /// Returns whether an expression uses position or size.
-fn counts(op: &Op) -> bool {
+fn uses_position(op: &Op) -> bool {
     match op {
         Op::Number(_) | Op::Text(_) | Op::Boolean(_) | Op::Pattern(_) => false,
         Op::Variable { .. } | Op::Unknown { .. } | Op::Current => false,
-        Op::Any(all) | Op::All(all) | Op::Union(all, _) => all.iter().any(counts),
-        Op::Compare(_, sides) => sides.iter().any(counts),
-        Op::Arithmetic(first, rest) => counts(first) || rest.iter().any(|(_, op)| counts(op)),
-        Op::Negate(op) => counts(op),
+        Op::Any(all) | Op::All(all) | Op::Union(all, _) => all.iter().any(uses_position),
+        Op::Compare(_, sides) => sides.iter().any(uses_position),
+        Op::Arithmetic(first, rest) => {
+            uses_position(first) || rest.iter().any(|(_, op)| uses_position(op))
+        }
+        Op::Negate(op) => uses_position(op),
         // Predicates within a path have a context of their own.
         Op::Path(path) => match &path.start {
             Start::Root | Start::Focus => false,
-            Start::Op(op, _) => counts(op),
+            Start::Op(op, _) => uses_position(op),
         },
         Op::Core { function: Core::Position | Core::Last, .. } => true,
-        Op::Core { arguments, .. } => arguments.iter().any(counts),
+        Op::Core { arguments, .. } => arguments.iter().any(uses_position),
         // The caller's functions receive the whole context.
         Op::Host { .. } => true,
-        Op::If(parts) => parts.iter().any(counts),
+        Op::If(parts) => parts.iter().any(uses_position),
     }
 }

@@ -1,7 +1,7 @@
 //! Recursive-descent parser for expressions (XPath 1.0, section 3).
 #![allow(
     clippy::wildcard_enum_match_arm,
-    reason = "at each place a few tokens may come, and all others are one error"
+    reason = "each place accepts a few tokens, and all others are the same error"
 )]
 
 use std::sync::Arc;
@@ -304,8 +304,8 @@ impl<'a> Parser<'a> {
             (Lookup::Found(number), _) => {
                 Ok(Op::Host { number, arguments: arguments.into(), offset })
             }
-            (Lookup::Wrong(why), _) => Err(ErrorKind::Host(why).at(offset)),
-            (Lookup::Unknown, Unknown::Later) => {
+            (Lookup::WrongArguments(why), _) => Err(ErrorKind::Host(why).at(offset)),
+            (Lookup::Unknown, Unknown::FailAtCall) => {
                 Ok(Op::Unknown { name: shown(prefix, local), offset })
             }
             (Lookup::Unknown, Unknown::Refuse) => {

@@ -1,7 +1,7 @@
 //! Parser for patterns (XSLT 1.0, 5.2). Also determines the default priority and the shape of each alternative (5.5).
 #![allow(
     clippy::wildcard_enum_match_arm,
-    reason = "at each place a few tokens may come, and all others are one error"
+    reason = "each match accepts a few tokens, and all others are the same error"
 )]
 
 use super::lexer::Token;
@@ -9,7 +9,7 @@ use super::parser::Parser;
 use super::{Axis, PatternStart, PatternStep, Test, optimise};
 use crate::{Alternative, Error, ErrorKind, Name, NameTest, Shape, Statics};
 
-/// Compiles a text as a pattern.
+/// Compiles a pattern.
 pub(crate) fn compile_pattern(
     text: &str,
     statics: &dyn Statics,
@@ -30,7 +30,7 @@ pub(crate) fn compile_name_test(text: &str, statics: &dyn Statics) -> Result<Nam
     match parser.test()? {
         Test::Name(test) => parser.end().map(|()| test),
         Test::Node | Test::Text | Test::Comment | Test::Instruction(_) => {
-            Err(ErrorKind::syntax("only a name can stand here").at(0))
+            Err(ErrorKind::syntax("only a name test is allowed here").at(0))
         }
     }
 }
@@ -54,7 +54,7 @@ impl Parser<'_> {
         Ok(described(start, steps))
     }
 
-    /// Parses the start of a pattern. Returns it with the way in which steps are joined to it, if any follow.
+    /// Parses the start of a pattern. If steps follow, also returns whether the first one is joined by `//`.
     fn pattern_start(&mut self) -> Result<(PatternStart, Option<bool>), Error> {
         match self.token {
             Token::Sign(b'/') => {
@@ -130,7 +130,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Makes an alternative with its priority and shape.
+/// Creates an alternative, and determines its default priority and shape.
 fn described(start: PatternStart, steps: Vec<PatternStep>) -> Alternative {
     let alone = matches!(start, PatternStart::Anywhere) && steps.len() == 1;
     let Some(last) = steps.first().map(|last| &last.step) else {

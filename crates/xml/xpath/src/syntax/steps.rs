@@ -1,7 +1,7 @@
 //! Parser for location paths: steps, node tests, predicates.
 #![allow(
     clippy::wildcard_enum_match_arm,
-    reason = "at each place a few tokens may come, and all others are one error"
+    reason = "each place accepts a few tokens, and all others are the same error"
 )]
 
 use super::lexer::Token;
@@ -30,7 +30,7 @@ impl Parser<'_> {
         match self.token {
             Token::Sign(b'.') => {
                 self.advance()?;
-                return Ok(optimise::step(Axis::Itself, Test::Node, Vec::new()));
+                return Ok(optimise::step(Axis::SelfNode, Test::Node, Vec::new()));
             }
             Token::DotDot => {
                 self.advance()?;

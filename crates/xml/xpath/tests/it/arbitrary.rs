@@ -1,6 +1,6 @@
 //! Compiling any text ends with an expression or an error, and so does evaluating.
 
-use crate::support::world;
+use crate::support::documents;
 use proptest::prelude::*;
 use xpath::{Budget, Evaluation, Expr, Limits, NoHost, Options, Pattern, Plain};
 
@@ -60,12 +60,13 @@ const PIECES: &[&str] = &[
 ];
 
 fn run(text: &str) {
-    let options = Options { xpath2: true, current: true, unknown: xpath::Unknown::Later };
+    let options = Options { xpath2: true, current: true, unknown: xpath::Unknown::FailAtCall };
     let statics = Plain { prefixes: &[("p", "urn:p")], options };
-    let world = world("<a id='1' xmlns:p='urn:p'><b>x</b><p:b id='2'/><!--c--><b><a/></b></a>");
+    let documents =
+        documents("<a id='1' xmlns:p='urn:p'><b>x</b><p:b id='2'/><!--c--><b><a/></b></a>");
     let limits = Limits { steps_max: 100_000, ..Limits::default() };
     let (mut host, mut budget) = (NoHost, Budget::new(limits));
-    let mut evaluation = Evaluation::of(&world, world.root(), &mut host, &mut budget);
+    let mut evaluation = Evaluation::of(&documents, documents.root(), &mut host, &mut budget);
     match Expr::compile(text, &statics) {
         Ok(expr) => {
             if let Ok(value) = expr.value(&mut evaluation)

@@ -1,14 +1,14 @@
 //! Hostile expressions end with a typed error within their budgets.
 
-use crate::support::world;
+use crate::support::documents;
 use xpath::{Budget, Error, ErrorKind, Evaluation, Expr, Limits, NoHost, Options, Plain, Value};
 
 fn run(document: &str, text: &str, limits: Limits) -> Result<Value, Error> {
     let options = Options { xpath2: true, ..Options::default() };
     let expr = Expr::compile(text, &Plain { prefixes: &[], options })?;
-    let world = world(document);
+    let documents = documents(document);
     let (mut host, mut budget) = (NoHost, Budget::new(limits));
-    expr.value(&mut Evaluation::of(&world, world.root(), &mut host, &mut budget))
+    expr.value(&mut Evaluation::of(&documents, documents.root(), &mut host, &mut budget))
 }
 
 fn limit(result: Result<Value, Error>) -> &'static str {

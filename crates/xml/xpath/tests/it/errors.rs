@@ -1,12 +1,12 @@
 //! Invalid expressions are refused with the place of the error; failed evaluations give the reason.
 
-use crate::support::{PREFIXES, shown, world};
+use crate::support::{PREFIXES, documents, shown};
 use expect_test::expect;
 use xpath::{Options, Pattern, Plain, Unknown};
 
 #[test]
 fn errors_say_what_and_where() {
-    let world = world("<a/>");
+    let documents = documents("<a/>");
     let mut all = String::new();
     for text in [
         "",
@@ -66,7 +66,7 @@ fn errors_say_what_and_where() {
         "node",
         "if (a) then b else c",
     ] {
-        let outcome = match shown(&world, text, Options::default()) {
+        let outcome = match shown(&documents, text, Options::default()) {
             Ok(value) => format!("is {value:?}"),
             Err(error) => format!("{}: {}", error.offset, error.kind),
         };
@@ -98,7 +98,7 @@ fn errors_say_what_and_where() {
         "a//"
             3: expected a step, found the end
         "'open"
-            0: a string that starts with ' has no end
+            0: unterminated string that starts with '
         "$"
             0: a variable's name is missing after `$`
         "$x"
@@ -191,11 +191,11 @@ fn errors_say_what_and_where() {
 
 #[test]
 fn an_unknown_function_can_wait_until_it_is_called() {
-    let world = world("<a/>");
-    let options = Options { unknown: Unknown::Later, ..Options::default() };
-    assert_eq!(shown(&world, "true() or f(1)", options).unwrap(), "true");
+    let documents = documents("<a/>");
+    let options = Options { unknown: Unknown::FailAtCall, ..Options::default() };
+    assert_eq!(shown(&documents, "true() or f(1)", options).unwrap(), "true");
     expect!["there is no function `f()` (at byte 11 of the expression)"]
-        .assert_eq(&shown(&world, "false() or f(1)", options).unwrap_err().to_string());
+        .assert_eq(&shown(&documents, "false() or f(1)", options).unwrap_err().to_string());
 }
 
 #[test]

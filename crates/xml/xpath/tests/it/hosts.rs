@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::support::{show, show_node, world};
+use crate::support::{documents, show, show_node};
 use xpath::{
     Budget, Call, DocId, DocumentSet, Error, ErrorKind, Evaluation, Expr, Focus, Host, Lookup,
     Name, Node, Options, Pattern, Statics, Value,
@@ -28,7 +28,7 @@ impl Statics for Caller {
 
     fn function(&self, name: &Name, arguments: &[Option<&str>]) -> Lookup {
         if arguments.first() == Some(&Some("never")) {
-            return Lookup::Wrong("never say never".into());
+            return Lookup::WrongArguments("never say never".into());
         }
         let found = FUNCTIONS
             .iter()
@@ -47,11 +47,11 @@ impl Statics for Caller {
 
 impl Host for Caller {
     fn variable(&mut self, number: u32, call: &mut Call<'_>) -> Result<Value, ErrorKind> {
-        let root = call.world.root();
+        let root = call.documents.root();
         Ok(match number {
             0 => Value::Number(1.0),
             1 => {
-                let document = call.world.of(root);
+                let document = call.documents.of(root);
                 let top = document.root_element().unwrap();
                 Value::nodes(document.children(top).map(|id| root.with(id)).collect())
             }
@@ -67,17 +67,17 @@ impl Host for Caller {
     ) -> Result<Value, ErrorKind> {
         match FUNCTIONS[usize::try_from(number).unwrap()] {
             "doc" => {
-                let text = arguments[0].to_text(call.world).into_owned();
+                let text = arguments[0].to_text(call.documents).into_owned();
                 let document = xml::Document::parse(text.as_bytes(), &xml::Options::default())
                     .map_err(|error| ErrorKind::Host(error.to_string().into()))?;
-                let doc = call.world.add(Arc::new(document))?;
+                let doc = call.documents.add(Arc::new(document))?;
                 Ok(Value::node(Node::new(doc, xml::Document::ROOT)))
             }
             "again" => {
-                let text = arguments[0].to_text(call.world).into_owned();
+                let text = arguments[0].to_text(call.documents).into_owned();
                 let expr = Expr::compile(&text, &Caller).map_err(|error| error.kind)?;
                 let mut evaluation = Evaluation {
-                    world: call.world,
+                    documents: call.documents,
                     focus: call.focus,
                     host: self,
                     budget: call.budget,
@@ -88,8 +88,8 @@ impl Host for Caller {
                 let Focus { node, position, size, current } = call.focus;
                 let text = format!(
                     "{} {position}/{size} {}",
-                    show_node(call.world, node),
-                    show_node(call.world, current)
+                    show_node(call.documents, node),
+                    show_node(call.documents, current)
                 );
                 Ok(Value::text(text))
             }
@@ -105,7 +105,7 @@ impl Host for Caller {
         call: &mut Call<'_>,
     ) -> Result<Rc<[Node]>, ErrorKind> {
         assert_eq!(number, 7);
-        let document = call.world.document(doc);
+        let document = call.documents.document(doc);
         let all = document.descendants(xml::Document::ROOT);
         Ok(all
             .filter(|&id| document.attribute(id, "", "k") == Some(value))
@@ -114,16 +114,17 @@ impl Host for Caller {
     }
 }
 
-fn evaluate(world: &DocumentSet, text: &str) -> Result<String, Error> {
+fn evaluate(documents: &DocumentSet, text: &str) -> Result<String, Error> {
     let expr = Expr::compile(text, &Caller)?;
     let mut budget = Budget::default();
-    let value = expr.value(&mut Evaluation::of(world, world.root(), &mut Caller, &mut budget))?;
-    Ok(show(world, &value))
+    let value =
+        expr.value(&mut Evaluation::of(documents, documents.root(), &mut Caller, &mut budget))?;
+    Ok(show(documents, &value))
 }
 
 #[test]
 fn the_callers_variables_and_functions() {
-    let world = world("<r><a id='1' k='x'/><b id='2'/><a id='3'/></r>");
+    let documents = documents("<r><a id='1' k='x'/><b id='2'/><a id='3'/></r>");
     for (text, expected) in [
         ("$one + 1", "2"),
         ("$nodes", "a#1 b#2 a#3"),
@@ -159,7 +160,7 @@ fn the_callers_variables_and_functions() {
         ("/r/*[f:again('position() = 2')]", "b#2"),
     ] {
         assert_eq!(
-            evaluate(&world, text).unwrap_or_else(|error| error.to_string()),
+            evaluate(&documents, text).unwrap_or_else(|error| error.to_string()),
             expected,
             "{text}"
         );
@@ -168,31 +169,31 @@ fn the_callers_variables_and_functions() {
 
 #[test]
 fn the_callers_errors_have_a_place() {
-    let world = world("<r><a/></r>");
+    let documents = documents("<r><a/></r>");
     for (text, offset, message) in [
         ("1 + f:fail()", 4, "it was meant to fail"),
         ("/r/a[f:fail()]", 5, "it was meant to fail"),
         ("f:fail('never')", 0, "never say never"),
         ("f:none()", 0, "there is no function `f:none()`"),
-        ("$one/a", 0, "a node-set is wanted here"),
-        ("count($one)", 6, "a node-set is wanted here"),
+        ("$one/a", 0, "expected a node-set"),
+        ("count($one)", 6, "expected a node-set"),
         ("f:again('f:again(1 div')", 0, "expected an expression, found the end"),
     ] {
-        let error = evaluate(&world, text).unwrap_err();
+        let error = evaluate(&documents, text).unwrap_err();
         assert_eq!((error.offset, error.kind.to_string().as_str()), (offset, message), "{text}");
     }
 }
 
 #[test]
 fn evaluations_within_evaluations_are_bounded() {
-    let world = world("<r/>");
+    let documents = documents("<r/>");
     // Each level quotes what is inside it once more; two kinds of quotes reach two levels, so the host adds the rest.
     struct Endless;
     impl Host for Endless {
         fn variable(&mut self, _number: u32, call: &mut Call<'_>) -> Result<Value, ErrorKind> {
             let expr = Expr::compile("$one", &Caller).map_err(|error| error.kind)?;
             let mut evaluation = Evaluation {
-                world: call.world,
+                documents: call.documents,
                 focus: call.focus,
                 host: self,
                 budget: call.budget,
@@ -220,14 +221,14 @@ fn evaluations_within_evaluations_are_bounded() {
     let expr = Expr::compile("$one", &Caller).unwrap();
     let mut budget = Budget::default();
     let error = expr
-        .value(&mut Evaluation::of(&world, world.root(), &mut Endless, &mut budget))
+        .value(&mut Evaluation::of(&documents, documents.root(), &mut Endless, &mut budget))
         .unwrap_err();
     assert!(matches!(error.kind, ErrorKind::Limit { name: "depth_max", .. }), "{error}");
 }
 
 #[test]
 fn keys_start_patterns() {
-    let world = world(
+    let documents = documents(
         "<r><a id='1' k='x'><b id='2'/></a><c id='3' k='y'><d id='4'><b id='5'/></d></c></r>",
     );
     for (text, expected) in [
@@ -240,12 +241,14 @@ fn keys_start_patterns() {
     ] {
         let pattern = Pattern::compile(text, &Caller).unwrap();
         let mut found = Vec::new();
-        for id in world.document(DocId(0)).descendants(xml::Document::ROOT) {
+        for id in documents.document(DocId(0)).descendants(xml::Document::ROOT) {
             let node = Node::new(DocId(0), id);
             let mut budget = Budget::default();
-            if pattern.matches(&mut Evaluation::of(&world, node, &mut Caller, &mut budget)).unwrap()
+            if pattern
+                .matches(&mut Evaluation::of(&documents, node, &mut Caller, &mut budget))
+                .unwrap()
             {
-                found.push(show_node(&world, node));
+                found.push(show_node(&documents, node));
             }
         }
         assert_eq!(found.join(" "), expected, "{text}");
@@ -255,20 +258,20 @@ fn keys_start_patterns() {
 
 #[test]
 fn documents_are_added_and_cut_back() {
-    let mut world = world("<r/>");
+    let mut documents = documents("<r/>");
     let parse = |text: &str| {
         Arc::new(xml::Document::parse(text.as_bytes(), &xml::Options::default()).unwrap())
     };
     for number in 1..100 {
-        assert_eq!(world.add(parse(&format!("<n{number}/>"))).unwrap(), DocId(number));
+        assert_eq!(documents.add(parse(&format!("<n{number}/>"))).unwrap(), DocId(number));
     }
     for number in 1..100 {
-        let document = world.document(DocId(number));
+        let document = documents.document(DocId(number));
         assert_eq!(document.name(document.root_element().unwrap()).local, format!("n{number}"));
     }
-    world.truncate(10);
-    assert_eq!(world.len(), 10);
-    assert_eq!(world.add(parse("<new/>")).unwrap(), DocId(10));
-    let document = world.document(DocId(10));
+    documents.truncate(10);
+    assert_eq!(documents.len(), 10);
+    assert_eq!(documents.add(parse("<new/>")).unwrap(), DocId(10));
+    let document = documents.document(DocId(10));
     assert_eq!(document.name(document.root_element().unwrap()).local, "new");
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::support::world;
+use crate::support::documents;
 use xpath::{Budget, DocumentSet, Evaluation, Expr, NoHost, Plain};
 
 const DOCUMENTS: &[&str] = &[
@@ -181,10 +181,10 @@ fn summary(path: &str) -> String {
     )
 }
 
-fn ours(world: &DocumentSet, text: &str) -> String {
+fn ours(documents: &DocumentSet, text: &str) -> String {
     let expr = Expr::compile(text, &Plain::default()).unwrap();
     let (mut host, mut budget) = (NoHost, Budget::default());
-    expr.text(&mut Evaluation::of(world, world.root(), &mut host, &mut budget)).unwrap()
+    expr.text(&mut Evaluation::of(documents, documents.root(), &mut host, &mut budget)).unwrap()
 }
 
 /// Number of expressions in one call, because an argument is limited to 128 KiB.
@@ -218,14 +218,14 @@ fn xmllint_says_the_same() {
         .collect();
     let mut wrong = Vec::new();
     let mut right = 0;
-    let documents = DOCUMENTS.iter().map(|text| (*text).to_owned()).chain((1..=2).map(grown));
-    for document in documents {
-        let world = world(&document);
+    let inputs = DOCUMENTS.iter().map(|text| (*text).to_owned()).chain((1..=2).map(grown));
+    for document in inputs {
+        let documents = documents(&document);
         for batch in texts.chunks(BATCH) {
             let answers = theirs(&document, batch);
             assert_eq!(answers.len(), batch.len());
             for (text, theirs) in batch.iter().zip(answers) {
-                let ours = ours(&world, text);
+                let ours = ours(&documents, text);
                 if ours == theirs {
                     right += 1
                 } else {

@@ -1,6 +1,6 @@
 //! Patterns: the nodes they match, their priority, and their shape for dispatch.
 
-use crate::support::{PREFIXES, show_node, world};
+use crate::support::{PREFIXES, documents, show_node};
 use expect_test::expect;
 use xpath::{Budget, DocId, Evaluation, Expr, NoHost, Node, Options, Pattern, Plain};
 
@@ -18,7 +18,7 @@ fn all(document: &xml::Document) -> Vec<Node> {
 
 #[test]
 fn patterns_match_from_below() {
-    let world = world(DOCUMENT);
+    let documents = documents(DOCUMENT);
     for (text, expected) in [
         ("/", "/"),
         ("/r", "r#r"),
@@ -70,10 +70,13 @@ fn patterns_match_from_below() {
     ] {
         let pattern = Pattern::compile(text, &plain()).unwrap();
         let mut found = Vec::new();
-        for node in all(world.document(DocId(0))) {
+        for node in all(documents.document(DocId(0))) {
             let (mut host, mut budget) = (NoHost, Budget::default());
-            if pattern.matches(&mut Evaluation::of(&world, node, &mut host, &mut budget)).unwrap() {
-                found.push(show_node(&world, node));
+            if pattern
+                .matches(&mut Evaluation::of(&documents, node, &mut host, &mut budget))
+                .unwrap()
+            {
+                found.push(show_node(&documents, node));
             }
         }
         let mut wanted: Vec<&str> = expected.split(' ').filter(|one| !one.is_empty()).collect();
@@ -89,8 +92,8 @@ fn patterns_match_from_below() {
 /// XSLT 1.0, 5.2: a node matches if the pattern, as an expression from some ancestor-or-self, selects it.
 #[test]
 fn patterns_agree_with_their_definition() {
-    let world = world(DOCUMENT);
-    let document = world.document(DocId(0));
+    let documents = documents(DOCUMENT);
+    let document = documents.document(DocId(0));
     for text in [
         "a",
         "a/b",
@@ -117,14 +120,20 @@ fn patterns_agree_with_their_definition() {
         for node in all(document) {
             let (mut host, mut budget) = (NoHost, Budget::default());
             wanted.extend(
-                expr.nodes(&mut Evaluation::of(&world, node, &mut host, &mut budget)).unwrap(),
+                expr.nodes(&mut Evaluation::of(&documents, node, &mut host, &mut budget)).unwrap(),
             );
         }
         for node in all(document) {
             let (mut host, mut budget) = (NoHost, Budget::default());
-            let matches =
-                pattern.matches(&mut Evaluation::of(&world, node, &mut host, &mut budget)).unwrap();
-            assert_eq!(matches, wanted.contains(&node), "{text} and {}", show_node(&world, node));
+            let matches = pattern
+                .matches(&mut Evaluation::of(&documents, node, &mut host, &mut budget))
+                .unwrap();
+            assert_eq!(
+                matches,
+                wanted.contains(&node),
+                "{text} and {}",
+                show_node(&documents, node)
+            );
         }
     }
 }

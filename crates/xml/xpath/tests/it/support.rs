@@ -10,7 +10,7 @@ use xpath::{
 pub(crate) const PREFIXES: &[(&str, &str)] = &[("p", "urn:p"), ("q", "urn:q")];
 
 /// A set of documents with one document.
-pub(crate) fn world(text: &str) -> DocumentSet {
+pub(crate) fn documents(text: &str) -> DocumentSet {
     let options = xml::Options { doctype: Doctype::Internal, ..xml::Options::default() };
     DocumentSet::new(Arc::new(
         Document::parse(text.as_bytes(), &options)
@@ -19,24 +19,28 @@ pub(crate) fn world(text: &str) -> DocumentSet {
 }
 
 /// Returns the value of an expression at the root as text.
-pub(crate) fn shown(world: &DocumentSet, text: &str, options: Options) -> Result<String, Error> {
+pub(crate) fn shown(
+    documents: &DocumentSet,
+    text: &str,
+    options: Options,
+) -> Result<String, Error> {
     let expr = Expr::compile(text, &Plain { prefixes: PREFIXES, options })?;
     let (mut host, mut budget) = (NoHost, Budget::default());
-    let mut evaluation = Evaluation::of(world, world.root(), &mut host, &mut budget);
+    let mut evaluation = Evaluation::of(documents, documents.root(), &mut host, &mut budget);
     let value = expr.value(&mut evaluation)?;
     consistent(&expr, &value, &mut evaluation);
-    Ok(show(world, &value))
+    Ok(show(documents, &value))
 }
 
 /// Checks that the other conversions agree with the value.
 fn consistent(expr: &Expr, value: &Value, evaluation: &mut Evaluation<'_>) {
-    let world = evaluation.world;
+    let documents = evaluation.documents;
     assert_eq!(expr.boolean(evaluation).unwrap(), value.to_boolean());
-    assert_eq!(expr.number(evaluation).unwrap().to_bits(), value.to_number(world).to_bits());
+    assert_eq!(expr.number(evaluation).unwrap().to_bits(), value.to_number(documents).to_bits());
     // Tokens are created anew each time, so the nodes would differ.
-    assert_eq!(expr.text(evaluation).unwrap(), value.to_text(world));
+    assert_eq!(expr.text(evaluation).unwrap(), value.to_text(documents));
     if let Some(nodes) = value.as_nodes()
-        && nodes.iter().all(|node| node.doc == world.root().doc)
+        && nodes.iter().all(|node| node.doc == documents.root().doc)
     {
         assert_eq!(expr.nodes(evaluation).unwrap(), nodes);
         assert_eq!(expr.first(evaluation).unwrap(), nodes.first().copied());
@@ -44,28 +48,28 @@ fn consistent(expr: &Expr, value: &Value, evaluation: &mut Evaluation<'_>) {
     }
 }
 
-pub(crate) fn show(world: &DocumentSet, value: &Value) -> String {
+pub(crate) fn show(documents: &DocumentSet, value: &Value) -> String {
     match value {
         Value::Nodes(nodes) => {
-            nodes.iter().map(|&node| show_node(world, node)).collect::<Vec<_>>().join(" ")
+            nodes.iter().map(|&node| show_node(documents, node)).collect::<Vec<_>>().join(" ")
         }
         Value::Boolean(value) => value.to_string(),
-        Value::Number(_) => value.to_text(world).into_owned(),
+        Value::Number(_) => value.to_text(documents).into_owned(),
         Value::Text(text) => format!("{text:?}"),
-        Value::Tree(root) => format!("tree {}", show_node(world, *root)),
+        Value::Tree(root) => format!("tree {}", show_node(documents, *root)),
     }
 }
 
-pub(crate) fn show_node(world: &DocumentSet, node: Node) -> String {
-    let name = world.name(node);
+pub(crate) fn show_node(documents: &DocumentSet, node: Node) -> String {
+    let name = documents.name(node);
     let name = match name.prefix {
         "" => name.local.to_owned(),
         prefix => format!("{prefix}:{}", name.local),
     };
-    let value = world.string_value(node);
-    match world.kind(node) {
+    let value = documents.string_value(node);
+    match documents.kind(node) {
         NodeKind::Root => "/".into(),
-        NodeKind::Element => match world.of(node).attribute(node.id, "", "id") {
+        NodeKind::Element => match documents.of(node).attribute(node.id, "", "id") {
             Some(id) => format!("{name}#{id}"),
             None => name,
         },
@@ -79,10 +83,11 @@ pub(crate) fn show_node(world: &DocumentSet, node: Node) -> String {
 
 /// Checks a table of expressions on one document.
 pub(crate) fn check(document: &str, options: Options, cases: &[(&str, &str)]) {
-    let world = world(document);
+    let documents = documents(document);
     let mut wrong = Vec::new();
     for (text, expected) in cases {
-        let found = shown(&world, text, options).unwrap_or_else(|error| format!("error: {error}"));
+        let found =
+            shown(&documents, text, options).unwrap_or_else(|error| format!("error: {error}"));
         if found != *expected {
             wrong.push(format!("{text}\n  expected {expected}\n  found    {found}"));
         }

@@ -1,6 +1,6 @@
 //! The functions of XPath 2.0, available only if asked for.
 
-use crate::support::{check, shown, world};
+use crate::support::{check, documents, shown};
 use expect_test::expect;
 use xpath::Options;
 
@@ -72,7 +72,7 @@ fn functions_of_xpath_2() {
 
 #[test]
 fn regular_expressions_that_are_refused() {
-    let world = world("<r>(</r>");
+    let documents = documents("<r>(</r>");
     let mut all = String::new();
     for text in [
         "matches('a', '(a)\\1')",
@@ -96,7 +96,7 @@ fn regular_expressions_that_are_refused() {
         "tokenize('a', 'x?')",
         "matches('a', 'a{1000}{1000}')",
     ] {
-        let error = shown(&world, text, OPTIONS).unwrap_err();
+        let error = shown(&documents, text, OPTIONS).unwrap_err();
         all.push_str(&format!("{text}\n    {}: {}\n", error.offset, error.kind));
     }
     expect![[r#"
@@ -111,7 +111,7 @@ fn regular_expressions_that_are_refused() {
         matches('a', string(/r))
             0: the regular expression `(`: unclosed group
         matches('a', '[a')
-            0: a class has no end
+            0: unterminated class
         matches('a', '[a-z-[b]c]')
             0: a subtracted class ends the class it is taken from
         matches('a', '[[a]]')

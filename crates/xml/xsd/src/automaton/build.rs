@@ -41,7 +41,7 @@ pub(super) struct Positions<'c> {
     pub(super) positions: Vec<Position>,
     pub(super) lists: Vec<List>,
     pub(super) counters: u32,
-    /// Counters of particles that need to occur at most once.
+    /// Counters of particles that may be left after their first occurrence.
     pub(super) free: Vec<u32>,
     pub(super) start: ListId,
     pub(super) empty: bool,
@@ -56,7 +56,7 @@ pub(super) struct Positions<'c> {
 #[derive(Debug)]
 pub(super) struct TooMany;
 
-/// A number of children that the parser's limit on tokens does not allow.
+/// A number of children that no document reaches, because the parser limits the number of tokens.
 const UNREACHED: u64 = 1 << 31;
 
 /// The positions of a part of the model.

@@ -9,7 +9,7 @@ use crate::model::{Components, Content, Element, ModelKind, Particle, Term, Type
 use crate::names::Sym;
 use crate::read::Builder;
 
-/// Maximum number of occurrences up to which particles are expanded. Counters cost a little at every step.
+/// Maximum number of copies of an expanded particle. With more, the particle is counted, which costs a little at every step.
 const WRITTEN_MAX: u64 = 12;
 
 /// Builds the automata of all types, indexed by the type's number.
@@ -46,7 +46,8 @@ fn compile(builder: &mut Builder<'_>, id: Id<Type>) -> Automaton {
     };
     if let Some(sym) = preferred {
         let name = builder.components.names.text(sym);
-        let message = format!("an element {name} and a wildcard take {name} at one place");
+        let message =
+            format!("the element {name} and a wildcard both match {name} at the same position");
         builder.complain_unless_libxml("cos-nonambig", place, message);
     }
     match made {
@@ -56,12 +57,13 @@ fn compile(builder: &mut Builder<'_>, id: Id<Type>) -> Automaton {
                 Some(sym) => builder.components.names.text(sym),
                 None => "an element of a wildcard".to_owned(),
             };
-            let message = format!("two particles of the content take {what} at one place");
+            let message =
+                format!("two particles of the content model match {what} at the same position");
             builder.complain("cos-nonambig", place, message);
             Automaton::Nothing
         }
         Err(TableError::Counters | TableError::TooLarge) => {
-            let message = format!("the content model needs over {limit} states");
+            let message = format!("the content model needs more than {limit} states");
             builder.complain("limit", place, message);
             Automaton::Nothing
         }
@@ -71,7 +73,7 @@ fn compile(builder: &mut Builder<'_>, id: Id<Type>) -> Automaton {
 enum TableError {
     /// Two particles match the same child.
     Ambiguous(Option<Sym>),
-    /// The step depends on more than the counters.
+    /// The counters cannot express the model: a state would need the operations of several positions.
     Counters,
     TooLarge,
 }
@@ -193,7 +195,7 @@ struct Step {
     ops: Vec<Op>,
 }
 
-/// Average number of edges per state. A model with more is too large.
+/// Maximum average number of edges per state.
 const EDGES_PER_STATE: usize = 64;
 
 impl Tables<'_> {
@@ -260,8 +262,8 @@ impl Tables<'_> {
                         });
                     }
                     // A repetition of the inner particle is preferred, because it does not use up occurrences of the outer one.
-                    Some(step) if step.ops.is_empty() && self.is_dearer(&ops) => {}
-                    Some(step) if ops.is_empty() && self.is_dearer(&step.ops) => {
+                    Some(step) if step.ops.is_empty() && self.only_repeats_free(&ops) => {}
+                    Some(step) if ops.is_empty() && self.only_repeats_free(&step.ops) => {
                         step.ops.clear();
                         step.positions = vec![number];
                     }
@@ -281,8 +283,8 @@ impl Tables<'_> {
         Ok(steps)
     }
 
-    /// Returns whether all operations only count particles that need to occur at most once.
-    fn is_dearer(&self, ops: &[Op]) -> bool {
+    /// Returns whether the operations only start another occurrence of particles that may be left after their first one.
+    fn only_repeats_free(&self, ops: &[Op]) -> bool {
         ops.iter().all(|op| match *op {
             Op::Again { counter, .. } => self.positions.free.contains(&counter),
             Op::Enter { .. } | Op::Leave { .. } => false,

@@ -6,7 +6,7 @@ use super::date_time::{DateTime, DateTimeKind};
 use super::decimal::DecimalRef;
 use super::duration::Duration;
 use super::fail::Fail;
-use super::names::Names;
+use super::names::NameScope;
 use super::value::Atom;
 use super::{Builtin, text};
 
@@ -14,7 +14,7 @@ use super::{Builtin, text};
 pub(crate) fn read<'a>(
     builtin: Builtin,
     text: &'a str,
-    names: &'a dyn Names,
+    names: &'a dyn NameScope,
 ) -> Result<Atom<'a>, Fail> {
     let wrong = Fail::Lexical(builtin);
     let when = |sound: bool| {
@@ -81,7 +81,7 @@ fn float<F: FromStr>(text: &str) -> Option<F> {
     text::is_float(text).then(|| text.parse().ok())?
 }
 
-fn name<'a>(builtin: Builtin, text: &'a str, names: &'a dyn Names) -> Result<Atom<'a>, Fail> {
+fn name<'a>(builtin: Builtin, text: &'a str, names: &'a dyn NameScope) -> Result<Atom<'a>, Fail> {
     let (prefix, local) = text::split_qname(text).ok_or(Fail::Lexical(builtin))?;
     let uri = names.resolve(prefix).ok_or(Fail::Prefix)?;
     if builtin == Builtin::Notation && !names.notation(uri, local) {

@@ -216,7 +216,7 @@ impl Builtin {
         (at != Builtin::AnySimpleType && at.item().is_none()).then_some(at)
     }
 
-    /// Returns the item type of the three list types.
+    /// Returns the item type of a list type, or `None` for any other type.
     pub fn item(self) -> Option<Builtin> {
         [
             (Builtin::NmTokens, Builtin::NmToken),

@@ -5,7 +5,7 @@
 
 use super::fail::Fail;
 use super::kind::FacetKind;
-use super::names::Names;
+use super::names::NameScope;
 use super::simple::{SimpleType, Variety};
 use super::white::words;
 use super::{White, atom};
@@ -31,7 +31,7 @@ pub(crate) struct Diagnosis<'a> {
 impl SimpleType {
     /// Returns what is wrong with a text known to be invalid, before white space is normalised.
     #[cold]
-    pub(crate) fn diagnose<'a>(&'a self, lexical: &'a str, names: &dyn Names) -> Diagnosis<'a> {
+    pub(crate) fn diagnose<'a>(&'a self, lexical: &'a str, names: &dyn NameScope) -> Diagnosis<'a> {
         let wrong = |item: &SimpleType, word: &str| item.examine(word, names, None).is_err();
         if let Variety::List(item) = self.variety()
             && let Some(word) = words(lexical).find(|word| wrong(item, word))
@@ -47,7 +47,7 @@ impl SimpleType {
         Diagnosis { of: self, text: lexical, breach: breach.unwrap_or(Breach::Value) }
     }
 
-    fn atom_breach(&self, lexical: &str, names: &dyn Names) -> Option<Breach> {
+    fn atom_breach(&self, lexical: &str, names: &dyn NameScope) -> Option<Breach> {
         let text = self.white().normalize(lexical);
         let atom = match atom::read(self.builtin(), &text, names) {
             Ok(atom) => atom,
@@ -69,7 +69,7 @@ impl SimpleType {
         }
     }
 
-    fn list_breach(&self, lexical: &str, names: &dyn Names) -> Option<Breach> {
+    fn list_breach(&self, lexical: &str, names: &dyn NameScope) -> Option<Breach> {
         let len = words(lexical).count();
         match self.facets().check_length(len as u64) {
             Err(Fail::Facet(kind)) => Some(self.facet_breach(kind, &len.to_string())),
@@ -78,12 +78,12 @@ impl SimpleType {
     }
 
     /// Checks the remaining facets of a list or union: patterns, then the enumeration.
-    fn last_breach(&self, text: &str, names: &dyn Names) -> Option<Breach> {
+    fn last_breach(&self, text: &str, names: &dyn NameScope) -> Option<Breach> {
         self.pattern_breach(text, names).or_else(|| self.enumeration_breach(text))
     }
 
     /// Returns the pattern that fails: that of the last derivation step first, and within a step the last pattern written.
-    fn pattern_breach(&self, text: &str, names: &dyn Names) -> Option<Breach> {
+    fn pattern_breach(&self, text: &str, names: &dyn NameScope) -> Option<Breach> {
         let mut patterns = self.facets().patterns.iter().rev();
         let refused = patterns.find(|pattern| !pattern.matches(text, names).unwrap_or(false))?;
         let allowed = refused.sources.last().map(|source| source.to_string());

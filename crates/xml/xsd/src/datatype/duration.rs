@@ -92,7 +92,7 @@ impl Duration {
     /// Returns the end of the duration from a start month, in seconds since 1970.
     fn from(&self, (year, month): (i64, i64)) -> (i128, i64) {
         let days = month_begin(year, month.saturating_add(self.months));
-        // All parts of a duration have the same sign, but the days may have the other one, so fractions of a second are carried.
+        // Makes the fraction non-negative, because the days may have another sign than the duration.
         let carry = self.atto.div_euclid(ATTO);
         (i128::from(days) * 86_400 + self.seconds + i128::from(carry), self.atto.rem_euclid(ATTO))
     }

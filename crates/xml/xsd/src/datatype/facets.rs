@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::fail::Fail;
 use super::kind::FacetKind;
-use super::names::Names;
+use super::names::NameScope;
 use super::value::{Atom, Value};
 use crate::regex::{Regex, Steps, TooCostly};
 
@@ -64,7 +64,12 @@ const SCANNED_MAX: usize = 8;
 
 impl Facets {
     /// Checks an atomic value. `text` is its literal with normalised white space.
-    pub(crate) fn check(&self, atom: &Atom<'_>, text: &str, names: &dyn Names) -> Result<(), Fail> {
+    pub(crate) fn check(
+        &self,
+        atom: &Atom<'_>,
+        text: &str,
+        names: &dyn NameScope,
+    ) -> Result<(), Fail> {
         self.check_patterns(text, names)?;
         self.check_value(atom)
     }
@@ -93,7 +98,7 @@ impl Facets {
         }
     }
 
-    pub(crate) fn check_patterns(&self, text: &str, names: &dyn Names) -> Result<(), Fail> {
+    pub(crate) fn check_patterns(&self, text: &str, names: &dyn NameScope) -> Result<(), Fail> {
         for pattern in &self.patterns {
             match pattern.matches(text, names) {
                 Ok(true) => {}
@@ -162,8 +167,8 @@ impl Facets {
 
 impl Pattern {
     /// Returns whether one of the patterns matches the whole text.
-    pub(crate) fn matches(&self, text: &str, names: &dyn Names) -> Result<bool, TooCostly> {
-        match names.steps() {
+    pub(crate) fn matches(&self, text: &str, names: &dyn NameScope) -> Result<bool, TooCostly> {
+        match names.pattern_budget() {
             Some(steps) => self.regex.matches(text, steps),
             None => self.regex.matches(text, &Steps::default()),
         }
@@ -204,7 +209,8 @@ impl Bound {
         if self.inclusive { FacetKind::MaxInclusive } else { FacetKind::MaxExclusive }
     }
 
-    /// Returns whether a value is on this side of the bound. Values that are not comparable are not.
+    /// Returns whether a value is on the given side of the bound, or equal to an inclusive bound. A value that is not comparable is not
+    /// allowed.
     fn allows(&self, atom: &Atom<'_>, small: Option<i64>, side: Ordering) -> bool {
         let order = match (small, self.small) {
             (Some(value), Some(bound)) => Some(value.cmp(&bound)),

@@ -1,42 +1,42 @@
-//! What the validity of a text depends on besides its type.
+//! The context in which a text is validated against its type.
 
 use crate::regex::Steps;
 
 /// Namespaces, notations and entities in scope of a text, and the remaining budget of its document.
-pub trait Names {
-    /// Returns the namespace of a prefix; `""` stands for the default namespace. `Some("")` means no namespace, `None` an undeclared
-    /// prefix.
+pub trait NameScope {
+    /// Returns the namespace of a prefix, or the default namespace for the prefix `""`. `Some("")` means no namespace. `None` means that
+    /// the prefix is not declared.
     fn resolve(&self, prefix: &str) -> Option<&str>;
 
-    /// Returns whether this notation is declared, or true if that is unknown.
+    /// Returns whether this notation is declared. Returns true if this is unknown.
     fn notation(&self, _uri: &str, _local: &str) -> bool {
         true
     }
 
-    /// Returns whether this unparsed entity is declared. Only checked for values in an instance, because values in a schema belong to no
-    /// document.
+    /// Returns whether this unparsed entity is declared. This is checked only for values in an instance, because values in a schema do not
+    /// belong to a document.
     fn entity(&self, _name: &str) -> bool {
         true
     }
 
-    /// Returns the budget for the patterns of all texts in the document, or `None` if the text is checked on its own.
-    fn steps(&self) -> Option<&Steps> {
+    /// Returns the budget that the patterns of all texts in the document share. Returns `None` if the text is validated on its own.
+    fn pattern_budget(&self) -> Option<&Steps> {
         None
     }
 }
 
-/// Context with a budget that the patterns of many texts share.
+/// Adds a budget, which the patterns of many texts share, to a context.
 #[derive(Clone, Copy)]
 pub struct SharedBudget<'a> {
-    pub names: &'a dyn Names,
+    pub names: &'a dyn NameScope,
     pub steps: &'a Steps,
 }
 
-/// No prefix except `xml`, and no default namespace.
+/// A context in which only the prefix `xml` is declared and there is no default namespace.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NoNames;
+pub struct EmptyScope;
 
-impl Names for SharedBudget<'_> {
+impl NameScope for SharedBudget<'_> {
     fn resolve(&self, prefix: &str) -> Option<&str> {
         self.names.resolve(prefix)
     }
@@ -49,12 +49,12 @@ impl Names for SharedBudget<'_> {
         self.names.entity(name)
     }
 
-    fn steps(&self) -> Option<&Steps> {
+    fn pattern_budget(&self) -> Option<&Steps> {
         Some(self.steps)
     }
 }
 
-impl Names for NoNames {
+impl NameScope for EmptyScope {
     fn resolve(&self, prefix: &str) -> Option<&str> {
         match prefix {
             "" => Some(""),

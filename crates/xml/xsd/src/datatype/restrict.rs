@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::facets::{Bound, Enumeration, Facets, LISTED_MAX, Pattern};
 use super::fail::quote;
 use super::kind::FacetKind;
-use super::names::NoNames;
+use super::names::EmptyScope;
 use super::simple::RawFacet;
 use super::value::Value;
 use super::white::White;
@@ -106,7 +106,7 @@ impl Step<'_> {
 
     fn read_white(&mut self, at: usize, facet: &RawFacet<'_>) {
         let Some(white) = White::from_name(White::Collapse.normalize(facet.value).as_ref()) else {
-            let message = format!("{} is none of preserve, replace, collapse", quote(facet.value));
+            let message = format!("{} must be preserve, replace or collapse", quote(facet.value));
             return self.complain(at, "cvc-enumeration-valid", message);
         };
         let base = self.base.white();
@@ -129,7 +129,7 @@ impl Step<'_> {
         } else {
             Builtin::NonNegativeInteger
         };
-        if let Err(violation) = form.simple().check(facet.value, &NoNames) {
+        if let Err(violation) = form.simple().check(facet.value, &EmptyScope) {
             return self.complain(at, violation.code, violation.message);
         }
         // A number that does not fit counts as the largest one, because no text is that long.
@@ -195,7 +195,7 @@ impl Step<'_> {
         };
         *slot = bound;
         if pair.iter().all(|kind| self.first(&[*kind]).is_some_and(|first| first <= at)) {
-            self.complain(at, code, "one step cannot have both".to_owned());
+            self.complain(at, code, "a derivation step must not have both".to_owned());
         }
     }
 
@@ -278,7 +278,7 @@ impl Step<'_> {
         let min_sound = min.is_none_or(|low| low <= length && ancestor(&|f| f.min_length == min));
         let max_sound = max.is_none_or(|high| length <= high && ancestor(&|f| f.max_length == max));
         if !min_sound || !max_sound {
-            let message = format!("length {length} does not go with minLength or maxLength");
+            let message = format!("length {length} contradicts minLength or maxLength");
             self.complain(at, "length-minLength-maxLength", message);
         }
     }

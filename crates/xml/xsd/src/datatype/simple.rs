@@ -7,7 +7,7 @@ use super::decimal::small_integer;
 use super::facets::{Bound, Facets};
 use super::fail::Fail;
 use super::kind::FacetKind;
-use super::names::{Names, NoNames};
+use super::names::{EmptyScope, NameScope};
 use super::quick;
 use super::restrict;
 use super::value::Value;
@@ -70,7 +70,7 @@ pub struct RawFacet<'a> {
     pub value: &'a str,
     pub fixed: bool,
     /// The namespaces in scope of the facet (for QName and NOTATION).
-    pub names: &'a dyn Names,
+    pub names: &'a dyn NameScope,
 }
 
 /// Role of a value of type ID or IDREF.
@@ -109,7 +109,7 @@ impl SimpleType {
             return Err(FacetError {
                 facet: None,
                 code: "cos-list-of-atomic",
-                message: "a list's items are atomic, or of a union whose members all are"
+                message: "the item type of a list must be atomic, or a union of atomic types"
                     .to_owned(),
             });
         }
@@ -155,7 +155,7 @@ impl SimpleType {
             simple.facets = base.facets.clone();
         }
         let bound = |literal: &str| {
-            let atom = atom::read(Builtin::Integer, literal, &NoNames).ok()?;
+            let atom = atom::read(Builtin::Integer, literal, &EmptyScope).ok()?;
             Some(Bound::new(atom.to_value(), true, literal))
         };
         let facets = &mut simple.facets;
@@ -206,7 +206,7 @@ impl SimpleType {
             Err(FacetError {
                 facet: None,
                 code: "limit.simple_type_depth_max",
-                message: format!("simple types derive from one another over {DEPTH_MAX} deep"),
+                message: format!("simple types are derived more than {DEPTH_MAX} levels deep"),
             })
         } else {
             Ok(self)
@@ -351,7 +351,7 @@ impl SimpleType {
 
     /// Checks a text. `lexical` is the text before white space is normalised.
     #[inline]
-    pub fn check(&self, lexical: &str, names: &dyn Names) -> Result<(), Violation> {
+    pub fn check(&self, lexical: &str, names: &dyn NameScope) -> Result<(), Violation> {
         if self.is_plainly(lexical) {
             return Ok(());
         }
@@ -359,7 +359,7 @@ impl SimpleType {
     }
 
     /// Checks a text like [`SimpleType::check`] and returns its value.
-    pub fn validate(&self, lexical: &str, names: &dyn Names) -> Result<Value, Violation> {
+    pub fn validate(&self, lexical: &str, names: &dyn NameScope) -> Result<Value, Violation> {
         let mut value = Value::Boolean(false);
         match self.examine(lexical, names, Some(&mut value)) {
             Ok(()) => Ok(value),
@@ -370,7 +370,7 @@ impl SimpleType {
     pub(super) fn examine(
         &self,
         lexical: &str,
-        names: &dyn Names,
+        names: &dyn NameScope,
         value: Option<&mut Value>,
     ) -> Result<(), Fail> {
         match &self.variety {
@@ -394,7 +394,7 @@ impl SimpleType {
         &self,
         item: &SimpleType,
         lexical: &str,
-        names: &dyn Names,
+        names: &dyn NameScope,
         value: Option<&mut Value>,
     ) -> Result<(), Fail> {
         let mut items = Vec::new();
@@ -422,7 +422,7 @@ impl SimpleType {
         &self,
         members: &[Arc<SimpleType>],
         lexical: &str,
-        names: &dyn Names,
+        names: &dyn NameScope,
         value: Option<&mut Value>,
     ) -> Result<(), Fail> {
         let keep = value.is_some() || self.facets.enumeration.is_some();
@@ -469,7 +469,7 @@ impl SimpleType {
     pub fn identifiers(
         &self,
         lexical: &str,
-        names: &dyn Names,
+        names: &dyn NameScope,
         visit: &mut dyn FnMut(Identifier, &str),
     ) {
         if !self.has_identifiers {

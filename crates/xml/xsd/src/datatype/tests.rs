@@ -6,7 +6,7 @@ mod values;
 
 use std::sync::Arc;
 
-use super::{Builtin, FacetKind, NoNames, RawFacet, SimpleType};
+use super::{Builtin, EmptyScope, FacetKind, RawFacet, SimpleType};
 
 /// Makes a restriction of a type by facets written `kind=value`, or returns the rules it breaks.
 fn restrict(base: &Arc<SimpleType>, facets: &[&str]) -> Result<Arc<SimpleType>, Vec<&'static str>> {
@@ -16,7 +16,7 @@ fn restrict(base: &Arc<SimpleType>, facets: &[&str]) -> Result<Arc<SimpleType>, 
             let (kind, value) = facet.split_once('=').unwrap();
             let fixed = kind.ends_with('!');
             let kind = FacetKind::from_name(kind.trim_end_matches('!')).unwrap();
-            RawFacet { kind, value, fixed, names: &NoNames }
+            RawFacet { kind, value, fixed, names: &EmptyScope }
         })
         .collect();
     match SimpleType::restrict(base, &raw) {
@@ -31,8 +31,8 @@ fn of(builtin: Builtin, facets: &[&str]) -> Arc<SimpleType> {
 
 /// Returns the rule that a text breaks, if any.
 fn check(simple: &SimpleType, text: &str) -> &'static str {
-    let checked = simple.check(text, &NoNames).map_or_else(|violation| violation.code, |()| "");
-    let valued = simple.validate(text, &NoNames).map_or_else(|violation| violation.code, |_| "");
+    let checked = simple.check(text, &EmptyScope).map_or_else(|violation| violation.code, |()| "");
+    let valued = simple.validate(text, &EmptyScope).map_or_else(|violation| violation.code, |_| "");
     assert_eq!(checked, valued, "check and validate differ on {text:?}");
     checked
 }

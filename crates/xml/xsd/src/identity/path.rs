@@ -1,7 +1,7 @@
 //! The restricted XPath of selectors and fields (Part 1, 3.11.6).
 
 use super::PathError;
-use crate::datatype::{Names, is_ncname};
+use crate::datatype::{NameScope, is_ncname};
 
 /// Maximum number of steps in a path. Each is a bit of a machine word, and hand-written paths have only a few.
 const STEPS_MAX: usize = 60;
@@ -33,12 +33,12 @@ pub(crate) enum NameTest {
 
 impl Path {
     /// Parses the path of a selector. A name without prefix is in no namespace.
-    pub fn selector(xpath: &str, names: &dyn Names) -> Result<Path, PathError> {
+    pub fn selector(xpath: &str, names: &dyn NameScope) -> Result<Path, PathError> {
         Reader { xpath, at: 0, names, field: false }.path()
     }
 
     /// Parses the path of a field, which may end in an attribute.
-    pub fn field(xpath: &str, names: &dyn Names) -> Result<Path, PathError> {
+    pub fn field(xpath: &str, names: &dyn NameScope) -> Result<Path, PathError> {
         Reader { xpath, at: 0, names, field: true }.path()
     }
 }
@@ -56,7 +56,7 @@ impl NameTest {
 struct Reader<'a> {
     xpath: &'a str,
     at: usize,
-    names: &'a dyn Names,
+    names: &'a dyn NameScope,
     field: bool,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
         if self.rest().is_empty() {
             Ok(Path { branches: branches.into() })
         } else {
-            self.refuse("the path goes on where it should end or part")
+            self.refuse("the path must end here or continue with `|`")
         }
     }
 

@@ -70,8 +70,8 @@ pub(super) fn merge_own(
     merge_by(into, constraint, table, Extend::extend)
 }
 
-/// Merges the tables that several elements pass outwards. A sequence that occurs in several of them counts for none. Returns the number of
-/// merged sequences.
+/// Merges the tables that several elements pass outwards. A sequence that occurs in several of them gets a count above 1, and references do
+/// not find it. Returns the number of merged sequences.
 pub(super) fn merge(
     into: &mut Vec<(Arc<Constraint>, Table)>,
     constraint: Arc<Constraint>,

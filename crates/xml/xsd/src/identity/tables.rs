@@ -159,7 +159,8 @@ impl Tables {
         })
     }
 
-    /// Handles an attribute of the element just started, given or by default. The value is `None` if there is none to compare.
+    /// Handles an attribute of the element just started, whether present or supplied by a default. `value` is `None` if it cannot be
+    /// compared.
     pub fn attribute(
         &mut self,
         uri: &str,
@@ -258,12 +259,12 @@ fn look_up(
     let inner: Vec<&Table> = inherited.iter().filter(referred).map(|(_, table)| table).collect();
     let is_missing = |sequence: &&Sequence| {
         !own.iter().any(|table| table.contains_key(*sequence))
-            // A sequence that several inner elements have does not count here.
+            // A sequence that occurs at several inner elements is ambiguous and does not count here.
             && !inner.iter().any(|table| table.get(*sequence) == Some(&1))
     };
     let mut missing: Vec<String> =
         references.keys().filter(is_missing).map(Sequence::show).collect();
-    // A table has no order, but equal messages shall get equal answers.
+    // Tables are unordered, but equal messages must produce equal errors.
     missing.sort_unstable();
     let name = keyref.full_name();
     // Harmless: the errors already reported make the message invalid.
@@ -471,7 +472,7 @@ impl ElementTable {
                 place.insert(1);
             }
             None => {
-                let message = "more key sequences than are kept at one time";
+                let message = "there are too many key sequences";
                 room.refuse("limit.identity_entries_max", message, violations);
             }
         }

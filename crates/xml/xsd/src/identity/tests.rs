@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use super::{Constraint, ConstraintKind, Content, IdentityLimits, Path, Tables};
-use crate::datatype::{Builtin, Names, NoNames, Violation};
+use crate::datatype::{Builtin, EmptyScope, NameScope, Violation};
 
-/// The prefix `p`.
+/// A context that declares only the prefix `p`.
 struct Here;
 
-impl Names for Here {
+impl NameScope for Here {
     fn resolve(&self, prefix: &str) -> Option<&str> {
         match prefix {
             "p" => Some("urn:p"),
-            other => NoNames.resolve(other),
+            other => EmptyScope.resolve(other),
         }
     }
 }
@@ -45,7 +45,7 @@ fn run(
 ) -> Vec<&'static str> {
     let mut tables = Tables::new(limits);
     let mut violations: Vec<Violation> = Vec::new();
-    let value = |text: &str| Builtin::Decimal.simple().validate(text, &NoNames).unwrap();
+    let value = |text: &str| Builtin::Decimal.simple().validate(text, &EmptyScope).unwrap();
     for word in document.split_whitespace() {
         if let Some(name) = word.strip_prefix('<') {
             let (uri, local) = match name.strip_prefix("p:") {
@@ -87,7 +87,7 @@ fn check(document: &str, at: &[(&str, Arc<Constraint>)], expected: &[&str]) {
 }
 
 #[test]
-fn uniqueness() {
+fn unique_values_must_differ() {
     let at = [("r", constraint(ConstraintKind::Unique, "u", "a", &["@x"]))];
     check("<r <a @x=1 > <a @x=2 > >", &at, &[]);
     check("<r <a @x=1 > <a @x=01.0 > >", &at, &["4.1"]);
@@ -116,8 +116,8 @@ fn keys() {
 }
 
 #[test]
-fn paths_select() {
-    // A selector, a field, and the number of nodes below that they select (each has the value 1).
+fn paths_select_nodes() {
+    // A selector, a field, and the number of nodes in the document that they select. The value of every node is 1.
     let document = "<r <a @x=1 <b @x=1 <a @x=1 > > <p:a @x=1 > > <b @x=1 <p:b @x=1 > > >";
     let rows = [
         ("a", "@x", 1),
@@ -150,7 +150,7 @@ fn paths_select() {
 }
 
 #[test]
-fn what_is_no_path() {
+fn paths_are_valid_for_selectors_or_fields() {
     let rows: &[(&str, bool, bool)] = &[
         // A path, whether it is a selector, whether it is a field.
         (".", true, true),
@@ -190,7 +190,7 @@ fn what_is_no_path() {
 }
 
 #[test]
-fn references_find_keys_of_the_element_and_of_those_inside() {
+fn references_find_keys_of_the_element_and_of_its_descendants() {
     let key = constraint(ConstraintKind::Key, "k", "key", &["@x"]);
     let reference = constraint(refers_to("k"), "f", ".//ref", &["@x"]);
     let same = [("r", Arc::clone(&key)), ("r", Arc::clone(&reference))];
@@ -206,7 +206,7 @@ fn references_find_keys_of_the_element_and_of_those_inside() {
 }
 
 #[test]
-fn an_own_key_wins_over_one_from_inside() {
+fn a_key_of_the_element_takes_precedence_over_inner_ones() {
     let key = constraint(ConstraintKind::Key, "k", "key", &["@x"]);
     let reference = constraint(refers_to("k"), "f", "ref", &["@x"]);
     let at = [("r", Arc::clone(&key)), ("r", reference)];
@@ -214,7 +214,7 @@ fn an_own_key_wins_over_one_from_inside() {
 }
 
 #[test]
-fn selected_nodes_nest() {
+fn selected_nodes_may_be_nested() {
     let at = [("r", constraint(ConstraintKind::Key, "k", ".//a", &["@x"]))];
     check("<r <a @x=1 <a @x=2 <a @x=1 > > > >", &at, &["4.2.2"]);
     check("<r <a <a @x=2 > > >", &at, &["4.2.1"]);
@@ -232,7 +232,7 @@ fn key_sequences_are_bounded() {
 
 /// The first element with constraints is free; enclosing ones are charged to a budget.
 #[test]
-fn scopes_within_one_another_have_one_budget() {
+fn nested_scopes_share_one_budget() {
     let at = [("r", constraint(ConstraintKind::Unique, "u", ".//*", &["@x"]))];
     let limits = IdentityLimits { identity_steps_max: 3, ..IdentityLimits::default() };
     let entries =

@@ -37,11 +37,12 @@ impl<'d> Builder<'d> {
 
     fn check_attribute_name(&mut self, doc: &SchemaDocument<'_>, node: NodeId, target: NsId) {
         if doc.attribute(node, "name") == Some("xmlns") {
-            let message = "no attribute can be called xmlns".to_owned();
+            let message = "an attribute must not be named xmlns".to_owned();
             self.complain("no-xmlns", doc.place(node), message);
         }
         if target == NsId::XSI {
-            let message = "no attribute can be in the namespace of instances".to_owned();
+            let message =
+                "an attribute must not be in the namespace of XML Schema instances".to_owned();
             self.complain("no-xsi", doc.place(node), message);
         }
     }
@@ -108,7 +109,7 @@ impl<'d> Builder<'d> {
         let usage = doc.attribute(node, "use").unwrap_or("optional");
         let default = constraint.as_ref().is_some_and(|value| !value.fixed);
         if default && matches!(usage, "required" | "prohibited") {
-            let message = format!("a {usage} attribute has no use for a default");
+            let message = format!("a {usage} attribute must not have a default");
             self.complain("src-attribute.2", place, message);
         }
         let decl = match (doc.attribute(node, "name"), doc.attribute(node, "ref")) {
@@ -117,7 +118,7 @@ impl<'d> Builder<'d> {
                 let surplus =
                     ["type", "form"].into_iter().find(|n| doc.attribute(node, n).is_some());
                 if surplus.is_some() || doc.child(node, &["simpleType"]).is_some() {
-                    let message = "a reference has no type and no form".to_owned();
+                    let message = "a reference must not have a type or a form".to_owned();
                     self.complain("src-attribute.3.2", place, message);
                 }
                 self.qname(doc, node, text).and_then(|name| {
@@ -128,7 +129,7 @@ impl<'d> Builder<'d> {
                 })
             }
             (Some(_), Some(_)) | (None, None) => {
-                let message = "an attribute here has either a name or a ref".to_owned();
+                let message = "an attribute must have either a name or a ref here".to_owned();
                 self.complain("src-attribute.3.1", place, message);
                 None
             }

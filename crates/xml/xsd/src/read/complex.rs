@@ -169,8 +169,10 @@ impl<'d> Builder<'d> {
                 if depth > self.limits.depth_max {
                     let place =
                         inner.first().map_or(ComponentLocation::BUILT_IN, |&(_, place)| place);
-                    let message =
-                        format!("over {} model groups inside one another", self.limits.depth_max);
+                    let message = format!(
+                        "more than {} levels of nested model groups",
+                        self.limits.depth_max
+                    );
                     self.complain("limit", place, message);
                     return false;
                 }
@@ -262,7 +264,8 @@ impl<'d> Builder<'d> {
                 depth += 1;
                 if depth > self.limits.depth_max {
                     let place = self.components.types[id].place;
-                    let message = format!("over {} derivations in a row", self.limits.depth_max);
+                    let message =
+                        format!("more than {} levels of derivation", self.limits.depth_max);
                     self.complain("limit", place, message);
                     self.components.types[id].base = ANY_TYPE;
                     depth = 1;
@@ -371,7 +374,8 @@ impl<'d> Builder<'d> {
                 match source.inner {
                     Some(inner) => inner,
                     None => {
-                        let message = "to restrict mixed content, a simple type is needed";
+                        let message =
+                            "a restriction of mixed content to simple content needs a simple type";
                         self.complain("src-ct.2", place, message.to_owned());
                         return Content::Empty;
                     }
@@ -380,7 +384,7 @@ impl<'d> Builder<'d> {
             _ => {
                 if self.report.is_empty() || base != ANY_TYPE {
                     let text = self.components.type_text(base);
-                    let message = format!("{text} has no simple content for that");
+                    let message = format!("{text} does not have simple content");
                     self.complain("src-ct.2", place, message);
                 }
                 return Content::Empty;
@@ -433,7 +437,7 @@ impl<'d> Builder<'d> {
                 Content::Children { mixed: base_mixed, particle: first },
             ) => {
                 if mixed != base_mixed {
-                    let message = "base and extension are both mixed, or neither is".to_owned();
+                    let message = "base and extension must both be mixed, or neither".to_owned();
                     self.complain("cos-ct-extends.1.4.3.2.2.1", place, message);
                 }
                 let particles = vec![first, particle];

@@ -113,17 +113,18 @@ impl<'d> Builder<'d> {
                     .into_iter()
                     .find(|name| doc.attribute(node, name).is_some());
                 if let Some(name) = surplus {
-                    let message = format!("a reference has no {name}");
+                    let message = format!("a reference must not have {name}");
                     self.complain("src-element.2.2", place, message);
                 }
                 if doc.children(node).any(|child| doc.tag(child) != "annotation") {
-                    let message = "a reference has no content but an annotation".to_owned();
+                    let message =
+                        "a reference must not contain anything except an annotation".to_owned();
                     self.complain("src-element.2.2", place, message);
                 }
                 self.element_named(doc, node, text)
             }
             (Some(_), Some(_)) | (None, None) => {
-                let message = "an element here has either a name or a ref".to_owned();
+                let message = "an element must have either a name or a ref here".to_owned();
                 self.complain("src-element.2.1", place, message);
                 None
             }
@@ -179,7 +180,7 @@ impl<'d> Builder<'d> {
         });
         if self.components.globals.constraints.insert(name, Arc::clone(&constraint)).is_some() {
             let text = self.components.names.text(name);
-            let message = format!("there are two identity constraints of the name {text}");
+            let message = format!("there are two identity constraints with the name {text}");
             self.complain("sch-props-correct.2", place, message);
         }
         Some(constraint)
@@ -189,7 +190,10 @@ impl<'d> Builder<'d> {
         &mut self,
         doc: &SchemaDocument<'_>,
         node: NodeId,
-        parse: fn(&str, &dyn crate::datatype::Names) -> Result<Path, crate::identity::PathError>,
+        parse: fn(
+            &str,
+            &dyn crate::datatype::NameScope,
+        ) -> Result<Path, crate::identity::PathError>,
     ) -> Option<Path> {
         let scope = Scope { document: Some(doc), node, components: None };
         match parse(doc.attribute(node, "xpath")?, &scope) {

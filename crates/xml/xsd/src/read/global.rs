@@ -28,7 +28,8 @@ impl<'d> Builder<'d> {
             let Some(doc) = documents.get(index) else { continue };
             for &(redefine, target) in &doc.redefines {
                 if closure(&documents, target).contains(&index) {
-                    let message = "the redefined document leads back to this one".to_owned();
+                    let message =
+                        "the redefined document includes or redefines this one".to_owned();
                     self.complain("src-redefine.1", doc.place(redefine), message);
                     continue;
                 }
@@ -69,7 +70,7 @@ impl<'d> Builder<'d> {
         };
         if taken && !replace {
             let text = self.components.names.text(name);
-            let message = format!("there are two of the name {text}: {}", doc.tag(node));
+            let message = format!("the name {text} is declared twice: {}", doc.tag(node));
             self.complain("sch-props-correct.2", place, message);
             return;
         }
@@ -122,7 +123,7 @@ impl<'d> Builder<'d> {
                 all.globals.notations.insert(name, place);
                 let identified = ["public", "system"];
                 if identified.iter().all(|id| doc.attribute(node, id).is_none()) {
-                    let message = "a notation has a public or a system identifier".to_owned();
+                    let message = "a notation must have a public or a system identifier".to_owned();
                     self.complain("n-props-correct", place, message);
                 }
             }
@@ -165,7 +166,8 @@ impl<'d> Builder<'d> {
                         TypeKind::Complex(_) => doc.tag(node) == "complexType",
                     };
                     if !same {
-                        let message = format!("{text} is another kind of type there");
+                        let message =
+                            format!("{text} is another kind of type in the redefined document");
                         self.complain("src-redefine.5", place, message);
                         return;
                     }

@@ -128,11 +128,12 @@ impl<'d> Builder<'d> {
                 .push((self.components.globals.groups.get(&name).copied(), original)),
             [(1, Max::Times(1))] => {}
             [_] => {
-                let message = format!("{text} refers to its former self other than once a time");
+                let message =
+                    format!("the reference from {text} to its original must occur exactly once");
                 self.complain("src-redefine.6.1.2", doc.place(node), message);
             }
             [_, _, ..] => {
-                let message = format!("{text} refers to its former self more than once");
+                let message = format!("{text} refers to its original more than once");
                 self.complain("src-redefine.6.1.1", doc.place(node), message);
             }
         }

@@ -79,7 +79,7 @@ impl<'d> Builder<'d> {
             members.push(self.anonymous_type(doc, child, inside));
         }
         if members.is_empty() && named.is_empty() {
-            let message = "a union has at least one member".to_owned();
+            let message = "a union must have at least one member".to_owned();
             self.complain("src-union-memberTypes-or-simpleTypes", doc.place(node), message);
         }
         members
@@ -173,7 +173,7 @@ impl<'d> Builder<'d> {
             return None;
         };
         if self.components.types[id].finals.has(way) {
-            let message = format!("{} is final for that", self.components.type_text(id));
+            let message = format!("{} is final for this derivation", self.components.type_text(id));
             self.complain(code, place, message);
         }
         Some(simple)
@@ -186,7 +186,7 @@ impl<'d> Builder<'d> {
     ) -> Option<Arc<SimpleType>> {
         let simple = self.material(base, Ways::RESTRICTION, at, "st-props-correct.3")?;
         if base == ANY_SIMPLE_TYPE {
-            let message = "anySimpleType is only restricted by the built-in types".to_owned();
+            let message = "only the built-in types may restrict anySimpleType".to_owned();
             self.complain("cos-st-restricts.1.1", at, message);
             return None;
         }
@@ -249,7 +249,8 @@ impl<'d> Builder<'d> {
     fn make_list(&mut self, item: Id<Type>, place: ComponentLocation) -> Option<Arc<SimpleType>> {
         let simple = self.material(item, Ways::LIST, place, "cos-st-restricts.2.3.1.1")?;
         if matches!(simple.variety(), Variety::Ur) {
-            let message = "the items of a list are atomic, or a union of atomic types".to_owned();
+            let message =
+                "the item type of a list must be atomic, or a union of atomic types".to_owned();
             self.complain("cos-list-of-atomic", place, message);
             return None;
         }

@@ -27,7 +27,7 @@ impl Classes {
         starts.dedup();
         let too_many = || RegexError {
             offset: 0,
-            message: "the expression tells too many sets of characters apart".to_owned(),
+            message: "the expression distinguishes too many sets of characters".to_owned(),
         };
         if sets.len().saturating_mul(starts.len()) > CLASS_WORK_MAX {
             return Err(too_many());

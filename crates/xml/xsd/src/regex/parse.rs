@@ -176,7 +176,8 @@ impl Reader<'_> {
             return self.refuse("a quantity is not closed by `}`");
         }
         if max.is_some_and(|max| max < min) {
-            return self.refuse(format!("a quantity from {min} ends below"));
+            return self
+                .refuse(format!("the maximum of a quantity is less than its minimum {min}"));
         }
         Ok((min, max))
     }
@@ -185,10 +186,10 @@ impl Reader<'_> {
         let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
         let text = self.rest().get(..digits).unwrap_or_default();
         if digits == 0 {
-            return self.refuse("a quantity lacks its number");
+            return self.refuse("a number is missing in a quantity");
         }
         let Ok(number) = text.parse() else {
-            return self.refuse(format!("a quantity of {text} is beyond what is counted here"));
+            return self.refuse(format!("the quantity {text} is too large"));
         };
         self.at += digits;
         Ok(number)
@@ -241,7 +242,7 @@ impl Reader<'_> {
                 self.at += 2;
                 taken_away = Some(self.class()?);
                 if !self.take(']') {
-                    return self.refuse("nothing may follow a class that is taken away");
+                    return self.refuse("nothing may follow a subtracted class");
                 }
                 break;
             }

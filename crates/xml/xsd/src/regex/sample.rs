@@ -21,7 +21,7 @@ fn add(node: &Node, times: u32, text: &mut String) -> Option<()> {
     }
     match node {
         Node::Empty => {}
-        Node::Set(set) => text.push(liked(set)?),
+        Node::Set(set) => text.push(readable_char(set)?),
         Node::Sequence(nodes) => nodes.iter().try_for_each(|node| add(node, times, text))?,
         Node::Choice(nodes) => {
             let before = text.len();
@@ -43,7 +43,7 @@ fn add(node: &Node, times: u32, text: &mut String) -> Option<()> {
 }
 
 /// Returns a readable character of a set, if there is one.
-fn liked(set: &CharSet) -> Option<char> {
+fn readable_char(set: &CharSet) -> Option<char> {
     let plain = "1aA0".chars().chain('2'..='9').chain('b'..='z').chain('B'..='Z');
     let printable = || ('!'..='~').find(|c| set.contains(*c));
     let any = || {

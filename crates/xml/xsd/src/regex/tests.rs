@@ -10,7 +10,7 @@ fn matches(pattern: &str, text: &str) -> bool {
 }
 
 #[test]
-fn matches_of_whole_texts() {
+fn expressions_match_whole_texts() {
     // An expression, the texts it matches, and the texts it does not.
     let rows: &[(&str, &[&str], &[&str])] = &[
         ("", &[""], &["a"]),
@@ -143,14 +143,14 @@ const REFUSED: &[&str] = &[
 ];
 
 #[test]
-fn what_is_no_expression() {
+fn invalid_expressions_are_refused() {
     for pattern in REFUSED {
         assert!(Regex::compile(pattern).is_err(), "{pattern:?} should be refused");
     }
 }
 
 #[test]
-fn complaints_point_at_the_place() {
+fn errors_have_the_offset_of_the_mistake() {
     let rows = [("ab(", 3), ("a\\q", 3), ("[z-a]", 4), ("a{2,1}", 6), ("ab*+", 3)];
     for (pattern, offset) in rows {
         assert_eq!(Regex::compile(pattern).unwrap_err().offset, offset, "{pattern:?}");
@@ -292,7 +292,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_an_expression_or_refused(pattern in "[\\[\\]\\\\()ab^{}|?*+,.pdPL1-]{0,12}", text in "[ab-]{0,4}") {
+    fn any_text_compiles_or_is_refused(pattern in "[\\[\\]\\\\()ab^{}|?*+,.pdPL1-]{0,12}", text in "[ab-]{0,4}") {
         if let Ok(regex) = Regex::compile(&pattern) {
             prop_assert_eq!(regex.matches(&text, &Steps::default()).unwrap(), naive(&pattern, &text));
         }

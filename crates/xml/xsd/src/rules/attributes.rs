@@ -115,7 +115,7 @@ pub(super) fn restriction(
             && (base_is_ur_type || wildcard.process >= base.process)
     });
     if !fits {
-        let message = "the base has no attribute wildcard that takes as much".to_owned();
+        let message = "the attribute wildcard of the base does not allow as much".to_owned();
         builder.complain("derivation-ok-restriction.4", place, message);
     }
 }

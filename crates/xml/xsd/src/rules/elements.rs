@@ -30,7 +30,7 @@ pub(super) fn substitution_groups(builder: &mut Builder<'_>) {
         if !all.derives(member.type_id, of.type_id, of.finals) {
             let text = all.names.text(of.name);
             let place = member.place;
-            let message = format!("its type cannot stand for that of {text}");
+            let message = format!("its type cannot be substituted for that of {text}");
             builder.complain("e-props-correct.4", place, message);
         }
     }
@@ -61,7 +61,7 @@ pub(super) fn key_references(builder: &mut Builder<'_>) {
                 ("c-props-correct.2", format!("the key referred to has {fields} fields"))
             }
             Some((ConstraintKind::KeyRef { .. }, _)) => {
-                ("c-props-correct.1", "what is referred to is not a key".to_owned())
+                ("c-props-correct.1", "the constraint referred to is not a key".to_owned())
             }
             None => {
                 let text = builder.components.names.text(reference.refer);

@@ -221,7 +221,7 @@ impl Comparison<'_, '_> {
             (Kind::Wildcard(_) | Kind::Model { .. }, Kind::Element(_))
             | (Kind::Wildcard(_), Kind::Model { .. }) => broken(
                 "cos-particle-restrict.2",
-                "a wildcard or group is where the base allows less",
+                "the base allows less than this wildcard or group",
             ),
         }
     }
@@ -272,7 +272,7 @@ impl Comparison<'_, '_> {
             theirs.constraints.iter().any(|c| c.uri == mine.uri && c.local == mine.local)
         });
         if !known {
-            let message = format!("{text} has identity constraints that the base has not");
+            let message = format!("{text} has identity constraints that the base does not have");
             return broken("rcase-NameAndTypeOK.5", message);
         }
         if theirs.block.0 & !mine.block.0 != 0 {
@@ -301,7 +301,7 @@ impl Comparison<'_, '_> {
         let all = &self.builder.components;
         let (mine, theirs) = (&all.wildcards[one], &all.wildcards[other]);
         if !mine.namespaces.is_subset(&theirs.namespaces) {
-            return broken("rcase-NSSubset.2", "the wildcard takes more than that of the base");
+            return broken("rcase-NSSubset.2", "the wildcard allows more than that of the base");
         }
         let ur_type = theirs.place == ComponentLocation::BUILT_IN
             && theirs.namespaces == Namespaces::Any

@@ -19,7 +19,7 @@ pub(super) fn check(
     };
     let message = match (complex, all.text_type(type_id)) {
         (_, Some(simple)) if simple.builtin() == Builtin::Id => {
-            let message = "an ID has neither default nor fixed value".to_owned();
+            let message = "an ID must not have a default or fixed value".to_owned();
             builder.complain("e-props-correct.5", constraint.place, message);
             return;
         }
@@ -27,7 +27,7 @@ pub(super) fn check(
         (Some(Content::Children { mixed: true, particle }), _) if all.is_emptiable(particle) => {
             None
         }
-        _ => Some("only text, or mixed content that can be empty, has a default".to_owned()),
+        _ => Some("only text, or mixed content that can be empty, may have a default".to_owned()),
     };
     if let Some(message) = message {
         builder.complain(code, constraint.place, message);

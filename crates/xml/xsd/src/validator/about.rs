@@ -1,7 +1,7 @@
 //! Details of errors about a text and its type.
 
 use super::{ErrorDetails, TypeName};
-use crate::datatype::{Names, SimpleType, Variety};
+use crate::datatype::{NameScope, SimpleType, Variety};
 use crate::model::TypeKind;
 use crate::names::NsId;
 use crate::schema::Schema;
@@ -13,7 +13,7 @@ impl ErrorDetails {
         schema: &Schema,
         simple: &SimpleType,
         lexical: &str,
-        names: &dyn Names,
+        names: &dyn NameScope,
     ) -> ErrorDetails {
         let blame = simple.diagnose(lexical, names);
         ErrorDetails {

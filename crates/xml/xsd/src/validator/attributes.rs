@@ -5,7 +5,7 @@ use xml::QName;
 use super::run::{Run, expanded, written};
 use super::scope::Tag;
 use super::{ErrorDetails, ParseStop};
-use crate::datatype::{Builtin, NoNames};
+use crate::datatype::{Builtin, EmptyScope};
 use crate::model::{Process, Wildcard};
 use crate::names::{NsId, Sym};
 use crate::schema::{DefaultValue, Kind, Schema, Text, TypeTable};
@@ -79,7 +79,7 @@ impl Run {
                         found.nil = Some(false);
                         let message = format!("{value:?} is not a boolean");
                         let boolean = Builtin::Boolean.simple();
-                        self.about = ErrorDetails::of_text(schema, &boolean, value, &NoNames);
+                        self.about = ErrorDetails::of_text(schema, &boolean, value, &EmptyScope);
                         self.about.element = Some(expanded(tag.name()));
                         self.complain(tag, name, "cvc-datatype-valid.1.2.1", message)?;
                     }
@@ -107,7 +107,10 @@ impl Run {
                 return self.instruction(tag, name, table.kind);
             }
             if table.kind == Kind::Simple {
-                let message = format!("its type is simple: no attribute {}", written(name));
+                let message = format!(
+                    "its type is simple, so the attribute {} is not allowed",
+                    written(name)
+                );
                 return self.complain_attribute(tag, name, "cvc-type.3.1.1", message);
             }
             let found = match table.attributes.len() {
@@ -197,7 +200,7 @@ impl Run {
     }
 
     /// Validates an attribute that only a wildcard can match (cvc-complex-type.3.2).
-    #[allow(clippy::too_many_arguments, reason = "one attribute with all that is known of it")]
+    #[allow(clippy::too_many_arguments, reason = "an attribute with its element, type and names")]
     fn wild<T: Tag>(
         &mut self,
         schema: &Schema,
@@ -232,10 +235,10 @@ impl Run {
         *ids += usize::from(is_id);
         let declared = table.attributes.iter().any(|a| a.text.simple.builtin() == Builtin::Id);
         if is_id && *ids > 1 {
-            let message = "a wildcard takes one ID at most".to_owned();
+            let message = "at most one ID may match the wildcard".to_owned();
             self.complain(tag, tag.name(), "cvc-complex-type.5.1", message)?;
         } else if is_id && declared {
-            let message = "the type declares an ID: a wildcard takes no other".to_owned();
+            let message = "the type declares an ID, so no other may match the wildcard".to_owned();
             self.complain(tag, tag.name(), "cvc-complex-type.5.2", message)?;
         }
         let text = Text::new(simple);
@@ -243,7 +246,7 @@ impl Run {
             fixed: constraint.fixed,
             text: std::sync::Arc::clone(&constraint.text),
             // Harmless: a default that is invalid for its type has been reported already.
-            value: simple.validate(&constraint.text, &NoNames).ok(),
+            value: simple.validate(&constraint.text, &EmptyScope).ok(),
         });
         self.attribute_value(schema, tag, name, value, &text, given.as_ref())
     }
@@ -263,13 +266,13 @@ impl Run {
         if !asked && text.simple.is_plainly(value) {
             Ok(())
         } else {
-            self.odd_value(schema, tag, name, value, text, given)
+            self.full_check(schema, tag, name, value, text, given)
         }
     }
 
     /// Validates a value that the fast path does not accept.
     #[inline(never)]
-    fn odd_value<T: Tag>(
+    fn full_check<T: Tag>(
         &mut self,
         schema: &Schema,
         tag: &T,

@@ -32,11 +32,11 @@ impl Run {
         {
             return self.enter(schema, tag, head.type_id, Some(id), false);
         }
-        self.start_odd(schema, tag, sym, matched)
+        self.start_checked(schema, tag, sym, matched)
     }
 
     /// Starts an element for which more has to be checked than the content model.
-    fn start_odd<T: Tag>(
+    fn start_checked<T: Tag>(
         &mut self,
         schema: &Schema,
         tag: &T,
@@ -98,7 +98,7 @@ impl Run {
         if let (Some(said), Some(id)) = (instructions.nil, element) {
             let declaration = &schema.components.elements[id];
             if !declaration.nillable {
-                let message = "the element is not nillable: no xsi:nil".to_owned();
+                let message = "the element is not nillable, so xsi:nil is not allowed".to_owned();
                 self.complain(tag, tag.name(), "cvc-elt.3.1", message)?;
             } else if said && declaration.constraint.as_ref().is_some_and(|value| value.fixed) {
                 let message = "an element with a fixed value cannot be nil".to_owned();

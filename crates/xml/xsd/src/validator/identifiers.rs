@@ -7,7 +7,7 @@ use xml::QName;
 
 use super::run::{Run, expanded, written};
 use super::{ErrorDetails, LazyPosition, ParseStop};
-use crate::datatype::{Identifier, Names, SimpleType};
+use crate::datatype::{Identifier, NameScope, SimpleType};
 
 /// The IDs so far, and the IDREFs whose ID has not occurred yet.
 #[derive(Debug, Default)]
@@ -69,7 +69,7 @@ impl Run {
         &self,
         simple: &SimpleType,
         lexical: &str,
-        names: &dyn Names,
+        names: &dyn NameScope,
     ) -> FoundIdentifiers {
         let room = self.bounds.identifier_bytes_max.saturating_sub(self.identifiers.bytes);
         let mut met = FoundIdentifiers { all: Vec::new(), cut: false };

@@ -81,7 +81,7 @@ impl Run {
                 Judge::Declaration(element)
             }
             (Root::Element { uri, local }, _) => {
-                let message = format!("{{{uri}}}{local} has to stand here");
+                let message = format!("{{{uri}}}{local} must be here");
                 self.complain(tag, tag.name(), "cvc-elt.1", message)?;
                 by_wildcard(schema, Process::Lax, sym)
             }
@@ -104,12 +104,14 @@ impl Run {
         let words = self.words.get(parent.words as usize..).unwrap_or_default();
         let Some(table) = schema.type_table(parent.type_id) else { return Ok(()) };
         let (code, message) = match table.kind {
-            Kind::Simple => {
-                ("cvc-type.3.1.2", "its parent has a simple type: no elements".to_owned())
-            }
-            Kind::SimpleContent => {
-                ("cvc-complex-type.2.2", "its parent has simple content: no elements".to_owned())
-            }
+            Kind::Simple => (
+                "cvc-type.3.1.2",
+                "its parent has a simple type, so elements are not allowed".to_owned(),
+            ),
+            Kind::SimpleContent => (
+                "cvc-complex-type.2.2",
+                "its parent has simple content, so elements are not allowed".to_owned(),
+            ),
             Kind::Empty => ("cvc-complex-type.2.1", "its parent has to be empty".to_owned()),
             Kind::ElementOnly | Kind::Mixed => {
                 let expected = table.automaton.expected(parent.state, words);
@@ -123,7 +125,7 @@ impl Run {
                     Some(expected) => {
                         ("cvc-complex-type.2.4.a", format!("not here; expected: {expected}"))
                     }
-                    None => ("cvc-complex-type.2.4.d", "no element can come here".to_owned()),
+                    None => ("cvc-complex-type.2.4.d", "no element is allowed here".to_owned()),
                 }
             }
         };
@@ -163,7 +165,7 @@ impl Run {
         let value = crate::syntax::collapse(value);
         let (prefix, local) = value.split_once(':').unwrap_or(("", value));
         let (true, Some(uri)) = (crate::syntax::is_qname(value), tag.resolve(prefix)) else {
-            let message = format!("{value:?} names no type");
+            let message = format!("{value:?} is not the name of a type");
             let names = self.names(schema, tag);
             self.about = ErrorDetails::of_text(schema, &Builtin::QName.simple(), value, &names);
             self.complain_of_type(tag, "cvc-elt.4.1", message)?;
@@ -185,7 +187,7 @@ impl Run {
         if all.can_replace(found, declared, block) {
             return Ok(Some(found));
         }
-        let message = format!("{value} cannot stand for {}", all.type_text(declared));
+        let message = format!("{value} cannot replace {}", all.type_text(declared));
         self.about.type_name = name();
         self.complain_of_type(tag, "cvc-elt.4.3", message)?;
         Ok(None)

@@ -45,13 +45,13 @@ pub(super) struct Run {
     /// Whether `xsi:type` may name types of other schemas.
     pub(super) foreign_types: bool,
     pub(super) frames: Vec<Frame>,
-    /// Prefix bindings of the open elements whose values need them.
+    /// Prefix bindings of the open elements whose text may contain prefixes.
     pub(super) meanings: Vec<Box<[Binding]>>,
     /// Depth within an element that is skipped.
     pub(super) skipped: u32,
     pub(super) words: Vec<u64>,
     pub(super) text: String,
-    /// The schema's numbers of the namespaces in the document, by the parser's numbers.
+    /// The schema's number of each namespace in the document, indexed by the parser's number.
     pub(super) spaces: Vec<NsId>,
     pub(super) seen: SeenAttributes,
     pub(super) invalid: Vec<Invalid>,

@@ -133,7 +133,7 @@ pub(super) fn walk(
     let mut parent = element;
     // Follows the links of the tree, so that depth needs no stack.
     loop {
-        turns::part();
+        turns::count_part();
         match at {
             Some(node) => match document.kind(node) {
                 Kind::Element => {
@@ -194,7 +194,7 @@ impl Prefixes for &[(Box<str>, Box<str>)] {
     }
 }
 
-impl<R: Prefixes> datatype::Names for Names<'_, R> {
+impl<R: Prefixes> datatype::NameScope for Names<'_, R> {
     fn resolve(&self, prefix: &str) -> Option<&str> {
         self.prefixes.resolve(prefix)
     }
@@ -209,7 +209,7 @@ impl<R: Prefixes> datatype::Names for Names<'_, R> {
         self.entities.contains(name) || self.spot.entity(name)
     }
 
-    fn steps(&self) -> Option<&Steps> {
+    fn pattern_budget(&self) -> Option<&Steps> {
         Some(self.steps)
     }
 }

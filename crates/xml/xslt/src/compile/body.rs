@@ -22,7 +22,9 @@ impl<'m> Compiler<'m> {
                 }
                 Child::Element(inner) => match inner.xsl() {
                     Some("param") if params_over => {
-                        return Err(self.wrong(inner, "xsl:param comes before all else"));
+                        return Err(
+                            self.wrong(inner, "xsl:param must come before all other content")
+                        );
                     }
                     Some("param") => self.param(inner, locals)?,
                     Some(part) if PARTS.contains(&part) => {}

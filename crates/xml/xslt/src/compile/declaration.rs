@@ -23,7 +23,7 @@ impl<'m> Compiler<'m> {
             (FUNCTIONS, "function") => self.function(e),
             // User-defined elements are ignored, but must have a namespace.
             ("", _) if !e.forwards() => {
-                Err(self.wrong(e, format!("{} at the top needs a namespace", e.shown())))
+                Err(self.wrong(e, format!("{} at the top level needs a namespace", e.shown())))
             }
             _ => Ok(()),
         }
@@ -49,7 +49,7 @@ impl<'m> Compiler<'m> {
             // Handled earlier, or after all other declarations.
             "attribute-set" | "namespace-alias" | "import" | "include" => Ok(()),
             _ if e.forwards() => Ok(()),
-            _ => Err(self.wrong(e, format!("{} cannot stand at the top", e.shown()))),
+            _ => Err(self.wrong(e, format!("{} is not allowed at the top level", e.shown()))),
         }
     }
 
@@ -166,7 +166,7 @@ impl<'m> Compiler<'m> {
                 let mut chars = text.chars();
                 match (chars.next(), chars.next()) {
                     (Some(c), None) => Ok(c),
-                    _ => Err(self.wrong(e, format!("{local} is one character, not `{text}`"))),
+                    _ => Err(self.wrong(e, format!("{local} must be one character, not `{text}`"))),
                 }
             }
         };

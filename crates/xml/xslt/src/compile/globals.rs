@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::program::{CodeBlock, Dest, Op};
 
 impl<'m> Compiler<'m> {
-    /// Compiles a global variable or parameter. One that is overridden by a higher precedence is only checked.
+    /// Compiles a global variable or parameter. Skips it if a declaration with a higher import precedence overrides it.
     pub(super) fn global(&mut self, d: &Declaration, e: Element<'m>) -> Result<(), Error> {
         let name = self.required_name(e)?;
         let counts = self
@@ -53,7 +53,7 @@ impl<'m> Compiler<'m> {
                 self.use_sets(e)?;
                 for child in e.elements() {
                     if child.xsl() != Some("attribute") {
-                        let what = "xsl:attribute-set holds nothing but xsl:attribute";
+                        let what = "xsl:attribute-set must contain only xsl:attribute";
                         return Err(self.wrong(child, what));
                     }
                     self.instruction(child, &mut locals)?;

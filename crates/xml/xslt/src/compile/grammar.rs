@@ -121,7 +121,7 @@ impl<'m> Compiler<'m> {
             Child::Text(_) => true,
         };
         if empty && e.children().iter().any(holds) {
-            Err(self.wrong(e, format!("{} holds nothing", e.shown())))
+            Err(self.wrong(e, format!("{} must be empty", e.shown())))
         } else {
             Ok(())
         }

@@ -63,13 +63,13 @@ impl<'m> Compiler<'m> {
             "value-of" => self.value_of(e, locals),
             "variable" => self.variable(e, locals),
             _ if e.forwards() => self.unknown(e, locals),
-            _ => Err(self.wrong(e, format!("{} cannot stand here", e.shown()))),
+            _ => Err(self.wrong(e, format!("{} is not allowed here", e.shown()))),
         }
     }
 
     fn text(&mut self, e: Element<'m>) -> Result<(), Error> {
         if e.elements().next().is_some() {
-            return Err(self.wrong(e, "xsl:text holds nothing but text"));
+            return Err(self.wrong(e, "xsl:text must contain only text"));
         }
         let raw = self.yes_no(e, "disable-output-escaping")?.unwrap_or(false);
         let Some(Avt::Constant(text)) = self.text_body(e, &Locals::default())? else {
@@ -136,7 +136,7 @@ impl<'m> Compiler<'m> {
                     self.body(child, locals)?;
                 }
                 _ => {
-                    let what = format!("{} cannot stand here in xsl:choose", child.shown());
+                    let what = format!("{} is not allowed here in xsl:choose", child.shown());
                     return Err(self.wrong(child, what));
                 }
             }
@@ -237,7 +237,7 @@ impl<'m> Compiler<'m> {
         let other = e.elements().find(|child| !child.xsl().is_some_and(|n| allowed.contains(&n)));
         match other {
             Some(other) if !other.forwards() => {
-                Err(self.wrong(other, format!("{} cannot stand in {}", other.shown(), e.shown())))
+                Err(self.wrong(other, format!("{} is not allowed in {}", other.shown(), e.shown())))
             }
             Some(_) | None => Ok(()),
         }

@@ -124,8 +124,8 @@ impl<'m> Compiler<'m> {
     }
 }
 
-/// Returns how many of the first namespaces libxslt gives a literal element. Within an instruction, these are only the ones declared on the
-/// element itself, which come first.
+/// Returns how many of `namespaces`, counted from the first, libxslt adds to a literal element. Within an instruction, libxslt adds only
+/// those declared on the element itself, which come first.
 fn near(e: Element<'_>, namespaces: &[(Box<str>, Box<str>)]) -> usize {
     match e.parent().and_then(Element::xsl) {
         None | Some("template") => namespaces.len(),

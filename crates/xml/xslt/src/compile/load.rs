@@ -95,7 +95,7 @@ impl<'r> Loader<'r> {
         let name = document.name(root);
         if name.namespace.uri != XSLT {
             if document.attribute(root, XSLT, "version").is_none() {
-                let what = "this is not a stylesheet: the root is neither xsl:stylesheet nor has it xsl:version";
+                let what = "this is not a stylesheet: the root is not xsl:stylesheet and has no xsl:version";
                 return Err(self.wrong(module, root, what));
             }
             parts.own.push((module, root, true));
@@ -113,7 +113,11 @@ impl<'r> Loader<'r> {
             let name = document.name(child);
             let reference = match (name.namespace.uri, name.local) {
                 (XSLT, "import") if imports_over => {
-                    return Err(self.wrong(module, child, "xsl:import comes before all others"));
+                    return Err(self.wrong(
+                        module,
+                        child,
+                        "xsl:import must come before all other elements",
+                    ));
                 }
                 (XSLT, "import") => "import",
                 (XSLT, "include") => "include",

@@ -96,7 +96,7 @@ impl<'m> Compiler<'m> {
             Some("no") => Ok(Some(false)),
             Some(_) if element.forwards() => Ok(None),
             Some(other) => {
-                Err(self.wrong(element, format!("{local} is `yes` or `no`, not `{other}`")))
+                Err(self.wrong(element, format!("{local} must be `yes` or `no`, not `{other}`")))
             }
         }
     }

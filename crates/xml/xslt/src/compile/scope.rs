@@ -53,10 +53,10 @@ impl Statics for Scope<'_, '_> {
                 note(&self.compiler.notes, call)
             }
             Ok(None) if name.uri.is_empty() && !self.element.forwards() => {
-                Lookup::Wrong(format!("there is no function `{}()`", name.local).into())
+                Lookup::WrongArguments(format!("there is no function `{}()`", name.local).into())
             }
             Ok(None) => Lookup::Unknown,
-            Err(what) => Lookup::Wrong(what),
+            Err(what) => Lookup::WrongArguments(what),
         }
     }
 
@@ -66,7 +66,7 @@ impl Statics for Scope<'_, '_> {
 
     fn options(&self) -> Options {
         // Stylesheets of a later version may use the supported functions of XPath 2.0.
-        Options { xpath2: self.element.forwards(), current: true, unknown: Unknown::Later }
+        Options { xpath2: self.element.forwards(), current: true, unknown: Unknown::FailAtCall }
     }
 }
 

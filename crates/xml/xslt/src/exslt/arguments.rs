@@ -1,26 +1,27 @@
-//! Conversion of arguments, and creation of node-sets.
+//! Converts the arguments of EXSLT functions, and creates node-sets.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use xpath::{Call, ErrorKind, Node, Value};
 
-/// Returns an argument as a string; empty if it is missing.
+/// Returns an argument as a string. A missing argument is an empty string.
 pub(super) fn text(arguments: &[Value], place: usize, call: &Call<'_>) -> String {
-    arguments.get(place).map_or_else(String::new, |value| value.to_text(call.world).into_owned())
+    arguments
+        .get(place)
+        .map_or_else(String::new, |value| value.to_text(call.documents).into_owned())
 }
 
-/// Returns an argument as a number; NaN if it is missing.
+/// Returns an argument as a number. A missing argument is NaN.
 pub(super) fn number(arguments: &[Value], place: usize, call: &Call<'_>) -> f64 {
-    arguments.get(place).map_or(f64::NAN, |value| value.to_number(call.world))
+    arguments.get(place).map_or(f64::NAN, |value| value.to_number(call.documents))
 }
 
 /// Returns an argument that must be a node-set.
 pub(super) fn nodes(arguments: &[Value], place: usize) -> Result<&[Node], ErrorKind> {
     let nodes = arguments.get(place).and_then(Value::as_nodes);
-    nodes.ok_or_else(|| {
-        ErrorKind::Type(format!("argument {} has to be a node-set", place + 1).into())
-    })
+    nodes
+        .ok_or_else(|| ErrorKind::Type(format!("argument {} must be a node-set", place + 1).into()))
 }
 
 /// Returns the strings of a node-set, or the single string of any other value.
@@ -28,9 +29,9 @@ pub(super) fn texts(arguments: &[Value], place: usize, call: &Call<'_>) -> Vec<S
     match arguments.get(place).map(|value| (value, value.as_nodes())) {
         None => Vec::new(),
         Some((_, Some(nodes))) => {
-            nodes.iter().map(|&node| call.world.string_value(node).into_owned()).collect()
+            nodes.iter().map(|&node| call.documents.string_value(node).into_owned()).collect()
         }
-        Some((value, None)) => vec![value.to_text(call.world).into_owned()],
+        Some((value, None)) => vec![value.to_text(call.documents).into_owned()],
     }
 }
 
@@ -39,7 +40,7 @@ pub(super) fn none() -> Value {
     Value::Nodes(Rc::new([]))
 }
 
-/// Makes a new document of `token` elements and returns them as a node-set.
+/// Creates a new document with a `token` element for each token. Returns the elements as a node-set.
 pub(super) fn tokens<'t>(
     tokens: impl Iterator<Item = &'t str>,
     call: &mut Call<'_>,
@@ -58,12 +59,12 @@ pub(super) fn tokens<'t>(
     if !any {
         return Ok(none());
     }
-    let doc = call.world.add(Arc::new(builder.finish()))?;
+    let doc = call.documents.add(Arc::new(builder.finish()))?;
     let root = Node::new(doc, xml::Document::ROOT);
-    Ok(Value::Nodes(call.world.of(root).children(root.id).map(|id| root.with(id)).collect()))
+    Ok(Value::Nodes(call.documents.of(root).children(root.id).map(|id| root.with(id)).collect()))
 }
 
-/// Converts the error of a builder. Trees of this form can only fail by being too large.
+/// Converts the error of a builder. The only possible error is that the tree is too large.
 fn too_large(error: xml::BuildError) -> ErrorKind {
     ErrorKind::Host(error.to_string().into())
 }

@@ -34,11 +34,11 @@ fn node_set(
         Some(Value::Nodes(nodes)) => Ok(Value::Nodes(nodes.clone())),
         Some(other) => {
             let mut builder = xml::Builder::new();
-            let text = other.to_text(call.world);
+            let text = other.to_text(call.documents);
             builder.text(&text).map_err(|error| ErrorKind::Host(error.to_string().into()))?;
-            let doc = call.world.add(std::sync::Arc::new(builder.finish()))?;
+            let doc = call.documents.add(std::sync::Arc::new(builder.finish()))?;
             let root = xpath::Node::new(doc, xml::Document::ROOT);
-            let text = call.world.document(doc).first_child(root.id);
+            let text = call.documents.document(doc).first_child(root.id);
             Ok(text.map_or(Value::Nodes([].into()), |id| Value::node(root.with(id))))
         }
         None => Ok(Value::Nodes([].into())),

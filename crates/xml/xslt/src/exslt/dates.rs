@@ -215,7 +215,7 @@ fn sum(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcom
     let mut sum = None;
     for &node in nodes(arguments, 0)? {
         call.budget.charge(1)?;
-        let Some(duration) = Duration::parse(&call.world.string_value(node)) else {
+        let Some(duration) = Duration::parse(&call.documents.string_value(node)) else {
             return written(None);
         };
         sum = match sum {

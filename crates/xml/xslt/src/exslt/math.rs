@@ -57,7 +57,7 @@ fn extreme(
     let mut best = f64::NAN;
     let mut holders = Vec::new();
     for &node in nodes(arguments, 0)? {
-        let text = call.world.string_value(node);
+        let text = call.documents.string_value(node);
         call.budget.charge(1 + text.len() as u64 / 8)?;
         let value = text_number(&text);
         if value.is_nan() {

@@ -46,7 +46,7 @@ fn distinct(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> O
     let mut seen = HashSet::new();
     let mut kept = Vec::new();
     for &node in nodes(arguments, 0)? {
-        let text = call.world.string_value(node);
+        let text = call.documents.string_value(node);
         call.budget.charge(1 + text.len() as u64 / 8)?;
         if seen.insert(text) {
             kept.push(node);

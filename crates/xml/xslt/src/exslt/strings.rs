@@ -155,7 +155,7 @@ fn align(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outc
 fn concat(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let mut out = String::new();
     for &node in nodes(arguments, 0)? {
-        let text = call.world.string_value(node);
+        let text = call.documents.string_value(node);
         call.budget.text(text.len())?;
         out.push_str(&text);
         too_long(&out, call)?;

@@ -11,9 +11,8 @@ impl Serializer {
         self.settings.style == Style::Canonical
     }
 
-    /// Writes the declaration with the encoding as spelled in the stylesheet, and with `standalone` if it is yes. A line break follows if
+    /// Writes the declaration with the encoding as spelled in the stylesheet, and with `standalone` if it is `yes`. A line break follows if
     /// indentation is on.
-    /// follows if indentation is on.
     pub(super) fn canonical_declaration(&mut self) {
         let settings = self.settings.clone();
         self.out.extend_from_slice(b"<?xml version=\"1.0\" encoding=\"");

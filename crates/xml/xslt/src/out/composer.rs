@@ -60,14 +60,14 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 const KEPT_MAX: usize = 4;
 
 thread_local! {
-    #[allow(clippy::vec_box, reason = "a desk moves between here and its composer: a pointer, not all of it")]
+    #[allow(clippy::vec_box, reason = "a boxed desk moves between the pool and its composer without being copied")]
     static SPARE: RefCell<Vec<Box<Desk>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Desk {
     /// Takes an empty desk, from the pool if there is one.
     fn take() -> Box<Desk> {
-        // Harmless: a thread that is ending has no spare ones.
+        // Harmless: a thread that is ending has no pool, so a new desk is made.
         SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten().unwrap_or_default()
     }
 

@@ -9,11 +9,11 @@ use crate::out::Composer;
 use crate::program::Pc;
 
 impl Machine<'_> {
-    /// Copies the context node without its content. `behind` is the address at which execution continues if the node has no content.
+    /// Copies the context node without its content. If the node has no content, execution continues at `after`.
     #[inline]
-    pub(super) fn copy(&mut self, behind: Pc, reach: &mut Reach<'_>) -> Result<(), Error> {
+    pub(super) fn copy(&mut self, after: Pc, reach: &mut Reach<'_>) -> Result<(), Error> {
         let node = self.now.focus.node;
-        let kind = reach.world.get().kind(node);
+        let kind = reach.documents.get().kind(node);
         match kind {
             NodeKind::Root => Ok(()),
             NodeKind::Element => self.copy_start(node, reach),
@@ -22,7 +22,7 @@ impl Machine<'_> {
             | NodeKind::Comment
             | NodeKind::Instruction
             | NodeKind::Namespace => {
-                self.now.pc = behind;
+                self.now.pc = after;
                 self.copy_leaf(node, kind, reach)
             }
         }
@@ -46,8 +46,8 @@ impl Machine<'_> {
         kind: NodeKind,
         reach: &Reach<'_>,
     ) -> Result<(), Error> {
-        let world = reach.world.get();
-        let document = world.of(node);
+        let documents = reach.documents.get();
+        let document = documents.of(node);
         let out = self.top()?;
         match kind {
             NodeKind::Text => out.text(document.value(node.id), false),
@@ -61,7 +61,7 @@ impl Machine<'_> {
                 out.instruction(document.name(node.id).local, document.value(node.id));
             }
             NodeKind::Namespace => {
-                if let Some((prefix, uri)) = world.namespace(node) {
+                if let Some((prefix, uri)) = documents.namespace(node) {
                     out.namespace(prefix, uri);
                 }
             }
@@ -80,7 +80,7 @@ impl Machine<'_> {
                 Ok(())
             }
             None => {
-                let text = value.to_text(reach.world.get());
+                let text = value.to_text(reach.documents.get());
                 self.top()?.text(&text, false);
                 Ok(())
             }
@@ -89,12 +89,12 @@ impl Machine<'_> {
 
     /// Copies a node and its subtree.
     pub(super) fn copy_node(&mut self, node: Node, reach: &mut Reach<'_>) -> Result<(), Error> {
-        let world = reach.world.get();
-        let kind = world.kind(node);
+        let documents = reach.documents.get();
+        let kind = documents.kind(node);
         if !matches!(kind, NodeKind::Root | NodeKind::Element) {
             return self.copy_leaf(node, kind, reach);
         }
-        let document = world.of(node);
+        let document = documents.of(node);
         let end = document.end(node.id);
         if let Err(kind) = reach.budget.charge(u64::from(end.0.saturating_sub(node.id.0))) {
             return Err(self.fault_kind(kind));
@@ -143,20 +143,20 @@ impl Machine<'_> {
 /// Returns true if the node is copied into a copy of its parent, so that the parent's namespaces are in scope.
 #[inline]
 fn is_within_copy(out: &Composer, node: Node, reach: &Reach<'_>) -> bool {
-    let parent = reach.world.get().of(node).parent(node.id);
+    let parent = reach.documents.get().of(node).parent(node.id);
     parent.is_some_and(|parent| out.origin() == Some(node.with(parent)))
 }
 
 /// Returns true if no ancestor of the element can declare namespaces.
 #[inline]
 fn is_outermost(node: Node, reach: &Reach<'_>) -> bool {
-    reach.world.get().of(node).parent(node.id) == Some(Document::ROOT)
+    reach.documents.get().of(node).parent(node.id) == Some(Document::ROOT)
 }
 
 /// Starts a copy of an element with its namespaces. If `known`, only its own declarations are new.
 fn start(out: &mut Composer, node: Node, known: bool, reach: &Reach<'_>) {
-    let world = reach.world.get();
-    let document = world.of(node);
+    let documents = reach.documents.get();
+    let document = documents.of(node);
     let name = document.name(node.id);
     out.start(name.prefix, name.local, name.namespace.uri);
     out.copied_from(node);

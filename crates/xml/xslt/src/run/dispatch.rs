@@ -75,7 +75,7 @@ impl Lists {
         if rules.named.is_empty() {
             return &rules.others;
         }
-        let document = reach.world.get().of(node);
+        let document = reach.documents.get().of(node);
         let id = document.name_id(node.id);
         let mut known = None;
         if node.doc == DocId(0) {
@@ -129,7 +129,7 @@ impl<'s> Machine<'s> {
                 }
             };
             let node = focus.node;
-            let kind = reach.world.get().kind(node);
+            let kind = reach.documents.get().kind(node);
             let rules = self.rules(node, kind, reach);
             let sure = rules.first().copied().filter(|rule| self.is_certain(*rule));
             let template = self.template(sure);
@@ -188,7 +188,7 @@ impl<'s> Machine<'s> {
         self.now.pc = NEXT_NODE;
         // Harmless: there is always a first node.
         let _turn = self.next_node();
-        let kind = reach.world.get().kind(node);
+        let kind = reach.documents.get().kind(node);
         let rules = self.rules(node, kind, reach);
         let rule = self.find_rule(rules, Some(importer), reach)?;
         self.start_rule(rule, kind, (params, params), reach).map(drop)
@@ -206,7 +206,7 @@ impl<'s> Machine<'s> {
         if rule.is_some() {
             let Some(template) = self.template(rule) else { return Ok(false) };
             self.now.pc = NEXT_NODE;
-            let documents = reach.world.get().len();
+            let documents = reach.documents.get().len();
             self.enter(template.entry, params, Some(documents))?;
             self.now.rule = rule;
             return Ok(true);
@@ -219,7 +219,7 @@ impl<'s> Machine<'s> {
                 Ok(false)
             }
             NodeKind::Text | NodeKind::Attribute => {
-                let text = reach.world.get().of(node).value(node.id);
+                let text = reach.documents.get().of(node).value(node.id);
                 self.top()?.text(text, false);
                 self.check_spent()?;
                 Ok(false)

@@ -39,7 +39,7 @@ impl Machine<'_> {
             },
         };
         let Some(nodes) = value.as_nodes().map(<[Node]>::to_vec) else {
-            let href = value.to_text(reach.world.get()).into_owned();
+            let href = value.to_text(reach.documents.get()).into_owned();
             let root = match base_node {
                 None => self.load_from_module(&href, module, reach)?,
                 Some(Some(node)) => self.load_from_node(&href, node, reach)?,
@@ -49,7 +49,7 @@ impl Machine<'_> {
         };
         let mut roots = Vec::new();
         for node in nodes {
-            let href = reach.world.get().string_value(node).into_owned();
+            let href = reach.documents.get().string_value(node).into_owned();
             match base_node {
                 None => roots.push(self.load_from_node(&href, node, reach)?),
                 Some(Some(base)) => roots.push(self.load_from_node(&href, base, reach)?),
@@ -158,10 +158,10 @@ impl Machine<'_> {
 
     /// Adds a document that is kept until the run ends.
     fn add(&mut self, document: Arc<Document>, reach: &mut Reach<'_>) -> Result<DocId, Error> {
-        let doc = reach.world.get().add(document).map_err(|kind| self.fault_kind(kind))?;
+        let doc = reach.documents.get().add(document).map_err(|kind| self.fault_kind(kind))?;
         // A nested run removes no documents, and keeps all that were added when it ends.
         if self.pinned != u32::MAX {
-            self.pinned = self.pinned.max(reach.world.get().len());
+            self.pinned = self.pinned.max(reach.documents.get().len());
         }
         Ok(doc)
     }

@@ -115,11 +115,11 @@ impl Machine<'_> {
     /// Drops documents that only variables out of scope could refer to.
     fn cut(&mut self, documents: u32, reach: &mut Reach<'_>) {
         let keep = documents.max(self.pinned);
-        if let DocumentsHandle::Own(world) = &mut reach.world
-            && world.len() > keep
+        if let DocumentsHandle::Own(documents) = &mut reach.documents
+            && documents.len() > keep
         {
             // Harmless: these documents cannot be reached any more.
-            world.truncate(keep);
+            documents.truncate(keep);
             self.keys.retain(|(_, doc), _| doc.0 < keep);
         }
     }

@@ -72,20 +72,20 @@ impl Machine<'_> {
         let text = |at: usize| {
             let value = arguments.get(at);
             // Harmless: a missing argument is an empty string.
-            value.map(|value| value.to_text(call.world).into_owned()).unwrap_or_default()
+            value.map(|value| value.to_text(call.documents).into_owned()).unwrap_or_default()
         };
         match site.function {
             CalledFunction::Key(number) => self.key_call(number, site, arguments, call),
             CalledFunction::Document => {
                 let Some(value) = arguments.first() else { return Ok(no_nodes()) };
                 let base = arguments.get(1);
-                let mut reach =
-                    Reach { world: DocumentsHandle::Lent(call.world), budget: &mut *call.budget };
+                let documents = DocumentsHandle::Lent(call.documents);
+                let mut reach = Reach { documents, budget: &mut *call.budget };
                 self.document_call(value, base, site.module, &mut reach)
             }
             CalledFunction::FormatNumber => {
                 let number =
-                    arguments.first().map_or(f64::NAN, |value| value.to_number(call.world));
+                    arguments.first().map_or(f64::NAN, |value| value.to_number(call.documents));
                 let name = arguments.get(2).map(|_| text(2));
                 self.format_number(number, &text(1), name.as_deref(), site)
             }
@@ -94,7 +94,11 @@ impl Machine<'_> {
                     None => Some(call.focus.node),
                     Some(value) => match value.as_nodes() {
                         Some(nodes) => nodes.first().copied(),
-                        None => return Err(dynamic("generate-id() takes a node-set")),
+                        None => {
+                            return Err(dynamic(
+                                "the argument of generate-id() must be a node-set",
+                            ));
+                        }
                     },
                 };
                 // Harmless: XSLT specifies an empty string for an empty node-set (12.4).
@@ -114,7 +118,7 @@ impl Machine<'_> {
                 }))
             }
             CalledFunction::UnparsedEntityUri => {
-                let document = call.world.of(call.focus.node);
+                let document = call.documents.of(call.focus.node);
                 Ok(Value::text(document.unparsed_entity(&text(0)).unwrap_or("")))
             }
             CalledFunction::Extension(function) => {
@@ -126,7 +130,7 @@ impl Machine<'_> {
             }
             CalledFunction::User(number) => self.user(number, arguments, call),
             CalledFunction::Missing(number) => Err(self.missing(number)),
-            CalledFunction::Broken => Err(dynamic("this expression is none of XPath 1.0")),
+            CalledFunction::Broken => Err(dynamic("this expression is not valid in XPath 1.0")),
         }
     }
 
@@ -157,7 +161,7 @@ impl Machine<'_> {
         let number = match number {
             Some(number) => number,
             None => {
-                let text = name.to_text(call.world).into_owned();
+                let text = name.to_text(call.documents).into_owned();
                 let name = self.runtime_name(&text, site)?;
                 match self.given.program.key_names.get(&name) {
                     Some(number) => *number,
@@ -166,17 +170,18 @@ impl Machine<'_> {
             }
         };
         let doc = call.focus.node.doc;
-        let world = call.world;
-        let mut reach = Reach { world: DocumentsHandle::Lent(world), budget: &mut *call.budget };
+        let documents = call.documents;
+        let mut reach =
+            Reach { documents: DocumentsHandle::Lent(documents), budget: &mut *call.budget };
         let Value::Nodes(nodes) = value else {
-            let text = value.to_text(world).into_owned();
+            let text = value.to_text(documents).into_owned();
             return self.keyed(number, &text, doc, &mut reach).map(Value::Nodes);
         };
         // Each value is looked up only once, however many nodes have it, and the nodes found are charged. Otherwise many nodes with the
         // same value would take quadratic time.
         let (mut all, mut asked) = (Vec::new(), HashSet::new());
         for node in nodes.iter() {
-            let text = world.string_value(*node);
+            let text = documents.string_value(*node);
             if !asked.insert(text.clone()) {
                 continue;
             }
@@ -232,7 +237,7 @@ impl Machine<'_> {
         // Harmless: parameters without an argument use their default.
         let given = function.params.iter().copied().zip(arguments.drain(..)).collect();
         let mut reach =
-            Reach { world: DocumentsHandle::Lent(call.world), budget: &mut *call.budget };
+            Reach { documents: DocumentsHandle::Lent(call.documents), budget: &mut *call.budget };
         self.run_entry(function.entry, call.focus, given, &mut reach)
     }
 }
@@ -250,7 +255,7 @@ fn property(name: &Name) -> Value {
 /// Returns an identifier for a node that is unique and constant during the run.
 fn identity(node: Node, call: &Call<'_>) -> String {
     if node.is_namespace() {
-        let prefix = call.world.namespace(node).map_or("", |(prefix, _)| prefix);
+        let prefix = call.documents.namespace(node).map_or("", |(prefix, _)| prefix);
         format!("id{}x{}n{prefix}", node.doc.0, node.id.0)
     } else {
         format!("id{}x{}", node.doc.0, node.id.0)

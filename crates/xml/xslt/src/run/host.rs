@@ -19,7 +19,7 @@ impl Host for Machine<'_> {
             return Ok(value.clone());
         }
         let mut reach =
-            Reach { world: DocumentsHandle::Lent(call.world), budget: &mut *call.budget };
+            Reach { documents: DocumentsHandle::Lent(call.documents), budget: &mut *call.budget };
         self.global(number, &mut reach).map_err(|error| self.keep(error))
     }
 
@@ -43,7 +43,7 @@ impl Host for Machine<'_> {
         call: &mut Call<'_>,
     ) -> Result<Rc<[Node]>, ErrorKind> {
         let mut reach =
-            Reach { world: DocumentsHandle::Lent(call.world), budget: &mut *call.budget };
+            Reach { documents: DocumentsHandle::Lent(call.documents), budget: &mut *call.budget };
         self.keyed(number, value, doc, &mut reach).map_err(|error| self.keep(error))
     }
 }
@@ -102,7 +102,7 @@ impl Machine<'_> {
             }
             Some(state) => *state = State::Busy,
         }
-        let focus = xpath::Focus::of(reach.world.get().root());
+        let focus = xpath::Focus::of(reach.documents.get().root());
         let made = self.run_entry(global.entry, focus, Vec::new(), reach);
         if let Some(state) = self.memory.globals.get_mut(number as usize) {
             *state = match &made {

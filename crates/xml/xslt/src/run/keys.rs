@@ -62,7 +62,7 @@ impl Machine<'_> {
         let program = self.given.program;
         let keys = program.keys.get(number as usize).map_or(&[][..], Vec::as_slice);
         let mut lists: HashMap<Rc<str>, Vec<Node>> = HashMap::new();
-        let len = reach.world.get().document(doc).len();
+        let len = reach.documents.get().document(doc).len();
         for id in (0..len).map(NodeId) {
             let node = Node::new(doc, id);
             for key in keys {
@@ -88,10 +88,10 @@ impl Machine<'_> {
             return Ok(());
         }
         let focus = Focus::of(node);
-        let world = reach.world.get();
+        let documents = reach.documents.get();
         let value = {
             let mut evaluation =
-                Evaluation { world, focus, host: self, budget: &mut *reach.budget };
+                Evaluation { documents, focus, host: self, budget: &mut *reach.budget };
             key.value.value(&mut evaluation)
         };
         let value = value.map_err(|error| self.fault(error))?;
@@ -109,9 +109,9 @@ impl Machine<'_> {
             Ok(())
         };
         let added: Result<(), ErrorKind> = match &value {
-            Value::Nodes(nodes) => nodes.iter().try_for_each(|n| add(&world.string_value(*n))),
+            Value::Nodes(nodes) => nodes.iter().try_for_each(|n| add(&documents.string_value(*n))),
             Value::Boolean(_) | Value::Number(_) | Value::Text(_) | Value::Tree(_) => {
-                add(&value.to_text(world))
+                add(&value.to_text(documents))
             }
         };
         added.map_err(|error| self.fault_kind(error))

@@ -33,7 +33,7 @@ pub(super) struct Memory {
 impl Memory {
     /// Takes empty memory, from the pool if possible.
     pub(super) fn take() -> Box<Memory> {
-        // Harmless: a thread that is ending has no spare ones.
+        // Harmless: a thread that is ending has no pool, so new memory is allocated.
         SPARE.try_with(|spare| spare.borrow_mut().take()).ok().flatten().unwrap_or_default()
     }
 

@@ -41,7 +41,7 @@ const NESTED_MAX: u32 = 40;
 
 /// The documents and the remaining budget. The outermost run owns its set of documents and may truncate it.
 pub(crate) struct Reach<'w> {
-    pub(crate) world: DocumentsHandle<'w>,
+    pub(crate) documents: DocumentsHandle<'w>,
     pub(crate) budget: &'w mut Budget,
 }
 
@@ -55,8 +55,8 @@ impl DocumentsHandle<'_> {
     #[inline]
     pub(crate) fn get(&self) -> &DocumentSet {
         match self {
-            DocumentsHandle::Own(world) => world,
-            DocumentsHandle::Lent(world) => world,
+            DocumentsHandle::Own(documents) => documents,
+            DocumentsHandle::Lent(documents) => documents,
         }
     }
 }
@@ -162,9 +162,9 @@ impl<'s> Machine<'s> {
 
     /// Transforms the document at `root`.
     pub(crate) fn transform(&mut self, root: Node, reach: &mut Reach<'_>) -> Result<(), Error> {
-        let world = reach.world.get();
-        self.memory.lists.begin(self.given.program, world.of(root));
-        self.pinned = world.len();
+        let documents = reach.documents.get();
+        self.memory.lists.begin(self.given.program, documents.of(root));
+        self.pinned = documents.len();
         let start = self.memory.nodes.len();
         self.memory.nodes.push(root);
         self.push_apply(start, 0, HALT, self.params_end(), false)?;
@@ -233,7 +233,7 @@ impl<'s> Machine<'s> {
         self.allow();
         self.now = before;
         // Documents created in the run may be part of its result.
-        self.pinned = pinned.max(reach.world.get().len());
+        self.pinned = pinned.max(reach.documents.get().len());
         self.nested -= 1;
         done?;
         Ok(std::mem::replace(&mut self.result, Value::Boolean(false)))
@@ -243,7 +243,7 @@ impl<'s> Machine<'s> {
     #[inline]
     fn evaluation<'a>(&'a mut self, reach: &'a mut Reach<'_>) -> Evaluation<'a> {
         let focus = self.now.focus;
-        Evaluation { world: reach.world.get(), focus, host: self, budget: reach.budget }
+        Evaluation { documents: reach.documents.get(), focus, host: self, budget: reach.budget }
     }
 
     /// Converts the error of an expression, or returns the stored error that caused it.

@@ -54,7 +54,7 @@ impl Machine<'_> {
                     if self.is_from(n, ancestor, reach)? {
                         break;
                     }
-                    at = reach.world.get().parent(ancestor);
+                    at = reach.documents.get().parent(ancestor);
                 }
                 Ok(Vec::new())
             }
@@ -68,7 +68,7 @@ impl Machine<'_> {
                     if self.counts(n, ancestor, node, reach)? {
                         numbers.push(self.count_siblings(n, ancestor, node, reach)?);
                     }
-                    at = reach.world.get().parent(ancestor);
+                    at = reach.documents.get().parent(ancestor);
                 }
                 numbers.reverse();
                 Ok(numbers)
@@ -76,7 +76,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Returns whether an ancestor or the node itself matches `from`.
+    /// Returns whether the node is in the part of the document that `from` begins.
     fn is_within(
         &mut self,
         n: &Numbering,
@@ -88,7 +88,7 @@ impl Machine<'_> {
             if self.is_from(n, ancestor, reach)? {
                 return Ok(true);
             }
-            at = reach.world.get().parent(ancestor);
+            at = reach.documents.get().parent(ancestor);
         }
         // If no node matches `from`, other processors count from the root.
         Ok(true)
@@ -103,7 +103,7 @@ impl Machine<'_> {
     ) -> Result<f64, Error> {
         let mut count = 1.0;
         let mut at = node;
-        while let Some(sibling) = reach.world.get().of(at).previous_sibling(at.id) {
+        while let Some(sibling) = reach.documents.get().of(at).previous_sibling(at.id) {
             at = at.with(sibling);
             if self.counts(n, at, origin, reach)? {
                 count += 1.0;
@@ -117,7 +117,7 @@ impl Machine<'_> {
         let mut count = 0.0;
         for id in (0..=node.id.0).rev().map(NodeId) {
             let at = if id == node.id { node } else { node.with(id) };
-            let kind = reach.world.get().kind(at);
+            let kind = reach.documents.get().kind(at);
             let looked_at = at == node || kind != NodeKind::Attribute;
             if !looked_at {
                 continue;
@@ -149,9 +149,9 @@ impl Machine<'_> {
                 if let Err(kind) = reach.budget.charge(1) {
                     return Err(self.fault_kind(kind));
                 }
-                let world = reach.world.get();
-                let (a, b) = (world.name(node), world.name(origin));
-                Ok(world.kind(node) == world.kind(origin)
+                let documents = reach.documents.get();
+                let (a, b) = (documents.name(node), documents.name(origin));
+                Ok(documents.kind(node) == documents.kind(origin)
                     && a.local == b.local
                     && a.namespace.uri == b.namespace.uri)
             }
@@ -174,8 +174,8 @@ impl Machine<'_> {
     ) -> Result<bool, Error> {
         // In a pattern, current() is the node being matched.
         let focus = Focus::of(node);
-        let (world, budget) = (reach.world.get(), &mut *reach.budget);
-        let mut evaluation = Evaluation { world, focus, host: self, budget };
+        let (documents, budget) = (reach.documents.get(), &mut *reach.budget);
+        let mut evaluation = Evaluation { documents, focus, host: self, budget };
         pattern.matches(&mut evaluation).map_err(|error| self.fault(error))
     }
 }

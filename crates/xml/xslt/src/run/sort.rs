@@ -46,7 +46,7 @@ impl Machine<'_> {
         self.now.focus = before;
         let mut rows = sorted?;
         rows.sort_by(|a, b| {
-            turns::part();
+            turns::count_part();
             compare(&a.1, &b.1, &orders)
         });
         nodes.clear();

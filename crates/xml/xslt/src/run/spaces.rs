@@ -40,7 +40,7 @@ pub(crate) fn strips(name: xml::QName<'_>, program: &Program) -> bool {
 
 fn preserved(document: &Document, element: NodeId) -> bool {
     let ancestry = std::iter::successors(Some(element), |id| document.parent(*id));
-    // Harmless: the other elements say nothing of spaces.
+    // Harmless: elements without `xml:space` inherit it.
     let mut spaces = ancestry.filter_map(|id| document.attribute(id, XML_NAMESPACE, "space"));
     spaces.find_map(preserves) == Some(true)
 }

@@ -119,7 +119,7 @@ impl<'s> Machine<'s> {
             Op::Copy(behind) => return self.copy(*behind, reach),
             Op::EndCopy => {
                 let node = self.now.focus.node;
-                if reach.world.get().kind(node) == NodeKind::Element {
+                if reach.documents.get().kind(node) == NodeKind::Element {
                     self.top()?.end();
                 }
             }
@@ -214,7 +214,7 @@ impl<'s> Machine<'s> {
         let nodes = &mut self.memory.nodes;
         let start = nodes.len();
         if !node.is_namespace() {
-            let document = reach.world.get().of(node);
+            let document = reach.documents.get().of(node);
             if attributes {
                 nodes.extend(document.attributes(node.id).map(|id| node.with(id)));
             }
@@ -228,7 +228,7 @@ impl<'s> Machine<'s> {
             return Ok(());
         };
         let end = self.params_end();
-        let documents = reach.world.get().len();
+        let documents = reach.documents.get().len();
         self.enter(called.entry, (end.saturating_sub(params), end), Some(documents))
     }
 
@@ -243,7 +243,7 @@ impl<'s> Machine<'s> {
         Ok(())
     }
 
-    /// Goes on to the default of a global parameter. One with a value from the caller is never evaluated.
+    /// If the caller has set a global parameter, uses its value and skips the default. Otherwise continues with the default.
     fn global_param(&mut self, number: u32, otherwise: Pc) -> Result<(), Error> {
         if let Some(super::State::Done(value)) = self.memory.globals.get(number as usize) {
             self.result = value.clone();
@@ -278,7 +278,7 @@ impl<'s> Machine<'s> {
         }
         self.check_spent()?;
         let tree = Arc::new(composer.into_tree());
-        let added = reach.world.get().add(tree);
+        let added = reach.documents.get().add(tree);
         let doc = added.map_err(|kind| self.fault_kind(kind))?;
         self.store(dest, Value::Tree(Node::new(doc, Document::ROOT)))
     }

@@ -1,4 +1,4 @@
-//! Execution of acts: they make the same calls of the composer as the machine's instructions.
+//! Executes acts. They call the composer in the same way as the machine's instructions.
 
 use xml::{Attributes, Document, NodeId, Scope};
 use xpath::{DocId, Node as TreeNode, NodeKind, StreamNode, StreamStep};
@@ -19,7 +19,7 @@ impl<'s> Stream<'s> {
     /// Runs acts for a node: to their end, or up to a descent into its content.
     #[allow(
         clippy::wildcard_enum_match_arm,
-        reason = "a few acts lead elsewhere, and all others write"
+        reason = "a few acts change the flow of control, and all others write"
     )]
     pub(super) fn perform(
         &mut self,
@@ -51,19 +51,19 @@ impl<'s> Stream<'s> {
         Ok(None)
     }
 
-    /// Adds to an error its place in the stylesheet.
+    /// Adds the position in the stylesheet to an error.
     #[cold]
     pub(super) fn placed(&self, error: Error, act: u32) -> Error {
         if error.at.line > 0 {
             return error;
         }
-        // Harmless: each number is that of an act.
+        // Harmless: each number belongs to an act.
         let pc: Pc = self.streamed.places.get(act as usize).copied().unwrap_or_default();
         let place: SourcePosition =
-            // Harmless: an act without a place has none.
+            // Harmless: an act without an instruction has no position.
             self.program.places.get(pc as usize).copied().unwrap_or_default();
         let module = self.program.modules.get(place.module as usize);
-        // Harmless: each number is that of a module.
+        // Harmless: each number belongs to a module.
         let file = module.map(|module| module.uri.clone()).unwrap_or_default();
         Error { at: At { file, line: place.line, column: place.column }, ..error }
     }
@@ -118,7 +118,7 @@ impl<'s> Stream<'s> {
         Ok(())
     }
 
-    /// Evaluates a text, in reusable memory that the caller gives back.
+    /// Computes a text in a reusable buffer, which the caller must return to `memory.said`.
     fn said(&mut self, what: &[Say], told: &StreamNode<'_>) -> String {
         let mut text = std::mem::take(&mut self.memory.said);
         text.clear();
@@ -134,7 +134,7 @@ impl<'s> Stream<'s> {
         }
     }
 
-    /// Starts the literal element of an act; if `alone`, no attributes follow.
+    /// Starts the literal element of an act. If `alone`, no attributes follow.
     #[inline]
     pub(super) fn start_renamed(&mut self, act: u32, alone: bool) -> Result<(), Error> {
         self.charge()?;
@@ -166,7 +166,7 @@ impl<'s> Stream<'s> {
         })
     }
 
-    /// Computes a name, and uses its prefix, local part and namespace.
+    /// Computes a name, and passes its prefix, local part and namespace to `then`.
     fn with_name(
         &mut self,
         made: &'s StreamedName,
@@ -200,13 +200,14 @@ impl<'s> Stream<'s> {
         self.open(self.streamed.whole(Then::Copy), 0, COPY_END, node)
     }
 
-    /// Starts a copy of the current element with its namespaces; if `alone`, no attributes follow; if `whole`, its subtree does.
+    /// Starts a copy of an element with its namespaces. If `alone`, no attributes follow. If `whole`, the subtree is copied too.
     pub(super) fn copy_start(&mut self, node: &Node<'_>, alone: bool, whole: bool) {
         let Some(scope) = node.scope else { return };
         let origin = |element: u32| TreeNode::new(DocId(0), NodeId(element));
         let name = node.told.name;
         let parent = self.memory.frames.last().map_or(Document::ROOT.0, |frame| frame.element);
-        // Inside a copy of its parent only its own declarations are new, and above the outermost element there are none.
+        // Inside a copy of its parent, only the declarations of the element itself are new. The outermost element has no other
+        // declarations.
         let within = if self.out.is_canonical() {
             !whole
         } else {
@@ -215,7 +216,7 @@ impl<'s> Stream<'s> {
         let known = parent == Document::ROOT.0 || within;
         let (prefix, local, uri) = (name.prefix, name.local, name.namespace.uri);
         let around = self.out.declared_len();
-        // Where all its namespaces are declared in the result, a copy declares none either.
+        // If all namespaces in scope of the source are already declared in the result, no declaration is written.
         let covered = || self.memory.frames.last().is_some_and(|top| top.covered == Some(around));
         if alone && !scope.declares() && (known || covered()) {
             return self.out.start_plain(prefix, local, uri, Some(origin(self.elements)));
@@ -232,8 +233,8 @@ impl<'s> Stream<'s> {
         }
     }
 
-    /// Copies the namespaces declared by enclosing elements, nearest first; `around` is the number of declarations in scope of
-    /// the result around the copy.
+    /// Copies the namespaces declared by enclosing elements, nearest first. `around` is the number of declarations in scope in the result
+    /// before the copy.
     fn copy_outer(&mut self, scope: Scope<'_>, around: usize) {
         let covered = self.memory.frames.last().is_some_and(|top| top.covered == Some(around));
         if covered && self.out.declared_len() == around {
@@ -246,8 +247,8 @@ impl<'s> Stream<'s> {
             }
             to = frame.declared_from;
         }
-        // Nothing was declared, so the same holds for the elements that follow, unless declarations of this element itself hid
-        // the others.
+        // Nothing was declared, so the following elements need no declarations either. This is unknown if the element's own declarations
+        // hide outer ones.
         if self.out.declared_len() == around
             && !scope.declares()
             && let Some(top) = self.memory.frames.last_mut()
@@ -270,7 +271,7 @@ impl<'s> Stream<'s> {
         }
     }
 
-    /// Copies the attributes that any of the steps accepts; all if there are no steps.
+    /// Copies the attributes that any of the steps accepts. Copies all attributes if `asked` is `None`.
     fn copy_attributes(&mut self, asked: Option<&[StreamStep]>, told: &StreamNode<'_>) {
         let attributes = told.attributes.into_iter().flat_map(|attributes| attributes.iter());
         for attribute in attributes {
@@ -281,7 +282,7 @@ impl<'s> Stream<'s> {
         }
     }
 
-    /// Applies templates to the attributes that any of the steps accepts; to all if there are no steps.
+    /// Applies templates to the attributes that any of the steps accepts, or to all attributes if `asked` is `None`.
     pub(super) fn apply_attributes(
         &mut self,
         asked: Option<&[StreamStep]>,

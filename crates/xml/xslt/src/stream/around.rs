@@ -3,14 +3,14 @@
 use xml::{Namespace, QName};
 use xpath::{Ancestors, NodeKind, StreamNode};
 
-/// Open elements, inner ones last. Their names are in one string, so that a name costs no allocation.
+/// Open elements, inner ones last. Their names are in one string, so that a name needs no allocation.
 #[derive(Debug, Default)]
 pub(super) struct Lineage {
     text: String,
     names: Vec<Name>,
 }
 
-/// Range of a name: prefix, local part and namespace, one behind the other.
+/// Range of a name: prefix, local part and namespace, in this order.
 #[derive(Debug, Clone, Copy)]
 struct Name {
     from: usize,
@@ -19,7 +19,7 @@ struct Name {
     to: usize,
 }
 
-/// The ancestors of a node. `below` open elements are not among them: the node itself, or none.
+/// The ancestors of a node. The innermost `below` open elements are not its ancestors: 1 if the node itself is open, otherwise 0.
 pub(super) struct Above<'l> {
     pub(super) lineage: &'l Lineage,
     pub(super) below: usize,

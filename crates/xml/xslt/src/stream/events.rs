@@ -26,11 +26,11 @@ pub(crate) struct Stream<'s> {
     pub(super) passage: Passage,
     pub(super) value: Value,
     pub(super) steps: u64,
-    /// Number of elements that were not skipped; the document is 0.
+    /// Number of elements that were not skipped, which numbers them from 1. The document has the number 0.
     pub(super) elements: u32,
-    /// The transformation has failed. The document is still read to its end, since it may be malformed.
+    /// The error if the transformation has failed. The document is still read to its end, because it may be malformed.
     pub(super) failed: Option<Error>,
-    /// Everything is written.
+    /// Whether the result is complete.
     pub(super) over: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Frame {
     step: u32,
     /// The action of the descent.
     then: Then,
-    /// The step is the last, and accepts all children.
+    /// Whether the step is the last one and accepts all children.
     whole: bool,
     /// The acts that continue at its end.
     rest: u32,
@@ -50,17 +50,17 @@ pub(super) struct Frame {
     pub(super) element: u32,
     /// Index of its first namespace declaration.
     pub(super) declared_from: usize,
-    /// With this number of declarations in scope of the result, all namespaces of this node are declared.
+    /// If this many declarations are in scope in the result, they include all namespaces in scope of this node.
     pub(super) covered: Option<usize>,
-    /// Treatment of all text in it, if it is the same for all.
+    /// How to handle all text in it, if it does not depend on the text node.
     pub(super) texts: Option<Passage>,
-    /// Text of white space only is stripped.
+    /// Whether text that is only white space is stripped.
     pub(super) strips: bool,
-    /// Set by `xml:space`.
+    /// Whether `xml:space` preserves white space.
     preserves: bool,
 }
 
-/// Position of the innermost open node's children in a descent.
+/// The position in a descent of the innermost open node's children.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Top {
     descent: u32,
@@ -75,7 +75,7 @@ pub(super) struct Node<'a> {
     pub(super) told: StreamNode<'a>,
     /// Namespaces in scope, for an element at its start.
     pub(super) scope: Option<Scope<'a>>,
-    /// The place of its start tag among those met.
+    /// The slot of its start tag, by which earlier equal tags are recognised.
     slot: TagSlot,
 }
 
@@ -115,7 +115,7 @@ impl<'s> Stream<'s> {
         stream
     }
 
-    /// Returns the result, once the document was read.
+    /// Returns the result, after the document has been read.
     pub(crate) fn finish(mut self) -> Result<Composer, Error> {
         self.complete();
         self.memory.give();
@@ -381,7 +381,7 @@ impl<'s> Stream<'s> {
         Ok(())
     }
 
-    /// Returns the position of the node whose content is being read.
+    /// Returns the position in the descent of the node whose content is being read.
     #[inline]
     pub(super) fn top(&self) -> Option<Top> {
         let Frame { descent, step, whole, then, .. } = *self.memory.frames.last()?;
@@ -402,10 +402,10 @@ impl<'s> Stream<'s> {
         top.whole || descent().is_some_and(|descent| descent.is_last(top.step))
     }
 
-    /// Returns the template of the first rule that a node matches; `below` open elements are not its ancestors: itself or none.
+    /// Returns the template of the first rule that matches a node. The innermost `below` open elements are not ancestors of the node.
     pub(super) fn rule(&self, rules: &[u32], told: &StreamNode<'_>, below: usize) -> Option<u32> {
         let above = Above { lineage: &self.memory.lineage, below };
-        // Harmless: each number is that of a rule.
+        // Harmless: each number belongs to a rule.
         let mut rules = rules.iter().filter_map(|rule| self.program.rules.get(*rule as usize));
         rules
             .find(|rule| rule.certain || rule.alternative.fits(told, &above))

@@ -1,7 +1,7 @@
-//! Decides which stylesheets can run on events, and compiles their templates to acts.
+//! Decides which stylesheets can be streamed, and compiles their templates to acts.
 //!
-//! A template is suitable if it needs only what is known before a node's content or at its end, and descends into the content
-//! at most once, downwards. Every template that can be reached has to be suitable.
+//! A template is suitable if it needs only what is known before the content of its node or at its end, and if it descends into the content
+//! at most once. Every reachable template must be suitable.
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "all instructions but a few need a tree")]
 
@@ -14,10 +14,10 @@ use super::{
 };
 use crate::program::{Apply, Avt, ByName, Mode, Op, Part, Pc, Program, Select};
 
-/// Limit on acts, above all stylesheets that people write: called templates are inlined.
+/// Maximum number of acts. Called templates are inlined, but hand-written stylesheets stay far below this.
 const ACTS_MAX: usize = 10_000;
 
-/// Limit on the calls inlined into one template, including nested ones.
+/// Maximum number of calls that are inlined into one template, including nested ones.
 const CALLS_MAX: u32 = 64;
 
 /// Kind of node to which a template is applied.
@@ -29,7 +29,7 @@ enum Kind {
     Leaf,
 }
 
-/// Compiles the program to acts; None if it needs a tree.
+/// Compiles a program to acts. Returns `None` if the program needs a tree.
 pub(crate) fn lower(program: &Program) -> Option<StreamProgram> {
     let (made, modes, leaves) = (begun(program), vec![0], Vec::new());
     let mut lowering = StreamCompiler { program, made, modes, leaves };
@@ -45,7 +45,7 @@ pub(crate) fn lower(program: &Program) -> Option<StreamProgram> {
     Some(lowering.made)
 }
 
-/// The common part of every program: the fixed acts, and descents by the built-in rules of each mode.
+/// Returns the part that all stream programs have: the fixed acts, and the descents of the built-in rules for each mode.
 fn begun(program: &Program) -> StreamProgram {
     let all = || vec![Step { any: true, asked: Vec::new() }];
     let modes = u32::try_from(program.modes.len()).unwrap_or(u32::MAX);
@@ -67,7 +67,7 @@ impl StreamProgram {
     /// Returns the descent into the whole content of a node.
     pub(super) fn whole(&self, then: Then) -> u32 {
         let at = self.descents.iter().position(|descent| descent.then == then);
-        // Harmless: there are fewer than that many.
+        // Harmless: there are fewer descents than a `u32` can count.
         at.and_then(|at| u32::try_from(at).ok()).unwrap_or(0)
     }
 }
@@ -84,16 +84,16 @@ struct StreamCompiler<'p> {
 /// A template being compiled for a kind of node.
 struct TemplateDraft {
     kind: Kind,
-    /// The node's content was processed: only its name is known from here on.
+    /// Whether the content of the node has been processed, so that only the name of the node is still known.
     over: bool,
     calls: u32,
 }
 
-/// A jump whose target comes later.
+/// A jump to an address that has not been compiled yet.
 struct PendingJump {
     target: Pc,
     act: u32,
-    /// The content was processed before it.
+    /// Whether the content of the node has been processed before the jump.
     over: bool,
 }
 
@@ -173,7 +173,7 @@ impl StreamCompiler<'_> {
         Some(())
     }
 
-    /// Returns the acts from there on, or the known pattern they match.
+    /// Returns the action of the acts from `from` on: a known pattern, or else the acts themselves.
     fn content(&self, from: u32) -> Content {
         match self.made.code.get(from as usize..).unwrap_or_default() {
             [Act::CopyStart, Act::Descend(descent), Act::End, Act::Done] => {
@@ -204,7 +204,7 @@ impl StreamCompiler<'_> {
         }
     }
 
-    /// Sets for each descent the treatment of texts, if it does not depend on the texts' names or places.
+    /// Determines for each descent how all texts are handled, if it does not depend on the text node.
     fn settle_texts(&mut self) {
         for at in 0..self.made.descents.len() {
             let texts = self.made.descents.get(at).and_then(|descent| self.texts(descent));
@@ -225,19 +225,20 @@ impl StreamCompiler<'_> {
         }
     }
 
-    /// Returns whether an attribute may be written to an element that another template started.
+    /// Returns whether some template may write an attribute before it has started an element, so that the attribute belongs to an element
+    /// of another template.
     fn lends(&self) -> bool {
-        // Harmless: the others pass what is there.
+        // Harmless: the other bodies start an element, or write no attributes.
         let elements = self.made.bodies.iter().filter_map(|body| match body.element {
             Some(Content::Acts(from)) => Some(from),
             Some(Content::Pass { .. } | Content::Rename { .. }) | None => None,
         });
-        // Harmless: a body without a root has none.
+        // Harmless: a template that is not applied to the root has no acts for it.
         let roots = self.made.bodies.iter().filter_map(|body| body.root);
         elements.chain(roots).chain(self.leaves.iter().copied()).any(|from| self.lends_from(from))
     }
 
-    /// The same for one template: whether attributes may come before it has started an element itself.
+    /// Returns whether the acts from `from` on may write an attribute before they start an element.
     fn lends_from(&self, from: u32) -> bool {
         for act in self.made.code.get(from as usize..).unwrap_or_default() {
             match act {
@@ -251,7 +252,7 @@ impl StreamCompiler<'_> {
                 | Act::CopyAttributes(_)
                 | Act::ApplyAttributes(..)
                 | Act::Unless(..) => return true,
-                // Harmless: the other acts write no attribute.
+                // Harmless: the other acts write no attributes.
                 _ => {}
             }
         }
@@ -330,7 +331,7 @@ impl StreamCompiler<'_> {
         Some(())
     }
 
-    /// Compiles an instruction that continues with the next one.
+    /// Compiles an instruction after which execution continues with the next one.
     fn plain(&mut self, op: &Op, pc: Pc, to: &mut TemplateDraft) -> Option<()> {
         let known = to.known();
         let act = match op {
@@ -368,7 +369,7 @@ impl StreamCompiler<'_> {
         if to.calls > CALLS_MAX { None } else { self.block(entry, to) }
     }
 
-    /// Compiles collected text up to its end; returns the address behind it.
+    /// Compiles the collection of text up to its end. Returns the address after it.
     fn kept(&mut self, pc: Pc, to: &TemplateDraft) -> Option<Pc> {
         let known = to.known();
         let mut text = Vec::new();
@@ -406,7 +407,7 @@ impl StreamCompiler<'_> {
         let selection = expr.selection()?;
         match (selection.itself, selection.attributes.is_empty()) {
             (true, _) => self.descend(self.made.whole(Then::Texts { raw }), pc, to),
-            // The first of all nodes might be an attribute.
+            // The first node in document order might be an attribute.
             (false, false) => None,
             (false, true) => self.below(selection, Then::Value { raw }, pc, to),
         }
@@ -455,7 +456,7 @@ impl StreamCompiler<'_> {
         self.below(selection, Then::Apply(apply.mode), pc, to)
     }
 
-    /// Compiles the treatment of an element's attributes.
+    /// Compiles the handling of an element's attributes.
     fn attributes(
         &mut self,
         asked: Vec<StreamStep>,
@@ -470,7 +471,7 @@ impl StreamCompiler<'_> {
         }
     }
 
-    /// Compiles the treatment of nodes below.
+    /// Compiles the handling of the nodes below.
     fn below(
         &mut self,
         found: Selection,
@@ -492,7 +493,7 @@ impl StreamCompiler<'_> {
         self.descend(at, pc, to)
     }
 
-    /// Adds a descent; only one is possible.
+    /// Adds a descent. Returns `None` if the template has one already.
     fn descend(&mut self, descent: u32, pc: Pc, to: &mut TemplateDraft) -> Option<()> {
         if to.over {
             return None;

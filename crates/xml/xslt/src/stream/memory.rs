@@ -1,4 +1,4 @@
-//! Pool of memory for streaming runs, per thread: a message's transformation allocates little beside its result.
+//! Per-thread pool of memory for streaming runs, so that a transformation allocates little besides its result.
 
 use std::cell::Cell;
 
@@ -7,14 +7,14 @@ use xml::TagSlot;
 use super::around::Lineage;
 use super::events::Frame;
 
-/// Larger memory is freed between runs.
+/// Maximum amount of memory kept between runs.
 const KEPT_BYTES_MAX: usize = 256 << 10;
 
 thread_local! {
     static SPARE: Cell<Option<Box<Memory>>> = const { Cell::new(None) };
 }
 
-/// What is known of a tag that came before: its name's index among the names of rules of a mode.
+/// A start tag that was seen before: the index of its name among the names that have rules in a mode.
 #[derive(Debug, Clone, Copy, Default)]
 struct MetTag {
     mode: u32,
@@ -24,11 +24,11 @@ struct MetTag {
 // A slot has a bit in a mask.
 const _: () = assert!(TagSlot::COUNT <= u64::BITS as usize);
 
-/// Tags by their slots.
+/// Tags seen before, by slot.
 #[derive(Debug)]
 pub(super) struct MetTags {
     tags: [MetTag; TagSlot::COUNT],
-    /// Slots of which something is known.
+    /// Bit set of the slots whose tags are known.
     known: u64,
 }
 
@@ -44,7 +44,7 @@ impl MetTags {
         self.known = 0;
     }
 
-    /// Forgets the tag that had the slot of a new one.
+    /// If a new tag takes over a slot, forgets the tag that had it.
     #[inline]
     pub(super) fn note(&mut self, slot: TagSlot) {
         if let TagSlot::New(at) = slot {
@@ -52,7 +52,7 @@ impl MetTags {
         }
     }
 
-    /// The index of a tag's name in a mode, which `find` looks up.
+    /// Returns the index of a tag's name in a mode. Calls `find` to look it up if it is not known.
     #[inline]
     pub(super) fn place(
         &mut self,
@@ -63,7 +63,7 @@ impl MetTags {
         let (TagSlot::New(at) | TagSlot::Known(at)) = slot else { return find() };
         let Some(met) = self.tags.get_mut(at) else { return find() };
         if self.known & bit(at) == 0 || met.mode != mode {
-            // Harmless: there are fewer than that many.
+            // Harmless: there are fewer names than a `u32` can count.
             let place = find().and_then(|place| u32::try_from(place).ok());
             *met = MetTag { mode, place };
             self.known |= bit(at);
@@ -84,16 +84,16 @@ pub(super) struct Memory {
     pub(super) lineage: Lineage,
     /// A text of the source that is not complete yet.
     pub(super) text: String,
-    /// Buffers for computed text and names.
+    /// Buffers for computed text and for computed names.
     pub(super) said: String,
     pub(super) name: String,
     pub(super) met: MetTags,
 }
 
 impl Memory {
-    /// Takes empty memory, from the pool if there is some.
+    /// Takes empty memory, from the pool if possible.
     pub(super) fn take() -> Box<Memory> {
-        // Harmless: a thread that ends has no spare ones.
+        // Harmless: a thread that is ending has no pool, so new memory is allocated.
         SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default()
     }
 
@@ -118,8 +118,7 @@ impl Memory {
         self.lineage.clear();
         self.text.clear();
         self.met.clear();
-        // The thread may be ending; the memory is simply freed then.
-        // Harmless: the thread may be ending.
+        // Harmless: if the thread is ending, the memory is simply freed.
         let _gone = SPARE.try_with(|spare| spare.set(Some(self)));
     }
 }

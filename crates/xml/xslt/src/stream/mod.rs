@@ -1,7 +1,7 @@
-//! Streaming: stylesheets that need no tree of their source run on a parser's events, with the same result as in the machine.
+//! Streaming: stylesheets that need no tree of their source run on the events of a parser, with the same result as on the machine.
 //!
-//! Decides which stylesheets can stream ([`lower()`]), compiles their templates to acts, and runs them ([`events`]). A node's
-//! template is chosen when the node begins, by the same rules as in the machine, and descends into the content at most once.
+//! Decides which stylesheets can be streamed ([`lower()`]), compiles their templates to acts, and runs these ([`events`]). The template for
+//! a node is chosen at the start of the node, by the same rules as in the machine. It descends into the content at most once.
 
 mod acts;
 mod around;
@@ -29,13 +29,13 @@ pub(crate) struct StreamProgram {
     descents: Vec<Descent>,
     /// Bodies by template number.
     bodies: Vec<Body>,
-    /// By mode, for elements of each name.
+    /// For each mode, the actions for elements whose name alone determines the template.
     sure: Vec<Sure>,
-    /// Some template may write an attribute to an element that another one started.
+    /// Whether some template may write an attribute to an element that another template started.
     lends: bool,
-    /// Some pattern tests a node's ancestors.
+    /// Whether some pattern tests the ancestors of a node.
     around: bool,
-    /// White space may be stripped.
+    /// Whether white space may be stripped.
     strips: bool,
 }
 
@@ -47,7 +47,7 @@ struct Body {
     leaf: Option<Leaf>,
 }
 
-/// Content handling of elements, where the first rule for a name matches all elements of that name.
+/// The actions of a mode for elements, by name. A name has an action only if the first rule for it matches all elements of that name.
 #[derive(Debug, Default)]
 struct Sure {
     /// In the order of the mode's names.
@@ -65,7 +65,7 @@ enum Content {
         attributes: Option<u32>,
         descent: u32,
     },
-    /// Writes a literal element, and applies templates to the content in it.
+    /// Writes a literal element, and applies templates to the content inside it.
     Rename {
         /// The act that starts it.
         start: u32,
@@ -88,16 +88,16 @@ enum Leaf {
 struct Descent {
     steps: Vec<Step>,
     then: Then,
-    /// All children are selected, and nothing else.
+    /// Whether it selects all children and nothing else.
     whole: bool,
-    /// Treatment of all texts, if one rule matches them all.
+    /// How all texts are handled, if one rule matches them all.
     texts: Option<Passage>,
 }
 
 /// Selects children that any of the alternatives accepts.
 #[derive(Debug, Clone)]
 struct Step {
-    /// All children are selected.
+    /// Whether all children are selected.
     any: bool,
     asked: Vec<StreamStep>,
 }
@@ -117,8 +117,9 @@ enum Then {
     },
 }
 
-/// Addresses of the acts with which every program begins: the end, and the rest of an element that is copied.
+/// Address of the act that ends the acts for a node. Every program begins with this act.
 const DONE: u32 = 0;
+/// Address of the acts, also fixed, that end the element started in the result for a node.
 const COPY_END: u32 = 1;
 
 /// An instruction that needs only what the parser reports.
@@ -142,13 +143,13 @@ enum Act {
     /// Target and text.
     Instruction(Box<[Says; 2]>),
     CopyStart,
-    /// Starts a copy with its subtree.
+    /// Starts a copy of the node together with its subtree.
     CopyWholeStart,
     CopyLeaf,
     CopyAttributes(Box<[StreamStep]>),
-    /// Applies templates of a mode.
+    /// Applies templates of a mode to the attributes that any of the steps accepts.
     ApplyAttributes(Box<[StreamStep]>, u32),
-    /// Continues when the node ends.
+    /// Descends into the content. The following acts run when the node ends.
     Descend(u32),
     Unless(StreamTest, u32),
     Jump(u32),
@@ -173,7 +174,7 @@ struct StreamedName {
 }
 
 impl StreamProgram {
-    /// Returns the bodies of a template; empty for kinds of nodes to which it is never applied.
+    /// Returns the bodies of a template. A template that is never applied has none.
     fn body(&self, template: u32) -> Body {
         // Harmless: a template that is never applied has an empty body.
         self.bodies.get(template as usize).copied().unwrap_or_default()

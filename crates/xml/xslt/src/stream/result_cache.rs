@@ -1,7 +1,7 @@
-//! Cache of a stylesheet's results, kept from one run to the next.
+//! Cache of a stylesheet's results, which is kept between runs.
 //!
-//! For known prefixes of documents it keeps the state of the run at their end: a document with the same prefix continues from
-//! there. For known documents it keeps the result: a document with the same markup gets that result with its own texts in it.
+//! For known prefixes of documents, it keeps the state of the run at their end. A document with the same prefix continues from there. For
+//! known documents, it keeps the result. A document with the same markup gets that result, with its own texts inserted.
 
 use xml::{Recall, TemplateCache};
 
@@ -28,15 +28,15 @@ pub(crate) struct PrefixState {
 #[derive(Debug)]
 pub(crate) struct RunResult {
     bytes: Box<[u8]>,
-    /// Size as the budgets count it.
+    /// Size of the result as counted by the budgets.
     size: u64,
 }
 
-/// Range in the result to which a text was copied, if it was.
+/// Range of the result to which a text was copied, or `None` if the text does not appear in the result.
 #[derive(Debug)]
 pub(crate) struct CopiedRange(Option<(usize, usize)>);
 
-/// Longer results are not kept.
+/// Maximum length of a result that is kept.
 const WRITTEN_BYTES_MAX: usize = 8 << 10;
 
 /// Cache shared by runs with the same options.
@@ -50,7 +50,7 @@ pub(crate) struct ResultCache {
 }
 
 impl ResultCache {
-    /// Takes the spare cache, if its options are those of this run, or makes a new one.
+    /// Returns the spare cache if its options are those of this run. Otherwise creates a new one.
     pub(crate) fn of(spare: Option<Box<ResultCache>>, run: &Run<'_>) -> Box<ResultCache> {
         let alike = |known: &ResultCache| {
             (known.as_xml, known.strips, known.style)
@@ -119,7 +119,7 @@ impl Recall for Stream<'_> {
     where
         T: Iterator<Item = (&'t CopiedRange, &'t str)> + Clone,
     {
-        // Harmless: the others are not copied.
+        // Harmless: the other texts do not appear in the result.
         let copied = texts.filter_map(|(CopiedRange(place), text)| Some(((*place)?, text)));
         let (mut size, mut before) = (whole.size, 0);
         for ((from, to), text) in copied.clone() {

@@ -1,4 +1,4 @@
-//! Text of the source, which comes in pieces: all text between two other nodes is one text node.
+//! Text of the source. It arrives in pieces: all text between two other nodes is one text node.
 
 use xml::QName;
 use xpath::NodeKind;
@@ -14,13 +14,13 @@ pub(super) enum Passage {
     None,
     /// The text is ignored.
     Ignored,
-    /// The text is written as it comes.
+    /// The text is written as it arrives.
     Written {
         raw: bool,
     },
-    /// White space so far, which is kept: it is dropped if nothing else follows.
+    /// Only white space so far. It is kept, and dropped if nothing else follows.
     Blank,
-    /// The text is kept for its template, which has these acts.
+    /// The text is collected for its template, which has these acts.
     Kept(u32),
 }
 
@@ -38,14 +38,14 @@ impl Passage {
 /// State of a value being written.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Value {
-    /// The node was found.
+    /// Whether the node has been found.
     found: bool,
-    /// Some of its text was written.
+    /// Whether some of its text has been written.
     begun: bool,
 }
 
 impl Value {
-    /// Returns whether this is the first of the nodes.
+    /// Returns true for the first of the nodes.
     pub(super) fn take(&mut self) -> bool {
         !std::mem::replace(&mut self.found, true)
     }
@@ -55,7 +55,7 @@ impl Stream<'_> {
     /// Handles a piece of text.
     #[inline]
     pub(super) fn characters(&mut self, piece: &str) -> Result<(), Error> {
-        // The usual path of all text.
+        // Fast path of most text.
         if let (Passage::None, Some(frame)) = (self.passage, self.memory.frames.last())
             && let (Some(passage @ Passage::Written { raw }), false) = (frame.texts, frame.strips)
         {
@@ -64,12 +64,12 @@ impl Stream<'_> {
             self.out.text(piece, raw);
             return self.check();
         }
-        self.odd_characters(piece)
+        self.other_characters(piece)
     }
 
-    /// Handles a piece of text that is kept, may be dropped, or continues a text.
+    /// Handles a piece of text that is collected, may be dropped, or continues a text node.
     #[inline(never)]
-    fn odd_characters(&mut self, piece: &str) -> Result<(), Error> {
+    fn other_characters(&mut self, piece: &str) -> Result<(), Error> {
         match self.passage {
             Passage::None => match self.memory.frames.last() {
                 Some(frame) if frame.strips && is_blank(piece) => {
@@ -95,7 +95,7 @@ impl Stream<'_> {
         self.check()
     }
 
-    /// Begins a text that is not dropped.
+    /// Begins a text node that is not dropped.
     fn begin_text(&mut self, piece: &str) -> Result<(), Error> {
         self.charge()?;
         if let Some(passage) = self.memory.frames.last().and_then(|frame| frame.texts) {
@@ -140,7 +140,7 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// Writes or keeps the first piece of a text, as decided.
+    /// Writes or collects the first piece of a text.
     #[inline]
     fn write_first(&mut self, piece: &str) {
         match self.passage {
@@ -153,7 +153,7 @@ impl Stream<'_> {
         }
     }
 
-    /// Ends the text: another node begins, or its parent ends.
+    /// Ends the text node, because another node begins or the parent ends.
     #[inline]
     pub(super) fn end_text(&mut self) -> Result<(), Error> {
         match std::mem::replace(&mut self.passage, Passage::None) {

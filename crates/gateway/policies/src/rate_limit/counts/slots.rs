@@ -9,10 +9,11 @@ use crate::rate_limit::window::on_clock;
 /// The number of consecutive slots that are probed for a key. With a half-full table, this fails once in many thousands of keys.
 const PROBES: usize = 16;
 
-/// The number of header words of a slot before those of the windows: the key, and for shared counts one more word. A slot of a local limit
-/// with one window has a quarter of a cache line, and never spans two.
-const NUMBERS: usize = 1;
-const NUMBERS_TOLD: usize = 2;
+/// The number of words of a slot before those of the windows: only the key. Therefore a slot of a local limit with one window takes a
+/// quarter of a cache line, and never spans two.
+const HEADER_WORDS: usize = 1;
+/// The same number for shared counts, which need a second word, see [`Slots::write`].
+const SHARED_HEADER_WORDS: usize = 2;
 
 /// The maximum number of words for all windows of a key. A sliding window has two.
 pub(crate) const NUMBERS_MAX: usize = 2 * WINDOWS_MAX;
@@ -25,8 +26,9 @@ pub(crate) struct SlotEntry {
     /// The index of the plan whose windows these are.
     pub(crate) tier: u32,
     /// The number of requests not reported to other nodes yet.
-    pub(crate) untold: u32,
-    /// Whether a request was refused, so that requests at other nodes may have made the wait longer.
+    pub(crate) unreported: u32,
+    /// Whether a request was refused since the last report. Such a key is reported, too, since requests at other nodes may have made its
+    /// wait longer.
     pub(crate) refused: bool,
 }
 
@@ -36,21 +38,21 @@ pub(super) struct Slots {
     numbers: Vec<u64>,
     /// The number of words for all windows of a key.
     window_numbers: usize,
+    /// Whether slots have the second header word, for shared counts.
     told: bool,
-    /// Whether windows, and therefore times, are by the wall clock.
+    /// Whether windows are clock-aligned, so that times are those of the wall clock.
     on_clock: bool,
     slots_max: usize,
 }
 
 impl SlotEntry {
     pub(super) fn new(key: u64, tier: u32) -> SlotEntry {
-        SlotEntry { key, numbers: [0; NUMBERS_MAX], tier, untold: 0, refused: false }
+        SlotEntry { key, numbers: [0; NUMBERS_MAX], tier, unreported: 0, refused: false }
     }
 }
 
 impl Slots {
-    /// Creates a shard without slots. It grows to about `slots_max`. Without `told`, slots do not have the number that is used for shared
-    /// counts.
+    /// Creates a shard without slots. It grows to about `slots_max`.
     pub(super) fn new(
         slots_max: usize,
         window_numbers: usize,
@@ -73,7 +75,7 @@ impl Slots {
     }
 
     fn stride(&self) -> usize {
-        (if self.told { NUMBERS_TOLD } else { NUMBERS }) + self.window_numbers
+        (if self.told { SHARED_HEADER_WORDS } else { HEADER_WORDS }) + self.window_numbers
     }
 
     /// Returns the slots that are probed for a key.
@@ -105,15 +107,16 @@ impl Slots {
             key,
             numbers: of_windows,
             tier: u32::from_be_bytes([a, b, c, d]),
-            untold: u32::from_be_bytes([e, f, g, h]),
+            unreported: u32::from_be_bytes([e, f, g, h]),
             refused: rest >> 32 & 1 == 1,
         }
     }
 
     pub(super) fn write(&mut self, at: usize, entry: &SlotEntry) {
         let (from, stride) = (at * self.stride(), self.stride());
-        let rest =
-            u64::from(entry.tier) << 33 | u64::from(entry.refused) << 32 | u64::from(entry.untold);
+        let rest = u64::from(entry.tier) << 33
+            | u64::from(entry.refused) << 32
+            | u64::from(entry.unreported);
         // Harmless: the rest belongs to other slots.
         let mut slot = self.numbers.iter_mut().skip(from).take(stride);
         let before = std::iter::once(entry.key).chain(self.told.then_some(rest));
@@ -168,7 +171,7 @@ mod tests {
         let mut slots = Slots::new(100, 4, true, false);
         let numbers = [5, u64::MAX, 7, 9, 0, 0, 0, 0];
         let entry =
-            SlotEntry { key: u64::MAX, numbers, tier: 70_000, untold: u32::MAX, refused: true };
+            SlotEntry { key: u64::MAX, numbers, tier: 70_000, unreported: u32::MAX, refused: true };
         slots.insert(&entry, 0);
         let other = SlotEntry { key: 1 << 40, refused: false, ..entry };
         slots.insert(&other, 0);
@@ -185,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_one_place_make_room_and_then_replace_the_least() {
+    fn keys_with_the_same_probes_grow_the_table_and_then_replace_the_smallest_debt() {
         let mut slots = Slots::new(64, 1, false, false);
         let entry = |number: u64, until| SlotEntry {
             numbers: [until, 0, 0, 0, 0, 0, 0, 0],

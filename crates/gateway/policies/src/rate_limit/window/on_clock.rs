@@ -78,7 +78,7 @@ pub(super) fn add(window: &Window, numbers: WindowNumbers, cost: u32, now: u64) 
 
 pub(super) fn state(window: &Window, numbers: WindowNumbers, now: u64) -> WindowState {
     let counts = ClockCounts::of(window, numbers, now);
-    WindowState { remaining: free(window, counts, now), whole_in: counts.left(now) }
+    WindowState { remaining: free(window, counts, now), full_in: counts.left(now) }
 }
 
 /// Returns how many requests may still pass now.
@@ -94,7 +94,7 @@ fn free(window: &Window, counts: ClockCounts, now: u64) -> u64 {
 fn wait(window: &Window, counts: ClockCounts, now: u64) -> u64 {
     let (per, left) = (seconds(window) * SECOND, counts.left(now));
     let others = u64::from(window.requests).saturating_sub(1);
-    // With `before` requests in the previous window, at most `others` of them count once only this much of the window is left.
+    // Returns the remaining time of a window from which on at most `others` of `before` requests in the previous window count.
     let until_left = |before: u64| {
         let part = u128::from(others) * u128::from(per) / u128::from(before.max(1));
         u64::try_from(part).unwrap_or(per).min(per)
@@ -145,13 +145,13 @@ mod tests {
         assert_eq!(passed(&window, &times), [true, true, false, true, true, false]);
         let full = ClockCounts { end: START / SECOND + 60, count: 2, before: 0 }.numbers(&window);
         assert_eq!(take(&window, full, late), Err(SECOND));
-        let standing = WindowState { remaining: 0, whole_in: SECOND };
+        let standing = WindowState { remaining: 0, full_in: SECOND };
         assert_eq!(state(&window, full, late), standing);
         assert_eq!(ends_at(full[0]), START + MINUTE);
     }
 
     #[test]
-    fn a_sliding_window_remembers_the_one_before() {
+    fn a_sliding_window_counts_a_part_of_the_previous_window() {
         let window = window(10, Algorithm::Sliding);
         let end = START / SECOND + 60;
         let full = ClockCounts { end, count: 10, before: 0 }.numbers(&window);

@@ -15,10 +15,10 @@ use message::{DirectWriter, Fill, Source};
 use telemetry::StreamEnd;
 use tokio::sync::Notify;
 
-use super::ring::{Ring, RingBlock, RingEnd, RingNews, RingRead};
+use super::ring::{NewBlocks, Ring, RingBlock, RingEnd, RingRead};
 use crate::sse::metered::{EventMeter, TOO_LARGE};
 
-/// A client of a ring. The ring counts it until this is dropped.
+/// A client of a ring. The ring counts it until this value is dropped.
 pub(super) struct Client {
     ring: Arc<Ring>,
     /// The number of the next block when the client arrived. The first events may arrive before the client learns that the stream is open.
@@ -28,7 +28,8 @@ pub(super) struct Client {
 /// The body of one client's reply.
 pub(super) struct Cursor {
     client: Client,
-    skips: bool,
+    /// Whether a client that is too slow misses events, instead of being disconnected.
+    skip_missed: bool,
     waiters: Rc<Waiters>,
     /// The index of its place.
     at: usize,
@@ -39,11 +40,11 @@ struct Waiters {
     /// Stored contiguously, since each event visits all of them.
     places: RefCell<Vec<Option<Place>>>,
     free: RefCell<Vec<usize>>,
-    /// When new events arrived, until all clients were served. It serves as the current time for all of them, so that the clock is read
-    /// only once.
+    /// The time at which new events arrived, until all clients were served. It serves as the current time for all of them, so that the
+    /// clock is read only once.
     now: Cell<Option<Instant>>,
     /// The new events, until all clients were served, so that the ring is read only once.
-    news: RefCell<Option<RingNews>>,
+    news: RefCell<Option<NewBlocks>>,
     wake: Arc<Notify>,
 }
 
@@ -85,11 +86,16 @@ impl Client {
     }
 
     /// Begins after the client's last event id, or with the events that arrived after the client.
-    pub(super) fn begin(self, last_id: Option<&[u8]>, skips: bool, meter: EventMeter) -> Cursor {
+    pub(super) fn begin(
+        self,
+        last_id: Option<&[u8]>,
+        skip_missed: bool,
+        meter: EventMeter,
+    ) -> Cursor {
         let place = Place::new(self.ring.begin(last_id, self.came), meter);
         let waiters = Waiters::of(&self.ring);
         let at = waiters.enter(place);
-        Cursor { client: self, skips, waiters, at }
+        Cursor { client: self, skip_missed, waiters, at }
     }
 }
 
@@ -101,7 +107,7 @@ impl Drop for Client {
 
 impl Source for Cursor {
     fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
-        let Cursor { client, skips, waiters, at } = self;
+        let Cursor { client, skip_missed, waiters, at } = self;
         let mut places = waiters.places.borrow_mut();
         let Some(place) = places.get_mut(*at).and_then(Option::as_mut) else {
             debug_assert!(false, "a client keeps its place");
@@ -119,13 +125,14 @@ impl Source for Cursor {
         let charge = |block: &RingBlock| meter.pass(block.bytes.len(), block.is_event, now);
         let news = waiters.news.borrow();
         let taken = news.as_ref().and_then(|news| news.take(next, out, charge));
-        let fill = match taken.unwrap_or_else(|| client.ring.take(next, *skips, out, charge)) {
+        let fill = match taken.unwrap_or_else(|| client.ring.take(next, *skip_missed, out, charge))
+        {
             RingRead::Some => {
-                meter.heard(now);
+                meter.restart_idle(now);
                 Fill::More
             }
             RingRead::Last => {
-                meter.heard(now);
+                meter.restart_idle(now);
                 place.sleep(cx);
                 Fill::Later
             }
@@ -141,7 +148,7 @@ impl Source for Cursor {
                 meter.end(StreamEnd::TooLarge);
                 return Poll::Ready(Err(Fault::new(Kind::ReplyTooLarge, TOO_LARGE)));
             }
-            RingRead::Ended(RingEnd::Well) => Fill::End,
+            RingRead::Ended(RingEnd::Complete) => Fill::End,
             RingRead::Ended(RingEnd::Failed(kind, cause)) => {
                 return Poll::Ready(Err(Fault::new(kind, cause)));
             }
@@ -194,7 +201,7 @@ impl Place {
     }
 
     /// Writes new events directly to a waiting client. Returns false if its task must handle them.
-    fn pass(&mut self, news: &RingNews, now: Instant) -> bool {
+    fn pass(&mut self, news: &NewBlocks, now: Instant) -> bool {
         let Place { next, writer, meter, .. } = self;
         let Some(writer) = writer.as_ref().filter(|_| self.waits == Waits::Directly) else {
             return false;
@@ -205,7 +212,7 @@ impl Place {
         let charge = |block: &RingBlock| meter.pass(block.bytes.len(), block.is_event, Some(now));
         let mut is_taken = true;
         let passed = news.pass(next, charge, |chunk| is_taken = writer.write(chunk));
-        meter.heard(Some(now));
+        meter.restart_idle(Some(now));
         self.is_spent = passed.is_none();
         is_taken && !self.is_spent
     }
@@ -278,14 +285,14 @@ impl Waiters {
 }
 
 impl Drop for Waiters {
-    /// Ends the serving task, too.
+    /// Also ends the serving task.
     fn drop(&mut self) {
         self.wake.notify_one();
     }
 }
 
-/// The number of clients that are served or woken before other tasks get a turn, including the tasks just woken. Writing to this many takes
-/// half a millisecond, and the data of a woken task is still in the cache when it runs.
+/// The number of clients that are served or woken before other tasks get a turn, including the tasks just woken. Writing to them takes half
+/// a millisecond, and the data of a woken task is still in the cache when it runs.
 const SERVED_AT_ONCE: usize = 128;
 
 /// Serves the clients of a worker whenever events have arrived.
@@ -295,7 +302,7 @@ async fn serve_all(wake: Arc<Notify>, ring: sync::Weak<Ring>, waiters: Weak<Wait
         wake.notified().await;
         let Some(waiters) = waiters.upgrade() else { return };
         waiters.now.set(Some(clock::now()));
-        *waiters.news.borrow_mut() = ring.upgrade().and_then(|ring| ring.news(&mut seen));
+        *waiters.news.borrow_mut() = ring.upgrade().and_then(|ring| ring.new_blocks(&mut seen));
         let mut next = Some(0);
         while let Some(from) = next {
             next = waiters.serve_some(from);
@@ -438,7 +445,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_waits_for_nothing_else_gets_events_asleep() {
+    async fn a_client_that_waits_for_nothing_else_gets_events_while_its_task_sleeps() {
         let (ring, sse) = (Arc::new(Ring::new(0, None, None, 9, Arc::default())), sse(1000));
         let test = async {
             let mut client = TestClient::of(&ring, &sse, 1);
@@ -470,7 +477,7 @@ mod tests {
             // It learns of the end like any other client.
             assert_eq!(client.poll(), (Poll::Ready(Some(Fill::Later)), 1));
             client.cursor.write_directly(&writer);
-            ring.end(RingEnd::Well);
+            ring.end(RingEnd::Complete);
             push(&ring, 0).await;
             assert_eq!(client.woken(), 3);
             assert_eq!(client.poll(), (Poll::Ready(Some(Fill::End)), 0));
@@ -480,7 +487,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_gets_its_quota_asleep_and_no_more() {
+    async fn a_client_whose_task_sleeps_gets_its_quota_and_no_more() {
         for (may, first, second) in [(3, 1, 2), (3, 1, 3), (3, 1, 9), (1, 0, 1), (1, 0, 3)] {
             let (ring, sse) = (Arc::new(Ring::new(0, None, None, 9, Arc::default())), sse(may));
             let test = async {

@@ -29,8 +29,9 @@ const CATCH_UP: Duration = Duration::from_millis(1);
 /// How long the events of an ended stream are kept. Clients that lost the stream reconnect within this time.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// The number of attempts to open a stream while lingering streams release their connections, and the pause between two attempts.
+/// The number of attempts to open a stream while lingering streams release their connections.
 const PLACE_TRIES: u32 = 20;
+/// The pause between two of these attempts.
 const PLACE_PAUSE: Duration = Duration::from_millis(5);
 
 /// Reads the upstream into a ring. When dropped, it ends the ring and removes it.
@@ -61,13 +62,13 @@ pub(super) fn start(share: &Share, opening: Opening, ring: Arc<Ring>, caller: Rc
             kit::task::contain(running).await
         };
         let end = match ended {
-            Ok(Ok(())) => RingEnd::Well,
+            Ok(Ok(())) => RingEnd::Complete,
             Ok(Err(Fault { kind: Kind::ReplyTooLarge, .. })) if pump.ring.is_open() => {
                 RingEnd::TooLarge
             }
             Ok(Err(fault)) => RingEnd::Failed(fault.kind, fault.cause),
             Err(panic) => {
-                tracing::error!("a shared stream has ended by a panic: {panic}");
+                tracing::error!("a shared stream ended with a panic: {panic}");
                 RingEnd::Failed(Kind::Internal, "sse: a shared stream has panicked".into())
             }
         };
@@ -75,7 +76,7 @@ pub(super) fn start(share: &Share, opening: Opening, ring: Arc<Ring>, caller: Rc
         if !pump.ring.has_events() {
             return;
         }
-        // The task must not keep alive a ring that another one has continued.
+        // The task must not keep alive a ring that another ring has continued.
         let (shares, key) = (pump.shares.clone(), pump.key.clone());
         let ring = Arc::downgrade(&pump.ring);
         let kept = EndedRing { shares, key, ring };
@@ -108,11 +109,11 @@ impl Pump {
     ) -> Result<(), Fault> {
         let mut lonely = Lonely { pump: self, linger: sharing.linger, alarm: Alarm::default() };
         let from = self.ring.from.as_deref();
-        let asked = behind(&head, from);
+        let asked = request_after(&head, from);
         let Some(mut reply) = lonely.fetch(upstream, asked, caller).await? else { return Ok(()) };
         if !reply.head.is_event_stream() && from != own.as_deref() {
-            // An answer that refers to another client's id, such as that it is unknown, must not be given to this client.
-            let asked = behind(&head, own.as_deref());
+            // An answer about the event id of another client, such as that the id is unknown, must not be given to this client.
+            let asked = request_after(&head, own.as_deref());
             let Some(other) = lonely.fetch(upstream, asked, caller).await? else { return Ok(()) };
             reply = other;
         }
@@ -129,18 +130,18 @@ impl Pump {
         UpstreamStream { lonely, body, decoder, blocks }.run(sharing).await
     }
 
-    /// Ends the ring if no client has joined it again.
-    fn end_if_alone(&self) -> bool {
-        self.shares.end_if_alone(&self.ring)
+    /// Ends the ring if no client has joined it again. Returns true if it did.
+    fn end_if_unused(&self) -> bool {
+        self.shares.end_if_unused(&self.ring)
     }
 }
 
-/// Returns the request for the events after an id.
-fn behind(head: &RequestHead, id: Option<&[u8]>) -> RequestHead {
+/// Returns the request for the events after an id. Without an id, the head is not changed.
+fn request_after(head: &RequestHead, id: Option<&[u8]>) -> RequestHead {
     let mut head = head.clone();
     if let Some(id) = id {
         head.headers.remove("last-event-id");
-        // Harmless: the id comes from a head or an event. A client could not send an id that is not valid in a head either.
+        // Harmless: only an id from an event can be invalid in a header, and no client could send such an id.
         let _sent = head.headers.add("Last-Event-ID", id);
     }
     head
@@ -155,7 +156,7 @@ impl Drop for Pump {
     }
 }
 
-/// Ends the ring once it has had no client for the linger time.
+/// Waits for the upstream, and ends the ring once it has had no client for the linger time.
 struct Lonely<'p> {
     pump: &'p Pump,
     linger: Duration,
@@ -174,7 +175,7 @@ impl Lonely<'_> {
         let mut tries = 0;
         loop {
             let request = Request { head: head.clone(), body: Body::Empty };
-            let fetched = upstream.fetch(Call::apart(caller, None, &totals), request);
+            let fetched = upstream.fetch(Call::detached(caller, None, &totals), request);
             match self.unless_left(fetched).await {
                 Err(fault) if fault.kind == Kind::BreakerOpen && tries < PLACE_TRIES => {
                     if !self.pump.shares.end_lingering() && tries == 0 {
@@ -209,7 +210,7 @@ impl Lonely<'_> {
             }
             if self.alarm.poll(cx).is_ready() {
                 self.alarm.clear();
-                if self.pump.end_if_alone() {
+                if self.pump.end_if_unused() {
                     return Poll::Ready(Ok(None));
                 }
             }
@@ -283,12 +284,13 @@ struct Blocks {
     bytes_max: usize,
     /// Whether the first bytes of the stream have arrived. A byte order mark may precede them.
     has_begun: bool,
-    /// The complete blocks, and their size in bytes.
+    /// The complete blocks.
     ended: Vec<RingBlock>,
+    /// Their size in bytes.
     ended_bytes: usize,
 }
 
-/// An event is too large, or too much data was decoded at once.
+/// The error for an event that is too large, or for too much data decoded at once.
 struct TooMuch;
 
 /// The mark that may precede a stream (WHATWG HTML, 9.2.5).
@@ -308,10 +310,10 @@ impl Blocks {
         }
         let mut rest = bytes;
         while let Some(block) = self.scanner.next_block(rest) {
-            let (ended, behind) = rest.split_at_checked(block.len).unwrap_or((rest, &[]));
+            let (ended, after) = rest.split_at_checked(block.len).unwrap_or((rest, &[]));
             self.hold(ended)?;
             self.keep(block.is_event, true);
-            rest = behind;
+            rest = after;
         }
         self.hold(rest)
     }
@@ -336,7 +338,7 @@ impl Blocks {
         self.ended.push(RingBlock { bytes: whole.into(), id, is_event, is_whole });
     }
 
-    /// Called if the upstream has ended within a block. Browsers ignore such a block, but other clients may not.
+    /// Keeps the part of a block that had arrived when the upstream ended. Browsers ignore such a part, but other clients may not.
     fn end(&mut self) {
         if !self.held.is_empty() {
             self.keep(false, false);

@@ -66,8 +66,8 @@ struct Events {
 #[derive(Clone)]
 pub(super) struct RingBlock {
     pub(super) bytes: Bytes,
-    /// The event id in the block. A reader also has this id after later blocks without an id. It would get those again, which is better
-    /// than missing them.
+    /// The event id in the block. A client also has this id after later blocks without an id. If it reconnects, it gets those blocks again,
+    /// which is better than missing them.
     pub(super) id: Option<Box<[u8]>>,
     pub(super) is_event: bool,
     /// False for the part of a block that had arrived when the upstream ended.
@@ -75,7 +75,7 @@ pub(super) struct RingBlock {
 }
 
 /// Everything that is new for a client that was up to date. A worker takes it from the ring once for all such clients.
-pub(super) struct RingNews {
+pub(super) struct NewBlocks {
     /// The number of the first block.
     first: u64,
     blocks: Vec<RingBlock>,
@@ -86,7 +86,7 @@ pub(super) struct RingNews {
 /// The end of a stream.
 #[derive(Clone)]
 pub(super) enum RingEnd {
-    Well,
+    Complete,
     /// The next event is larger than allowed.
     TooLarge,
     Failed(Kind, Box<str>),
@@ -141,7 +141,8 @@ impl Ring {
         }
     }
 
-    /// Adds a client, unless the stream has ended. The caller must hold the lock of the streams, as must the caller that ends one.
+    /// Adds a client, unless the stream has ended. The caller must hold the lock of all shared streams, under which streams without clients
+    /// are ended.
     pub(super) fn join(&self) -> bool {
         let is_open = self.lock().end.is_none();
         if is_open {
@@ -184,7 +185,7 @@ impl Ring {
 
     /// Returns true if the upstream was asked to begin after another id, so that it may still have the events that are missing here. Events
     /// that the ring itself has dropped are lost.
-    pub(super) fn began_elsewhere(&self, id: &[u8]) -> bool {
+    pub(super) fn may_lack_events_after(&self, id: &[u8]) -> bool {
         self.from.is_some() && self.lock().first == 0 && !self.holds(id)
     }
 
@@ -203,7 +204,8 @@ impl Ring {
         let mut opened = self.opened.subscribe();
         // Harmless: the ring owns the sender. If it were missing, the client would get a fault.
         let known = opened.wait_for(Option::is_some).await.ok().and_then(|known| known.clone());
-        let outcome = known.unwrap_or_else(|| Err((Kind::Internal, "sse: it is gone".into())));
+        let outcome =
+            known.unwrap_or_else(|| Err((Kind::Internal, "sse: the shared stream is gone".into())));
         let answered = outcome.map_err(|(kind, cause)| Fault::new(kind, cause))?;
         Ok(match &answered.body {
             None => ClientAnswer::Stream(answered.head()),
@@ -241,8 +243,8 @@ impl Ring {
     pub(super) fn end(&self, end: RingEnd) {
         let fault = match &end {
             RingEnd::Failed(kind, cause) => (*kind, cause.clone()),
-            RingEnd::Well | RingEnd::TooLarge => {
-                (Kind::Internal, "sse: it ended before it began".into())
+            RingEnd::Complete | RingEnd::TooLarge => {
+                (Kind::Internal, "sse: the shared stream ended before it began".into())
             }
         };
         self.lock().end.get_or_insert(end);
@@ -278,16 +280,16 @@ impl Ring {
         self.lock().end()
     }
 
-    /// Returns the number of the first block for a new client: the one after its last event id, or the first one since it arrived. If the
-    /// block with the id is no longer kept, it is the oldest kept block.
+    /// Returns the number of the first block for a new client. With a last event id, this is the block after that id, or the oldest kept
+    /// block if no kept block has the id. Without one, it is the first block since the client arrived.
     pub(super) fn begin(&self, last_id: Option<&[u8]>, came: u64) -> u64 {
         let events = self.lock();
         let Some(last_id) = last_id else { return came.max(events.first) };
         // Harmless: the numbers are unbounded.
-        let behind = (events.first..)
+        let after = (events.first..)
             .zip(&events.kept)
             .filter(|(_, kept)| kept.id.as_deref() == Some(last_id));
-        behind.last().map_or(events.first, |(at, _)| at + 1)
+        after.last().map_or(events.first, |(at, _)| at + 1)
     }
 
     /// Appends the next blocks for a client, and advances its position. `charge` returns how many events are left after a block, or `None`
@@ -295,13 +297,13 @@ impl Ring {
     pub(super) fn take(
         &self,
         next: &mut u64,
-        skips: bool,
+        skip_missed: bool,
         out: &mut Vec<u8>,
         charge: impl Fn(&RingBlock) -> Option<u64>,
     ) -> RingRead {
         let events = self.lock();
         if *next < events.first {
-            if !skips {
+            if !skip_missed {
                 return RingRead::TooSlow;
             }
             *next = events.first;
@@ -321,7 +323,7 @@ impl Ring {
 
     /// Returns the blocks since the worker's last call, and advances `seen`. Returns `None` if clients must read the ring themselves: there
     /// is nothing new, there is more than a client gets at a time, or the stream has ended.
-    pub(super) fn news(&self, seen: &mut u64) -> Option<RingNews> {
+    pub(super) fn new_blocks(&self, seen: &mut u64) -> Option<NewBlocks> {
         let events = self.lock();
         let first = std::mem::replace(seen, events.end());
         let at = usize::try_from(first.checked_sub(events.first)?).ok()?;
@@ -330,7 +332,7 @@ impl Ring {
         let fits = len > 0 && len <= TAKEN_BYTES && events.end.is_none();
         fits.then(|| {
             let chunk = Chunk::of(new().map(|kept| &*kept.bytes));
-            RingNews { first, blocks: new().cloned().collect(), chunk }
+            NewBlocks { first, blocks: new().cloned().collect(), chunk }
         })
     }
 
@@ -339,7 +341,7 @@ impl Ring {
     }
 }
 
-impl RingNews {
+impl NewBlocks {
     /// Like [`Ring::take`]. Returns `None` for a client whose position differs.
     pub(super) fn take(
         &self,
@@ -501,9 +503,9 @@ mod tests {
         Some(u64::MAX)
     }
 
-    fn taken(ring: &Ring, next: &mut u64, skips: bool) -> Option<usize> {
+    fn taken(ring: &Ring, next: &mut u64, skip_missed: bool) -> Option<usize> {
         let mut out = Vec::new();
-        match ring.take(next, skips, &mut out, free) {
+        match ring.take(next, skip_missed, &mut out, free) {
             RingRead::Some | RingRead::Last => Some(out.len() / 9),
             RingRead::None => Some(0),
             RingRead::Spent | RingRead::TooSlow | RingRead::Ended(_) => None,
@@ -511,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_begins_with_what_is_new_or_behind_its_last_id() {
+    fn a_client_begins_with_what_is_new_or_follows_its_last_id() {
         let ring = ring(3, &["1", "2", "3", "4"]);
         for (last_id, expected) in
             [(None, 0), (Some("4"), 0), (Some("2"), 2), (Some("1"), 3), (Some("?"), 3)]
@@ -523,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_while_a_client_waits_for_the_answer_is_new_to_it() {
+    fn events_that_arrive_while_a_client_waits_for_the_answer_are_new_to_it() {
         let ring = ring(3, &["1"]);
         let came = ring.next();
         for (pushed, expected) in [(2, 2), (3, 3)] {
@@ -538,14 +540,14 @@ mod tests {
     #[test]
     fn a_client_that_falls_behind_ends_or_skips() {
         let ring = ring(2, &["1"]);
-        let (mut ends, mut skips) = (ring.next(), ring.next());
+        let (mut ends, mut skip_missed) = (ring.next(), ring.next());
         for _ in 0..3 {
             ring.push([event(b"data: x\n\n")].into_iter());
         }
         assert_eq!(taken(&ring, &mut ends, false), None);
-        assert_eq!(taken(&ring, &mut skips, true), Some(2));
-        ring.end(RingEnd::Well);
-        assert_eq!(taken(&ring, &mut skips, true), None);
+        assert_eq!(taken(&ring, &mut skip_missed, true), Some(2));
+        ring.end(RingEnd::Complete);
+        assert_eq!(taken(&ring, &mut skip_missed, true), None);
     }
 
     #[test]
@@ -591,14 +593,14 @@ mod tests {
     }
 
     #[test]
-    fn news_are_what_came_since_the_last_look() {
+    fn new_blocks_are_those_since_the_previous_call() {
         let ring = ring(3, &["1"]);
         let mut seen = ring.next();
         let push = |bytes| ring.push([event(bytes)].into_iter());
-        assert!(ring.news(&mut seen).is_none());
+        assert!(ring.new_blocks(&mut seen).is_none());
         push(b"data: x\n\n");
         push(b"data: y\n\n");
-        let news = ring.news(&mut seen).unwrap();
+        let news = ring.new_blocks(&mut seen).unwrap();
         for (next, charged, expected, now_next) in [
             (1, u64::MAX, Some("data: x\n\ndata: y\n\n"), 3),
             (1, 0, Some("data: x\n\n"), 2),
@@ -612,21 +614,21 @@ mod tests {
             assert_eq!((is_last, at), (expected.is_some() && charged > 0, now_next), "{next}");
             assert_eq!(read.map(|_| String::from_utf8(out).unwrap()).as_deref(), expected);
         }
-        assert!(ring.news(&mut seen).is_none());
+        assert!(ring.new_blocks(&mut seen).is_none());
         // A block larger than a client gets at a time, more blocks than are kept, and the end.
         push(Vec::leak(vec![b'a'; TAKEN_BYTES + 1]));
-        assert!(ring.news(&mut seen).is_none());
+        assert!(ring.new_blocks(&mut seen).is_none());
         (0..7).for_each(|_| {
             push(b"data: x\n\n");
         });
-        assert!(ring.news(&mut seen).is_none());
+        assert!(ring.new_blocks(&mut seen).is_none());
         push(b"data: x\n\n");
-        ring.end(RingEnd::Well);
-        assert!(ring.news(&mut seen).is_none());
+        ring.end(RingEnd::Complete);
+        assert!(ring.new_blocks(&mut seen).is_none());
     }
 
     #[test]
-    fn a_client_gets_no_more_than_it_may() {
+    fn a_client_gets_no_more_than_its_quota() {
         let ring = Ring::new(0, None, None, 9, Arc::default());
         let mut next = ring.next();
         ring.push((0..4).map(|at| RingBlock { is_event: at != 1, ..event(b"data: x\n\n") }));
@@ -647,30 +649,33 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_that_continues_another_has_its_whole_blocks() {
+    fn a_ring_that_continues_another_begins_with_the_complete_blocks_of_that_ring() {
         let before = ring(3, &["1", "2", "3", "4"]);
         let part = RingBlock { is_event: false, is_whole: false, ..event(b"data: ha") };
         before.push([part].into_iter());
-        before.end(RingEnd::Well);
+        before.end(RingEnd::Complete);
         let all = Arc::<AtomicUsize>::default();
         let ring = Ring::new(0, Some(b"x"), Some(&before), 3, all.clone());
         assert_eq!((ring.from.as_deref(), ring.next()), (Some(&b"4"[..]), 4));
         assert_eq!(all.load(Ordering::Relaxed), ring.lock().bytes);
-        assert!(ring.holds(b"3") && !ring.holds(b"1") && !ring.began_elsewhere(b"1"), "it is gone");
+        assert!(
+            ring.holds(b"3") && !ring.holds(b"1") && !ring.may_lack_events_after(b"1"),
+            "it is gone"
+        );
         let mut next = ring.begin(Some(b"3"), ring.next());
         assert_eq!(taken(&ring, &mut next, false), Some(1));
 
         // A ring without ids begins where its first client wants.
         let ring = Ring::new(0, Some(b"x"), None, 3, Arc::default());
-        assert!(ring.holds(b"x") && ring.began_elsewhere(b"y"));
-        assert!(!Ring::new(0, None, None, 3, Arc::default()).began_elsewhere(b"y"));
+        assert!(ring.holds(b"x") && ring.may_lack_events_after(b"y"));
+        assert!(!Ring::new(0, None, None, 3, Arc::default()).may_lack_events_after(b"y"));
     }
 
     #[test]
-    fn whoever_waits_for_the_answer_hears_of_the_end() {
+    fn clients_that_wait_for_the_answer_get_the_fault_of_the_end() {
         let ring = ring(1, &[]);
         ring.end(RingEnd::Failed(Kind::Busy, "no".into()));
-        ring.end(RingEnd::Well);
+        ring.end(RingEnd::Complete);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let opened = runtime.block_on(ring.opened());
         assert_eq!(opened.err().map(|fault| fault.kind), Some(Kind::Busy));

@@ -10,17 +10,17 @@ use crate::values::detail;
 /// The branches of one gather.
 #[derive(Debug)]
 pub(crate) struct Gathered {
-    /// Indices of the branches whose results are in the message.
+    /// Indices of the branches whose results are in the message. Empty if they are all branches.
     there: Vec<usize>,
-    /// Those that failed, in the order of the branches.
+    /// The branches that failed, in the order of the branches.
     failed: Vec<(usize, Fault)>,
     total: usize,
 }
 
-/// The number of branches that a line of the log names.
+/// Maximum number of branches that a log line names.
 const TOLD_MAX: usize = 10;
 
-/// The number of characters of a fault in that line.
+/// Maximum number of characters of a fault in a log line.
 const TOLD_CHARS_MAX: usize = 200;
 
 impl Gathered {
@@ -31,7 +31,6 @@ impl Gathered {
     ) -> Gathered {
         failed.sort_by_key(|(at, _)| *at);
         let there = if failed.is_empty() && (0..total).all(&there) {
-            // All branches, which needs no list.
             Vec::new()
         } else {
             (0..total).filter(|at| there(*at)).collect()
@@ -67,7 +66,7 @@ impl Gathered {
         }
         // Harmless: the dots at the end tell that there are more.
         let told = self.failed.iter().take(TOLD_MAX).map(|(at, fault)| {
-            // Harmless: it is the beginning of a message for people.
+            // Harmless: the beginning of a fault is enough in the log.
             let fault: String = fault.to_string().chars().take(TOLD_CHARS_MAX).collect();
             format!("{} ({})", at + 1, fault.replace(char::is_control, " "))
         });

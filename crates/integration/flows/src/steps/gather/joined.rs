@@ -4,7 +4,7 @@ use expression::Value;
 use fault::{Fault, Kind};
 use message::Headers;
 
-use super::{Gather, Head, Into, TakenPart, around};
+use super::{Gather, Head, TakenPart, Wrapper, around};
 use crate::edit::undefaulted;
 use crate::message::{Message, Payload};
 use crate::state::{Run, State};
@@ -17,18 +17,18 @@ pub(super) fn join(
     run: &Run<'_>,
     state: &mut State,
 ) -> Result<(), Fault> {
-    // Harmless: a branch that failed is in the list of those.
+    // Harmless: branches that failed have no result. Their faults are in `Gathered`.
     let there = || results.iter().flatten();
     let head = there().find_map(|taken| taken.head.clone());
     // If there was nothing to split, a SOAP message keeps its own envelope.
-    let own = if results.is_empty() && gather.into != Some(Into::Json) {
+    let own = if results.is_empty() && gather.into != Some(Wrapper::Json) {
         around(&Value::Nothing, &state.message)
     } else {
         None
     };
     let as_json = match &gather.into {
-        Some(Into::Json) => true,
-        Some(Into::Xml { .. }) => false,
+        Some(Wrapper::Json) => true,
+        Some(Wrapper::Xml { .. }) => false,
         None => own.is_none() && there().all(|taken| taken.is_json),
     };
     if as_json {
@@ -38,8 +38,8 @@ pub(super) fn join(
         return replace(text, payload::JSON.as_bytes(), head, run, state);
     }
     let (open, close) = match &gather.into {
-        Some(Into::Xml { before, after, .. }) => (&**before, &**after),
-        Some(Into::Json) | None => ("", ""),
+        Some(Wrapper::Xml { before, after, .. }) => (&**before, &**after),
+        Some(Wrapper::Json) | None => ("", ""),
     };
     let around = there().find_map(|taken| taken.around.as_ref()).or(own.as_ref());
     // The element around the first node is used only if there is no other wrapper.
@@ -48,7 +48,7 @@ pub(super) fn join(
     let (before, after, content_type) = match around {
         Some(around) => (&*around.before, &*around.after, &*around.content_type),
         None if gather.into.is_none() => {
-            let what = "gather: nothing stands around what is taken; write `into`";
+            let what = "gather: the taken parts have no surrounding element; write `into`";
             return Err(Fault::new(Kind::FlowFailed, what));
         }
         None => ("", "", payload::XML.as_bytes()),

@@ -6,7 +6,7 @@ use fault::{Fault, Kind};
 
 use super::TakenPart;
 
-/// Adds a fault for branches that have neither a result nor a fault at the timeout.
+/// Adds a timeout fault for each branch that has neither a result nor a fault.
 pub(super) fn add_late(
     results: &[Option<TakenPart>],
     limit: Duration,
@@ -22,7 +22,7 @@ fn late(limit: Duration) -> Fault {
     Fault::new(Kind::GatherTimeout, format!("no result came within {limit:?}"))
 }
 
-/// The fault for too few results. With `keep` it is the last one of a branch.
+/// Returns the fault for too few results. With `keep`, it is the last fault of a branch, if there is one.
 pub(super) fn too_few(good: usize, needed: usize, keep: bool, failed: &[(usize, Fault)]) -> Fault {
     let last = failed.last().map(|(_, fault)| fault);
     if let Some(last) = last.filter(|_| keep) {

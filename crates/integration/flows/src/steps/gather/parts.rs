@@ -7,7 +7,7 @@ use expression::{Expression, Value};
 use fault::{Fault, Kind};
 use xml::Document;
 
-use super::{Into, frame};
+use super::{Wrapper, frame};
 use crate::content::{Content, View};
 use crate::edit::{Edits, has_default_namespace, undefaulted};
 use crate::infoset;
@@ -49,14 +49,14 @@ impl Parts {
         Ok(Parts { items, content, envelope })
     }
 
-    /// The message of one part: in SOAP the same envelope around it.
+    /// Returns the message of one part. In SOAP, it has the same envelope as the whole message.
     pub(super) fn message(
         &self,
         at: usize,
         outer: &State,
         run: &Run<'_>,
     ) -> Result<Message, Fault> {
-        // Harmless: there is a part for each place.
+        // Harmless: the index is always that of a part.
         let value = self.items.get(at).cloned().unwrap_or_default();
         let (bytes, content_type) = payload::bytes_of(&value, run)?;
         let mut message = outer.message.copy();
@@ -78,17 +78,17 @@ impl Parts {
         Ok(message)
     }
 
-    /// The required form of a result at the position of its part: a value of JSON, or content of an element.
-    pub(super) fn wrapper_at(&self, at: usize) -> Option<Into> {
+    /// Returns the form that a result must have at the position of its part: a JSON value, or content of an element.
+    pub(super) fn wrapper_at(&self, at: usize) -> Option<Wrapper> {
         match (self.content.as_ref()?.view().ok()?, self.items.get(at)?) {
             (_, Value::Nodes(nodes)) => {
                 let around =
                     nodes.iter().next().and_then(|(of, node)| Some((of, of.parent(node)?)));
                 let default_namespace =
                     around.is_some_and(|(of, around)| has_default_namespace(of, around));
-                Some(Into::Xml { before: "".into(), after: "".into(), default_namespace })
+                Some(Wrapper::Xml { before: "".into(), after: "".into(), default_namespace })
             }
-            (View::Json(_), _) => Some(Into::Json),
+            (View::Json(_), _) => Some(Wrapper::Json),
             _ => None,
         }
     }
@@ -143,7 +143,7 @@ impl Parts {
 }
 
 impl Parts {
-    /// The changes of a document that put the results in the places of the parts that are in it.
+    /// Returns the edits that replace the parts in a document by their results.
     fn edits(&self, results: &[Option<String>], document: &Arc<Document>) -> Edits {
         let mut edits = Edits::default();
         // Harmless: each part has a result here.
@@ -156,9 +156,9 @@ impl Parts {
     }
 }
 
-/// The parts of a value: none for a missing value or null. A text, a number or a boolean cannot be split.
+/// Returns the parts of a value. A missing value or null has none. A text, a number or a boolean cannot be split.
 fn parts_in(value: Value) -> Result<Vec<Value>, &'static str> {
-    const NO_PARTS: &str = "`over` finds a single text, number or truth, which has no parts";
+    const NO_PARTS: &str = "`over` finds a single text, number or boolean, which has no parts";
     match &value {
         Value::Null => Ok(Vec::new()),
         Value::Json(json) if json.singular => match json.first().map(|node| json.text.kind(node)) {

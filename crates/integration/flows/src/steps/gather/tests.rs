@@ -3,7 +3,7 @@
 use expression::{Budget, Language, Limits, Member, NameKind, Names, Scope, Slot};
 
 use super::*;
-use crate::content::{Content, Maker};
+use crate::content::{Content, Sender};
 use crate::message::Payload;
 
 const DOCUMENT: Slot = Slot(0);
@@ -51,11 +51,11 @@ impl Scope for ContentScope<'_> {
 
 fn message(text: &[u8], content_type: &str) -> Message {
     let content =
-        Content::new(text.to_vec().into(), Some(content_type.as_bytes()), Maker::Upstream);
+        Content::new(text.to_vec().into(), Some(content_type.as_bytes()), Sender::Upstream);
     Message { status: None, lines: Headers::new(), payload: Payload::Held(Rc::new(content)) }
 }
 
-/// The part that is cut, in a place with or without a default namespace, and its surroundings; or the error.
+/// Returns the part that is cut, for a place with or without a default namespace, and the text around it, or the error.
 fn cut_of(message: &Message, take: Option<&Expression>, default_namespace: bool) -> String {
     let content = message.content().unwrap();
     let mut budget = Budget::new(Limits::default());
@@ -111,7 +111,7 @@ const TAKES: [&str; 19] = [
     "$body/a | /*/*",
 ];
 
-/// Numbers that look random, and are the same in each run.
+/// Pseudorandom numbers, which are the same in each run.
 struct Dice(u64);
 
 impl Dice {
@@ -253,7 +253,7 @@ fn parts_of_the_first_levels_are_those_of_a_whole_tree() {
 }
 
 #[test]
-fn what_looks_deeper_has_a_whole_tree() {
+fn expressions_that_read_deeper_need_a_whole_tree() {
     for take in [
         "//a",
         "$body//a",
@@ -274,7 +274,7 @@ fn what_looks_deeper_has_a_whole_tree() {
     }
 }
 
-/// Another encoding, a shared body, and JSON, which needs text.
+/// Covers other encodings, a shared body, and a result for JSON, which needs the texts of elements.
 #[test]
 fn what_is_not_cut_from_its_source_has_a_whole_tree() {
     let text = "<a><b><c><d>é</d></c></b></a>";
@@ -294,7 +294,7 @@ fn what_is_not_cut_from_its_source_has_a_whole_tree() {
     let _other = shared.copy();
     read_levels(&shared, Some(2), None);
     let json = message(text.as_bytes(), "text/xml");
-    read_levels(&json, Some(2), Some(&Into::Json));
+    read_levels(&json, Some(2), Some(&Wrapper::Json));
     let cut = message(text.as_bytes(), "text/xml");
     read_levels(&cut, Some(2), None);
     assert_eq!((nodes(&shared), nodes(&json), nodes(&cut)), (6, 6, 3));

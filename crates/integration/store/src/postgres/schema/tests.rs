@@ -8,17 +8,17 @@ use tokio::task::LocalSet;
 use super::{STEPS, Session, StatementFailure, migrate_by};
 
 #[path = "../../../../../../tests/harness/postgres.rs"]
-#[allow(dead_code, reason = "other suites use more of it")]
+#[allow(dead_code, reason = "other suites use the rest of this module")]
 mod server;
 
-/// What a server with TLS has; none has it here.
+/// The identity of a server with TLS. No server in this suite has one.
 #[allow(dead_code, reason = "the black-box suite uses it")]
 struct Identity {
     certificate: String,
     key: String,
 }
 
-/// Waits until `holds`.
+/// Waits until `holds` returns true.
 #[track_caller]
 #[allow(clippy::disallowed_methods, reason = "a test waits in real time")]
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -29,7 +29,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A program that knows one version more. Its step would fail if it ran twice.
+/// The step of a program that is one version newer. It would fail if it ran twice.
 const LATER: &str = "
     alter table tidegate.rows add column mark int not null default 7;
     create table tidegate.later (one int primary key);
@@ -43,7 +43,7 @@ async fn connected(server: &server::Postgres) -> Session {
 }
 
 #[tokio::test]
-async fn tables_of_an_older_program_are_brought_up_once_and_keep_their_rows() {
+async fn tables_of_an_older_program_are_migrated_once_and_keep_their_rows() {
     let server = server::Postgres::start();
     let scene = async {
         migrate_by(&connected(&server).await, STEPS).await.unwrap();
@@ -58,7 +58,7 @@ async fn tables_of_an_older_program_are_brought_up_once_and_keep_their_rows() {
         assert_eq!(server.sql(rows), "\\x74|\\x6b|\\x76|7|1");
         let known = newer.len();
         assert_eq!(server.sql("select version from tidegate.schema"), known.to_string());
-        // The older program does not change them.
+        // The older program refuses the tables and does not change them.
         let older = migrate_by(&connected(&server).await, STEPS).await;
         assert!(matches!(older, Err(StatementFailure::Newer(_))), "{older:?}");
         assert_eq!(server.sql("select version from tidegate.schema"), known.to_string());
@@ -67,7 +67,7 @@ async fn tables_of_an_older_program_are_brought_up_once_and_keep_their_rows() {
 }
 
 #[tokio::test]
-async fn of_a_step_that_fails_nothing_stays_and_nobody_is_locked_out() {
+async fn a_failed_step_leaves_nothing_and_locks_nobody_out() {
     let server = server::Postgres::start();
     let scene = async {
         migrate_by(&connected(&server).await, STEPS).await.unwrap();
@@ -79,7 +79,7 @@ async fn of_a_step_that_fails_nothing_stays_and_nobody_is_locked_out() {
         drop(session);
         assert_eq!(server.sql("select to_regclass('tidegate.later') is null"), "t");
         assert_eq!(server.sql("select version from tidegate.schema"), version);
-        // It waits for the lock that the session above had.
+        // This would wait forever if the failed session still held the lock.
         migrate_by(&connected(&server).await, &[STEPS, &[LATER]].concat()).await.unwrap();
         assert_eq!(server.sql("select count(*) from tidegate.later"), "1");
     };

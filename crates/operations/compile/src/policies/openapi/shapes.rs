@@ -17,39 +17,44 @@ pub(super) struct Shapes<'a> {
 
 impl Shapes<'_> {
     /// Returns the types that a text may have under a schema.
-    pub(super) fn shape(&self, spot: &JsonLocation, depth: usize, level: usize) -> ParameterTypes {
-        let types = self.type_names(spot, depth);
+    pub(super) fn shape(
+        &self,
+        location: &JsonLocation,
+        depth: usize,
+        level: usize,
+    ) -> ParameterTypes {
+        let types = self.type_names(location, depth);
         let has = |name: &str| types.iter().any(|known| known == name);
         if has("array") {
-            let items = self.items(spot, depth);
+            let items = self.items(location, depth);
             ParameterTypes::List(
                 // Harmless: items without a schema are texts.
                 items.map(|items| self.types(&items, depth + 1)).unwrap_or_default(),
             )
         } else if has("object") && level < LEVELS_MAX {
-            ParameterTypes::Object(self.object(spot, depth, level))
+            ParameterTypes::Object(self.object(location, depth, level))
         } else if has("object") {
             ParameterTypes::Object(Object::default())
         } else {
-            ParameterTypes::Plain(self.types(spot, depth))
+            ParameterTypes::Plain(self.types(location, depth))
         }
     }
 
-    fn types(&self, spot: &JsonLocation, depth: usize) -> Types {
-        let types = self.type_names(spot, depth);
+    fn types(&self, location: &JsonLocation, depth: usize) -> Types {
+        let types = self.type_names(location, depth);
         let has = |name: &str| types.iter().any(|known| known == name);
         Types {
             number: has("number") || has("integer"),
             boolean: has("boolean"),
             null: has("null"),
-            anything: self.documents.at(spot).is_some_and(says_nothing),
+            anything: self.documents.at(location).is_some_and(says_nothing),
         }
     }
 
     /// Returns every `type` that a schema or one of its parts names.
-    fn type_names(&self, spot: &JsonLocation, depth: usize) -> Vec<String> {
+    fn type_names(&self, location: &JsonLocation, depth: usize) -> Vec<String> {
         let mut names = Vec::new();
-        let Some(value) = self.documents.at(spot).filter(|_| depth < DEPTH_MAX) else {
+        let Some(value) = self.documents.at(location).filter(|_| depth < DEPTH_MAX) else {
             return names;
         };
         match value.get("type") {
@@ -67,48 +72,48 @@ impl Shapes<'_> {
                 names.extend(values.filter_map(scalar).map(str::to_owned));
             }
         }
-        for part in self.parts(spot) {
+        for part in self.parts(location) {
             names.extend(self.type_names(&part, depth + 1));
         }
         names
     }
 
     /// Returns the schemas that `allOf`, `anyOf` and `oneOf` combine.
-    fn parts(&self, spot: &JsonLocation) -> Vec<JsonLocation> {
-        let lists = ["allOf", "anyOf", "oneOf"].map(|name| spot.child(name));
+    fn parts(&self, location: &JsonLocation) -> Vec<JsonLocation> {
+        let lists = ["allOf", "anyOf", "oneOf"].map(|name| location.child(name));
         let parts = lists.iter().flat_map(|list| {
             let count = self.documents.at(list).and_then(Json::as_array).map_or(0, Vec::len);
             (0..count).map(|at| list.child(&at.to_string()))
         });
         let parts = parts.map(|part| self.documents.follow(part));
         parts
-            .chain(self.documents.referred(spot))
-            .chain(self.documents.schema(spot, "then"))
+            .chain(self.documents.referred(location))
+            .chain(self.documents.schema(location, "then"))
             .collect()
     }
 
     /// Returns the schema of an array's items, which may be in one of the combined parts.
-    fn items(&self, spot: &JsonLocation, depth: usize) -> Option<JsonLocation> {
+    fn items(&self, location: &JsonLocation, depth: usize) -> Option<JsonLocation> {
         if depth >= DEPTH_MAX {
             return None;
         }
-        let own = self.documents.schema(spot, "items");
-        own.or_else(|| self.parts(spot).iter().find_map(|part| self.items(part, depth + 1)))
+        let own = self.documents.schema(location, "items");
+        own.or_else(|| self.parts(location).iter().find_map(|part| self.items(part, depth + 1)))
     }
 
     /// Returns the members of an object in a parameter or a form. `level` is the number of objects that enclose it.
-    pub(super) fn object(&self, spot: &JsonLocation, depth: usize, level: usize) -> Object {
+    pub(super) fn object(&self, location: &JsonLocation, depth: usize, level: usize) -> Object {
         let mut object = Object::default();
         if depth >= DEPTH_MAX {
             return object;
         }
-        let properties = spot.child("properties");
+        let properties = location.child("properties");
         let names = self.documents.at(&properties).and_then(Json::as_object);
         for name in names.into_iter().flat_map(|members| members.keys()) {
             let at = self.documents.follow(properties.child(name));
             object.members.push((name.as_str().into(), self.shape(&at, depth + 1, level + 1)));
         }
-        match self.documents.schema(spot, "additionalProperties") {
+        match self.documents.schema(location, "additionalProperties") {
             Some(others) => match self.shape(&others, depth + 1, level + 1) {
                 ParameterTypes::List(types) => {
                     (object.others, object.others_are_lists) = (types, true);
@@ -120,10 +125,10 @@ impl Shapes<'_> {
             // `patternProperties` is not evaluated here.
             None => {
                 object.others.anything =
-                    self.documents.at(&spot.child("patternProperties")).is_none();
+                    self.documents.at(&location.child("patternProperties")).is_none();
             }
         }
-        for part in self.parts(spot) {
+        for part in self.parts(location) {
             object.members.extend(self.object(&part, depth + 1, level).members);
         }
         object

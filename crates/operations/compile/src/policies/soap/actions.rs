@@ -11,8 +11,8 @@ const WSAM: &str = "http://www.w3.org/2007/05/addressing/metadata";
 /// Message exchange patterns that have a reply.
 const ANSWERED: &[&str] = &[IN_OUT, IN_OPT_OUT];
 
-/// Returns the actions of a WSDL 1.1 description, from its HTTP bindings, by operation name and by the element of the message. An element
-/// primarily means the operation of the same name.
+/// Returns the actions of a WSDL 1.1 description, from its HTTP bindings, by operation name and by the element of the message. If an
+/// operation has the name of an element, messages with this element may name its action, too.
 pub(super) fn of_11(outline: &Outline, documents: &[Document]) -> Actions {
     let mut own = Actions::of_11(prefixes(documents));
     let mut by_element = Vec::new();
@@ -66,7 +66,7 @@ pub(super) fn of_20(documents: &[Document]) -> Actions {
     with_elements(own, by_element)
 }
 
-/// Adds the actions by element. An operation with the same name as the element takes precedence.
+/// Adds the actions by element. If an operation has the name of the element, the actions of both are accepted, that operation's first.
 fn with_elements(own: Actions, by_element: Vec<(Box<str>, OperationAction)>) -> Actions {
     let mut actions = own.clone();
     for (element, expected) in by_element {

@@ -53,7 +53,7 @@ pub(crate) struct Documents {
     pub(crate) remote: Vec<String>,
     /// Files that the configuration maps to locations, by location as written.
     mapped: HashMap<String, (PathBuf, Vec<u8>)>,
-    /// Namespaces that have a schema without following the namespace of an import.
+    /// Namespaces of the schemas that were read. An import that names only such a namespace needs no further document.
     declared: HashSet<String>,
     following: ReferenceRules,
     /// The treatment of messages in the style rpc/literal.
@@ -74,7 +74,7 @@ enum Reference {
 }
 
 impl Documents {
-    /// A single document that refers to no other.
+    /// Returns a single document that refers to no other.
     pub(crate) fn of_text(text: &str, location: &str) -> Documents {
         Documents {
             location: location.to_owned(),
@@ -99,7 +99,8 @@ impl Documents {
         inner.is_some_and(|inner| !inner.windows(3).any(|three| three == b"-->"))
     }
 
-    /// Returns a text with the names of its files made relative to the first of them, so that clients do not see folders.
+    /// Returns a text in which the names of these files are relative to the folder of the first document, so that clients do not see
+    /// folders.
     pub(crate) fn without_folders(&self, text: &str) -> String {
         let folder = self.location.rsplit_once('/').map_or("", |(folder, _)| folder);
         let mut files: Vec<&String> = self.all.keys().filter(|file| !is_url(file)).collect();
@@ -168,8 +169,8 @@ impl Documents {
                 continue;
             }
             if self.all.len() >= FILES_MAX {
-                let what = format!("more than {FILES_MAX} documents name one another");
-                report.error(at, what, "take out those that nothing needs");
+                let what = format!("more than {FILES_MAX} documents refer to one another");
+                report.error(at, what, "remove those that are not needed");
                 return found;
             }
             if let (Reference::Description { namespace, .. }, false) =
@@ -266,14 +267,14 @@ impl DefinitionDocuments<'_> {
 
     /// Returns the documents at these locations.
     pub(super) fn all_of(&self, locations: &[Box<str>]) -> Vec<Document> {
-        // Harmless: a missing or malformed document is reported where it is compiled.
+        // Harmless: a missing document is reported where it is compiled.
         let bytes = locations.iter().filter_map(|location| self.load(location).ok());
-        // Harmless: the same.
+        // Harmless: a malformed document is reported where it is compiled.
         bytes.filter_map(|bytes| parsed(&bytes).ok()).collect()
     }
 
-    /// Returns true if there are schemas, within a description or as documents of their own. A document that cannot be parsed counts as one
-    /// that may have some.
+    /// Returns true if there are schemas, within a description or as separate documents. Also returns true if a document cannot be parsed,
+    /// since it may have schemas.
     pub(super) fn types(&self) -> bool {
         let all = self.documents.all.values().chain(self.fetched.values());
         all.into_iter().any(|bytes| {
@@ -291,8 +292,8 @@ impl DefinitionDocuments<'_> {
 }
 
 impl DefinitionDocuments<'_> {
-    /// Returns the first unusable document, by the name under which another refers to it: it is missing, is not XML, or is imported as a
-    /// description without being one.
+    /// Returns the message for clients about the first unusable document, if any. A document is unusable if it is missing, is not XML, or
+    /// is imported as a description without being one. The message names the document as the importing document does.
     pub(crate) fn unusable(&self) -> Option<String> {
         let mut waiting = vec![self.documents.location.clone()];
         let mut seen: HashSet<String> = waiting.iter().cloned().collect();
@@ -364,8 +365,8 @@ fn absent(
         Reference::Module(_) | Reference::Namespace(_) => return,
     };
     if !location.contains("://") {
-        let what = format!("{base} names `{written}`, which cannot be read: {why}");
-        let help = "put it there, give a file for it in `imports`, or take out what names it";
+        let what = format!("{base} refers to `{written}`, which cannot be read: {why}");
+        let help = "put it there, give a file for it in `imports`, or remove the reference to it";
         report.warn(at, what, help);
     }
 }
@@ -416,7 +417,8 @@ pub(crate) fn load(
     Some(documents)
 }
 
-/// Returns the path of a file relative to the file that refers to it. The path is watched from now on, even if the file does not exist.
+/// Reads a file that is named relative to the file that refers to it. Returns `None` if the reference is a URL or has no path. The path is
+/// watched from now on, even if the file does not exist.
 fn beside(
     path: &Path,
     reference: &str,
@@ -520,7 +522,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_comment_alone_is_told_apart() {
+    fn a_document_that_is_only_a_comment_is_recognized() {
         for (text, comment) in [
             ("<!-- -->", true),
             (" <!--a-->\n", true),
@@ -532,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_document_names_is_found_by_kind() {
+    fn references_of_a_document_are_found_by_kind() {
         let text = format!(
             "<w:definitions xmlns:w='{WSDL11}' xmlns:x='{XSD}' targetNamespace='t'><w:import location='a.wsdl'/>\
              <w:types><x:schema targetNamespace='one'><x:import namespace='two'/>\
@@ -552,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_that_are_not_read_are_told_with_the_reason() {
+    fn unread_documents_are_reported_with_the_reason() {
         let text = format!("<x:schema xmlns:x='{XSD}'><x:include schemaLocation='.'/></x:schema>");
         let told = |documents: &mut Documents| {
             let mut report = Report::default();
@@ -561,17 +563,17 @@ mod tests {
             all.next().map(|complaint| complaint.what.clone())
         };
         let mut documents = Documents::of_text(&text, "main.xsd");
-        let folder = "main.xsd names `.`, which cannot be read: it is a folder";
+        let folder = "main.xsd refers to `.`, which cannot be read: it is a folder";
         assert_eq!(told(&mut documents).as_deref(), Some(folder));
         for number in 1..FILES_MAX {
             documents.all.insert(format!("{number}.xsd"), Vec::new());
         }
-        let many = "more than 2000 documents name one another";
+        let many = "more than 2000 documents refer to one another";
         assert_eq!(told(&mut documents).as_deref(), Some(many));
     }
 
     #[test]
-    fn what_is_still_to_be_fetched_shrinks_to_nothing() {
+    fn no_document_is_missing_once_all_are_fetched() {
         let schema =
             |inner: &str| format!("<x:schema xmlns:x='{XSD}'>{inner}</x:schema>").into_bytes();
         let mut documents = Documents::of_text("<a/>", "main.xsd");

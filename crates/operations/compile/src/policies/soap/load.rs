@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ::policies::remote_definition::{DefinitionCompiler, DocumentRequest, FetchedDocuments};
 use config::{At, DefinitionFetch, Report};
 use mediation::Rejection;
-use mediation::libxml_messages::no_xml;
+use mediation::libxml_messages::not_starting_as_xml;
 use mediation::remote_definition::RemoteDefinition;
 use mediation::soap::{CompiledDefinition, NO_SCHEMA, SchemaResult, Schemas};
 use wsdl::{Complaint, Outline, RpcMessages, WSDL11, WSDL20};
@@ -75,7 +75,7 @@ impl DefinitionError {
 }
 
 /// A definition that compiled and can serve.
-pub(crate) struct Good {
+pub(crate) struct ServingDefinition {
     pub(crate) compiled: Arc<CompiledDefinition>,
     pub(crate) flaws: Flaws,
 }
@@ -108,15 +108,17 @@ fn is_of_another(complaint: &str) -> bool {
 }
 
 /// A definition, or the reason why there is none.
-pub(crate) type DefinitionResult = Arc<Result<Good, DefinitionError>>;
+pub(crate) type DefinitionResult = Arc<Result<ServingDefinition, DefinitionError>>;
 
 /// Compiles documents, or takes the result over from the previous plan.
 pub(crate) fn compiled(documents: &Documents, place: &mut RouteScope<'_, '_>) -> DefinitionResult {
     let metrics = place.builder.telemetry.definition(&documents.location);
-    place.builder.kept_or(&documents.key(), || {
+    place.builder.reuse_or_build(&documents.key(), || {
         let made = compile(documents, &FetchedDocuments::new());
         metrics.compiled(made.as_ref().is_ok_and(|(_, flaws)| flaws.broken.is_none()));
-        Arc::new(made.map(|(compiled, flaws)| Good { compiled: Arc::new(compiled), flaws }))
+        Arc::new(
+            made.map(|(compiled, flaws)| ServingDefinition { compiled: Arc::new(compiled), flaws }),
+        )
     })
 }
 
@@ -140,7 +142,7 @@ pub(crate) fn supplied(
         first,
         faulty,
     };
-    supplied.by(fetch, at, place, report)
+    supplied.build(fetch, at, place, report)
 }
 
 /// Documents with everything that they refer to.
@@ -175,7 +177,7 @@ fn compile(
     let first = found.first();
     let document = parsed(first).map_err(|error| {
         let wrong = wrong(vec![format!("{location}:{error}")]);
-        match no_xml(&error, first) {
+        match not_starting_as_xml(&error, first) {
             Some(text) => DefinitionError { told: ClientReason::NoXml(text), ..wrong },
             None => wrong,
         }

@@ -12,11 +12,11 @@ use super::documents::{self, Documents, XSD};
 /// The maximum number of operations counted separately on one route. The largest services have a few hundred.
 pub(super) const OPERATIONS_MAX: usize = 1000;
 
-/// Returns the operations with the local name of the body element that calls each, in the order of names. The operations of a plain schema
-/// are its elements.
+/// Returns each operation with the local name of the body element that calls it: pairs of element and operation, sorted. The operations of
+/// a plain schema are its elements.
 pub(super) fn named(of: &Documents) -> Vec<(String, String)> {
     let parsed = of.all.values().map(|bytes| documents::parsed(bytes));
-    // Harmless: an invalid value gets a complaint where it is compiled.
+    // Harmless: an invalid document is reported where it is compiled.
     let parsed: Vec<Document> = parsed.filter_map(Result::ok).collect();
     let mut named = OperationNames::default();
     parsed.iter().for_each(|document| named.messages(document));

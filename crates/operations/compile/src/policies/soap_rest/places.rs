@@ -47,7 +47,7 @@ pub(super) fn places(
         let path = own.and_then(|own| own.path.as_ref());
         let at = path.map_or(keys.wsdl.at, |path| path.at);
         let counted = place.operation(operation.name());
-        let made = made(keys, api, (index, operation, counted), own, report)?;
+        let made = operation_path(keys, api, (index, operation, counted), own, report)?;
         if document == Some(&*made.path) {
             let what = format!("`{}` is the path of the OpenAPI document", made.path);
             let help = "give the operation another path, or the document with `openapi`";
@@ -63,9 +63,9 @@ pub(super) fn places(
         }
         places.push(made);
     }
-    // Paths with more literal segments come first.
+    // Paths without parameters come first, then paths with more literal segments.
     let literals = |place: &OperationPath| {
-        // Harmless: a place without a path has no segments.
+        // Harmless: `segments` is missing only for paths without parameters, which all come first.
         let segments = place.segments.as_deref().unwrap_or_default();
         segments.iter().filter(|one| matches!(one, PathSegment::Literal(_))).count()
     };
@@ -89,7 +89,8 @@ fn name_of(segment: &str) -> Option<&str> {
     (!name.is_empty() && !name.contains(['{', '}'])).then_some(name)
 }
 
-fn made(
+/// Returns the path, the method and the parameters of one operation. Returns `None` if its action cannot be sent.
+fn operation_path(
     keys: &SoapRest,
     api: &Api,
     (index, operation, counted): (usize, &Operation, u32),
@@ -116,7 +117,7 @@ fn made(
         report.error(at, what, "write `method: GET` or `DELETE`, or a path without parameters");
     }
     if !http1::is_header_value(action(api, operation).as_bytes()) {
-        let what = format!("the action of `{}` cannot stand in a header", operation.name());
+        let what = format!("the action of `{}` is not allowed in a header value", operation.name());
         report.error(keys.wsdl.at, what, "correct the WSDL");
         return None;
     }
@@ -125,7 +126,7 @@ fn made(
         (true, None) | (false, None) => None,
         (false, Some(own)) => {
             if let Some((name, _)) = own.parameters.iter().next() {
-                let what = "an operation with a body has no parameters";
+                let what = "an operation with a body cannot have parameters";
                 report.error(name.at, what, "write `method: GET` or `DELETE`, or remove them");
             }
             None
@@ -168,7 +169,7 @@ fn parameters(
             }
             Err(why) => {
                 let what = format!("`{}` leads to no value: {why}", value.escape_debug());
-                report.error(*at, what, "name the elements from the request's own down");
+                report.error(*at, what, "name the elements from the root of the request down");
             }
         }
     }
@@ -186,15 +187,15 @@ fn parameters(
             let known: Vec<&str> = all.iter().map(|known| &*known.name).collect();
             let what = format!("`{{{name}}}` is not a value of the request");
             let help = format!(
-                "name one of {}, or say with `parameters` which element it gives",
+                "name one of {}, or map it to an element in `parameters`",
                 known.join(", ")
             );
             report.error(at, what, help);
         }
     }
     for known in all.iter().filter(|known| known.segment.is_some() && known.parameter.is_many()) {
-        let what = format!("`{{{}}}` is an array, and a path has one value", known.name);
-        report.error(at, what, "leave it to the query");
+        let what = format!("`{{{}}}` is an array, but a path parameter has one value", known.name);
+        report.error(at, what, "remove it from the path to pass it in the query");
     }
     let lacking = api.lacking(operation, all.iter().map(|known| &known.parameter));
     if !lacking.is_empty() {

@@ -2,7 +2,7 @@
 //! clients of the reference system compare them. It names only files and hosts that the stylesheet itself names.
 
 use ::saxon::Complaint;
-use mediation::libxml_messages::not_xml;
+use mediation::libxml_messages::malformed_text;
 use xslt::{Error, ErrorKind};
 
 use super::DefinitionDocuments;
@@ -14,7 +14,7 @@ const INVALID: &str = "Invalid XSLT definition.";
 /// The sentence in which libxslt reports the place of a mistake. The mistake follows in another sentence.
 const COMPILING: &str = "compilation error.";
 
-/// Saxon is not available. The reason is only for the operator.
+/// The text if Saxon is not available. The reason is only for the operator.
 pub(super) const UNAVAILABLE: &str = "Unable to load the XSLT library";
 
 /// Returns the text for a stylesheet of a later version than the gateway's own engine supports.
@@ -26,7 +26,7 @@ pub(super) fn later() -> String {
 pub(super) fn broken(error: &Error, found: &DefinitionDocuments<'_>) -> String {
     let first = found.first();
     if let Err(error) = load::parsed(first) {
-        return format!("{INVALID} {}", not_xml(&error, first));
+        return format!("{INVALID} {}", malformed_text(&error, first));
     }
     let missing = |location: &str| format!("Failed to parse the XML resource '{location}'.");
     let told = match &error.kind {

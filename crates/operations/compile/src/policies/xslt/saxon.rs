@@ -1,4 +1,4 @@
-//! Compiles stylesheets for Saxon: starts the machine (JVM) for the first one, and collects the modules of each.
+//! Compiles stylesheets for Saxon: starts the JVM for the first one, and collects the modules of each.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::policy::RouteScope;
 /// The maximum number of modules of one stylesheet. The largest known have some hundreds.
 const MODULES_MAX: usize = 1000;
 
-/// The base URI of modules inside the machine. A stylesheet can read its own URI, and must not see the folders of this host. Each `../` in
-/// a module's reference removes one segment.
+/// The base URI of modules inside the JVM. A stylesheet can read its own URI, and must not see the folders of this host. The URI has
+/// several segments, because each `../` in a module's reference removes one.
 const ROOT: &str = "sheet:/-/-/-/-/-/-/-/-/";
 
 /// A stylesheet or one of its imports.
@@ -27,7 +27,7 @@ pub(super) struct Module {
     bytes: Vec<u8>,
 }
 
-/// Returns the machine, and starts it if it is not running. Called once for each plan.
+/// Returns the engine, and starts its JVM if it is not running. The result is kept until the plan is complete.
 pub(super) fn engine(
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
@@ -40,7 +40,7 @@ pub(super) fn engine(
     let engine = Engine::get(&settings);
     // Harmless: the error is returned to the caller.
     if let Ok(engine) = &engine {
-        stays(engine, &settings, written, report);
+        warn_of_kept_settings(engine, &settings, written, report);
         let counted = engine.clone();
         place.builder.telemetry.set_engine(Box::new(move || reading(&counted)));
     }
@@ -61,7 +61,12 @@ fn settings(written: &Saxon) -> EngineSettings {
 }
 
 /// Warns that changed settings have no effect: Java can be started only once in a process.
-fn stays(engine: &Engine, asked: &EngineSettings, written: &Saxon, report: &mut Report) {
+fn warn_of_kept_settings(
+    engine: &Engine,
+    asked: &EngineSettings,
+    written: &Saxon,
+    report: &mut Report,
+) {
     if engine.settings() == asked {
         return;
     }
@@ -73,12 +78,12 @@ fn stays(engine: &Engine, asked: &EngineSettings, written: &Saxon, report: &mut 
     ];
     // Harmless: the complaint needs only one place, that of the first key written.
     let at = places.into_iter().flatten().next().unwrap_or(At::file(0));
-    let what = "the JVM stays as it was started until the gateway is started again";
-    report.warn(at, what, "restart it, or write what is running");
+    let what = "the JVM keeps its settings until the gateway is restarted";
+    report.warn(at, what, "restart it, or restore the value in use");
 }
 
 fn reading(engine: &Engine) -> EngineReading {
-    let reading = engine.reading();
+    let reading = engine.stats();
     EngineReading {
         threads: reading.threads,
         pending: reading.pending,
@@ -101,7 +106,6 @@ pub(super) fn compiled(
     let location = &found.documents.location;
     let texts: Vec<(String, Vec<u8>)> = if recipe.modules.is_empty() {
         // The stylesheet itself is the first module. It refers to the others by URL.
-
         let others = found.fetched.iter().filter(|(uri, _)| *uri != location);
         let others = others.map(|(uri, bytes)| (uri.clone(), bytes.clone()));
         [(location.clone(), found.first().to_vec())].into_iter().chain(others).collect()
@@ -224,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_that_are_named_are_found() {
+    fn imported_and_included_modules_are_found() {
         let text = br#"<x:stylesheet xmlns:x="http://www.w3.org/1999/XSL/Transform" version="3.0">
             <x:import href=" a.xsl "/><x:include href="b/c.xsl"/><include href="d.xsl"/></x:stylesheet>"#;
         assert_eq!(named(text), ["a.xsl", "b/c.xsl"]);

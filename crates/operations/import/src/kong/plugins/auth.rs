@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::super::consumers::People;
+use super::super::consumers::Clients;
 use super::super::converter::Converter;
 use super::super::entities::{CredentialKind, PluginInstance};
 use super::super::fields::Verdict;
@@ -47,7 +47,7 @@ impl Converter<'_> {
     pub(super) fn key_auth(
         &mut self,
         plugin: &PluginInstance,
-        people: &People,
+        people: &Clients,
         made: &mut RouteEffect,
         verdict: &mut Verdict,
     ) {
@@ -83,7 +83,7 @@ impl Converter<'_> {
     pub(super) fn basic_auth(
         &mut self,
         plugin: &PluginInstance,
-        people: &People,
+        people: &Clients,
         made: &mut RouteEffect,
         verdict: &mut Verdict,
     ) {
@@ -101,7 +101,7 @@ impl Converter<'_> {
     pub(super) fn hmac_auth(
         &mut self,
         plugin: &PluginInstance,
-        people: &People,
+        people: &Clients,
         made: &mut RouteEffect,
         verdict: &mut Verdict,
     ) {
@@ -201,7 +201,7 @@ impl Converter<'_> {
     pub(super) fn jwt(
         &mut self,
         plugin: &PluginInstance,
-        people: &People,
+        people: &Clients,
         made: &mut RouteEffect,
         verdict: &mut Verdict,
     ) {
@@ -333,10 +333,12 @@ fn lists(config: &Item) -> (Vec<&str>, Vec<&str>) {
     (either("allow", "whitelist"), either("deny", "blacklist"))
 }
 
-/// The headers with the name and the id of the consumer.
-fn identity(people: &People, verdict: &mut Verdict) -> Vec<Json> {
+/// The headers with the name and the ids of the consumer and of its credential.
+fn identity(people: &Clients, verdict: &mut Verdict) -> Vec<Json> {
     let mut set = Map::new();
     set.insert("x-consumer-username".to_owned(), json!("{subject}"));
+    set.insert("x-consumer-id".to_owned(), json!("{attributes.id}"));
+    set.insert("x-credential-identifier".to_owned(), json!("{attributes.credential}"));
     let (some, each) = people.custom_ids;
     if some {
         set.insert("x-consumer-custom-id".to_owned(), json!("{attributes.custom_id}"));
@@ -344,14 +346,14 @@ fn identity(people: &People, verdict: &mut Verdict) -> Vec<Json> {
             verdict.nearly("`X-Consumer-Custom-ID` is empty for a consumer without one");
         }
     }
-    let mut remove = vec!["x-consumer-id", "x-credential-identifier", "x-anonymous-consumer"];
+    let mut remove = vec!["x-anonymous-consumer"];
     if !some {
         remove.push("x-consumer-custom-id");
     }
     vec![json!({ "headers": { "request": { "set": set, "remove": remove } } })]
 }
 
-/// One name of a list, for a key that takes one.
+/// Sets a key that takes one name from a list of names. `absent` is the name if there is no list.
 fn one_of(
     config: &Item,
     list: &str,

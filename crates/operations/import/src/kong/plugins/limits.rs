@@ -111,7 +111,7 @@ impl Converter<'_> {
         windows
     }
 
-    /// Each limit is a policy of its own. All of them read the header that the service adds to its replies.
+    /// Makes one policy of each limit. All of them read the header that the service adds to its replies.
     pub(super) fn response_ratelimiting(
         &mut self,
         plugin: &PluginInstance,
@@ -150,7 +150,7 @@ impl Converter<'_> {
                 "refuse": if early { "both" } else { "replies" },
                 "upstream_header": format!("X-RateLimit-Remaining-{name}"),
             });
-            // The first policy is the last one that reads the reply.
+            // The first policy sees a reply last, so it is the one that removes the header.
             if let (true, Some(cost)) = (at > 0, cost.as_object_mut()) {
                 cost.insert("remove".to_owned(), json!(false));
             }
@@ -196,7 +196,7 @@ impl Converter<'_> {
         numbers
     }
 
-    /// Where counters are stored.
+    /// Adds the place where counts are stored.
     fn counted(
         &mut self,
         config: &Item,
@@ -211,7 +211,7 @@ impl Converter<'_> {
         }
     }
 
-    /// The keys that both plugins have.
+    /// The keys that all plugins for rate limits have.
     fn limit(
         &mut self,
         plugin: &PluginInstance,
@@ -222,7 +222,7 @@ impl Converter<'_> {
         let config = &plugin.config;
         let mut keys = Map::new();
         if windows.len() > WINDOWS_MAX {
-            verdict.refuse(format!("a limit has at most {WINDOWS_MAX} windows here"));
+            verdict.refuse(format!("a limit can have at most {WINDOWS_MAX} windows here"));
         }
         let per = |seconds: u64| format!("{seconds}s");
         if let Some(((requests, seconds), more)) = windows.split_first() {
@@ -252,7 +252,7 @@ impl Converter<'_> {
         keys
     }
 
-    /// Shares counts by Redis.
+    /// Shares counts through Redis.
     fn redis(&mut self, config: &Item, keys: &mut Map<String, Json>, verdict: &mut Verdict) {
         let empty = Item::default();
         let redis = config.get("redis").unwrap_or(&empty);

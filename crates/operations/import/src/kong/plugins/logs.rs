@@ -159,7 +159,7 @@ fn texts(config: &Item, key: &str) -> Map<String, Json> {
     // A header may have one value or a list of them.
     let first =
         |item: &Item| item.scalar().or_else(|| item.items().first()?.scalar()).map(|t| json!(t));
-    // Harmless: an entry without a text is `null`, and nothing in Kong.
+    // Harmless: an entry without a text is `null`, which has no effect in Kong either.
     entries.filter_map(|(name, item)| Some((name.clone(), first(item)?))).collect()
 }
 

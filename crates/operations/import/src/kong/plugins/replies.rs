@@ -1,4 +1,4 @@
-//! Plugins that answer instead of the service, and those about caches and identifiers.
+//! Plugins that answer instead of the service, and `cors`, `correlation-id`, `proxy-cache` and `grpc-web`.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -26,7 +26,7 @@ pub(super) fn cors(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict)
     let origins: Vec<Json> = if any {
         vec![json!("*")]
     } else {
-        // Harmless: no browser sends an origin that matches one of the others.
+        // Harmless: no browser sends an origin that equals a malformed entry, and a bad regular expression is refused.
         origins.iter().filter_map(|text| origin(text, verdict)).collect()
     };
     if origins.is_empty() {

@@ -54,7 +54,7 @@ impl Converter<'_> {
         if side == Side::Request {
             steps.extend(self.by_xpath(config, verdict));
         } else {
-            // The list is read from its end on the way back.
+            // Replies pass through the policies from the last to the first.
             steps.reverse();
         }
         made.policies = steps;

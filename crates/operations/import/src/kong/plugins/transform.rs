@@ -7,7 +7,7 @@ use super::super::output::literal;
 use super::super::tree::Item;
 use super::RouteEffect;
 
-/// One action on one part of a message, in Kong's notation.
+/// The edits of one part of a message, in Kong's notation.
 #[derive(Clone, Copy)]
 struct Edits<'i> {
     config: &'i Item,
@@ -18,7 +18,8 @@ struct Edits<'i> {
     has_templates: bool,
 }
 
-/// What Kong says of the way of a request. It adds to `X-Forwarded-For`, where edits have an effect.
+/// The headers in which Kong describes the way of a request, overwriting other values. `X-Forwarded-For` is not among them: Kong appends
+/// to it, so edits of it have an effect.
 const KONGS_OWN: [&str; 6] = [
     "x-forwarded-host",
     "x-forwarded-path",
@@ -70,7 +71,7 @@ impl<'i> Edits<'i> {
 
 pub(super) fn request(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict) {
     let edits = Edits::of(config, "headers");
-    // Kong takes a Host that is replaced for that of the upstream; one to be added is never missing.
+    // Kong sends a replaced Host to the upstream. It never adds one, since a request always has a Host.
     let hosts = edits.pairs("replace").into_iter().filter(|(name, _)| is_host(name));
     for (_, host) in hosts {
         if host.contains(['$', '{']) {
@@ -221,7 +222,7 @@ fn is_host(name: &str) -> bool {
     name.eq_ignore_ascii_case("host")
 }
 
-/// A value, unless it is a template of Kong's.
+/// Converts a value, which may have templates of Kong.
 fn value(text: &str, verdict: &mut Verdict) -> String {
     if text.contains('\u{0}') {
         verdict.nearly("a template in the value of a variable has no effect here");

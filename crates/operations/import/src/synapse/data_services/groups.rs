@@ -18,7 +18,7 @@ impl<'a> Converter<'a> {
         Ok(self.together(&element, &database.name, steps))
     }
 
-    /// The steps of `request_box` for SOAP. The route for REST is made too. None if it was refused.
+    /// The steps of `request_box` for SOAP, or `None` if it was refused. Also makes the route for REST.
     pub(super) fn box_of(
         &mut self,
         service: &Service<'a>,
@@ -77,7 +77,7 @@ impl<'a> Converter<'a> {
         Ok(steps)
     }
 
-    /// Steps that run for each element in the one of this name, in one transaction.
+    /// Makes the steps `each` run in one transaction, for each child of the element with this name.
     fn together(&mut self, element: &str, database: &str, each: Vec<Json>) -> Vec<Json> {
         let all = self.out.variable("dbs all");
         let found = format!(

@@ -22,7 +22,7 @@ enum ParameterOrigin<'a> {
     Column(&'a str),
 }
 
-/// The arguments of a nested query, and the enclosing calls.
+/// The service of a nested query, and the queries around it.
 struct Nesting<'s, 'a> {
     service: &'s Service<'a>,
     /// The identifiers of the queries around it.
@@ -30,7 +30,7 @@ struct Nesting<'s, 'a> {
 }
 
 impl<'a> Converter<'a> {
-    /// The steps of a call for a request, and whether it has a result: then the message is that, as XML.
+    /// The steps of a call for a request, and whether it has a result. If it has, the steps make the message of it, as XML.
     pub(super) fn called(
         &mut self,
         service: &Service<'a>,
@@ -38,7 +38,7 @@ impl<'a> Converter<'a> {
         source: &Source<'a>,
     ) -> Result<(Vec<Json>, bool), String> {
         let (id, query) = found(service, call)?;
-        self.judge_artifact("data query", &query)?;
+        self.check_artifact("data query", &query)?;
         let mut steps = Vec::new();
         let mut arguments = Vec::new();
         for parameter in query.all("param") {
@@ -109,7 +109,7 @@ impl<'a> Converter<'a> {
             if nesting.around.contains(&id) {
                 return Err(format!("the query `{id}` calls itself"));
             }
-            self.judge_artifact("data query", &query)?;
+            self.check_artifact("data query", &query)?;
             let inner = query.child("result");
             let inner = inner.ok_or_else(|| format!("the nested query `{id}` has no result"))?;
             if [&inner, result].iter().any(|it| it.is("useColumnNumbers", "true")) {
@@ -230,9 +230,9 @@ pub(super) fn databases_of(
 #[derive(Clone, Copy)]
 enum AnswerSource<'a> {
     Rows,
-    /// The keys that it generated, in these columns.
+    /// The keys that the statement generated, in these columns.
     Keys(Vendor, Option<&'a str>),
-    /// The number of rows that it changed.
+    /// The number of rows that the statement changed.
     Count,
 }
 
@@ -259,7 +259,7 @@ fn answer_source<'a>(
 }
 
 impl AnswerSource<'_> {
-    /// The statement that tells it, as the drivers of Java write it.
+    /// The statement in a form that returns these rows, as Java's drivers write it.
     fn statement(self, text: String) -> Result<String, String> {
         let (vendor, columns) = match self {
             AnswerSource::Keys(Vendor::MySql, _) | AnswerSource::Rows | AnswerSource::Count => {
@@ -286,7 +286,7 @@ impl AnswerSource<'_> {
         Ok(format!("{text} returning {names}"))
     }
 
-    /// The program that makes rows of what the statement told.
+    /// The jq program that makes rows of the statement's answer, or `None` if the answer is rows already.
     fn rows(self) -> Option<&'static str> {
         match self {
             AnswerSource::Rows | AnswerSource::Keys(Vendor::Postgres | Vendor::Sqlite, _) => None,
@@ -446,7 +446,7 @@ fn ordinals(query: &Element<'_>) -> Result<Vec<usize>, String> {
     let mut all = Vec::new();
     for parameter in query.all("param") {
         let written = match parameter.attribute("ordinal") {
-            // Harmless: another text is refused in the next line.
+            // Harmless: any other text is an error.
             Some(text) => text.parse::<i64>().map_err(|_| format!("the ordinal `{text}`"))?,
             None => 0,
         };

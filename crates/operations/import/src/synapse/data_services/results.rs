@@ -7,7 +7,7 @@ use crate::synapse::element::Element;
 /// The difference that all results have.
 pub(super) const DIFFERENCE: &str = "values are written as `sql` returns them: floating point without `.0`, dates without a zone, and a `tinyint(1)` of MySQL as a number unless its type is xs:boolean";
 
-/// The functions of every program: of values in text, and of columns.
+/// The functions that every program has, for texts, elements, attributes and columns.
 const FUNCTIONS: &str = r#"def t: if type == "string" then . else tojson end | @html;
 def e($n): if . == null then "<\($n) xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" xsi:nil=\"true\"/>" else "<\($n)>\(t)</\($n)>" end;
 def b: if . == 0 then false elif . == 1 then true else . end;
@@ -48,7 +48,7 @@ impl Writer<'_, '_> {
         let end = quoted(&format!("</{element}>"));
         let row = self.row(result, has_calls)?;
         let lower = "with_entries(.key |= ascii_downcase)";
-        // If there are calls, an earlier step has done it.
+        // If there are calls, an earlier step has put the names of columns in lower case.
         let each = if has_calls { row } else { format!("{lower} | {row}") };
         Ok(format!("{start} + (map({each}) | join(\"\")) + {end}"))
     }
@@ -153,7 +153,7 @@ fn element(name: &str, attributes: &str, content: &str) -> String {
     format!("({start}{attributes} + \">\" + {content} + {end})")
 }
 
-/// A name without a colon.
+/// Returns a name if it is an XML name without a colon.
 fn named(name: &str) -> Result<&str, String> {
     if is_name(name) { Ok(name) } else { Err(format!("`{name}` is not a name of XML")) }
 }

@@ -2,7 +2,7 @@
 
 use super::{Part, differs, may_differ, refused, same};
 
-/// Timeouts, pools, and other parts that only contain values.
+/// The parts of all mediators, by family.
 pub(super) const MEDIATORS: &[Part] = &[
     same("*", "@description @statistics @trace description/**"),
     // Calls.

@@ -59,7 +59,7 @@ const SECTIONS: [(&str, &[Part]); 3] = [
 
 type Fates = HashMap<(&'static str, &'static str), Fate>;
 
-/// The result for a part of an owner. None if it is not in the table.
+/// The result for a part of an owner, or `None` if the part is not in the table.
 pub(super) fn fate(of: &str, name: &str) -> Option<Fate> {
     let fates: &HashMap<(&str, &str), Fate> = &FATES;
     fates.get(&(of, name)).copied()
@@ -105,7 +105,7 @@ impl Judgement {
     }
 }
 
-/// Judges an element and the parts in it, but not the mediators in it. Of an element that has no row nothing is known.
+/// Judges an element and the parts in it, but not the mediators in it. An element without a row is refused.
 pub(super) fn judge(of: &str, element: &Element<'_>) -> Judgement {
     let mut judgement = Judgement::default();
     match fate(of, ".") {
@@ -160,7 +160,7 @@ fn has_below(of: &str, path: &str) -> bool {
 /// The elements in which a row names something.
 static OUTER: LazyLock<HashSet<(&'static str, &'static str)>> = LazyLock::new(|| {
     let ends = |name: &'static str| name.match_indices(['@', '/']);
-    // Harmless: the places are in that text.
+    // Harmless: each offset was found in this name.
     let outer = |name: &'static str| ends(name).filter_map(|(at, _)| name.get(..at));
     FATES.keys().flat_map(|&(of, name)| outer(name).map(move |path| (of, path))).collect()
 });

@@ -45,7 +45,7 @@ pub(super) fn send<'a>(
     Ok(Next::End)
 }
 
-/// A `send` without an endpoint of a message that may be a reply by then.
+/// A `send` without an endpoint, if the message may be a reply at that point.
 fn either_way<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,
@@ -139,7 +139,7 @@ pub(in super::super) fn reply(c: &mut Converter<'_>, steps: &mut Vec<Json>) {
     steps.push(json!({ "sequence": name }));
 }
 
-/// The steps of the reply's sequence, with an end.
+/// The steps for the reply. They always end the flow.
 fn replied(c: &mut Converter<'_>) -> Vec<Json> {
     let side = std::mem::replace(&mut c.flow.side, Side::Reply);
     let (mut steps, ended) = c.steps(&c.flow.reply.clone());

@@ -1,29 +1,33 @@
-//! Operations of the http connector: calls of the connection that a local entry describes.
+//! Converts operations of the HTTP connector, such as `http.get`. A local entry describes the connection that they use.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::super::converter::{Converter, Next};
 use super::super::element::Element;
 
-/// The settings of a connection that are converted. Others would be lost.
+/// The supported settings of a connection. Others are refused, because they would be lost.
 const CONNECTION: [&str; 4] = ["name", "connectionName", "baseUrl", "connectionType"];
 
-/// `http.get` and its like.
+/// Converts one operation to a call.
 pub(super) fn operation<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,
     steps: &mut Vec<Json>,
 ) -> Result<Next, String> {
-    let key = item.attribute("configKey").ok_or("it names no connection")?;
+    let key = item.attribute("configKey").ok_or("the attribute `configKey` is missing")?;
     let entry = c.artifacts.entries.get(key).copied();
     let entry =
         entry.ok_or_else(|| format!("the connection `{key}` is not among the artifacts"))?;
-    let init =
-        entry.child("http.init").ok_or_else(|| format!("`{key}` is not a connection of http"))?;
+    let init = entry
+        .child("http.init")
+        .ok_or_else(|| format!("the entry `{key}` is not an HTTP connection"))?;
     for part in init.children() {
         let is_empty = part.text().is_empty();
         if !CONNECTION.contains(&part.name()) && !is_empty {
-            return Err(format!("`{}` of the connection `{key}` is not known", part.name()));
+            return Err(format!(
+                "the setting `{}` of the connection `{key}` is not supported",
+                part.name()
+            ));
         }
     }
     let base =
@@ -40,7 +44,8 @@ pub(super) fn operation<'a>(
     }
     if item.text_of("headers").is_some_and(|headers| !matches!(headers.as_str(), "" | "[]")) {
         return Err(
-            "headers of one operation have no counterpart; `header` before it sets them".to_owned()
+            "headers of one operation have no counterpart; use a `header` mediator before it"
+                .to_owned(),
         );
     }
     let operation = item.name().strip_prefix("http.").unwrap_or("get");
@@ -51,7 +56,7 @@ pub(super) fn operation<'a>(
     Ok(Next::Continue)
 }
 
-/// The body that the operation itself has.
+/// Adds a step that sets the body, if the operation defines one.
 fn body<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,

@@ -8,12 +8,12 @@ use super::super::element::Element;
 use super::super::expressions::Value;
 use super::properties;
 
-/// A regular expression that only matches its own text.
+/// True for a regular expression that only matches its own text.
 fn is_plain(regex: &str) -> bool {
     !regex.contains(['.', '*', '+', '?', '(', ')', '[', ']', '{', '}', '^', '$', '|', '\\'])
 }
 
-/// A regular expression of Java for the whole of a text, as one that is searched for.
+/// Anchors a regular expression of Java, which has to match a whole text, since flows search for matches within a text.
 pub(super) fn whole(regex: &str) -> Result<String, String> {
     let anchored = format!("^(?:{regex})$");
     match regex::Regex::new(&anchored) {
@@ -110,7 +110,7 @@ pub(super) fn switch<'a>(
     Ok(if all_end { Next::End } else { Next::Continue })
 }
 
-/// `in` and `out`: their mediators run on one way only.
+/// `in` and `out`: their mediators only run on requests or only on replies.
 pub(super) fn side<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,

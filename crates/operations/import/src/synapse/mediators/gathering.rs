@@ -179,7 +179,7 @@ fn body<'a>(c: &Converter<'a>, target: &Element<'a>) -> Vec<Element<'a>> {
     named.map_or_else(Vec::new, Element::children)
 }
 
-/// The first items up to an aggregate, and the aggregate; sequences that hold one are looked into.
+/// The items up to the first aggregate, and the aggregate. It may be in a nested sequence.
 fn split<'a>(c: &Converter<'a>, items: &[Element<'a>], depth: usize) -> Option<SplitItems<'a>> {
     let mut before = Vec::new();
     let works = |item: &Element<'_>| !matches!(item.name(), "log" | "drop" | "description");
@@ -301,7 +301,7 @@ fn gather<'a>(
     branches: Option<usize>,
 ) -> Result<Json, String> {
     if let Some(aggregate) = &aggregate {
-        // It may be in a sequence, which is run for it.
+        // A sequence that holds the aggregate counts as used.
         let artifacts = c.artifacts;
         let holding =
             artifacts.sequences.iter().filter(|(_, it)| it.descendants().contains(aggregate));
@@ -347,7 +347,7 @@ fn gather<'a>(
     Ok(Json::Object(keys))
 }
 
-/// True for an expression of children of the Body.
+/// True for an expression that selects children of the Body.
 fn is_in_body(take: &Json) -> bool {
     let step = take.as_str().and_then(|text| text.strip_prefix("$infoset_body/"));
     step.is_some_and(|step| !step.split('[').next().unwrap_or_default().contains('/'))
@@ -390,7 +390,7 @@ fn finish<'a>(
     };
     c.flow.side = side;
     if ended {
-        return Ok(Next::EndBehind(found.taken));
+        return Ok(Next::EndAfter(found.taken));
     }
     if found.on_reply {
         steps.push(json!({ "drop": {} }));

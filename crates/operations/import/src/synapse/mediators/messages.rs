@@ -38,7 +38,7 @@ pub(super) fn header<'a>(
         return Ok(Next::Continue);
     }
     match (name, removes) {
-        // A message without an address is an answer; so is everything that `respond` sends here.
+        // A message without an address is an answer, so the next `send` answers the client.
         ("To", true) => {
             let value = Value::Literal("true".to_owned());
             properties::keep(c, KeptProperty::Response, value, steps);
@@ -222,7 +222,7 @@ pub(super) fn enrich<'a>(
     let is_json = matches!(&source, Source::Text(text) if text.starts_with(['{', '[']));
     let mut source = expression_of(source);
     if is_json {
-        // An expression is not JSON by itself.
+        // A literal in an expression is not JSON, so a variable converts it first.
         let variable = c.out.variable("inline");
         let value = json!({ "value": source, "type": "json" });
         steps.push(json!({ "set": { variable.clone(): value } }));

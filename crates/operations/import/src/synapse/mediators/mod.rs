@@ -18,7 +18,7 @@ use serde_json::Value as Json;
 use super::converter::{Converter, Next};
 use super::element::Element;
 
-/// An element as a row names it: with the attribute that tells it from others.
+/// The name of an element in a row: its element name, and the attribute that tells it from others.
 pub(super) fn told(element: &Element<'_>) -> String {
     let telling =
         ["name", "key", "id", "source", "xpath", "expression", "messageStore", "target", "level"];
@@ -26,7 +26,7 @@ pub(super) fn told(element: &Element<'_>) -> String {
     match told {
         Some(told) if told.chars().count() <= 48 => format!("{} {told}", element.name()),
         Some(told) => {
-            // Harmless: `...` matches the rest.
+            // Harmless: `...` stands for the rest.
             format!("{} {}...", element.name(), told.chars().take(45).collect::<String>())
         }
         None => element.name().to_owned(),

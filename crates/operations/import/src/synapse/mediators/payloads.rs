@@ -29,7 +29,7 @@ pub(super) fn payload<'a>(
         kind @ ("xml" | "json" | "text") => kind,
         other => return Err(format!("the media type `{other}` has no counterpart")),
     };
-    // As in Synapse, a payload that is not text is only labelled if no formatter is named.
+    // As in Synapse, without `messageType` only a payload of text becomes a form. Any other payload just gets the content type.
     let written_as_form = becomes_form(rest).filter(|formatter| *formatter || kind == "text");
     let kind_of_values = if written_as_form.is_some() { "text" } else { kind };
     let arguments = item.child("args").map_or_else(Vec::new, |args| args.all("arg"));
@@ -51,13 +51,13 @@ pub(super) fn payload<'a>(
         );
     }
     steps.push(json!({ "payload": { kind: filled } }));
-    // It sets the type of the message itself.
+    // The payload itself sets the type of the message.
     properties::keep(c, KeptProperty::MessageType, Value::Literal(String::new()), steps);
     Ok(Next::Continue)
 }
 
-/// Whether the message is sent as a form: converted to one (true), or only with the content type of a form (false). None if an
-/// earlier mediator sends it or replaces the message.
+/// Whether the mediators that follow make the message a form: by `messageType` (true), or by the content type alone (false). `None` if
+/// they do not, or if another mediator sends or replaces the message first.
 fn becomes_form(rest: &[Element<'_>]) -> Option<bool> {
     let keeps = |item: &&Element<'_>| matches!(item.name(), "property" | "header" | "log");
     rest.iter().take_while(keeps).find_map(|item| {
@@ -73,7 +73,7 @@ fn becomes_form(rest: &[Element<'_>]) -> Option<bool> {
     })
 }
 
-/// The form that is written of a format: of XML and JSON the fields of its root, of a text the text.
+/// Converts a format to a form. XML and JSON give the fields of their root, and a text is the whole form.
 fn form<'a>(
     c: &mut Converter<'a>,
     format: &Element<'a>,
@@ -165,7 +165,7 @@ fn unquoted(text: &str) -> bool {
     false
 }
 
-/// The text for `$n`. Of one element with text in it Synapse takes the text, of others the markup.
+/// The placeholder for `$n`. Synapse writes the text of an element that only has text, and the markup of any other element.
 fn placeholder<'a>(
     c: &mut Converter<'a>,
     argument: &Element<'a>,
@@ -178,7 +178,7 @@ fn placeholder<'a>(
             xml::escape_text(text, &mut plain);
             escaped(&plain)
         }
-        // JSON as a whole is the elements of its members.
+        // Synapse writes a whole JSON message as the elements of its members.
         Value::Path(text, _) if kind == "xml" && text == "$body" => {
             let around = "*[local-name()='jsonObject' or local-name()='jsonArray']";
             format!("{{{{ $infoset_body/{around}/* }}}}")
@@ -232,7 +232,7 @@ fn filled(format: &str, arguments: &[String]) -> Result<String, String> {
     Ok(out)
 }
 
-/// `makefault`: a message that is a fault, in the form of the message that there was.
+/// `makefault`: replaces the message with a fault in the same format.
 pub(super) fn makefault<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,
@@ -296,14 +296,15 @@ pub(super) fn makefault<'a>(
     Ok(Next::Continue)
 }
 
-/// A fault as plain XML, where it is not its reason: the first element of the detail, or nothing of a detail that is text.
+/// The plain XML of a fault with a literal detail: the first element of the detail, or an empty `Exception` if the detail is text.
+/// `None` without such a detail. The plain XML is then made of the reason.
 fn plain_form(item: &Element<'_>) -> Option<String> {
     let detail = item.child("detail").filter(|detail| detail.attribute("expression").is_none())?;
     let first = detail.children().into_iter().next();
     Some(first.map_or_else(|| "<Exception/>".to_owned(), |first| escaped(&first.markup())))
 }
 
-/// A message that is a fault is sent to the client with status 500, unless a property sets another one.
+/// Lets the fault be sent to the client with status 500, unless a property sets another status.
 fn faulty(c: &mut Converter<'_>, steps: &mut Vec<Json>) {
     if !c.keeps(KeptProperty::Status) {
         c.flow.pending.status.get_or_insert_with(|| "500".to_owned());

@@ -1,4 +1,4 @@
-//! Properties and variables: values that steps share, headers, and words about the next call or reply.
+//! Properties and variables: values that steps share, headers, and settings of the next call or reply.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -55,7 +55,7 @@ fn is_one_value(text: &str) -> bool {
     text == "''" || text.starts_with('$') && !is_computed
 }
 
-/// The step that sets a header. None without a value.
+/// The step that sets a header. If the value may be absent, the step removes the header without it.
 pub(super) fn header(c: &mut Converter<'_>, name: &str, value: &Value) -> Json {
     let set = json!({ "header": { "set": { name: c.text_placeholder(value) } } });
     match value {
@@ -92,7 +92,7 @@ fn own<'a>(
             c.flow.pending.fault_on_fault = item.is("value", "true");
             return Ok(());
         }
-        // Sets the behaviour that Synapse has without it too.
+        // These set behaviour that Synapse has by default.
         "preserveProcessedHeaders" | "PRESERVE_WS_ADDRESSING" | "enableREST" => return Ok(()),
         // Harmless: any other property is a variable.
         _ => {}
@@ -136,7 +136,7 @@ fn axis2<'a>(
     removes: bool,
     steps: &mut Vec<Json>,
 ) -> Result<(), String> {
-    // Harmless: without a value it may be computed.
+    // Harmless: the value may be an expression instead of a literal.
     let literal = item.raw("value").map(str::trim).unwrap_or_default();
     let is_true = literal.eq_ignore_ascii_case("true");
     match name {
@@ -251,9 +251,9 @@ pub(in super::super) fn keep<'a>(
     }
 }
 
-/// The form in which the message is sent.
+/// Sets the format in which the message is sent.
 fn message_type(c: &mut Converter<'_>, kind: &str, steps: &mut Vec<Json>) -> Result<(), String> {
-    // Harmless: it is a part of a text.
+    // Harmless: the media type is a part of a valid text, so no character is replaced.
     let plain = String::from_utf8_lossy(message::media_type(kind.as_bytes())).to_ascii_lowercase();
     if plain == FORM && c.flow.is_form {
         return Ok(());
@@ -265,7 +265,7 @@ fn message_type(c: &mut Converter<'_>, kind: &str, steps: &mut Vec<Json>) -> Res
     Ok(())
 }
 
-/// The steps that write a message in a form; none: that is not known.
+/// The steps that write a message in the format of a media type. Empty if the media type is unknown.
 pub(in super::super) fn conversion(kind: &str) -> Vec<Json> {
     let to = |to: &str| json!({ "convert": { "to": to } });
     match kind {

@@ -1,8 +1,8 @@
 //! `rewrite`: the URL that the next `send` without an endpoint goes to.
 //!
 //! Rules are applied during the import, as far as the URL is known: an address from an earlier header, or the request's own URL,
-//! of which only the path and the query are unknown. Rules with conditions give
-//! several URLs, one of which a variable gets when the flow runs.
+//! of which only the path and the query are unknown. Rules with conditions give several URLs. When the flow runs, a variable gets one of
+//! them.
 
 mod conditions;
 
@@ -37,7 +37,7 @@ impl Rewritten {
         })
     }
 
-    /// The whole URL, as a template. A path that is the request's own has its query.
+    /// The whole URL, as a template. If the path is the request's own, so is the query, unless a query is set.
     fn whole(&self) -> Result<String, String> {
         let target = self.target()?;
         if target.contains("{{") {
@@ -124,9 +124,9 @@ pub(super) fn rewrite<'a>(
     Ok(Next::Continue)
 }
 
-/// What rules with conditions give.
+/// The result of rules with conditions.
 enum Chosen {
-    /// All conditions are known.
+    /// The URL, if all conditions are known.
     Url(Rewritten),
     /// The steps that put the URL into the variable of `To`.
     Variable(Vec<Json>),
@@ -154,7 +154,7 @@ fn apply<'a>(
         "port" => &mut url.port,
         "path" => &mut url.path,
         "query" => &mut url.query,
-        // It is never sent.
+        // A fragment is never sent.
         "ref" => return Ok(()),
         "full" => {
             let value = value.filter(|_| kind == "set");

@@ -7,7 +7,7 @@ use super::super::element::Element;
 use super::super::expressions::{Value, escaped};
 use super::control;
 
-/// Conditions inside conditions.
+/// The maximum depth of nested conditions.
 const DEPTH_MAX: usize = 16;
 
 /// `conditionalRouter`: a filter for each route. After a route that breaks, the others are in its `else`.
@@ -95,7 +95,7 @@ fn cel(condition: &Element<'_>, depth: usize) -> Result<String, String> {
     }
 }
 
-/// The value that a condition looks at, and whether it is there.
+/// The value that a condition tests, and the condition that it is there.
 fn source(condition: &Element<'_>) -> Result<(String, String), String> {
     let name = condition.attribute("source").ok_or("a condition without a source")?;
     match condition.attribute("type").unwrap_or("url") {

@@ -102,7 +102,7 @@ pub(super) fn script<'a>(
     Ok(Next::Continue)
 }
 
-/// The text of a program, with those that it includes before it.
+/// The text of a program, after the texts of the programs that it includes.
 fn program<'a>(c: &mut Converter<'a>, item: &Element<'a>) -> Result<String, String> {
     let mut text = String::new();
     for include in item.all("include") {
@@ -128,7 +128,7 @@ fn source(c: &Converter<'_>, key: &str) -> Result<String, String> {
     c.artifacts.resource(key)?.text()
 }
 
-/// The object `mc` before a program.
+/// The code before a program, which defines the object `mc`.
 fn before(uses: &Uses) -> String {
     let names = |all: &[Used]| {
         json!(all.iter().map(|used| format!("{} {}", used.scope, used.name)).collect::<Vec<_>>())
@@ -249,7 +249,7 @@ fn uses(program: &str) -> Result<Uses, String> {
     Ok(uses)
 }
 
-/// The property that arguments name; the scope is the one at `scope`.
+/// The property that arguments name. `scope` is the index of the argument with its scope.
 fn used(given: &[&str], scope: usize) -> Option<Used> {
     let name = literal(given.first()?)?;
     let scope = match given.get(scope) {
@@ -260,7 +260,7 @@ fn used(given: &[&str], scope: usize) -> Option<Used> {
     Some(Used { scope: scope.to_owned(), name: name.to_owned() })
 }
 
-/// The bracketed arguments at the beginning of a text, and the rest.
+/// The arguments in parentheses at the beginning of a text, and the rest.
 fn arguments(text: &str) -> Option<(Vec<&str>, &str)> {
     let inner = text.strip_prefix('(')?;
     let (mut all, mut from, mut depth, mut quote, mut is_escaped) =
@@ -296,7 +296,7 @@ fn literal(text: &str) -> Option<&str> {
     (!inner.contains([quote, '\\'])).then_some(inner)
 }
 
-/// The properties of a script that only sets them to texts; none for any other.
+/// The properties of a script that only sets properties to texts, or `None` for any other script.
 fn constants<'a>(c: &mut Converter<'a>, item: &Element<'a>) -> Option<Map<String, Json>> {
     if item.attribute("key").is_some() {
         return None;

@@ -14,7 +14,7 @@ pub(super) fn cache<'a>(
     rest: &[Element<'a>],
     steps: &mut Vec<Json>,
 ) -> Result<Next, String> {
-    // The collector on the way back has its place within the step.
+    // The step itself keeps the reply, so the collector on the way back needs no step.
     if item.is("collector", "true") {
         return Ok(Next::Continue);
     }
@@ -22,7 +22,7 @@ pub(super) fn cache<'a>(
     let (made, ended) = c.branch(rest);
     let key = "{{ $method }} {{ $headers.SOAPAction }} {{ $request.body }}";
     steps.push(json!({ "cache": { "key": key, "ttl": format!("{seconds}s"), "steps": made } }));
-    Ok(if ended { Next::EndBehind(rest.len()) } else { Next::Skip(rest.len()) })
+    Ok(if ended { Next::EndAfter(rest.len()) } else { Next::Skip(rest.len()) })
 }
 
 /// The limits of a throttle policy.
@@ -58,7 +58,7 @@ pub(super) fn throttle<'a>(
     Ok(if ended { Next::End } else { Next::Continue })
 }
 
-/// Reads `MaximumCount` and `UnitTime` of a policy, the one for all others first.
+/// Reads the first `MaximumCount` and the first `UnitTime` of a policy.
 fn allowance(content: &[u8]) -> Result<Allowance, String> {
     let document = Document::parse(content, &Options::default())
         .map_err(|error| format!("its policy cannot be read: {error}"))?;
@@ -132,7 +132,7 @@ pub(super) fn sql<'a>(
         }
         statements.push((numbered(&query), arguments, results));
     }
-    // Only now is it known that something asks the database.
+    // The database is only added if all statements have a counterpart.
     let database = database(c, &pool)?;
     for (query, arguments, results) in statements {
         let mut keys = Map::from_iter([
@@ -170,7 +170,7 @@ fn database<'a>(c: &mut Converter<'a>, pool: &Element<'a>) -> Result<String, Str
     c.database_at(&text("url"), &text("user"), "database")
 }
 
-/// Parameters by number: `?` outside of quotes becomes `$1`.
+/// Numbers the parameters: each `?` outside of quotes becomes `$1`, `$2` and so on.
 fn numbered(query: &str) -> String {
     let (mut out, mut number, mut quoted) = (String::new(), 0, false);
     for c in query.chars() {

@@ -18,14 +18,14 @@ pub(super) fn xslt<'a>(
     if key.contains('{') {
         return Err("a stylesheet that is computed has no counterpart".to_owned());
     }
-    // The message is the content of the Body, as an element or as the whole.
+    // Each of these expressions means the content of the Body.
     let whole = ["$body", "$body/*", "$body/*[1]", "$body/child::*", "//*[1]"];
     let of = match item.attribute("source").filter(|source| !whole.contains(source)) {
         Some(source) => c.expression(item, source)?.expression(),
         None => json!({ "xpath": PAYLOAD }),
     };
     let written = c.artifacts.resource(key)?;
-    // Harmless: another stylesheet is refused by the check of the whole.
+    // Harmless: for a stylesheet that is not UTF-8, only the note may be missing.
     if String::from_utf8_lossy(&written.content).contains("method=\"text\"") {
         c.note("the text that it makes stands in an element `text` there");
     }

@@ -143,7 +143,7 @@ impl<'a> Reader<'a> {
             }
         }
         if nil && !element.nillable {
-            return mismatch(format!("<{}> is nil and may not be", element.local));
+            return mismatch(format!("<{}> is nil, which is not allowed", element.local));
         }
         if of.is_abstract {
             return mismatch(format!("<{}> is of an abstract type", element.local));
@@ -224,7 +224,7 @@ impl<'a> Reader<'a> {
             Some(found) => Ok(Some(found)),
             // For simple types, the declared type determines the form in JSON.
             None if is(declared) || matches!(declared.content, Content::Text(_)) => Ok(None),
-            None => mismatch(format!("the type {value} cannot stand here")),
+            None => mismatch(format!("the type {value} is not allowed here")),
         }
     }
 
@@ -274,7 +274,8 @@ impl<'a> Reader<'a> {
         let leaf = find(api, of, start.name, *near);
         let taken = leaf.map(|(_, leaf)| (leaf.member, Some(leaf)));
         let Some((member_at, leaf_of)) = taken.or_else(|| of.wild.map(|wild| (wild, None))) else {
-            let what = format!("<{}> cannot stand in <{}>", start.name.local, frame.element.local);
+            let what =
+                format!("<{}> is not allowed in <{}>", start.name.local, frame.element.local);
             return mismatch(what);
         };
         if let Some((at, _)) = leaf {
@@ -346,7 +347,10 @@ impl<'a> Reader<'a> {
             FrameKind::Children { of, .. } if of.mixed => self.text.push_str(text),
             FrameKind::Children { .. } | FrameKind::Empty => {
                 if !text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')) {
-                    return mismatch(format!("<{}> holds text", frame.element.local));
+                    return mismatch(format!(
+                        "<{}> contains text, which is not allowed",
+                        frame.element.local
+                    ));
                 }
             }
         }
@@ -490,8 +494,8 @@ fn complete(of: &Children, slot: &Slot, counts: &[u64]) -> Result<(), String> {
             match (met.next(), met.next()) {
                 (Some(one), None) => complete(of, one, counts),
                 (None, _) if slot.is_emptiable(&of.members) => Ok(()),
-                (None, _) => Err("lacks all of a choice".to_owned()),
-                (Some(_), Some(_)) => Err("has two of a choice".to_owned()),
+                (None, _) => Err("lacks all alternatives of a choice".to_owned()),
+                (Some(_), Some(_)) => Err("has two alternatives of a choice".to_owned()),
             }
         }
     }

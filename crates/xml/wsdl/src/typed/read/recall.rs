@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_reply_is_as_long_as_it_may_be() {
+    fn the_size_limit_applies_to_known_replies() {
         let api = types();
         let of = operation(&api, "Order");
         let long = "1".repeat(100);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_before_changes_no_reply() {
+    fn earlier_replies_do_not_affect_later_ones() {
         let texts =
             ["1", "", " 2\n", "x", "t:x", "+03", "&#49;", "<![CDATA[4]]>", "5<!-- -->6", "7<?p?>"];
         let api = types();

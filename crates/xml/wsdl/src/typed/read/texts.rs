@@ -1,6 +1,6 @@
 //! Converts texts of simple types to JSON values.
 
-use xsd::datatype::{Names, Steps};
+use xsd::datatype::{NameScope, Steps};
 
 use super::{Done, Reader, mismatch};
 use crate::typed::model::{Scalar, ScalarKind};
@@ -17,12 +17,12 @@ pub(in crate::typed) struct Prefixes<'d, 'r> {
     pub(in crate::typed) steps: &'d Steps,
 }
 
-impl Names for Prefixes<'_, '_> {
+impl NameScope for Prefixes<'_, '_> {
     fn resolve(&self, prefix: &str) -> Option<&str> {
         (self.resolve)(prefix).or_else(|| prefix.is_empty().then_some(""))
     }
 
-    fn steps(&self) -> Option<&Steps> {
+    fn pattern_budget(&self) -> Option<&Steps> {
         Some(self.steps)
     }
 }

@@ -1,6 +1,6 @@
 //! Finds texts that a simple type accepts.
 
-use xsd::datatype::{Builtin, Names, NoNames, Steps, Variety};
+use xsd::datatype::{Builtin, EmptyScope, NameScope, Steps, Variety};
 use xsd::walk::{Facets, facets, sample};
 
 use super::Sampler;
@@ -44,11 +44,11 @@ const LENGTH_MAX: u64 = 4096;
 
 struct Prefix;
 
-impl Names for Prefix {
+impl NameScope for Prefix {
     fn resolve(&self, prefix: &str) -> Option<&str> {
         match prefix {
             "q" => Some("urn:sample"),
-            other => NoNames.resolve(other).map(|_| ""),
+            other => EmptyScope.resolve(other).map(|_| ""),
         }
     }
 }

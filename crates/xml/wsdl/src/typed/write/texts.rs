@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use xsd::datatype::{Builtin, Names, NoNames, SharedBudget};
+use xsd::datatype::{Builtin, EmptyScope, NameScope, SharedBudget};
 
 use super::messages::missing;
 use super::{Open, Writer};
@@ -65,7 +65,7 @@ impl<'a> Writer<'a> {
             (ScalarKind::Name, Some((uri, local))) => {
                 scalar.simple.check(&format!("q:{local}"), &self.sharing(&Prefix { uri }))
             }
-            _ => scalar.simple.check(&text, &self.sharing(&NoNames)),
+            _ => scalar.simple.check(&text, &self.sharing(&EmptyScope)),
         };
         if let Err(violation) = checked {
             return Err(Mismatch::new(format!(
@@ -84,12 +84,12 @@ impl<'a> Writer<'a> {
 
     fn is_same(&self, scalar: &Scalar, text: &str, fixed: &str) -> bool {
         // Harmless: an invalid value is not equal to the fixed one.
-        let value = |text| scalar.simple.validate(text, &self.sharing(&NoNames)).ok();
+        let value = |text| scalar.simple.validate(text, &self.sharing(&EmptyScope)).ok();
         text == fixed || value(text).is_some_and(|found| value(fixed) == Some(found))
     }
 
     /// Resolves names for a text of this message.
-    fn sharing<'b>(&'b self, names: &'b dyn Names) -> SharedBudget<'b> {
+    fn sharing<'b>(&'b self, names: &'b dyn NameScope) -> SharedBudget<'b> {
         SharedBudget { names, steps: &self.steps }
     }
 
@@ -194,7 +194,9 @@ impl<'a> Writer<'a> {
         let (uri, local) = split_name(name).unwrap_or(("", name));
         // Validation would ignore the blanks, but they would be written as part of the name.
         let is_blank = local.contains(|c: char| c.is_ascii_whitespace());
-        if is_blank || Builtin::NcName.simple().check(local, &NoNames).is_err() || local == "xmlns"
+        if is_blank
+            || Builtin::NcName.simple().check(local, &EmptyScope).is_err()
+            || local == "xmlns"
         {
             return Err(Mismatch::new("expected an XML name after `@`"));
         }
@@ -227,11 +229,11 @@ struct Prefix<'a> {
     uri: &'a str,
 }
 
-impl Names for Prefix<'_> {
+impl NameScope for Prefix<'_> {
     fn resolve(&self, prefix: &str) -> Option<&str> {
         match prefix {
             "q" => Some(self.uri),
-            other => NoNames.resolve(other).map(|_| ""),
+            other => EmptyScope.resolve(other).map(|_| ""),
         }
     }
 }

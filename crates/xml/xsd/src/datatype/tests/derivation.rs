@@ -154,7 +154,7 @@ fn rules_of_one_step_after_another() {
 }
 
 #[test]
-fn facets_judge_values() {
+fn facets_restrict_values() {
     use Builtin::*;
     let rows: &[(Builtin, &[&str], &str, &str)] = &[
         (String, &["length=2"], "äö", ""),
@@ -226,7 +226,7 @@ fn patterns_of_every_step_have_to_match() {
 }
 
 #[test]
-fn lists_and_unions_have_rules_of_their_own() {
+fn lists_and_unions_have_special_rules() {
     let ints = Arc::new(SimpleType::list(&Builtin::Int.simple()).unwrap());
     let union =
         Arc::new(SimpleType::union(&[Builtin::Int.simple(), Builtin::Name.simple()]).unwrap());
@@ -249,7 +249,7 @@ fn lists_and_unions_have_rules_of_their_own() {
 }
 
 #[test]
-fn chains_of_derivation_end_somewhere() {
+fn the_depth_of_derivation_and_the_members_of_unions_are_limited() {
     let mut simple = Builtin::String.simple();
     let codes = loop {
         match restrict(&simple, &[]) {

@@ -1,6 +1,6 @@
 //! The lexical space of each built-in type: valid and invalid texts.
 
-use super::super::{Builtin, Names};
+use super::super::{Builtin, NameScope};
 use super::check;
 
 /// A type, its valid texts, and its invalid texts.
@@ -198,7 +198,7 @@ const TEXTS: &[Row] = &[
 ];
 
 #[test]
-fn lexical_spaces() {
+fn texts_are_in_the_lexical_space_or_not() {
     for (builtin, valid, invalid) in [NUMBERS, TIMES, TEXTS].concat() {
         let simple = builtin.simple();
         for text in valid {
@@ -225,7 +225,7 @@ fn every_builtin_is_in_a_table_and_has_a_name() {
 }
 
 #[test]
-fn codes_tell_lexical_from_facet_and_list_from_atom() {
+fn codes_distinguish_lexical_errors_from_facets_and_lists_from_atoms() {
     let rows = [
         (Builtin::Int, "x", "cvc-datatype-valid.1.2.1"),
         (Builtin::Int, "2147483648", "cvc-maxInclusive-valid"),
@@ -241,7 +241,7 @@ fn codes_tell_lexical_from_facet_and_list_from_atom() {
 /// A context with one prefix, one notation and one entity.
 struct Here;
 
-impl Names for Here {
+impl NameScope for Here {
     fn resolve(&self, prefix: &str) -> Option<&str> {
         match prefix {
             "" => Some("urn:default"),
@@ -260,7 +260,7 @@ impl Names for Here {
 }
 
 #[test]
-fn names_are_resolved_where_they_stand() {
+fn names_are_resolved_in_their_context() {
     let rows = [
         (Builtin::QName, "a", "{urn:default}a"),
         (Builtin::QName, "p:a", "{urn:p}a"),

@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::super::{Builtin, Identifier, NoNames, SimpleType, White};
+use super::super::{Builtin, EmptyScope, Identifier, SimpleType, White};
 use super::{check, of};
 
 #[test]
-fn equality_and_order() {
+fn values_are_equal_or_ordered() {
     use Builtin::*;
     let rows = [
         (Decimal, "1", "=", "+01.00"),
@@ -65,7 +65,7 @@ fn equality_and_order() {
         (NmTokens, "a b", "?", "b a"),
     ];
     for (builtin, one, sign, two) in rows {
-        let value = |text| builtin.simple().validate(text, &NoNames).unwrap();
+        let value = |text| builtin.simple().validate(text, &EmptyScope).unwrap();
         let found = match value(one).order(&value(two)) {
             Some(Ordering::Less) => "<",
             Some(Ordering::Equal) => "=",
@@ -83,7 +83,7 @@ fn equality_and_order() {
 
 #[test]
 fn values_of_different_primitives_are_never_equal() {
-    let value = |builtin: Builtin, text| builtin.simple().validate(text, &NoNames).unwrap();
+    let value = |builtin: Builtin, text| builtin.simple().validate(text, &EmptyScope).unwrap();
     assert_eq!(value(Builtin::Byte, "1"), value(Builtin::Decimal, "1.0"));
     assert_eq!(value(Builtin::Token, "a"), value(Builtin::Id, "a"));
     for (one, two) in [
@@ -98,7 +98,7 @@ fn values_of_different_primitives_are_never_equal() {
 }
 
 #[test]
-fn white_space() {
+fn white_space_is_normalised() {
     let rows = [
         (White::Preserve, " a\tb \n", " a\tb \n"),
         (White::Replace, " a\tb \r\n", " a b   "),
@@ -117,8 +117,8 @@ fn a_union_takes_the_first_member_that_fits() {
     let members = [Builtin::Int.simple(), Builtin::Boolean.simple(), Builtin::Token.simple()];
     let union = Arc::new(SimpleType::union(&members).unwrap());
     for (text, of) in [("1", Builtin::Int), ("true", Builtin::Boolean), ("  x ", Builtin::Token)] {
-        let value = union.validate(text, &NoNames).unwrap();
-        assert_eq!(value, of.simple().validate(text, &NoNames).unwrap(), "{text:?}");
+        let value = union.validate(text, &EmptyScope).unwrap();
+        assert_eq!(value, of.simple().validate(text, &EmptyScope).unwrap(), "{text:?}");
     }
     let narrow = super::restrict(&union, &["enumeration=01", "enumeration=x"]).unwrap();
     for (text, code) in [("1", ""), ("x", ""), ("true", "cvc-enumeration-valid")] {
@@ -163,14 +163,14 @@ fn identifiers_are_found_in_lists_and_unions() {
     for (simple, text, expected) in rows {
         assert_eq!(simple.has_identifiers(), !expected.is_empty());
         let mut found = Vec::new();
-        simple.identifiers(text, &NoNames, &mut |kind, id| found.push((kind, id.to_owned())));
+        simple.identifiers(text, &EmptyScope, &mut |kind, id| found.push((kind, id.to_owned())));
         let found: Vec<_> = found.iter().map(|(kind, id)| (*kind, id.as_str())).collect();
         assert_eq!(found, expected, "{text:?}");
     }
 }
 
 #[test]
-fn the_quick_way_never_takes_what_the_long_way_refuses() {
+fn the_fast_path_never_accepts_what_the_full_check_refuses() {
     // Every text of up to three of these characters, for each type with a fast path.
     let parts = ["1", "-", ".", "e", "E", "+", ":", "T", " ", "a", "%", "#", "/", "é", "t"];
     let mut texts = vec![std::string::String::new()];

@@ -10,7 +10,7 @@ use super::super::super::xpath_text::Gives;
 use super::super::control::whole;
 use super::{Chosen, Rewritten, apply};
 
-/// Rules with conditions that are computed. Each doubles the number of URLs.
+/// The maximum number of rules with computed conditions. Each doubles the number of URLs.
 const CONDITIONS_MAX: usize = 4;
 
 /// A condition.
@@ -21,7 +21,7 @@ enum Condition {
     Computed(String),
 }
 
-/// Texts that conditions look at, in variables.
+/// The steps that put the texts of conditions into variables.
 struct Texts<'s> {
     steps: &'s mut Vec<Json>,
 }
@@ -180,7 +180,7 @@ fn compared<'a>(
     }))
 }
 
-/// What a condition looks at.
+/// The value that a condition tests.
 fn looked_at<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,

@@ -81,7 +81,7 @@ pub(crate) fn claim(text: &str) -> Result<(String, serde_json::Value), String> {
     Ok((name.to_owned(), value))
 }
 
-/// A duration in the format of the configuration.
+/// Parses a duration with the units of the configuration. Fractions such as `1.5s` are also allowed.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     // Harmless: the digits begin the text.

@@ -1,7 +1,7 @@
 //! The objects of the catalog: in the store, and in memory as last read or written.
 //!
 //! Owns the rows. An object is written only if it was not changed since its writer read it. A write is acknowledged once it is durable
-//! and in memory. Changes of other gateways are read row by row, by means of [`crate::news`].
+//! and in memory. Changes of other gateways are read row by row, by means of [`crate::foreign_changes`].
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
@@ -12,29 +12,29 @@ use store::nodes::Nodes;
 use store::{Change, Error, Expect, Row, Scan, Store};
 
 use crate::application_rows::ApplicationRows;
-use crate::news::{self, News, Reader, Writer};
+use crate::foreign_changes::{self, ForeignChanges, Reader, Writer};
 use crate::objects::{Application, Object, Subscription};
 use crate::subscription_rows::SubscriptionRows;
 
 /// The table of all rows.
 const TABLE: &str = "catalog";
 
-/// The number of removed rows that are remembered. Above it none is: only a read that began before a removal could
-/// restore its row.
+/// The limit of removals that are remembered. When it is reached, all are forgotten. Remembering matters only for a read that began before
+/// the removal, which would otherwise restore the row.
 const GONE_MAX: usize = 100_000;
 
 /// The limit of rows in one scan.
 const ROWS: usize = 1000;
 
 /// All objects.
-pub(crate) struct Shelf {
+pub(crate) struct ObjectStore {
     store: Arc<dyn Store>,
-    /// Whether other gateways have the same store.
+    /// Tells whether other gateways use the same store.
     nodes: Arc<Nodes>,
     memory: RwLock<Memory>,
     writer: Writer,
     reader: Mutex<Reader>,
-    /// True if it is unknown whether a write of this gateway has happened.
+    /// True if all rows have to be read again, for example because it is unknown whether a write of this gateway took effect.
     unsure: AtomicBool,
 }
 
@@ -59,7 +59,7 @@ enum Rows {
 #[derive(Default)]
 struct Objects {
     rows: HashMap<String, Known>,
-    /// While all rows are being read: those that existed before and were not read yet.
+    /// While all rows are being read: the objects that were known before and have not been read yet.
     unread: HashSet<String>,
 }
 
@@ -83,13 +83,13 @@ pub(crate) enum WriteError {
     /// The object was changed since it was read, or another object has the name.
     Conflict,
     /// The store cannot be reached.
-    Away(String),
+    Unavailable(String),
 }
 
 /// An object of any kind.
 type AnyObject = Arc<dyn Any + Send + Sync>;
 
-/// Changes that are all made or none.
+/// Changes that are made atomically.
 #[derive(Default)]
 pub(crate) struct Batch {
     changes: Vec<Change>,
@@ -152,9 +152,9 @@ fn key<T: Object>(id: &str) -> String {
     format!("{}/{id}", T::KIND)
 }
 
-impl Shelf {
-    pub(crate) fn new(store: Arc<dyn Store>, nodes: Arc<Nodes>) -> Shelf {
-        Shelf {
+impl ObjectStore {
+    pub(crate) fn new(store: Arc<dyn Store>, nodes: Arc<Nodes>) -> ObjectStore {
+        ObjectStore {
             store,
             nodes,
             memory: RwLock::default(),
@@ -165,12 +165,12 @@ impl Shelf {
     }
 
     /// The rows that other gateways have changed since the last check.
-    pub(crate) async fn news(&self) -> Result<News, WriteError> {
+    pub(crate) async fn foreign_changes(&self) -> Result<ForeignChanges, WriteError> {
         if self.unsure.swap(false, Ordering::AcqRel) {
-            return Ok(News::Everything);
+            return Ok(ForeignChanges::Everything);
         }
         let mut others = Vec::new();
-        self.rows(news::PREFIX, |row| {
+        self.rows(foreign_changes::PREFIX, |row| {
             if !self.writer.owns(&row.key) {
                 others.push(row);
             }
@@ -180,7 +180,7 @@ impl Shelf {
         Ok(reader.read(&others))
     }
 
-    /// True if memory may lack a change of this gateway.
+    /// True if all rows have to be read again.
     pub(crate) fn is_unsure(&self) -> bool {
         self.unsure.load(Ordering::Acquire)
     }
@@ -191,11 +191,11 @@ impl Shelf {
     }
 
     /// Removes ring entries that are no longer needed.
-    pub(crate) async fn remove_old_news(&self, now: u64) -> Result<(), WriteError> {
+    pub(crate) async fn remove_old_changes(&self, now: u64) -> Result<(), WriteError> {
         let mut changes = Vec::new();
-        self.rows(news::PREFIX, |row| {
+        self.rows(foreign_changes::PREFIX, |row| {
             // Later turns remove the rest.
-            if news::is_over(&row, now) && changes.len() < CHANGES_MAX {
+            if foreign_changes::is_over(&row, now) && changes.len() < CHANGES_MAX {
                 changes.push(Change {
                     table: TABLE.into(),
                     key: row.key.to_vec(),
@@ -275,8 +275,8 @@ impl Shelf {
         all
     }
 
-    /// Visits each object of a kind with its version. `look` must not access other objects, since a writer may be
-    /// waiting for the lock.
+    /// Visits each object of a kind with its version. `look` must not access the object store: while a writer waits for the lock, that would
+    /// deadlock.
     pub(crate) fn each<T: Object>(&self, mut look: impl FnMut(&T, u64)) {
         let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(rows) = memory.kinds.get(T::KIND) {
@@ -336,13 +336,13 @@ impl Shelf {
         self.commit(batch).await
     }
 
-    /// Makes changes, all or none.
+    /// Makes the changes of a batch atomically.
     pub(crate) async fn commit(&self, batch: Batch) -> Result<(), WriteError> {
         if batch.changes.is_empty() {
             return Ok(());
         }
         let mut changes = batch.changes;
-        let mut news = None;
+        let mut listed = None;
         if self.nodes.has_company() {
             let rows = batch.effects.iter().map(|(_, kind, id, _)| format!("{kind}/{id}"));
             let pending = self.writer.begin(rows.collect());
@@ -352,13 +352,13 @@ impl Shelf {
                 value: Some(pending.value.clone().into()),
                 expect: Expect::Anything,
             });
-            news = Some(pending);
+            listed = Some(pending);
         }
         let written = self.store.change(changes, None).await;
-        if let (Err(_), Some(pending)) = (&written, news) {
+        if let (Err(_), Some(pending)) = (&written, listed) {
             self.writer.failed(pending);
         }
-        if matches!(written, Err(Error::Away(_) | Error::Unknown(_))) {
+        if matches!(written, Err(Error::Unavailable(_) | Error::OutcomeUnknown(_))) {
             self.set_unsure();
         }
         let versions = written.map_err(away)?;
@@ -381,7 +381,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// Wakes up when any gateway has changed a row.
+    /// A watch that wakes up when any gateway has changed a row.
     pub(crate) fn watch(&self) -> store::Watch {
         self.store.watch(TABLE)
     }
@@ -452,7 +452,7 @@ impl Rows {
         }
     }
 
-    /// Starts reading all rows.
+    /// Begins a reading of all rows.
     fn begin_reading(&mut self) {
         match self {
             Rows::Objects(objects) => objects.unread = objects.rows.keys().cloned().collect(),
@@ -470,7 +470,7 @@ impl Rows {
         }
     }
 
-    /// Ends reading all rows. Earlier objects without a row are removed.
+    /// Ends a reading of all rows. Earlier objects without a row are removed.
     fn end_reading(&mut self) {
         match self {
             Rows::Objects(Objects { rows, unread }) => {
@@ -541,5 +541,5 @@ fn away(error: Error) -> WriteError {
     if matches!(error, Error::Conflict { .. }) {
         return WriteError::Conflict;
     }
-    WriteError::Away(error.to_string())
+    WriteError::Unavailable(error.to_string())
 }

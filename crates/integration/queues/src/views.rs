@@ -17,15 +17,17 @@ use crate::dead::read;
 use crate::queue::{CURSOR, Dead, Queue, key};
 use crate::stored;
 
-/// Maximum number of messages on one page, and of records read for it. Processed messages stay in the log for about a second.
+/// The maximum number of messages on one page.
 const PAGE: usize = 100;
-const LOOKED_MAX: usize = 1000;
 
-/// Maximum number of body bytes shown.
+/// The maximum number of records read for one page. It is larger, since processed messages stay in the log for about a second.
+const RECORDS_READ_MAX: usize = 1000;
+
+/// The maximum number of body bytes shown.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
 impl Queue {
-    /// Returns the position of the processing.
+    /// Returns the cursor of the queue: which messages have been processed, and which are in progress.
     pub(crate) async fn cursor(&self) -> Result<Cursor, Error> {
         let row = self.entrance.store.get(&self.tables.cursor, CURSOR).await?;
         let Some(row) = row else { return Ok(Cursor::default()) };
@@ -34,9 +36,9 @@ impl Queue {
         serde_json::from_slice(&row.value).map_err(unread)
     }
 
-    /// Returns the first messages in the queue with their bodies, for tests of configurations. Nothing is masked.
+    /// Returns the first messages in the queue with their bodies, for `tidegate test`. Nothing is masked.
     pub async fn held(&self) -> Result<Vec<(RequestHead, Bytes)>, Error> {
-        let read = ReadQuery { records_max: LOOKED_MAX, ..ReadQuery::after(0) };
+        let read = ReadQuery { records_max: RECORDS_READ_MAX, ..ReadQuery::after(0) };
         let found = self.entrance.store.read(&self.entrance.log, read).await?;
         let request = |record: &Record| {
             let Request { head, body } = stored::request(&record.bytes)
@@ -46,13 +48,13 @@ impl Queue {
         found.records.iter().map(request).collect()
     }
 
-    /// Returns the unprocessed messages after the one with this id, in order.
+    /// Returns a page of unprocessed messages in order, beginning after the message with this id.
     pub async fn messages(&self, after: Option<&str>) -> Result<Value, ActionError> {
         let cursor = self.cursor().await?;
         let entrance = &self.entrance;
         let after = after.map(|after| number(after).ok_or(ActionError::Unknown)).transpose()?;
         let mut read = ReadQuery::after(after.unwrap_or(0));
-        read.records_max = LOOKED_MAX;
+        read.records_max = RECORDS_READ_MAX;
         let found = match entrance.store.read(&entrance.log, read).await {
             Err(Error::Trimmed { oldest }) => {
                 let read = ReadQuery { after: oldest.saturating_sub(1), ..read };
@@ -60,7 +62,7 @@ impl Queue {
             }
             found => found?,
         };
-        let (mut messages, mut is_cut) = (Vec::new(), found.records.len() == LOOKED_MAX);
+        let (mut messages, mut is_cut) = (Vec::new(), found.records.len() == RECORDS_READ_MAX);
         let mut seen = read.after;
         for record in &found.records {
             if messages.len() == PAGE {
@@ -90,7 +92,7 @@ impl Queue {
             }
             messages.push(message);
         }
-        // The newest messages may already be removed from the log.
+        // The record at `newest` may have been removed from the log already. The next page is then empty.
         let next = (is_cut && seen < found.newest).then(|| seen.to_string());
         Ok(json!({ "messages": messages, "next": next }))
     }
@@ -126,7 +128,7 @@ fn shown(dead: &Dead) -> Value {
     })
 }
 
-/// Returns the head and the body of a message.
+/// Returns the head and the body of a message for display. Secrets are masked, and a long body is truncated.
 fn content(request: Request) -> serde_json::Map<String, Value> {
     let head = &request.head;
     let mut headers = std::collections::BTreeMap::<String, String>::new();
@@ -148,7 +150,7 @@ fn content(request: Request) -> serde_json::Map<String, Value> {
         Ok(text) => Some(text),
         // The body may have been cut within a character.
         Err(error) if is_cut && error.error_len().is_none() => {
-            // Harmless: the bytes up to there are valid text.
+            // Harmless: the bytes before that character are valid text.
             begin.get(..error.valid_up_to()).and_then(|begin| std::str::from_utf8(begin).ok())
         }
         Err(_) => None,

@@ -13,23 +13,23 @@ pub struct CutNames {
     pub queries: Vec<String>,
 }
 
-/// Wraps a policy so that it records what it may remove before it does so.
-pub fn remembering(policy: Policy, names: CutNames) -> Policy {
+/// Wraps a policy: before the policy runs, the header lines and query parameters that it may remove are recorded.
+pub fn recording_removed(policy: Policy, names: CutNames) -> Policy {
     let request = match policy.request {
-        Some(Step::Head(step)) => Some(Step::Head(Box::new(Remembering { step, names }) as _)),
-        Some(Step::Call(step)) => Some(Step::Call(Box::new(Remembering { step, names }) as _)),
+        Some(Step::Head(step)) => Some(Step::Head(Box::new(RecordingStep { step, names }) as _)),
+        Some(Step::Call(step)) => Some(Step::Call(Box::new(RecordingStep { step, names }) as _)),
         other => other,
     };
     Policy { request, ..policy }
 }
 
 /// A step with the names of what it may remove.
-struct Remembering<S: ?Sized> {
+struct RecordingStep<S: ?Sized> {
     names: CutNames,
     step: Box<S>,
 }
 
-impl<S: ?Sized> Remembering<S> {
+impl<S: ?Sized> RecordingStep<S> {
     fn note(&self, ex: &mut Exchange, head: &RequestHead) {
         let query = head.query().unwrap_or(b"");
         let cut = ex.notes().cut.get_or_insert_default();
@@ -49,14 +49,14 @@ impl<S: ?Sized> Remembering<S> {
     }
 }
 
-impl OnHead<RequestHead> for Remembering<dyn OnHead<RequestHead>> {
+impl OnHead<RequestHead> for RecordingStep<dyn OnHead<RequestHead>> {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
         self.note(ex, head);
         self.step.on_head(ex, head)
     }
 }
 
-impl OnCall<RequestHead> for Remembering<dyn OnCall<RequestHead>> {
+impl OnCall<RequestHead> for RecordingStep<dyn OnCall<RequestHead>> {
     fn on_call<'a>(&'a self, ex: &'a mut Exchange, head: &'a mut RequestHead) -> Decision<'a> {
         self.note(ex, head);
         self.step.on_call(ex, head)

@@ -70,7 +70,7 @@ struct Seen {
 
 /// The result of a check of all rings.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum ForeignChanges {
     /// Keys of rows.
     Rows(BTreeSet<String>),
     /// Some changes are unknown, so all rows have to be read.
@@ -103,7 +103,7 @@ impl Writer {
         let mut failed = self.lock();
         failed.extend(pending.failed);
         failed.push(pending.number);
-        // Readers then read all rows.
+        // Drops the oldest numbers. Readers then miss these changes, and read all rows.
         let over = failed.len().saturating_sub(FAILED_MAX);
         failed.drain(..over);
     }
@@ -112,13 +112,13 @@ impl Writer {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if an entry's key is of this writer.
+    /// True if this writer has written the entry with this key.
     pub(crate) fn owns(&self, key: &[u8]) -> bool {
         writer(key).is_some_and(|id| id == self.id)
     }
 }
 
-/// The writer of an entry.
+/// The id of the writer in the key of an entry.
 fn writer(key: &[u8]) -> Option<&str> {
     // Harmless: a key in another form is not that of an entry.
     let key = std::str::from_utf8(key).ok()?;
@@ -136,7 +136,7 @@ pub(crate) fn is_over(row: &Row, now: u64) -> bool {
 
 impl Reader {
     /// Reads the rings of all other gateways.
-    pub(crate) fn read(&mut self, rows: &[Row]) -> News {
+    pub(crate) fn read(&mut self, rows: &[Row]) -> ForeignChanges {
         let mut rings: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
         let mut all = BTreeSet::new();
         let mut is_whole = true;
@@ -154,7 +154,7 @@ impl Reader {
                 None => is_whole = false,
             }
         }
-        if is_whole { News::Rows(all) } else { News::Everything }
+        if is_whole { ForeignChanges::Rows(all) } else { ForeignChanges::Everything }
     }
 }
 
@@ -182,7 +182,7 @@ impl Seen {
             self.missing.remove(failed);
         }
         if !self.missing.is_empty() {
-            // A change that is written after a later one is detected when it arrives.
+            // Recent numbers stay, since a change may be written after a later one, and is then read when it arrives.
             self.missing.retain(|number| number + RING > newest);
             is_whole = false;
         }
@@ -202,8 +202,8 @@ mod tests {
         }
     }
 
-    fn rows(names: &[&str]) -> News {
-        News::Rows(names.iter().map(|name| (*name).to_owned()).collect())
+    fn rows(names: &[&str]) -> ForeignChanges {
+        ForeignChanges::Rows(names.iter().map(|name| (*name).to_owned()).collect())
     }
 
     fn change(writer: &Writer, name: &str) -> Pending {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn each_change_is_news_once() {
+    fn each_change_is_reported_once() {
         let (writer, mut reader) = (Writer::new(), Reader::default());
         let (first, second) = (change(&writer, "a"), change(&writer, "b"));
         assert_eq!(reader.read(&[row(&first)]), rows(&["a"]));
@@ -220,10 +220,10 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_is_missing_has_everything_read_unless_it_failed() {
+    fn a_missing_change_causes_everything_to_be_read_unless_it_failed() {
         let (writer, mut reader) = (Writer::new(), Reader::default());
         let (first, second) = (change(&writer, "a"), change(&writer, "b"));
-        assert_eq!(reader.read(&[row(&second)]), News::Everything);
+        assert_eq!(reader.read(&[row(&second)]), ForeignChanges::Everything);
         assert_eq!(reader.read(&[row(&first), row(&second)]), rows(&["a"]), "it was written late");
         let third = change(&writer, "c");
         writer.failed(third);
@@ -232,14 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_away_for_too_long_reads_everything() {
+    fn a_reader_that_missed_too_many_changes_reads_everything() {
         let (writer, mut reader) = (Writer::new(), Reader::default());
         let first = change(&writer, "a");
         assert_eq!(reader.read(&[row(&first)]), rows(&["a"]));
         let last = (0..RING).map(|_| change(&writer, "b")).last().unwrap();
-        assert_eq!(reader.read(&[row(&last)]), News::Everything);
+        assert_eq!(reader.read(&[row(&last)]), ForeignChanges::Everything);
         assert_eq!(reader.read(&[row(&last)]), rows(&[]));
         let many = writer.begin(vec![String::new(); NAMED_MAX + 1]);
-        assert_eq!(reader.read(&[row(&many)]), News::Everything);
+        assert_eq!(reader.read(&[row(&many)]), ForeignChanges::Everything);
     }
 }

@@ -7,7 +7,7 @@ use super::analysis::path_of;
 use crate::Names;
 
 /// Returns the type of the value in words, or `None` if it may be boolean.
-pub(super) fn gives(whole: &IdedExpr, names: &dyn Names) -> Option<&'static str> {
+pub(super) fn static_type(whole: &IdedExpr, names: &dyn Names) -> Option<&'static str> {
     match &whole.expr {
         Expr::Literal(LiteralValue::Boolean(_)) => None,
         Expr::Literal(LiteralValue::String(_)) => Some("a text"),
@@ -31,7 +31,7 @@ fn call_gives(whole: &IdedExpr, call: &CallExpr, names: &dyn Names) -> Option<&'
     match (call.func_name.as_str(), &*call.args) {
         ("size" | "int" | "uint" | "double", _) => Some("a number"),
         ("string", _) => Some("a text"),
-        (operators::ADD, [first, _]) => gives(first, names).or(Some("a sum")),
+        (operators::ADD, [first, _]) => static_type(first, names).or(Some("a sum")),
         (
             operators::SUBSTRACT
             | operators::MULTIPLY
@@ -41,7 +41,7 @@ fn call_gives(whole: &IdedExpr, call: &CallExpr, names: &dyn Names) -> Option<&'
             _,
         ) => Some("a number"),
         (operators::CONDITIONAL, [_, one, other]) => {
-            gives(one, names).filter(|_| gives(other, names).is_some())
+            static_type(one, names).filter(|_| static_type(other, names).is_some())
         }
         (operators::INDEX, _) => named(whole, names),
         _ => None,
