@@ -94,7 +94,7 @@ fn hashes_that_cost_too_much_or_are_none_are_complained_about() {
             "the bcrypt cost 31 exceeds 14",
         ),
         ("$2a$05$CC".to_owned(), "does not begin a bcrypt hash"),
-        ("$6$rounds=5000$salt$hash".to_owned(), "a kind that is not supported"),
+        ("$6$rounds=5000$salt$hash".to_owned(), "this kind of hash is not supported"),
     ] {
         let route = format!("policies: [{{ basic: {{ users: {{ erin: {hash:?} }} }} }}]");
         let origin = Origin::saying("ok");

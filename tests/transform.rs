@@ -280,7 +280,10 @@ fn a_transform_may_write_who_asks_below_what_finds_it_out() {
     let key = "{ api_key: { header: k, keys: { a: b } } }";
     let transform = "{ transform: { query: { set: { u: \"{subject}\" } } } }";
     for (policies, part) in [
-        (format!("[{transform}, {key}]"), "`transform` needs the subject, which `api_key` below"),
+        (
+            format!("[{transform}, {key}]"),
+            "`transform` needs the subject, which only `api_key` below",
+        ),
         (format!("[{key}, {{ cache: {{}} }}, {transform}]"), "`cache` is above `transform`"),
     ] {
         let yaml = format!(

@@ -422,7 +422,7 @@ fn what_cannot_work_is_a_complaint() {
         ("", true, "must require a user or a timestamp"),
         ("users: { a: b }, passwords: []", true, "no password form is accepted"),
         ("users: { a: \"$2y$10$xxxxxxxxxxxxxxxxxxxxxx\" }", true, "is a hash"),
-        ("ws_security: {}", false, "nothing in it"),
+        ("ws_security: {}", false, "the WS-Security header would be empty"),
         ("ws_security: { username: a }", false, "`username` needs `password`"),
         ("ws_security: { password: hunter2 }", false, "`password` needs `username`"),
         ("ws_addressing: { version: \"2.0\" }", false, "unknown value `2.0`"),

@@ -390,7 +390,7 @@ fn a_file_that_is_named_and_missing_is_told() {
     let schema = "<xs:schema xmlns:xs=\"http://www.w3.org/2001/XMLSchema\"><xs:include schemaLocation=\"parts/none.xsd\"/><xs:element name=\"Add\" type=\"TYPE\"/></xs:schema>";
     let (unused, needed) = (schema.replace("TYPE", "xs:int"), schema.replace("TYPE", "Number"));
     let files: &[(&str, &str)] = &[("unused.xsd", &unused), ("needed.xsd", &needed)];
-    let named = "names `parts/none.xsd`, which cannot be read";
+    let named = "refers to `parts/none.xsd`, which cannot be read";
     let said = complaints("policies: [{ soap: { schema: unused.xsd } }]", files);
     assert!(
         said.contains("warning: ") && said.contains(named) && !said.contains("error"),

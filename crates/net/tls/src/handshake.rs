@@ -116,7 +116,7 @@ mod tests {
                 "not valid yet, for another 1 day",
                 "-dates",
             ),
-            (CertificateError::UnknownIssuer, "signed by no authority", "-issuer"),
+            (CertificateError::UnknownIssuer, "is not signed by a trusted authority", "-issuer"),
         ];
         let server = Peer::Server { address: "10.0.0.1:443", name: "a.test" };
         for (why, said, part) in cases {
