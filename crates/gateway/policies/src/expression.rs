@@ -443,7 +443,7 @@ mod tests {
             ("request.path.matches('(')", "`(` is not a regular expression"),
             ("request.pth == '/e'", "`request` has no `pth`"),
             ("'x' in request['header']", "`request` has no `header`"),
-            ("request.headers['X-A'] == ''", "no header is called `X-A` here; write `x-a`"),
+            ("request.headers['X-A'] == ''", "`X-A` is not a header name here; write `x-a`"),
             ("request.headers.x_bad == ''", "write `x-bad`"),
             ("has(request.headers.x_bad)", "write `x-bad`"),
             ("!('x_bad' in request['headers'])", "write `x-bad`"),

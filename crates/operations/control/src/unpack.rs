@@ -498,9 +498,11 @@ mod tests {
         let why = refused(&zip.finish().unwrap().into_inner());
         assert!(why.contains("a link"), "{why}");
         assert!(refused(&archive(&[("a.yaml", ""), ("A.yaml", "")])).contains("twice"));
-        assert!(refused(&renamed(&archive(&[("ab", ""), ("cd", "")]))).contains("\"ab\" twice"));
+        assert!(
+            refused(&renamed(&archive(&[("ab", ""), ("cd", "")]))).contains("\"ab\" appears twice")
+        );
         let car = renamed(&archive(&[("artifacts.xml", ""), ("ab", ""), ("cd", "")]));
-        assert!(refused(&car).contains("\"ab\" twice"));
+        assert!(refused(&car).contains("\"ab\" appears twice"));
         let mut unnamed = archive(&[("a.yaml", ""), ("qq", "")]);
         for at in 0..unnamed.len() - 1 {
             if unnamed[at..].starts_with(b"qq") {
