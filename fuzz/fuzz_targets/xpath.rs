@@ -12,7 +12,7 @@ static DOCUMENT: LazyLock<Arc<xml::Document>> = LazyLock::new(|| {
 });
 
 fuzz_target!(|text: &str| {
-    let options = Options { xpath2: true, current: true, unknown: Unknown::Later };
+    let options = Options { xpath2: true, current: true, unknown: Unknown::FailAtCall };
     let statics = Plain { prefixes: &[("p", "urn:p")], options };
     let documents = DocumentSet::new(Arc::clone(&DOCUMENT));
     let limits = Limits { steps_max: 100_000, ..Limits::default() };
