@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes the container image, and tries it: started, asked, restarted as a newer image on the same volume, removed. BUILD is the profile of
-# the program: release, dist (what `make dist` builds) or dev; TIDEGATE names a built program instead. Needs root and Debian's packages podman, runc and mmdebstrap.
+# Makes the container image and tries it: starts it, sends requests, restarts it as a newer image on the same volume, and removes it.
+# BUILD is the profile of the program: release, dist (what `make dist` builds) or dev; TIDEGATE names a built program instead. Needs
+# root, and Debian's packages podman, runc and mmdebstrap.
 #
 # The image is the last stage of the Dockerfile. Its base comes from BASE, an image that podman can pull, such as
 # gcr.io/distroless/cc-debian12:nonroot. Without BASE it is made of the same packages of Debian. The result is an archive that
@@ -75,7 +76,7 @@ stop() {
 }
 
 try() {
-  # What the image serves by itself is served by no program here: its port may be taken.
+  # The configuration of the image is only checked: its port may be in use on this machine.
   podman --runtime runc run --rm --network host --no-healthcheck --ulimit "nofile=1024:1024" --ulimit nproc=4096:4096 \
     "localhost/$trial" check /etc/tidegate/tidegate.yaml > /dev/null || fail "the configuration of the image does not pass its check"
   [ "$(podman inspect --format '{{.Config.User}}' "localhost/$trial")" = 65532:65532 ] || fail "the image runs as another user"

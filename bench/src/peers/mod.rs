@@ -249,7 +249,7 @@ struct Place<'a> {
     ground: &'a Ground,
 }
 
-/// Maximum time until a peer answers. A JVM needs some ten seconds on a core of its own, and minutes on a shared one.
+/// Maximum time until a peer answers. A JVM needs about ten seconds on a free core, and minutes on a busy one.
 const READY_MAX: Duration = Duration::from_secs(180);
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 

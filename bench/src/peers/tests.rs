@@ -238,7 +238,7 @@ fn interceptors_are_told_and_obeyed() {
     each(&work, &[Envoy, EnvoyAuthz, EnvoyProc, Spring], |peer| {
         let sent = r#"{"size":"50B"}"#;
         let reply = ask(peer, "/intercepted/x", "Content-Type: application/json\r\n", sent);
-        // The service of `ext_authz` adds lines to the client's request by headers of its own reply.
+        // The service of `ext_authz` adds headers to the client's request: those of its reply.
         let told = if peer.kind == EnvoyAuthz { "" } else { "yes" };
         let got = (reply.status.as_str(), reply.body.as_str(), reply.line("x-told"));
         assert_eq!(got, ("200", sent, told), "{:?}", peer.kind);

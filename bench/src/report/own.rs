@@ -63,7 +63,7 @@ fn histogram_quantile(buckets: &[(f64, f64)], total: f64, part: f64) -> Option<f
 mod tests {
     use super::*;
 
-    /// All requests take at most 0.1 ms. The true value is near 0.1 ms, but Kong shows 0.95 ms whatever they take.
+    /// All requests take at most 0.1 ms. The true value is at most 0.1 ms, but Kong always shows 0.95 ms.
     #[test]
     fn coarse_buckets_show_the_part_and_not_the_latency() {
         let fast = OwnLatency {

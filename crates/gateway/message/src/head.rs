@@ -148,7 +148,7 @@ pub struct ReplyHead {
     pub protocol: Protocol,
     /// The upstream's reason phrase.
     reason: Span,
-    /// The status that `reason` belongs to, or `None` if there is no upstream's phrase. This is a separate field, because an `Option` of
+    /// The status that `reason` belongs to, or `None` if the upstream sent no phrase. This is a separate field, because an `Option` of
     /// both would be larger.
     reason_of: Option<NonZeroU16>,
 }

@@ -27,7 +27,7 @@ impl Action for Alternatives {
     fn needs(&self, levels: &Levels<'_>) -> ActionNeeds {
         let value = &self.when.value;
         let levels = match self.when.matches {
-            // Nodes are true if any are found, whatever they contain.
+            // A set of nodes is true unless it is empty. The contents do not matter.
             None => value.levels().or_else(|| levels.read(value)),
             Some(_) => levels.read(value),
         };

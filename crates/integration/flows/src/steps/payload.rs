@@ -22,7 +22,7 @@ pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 const FORM: &str = "application/x-www-form-urlencoded";
 const BINARY: &str = "application/octet-stream";
 
-/// The name `Envelope` is looked for only in this many bytes at the start of a message.
+/// The number of bytes at the start of a message that are searched for the name `Envelope`.
 const BEGINNING_BYTES: usize = 264;
 
 /// Returns the content type of a file by its extension.
