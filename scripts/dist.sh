@@ -41,7 +41,7 @@ load() {
   ulimit -n "$(ulimit -H -n)"
   TIDEGATE_SAXON=${TIDEGATE_SAXON:-$(realpath "$target/saxon")}
   export TIDEGATE_SAXON
-  run_rows costs costs-proxy costs-policies costs-flows costs-soap costs-operations -e '^idle' -d 3 -w 1 &&
+  run_rows costs costs-proxy costs-policies costs-flows costs-soap costs-operations -e '^(idle|routes-5000|scraped-5000)' -d 3 -w 1 &&
     run_rows streams costs-streams -e '^idle' -u 500 -d 4 -w 2 &&
     run_rows hub costs-hub -u 1000 -d 8 -w 2 &&
     run_rows documents 000 001 -e endurance -u 20 -d 3 -w 1 &&

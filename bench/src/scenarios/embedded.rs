@@ -44,6 +44,7 @@ pub const FILES: &[(&str, &str)] = files![
     "bench/scenarios/gateways/costs-flows.yaml",
     "bench/scenarios/gateways/costs-streams.yaml",
     "bench/scenarios/gateways/costs-hub.yaml",
+    "bench/scenarios/gateways/costs-routes.yaml",
     "bench/scenarios/gateways/costs-traces.yaml",
     "bench/scenarios/gateways/costs-traces-all.yaml",
     "bench/scenarios/gateways/sums.openapi.yaml",

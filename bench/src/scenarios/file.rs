@@ -242,7 +242,7 @@ keys! {
         /// Its part of the row's users, in percent.
         users_percent: Between<1, 100> = const { Between::new(100) },
         /// The number of routes over which its users are spread: `${route.number}` is the user's.
-        routes: Between<1, 1_000> = const { Between::new(1) },
+        routes: Between<1, 10_000> = const { Between::new(1) },
         /// The pause of a user between a reply and the next request.
         think: Duration = Duration::ZERO,
         /// Any method.

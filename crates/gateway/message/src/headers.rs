@@ -291,12 +291,23 @@ impl Headers {
 
     /// Appends a complete line.
     pub fn add_line(&mut self, line: &WholeLine) {
-        let whole = self.append(&[line.text.as_bytes()]);
-        let name_end = whole.start.saturating_add(at(line.name_len));
+        self.add_whole(line.text.as_bytes(), line.name_len);
+    }
+
+    /// Makes this the only line with its name. `line` must be complete and valid: the name, `: `, a value and a line end.
+    pub fn set_line(&mut self, name: &str, line: &[u8]) {
+        debug_assert!(line.starts_with(name.as_bytes()) && line.ends_with(b"\r\n"));
+        self.drop_lines(name);
+        self.add_whole(line, name.len());
+    }
+
+    fn add_whole(&mut self, line: &[u8], name_len: usize) {
+        let whole = self.append(&[line]);
+        let name_end = whole.start.saturating_add(at(name_len));
         let name = Span { start: whole.start, end: name_end };
         let value = Span { start: name_end.saturating_add(2), end: whole.end.saturating_sub(2) };
         self.lines.push(Line { line: whole, name, value });
-        self.lengths |= length_bit(line.name_len);
+        self.lengths |= length_bit(name_len);
     }
 
     /// Appends a line with the value of another line, if that line exists.

@@ -62,7 +62,7 @@ impl ExchangeTrace {
 
     /// Adds the header that stores the span with a message, for the run that processes the message later.
     pub fn note_in(&self, headers: &mut Headers) {
-        headers.set_known(TRACEPARENT, &self.span.traceparent());
+        headers.set_line(TRACEPARENT, &self.span.traceparent_line());
     }
 
     /// Removes the stored span from a message's headers, and returns it.
@@ -223,7 +223,7 @@ fn inject(formats: &[Propagation], span: SpanIds, headers: &mut Headers) {
                     // Without a valid `traceparent`, the received `tracestate` must not be passed on (W3C Trace Context, 4.3).
                     headers.remove("tracestate");
                 }
-                headers.set_known(TRACEPARENT, &span.traceparent());
+                headers.set_line(TRACEPARENT, &span.traceparent_line());
             }
             Propagation::B3 => headers.add_known("b3", &span.b3()),
             Propagation::B3Multi => {

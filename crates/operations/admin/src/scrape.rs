@@ -9,7 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, header};
 use control::Control;
 use futures_util::stream;
-use telemetry::ScrapeFormat;
+use telemetry::{ScrapeFormat, TakePiece};
 use tokio::runtime::Handle;
 use tokio::sync::{SemaphorePermit, mpsc};
 use tokio::time::timeout;
@@ -26,20 +26,30 @@ pub(crate) fn body(
     format: ScrapeFormat,
     place: SemaphorePermit<'static>,
 ) -> Body {
+    rendered(SENT_WITHIN, place, move |take| control.telemetry().scrape(format, take))
+}
+
+/// A body that a thread renders while it is sent. The thread drops `place` when the last piece is ready to be sent, when the client is
+/// gone, or at the time limit.
+fn rendered(
+    limit: Duration,
+    place: impl Send + 'static,
+    render: impl FnOnce(&mut TakePiece<'_>) -> fmt::Result + Send + 'static,
+) -> Body {
     let (sender, receiver) = mpsc::channel(PIECES_AHEAD);
     let runtime = Handle::current();
     tokio::task::spawn_blocking(move || {
         let _place = place;
         let begun = kit::clock::now();
         let send = |piece| {
-            let left = SENT_WITHIN.saturating_sub(begun.elapsed());
+            let left = limit.saturating_sub(begun.elapsed());
             let sent = runtime.block_on(async { timeout(left, sender.send(piece)).await });
             // If sending fails, the scraper is gone or its time is over.
             if matches!(sent, Ok(Ok(()))) { Ok(()) } else { Err(fmt::Error) }
         };
-        let scraped = control.telemetry().scrape(format, &mut |piece| send(Some(piece)));
+        let complete = render(&mut |piece| send(Some(piece)));
         // Harmless: an incomplete body is reported as such below.
-        scraped.and_then(|()| send(None)).unwrap_or_default();
+        complete.and_then(|()| send(None)).unwrap_or_default();
     });
     Body::from_stream(stream::unfold(Some(receiver), next_piece))
 }
@@ -95,9 +105,40 @@ fn weight(parameters: &str) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::to_bytes;
     use axum::http::HeaderValue;
+    use futures_util::StreamExt as _;
+    use tokio::sync::Semaphore;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_scraper_that_stops_reading_keeps_its_place_until_the_time_limit() {
+        let places = Arc::new(Semaphore::new(1));
+        let place = places.clone().try_acquire_owned().unwrap();
+        let endless = |take: &mut TakePiece<'_>| loop {
+            take(b"x".to_vec())?;
+        };
+        let body = rendered(Duration::from_millis(100), place, endless);
+        assert_eq!(places.available_permits(), 0);
+        // Nobody reads, and the place is free again.
+        drop(timeout(Duration::from_secs(30), places.acquire()).await.unwrap().unwrap());
+        // A reader that comes back learns that the body is incomplete.
+        let pieces: Vec<bool> = body.into_data_stream().map(|piece| piece.is_ok()).collect().await;
+        assert_eq!(pieces, [true, true, true, true, false]);
+    }
+
+    #[tokio::test]
+    async fn a_body_ends_after_its_last_piece() {
+        let three = |take: &mut TakePiece<'_>| {
+            ["a", "b", "c"].into_iter().try_for_each(|piece| take(piece.into()))
+        };
+        let body = rendered(Duration::from_secs(30), (), three);
+        assert_eq!(to_bytes(body, 10).await.unwrap(), "abc");
+        let fails = |take: &mut TakePiece<'_>| take(b"a".to_vec()).and(Err(fmt::Error));
+        let body = rendered(Duration::from_secs(30), (), fails);
+        assert!(to_bytes(body, 10).await.is_err(), "the client would take it for a complete one");
+    }
 
     #[test]
     fn openmetrics_is_only_for_scrapers_that_ask_for_it() {

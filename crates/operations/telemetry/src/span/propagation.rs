@@ -81,13 +81,21 @@ impl ParentSpan {
 }
 
 impl SpanIds {
-    /// Formats it as `traceparent`. The result is an array, since each request needs one, sampled or not.
+    /// Formats it as the value of `traceparent`. The result is an array, since each request needs one, sampled or not.
     pub fn traceparent(&self) -> [u8; 55] {
         let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
         text[3..35].copy_from_slice(&self.trace_id_text().0);
         text[36..52].copy_from_slice(&self.span_id_text().0);
         text[54] = self.state();
         text
+    }
+
+    /// Formats it as a complete header line, which a head takes over in one copy.
+    pub fn traceparent_line(&self) -> [u8; 70] {
+        let mut line =
+            *b"traceparent: 00-00000000000000000000000000000000-0000000000000000-00\r\n";
+        line[13..68].copy_from_slice(&self.traceparent());
+        line
     }
 
     /// Formats it as `b3`.
@@ -216,7 +224,8 @@ mod tests {
         assert_eq!(read.sampled, Some(true));
         let (trace_id, span_id) = read.ids.unwrap();
         let context = SpanIds { trace_id, span_id, sampled: true };
-        assert_eq!(context.traceparent(), format!("00-{TRACE}-{SPAN}-01").as_bytes());
+        let line = format!("traceparent: 00-{TRACE}-{SPAN}-01\r\n");
+        assert_eq!(context.traceparent_line(), line.as_bytes());
         assert_eq!(context.b3(), format!("{TRACE}-{SPAN}-1").as_bytes());
         for (text, sampled) in [
             (format!("00-{TRACE}-{SPAN}-00"), Some(false)),
