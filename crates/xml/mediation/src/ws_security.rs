@@ -361,17 +361,13 @@ mod tests {
         SoapMessage::read(None, text.as_bytes()).unwrap().unwrap()
     }
 
-    /// The nonce and the creation time are those of the profile's example (3.1). The digest covers nonce, time and password.
+    /// The nonce and the creation time are those of the profile's example (3.1), whose password is not known. Python's `hashlib` computed
+    /// the digest of this one.
     #[test]
-    fn digests_are_those_of_the_profile() {
+    fn a_digest_covers_nonce_time_and_password() {
         let nonce = STANDARD.decode("WScqanjCEAC4mQoBE07sAQ==").unwrap();
         let made = password_digest(&nonce, "2003-07-16T01:24:32Z", "IloveDogs");
-        assert_eq!(made.len(), 20);
-        let again = digest(
-            &SHA1_FOR_LEGACY_USE_ONLY,
-            &[&nonce[..], b"2003-07-16T01:24:32ZIloveDogs"].concat(),
-        );
-        assert_eq!(made, again.as_ref());
+        assert_eq!(STANDARD.encode(made), "cywFYG+KaPMK3PCWR+m+DWtqzac=");
     }
 
     #[test]

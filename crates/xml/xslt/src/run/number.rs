@@ -41,15 +41,8 @@ impl Machine<'_> {
                 let mut at = Some(node);
                 while let Some(ancestor) = at {
                     if self.counts(n, ancestor, node, reach)? {
-                        let within = match n.from {
-                            None => true,
-                            Some(_) => self.is_within(n, ancestor, reach)?,
-                        };
-                        return if within {
-                            Ok(vec![self.count_siblings(n, ancestor, node, reach)?])
-                        } else {
-                            Ok(Vec::new())
-                        };
+                        // If no ancestor matches `from`, other processors count too.
+                        return Ok(vec![self.count_siblings(n, ancestor, node, reach)?]);
                     }
                     if self.is_from(n, ancestor, reach)? {
                         break;
@@ -74,24 +67,6 @@ impl Machine<'_> {
                 Ok(numbers)
             }
         }
-    }
-
-    /// Returns whether the node is in the part of the document that `from` begins.
-    fn is_within(
-        &mut self,
-        n: &Numbering,
-        node: Node,
-        reach: &mut Reach<'_>,
-    ) -> Result<bool, Error> {
-        let mut at = Some(node);
-        while let Some(ancestor) = at {
-            if self.is_from(n, ancestor, reach)? {
-                return Ok(true);
-            }
-            at = reach.documents.get().parent(ancestor);
-        }
-        // If no node matches `from`, other processors count from the root.
-        Ok(true)
     }
 
     fn count_siblings(
