@@ -9,7 +9,7 @@
 //! text       = marked | literal            or { xpath: TEXT }, { json: TEXT }, { cel: TEXT }, { text: TEXT }, whose key names the language
 //! marked     = "$" name [ tail ]           a value, and perhaps a path into it
 //!            | "$" segments                JSONPath over the body: $.a, $[0], $..b
-//!            | xpath                       beginning with "/" or "$": XPath 1.0 over the document
+//!            | xpath                       beginning with "/", "$" or a function and "(": XPath 1.0 over the document
 //! name       = part *( "." part | "['" text "']" )     as many parts as it takes to name one value
 //! tail       = segments                    of JSONPath (RFC 9535), where it begins with "." or "["
 //!            | path                        of XPath 1.0, where it begins with "/" or "["

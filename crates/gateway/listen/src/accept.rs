@@ -59,7 +59,7 @@ pub(crate) async fn run(
                 Some(permit) => {
                     drop(kit::spawn(connection(worker.clone(), permit, socket, peer)));
                     if descriptors::is_exhausted() {
-                        // Another connection was closed for this one. Yielding lets it free its descriptor first.
+                        // If another connection gave up its place for this one, yielding lets that connection free its descriptor first.
                         tokio::task::yield_now().await;
                     }
                 }
@@ -143,8 +143,8 @@ async fn begin(
     None
 }
 
-/// Logs why a connection was refused. Invalid data from the client is logged at info level. Everything else is logged at debug level, because
-/// load balancers often check a listener's health with connections that they close at once.
+/// Logs why a connection was refused. Invalid data from the client is logged at info level. Everything else is logged at debug level,
+/// because load balancers often check a listener's health with connections that they close at once.
 fn log_refused(listener: &str, peer: SocketAddr, why: &io::Error) {
     if why.kind() == io::ErrorKind::InvalidData {
         let why = tls::failure(why, tls::Peer::Client);

@@ -42,7 +42,7 @@ pub(crate) struct Client {
     pub(crate) wire: Wire,
     /// Bytes read but not used: the beginning of a head, or data after a request.
     pub(crate) buffer: Vec<u8>,
-    /// The part of the head in the buffer that was already parsed.
+    /// How much of the head in the buffer was already parsed.
     pub(crate) partial: http1::Partial,
     /// The current request's body.
     pub(crate) decoder: Decoder,
@@ -84,7 +84,7 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// The maximum size of buffered data after the current request. Further pipelined data is read later.
 const PIPELINED_BYTES_MAX: usize = 64 * 1024;
 
-/// Interim replies are dropped if the client has not taken this many bytes of them.
+/// The maximum size of interim replies that the client has not taken yet. Further ones are dropped.
 const INTERIM_BYTES_MAX: usize = 16 * 1024;
 
 impl Client {
@@ -238,9 +238,9 @@ impl Client {
         }
     }
 
-    /// Ready when the client has gone before its reply begins. A client that has only closed its sending side looks the same at first. So
-    /// it gets interim replies at intervals: a client that still waits ignores them, and the system of one that has left answers with a
-    /// reset. A client that does not accept interim replies, or that does not read, counts as gone after [`HALF_CLOSED_MAX`].
+    /// Ready when the client has gone before its reply begins. A client that has only closed its sending side looks the same at first. So,
+    /// if it accepts interim replies, it gets some at intervals: a client that still waits ignores them, and the system of one that has
+    /// left answers with a reset. In any case, it counts as gone after [`HALF_CLOSED_MAX`].
     pub(crate) fn poll_left(&mut self, cx: &mut Context<'_>, takes_interim: bool) -> Poll<()> {
         let broken = self.poll_broken(cx);
         if broken.is_ready() || !self.half_closed {

@@ -138,7 +138,7 @@ impl ListenerState {
         self.cutting.get()
     }
 
-    /// The tasks of this worker that have not ended: connections and the accept loop.
+    /// The number of watches: one for each accept loop, connection and open stream of this worker that has not ended.
     pub(crate) fn open_here(&self) -> usize {
         self.wakers.borrow().len()
     }

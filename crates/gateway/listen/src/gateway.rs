@@ -32,7 +32,8 @@ pub struct Gateway {
     cut: Arc<AtomicBool>,
 }
 
-/// The background work for the upstreams of all plans: name look-ups and health checks. It runs outside the workers.
+/// The background work of all plans: name look-ups and health checks of upstreams, and the background work of policies. It runs outside
+/// the workers.
 pub struct Upkeep {
     plans: mpsc::Receiver<Arc<Plan>>,
 }
@@ -51,7 +52,7 @@ type RunningExport = (SpanCollector, Arc<SpanExporter>);
 /// An access log with its settings.
 type RunningLog = (AccessLogSettings, Arc<AccessLog>);
 
-/// The maximum number of orders that wait for a worker. A worker usually takes an order at once.
+/// The maximum number of orders that wait for a worker, and of plans that wait for the upkeep. They are usually taken at once.
 const ORDERS_MAX: usize = 16;
 
 /// The time within which a worker must adopt a plan. A worker that takes longer counts as stuck.
@@ -82,8 +83,9 @@ impl Gateway {
         Ok((gateway, Upkeep { plans }))
     }
 
-    /// Puts a plan into service on all workers. If a socket cannot be bound or a log cannot be opened, the plan is
-    /// refused as a whole, and the previous one stays in service.
+    /// Puts a plan into service on all workers. If a socket cannot be bound, or the access log or the exporter of spans cannot be opened,
+    /// the plan is refused as a whole, and the previous one stays in service. If a worker is stuck or has ended, the result is an error,
+    /// although other workers may already serve the plan.
     pub async fn publish(&self, plan: Arc<Plan>) -> Result<(), String> {
         let (sockets, access_log, spans) = {
             let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);

@@ -30,7 +30,8 @@ use crate::{descriptors, events, h2, lingering_close};
 /// The maximum size of an unused request body that is read and discarded, so that the connection can be reused.
 const DISCARDED_BYTES_MAX: u64 = 256 * 1024;
 
-/// The grace period of an idle connection when its listener closes. A request that is already in flight is still served.
+/// The grace period of an idle connection when its listener closes or it has given up its place. A request that is already in flight is
+/// still served.
 const CLOSING: Duration = Duration::from_millis(10);
 
 /// The grace period of an idle connection after another process has replaced this one. A client that sends requests is told to close with
@@ -42,18 +43,18 @@ pub(crate) struct H1 {
     client: ClientHandle,
     connection: Connection,
     listener: std::sync::Arc<plan::Listener>,
-    /// The only timer of the connection: for the next head, and during an exchange for its waits.
+    /// The connection's timer: for the next head, and during an exchange for the waits of the exchange.
     alarm: SharedAlarm,
     /// When the last exchange ended, or `None` before the first one has ended.
     ended: Option<Instant>,
 }
 
-/// What the alarm was set for while waiting for the next head, apart from the first byte.
+/// Why the alarm was set again while the connection waits for the next head. At first it limits the wait for the first byte.
 #[derive(Default)]
 struct WaitReason {
-    /// The rest of a head.
+    /// True if it limits the wait for the rest of a head.
     for_rest: bool,
-    /// Closing the idle connection, since it has to end.
+    /// True if it closes an idle connection that has to end.
     to_close: bool,
 }
 
@@ -104,12 +105,11 @@ enum Work<E, R> {
 enum ExchangeStage {
     /// It has ended.
     Over(After),
-    /// Its reply is an event stream or a tunnel, which begins now.
+    /// Its reply is an event stream, the stream of a gRPC call or a tunnel, which begins now.
     Long(Box<LongExchange>),
 }
 
-/// What an event stream or a tunnel needs of its exchange. It is kept separately, so that the other state of the exchange is freed and not
-/// kept for hours.
+/// What a long reply needs of its exchange. It is kept separately, so that the other state of the exchange is freed and not kept for hours.
 struct LongExchange {
     /// The tunnel, and whether it is a WebSocket.
     tunnel: Option<(Box<Tunnel>, bool)>,
@@ -249,7 +249,8 @@ impl H1 {
         }
     }
 
-    /// The deadline for a head is fixed: it starts with the head's first byte and does not move.
+    /// Sets and polls the alarm. When it rings, the connection ends: with a 408 if a head has begun, otherwise without a reply. The
+    /// deadline for a head is fixed: it starts with the head's first byte and does not move.
     fn poll_head_alarm(
         &self,
         cx: &mut Context<'_>,
@@ -415,8 +416,8 @@ impl H1 {
         }
     }
 
-    /// Runs the rest of an exchange with a long reply. It ends by itself when its listener is cut. An event stream is a separate task, so
-    /// that an event wakes only that task and not the task of the connection.
+    /// Runs the rest of an exchange with a long reply, which ends by itself when its listener is cut. A stream runs in a separate task, so
+    /// that new data wakes only that task and not the task of the connection.
     async fn finish_long(self: &Rc<H1>, long: Box<LongExchange>) -> After {
         if long.tunnel.is_some() {
             // For a tunnel, only a relay is a separate task.
@@ -514,7 +515,7 @@ impl H1 {
         client.decoder.is_done() || (little && !client.is_waiting_for_continue())
     }
 
-    /// Reads and discards the rest of the request's body. False if it does not arrive.
+    /// Reads and discards the rest of the request's body. Returns false if the rest is too large or does not arrive.
     async fn discard(&self) -> bool {
         if !self.can_discard() {
             return false;

@@ -1,8 +1,8 @@
 //! Passes listening sockets from one process to its successor, without interrupting service.
 //!
-//! Both processes have the same sockets for a while, so that no waiting connection is lost. The sockets are sent over a Unix socket, one
-//! message each: its length, its key, and the socket attached to the first byte. Schedules are handed over too, so that no run is
-//! repeated or missed.
+//! Both processes have the same sockets for a while, so that no waiting connection is lost. The sockets are sent over a Unix socket: first
+//! their number, then for each one the length of its key, with the socket attached, and the key. Schedules are handed over too, so that no
+//! run is repeated or missed.
 
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;

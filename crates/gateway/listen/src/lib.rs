@@ -1,8 +1,8 @@
 //! Sockets, TLS, HTTP/1 and HTTP/2: converts bytes to requests, and replies to bytes.
 //!
-//! Owns the workers (one runtime and one listening socket per core), connections with their limits and deadlines, and the
-//! switch from one plan to the next. It does not use policies. Of a route it uses only the lifetime of streams: a request
-//! goes to `pipeline::serve` and returns as a reply.
+//! Owns the workers (one per core, each with its own runtime and listening sockets), connections with their limits and deadlines, and the
+//! switch from one plan to the next. It does not use policies. Of a route it uses only the lifetime of streams: a request goes to
+//! `pipeline::serve` and returns as a reply.
 #![forbid(unsafe_code)]
 
 mod accept;

@@ -1,9 +1,9 @@
 //! The time limits for receiving a request's body.
 //!
-//! There are three limits: for a pause, for the whole body, and for the rate. The earliest one applies. The rate is kept as
-//! a credit of time. It starts with the longest allowed pause, increases with each received byte up to that value, and decreases while the
-//! gateway waits for the client. So a fast client may pause, and a client that sends a byte now and then is cut off as if it had paused.
-//! Time spent waiting for the upstream does not count.
+//! There are three limits: for a pause, for the whole body, and for the rate. The earliest one applies. The rate is kept as a credit of
+//! time. The credit starts with the longest allowed pause, and decreases while the gateway waits for the client. The bytes that end a wait
+//! increase it again, up to its initial value. So a fast client may pause, and a client that sends a byte now and then is cut off as if it
+//! had paused. Time spent waiting for the upstream does not count.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -116,7 +116,8 @@ impl Pace {
         }
         loop {
             ready!(alarm.poll(cx));
-            // The first two limits no longer apply if the reply has begun since the alarm was set.
+            // The reply may have begun since the alarm was set. Then the rate is no longer limited, and if the reply is a stream, neither
+            // are pauses.
             match (self.nearest, self.progress.reply.get(), self.waiting) {
                 (Nearest::Rate, ReplyState::Begun | ReplyState::Stream, Some(since))
                 | (Nearest::Pause, ReplyState::Stream, Some(since)) => {

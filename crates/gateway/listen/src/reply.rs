@@ -32,7 +32,7 @@ pub(crate) struct ReplyRules {
 enum ReplyFraming {
     /// No body, and no header about one.
     None,
-    /// A length: this one, or with `None` that in the head.
+    /// A length: the given one, or with `None` the one that is already in the head.
     Length(Option<u64>),
     Chunked,
     Close,
@@ -261,7 +261,8 @@ impl Writing {
         if self.listens && client.is_silent() {
             return Poll::Pending;
         }
-        // A client that has closed its sending side may still wait for a reply, but that counts as the end of an endless one.
+        // A client that has closed its sending side may still wait for a reply. If the length of the
+        // reply is unknown, such a client counts as gone.
         let gone_for_good =
             if self.endless { client.poll_gone(cx) } else { client.poll_broken(cx) };
         if gone_for_good.is_ready() {

@@ -40,7 +40,8 @@ pub(crate) struct ListenerParts {
     pub(crate) listener: Arc<Listener>,
     /// The open connections of all workers.
     pub(crate) open: Arc<OpenConnections>,
-    /// The sockets that the worker does not have yet: one, or several if a previous process had more workers.
+    /// The sockets that the worker does not have yet: none for a known listener, otherwise one, or several if a previous process had more
+    /// workers.
     pub(crate) sockets: Vec<TcpListener>,
 }
 

@@ -39,8 +39,8 @@ pub(crate) struct StreamLifetime {
     expires: Option<Expiry>,
     /// The close code with which a WebSocket leaves.
     close_code: Cell<u16>,
-    /// Set for the age limit or the expiry of the client's credential, whichever is earlier. Once the stream leaves, set for the end of its
-    /// drain.
+    /// Set for the earliest of these: the age limit, the expiry of the client's credential, and the end of the time that streams may stay
+    /// after another process has replaced this one. Once the stream leaves, set for the end of its drain.
     alarm: RefCell<Alarm>,
     /// `None` for a tunnel, which checks for silence itself.
     silence: Option<StreamSilence>,

@@ -1,4 +1,5 @@
-//! One worker: a thread with its own runtime, sockets and pools. Workers share the plan, and no mutable state.
+//! One worker: a thread with its own runtime, sockets and pools. Workers share the plan. They share mutable state only where it must be
+//! common to all of them, such as counters and the state of targets.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

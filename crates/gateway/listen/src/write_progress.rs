@@ -1,7 +1,7 @@
 //! Detects whether a slow client still reads its reply.
 //!
-//! Accepting bytes is not progress: the system buffers megabytes, and may accept no more for minutes while the client
-//! reads. So the system is asked how much the client has acknowledged, but only when a deadline is reached.
+//! Whether the system accepts bytes says little about the client: the system buffers megabytes, and may then accept no more for minutes
+//! although the client reads. So the system is asked how much the client has acknowledged, but only when a deadline is reached.
 
 use std::any::Any;
 use std::time::Duration;

@@ -59,7 +59,7 @@ impl RequestHead {
         self.method = self.headers.append(&[method]);
     }
 
-    /// Returns path and query as received.
+    /// Returns path and query. They are as received until a step or the route replaces them.
     pub fn target(&self) -> &[u8] {
         self.headers.text(self.target)
     }
@@ -148,8 +148,8 @@ pub struct ReplyHead {
     pub protocol: Protocol,
     /// The upstream's reason phrase.
     reason: Span,
-    /// The status that `reason` belongs to, or `None` if the upstream sent no phrase. This is a separate field, because an `Option` of
-    /// both would be larger.
+    /// The status that `reason` was received with, or `None` if the head was not received over HTTP/1. This is a separate field, because an
+    /// `Option` of both would be larger.
     reason_of: Option<NonZeroU16>,
 }
 
@@ -178,7 +178,7 @@ impl ReplyHead {
             && media_type(content_type).len() == EVENTS.len()
     }
 
-    /// Returns the upstream's reason phrase, or the standard one if the status was changed.
+    /// Returns the reason phrase as received, which may be empty. If none belongs to the current status, returns the standard one.
     pub fn reason(&self) -> &[u8] {
         match self.reason_of {
             Some(status) if status.get() == self.status => self.headers.text(self.reason),

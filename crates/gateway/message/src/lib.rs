@@ -1,7 +1,7 @@
 //! Requests and replies in transit through the gateway: the head is kept as the raw bytes received, and the body is pulled.
 //!
-//! A head is its bytes plus offsets. An edit appends a line to the same bytes. There is no header map on the HTTP/1 path: building one
-//! costs more than routing the request. A body is buffered only if a step needs it, and with a bound.
+//! A head is its bytes plus offsets. An edit appends a line to the same bytes. There is no header map: building one costs more than
+//! routing the request. A body is buffered only if a step needs it, and with a bound.
 #![forbid(unsafe_code)]
 
 mod body;

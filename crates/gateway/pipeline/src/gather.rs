@@ -94,7 +94,8 @@ async fn in_pieces<H: Head>(
     Ok((GatheredBody::new(bytes.into(), body.trailers()), pieces))
 }
 
-/// Reads more bytes, and adds the time spent waiting to that of their sender. Does not read the clock if bytes are available at once.
+/// Reads more bytes. Adds the time spent waiting to the exchange's total for the sender, which is the client or the upstream. Does not read
+/// the clock if bytes are available at once.
 async fn fill<H: Head>(ex: &Exchange, body: &mut Body, bytes: &mut Vec<u8>) -> Result<Fill, Fault> {
     let mut waiting = None;
     let filled = poll_fn(|cx| {

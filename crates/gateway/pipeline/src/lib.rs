@@ -131,8 +131,8 @@ fn note_refusal(route: &Route, depth: usize, ex: &mut Exchange) {
     }
 }
 
-/// Answers a request that no route accepts. An `OPTIONS` can still be answered if other methods are allowed (RFC 9110, 9.3.7),
-/// and `Allow` lists them.
+/// Answers a request for which no route was found. If routes accept the path with other methods, an `OPTIONS` gets their list in `Allow`
+/// (RFC 9110, 9.3.7), and any other method gets 405 or 501.
 fn unrouted(
     (plan, listener): (&Plan, &Listener),
     account: &mut Account,

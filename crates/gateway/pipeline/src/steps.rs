@@ -16,14 +16,15 @@ use crate::{gather, limited, problem, traced};
 /// The result of a descent.
 pub(crate) enum Descent {
     Through,
-    /// The policy at `depth` answered. The policies above it get the reply.
+    /// The descent ended at `depth`, with the answer of the policy or with a fault. The policies above get the reply.
     Turned {
         depth: usize,
         reply: Reply,
     },
 }
 
-/// Runs the request steps from top to bottom. The size limit of the body is checked after the policies that answer preflights.
+/// Runs the request steps from top to bottom. The size limit of the body is checked below the CORS policies at the top of the list, so that
+/// a page can read the 413.
 pub(crate) async fn descend(route: &Route, ex: &mut Exchange, request: &mut Request) -> Descent {
     if gather_twice(route.policies.iter().map(|policy| &policy.request)) {
         turns::in_turns(each_down(route, ex, request)).await
@@ -41,7 +42,7 @@ pub(crate) async fn ascend(route: &Route, depth: usize, ex: &mut Exchange, reply
     }
 }
 
-/// True if more than one step needs a whole body. All steps then run in turns within one future, which is cheaper than a separate one for
+/// True if more than one step needs a whole body. All steps then share one call of [`turns::in_turns`], which is cheaper than a call for
 /// each such step (see [`run`]).
 fn gather_twice<'a, H: 'a>(steps: impl Iterator<Item = &'a Option<Step<H>>>) -> bool {
     steps.filter(|step| matches!(step, Some(Step::Buffered(_)))).nth(1).is_some()
@@ -260,7 +261,7 @@ impl Source for TransformedBody {
         let fill = ready!(self.inner.poll_fill(cx, &mut bytes))?;
         let before = out.len();
         match self.step(&bytes, fill, out) {
-            // Bytes that are returned together with a fault are discarded, so the fault is returned by the next poll.
+            // The caller would discard bytes that come with a fault. So this poll returns the bytes, and the next one the fault.
             Err(fault) if out.len() > before => {
                 self.broken = Some(Box::new(fault));
                 Poll::Ready(Ok(Fill::More))

@@ -179,7 +179,8 @@ struct Around {
 }
 
 impl<H: Head> Rooted<H> {
-    /// Splits a message. Returns `None` if it has no attachments.
+    /// Removes the content coding of a message, and splits it. Returns `None` if the step gets the whole message: it has no attachments or
+    /// is empty, or it is the reply for a fault.
     fn opened(
         &self,
         ex: &mut Exchange,
@@ -215,7 +216,7 @@ impl<H: Head> Rooted<H> {
         Ok(Some((around, gathered)))
     }
 
-    /// Reassembles the message.
+    /// Reassembles the message, and applies its content coding again.
     fn closed(
         &self,
         ex: &mut Exchange,

@@ -10,7 +10,7 @@ use crate::credential_check::CredentialCheck;
 use crate::credentials::Holder;
 use crate::users::{self, digest};
 
-/// The maximum length of name and password together, in bytes.
+/// The maximum length of name and password together in Base64, in bytes.
 const CREDENTIALS_BYTES_MAX: usize = 1024;
 
 /// The known users, and the challenge.

@@ -14,7 +14,7 @@ use policy::{Exchange, Flow, OnHead, Onward, Policy, Slot, Slots, Step};
 pub enum Generator {
     /// A new UUID for each request.
     Uuid,
-    /// One UUID per gateway process, and a growing number.
+    /// A UUID, which each instance of the policy generates once, and a growing number.
     Counter,
     /// Address and port of the gateway, process id, worker, number and time.
     Tracker,

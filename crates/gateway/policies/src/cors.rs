@@ -1,7 +1,7 @@
-//! `cors`: controls which pages of other origins may call the route from a browser (Fetch standard, 3.2).
+//! `cors`: controls which pages of other origins may call the route from a browser (Fetch standard, CORS protocol).
 //!
-//! It answers preflights, and adds the CORS headers to every reply of the route, including errors. It refuses no request: a request of a
-//! forbidden origin passes, and the browser hides the reply from the page.
+//! It answers preflights. If the origin of a request is allowed, it adds the CORS headers to the reply, even to an error. It refuses no
+//! request: one from a forbidden origin passes, and the browser hides the reply from the page.
 
 use fault::{Fault, Kind};
 use message::{Body, Headers, Reply, ReplyHead, RequestHead};
@@ -20,11 +20,11 @@ pub struct CorsSettings {
     /// The value of `Access-Control-Expose-Headers`, if any.
     pub expose: Option<String>,
     pub credentials: bool,
-    /// How long browsers may cache a preflight's reply, in seconds, if at all.
+    /// How long browsers may cache a preflight's reply, in seconds. If `None`, no header says so, and browsers use their default.
     pub max_age: Option<u64>,
-    /// The value of `Allow`, for `OPTIONS` requests that are not preflights.
+    /// The value of `Allow`, for the reply to a preflight whose origin is not allowed.
     pub allow: String,
-    /// Whether the route itself accepts `OPTIONS`.
+    /// Whether the methods of the route name `OPTIONS`. A preflight whose origin is not allowed then passes on.
     pub options_pass: bool,
 }
 
@@ -39,7 +39,7 @@ pub enum Origins {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     Exact(String),
-    /// The texts before and after the wildcard, which matches letters, digits, dots and dashes.
+    /// The texts before and after the wildcard. It matches letters, digits, dots and dashes; in the place of a port, only digits.
     Pattern {
         before: String,
         after: String,
@@ -162,7 +162,7 @@ impl CorsSettings {
         if self.is_for_all() { b"*" } else { origin }
     }
 
-    /// Adds the header that names the origin which may read the reply.
+    /// Adds the headers that say which origin may read the reply, and whether with credentials.
     fn name_origin(&self, origin: &[u8], headers: &mut Headers) {
         headers.add_known("Access-Control-Allow-Origin", origin);
         if self.credentials {

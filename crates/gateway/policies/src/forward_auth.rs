@@ -123,9 +123,9 @@ impl ForwardAuthSettings {
     }
 }
 
-/// Lines that are not sent to the service: those of the connection, those of a body that it does not get, the host, and range and
-/// conditional headers, which refer to the upstream's reply. A service that obeys the latter would answer with 304, 412 or 416, which the
-/// client would attribute to the upstream.
+/// Lines that are not sent to the service: those of the connection, those of a body that it does not get, the host and the request id,
+/// which the gateway writes itself, and range and conditional headers, which refer to the upstream's reply. A service that obeys range or
+/// conditional headers would answer with 304, 412 or 416, which the client would attribute to the upstream.
 const NOT_SENT: [&str; 22] = [
     "connection",
     "keep-alive",

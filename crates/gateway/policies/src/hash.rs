@@ -1,4 +1,4 @@
-//! SipHash-1-3 with a 128-bit key: maps input of clients to numbers that clients cannot predict.
+//! SipHash-1-3 with a 128-bit key: maps input of clients to numbers that nobody can predict without the key.
 //!
 //! The standard library's version does not accept a key, and nodes that share counts need the same key.
 

@@ -21,7 +21,7 @@ struct AddressCheck {
     message: Option<Box<str>>,
 }
 
-/// The reference system's code for a client that is blocked.
+/// WSO2's code for a client that is blocked.
 const CODE: u32 = 900_805;
 
 /// Returns the policy for these networks. `status` and `message` are sent to refused clients.

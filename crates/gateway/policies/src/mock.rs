@@ -74,7 +74,8 @@ impl MockSettings {
     }
 }
 
-/// Returns the first reply that the client accepts. Without `Accept`, everything is accepted (RFC 9110, 12.5.1).
+/// Returns the reply that the first matching media range of `Accept` selects, or the first reply if there is no `Accept` (RFC 9110,
+/// 12.5.1). Weights are ignored, except that a range with `q=0` selects nothing.
 fn chosen<'r>(replies: &'r [MockReply], head: &RequestHead) -> Option<&'r MockReply> {
     let ranges = || head.headers.get_all("accept").flat_map(|line| line.split(|b| *b == b','));
     if ranges().next().is_none() {

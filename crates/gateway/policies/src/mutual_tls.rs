@@ -167,8 +167,8 @@ fn is_same(name: &str, listed: &str) -> bool {
     if name.contains(['/', ':', '@']) { name == listed } else { name.eq_ignore_ascii_case(listed) }
 }
 
-/// Decodes a forwarded certificate to DER. Proxies send PEM with joined or percent-encoded lines (nginx, Envoy, HAProxy), or plain Base64,
-/// which RFC 9440 encloses in colons.
+/// Decodes a forwarded certificate to DER. Proxies send PEM with joined or percent-encoded lines (nginx), or plain Base64 (HAProxy), which
+/// RFC 9440 encloses in colons.
 fn der(value: &[u8]) -> Option<Vec<u8>> {
     if value.len() > CERTIFICATE_BYTES_MAX {
         return None;

@@ -28,7 +28,7 @@ use crate::waiters::WaiterPlace;
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// The maximum length of a token. Servers refuse longer header lines.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
-/// The maximum number of requests that wait for the first token. More are refused immediately.
+/// The maximum number of requests that wait for a token. More are refused immediately.
 const WAITING_MAX: usize = 1024;
 /// The pause after the first failed fetch. Each further failure doubles it.
 const AWAY_MIN: Duration = Duration::from_secs(1);

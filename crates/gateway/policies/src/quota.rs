@@ -24,13 +24,13 @@ use crate::hash::{Hash, Key};
 use crate::permits::Permits;
 use crate::tiers::Tiers;
 
-/// The quotas of a client, all of which apply. Without quotas, there is no limit.
+/// A set of quotas that all apply to the same client. Without quotas, there is no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tier {
     windows: Box<[Quota]>,
 }
 
-/// The quotas of one client.
+/// The tier that applies to one client.
 #[derive(Debug, Clone)]
 pub(crate) enum ClientTier {
     /// The index of the policy's quotas for the client's plan, or for clients without a plan.
@@ -39,7 +39,7 @@ pub(crate) enum ClientTier {
     Subscribed { plan: Arc<str>, tier: Arc<Tier> },
 }
 
-/// The reference system's code for too many connections.
+/// The code of WSO2's API Manager for too many connections.
 pub(crate) const CONNECTIONS_CODE: u32 = 900_808;
 
 /// The maximum number of windows in which one message is counted.
@@ -146,7 +146,8 @@ impl Tier {
 }
 
 impl ClientTier {
-    /// Returns the quotas of the client. If the plan of its subscription has no quotas on events, those of the policy apply.
+    /// Returns the tier of the client. The quotas on events in the plan of its subscription apply if there are any and the policy has
+    /// quotas by plan. Otherwise, the quotas of the policy apply.
     pub(crate) fn of(tiers: &Tiers<Tier>, ex: &Exchange) -> ClientTier {
         let subscribed = ex.subscription.as_ref().filter(|_| tiers.has_plans());
         if let Some(subscribed) = subscribed

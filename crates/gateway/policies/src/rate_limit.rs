@@ -45,7 +45,7 @@ pub struct RateLimitSettings {
     pub status: u16,
     /// The text for refused clients.
     pub message: Option<Box<str>>,
-    /// The reference system's code for exceeding this limit.
+    /// WSO2's code for exceeding this limit.
     pub code: u32,
 }
 

@@ -13,7 +13,8 @@ pub struct CutNames {
     pub queries: Vec<String>,
 }
 
-/// Wraps a policy: before the policy runs, the header lines and query parameters that it may remove are recorded.
+/// Wraps a policy: before the policy runs, the header lines and query parameters that it may remove are recorded. A policy that reads or
+/// buffers the body is not wrapped.
 pub fn recording_removed(policy: Policy, names: CutNames) -> Policy {
     let request = match policy.request {
         Some(Step::Head(step)) => Some(Step::Head(Box::new(RecordingStep { step, names }) as _)),

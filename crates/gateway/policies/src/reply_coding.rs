@@ -26,7 +26,7 @@ const BUFFER_BYTES: usize = 16 << 10;
 /// How the policy treats codings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Codings {
-    /// Whether all codings other than gzip are refused, as in the reference system.
+    /// Whether all codings other than gzip are refused, as by Kong's SOAP/XML plugins.
     pub gzip_only: bool,
     /// Whether this is the topmost policy that reads replies, which applies the coding again.
     pub topmost: bool,
@@ -45,7 +45,7 @@ impl Codings {
         let Some(name) = content_coding::named(&head.headers) else { return Ok(()) };
         let known = Coding::of(&name).filter(|coding| *coding == Coding::Gzip || !self.gzip_only);
         let Some(coding) = known else {
-            // The reference system treats this as a fault of the client, which may request another coding.
+            // Like Kong's plugins, treats this as a fault of the client, which may request another coding.
             return Err(CodingRefusal::Failed(Rejection::client(format!(
                 "Content-encoding of type '{name}' is not supported"
             ))));

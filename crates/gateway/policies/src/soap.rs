@@ -44,10 +44,10 @@ const RESPONSE: &str = "Response - XSD validation failed";
 const UPSTREAM_ERROR: &str =
     "Service Backend returned an HTTP error. The SOAP/XML process is ignored";
 
-/// Returns the policy. A side that is not validated has no step, except to count operations and faults.
+/// Returns the policy. A side that is not validated has no step. But if operations are counted, replies are read for the code of a fault.
 pub fn policy(definitions: Arc<Definitions>, settings: SoapSettings) -> Policy {
     let side = || Side { definitions: definitions.clone(), settings };
-    // The reference system treats a message with attachments as XML.
+    // Kong treats a message with attachments as XML.
     let of = |step| {
         let (verbose, codings) = (settings.verbose, settings.codings);
         let of = RootedStep { root: RootUse::Validates, step, verbose, codings };

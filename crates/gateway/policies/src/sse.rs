@@ -37,7 +37,7 @@ use share::Share;
 pub struct SseSettings {
     /// The key by which events and streams are counted.
     pub by: KeySource,
-    /// The quotas of events, as messages.
+    /// The quotas. Each event counts as a message.
     pub tiers: Tiers<Tier>,
     /// The maximum size of one event, including its empty line.
     pub event_bytes_max: usize,
@@ -214,7 +214,7 @@ impl Admit {
     }
 }
 
-/// The reference system's code for too many events.
+/// WSO2's code for too many events.
 pub(crate) const EVENTS_CODE: u32 = 900_807;
 /// The value of `Retry-After`, in seconds, if only the end of another stream frees a permit.
 const RETRY_AFTER: &str = "1";

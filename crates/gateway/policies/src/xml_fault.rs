@@ -1,14 +1,16 @@
-//! Faults of the policies over XML messages. They name the step that refuses a message, in the form that clients expect.
+//! Faults of the policies that process XML messages. Each fault names the step that refused the message, as Kong's SOAP/XML plugins do.
 
 use fault::{Fault, Kind, ProcessingFault};
 use mediation::Rejection;
 use message::{GatheredBody, ReplyHead};
 use policy::Exchange;
 
-/// The name of the step where no other applies.
+/// The step named for a reply that is refused before its content is processed: for its status, or for a content coding that cannot be
+/// removed.
 pub(crate) const RESPONSE_GENERAL: &str = "Response - General process failed";
 
-/// Returns true for replies without a message: of a one-way operation, to a HEAD, or of a tunnel.
+/// Returns true if the reply is empty and may be: it answers a HEAD, or its status is that of a one-way operation (202, 204), of a tunnel
+/// (101), or one that has no body (205, 304).
 pub(crate) fn has_no_body(ex: &Exchange, head: &ReplyHead, body: &GatheredBody) -> bool {
     let asked_head = ex.notes.as_ref().is_some_and(|notes| notes.asked_head);
     body.bytes.is_empty() && (asked_head || matches!(head.status, 101 | 202 | 204 | 205 | 304))
@@ -21,6 +23,7 @@ pub(crate) fn refused_request(step: &'static str, failed: Rejection, verbose: bo
 }
 
 /// Returns the fault for a reply that a step refuses. To the client, it is a server fault, whether the gateway or the upstream caused it.
+/// An unsupported content coding is the exception: it is a client fault, since the client may request another coding.
 pub(crate) fn refused_reply(
     step: &'static str,
     failed: Rejection,
@@ -28,7 +31,7 @@ pub(crate) fn refused_reply(
     status: u16,
 ) -> Fault {
     let kind = if failed.server { Kind::ProcessingFailed } else { Kind::ReplyInvalid };
-    // The exception is a coding that is not supported: the client may request another one.
+    // Of the refusals with `RESPONSE_GENERAL`, only that of an unsupported coding is no server fault.
     let server = failed.server || step != RESPONSE_GENERAL;
     fault(kind, step, Rejection { server, ..failed }, verbose, Some(status))
 }

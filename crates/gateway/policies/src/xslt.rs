@@ -45,7 +45,7 @@ pub fn policy(on: TransformedSide, settings: XsltSettings) -> Policy {
         verbose: settings.verbose,
         codings: settings.codings,
     };
-    // With `gzip_only` the whole message is transformed even if it has attachments, as in the reference system.
+    // With `gzip_only`, which routes with Kong's faults have, the whole message is transformed even if it has attachments, as by Kong.
     let of = (!settings.codings.gzip_only).then_some(of);
     let (request, response) = match on {
         TransformedSide::Request => (Some(rooted(settings, of)), None),

@@ -29,7 +29,7 @@ pub struct Call<'a> {
     pub alarm: SharedAlarm,
     /// The sums of the exchange. The call adds its waits and retries to them.
     pub totals: &'a Totals,
-    /// Receives the chosen target, if the caller wants to know it.
+    /// Receives the target of each attempt, so that the last one stays, if the caller wants to know it.
     pub target: Option<&'a mut Option<Arc<str>>>,
     /// The receiver of interim replies, if the caller wants them.
     pub interim: Option<&'a Interim>,
@@ -40,7 +40,7 @@ pub struct Call<'a> {
 /// Sums over all calls of an exchange.
 #[derive(Debug, Default)]
 pub struct Totals {
-    /// Time spent waiting for upstreams: for connections, and for the heads of their replies.
+    /// Time spent waiting for upstreams: for connections, and for the heads and bodies of their replies.
     pub upstream_wait: WaitTime,
     /// Time spent waiting for the client: for more of its body, and for it to accept the reply.
     pub client_wait: WaitTime,

@@ -60,7 +60,7 @@ pub struct Exchange {
     pub grpc: Option<Box<GrpcCall>>,
     /// State that each policy of the route keeps for itself.
     pub slots: SlotValues,
-    /// The target that answered, as its URL.
+    /// The target that was tried last, as its URL. It did not answer if all attempts failed.
     pub target: Option<Arc<str>>,
     /// Sums over the exchange's calls, including those of its policies.
     pub totals: Totals,

@@ -72,7 +72,7 @@ pub struct CutCredentials {
 /// A policy's notes about an open stream.
 #[derive(Debug, Default)]
 pub struct StreamNotes {
-    /// The number of events that have passed.
+    /// The number of events or messages that have passed.
     pub events: Cell<u64>,
     /// The reason why a policy ended the stream, if one did.
     pub end: Cell<Option<StreamEnd>>,

@@ -27,7 +27,7 @@ pub trait Relay {
     /// Called when a side has ended or disconnected, so that no more bytes arrive from it.
     fn on_end(&mut self, from: TunnelSide, out: &mut Outbox);
 
-    /// Requests the tunnel to end at the next message boundary. May be called repeatedly.
+    /// Asks the tunnel to end at the next message boundary. May be called repeatedly.
     fn leave(&mut self, out: &mut Outbox);
 
     /// Called when the tunnel is cut. The relay may still notify the ends.

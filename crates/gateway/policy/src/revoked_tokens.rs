@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// The maximum number of revoked tokens. An entry is dropped once its token has expired, since the token is then refused anyway.
+/// The maximum number of revoked tokens. If the list is full, the entries of expired tokens are dropped, since those are refused anyway.
 pub const REVOKED_MAX: usize = 100_000;
 
 /// The maximum length of a `jti`, in bytes.

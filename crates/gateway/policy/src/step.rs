@@ -28,7 +28,7 @@ pub enum Step<H> {
     Buffered(Box<dyn OnBuffered<H>>),
 }
 
-/// The decision of a step. A fault also ends the descent, and the reply is then made from the fault.
+/// The decision of a step. A fault ends the descent like [`Onward::Turn`], with a reply that is made from the fault.
 pub type Flow = Result<Onward, Fault>;
 
 /// The direction of an exchange after a step.

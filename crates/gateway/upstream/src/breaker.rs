@@ -7,7 +7,7 @@ use fault::{Fault, Kind};
 
 use crate::settings::Breaker;
 
-/// The three limits with their current counts.
+/// The limits with their current counts.
 #[derive(Debug)]
 pub(crate) struct Limits {
     pub(crate) requests: Limit,
@@ -47,8 +47,8 @@ impl Limits {
         }
     }
 
-    /// Counts a retry. Returns `None` if there are already as many retries as this share of the active requests, in millionths, or
-    /// [`RETRIES_MIN`].
+    /// Counts a retry. At most `millionths` of the active requests may be retries, but [`RETRIES_MIN`] retries are always allowed. Returns
+    /// `None` if there are already as many.
     pub(crate) fn retry(&self, millionths: u32) -> Option<ActiveRetry> {
         let active = u64::from(self.requests.taken.load(Ordering::Relaxed));
         let share = active * u64::from(millionths) / 1_000_000;

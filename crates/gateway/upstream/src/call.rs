@@ -82,7 +82,7 @@ pub(crate) struct Failure {
 const LIMITS: http1::Limits =
     http1::Limits { head_bytes_max: 256 * 1024, target_bytes_max: 0, headers_max: 512 };
 
-/// Interim replies before the real one. A target that sends more is faulty.
+/// The maximum number of interim replies before the final one. A target that sends more is faulty.
 const INTERIM_MAX: usize = 16;
 
 /// The time to wait for a target's 100. A target without support for `Expect` never sends one (RFC 9110, 10.1.1).
@@ -230,7 +230,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Splits what came with the head: the beginning of the body, read by a decoder for the rest, and the bytes after it.
+    /// Splits what came with the head into the beginning of the body and the bytes after the body. Also returns the decoder for the rest of
+    /// the body.
     fn split(
         &self,
         parsed: &ResponseHead,

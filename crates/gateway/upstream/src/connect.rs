@@ -1,4 +1,4 @@
-//! Opening connections to a target: name look-up, TCP, TLS, each within the connect timeout.
+//! Opens connections to a target: name look-up, TCP and TLS, all within one connect timeout.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use crate::{AddressRule, Upstream};
 /// An open connection to a target, in use or idle.
 pub(crate) struct Connection {
     pub(crate) wire: Wire,
-    /// True if it has carried an exchange, so that the target may have closed it since.
+    /// True if it comes from the pool, so that the target may have closed it since.
     pub(crate) reused: bool,
     /// The value of [`Place::losses`](crate::roster::Place::losses) when its address was last checked.
     pub(crate) losses: u32,

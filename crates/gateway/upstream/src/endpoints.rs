@@ -134,7 +134,7 @@ fn refused(cause: String) -> Fault {
 }
 
 impl Endpoint {
-    /// `https://host:port`.
+    /// `https://host:port`; without the port if it is the scheme's default.
     pub fn name(&self) -> &str {
         &self.0.settings().name
     }

@@ -70,8 +70,8 @@ pub fn drop_named(headers: &mut Headers) {
     }
 }
 
-/// Drops headers that only a proxy may send, if the client is not a trusted proxy. This happens before the head is read,
-/// so that policies see correct values and can set these headers themselves.
+/// Drops headers that only a proxy may send. The pipeline calls this if the client is not a trusted proxy. It does so before policies run,
+/// so that they see correct values and can set these headers themselves.
 pub fn drop_claims(headers: &mut Headers) {
     headers.retain(|name, _| !http1::is_forwarding(name));
 }

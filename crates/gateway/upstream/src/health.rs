@@ -83,7 +83,7 @@ async fn check(upstream: Weak<Upstream>, target: Weak<Target>) {
             let now = streak.after(probed.is_ok(), was, health);
             stood = now;
             if now == was && now && probed.is_ok() {
-                // The first result for a target whose health was unknown.
+                // This matters for the first result, while the health of the target is still unknown.
                 target.set_healthy(true);
             }
             if let (false, Err(why)) = (now, &probed) {

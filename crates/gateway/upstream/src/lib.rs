@@ -152,8 +152,8 @@ impl Upstream {
         Arc::new(Target::new(settings, address, &self.settings, own))
     }
 
-    /// Installs a new set of targets, and returns those that are new. Targets that stay keep their state. An empty set is ignored,
-    /// unless DNS states that there are no targets.
+    /// Installs a new set of targets, and returns those that are new. Targets that stay keep their state. An empty set is ignored if
+    /// there are targets already, unless DNS states that there are none.
     fn install(&self, endpoints: Vec<FoundTarget>, knowledge: Knowledge) -> Vec<Arc<Target>> {
         let before = self.set.load_full();
         if matches!(knowledge, Knowledge::Unresolved(_)) && !before.members().is_empty() {

@@ -36,8 +36,8 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Ready with the fault if the body pauses for too long or the call's time is over. The flag in the result is true if the
-    /// target paused. `is_starved`: the target may be waiting for the client, which has its own deadline.
+    /// Ready with the fault if the body pauses for too long or the call's time is over. The flag in the result is true if the target
+    /// paused. `is_starved` is true if the target may be waiting for the client, which has its own deadline.
     pub(crate) fn poll_late(
         &self,
         cx: &mut Context<'_>,

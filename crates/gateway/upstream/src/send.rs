@@ -410,7 +410,7 @@ impl<'a> Attempts<'a> {
         };
         let reused = connection.reused;
         let again = self.stale_left || self.left > 0 || self.may_renew;
-        // Keeping a body in memory costs nothing, whatever its size.
+        // A body that is in memory is kept at no cost, whatever its size.
         let kept = if again { self.request.body.replay() } else { None };
         self.spent = kept.is_none();
         let body = kept.unwrap_or_else(|| std::mem::take(&mut self.request.body));
@@ -564,14 +564,15 @@ impl OpenReply {
         }
     }
 
-    /// True if the reply is not a failure of the target. A gRPC call without messages reports its status in its head, while the HTTP
-    /// status is 200.
+    /// True if the reply is not a failure of the target.
     fn is_good(&self, outlier: Option<&Outlier>) -> bool {
         let status = self.status();
         let is_within = |(first, last): &(u16, u16)| (*first..=*last).contains(&status);
         outlier.map_or(status < 500, |outlier| !outlier.statuses.iter().any(is_within))
     }
 
+    /// Returns the status. A gRPC call without messages reports it in its head, while the HTTP status is 200. Then this is the HTTP status
+    /// that corresponds to the status of the call.
     fn status(&self) -> u16 {
         match self {
             OpenReply::Http1(begun) => begun.head.status,

@@ -38,8 +38,8 @@ pub struct UpstreamSettings {
     /// The maximum number of idle connections that are kept per worker and target.
     pub idle_max: usize,
     pub dns: Dns,
-    /// Whether requests are written at once. Otherwise all ready tasks run first, so that their requests are written together. That is
-    /// useless if one task makes all calls.
+    /// Whether requests are written at once. Otherwise all ready tasks run first, so that their requests are written together. This gains
+    /// nothing if one task makes all calls.
     pub writes_at_once: bool,
     /// TLS settings for `https` targets.
     pub tls: tls::Client,
@@ -85,7 +85,8 @@ pub struct ServiceName {
     pub name: String,
     /// Whether each address of a host is a target, instead of each host.
     pub each_address: bool,
-    /// Only hosts within this domain are accepted. Anybody who can forge DNS answers can get certificates for their own names.
+    /// If set, only hosts within this domain are accepted, since anybody who can forge DNS answers can get certificates for names of their
+    /// own.
     pub hosts_in: Option<String>,
 }
 
@@ -140,7 +141,7 @@ impl Dns {
 }
 
 impl TargetSettings {
-    /// `http://host:port`, for logs and metrics.
+    /// `http://host:port`, for logs and metrics; without the port if it is the scheme's default.
     pub fn url(&self) -> String {
         format!("{}://{}", if self.https { "https" } else { "http" }, self.authority())
     }

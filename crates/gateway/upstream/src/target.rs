@@ -80,7 +80,7 @@ impl Target {
         };
         // Names chosen by clients are not labels, since their number is unlimited.
         let metrics = metrics.target(if of.addresses.is_some() { CALLBACKS } else { &url });
-        // Without health checks, its replies decide its health, and it gets requests even if it is unhealthy.
+        // Without health checks, its replies decide its health, and it gets requests even while they fail.
         let checked = of.health.is_some();
         let own = settings.host.parse().map(|ip| SocketAddr::new(ip, settings.port));
         // Harmless: anything but an address is a name, which is resolved.
@@ -113,7 +113,7 @@ impl Target {
         &self.settings
     }
 
-    /// `http://host:port`.
+    /// `http://host:port`; without the port if it is the scheme's default.
     pub fn url(&self) -> &Arc<str> {
         &self.url
     }

@@ -79,7 +79,7 @@ impl TargetSet {
         self.members.iter().any(|member| Arc::ptr_eq(&member.target, target))
     }
 
-    /// True if both have the same targets with the same shares.
+    /// True if targets, weights, priorities and knowledge are the same.
     pub(crate) fn is_same(&self, members: &[Member], knowledge: &Knowledge) -> bool {
         let is_same = |(a, b): (&Member, &Member)| {
             Arc::ptr_eq(&a.target, &b.target) && a.weight == b.weight && a.priority == b.priority

@@ -21,7 +21,7 @@ pub struct Decoder {
 enum Stage {
     /// The body is over; the byte belongs to the next message.
     Done,
-    /// Payload, this many bytes in all.
+    /// Payload of a body that has this many bytes left.
     Length(u64),
     /// Payload to the end.
     UntilClose,
@@ -113,7 +113,8 @@ impl Decoder {
         self.chunked
     }
 
-    /// Reports that the peer has closed the connection. This is the end of a body until close, and an error for any other incomplete body.
+    /// Reports that the peer has closed the connection. This ends a body with [`Framing::UntilClose`], and is an error for any other
+    /// incomplete body.
     pub fn end_of_input(&mut self) -> Result<(), Error> {
         let error = match self.stage {
             Stage::Done | Stage::UntilClose => {
@@ -140,7 +141,7 @@ impl Decoder {
         if self.is_done() { &self.trailers } else { &[] }
     }
 
-    /// Takes one byte or one run of payload from `input`, which must not be empty, and returns the rest.
+    /// Takes one byte, one run of payload or one run of a trailer line from `input`, which must not be empty, and returns the rest.
     fn step<'i>(&mut self, input: &'i [u8], out: &mut Vec<u8>) -> Result<&'i [u8], Error> {
         match self.stage {
             Stage::Length(left) => {
@@ -266,7 +267,7 @@ fn may_trail(name: &[u8]) -> bool {
         && !is_of_cors(name)
 }
 
-/// Returns true for CORS headers, which may only be in the head (Fetch standard, 3.3).
+/// Returns true for CORS headers, which may only be in the head (Fetch standard, CORS protocol).
 fn is_of_cors(name: &[u8]) -> bool {
     const FAMILY: &[u8] = b"access-control-";
     name.get(..FAMILY.len()).is_some_and(|start| is_alias(start, FAMILY))

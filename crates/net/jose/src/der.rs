@@ -1,4 +1,5 @@
-//! The subset of DER (X.690) that public keys need: tags and definite lengths. Malformed input is never repaired.
+//! The subset of DER (X.690) that public keys need: tags and definite lengths. It does not check that lengths and integers are encoded as
+//! DER requires.
 
 /// The tag of a sequence.
 pub(crate) const SEQUENCE: u8 = 0x30;

@@ -12,7 +12,7 @@ use crate::{Algorithm, pem};
 /// Maximum number of keys in a set. Real issuers have two to ten.
 pub const KEYS_MAX: usize = 128;
 
-/// Maximum number of keys tried for a token without a key name. Each attempt may take a quarter of a millisecond.
+/// Maximum number of keys tried for one token. Each attempt may take a quarter of a millisecond.
 pub const TRIED_MAX: usize = 8;
 
 /// Keys that verify an issuer's tokens.

@@ -1,4 +1,4 @@
-//! The gateway's small standard library: the only place that reads the clock, starts tasks, owns scratch memory and uses raw sockets.
+//! The gateway's small standard library: the only place that reads the clock, starts tasks and owns scratch memory.
 //!
 //! Everything here is mechanism without policy. No crate of the hot path calls `Instant::now` or `tokio::spawn` itself, so that uses of
 //! time and tasks are easy to find. It has nothing specific to HTTP.

@@ -18,7 +18,7 @@ pub fn take<T>(spare: &'static LocalKey<Spare<T>>) -> Vec<T> {
     spare.try_with(|s| s.borrow_mut().pop()).ok().flatten().unwrap_or_default()
 }
 
-/// Returns a vector for the next exchange.
+/// Gives a vector back, for the next exchange.
 pub fn give<T>(spare: &'static LocalKey<Spare<T>>, mut vector: Vec<T>) {
     if vector.capacity() == 0 || vector.capacity() > KEPT_ITEMS_MAX {
         return;

@@ -32,7 +32,7 @@ pub struct Certificate {
     pub is_authority: bool,
 }
 
-/// A reason for clients to refuse a certificate.
+/// A reason why clients refuse a certificate, or will refuse it soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Concern {
     /// X.509 version 1 or 2: it has no extensions, so it names no host, and the TLS library refuses it.
@@ -90,7 +90,7 @@ impl Certificate {
         })
     }
 
-    /// Returns the reasons to refuse the certificate at `now` (since the Unix epoch), the most severe first.
+    /// Returns the concerns about the certificate at `now` (since the Unix epoch), the most severe first.
     pub fn concerns(&self, now: Duration) -> Vec<Concern> {
         let ahead = self.not_before.saturating_sub(seconds(now));
         let dates = if ahead > 0 {

@@ -6,7 +6,7 @@ use crate::{Error, ErrorKind};
 /// Maximum nesting of filters, parentheses and function calls.
 const NESTING_MAX: usize = 64;
 
-/// The largest integer that a double represents exactly, as I-JSON requires.
+/// The largest integer of I-JSON: a double represents it and all smaller ones exactly.
 const INTEGER_MAX: i64 = (1 << 53) - 1;
 
 /// The position of the parser.

@@ -1,8 +1,8 @@
 //! The cost of an expression, charged while it runs.
 //!
 //! Calls that cannot be written in CEL are inserted into a compiled expression: `@each` in each round of a loop, `@weigh` around what is
-//! compared or searched, `@copy` around what is copied, and `@matches` in place of `matches`. They spend the budget of the evaluation,
-//! which may pause in each of them.
+//! compared or searched, `@copy` around what is copied, and `@matches` or `@matches_found` in place of `matches`. They spend the budget of
+//! the evaluation, which may pause in each of them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -39,7 +39,8 @@ const COMPILE_STEPS: u64 = 200_000;
 /// Maximum size of a compiled pattern that comes from a message.
 const FOUND_COMPILED_MAX: usize = 256 << 10;
 
-/// Maximum length of a text that is matched by a pattern from a message. Such a pattern may examine each byte a few thousand times.
+/// Maximum length of a pattern from a message, and of a text that is matched by one. Such a pattern may examine each byte a few thousand
+/// times.
 const FOUND_TEXT_BYTES_MAX: usize = 16 << 10;
 
 /// Maximum number of patterns of rules that a thread keeps compiled, more than a configuration has on its busy routes.

@@ -39,7 +39,7 @@ pub(crate) fn is_preface(bytes: &[u8]) -> bool {
 
 /// True if these bytes begin with the preface, or are the beginning of one.
 pub(crate) fn may_be_preface(bytes: &[u8]) -> bool {
-    // Harmless: only as many bytes are compared as the input and the preface have in common.
+    // Harmless: `zip` ends with the shorter of the two, beyond which there is nothing to compare.
     bytes.iter().zip(http2::PREFACE).all(|(a, b)| a == b) && !bytes.is_empty()
 }
 
@@ -69,7 +69,7 @@ struct H2 {
     put_off: u32,
 }
 
-/// The reason for the alarm: the event that the connection waits for, apart from its wire.
+/// What the connection waits for. The alarm limits how long.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The first frames, or the rest of a head.
@@ -157,7 +157,7 @@ impl H2 {
             // The task was not woken by new data, but for example by an exchange that has data to write.
             return Ok(ReadState::Nothing);
         }
-        // Even a few connections may send more requests than can stay in the cache until their replies are written.
+        // Even a few connections may send more requests than the CPU cache can hold until their replies are written.
         if kit::task::has_read_enough() && self.put_off < PUT_OFF_MAX {
             self.put_off += 1;
             cx.waker().wake_by_ref();
@@ -395,7 +395,7 @@ impl H2 {
             Ok(false) => Poll::Pending,
             Ok(true) | Err(_) => Poll::Ready(()),
         });
-        // Harmless: the close notification is optional.
+        // Harmless: a client that does not accept the last frames in time only misses the reason for the end.
         let _late = tokio::time::timeout(LAST_FRAMES_MAX, last).await;
         lingering_close::linger(&mut self.shared.take_wire()).await;
     }
@@ -403,7 +403,7 @@ impl H2 {
 
 #[derive(PartialEq, Eq)]
 enum ReadState {
-    /// There is nothing to read.
+    /// There is nothing to read now, or reading was put off.
     Nothing,
     /// There may be more to read, but too much is unwritten.
     Full,

@@ -9,7 +9,7 @@ pub(super) struct Directives {
     pub(super) no_cache: bool,
     pub(super) private: bool,
     pub(super) public: bool,
-    /// `must-revalidate` or `proxy-revalidate`, which are equivalent for a shared cache.
+    /// `must-revalidate` or `proxy-revalidate`: a shared cache must not use the reply without validation once it is stale.
     pub(super) must_revalidate: bool,
     pub(super) only_if_cached: bool,
     pub(super) max_age: Option<u64>,

@@ -64,7 +64,7 @@ impl StepCache {
     }
 }
 
-/// Returns the full key: the method, the configured key, and the headers about the client's URL.
+/// Returns the full key: the method, where a HEAD counts as a GET, the configured key, and the headers about the client's URL.
 fn full(head: &RequestHead, key: &str) -> Vec<u8> {
     let method: &[u8] = if head.method() == b"HEAD" { b"GET" } else { head.method() };
     [method, b" ", key.as_bytes(), &keyed_lines(&head.headers)].concat()

@@ -1,4 +1,4 @@
-//! A limit on costs that replies state. Owns how costs are read and charged. The counts are the same as those of other limits.
+//! A limit on costs that replies state. Owns how costs are read and charged. They are counted in the same kind of table as requests.
 
 use std::sync::Arc;
 
@@ -18,7 +18,9 @@ pub struct CostSettings {
     pub header: String,
     /// The name of the limit in that header. Without one, the header is a number.
     pub name: Option<Box<str>>,
+    /// Whether a request is refused if nothing of the limit is left.
     pub refuses_requests: bool,
+    /// Whether a reply is refused, without a charge, if nothing of the limit is left. Otherwise, its cost is charged beyond the limit.
     pub refuses_replies: bool,
     /// Whether the header is removed from the reply.
     pub removes: bool,

@@ -181,7 +181,7 @@ impl Session {
             let fate = self.fate(from, data)?;
             self.way(from, out).0.fate = fate;
         } else if self.way(from, out).0.fate != Fate::Dropped {
-            // The beginning of the message has been passed, so the rest cannot be dropped.
+            // The beginning of the message has been passed or gathered, so the rest is not dropped.
             if message_bytes > self.window_bytes() {
                 let code = self.settings().codes.throttled;
                 return Err(End::by_client(StreamEnd::Quota, code, "too many bytes"));

@@ -96,8 +96,8 @@ impl Attempts<'_> {
         }
     }
 
-    /// Waits for a target whose settings allow no streams, which should last only a short time (RFC 9113, 6.5.2). The time limit is the
-    /// connect timeout.
+    /// Waits until a target whose settings allow no streams allows some again, which should happen soon (RFC 9113, 6.5.2). The time limit
+    /// is the connect timeout.
     async fn let_in(&self, shut: &SharedConnection) -> Result<(), Fault> {
         let settings = self.upstream.settings();
         self.alarm.borrow_mut().set_by(clock::now(), settings.timeout.connect, self.deadline);
@@ -132,7 +132,7 @@ impl Attempts<'_> {
         target: &Target,
         permit: StreamPermit,
     ) -> Result<StartedReply, Failure> {
-        // Keeping a body in memory costs nothing, and a refused stream is retried for every method.
+        // A body that is in memory is kept at no cost. It is always kept, since a refused stream is retried for every method.
         let kept = self.request.body.replay();
         self.spent = kept.is_none();
         let body = kept.unwrap_or_else(|| std::mem::take(&mut self.request.body));

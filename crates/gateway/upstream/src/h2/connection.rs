@@ -54,7 +54,7 @@ struct H2 {
     written_before: u64,
 }
 
-/// The reason for the alarm: the event that the connection waits for, apart from its wire.
+/// What the connection waits for. The alarm limits how long.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// Waits for the target's settings.
@@ -170,7 +170,7 @@ impl H2 {
             if written && self.shared.permits() == 0 && self.shared.session().is_leaving() {
                 return Poll::Ready(EndReason::Over);
             }
-            // Continues a read that was skipped because too much was unwritten.
+            // Once everything is written, continues a read that stopped because too much was unwritten.
             if !(written && read == ReadState::Full) {
                 return self.poll_time(cx);
             }
@@ -310,7 +310,7 @@ impl H2 {
         }
     }
 
-    /// Notifies the exchanges, and the target if there is an error to report.
+    /// Notifies the exchanges, and sends the target a GOAWAY if it may still read one.
     async fn end(mut self, ended: EndReason) {
         self.count_idle(-1);
         let url = &self.url;
@@ -343,11 +343,11 @@ impl H2 {
             Ok(false) => Poll::Pending,
             Ok(true) | Err(_) => Poll::Ready(()),
         });
-        // Harmless: the close notification is optional.
+        // Harmless: a target that does not accept the last frames in time only misses the reason for the end.
         let _late = tokio::time::timeout(LAST_FRAMES_WAIT, last).await;
     }
 
-    /// Counts the connection as idle if it has no exchanges, as its permits do while it is open.
+    /// Adds `n` to the number of idle connections if this one has no exchanges. While it is open, its permits update that number.
     fn count_idle(&self, n: i64) {
         if self.shared.permits() == 0 {
             self.connection.open.metrics().connections_idle.add(n);

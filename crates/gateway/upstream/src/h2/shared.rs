@@ -31,7 +31,7 @@ pub(crate) struct SharedConnection {
     waiting: RefCell<Vec<Waker>>,
     /// The number of exchanges with a place on it.
     permits: Cell<usize>,
-    /// True if no more places are given: the pool is gone, or needs room.
+    /// True if no more places are given, and the connection ends once it has no exchanges.
     is_closing: Cell<bool>,
     /// True if an exchange has timed out, and nothing has arrived since.
     is_suspect: Cell<bool>,
@@ -53,7 +53,7 @@ pub(crate) struct StreamPermit {
     pub(super) shared: Rc<SharedConnection>,
     upstream: Arc<Upstream>,
     worker: usize,
-    /// True if the connection counts as one in use.
+    /// True if the connection counts for the breaker's limit of connections in use.
     is_limited: bool,
 }
 

@@ -62,7 +62,7 @@ impl TargetConnections {
         Ok(permit)
     }
 
-    /// Removes connections that have ended.
+    /// Removes connections that no new exchange can use.
     pub(crate) fn sweep(&mut self) {
         self.connections.retain(|shared| !shared.is_over());
     }

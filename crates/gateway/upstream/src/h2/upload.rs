@@ -57,7 +57,7 @@ impl Upload {
         self.sent_bytes
     }
 
-    /// The body, if none of it was read.
+    /// The body, if it is a stream and none of it was read.
     pub(super) fn into_body(self) -> Option<Body> {
         (!self.pulled && matches!(self.body, Body::Stream(_))).then_some(self.body)
     }

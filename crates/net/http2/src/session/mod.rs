@@ -358,7 +358,7 @@ impl Session {
         self.abandon();
     }
 
-    /// Ends all streams without output, since the peer has disconnected.
+    /// Ends all streams without output: the peer has disconnected, or a GOAWAY with an error is already queued.
     pub fn abandon(&mut self) {
         match self.side {
             Side::Server => self.streams.take_all().for_each(|stream| stream.wake()),

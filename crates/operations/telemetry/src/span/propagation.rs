@@ -92,8 +92,7 @@ impl SpanIds {
 
     /// Formats it as a complete header line, which a head takes over in one copy.
     pub fn traceparent_line(&self) -> [u8; 70] {
-        let mut line =
-            *b"traceparent: 00-00000000000000000000000000000000-0000000000000000-00\r\n";
+        let mut line = *b"traceparent: 00-00000000000000000000000000000000-0000000000000000-00\r\n";
         line[13..68].copy_from_slice(&self.traceparent());
         line
     }

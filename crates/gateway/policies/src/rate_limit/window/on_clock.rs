@@ -94,7 +94,7 @@ fn free(window: &Window, counts: ClockCounts, now: u64) -> u64 {
 fn wait(window: &Window, counts: ClockCounts, now: u64) -> u64 {
     let (per, left) = (seconds(window) * SECOND, counts.left(now));
     let others = u64::from(window.requests).saturating_sub(1);
-    // Returns the remaining time of a window from which on at most `others` of `before` requests in the previous window count.
+    // Returns how much of a window is left at the moment from which at most `others` of the `before` requests in the previous window count.
     let until_left = |before: u64| {
         let part = u128::from(others) * u128::from(per) / u128::from(before.max(1));
         u64::try_from(part).unwrap_or(per).min(per)

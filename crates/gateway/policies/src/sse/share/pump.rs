@@ -23,10 +23,10 @@ const OTHER_BYTES_MAX: usize = 64 << 10;
 /// The maximum decoded size of one read.
 const PLAIN_BYTES_MAX: usize = 16 << 20;
 
-/// The pause in which clients on all workers take a part of a burst.
+/// The pause after each part of a burst, in which the clients on all workers take that part.
 const CATCH_UP: Duration = Duration::from_millis(1);
 
-/// How long the events of an ended stream are kept. Clients that lost the stream reconnect within this time.
+/// How long the events of an ended stream are kept, unless `linger` is longer. Clients that lost the stream reconnect within this time.
 const KEPT: Duration = Duration::from_secs(60);
 
 /// The number of attempts to open a stream while lingering streams release their connections.

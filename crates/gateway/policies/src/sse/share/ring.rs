@@ -183,8 +183,8 @@ impl Ring {
         has_begun_there || events.kept.iter().any(|kept| kept.id.as_deref() == Some(id))
     }
 
-    /// Returns true if the upstream was asked to begin after another id, so that it may still have the events that are missing here. Events
-    /// that the ring itself has dropped are lost.
+    /// Returns true if the upstream was asked to begin after another id, so that it may still have the events after this id that the ring
+    /// lacks. Returns false once the ring has dropped events: a client that missed those has lost them.
     pub(super) fn may_lack_events_after(&self, id: &[u8]) -> bool {
         self.from.is_some() && self.lock().first == 0 && !self.holds(id)
     }
