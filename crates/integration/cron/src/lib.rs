@@ -1,8 +1,8 @@
 //! Cron expressions with seconds, in a time zone: computes the times at which they are due.
 //!
 //! There are six fields: second, minute, hour, day of the month, month, day of the week. Each is `*`, a number, a name, a range `a-b`, a
-//! step `/n`, or a list of these. In a day field, `?` means `*`, and `L` the last day of the month. If both day fields are restricted, a
-//! day that matches either one is due, as in cron.
+//! step `/n`, or a list of these. In a day field, `?` means `*`, and in the day of the month, `L` means the last day. If both day fields
+//! are restricted, a day that matches either one is due, as in cron. A field that begins with `*` or `?` is not restricted.
 //!
 //! **Changes of the clock.** A time that the clock skips is due later by the length of the gap. A time that occurs twice is due only the
 //! first time, unless the expression matches every hour. Then it is due again, so that jobs that run every few minutes continue.

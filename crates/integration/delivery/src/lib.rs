@@ -3,7 +3,7 @@
 //! Owns the position of a worker in a log with the records that have not ended ([`Cursor`]), the pauses between attempts ([`Retries`]), the
 //! reading of tables of dead records ([`rows`]), the switch by which operators pause deliveries ([`Switch`]), and the handover between
 //! the residents of two plans ([`handover`]). It never decides what a delivery is, and never knows topics, subscriptions or flows.
-//! Control enters by these calls from a resident of `hub` or `queues`, and returns to it.
+//! A resident of `hub` or `queues` calls these functions, and control returns to it.
 //!
 //! Some parts of hubs and queues look alike but differ, so they are not shared:
 //! - The rows of positions. A queue writes one row with each outcome. A hub writes one row for many subscriptions, in batches.

@@ -1,4 +1,6 @@
-//! The operators' view of a hub, and the changes that they make. The view contains no secrets and no bodies of events.
+//! The operators' view of a hub, and the changes that they make. Dead events are in [`dead`](crate::dead).
+//!
+//! The view contains neither the secrets of subscriptions nor the bodies of events. Callbacks are shown with their queries.
 
 use std::time::Duration;
 
@@ -12,13 +14,13 @@ use crate::hub_state::SubscriptionUpdate;
 use crate::member::Member;
 use crate::subscription::{Id, Subscription, read};
 
-/// Why an action was not carried out.
+/// Why an action failed.
 #[derive(Debug)]
 pub enum ActionError {
     /// The subscription or dead event does not exist. Contains the text for the operator.
     Unknown(&'static str),
     Store(Error),
-    /// The worker's queue is full.
+    /// The change is in the store, but the worker was not told of it: its queue is full.
     Busy,
 }
 
@@ -31,7 +33,7 @@ pub struct Page<'a> {
 /// The number of entries on one page.
 const PAGE: usize = 100;
 
-/// The limit up to which dead events are counted. Counting more would take too long.
+/// The limit up to which subscriptions and dead events are counted. Counting more would take too long.
 const COUNTED_MAX: usize = 100_000;
 
 impl From<Error> for ActionError {

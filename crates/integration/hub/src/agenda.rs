@@ -162,7 +162,7 @@ mod tests {
         assert!(checked(&mut agenda, &mut entries).is_empty());
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(checked(&mut agenda, &mut entries), [id(1)]);
-        // The first time is still in the heap, but is ignored.
+        // The time that was set first, 20 s, is still in the heap, but is ignored.
         tokio::time::advance(Duration::from_secs(60)).await;
         assert!(checked(&mut agenda, &mut entries).is_empty());
         assert_eq!(agenda.first(), None);

@@ -20,7 +20,7 @@ use crate::subscription::{Dead, Failure, Id, Subscription, dead_key, read};
 /// The maximum number of bytes of a body that are shown.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// The number of dead events that are retried or removed in one change of the store.
+/// The number of dead events that are read at once, or removed in one change of the store.
 const BATCH: usize = 200;
 
 /// The number of dead events that a hub keeps. Without a limit, a subscription with a callback that never works would
@@ -175,7 +175,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Removes all dead events, and returns their number.
+    /// Removes all dead events that exist now, and returns their number.
     pub async fn remove_all_dead(&self) -> Result<Value, ActionError> {
         let removed = rows::remove_all(&*self.store, &self.tables.dead, &[]).await?;
         Ok(json!({ "removed": removed }))

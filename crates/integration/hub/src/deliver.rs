@@ -44,7 +44,8 @@ const ENDED_MAX: usize = 64;
 /// The pause before a failed operation of the store is retried.
 pub(crate) const STORE_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// The longest interval at which lags are measured and old events are dropped. It is a quarter of the age to which events are kept.
+/// The longest interval at which lags are measured and old events are dropped. The interval is a quarter of `retention.age`, but not
+/// longer than this and not shorter than [`TICK_MIN`].
 const TICK: Duration = Duration::from_secs(1);
 /// The shortest such interval.
 const TICK_MIN: Duration = Duration::from_millis(100);

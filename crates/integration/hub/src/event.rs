@@ -41,8 +41,8 @@ const VERSION_WITH_LINES: u8 = 2;
 /// The content type of an event that was published without one (RFC 9110, 8.3).
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
-/// Encodes an event as a record: the version, the content type, the other lines in version 2, the body. Each part before the body is
-/// preceded by its length in two bytes. Returns `None` if one of these parts is too long.
+/// Encodes an event as a record: the version, the content type, in version 2 the other lines, and the body. The content type and the lines
+/// are each preceded by their length in two bytes. Returns `None` if one of them is too long.
 pub fn record(representation: &Representation, body: &[u8]) -> Option<Bytes> {
     let Representation { content_type, lines } = representation;
     let lens = content_type.len() + lines.len() + 5;
@@ -186,7 +186,7 @@ impl Event {
         out.push(b'\n');
     }
 
-    /// True if a WebSocket sends the body as a text message.
+    /// True if the body is UTF-8. A WebSocket then sends it as a text message.
     pub(crate) fn is_text(&self) -> bool {
         self.text().is_some()
     }

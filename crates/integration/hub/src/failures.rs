@@ -44,7 +44,7 @@ impl Failures {
         }
     }
 
-    /// Removes a subscription's events.
+    /// Removes the failures of some of a subscription's events.
     pub(crate) fn forget(&mut self, id: Id, events: impl Iterator<Item = u64>) {
         for event in events {
             self.0.remove(&(id, event));

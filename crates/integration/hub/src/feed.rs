@@ -171,7 +171,7 @@ impl Feed {
     ) -> Result<Vec<Rc<Event>>, Error> {
         let read = ReadQuery { after, records_max: most.events, bytes_max: most.bytes };
         let records = self.store.read(&self.log, read).await?.records;
-        // Harmless: `catch_up` logs records that cannot be read.
+        // Harmless: a record that another version wrote in another form cannot be delivered. `catch_up` logs such records when they arrive.
         Ok(records.iter().filter_map(Event::of).map(Rc::new).collect())
     }
 

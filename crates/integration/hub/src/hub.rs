@@ -57,8 +57,8 @@ pub(crate) struct Tables {
     pub(crate) cursors: Arc<str>,
     /// Dead events.
     pub(crate) dead: Arc<str>,
-    /// Changes for the node that owns a subscription. The key is the id of the subscription, or the key of a dead event to
-    /// send again.
+    /// Updates for the node that owns a subscription. The key is the id of the subscription, or the key of a dead event to send again. The
+    /// row that pauses deliveries is in this table too.
     pub(crate) news: Arc<str>,
 }
 
@@ -194,8 +194,9 @@ impl Hub {
         Ok(*positions.end())
     }
 
-    /// Removes a subscription if it still has the expected version. Its position is removed with the next write of its group. Returns the
-    /// version of the removal.
+    /// Removes a subscription if it still has the expected version. Returns the version of the removal. The owner removes the position with
+    /// its next write of the group. A call without a guard may not come from the owner, so it also writes an update for the owner if
+    /// another node may be the owner.
     pub(crate) async fn remove_row(
         &self,
         id: Id,
@@ -232,12 +233,13 @@ impl Hub {
         Change { table: self.tables.news.clone(), key, value, expect }
     }
 
-    /// The number of subscriptions on all nodes, up to a bound. Subscriptions to topics that are no longer configured count too.
+    /// The number of subscriptions on all nodes. Counting stops soon after `max` is reached. Subscriptions to topics that are no longer
+    /// configured count too.
     pub(crate) async fn count(&self, max: usize) -> Result<usize, Error> {
         rows::count(&*self.store, &self.tables.subscriptions, max).await
     }
 
-    /// The number of confirmed subscriptions on all nodes for which `of` returns true, up to a bound.
+    /// The number of confirmed subscriptions on all nodes for which `of` returns true. Counting stops soon after `max` is reached.
     pub(crate) async fn count_confirmed(
         &self,
         max: usize,

@@ -1,4 +1,5 @@
-//! The state of a hub that is kept when its settings change: the channels from requests to the workers that deliver.
+//! The state of a hub that is kept when its settings change: the channels from requests to the workers that deliver, the counts of
+//! subscriptions, and the lease clock.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use tokio::sync::mpsc;
 use crate::lease_clock::LeaseClock;
 use crate::subscription::{Id, Subscription};
 
-/// The part of a hub that is kept across reloads. `compile` makes one for each hub and place of its log.
+/// The part of a hub that is kept across reloads. `compile` makes one for each hub and each store of its events.
 pub struct HubState {
     mailboxes: Box<[Mailbox]>,
     /// Tells hubs apart on a worker.
@@ -32,8 +33,8 @@ struct SubscriptionCounts {
     of_subjects: HashMap<Box<str>, usize>,
 }
 
-/// Subscriptions that wait to be confirmed. They do not count towards the hub's limit: otherwise callbacks that never answer would take
-/// the places of those that work.
+/// Subscriptions that wait to be confirmed. They count towards the hub's limit only when their own asker subscribes again. Otherwise
+/// callbacks that never answer would take the places of those that work.
 #[derive(Debug, Default)]
 struct PendingSubscriptions {
     /// The asker, and the time of the request.
@@ -105,7 +106,7 @@ const PENDING_MAX: Duration = Duration::from_secs(10 * 60);
 /// The shortest interval at which old entries are removed.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// The number of updates that can wait for a worker. A worker reads them between any two steps.
+/// The number of updates that can wait for a worker. A worker takes them before it handles the results of its jobs.
 const UPDATES_MAX: usize = 4096;
 
 impl HubState {

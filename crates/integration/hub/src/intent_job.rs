@@ -20,7 +20,7 @@ impl Job {
         })
     }
 
-    /// Informs a callback that its subscription has ended. Its answer changes nothing.
+    /// Informs a callback that its subscription has ended. The answer has no effect on the subscription.
     pub(crate) fn deny(self, reason: &'static str) -> LocalBoxFuture<'static, JobOutcome> {
         Box::pin(async move {
             let timeout = self.hub.settings.delivery.timeout;

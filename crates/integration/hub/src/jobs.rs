@@ -24,7 +24,7 @@ use crate::subscription::{Id, Subscription};
 pub(crate) struct Job {
     pub(crate) hub: Arc<Hub>,
     pub(crate) caller: Rc<Caller>,
-    /// The node's term when the job was started. No delivery begins after it.
+    /// The node's term when the job was started. No delivery begins after this term.
     pub(crate) term: u64,
     /// The guard of the job's writes.
     pub(crate) guard: Option<Guard>,
@@ -157,7 +157,7 @@ pub(crate) fn remove(
     })
 }
 
-/// Deletes the changes written for a subscription that no longer exists.
+/// Deletes a remote update about a subscription that no longer exists. If this fails, remote updates are read again.
 pub(crate) fn forget_news(
     hub: Arc<Hub>,
     id: Id,

@@ -17,7 +17,7 @@ use crate::write_batch::UnwrittenChanges;
 /// The maximum number of remote updates that are handled after one read of the table.
 const NEWS_MAX: usize = 1000;
 
-/// A change that another node has written for the owner of a subscription.
+/// A change that another node or an operator has written for the owner of a subscription.
 pub(crate) struct RemoteUpdate {
     id: Id,
     /// The dead event to send again, or `None` if the subscription's row has changed.
@@ -51,7 +51,7 @@ fn load(
     })
 }
 
-/// Reads the changes that other nodes have written.
+/// Reads the changes that other nodes and operators have written.
 fn remote_updates(hub: Arc<Hub>, is_late: bool) -> LocalBoxFuture<'static, JobOutcome> {
     Box::pin(async move {
         if is_late {

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use crate::callbacks::Origin;
 use crate::subscription::Id;
 
-/// The limit of concurrent requests to callbacks on a worker.
+/// The limit of a worker's concurrent requests to callbacks.
 pub(crate) const PLACES_MAX: usize = 1024;
 
 /// The limit of concurrent requests to servers that may not answer: half of all, so that the other half remains for servers that do.

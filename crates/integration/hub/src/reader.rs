@@ -48,7 +48,7 @@ pub(crate) struct Gap {
 pub(crate) type PendingRead = LocalBoxFuture<'static, (Reader, Result<Vec<Rc<Event>>, NotRead>)>;
 
 /// The limits of one read of a stream or a WebSocket. Thousands of clients may stop reading, so the memory for each must be small:
-/// these events with their encoding stay below 64 KiB.
+/// these events with their encoding usually stay below 64 KiB. A larger event is read alone.
 const AT_ONCE: ReadBounds = ReadBounds { events: 128, bytes: 24 * 1024 };
 
 impl NotRead {
@@ -75,8 +75,8 @@ impl StartFrom {
 }
 
 impl Reader {
-    /// Makes a reader at its starting position. If that event is gone, the reader starts before the oldest event that is
-    /// kept, after a gap.
+    /// Makes a reader at its starting position. If the next event there is gone, the reader starts before the oldest event that is kept,
+    /// and the gap is returned.
     pub(crate) fn new(feed: Rc<Feed>, span: store::Span, from: StartFrom) -> (Reader, Option<Gap>) {
         let (after, gap) = match from {
             StartFrom::Now => (span.newest, None),
@@ -132,7 +132,7 @@ impl Reader {
     }
 }
 
-/// The text for a client whose write was not acknowledged by the store.
+/// The text for a client whose request has an unknown outcome, since the store did not acknowledge the write.
 const UNKNOWN_OUTCOME: &str =
     "The store did not answer in time. It is not known whether this was stored.";
 

@@ -13,11 +13,11 @@ use crate::signature::Algorithm;
 pub struct HubSettings {
     pub name: Box<str>,
     pub topics: Box<[Box<str>]>,
-    /// Scopes by topic. A client needs one of them to subscribe, to read, and to publish without a signature.
+    /// Scopes by topic. A client needs one of them to subscribe and to read. If publishers need not sign, it also needs one to publish.
     pub scopes: Box<[TopicScopes]>,
     /// The hub's URL as its clients see it. If absent, the URL of the request is used.
     pub url: Option<Box<str>>,
-    /// The secret with which publishers sign. If absent, every client that the route allows may publish.
+    /// The secret with which publishers must sign. If absent, every client that the route and the scopes allow may publish.
     pub secret: Option<Box<str>>,
     /// The header of a publisher's signature, in lower case.
     pub signature: Box<str>,
@@ -46,7 +46,7 @@ pub type TopicScopes = (Box<str>, Box<[Box<str>]>);
 /// How events are delivered.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Delivery {
-    /// The limit for a request, from connecting to the end of the reply.
+    /// The limit for a request, from connecting to the head of the reply. When an intent is verified, to the end of the reply.
     pub timeout: Duration,
     pub retries: Retries,
     /// Whether events that could not be delivered are kept as dead events.

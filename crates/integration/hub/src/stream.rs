@@ -14,8 +14,8 @@ use serde_json::json;
 use crate::event::Event;
 use crate::reader::{Gap, NotRead, PendingRead, Reader, store_fault};
 
-/// The body of an event stream. It ends when the client leaves, or when the client's position is older than all
-/// events that are kept.
+/// The body of an event stream. It ends when the client leaves, when the next event was removed before it was read, or when the events
+/// cannot be read.
 pub(crate) struct EventStream {
     /// The reader, or its wait for the next events.
     reading: ReadState,

@@ -44,7 +44,7 @@ const TOPIC_BYTES_MAX: usize = 2048;
 /// The longest number of seconds, including leading zeros.
 const LEASE_BYTES_MAX: usize = 64;
 
-/// The longest value of a parameter without a limit that is specific to it.
+/// The longest value of a parameter that has no limit of its own.
 const OTHER_BYTES_MAX: usize = 8192;
 /// The longest name of a parameter.
 const NAME_BYTES_MAX: usize = 256;

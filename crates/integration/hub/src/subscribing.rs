@@ -31,7 +31,8 @@ const LOOK_UP: Duration = Duration::from_secs(5);
 /// The smallest limit on an asker's unconfirmed subscriptions. A callback that works confirms faster than most subscribers send the next
 /// request.
 const PENDING_MIN: usize = 256;
-/// The divisor from the hub's limit on subscriptions to the limit on an asker's unconfirmed ones.
+/// The limit on an asker's unconfirmed subscriptions is the hub's limit on subscriptions divided by this, or [`PENDING_MIN`] if that is
+/// more.
 const PENDING_PART: usize = 100;
 
 /// The `Retry-After` in seconds when too many subscriptions are unconfirmed.
@@ -212,7 +213,7 @@ impl Hub {
         Ok(asked.map(|()| None))
     }
 
-    /// Removes an asker's pending subscriptions whose callbacks have answered another node.
+    /// Stops counting a subscription of an asker as pending if its callback has answered another node.
     async fn forget_answered(&self, asker: &str) -> Result<(), Fault> {
         for id in self.state.pending_ids(asker) {
             let known = self.row(id).await?.and_then(|(_, known)| known);
@@ -223,8 +224,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Reserves a place for a new subscription within the limits for all nodes. `pending` subscriptions have no place, but count
-    /// towards the limits.
+    /// Reserves a place for a new subscription within the limits for all nodes. `pending` is the number of the asker's unconfirmed
+    /// subscriptions. They have no places, but count towards the limits.
     pub(crate) async fn reserved(
         &self,
         subject: &str,
@@ -321,7 +322,7 @@ impl Hub {
             Err(Error::Conflict { .. }) => return Ok(false),
             Err(error) => return Err(store_fault(&error)),
         };
-        // With other nodes, it is counted in the store from now on.
+        // If there are other nodes, subscriptions are counted in the store, which has this one now.
         let reservation = reservation.filter(|_| !self.nodes.has_company());
         let subscription = Box::new(subscription);
         let update = SubscriptionUpdate::Written { id, version, subscription, is_new, reservation };

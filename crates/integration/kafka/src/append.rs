@@ -188,8 +188,8 @@ impl Cluster {
                     .with_transactional_id(None)
                     .with_producer_id(ProducerId(-1))
                     .with_producer_epoch(-1);
-                // The topic has a producer whenever an attempt may have been written. So no attempt was written before, and if the
-                // connection is lost here, nothing was written.
+                // If an earlier attempt may have been written, the topic still has its producer. So nothing was written before, and if
+                // the connection is lost here, nothing was written at all.
                 let unreached = |failure| match failure {
                     Failure::Lost(why) => Failure::Unreached(why),
                     other @ (Failure::NoBroker(_)

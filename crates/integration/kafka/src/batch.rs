@@ -59,7 +59,7 @@ const UNPACKED_BYTES_MAX: usize = 64 << 20;
 /// have only two bytes in a batch, but takes over sixty in memory.
 const ITEMS_MAX: usize = 1 << 20;
 
-/// The format version of batches, the only one since 2017.
+/// The format version of batches since Kafka 0.11 (2017). Older ones are refused.
 const MAGIC: u8 = 2;
 
 /// Encodes messages as one batch. Returns `None` if the library cannot encode it.

@@ -20,7 +20,7 @@ use crate::protocol::{Failure, check, name};
 use crate::tail::{Tail, Windows};
 use crate::{Broker, KafkaSettings, is_topic};
 
-/// The state of the cluster, owned by this thread.
+/// The state of the cluster. Only the thread for Kafka uses it.
 pub(crate) struct Cluster {
     pub(crate) settings: KafkaSettings,
     pub(crate) watches: Arc<Watches>,

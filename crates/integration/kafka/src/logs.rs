@@ -221,7 +221,8 @@ fn dispatch(cluster: &Rc<Cluster>, command: Command) {
     }
 }
 
-/// Returns the result of a call, or `Unavailable` after the timeout. A call may wait in turn for a leader, for a connection and for other callers.
+/// Returns the result of a call, or [`Error::Unavailable`] after the timeout. A call may wait in turn for a leader, for a connection and
+/// for other callers.
 async fn in_time<T>(call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let late = || Error::Unavailable("Kafka does not answer in time".to_owned());
     tokio::time::timeout(CALL_MAX, call).await.unwrap_or_else(|_| Err(late()))

@@ -96,7 +96,7 @@ impl DeadCount {
         expired || (is_many && self.messages > 1)
     }
 
-    /// Removes messages beyond the limits, oldest first. Returns false if there were none.
+    /// Removes messages beyond the limits, in the order of their ids. Returns false if there were none.
     async fn remove_some(&mut self, queue: &Queue, guard: Option<&Guard>) -> Result<bool, Error> {
         let bounds = &queue.settings.dead;
         let mut rows = Rows::new(&*queue.entrance.store, &queue.tables.dead, ROWS_MAX);

@@ -33,9 +33,11 @@ const TICK: Duration = Duration::from_secs(1);
 pub(crate) struct Process {
     pub(crate) queue: Arc<Queue>,
     pub(crate) place: Rc<Residence>,
-    /// The node's ownership of the queue's partition for this term, and the guard that writes depend on.
+    /// The node's ownership of the queue's partition.
     hold: Tenure,
+    /// The node's term when it took the queue over.
     pub(crate) term: u64,
+    /// The guard that writes depend on.
     pub(crate) guard: Option<Guard>,
     standing: watch::Receiver<NodeStanding>,
     pub(crate) cursor: Cursor,

@@ -20,7 +20,8 @@ use crate::stored;
 /// The maximum number of messages on one page.
 const PAGE: usize = 100;
 
-/// The maximum number of records read for one page. It is larger, since processed messages stay in the log for about a second.
+/// The maximum number of records read for one page. It is larger than a page, since processed messages stay in the log for about a
+/// second.
 const RECORDS_READ_MAX: usize = 1000;
 
 /// The maximum number of body bytes shown.

@@ -17,7 +17,7 @@ pub(crate) struct JqProgram(jaq_core::compile::Filter<jaq_core::Native<Data>>);
 /// Maximum nesting of brackets.
 const BRACKETS_MAX: i32 = 500;
 
-/// Checks a text for errors. Runs on a separate stack, because the parser recurses for each bracket.
+/// Checks a text for errors. Runs on a separate stack, because the parser recurses for nearly each byte of a text like `----`.
 pub(crate) fn check(text: &str) -> Result<(), ProgramError> {
     let (_, deepest) = text.bytes().fold((0, 0), |(depth, deepest), byte| {
         let depth = depth + i32::from(b"([{".contains(&byte)) - i32::from(b")]}".contains(&byte));

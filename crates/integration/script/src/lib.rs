@@ -3,7 +3,8 @@
 //! The jq interpreter (`jaq`) cannot be interrupted, and the JavaScript interpreter (QuickJS, through `rquickjs`) is written in C. Both
 //! therefore run in separate processes, which execute this same program: one that takes too long is killed, and one that runs out of memory
 //! or stack ends alone. An [`engine::Engine`] is such a process, [`Program`] keeps a few of them for one program text, and [`serve`] is
-//! their main function. They have an empty environment, `/` as their working directory, and a socket to their parent as the only open file.
+//! their main function. They do not get the environment of their parent, `/` is their working directory, and apart from `/dev/null` their
+//! only open file is a socket to their parent.
 //!
 //! Owns all limits except times. The caller decides how long a run may take, and stops waiting by dropping the future of [`Program::run`].
 

@@ -54,7 +54,7 @@ const MYSQL: &[&str] = &["mysql://", "mariadb://"];
 const POSTGRES: &[&str] = &["postgres://", "postgresql://"];
 
 impl Address {
-    /// Parses a URL. The path of a relative file is left unchanged.
+    /// Parses a URL. A relative path is left unchanged.
     pub fn parse(url: &str) -> Result<Address, AddressError> {
         if let Some(rest) = url.strip_prefix("sqlite:") {
             return sqlite(rest);

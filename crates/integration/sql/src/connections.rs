@@ -1,7 +1,7 @@
 //! The connections to a server. Each is a task that runs one statement after another.
 //!
 //! A connection receives jobs from workers. It belongs to the worker that opened it, and is lent to callers that hold a permit of the pool.
-//! If a caller stops waiting, its statement does not keep running unnoticed: the task first cancels it at the server.
+//! If a caller stops waiting, the task cancels the statement at the server before it takes the next job.
 
 use std::future::Future;
 use std::pin::pin;

@@ -9,9 +9,9 @@ pub enum Fault {
     Empty,
     /// It changes the state of the connection, which a later statement of another message would inherit.
     OfConnection(String),
-    /// The placeholder `$N` is missing although a higher one is used.
+    /// A placeholder is missing although a higher one is used. Contains the number of the highest one.
     Gap(usize),
-    /// The number of a placeholder is too large.
+    /// The number of a placeholder is 0 or too large.
     TooMany,
     /// A comment, string or name is not closed.
     Open(&'static str),
@@ -24,9 +24,9 @@ pub enum Fault {
 /// The language of statements, as far as placeholders depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// That of PostgreSQL. That of SQLite is a subset of it.
+    /// The language of PostgreSQL. The language of SQLite counts as a subset of it.
     Standard,
-    /// That of MySQL and MariaDB.
+    /// The language of MySQL and MariaDB.
     MySql,
 }
 

@@ -150,7 +150,8 @@ impl Server {
         Server { config, tls: tls.map(|tls| tls.with_alpn("postgresql")) }
     }
 
-    /// Connects to the first host that answers and, if the URL requires it, accepts writing transactions.
+    /// Connects to the first host that answers. If the settings ask for `target_session_attrs=read-write`, read-only hosts are
+    /// skipped.
     pub async fn connect(&self) -> Result<Session, Failure> {
         self.connect_listening(Box::new(|_, _| {})).await
     }

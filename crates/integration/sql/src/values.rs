@@ -164,7 +164,8 @@ fn push_array(out: &mut String, item: &Type, raw: &[u8]) -> Option<Result<(), Un
     let (_has_null, _item) = (reader.i32()?, reader.u32()?);
     let mut lengths = Vec::new();
     for _ in 0..dimensions {
-        // An empty array has no dimensions. Each value therefore takes bytes, so that a few bytes cannot produce many values.
+        // The server sends an empty array without dimensions, so a length of 0 is malformed. Otherwise a few bytes could announce many
+        // empty arrays.
         match usize::try_from(reader.i32()?).ok()? {
             0 => return None,
             length => lengths.push(length),

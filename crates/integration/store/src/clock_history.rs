@@ -73,7 +73,8 @@ impl ClockHistory {
             return;
         }
         let setting = ClockSetting { at: now, shown };
-        // Somebody has set the clock since the last reading. For the time in between, the setting with the earlier time counts.
+        // Somebody has set the clock since the last reading. For the time in between, the clock counts as having shown the lower of the
+        // two possible times.
         self.settings.push_back(if expected.is_some_and(|expected| shown < expected) {
             ClockSetting { at: seen, shown: setting.shown_at(seen) }
         } else {
@@ -83,7 +84,7 @@ impl ClockHistory {
             && let Some(oldest) = self.settings.pop_front()
             && let Some(front) = self.settings.front_mut()
         {
-            // Merges the two oldest settings into one with the earlier time, which keeps more records.
+            // Merges the two oldest settings into one with the lower time, which keeps more records.
             let shown = oldest.shown.min(front.shown_at(oldest.at));
             *front = ClockSetting { at: oldest.at, shown };
         }
@@ -96,9 +97,9 @@ mod tests {
 
     const AGE: Duration = Duration::from_secs(180);
 
-    /// In each second, sets a clock, then appends a record, and near the end of the second applies retention. Each record is the first of
-    /// its log, so that its time is that of the clock. Returns the seconds whose records are dropped although they are younger than the
-    /// age, and the largest excess over the age among kept records.
+    /// In each second, sets a clock, then appends a record, and near the end of the second applies retention. The time of a record is
+    /// always that of the clock. (In a log, it is at least the time of the previous record.) Returns the seconds whose records are dropped
+    /// although they are younger than the age, and the largest excess over the age among kept records.
     fn dropped(shown: impl Fn(u64) -> i64, seconds: u64) -> (Vec<u64>, u64) {
         let began = Instant::now();
         let mut history = ClockHistory::default();
@@ -141,7 +142,7 @@ mod tests {
             assert_eq!(early, none, "{by}");
             assert!(late <= by.unsigned_abs(), "{by}: {late}");
         }
-        // Set forward and back often, also too quickly to be seen by most readings.
+        // Set forward and back often, even before each reading, so that there are more settings than are kept.
         for every in [1, 2, 7, 100, 150, 250] {
             for by in [60, 3600, DAY, -60, -3600, -DAY] {
                 let jumps = |at: u64| match at / every % 4 {

@@ -44,7 +44,7 @@ impl CounterMap {
     pub(crate) fn add(&self, name: &str, by: u64, limit: u64, window: Duration) -> CounterValue {
         let now = millis(clock::wall());
         let mut state = self.state();
-        // If a window ends later than a new one would, it was started before the clock was set back.
+        // If a window ends later than a new one would, it was started before the clock was set back, or was longer then.
         let last = now.saturating_add(millis(window));
         let is_open = |until: u64| until > now && until <= last;
         let open = state.counters.get(name).copied().filter(|(_, until)| is_open(*until));

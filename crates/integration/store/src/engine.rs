@@ -90,7 +90,7 @@ pub struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        // Retention frees space by whole segments, and a start after a crash reads at most one of them twice.
+        // Retention frees space by whole segments, so they must not be large.
         Tuning { segment_bytes: 64 << 20 }
     }
 }
@@ -122,9 +122,13 @@ pub(crate) struct Engine {
     pub(crate) held: BTreeMap<u64, SegmentUse>,
     /// True if the open segment must not be written to any more.
     pub(crate) broken: bool,
+    /// The highest slot given to a segment.
     pub(crate) slot: Slot,
+    /// The number of the last batch of records.
     pub(crate) batch: u64,
+    /// The last version given to a row.
     pub(crate) version: u64,
+    /// The number of the last transaction of tables.
     pub(crate) commits: u64,
     /// The logs whose newest durable position is not in the tables yet.
     unnoted: BTreeSet<Box<str>>,
@@ -187,7 +191,8 @@ impl Engine {
         }
     }
 
-    /// Runs commands as if one after the other, and answers each command when its effects are durable.
+    /// Runs commands as if one after the other, and answers each command when its effects are durable. Renewals and releases of leases are
+    /// only in memory.
     pub(crate) fn run(&mut self, commands: Vec<Command>) {
         let mut batch = Batch::default();
         let mut sweep = false;

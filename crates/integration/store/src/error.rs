@@ -21,7 +21,7 @@ pub enum Error {
     Conflict { index: usize, version: Option<u64> },
     /// Records after the requested position were trimmed. `oldest` is the position of the first record that is kept.
     Trimmed { oldest: u64 },
-    /// A name, key, value, record or list exceeds the store's limit, or a name is empty.
+    /// A name, key, value, record or list exceeds the store's limit, or a name, key or list is empty.
     Size { what: &'static str, size: usize, max: usize },
 }
 

@@ -1,7 +1,7 @@
 //! Frames: the encoding of records in a segment.
 //!
-//! A frame is a head of 32 bytes and a payload. Frames of log 0 belong to the engine: the head of a segment, the mark before
-//! each batch, and the index after the last batch.
+//! A frame is a head of 32 bytes and a payload. Frames of log 0 belong to the engine: the head of a segment, and the mark before
+//! each batch.
 //!
 //! The checksum starts with a random salt of the segment. So a payload that looks like a frame is not taken for one,
 //! whatever its source.
@@ -12,7 +12,7 @@ use crate::limits::RECORD_BYTES_MAX;
 pub(crate) const HEAD: usize = 32;
 /// A constant in every head, which reveals most damage without the checksum.
 const MAGIC: u16 = 0x54d6;
-/// The largest payload: a record, or the index of a segment.
+/// The largest payload that is accepted: 32 MiB, or the limit on records if that is larger.
 const PAYLOAD_MAX: usize = if RECORD_BYTES_MAX > 32 << 20 { RECORD_BYTES_MAX } else { 32 << 20 };
 
 /// The log number of the engine's own frames.

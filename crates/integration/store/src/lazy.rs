@@ -254,7 +254,8 @@ fn refused<T: Send + 'static>(error: Error) -> Answer<T> {
 
 impl LazyStore {
     /// Closes the store so that another process can open it. From then on, calls go to that process. Before closing, waits until work in
-    /// progress has ended, for at most `patience` or until `is_over` returns true. On an error the store stays here. This blocks.
+    /// progress has ended or `is_over` returns true, for at most `patience` and `WORK_MAX`. On an error the store stays here. Does
+    /// nothing if the store is a database. This blocks.
     pub fn hand_over(&self, patience: Duration, is_over: &dyn Fn() -> bool) -> Result<(), Error> {
         let StoreLocation::Folder(path) = &self.shared.place else { return Ok(()) };
         // Harmless: the lock is held to the end.

@@ -14,7 +14,7 @@ pub const VALUE_BYTES_MAX: usize = 20 << 20;
 pub const RECORD_BYTES_MAX: usize = 20 << 20;
 /// The most records of one append, or changes of one call.
 pub const ITEMS_MAX: usize = 1000;
-/// The most bytes of one append, or of all changes of one call.
+/// The most bytes of all records of one append, or of all values of the changes of one call. Keys do not count.
 pub const WRITE_BYTES_MAX: usize = 32 << 20;
 /// The most rows of one scan.
 pub const ROWS_MAX: usize = 1000;

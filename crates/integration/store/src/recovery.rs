@@ -172,7 +172,8 @@ fn find_segments(
     Ok(found)
 }
 
-/// Reads a segment. Returns false if it has records of a log that is not in `logs`.
+/// Reads a segment. `known` is the number of its bytes that count, or `None` if its end has to be found. Returns false if the segment has
+/// records of a log that is not in `logs`.
 fn read_segment(
     engine: &mut Engine,
     segment: Arc<Segment>,

@@ -192,8 +192,8 @@ impl<'a> Walker<'a> {
         self.offset += head.frame_len();
     }
 
-    /// Moves to the next mark of a later batch that begins before an offset. Returns false and does not move if there
-    /// is none.
+    /// Moves to the next mark that is before the offset `before` and belongs to a batch after `batch`. Returns false and does not move if
+    /// there is none.
     pub(crate) fn resync(&mut self, batch: u64, before: u64) -> io::Result<bool> {
         let salt = self.segment.begin.salt;
         let mut offset = self.offset + 1;
@@ -259,7 +259,8 @@ pub(crate) struct SegmentScan {
     pub(crate) batch_at: u64,
 }
 
-/// Calls a function for each record of a segment, in order and with its offset. An append that is incomplete at the end is left out.
+/// Calls a function for each record of a segment, in order and with its offset. An append that is incomplete at the end is left out, but
+/// the records of an append before damaged data are not.
 ///
 /// `known` is the number of bytes that count. It is `None` for the last segment, whose end is to be found.
 pub(crate) fn scan(

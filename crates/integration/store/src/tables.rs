@@ -311,7 +311,8 @@ fn cut_to_pages(file: &dyn DiskFile) -> io::Result<u64> {
     Ok(whole)
 }
 
-/// Removes the marker [`CLEAN`], because the file is now open. Returns true if the file exists and the last process did not close it cleanly.
+/// Removes the marker [`CLEAN`], because the file is now open. Returns true if the file exists and the last process did not close it
+/// cleanly.
 fn begin_unclean(disk: &dyn Disk) -> io::Result<bool> {
     let names = disk.list()?;
     let clean = names.iter().any(|name| name == CLEAN);

@@ -105,7 +105,7 @@ impl Tap {
     /// Returns the next log or table that has changed, or `None` if any may have changed. The future may be dropped at any time without
     /// losing a change.
     pub(crate) async fn next(&mut self) -> Option<Subject> {
-        // Changes that are sent after this check are newer than the missed ones.
+        // If a change is missed after this check, the channel is full, so `recv` returns at once and the next call sees the flag.
         if self.has_missed.swap(false, Ordering::AcqRel) {
             return None;
         }
@@ -171,7 +171,7 @@ impl Watches {
     pub(crate) fn wake_all(&self) {
         self.tell_taps(|tap| {
             tap.has_missed.store(true, Ordering::Release);
-            // Any change wakes the tap, which then checks the flag first.
+            // Any change wakes the reader of the tap, whose next call checks the flag first.
             tap.tell(&Subject::Log(String::new()));
         });
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,7 +4,8 @@ use mysql_common::constants::ColumnType;
 
 use crate::Argument;
 
-/// A value with its type. Numbers keep their digits: those that are not whole are sent as decimals.
+/// A value with its type. Numbers keep their digits: those that do not fit into 64 bits or are not whole are sent as decimals, and those
+/// with an exponent as text.
 #[derive(Debug, PartialEq)]
 enum Encoded<'a> {
     Null,

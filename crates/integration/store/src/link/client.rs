@@ -332,7 +332,7 @@ impl Reader {
     }
 }
 
-/// Sends waiting calls, until the queue is closed or the store moves to another process. A write that has begun is completed.
+/// Sends waiting calls, until the queue is closed or the store moves to another process. A batch that is being sent then is sent whole.
 async fn write(
     link: &Link,
     mut writing: OwnedWriteHalf,

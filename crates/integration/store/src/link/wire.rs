@@ -1,7 +1,7 @@
 //! The messages between two processes of one store.
 //!
-//! The two programs may have different versions. Therefore the messages are Protocol Buffers: each program skips the fields that it does not
-//! know.
+//! The two programs may have different versions. Therefore the messages are Protocol Buffers: each program skips the fields that it does
+//! not know.
 
 use std::time::Duration;
 

@@ -69,7 +69,7 @@ pub(super) fn failed(error: &tokio_postgres::Error) -> StatementFailure {
     let Some(db) = error.as_db_error() else { return StatementFailure::Lost(said(error)) };
     match db.code().code() {
         "53100" => StatementFailure::Full(said(error)),
-        // Timeouts of the session, and a server that has become a standby: another connection may work.
+        // A lost connection, a server that shuts down or has become a standby, and a timeout of the session: another connection may work.
         code if ["08", "57P", "25006", "25P03"].iter().any(|class| code.starts_with(class)) => {
             StatementFailure::Lost(said(error))
         }

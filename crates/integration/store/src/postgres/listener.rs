@@ -28,7 +28,7 @@ pub(super) async fn run(shared: Arc<SharedState>, server: Arc<Server>) {
 }
 
 async fn listen(shared: &Arc<SharedState>, server: &Server) -> Result<(), StatementFailure> {
-    // The newest change for which there was a notification.
+    // The version of the newest change that is known, from a notification or a query.
     let newest = Arc::new(AtomicU64::new(0));
     let (told, heard) = (shared.clone(), newest.clone());
     let told = Box::new(move |process: i32, text: &str| {

@@ -189,7 +189,8 @@ impl Postgres {
     }
 }
 
-/// The main function of the thread: runs until the queues are closed and their calls are done.
+/// The main function of the thread: runs until the queue of writes is closed and its writes are done. Reads that are not answered by then
+/// are dropped.
 async fn work(
     shared: &Arc<SharedState>,
     server: &Arc<Server>,

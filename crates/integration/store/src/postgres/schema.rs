@@ -57,8 +57,8 @@ async fn migrate_by(session: &Session, steps: &[&str]) -> Result<(), StatementFa
     if version(session).await? == Some(newest(steps)) {
         return Ok(());
     }
-    // The transaction begins after the lock is taken, since it would not see tables that were created while it waited. The
-    // lock is released when the connection ends.
+    // The transaction begins only after the lock is taken. An earlier one might not see tables that were created while it waited. If a
+    // step fails, the lock is released when the connection ends.
     run(&format!("select pg_advisory_lock({LOCK})")).await?;
     run("begin").await?;
     // On an error the connection is closed, which rolls back everything.

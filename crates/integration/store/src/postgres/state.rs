@@ -217,7 +217,7 @@ impl State {
 
     fn add(&mut self, name: &str, by: u64, limit: u64, window: Duration) -> CounterValue {
         let now = self.clock;
-        // If a window ends later than a new one would, it was started before the clock was set back.
+        // If a window ends later than a new one would, it was started before the clock was set back, or was longer then.
         let last = now.saturating_add(micros(window));
         let open = self.counters.get(name).filter(|open| open.until > now && open.until <= last);
         let (total, until) = open.map_or((0, last), |open| (open.total, open.until));

@@ -25,7 +25,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_secs(1);
 /// The maximum time for a batch, from its beginning to the answer to its commit. Publishers wait for it.
 const WRITE_MAX: Duration = Duration::from_secs(8);
-/// A batch gets one second in addition to [`WRITE_MAX`] for every multiple of this number of bytes.
+/// The size for which a batch gets one second in addition to [`WRITE_MAX`]. A batch of several times this size gets as many seconds.
 const BYTES_A_SECOND: usize = 1 << 20;
 /// The minimum time for the answer to a commit.
 const COMMIT_MIN: Duration = Duration::from_secs(2);
@@ -48,7 +48,7 @@ pub(super) struct Writer {
     shared: Arc<SharedState>,
     server: Arc<Server>,
     link: Option<Link>,
-    /// The name of this store in the database, until it is closed.
+    /// The name under which the database keeps the last batch of this writer. It stays the same when the writer reconnects.
     node: Option<String>,
     /// The number of the last batch.
     batch: i64,

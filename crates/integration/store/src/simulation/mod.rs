@@ -371,7 +371,7 @@ impl Simulation {
         names.into_iter().filter(|name| name.ends_with(".seg")).collect()
     }
 
-    /// Fills a store, flips bits of a file, and reads.
+    /// Fills a store, flips one bit of a segment, and reads.
     fn flip(mut self) {
         let names = self.fill();
         let name = names.get(self.rng.usize(..names.len().max(1))).cloned();
