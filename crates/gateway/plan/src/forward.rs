@@ -31,7 +31,7 @@ pub struct Forward {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathSent {
     Unchanged,
-    /// The path of the request without this prefix. The rest begins with a slash.
+    /// The path of the request without this prefix. A slash is added if the rest does not begin with one.
     Without(Box<[u8]>),
     /// A path assembled from pieces. The query is kept.
     Made(Box<[PathPiece]>),

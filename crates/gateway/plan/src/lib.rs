@@ -117,7 +117,7 @@ pub struct Plan {
     pub queues: Vec<Arc<::queues::Queue>>,
     /// Background work of policies.
     pub background: Vec<Arc<dyn Background>>,
-    /// State of policies that the next plan takes over if its configuration is unchanged.
+    /// State of policies. The next plan takes over each value whose configuration is unchanged.
     pub kept: CarriedState,
     /// Revoked tokens. All plans share one list.
     pub revoked: Arc<RevokedTokens>,

@@ -79,7 +79,8 @@ impl Matcher {
         (listeners, names, sources, methods, self.headers.len(), self.query.len())
     }
 
-    /// Returns true if some request could match both, and neither is more specific.
+    /// Returns true if two routes of the same host and path conflict: their lists of listeners, server names, sources and methods are equal
+    /// or have common elements, and their conditions on headers and query are equal. Overlaps of networks or wildcards are not noticed.
     pub(crate) fn clashes(&self, other: &Matcher) -> bool {
         meet(&self.listeners, &other.listeners)
             && meet(&self.server_names, &other.server_names)

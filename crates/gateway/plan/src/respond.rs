@@ -25,7 +25,7 @@ pub struct NoDestination;
 pub struct FilledReply {
     /// Header lines in addition to the fixed ones.
     pub lines: Vec<(String, Template)>,
-    /// The body and its language, or `None` if the fixed body is used.
+    /// The body, and how values are escaped in it, or `None` if the fixed body is used.
     pub body: Option<(Template, Escape)>,
 }
 

@@ -23,7 +23,7 @@ pub const IDLE_MAX: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnReload {
     Keep,
-    /// Streams end, unless the route is unchanged in the new plan, that is, last changed in generation `since`.
+    /// Streams end, unless the new plan has the route unchanged. `since` is the generation in which the route last changed.
     Close {
         since: u64,
     },

@@ -1,11 +1,16 @@
-//! The route table, which finds the route of a request. `find` is pure and visits each node of a host's tree at most once.
+//! The route table, which finds the route of a request. `find` is pure. A search visits each node of a host's tree at most twice: once for
+//! the path that is written out, and once for all other paths.
 //!
-//! Specificity decides, never the order in a file: an exact host before a wildcard before any; then a path that is written out, then
-//! regular expressions, the longer first; then the longer path, a literal segment before a parameter, an exact path before `**`; then
-//! listeners, server names, sources, methods, more headers, more query parameters. Only a route's own priority comes before all that:
-//! routes of one priority are searched before those of the next lower one. A prefix counts as literal up to where it ends. If a route's
-//! other conditions do not hold, the next less specific route is tried. `HEAD` goes where `GET` does, unless a route of the same path names
-//! it.
+//! Specificity decides, never the order in a file. Routes are tried in this order:
+//!
+//! 1. by their own priority, the highest first;
+//! 2. by host: an exact host, then wildcards, the longest first, then any host;
+//! 3. by path: a path that is written out, then regular expressions, the longest first, then all others: the longer path first, a literal
+//!    segment before a parameter, an exact path before `**`. A prefix counts as literal up to where it ends;
+//! 4. by their other conditions: listeners, server names, sources, methods, more headers, more query parameters.
+//!
+//! If a route's other conditions do not hold, the next less specific route is tried. `HEAD` goes where `GET` does, unless a route of the
+//! same path names it.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -294,8 +299,8 @@ impl<'t, 'r> Search<'t, 'r> {
         })
     }
 
-    /// Returns the most specific entry at or below a node, and the offset where the rest of the path begins. `passed` is the number of
-    /// bytes above the node, without the slash after them.
+    /// Returns the most specific entry at or below a node, and the offset where the rest of the path begins. `passed` is the length of the
+    /// part of the path that led to the node, without the slash that follows it.
     fn below(
         &mut self,
         tree: &'t Tree,
@@ -366,7 +371,7 @@ fn hosts(ranks: &mut Vec<Rank>, priority: i32) -> &mut Hosts {
     &mut ranks[at].hosts
 }
 
-/// Returns the offset where the rest of a path begins if the first part ends at `end`: after a slash.
+/// Returns the offset where the rest of a path begins if the first part ends at `end`. A slash between the two belongs to neither.
 fn after_slash(path: &[u8], end: usize) -> usize {
     end + usize::from(
         path.get(end) == Some(&b'/') && !path.get(..end).is_some_and(|p| p.ends_with(b"/")),

@@ -43,7 +43,8 @@ pub(crate) fn compile(
     }
 }
 
-/// Compiles the admin API. Its socket is opened only once, so a new plan keeps the address and the TLS settings of the previous plan.
+/// Compiles the admin API. Its socket is opened only once, so a new plan keeps the address of the previous plan, and also its TLS settings
+/// if other files are named. If the names of the files are the same, their new contents are used.
 fn running(config: &Config, previous: Option<&Plan>, report: &mut Report) -> Option<Admin> {
     let written = config.admin.as_ref().and_then(|written| admin(written, report));
     let Some(previous) = previous else { return written };

@@ -196,7 +196,8 @@ fn add_route(
         route_.policies.extend(own.split_off(first.unwrap_or(own.len())));
     }
     let own = own.into_iter();
-    // The key of a cached reply must include the upstream that the reply came from.
+    // A `cache` goes below the policies that choose the upstream, because the key of a cached reply must include the upstream that it came
+    // from.
     let chooses = route_.policies.iter().rposition(|policy| chooses_upstream(&policy.value));
     let (low, own): (Vec<_>, Vec<_>) =
         own.partition(|policy| chooses.is_some() && matches!(policy.value, Policy::Cache(_)));

@@ -5,8 +5,8 @@ use plan::ShownCertificate;
 
 use crate::files;
 
-/// Returns the certificates that listeners, upstreams, the admin API and the status listener present to peers, in this order. Returns
-/// nothing if the configuration has errors. Faulty files are reported where the certificates are used.
+/// Returns the certificates that listeners, upstreams, the admin API, the status listener and the catalog present to peers, in this order.
+/// Returns nothing if the configuration has errors. Faulty files are reported where the certificates are used.
 pub(crate) fn shown(config: &Config, report: &mut Report) -> Vec<ShownCertificate> {
     if report.has_errors() {
         return Vec::new();

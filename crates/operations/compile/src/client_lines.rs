@@ -9,8 +9,8 @@ use crate::policies::{self, WrittenLines};
 /// Per-client header lines that the gateway itself writes. It also writes scheme and host, but those are part of the cache key.
 const OWN: [&str; 3] = ["x-forwarded-for", "via", "x-request-id"];
 
-/// Returns the header lines whose values at the upstream are unknown to a cache at index `at` of the route's policies. Lines with the same
-/// value for all clients are not included.
+/// Returns the header lines whose values at the upstream are unknown to a cache. `at` is the index of the first policy below the cache.
+/// Lines with the same value for all clients are not included.
 pub(crate) fn lines_unknown_to_cache(route: &Route, at: usize) -> UnknownHeaders {
     let rows = policies::of(route);
     let mut names = OWN.to_vec();

@@ -249,7 +249,7 @@ fn forward<'c>(
     })
 }
 
-/// The upper limit of `mirror.body_bytes_max`. With it, all copies in flight together hold at most 4 GiB.
+/// The upper limit of `mirror.body_bytes_max`. With it, the copies in flight on one worker hold at most 4 GiB.
 const MIRROR_BODY_BYTES_MAX: Size = Size(16 * 1024 * 1024);
 
 fn check_mirror(mirror: &RouteMirror, upstreams: &BTreeSet<&str>, report: &mut Report) {
@@ -290,8 +290,8 @@ fn split(
     split
 }
 
-/// Returns the policy that sends a fixed reply to requests with the trigger header, and the place of `respond`. Returns `None` if the route
-/// has no trigger, or after a complaint.
+/// Returns the policy that sends a fixed reply to requests with the trigger, a header or a query parameter, and the place of `respond`.
+/// Returns `None` if the route has no trigger, or after a complaint.
 pub(crate) fn triggered(route: &Route, report: &mut Report) -> Option<(At, plan::Policy)> {
     let respond = route.respond.as_ref()?;
     let trigger = respond.value.trigger.as_ref()?;

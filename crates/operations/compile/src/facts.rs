@@ -58,7 +58,8 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
         if let Policy::Sse(_) = &policy.value {
             check_streams(policy.at, &rows, report);
         }
-        // `cors` must stand above the policies that refuse requests. Otherwise, pages of other origins cannot read those refusals.
+        // `cors` should be the first policy: pages of other origins cannot read the replies of policies above it. Only filters of addresses
+        // and programs may stand above it, since pages need not be able to read their refusals.
         let hidden = above.iter().find(|(_, row)| {
             !matches!(row.access, Access::AnswersPreflights | Access::FiltersAddresses)
         });

@@ -79,7 +79,7 @@ impl<'p> InService<'p> {
         InService(previous)
     }
 
-    /// Returns true if the certificate presented at a place is valid now.
+    /// Returns true if the certificate presented at a place has not expired.
     pub(crate) fn is_valid_at(self, place: &str) -> bool {
         // Harmless: without a plan in service, no certificate is presented yet.
         let shown = self.0.map(Plan::certificates).unwrap_or_default();
@@ -119,8 +119,8 @@ pub(crate) fn pair(
     }
 }
 
-/// Returns true if a certificate may be presented to clients. If only some clients would reject it, that is a warning. If all clients would
-/// reject it, it must not replace a valid certificate.
+/// Returns true if a certificate may be presented. Concerns about it are warnings, with two exceptions, which are errors: a certificate of
+/// version 1, and one that has expired or is not yet valid and would replace a valid one.
 fn is_presentable(
     pair: &Pair,
     file: &Spanned<FilePath>,

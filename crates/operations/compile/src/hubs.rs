@@ -77,7 +77,7 @@ impl Hubs {
     }
 }
 
-/// Returns true if the route matches all paths below its own, so that the rest of the path can name a topic.
+/// Returns true if a path of the route ends in `/**`, so that the rest of a request's path can name a topic.
 fn is_open(route: &Route) -> bool {
     route.matches.value.path.0.iter().any(|path| path.value.text().ends_with("/**"))
 }

@@ -195,7 +195,8 @@ fn client(keys: &config::Issuer) -> Option<IssuerClient> {
     })
 }
 
-/// Returns true if an issuer has exactly one source of keys, and a name by which tokens can refer to it.
+/// Returns true if an issuer has exactly one source of keys and a name by which tokens can refer to it, or no source of keys but
+/// introspection. Complains otherwise.
 fn is_whole(written: &Spanned<config::Issuer>, report: &mut Report) -> bool {
     let config::Issuer {
         issuer, issuer_claim, jwks, keys, secret, discovery, introspection, ..
@@ -332,7 +333,7 @@ fn complain(file: &Spanned<FilePath>, why: &str, report: &mut Report) {
     report.error(file.at, what, help);
 }
 
-/// Returns the URL where an issuer publishes its keys.
+/// Returns the URL where an issuer publishes its keys, or the URL of the issuer if discovery finds them, and what to fetch there.
 fn location(keys: &config::Issuer, report: &mut Report) -> Option<(WebUrl, Location)> {
     if let Some(jwks) = &keys.jwks {
         return Some((jwks.value.clone(), Location::Keys(jwks.value.path.clone())));

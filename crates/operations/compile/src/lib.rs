@@ -5,8 +5,8 @@
 //! its key. It starts nothing and changes nothing that is running: apart from reading the files that the configuration names, it is a
 //! function from a configuration and the previous plan to the next plan.
 //!
-//! The public names: [`compile`] and [`CompiledPlan`]; [`explain()`] for a whole configuration and [`explain_request`] for one
-//! request and [`explain_differences`] for a change.
+//! The public names: [`compile`] and [`CompiledPlan`]; [`explain()`] for a whole configuration, [`explain_request`] for one request and
+//! [`explain_differences`] for a change; [`is_only_key_mismatch`] for a reload in the middle of a certificate renewal.
 
 #![forbid(unsafe_code)]
 
@@ -73,8 +73,8 @@ pub struct CompiledPlan {
 
 /// Compiles a configuration, or returns a report of everything that is wrong with it.
 ///
-/// Parts that did not change are taken over from `previous`, so that their connections, health and counts are kept. Metrics are registered
-/// in `telemetry`, but only if there is no error.
+/// Parts that did not change are taken over from `previous`, so that their connections, health and counts are kept. Some metrics are
+/// registered in `telemetry` even if there is an error: those of flows, queues and other parts that are built along the way.
 pub fn compile(
     loaded: &LoadedConfig,
     previous: Option<&Plan>,

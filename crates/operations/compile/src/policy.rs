@@ -24,7 +24,7 @@ pub(crate) struct RouteScope<'a, 'p> {
 }
 
 impl RouteScope<'_, '_> {
-    /// Returns the index of an operation in the route's list, which it is added to if it is new.
+    /// Returns the index of an operation in the route's list. A new operation is added to the list.
     pub(crate) fn operation(&mut self, name: &str) -> u32 {
         let known = self.operations.iter().position(|known| known == name);
         let index = known.unwrap_or_else(|| {
@@ -34,7 +34,7 @@ impl RouteScope<'_, '_> {
         u32::try_from(index).unwrap_or(UNKNOWN_OPERATION)
     }
 
-    /// Returns the index of an upstream in the route's diversions, which it is added to if it is new.
+    /// Returns the index of an upstream in the route's diversions. A new upstream is added to them.
     pub(crate) fn diversion(&mut self, upstream: &str) -> usize {
         let known = self.diversions.iter().position(|name| name == upstream);
         known.unwrap_or_else(|| {

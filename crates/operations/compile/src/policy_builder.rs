@@ -87,7 +87,7 @@ impl<'p> PolicyBuilder<'p> {
         self.upstreams.iter().chain(made).cloned().collect()
     }
 
-    /// Returns the value that the previous plan has under this key, or else makes a new one.
+    /// Returns the value that this plan or the previous one has under this key, or else makes a new one.
     pub(crate) fn kept<T: Send + Sync + 'static, E>(
         &mut self,
         key: &str,
@@ -119,7 +119,7 @@ impl<'p> PolicyBuilder<'p> {
         self.kept.take_over_if(self.previous, key, will_do, new)
     }
 
-    /// Adds background work that runs for as long as the plan serves. Work taken over from the previous plan is not added twice.
+    /// Adds background work that runs for as long as the plan serves. Work that several policies share is added once.
     pub(crate) fn work(&mut self, work: Arc<dyn Background>) {
         if !self
             .background

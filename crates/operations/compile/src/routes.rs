@@ -322,7 +322,8 @@ fn description<'c>(
     let built = std::mem::take(&mut draft.policies).into_iter().zip(places);
     let guards =
         |row: &Facts<'_>| row.access != Access::Open || row.counts != CountedRequests::Nothing;
-    // Harmless: `rows` has one item for each policy, in the same order.
+    // Harmless: `rows` has one item for each policy of the list, in the same order. The policy of a triggered reply comes after them, has
+    // no row, and is dropped.
     let kept = built.zip(&rows).filter(|(_, row)| guards(row)).map(|(policy, _)| policy);
     (draft.policies, draft.places) = kept.unzip();
     draft.end = Some(UnresolvedDestination::Description(described));

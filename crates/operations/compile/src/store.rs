@@ -11,7 +11,7 @@ use plan::telemetry::{DurableReading, SharedReading, Telemetry};
 use plan::{LazyStore, Plan, SYNC_BOUNDS};
 use sql::{Address, TlsMode};
 
-/// The default folder, relative to the configuration file.
+/// The default folder. It is next to the configuration, which is a file or a folder.
 const FOLDER: &str = "var/tidegate";
 
 /// The store of the plan that is being built.

@@ -24,7 +24,7 @@ pub trait Decode: Sized {
         None
     }
 
-    /// Writes the value in a form that could be read again, with every default written out.
+    /// Returns the value as it could be written, with every default written out. Secrets are not shown.
     fn encode(&self) -> Json;
 
     /// Returns the JSON Schema of the values that may be written.
@@ -34,7 +34,7 @@ pub trait Decode: Sized {
 /// The state of decoding: where to complain, and where relative paths start.
 pub struct Decoder<'a> {
     report: &'a mut Report,
-    /// The number of values that could not be read.
+    /// The number of mistakes so far: complaints, and values whose references could not be replaced, which were reported earlier.
     faults: usize,
     /// Files that values name, which are watched for changes.
     named: Vec<PathBuf>,
@@ -84,7 +84,7 @@ impl<'a> Decoder<'a> {
         self.secret_files.push(file.to_owned());
     }
 
-    /// Complains at a place.
+    /// Complains at a place. If the value there is a secret, the complaint does not quote it.
     pub fn error(&mut self, at: At, what: impl Into<String>, help: impl Into<String>) {
         self.faults += 1;
         let what = what.into();
@@ -103,7 +103,7 @@ impl<'a> Decoder<'a> {
         self.report.suggest(wrong, candidates)
     }
 
-    /// Returns the number of values that could not be read so far.
+    /// Returns the number of mistakes so far. A value is intact if the number does not change while it is decoded.
     pub(crate) fn faults(&self) -> usize {
         self.faults
     }
@@ -196,7 +196,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Returns the value of a key of a section, or else its default.
+    /// Returns the value of a key of a section, or else its default. Complains if there is neither.
     ///
     /// A value that cannot be read is reported and counts as absent, so that the rest of the configuration can still be checked. Such a
     /// configuration is never served.

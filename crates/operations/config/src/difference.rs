@@ -44,7 +44,7 @@ pub enum Change {
 pub enum ShownValue {
     /// An operator with access to both texts: everything except secrets.
     Operator,
-    /// A user of the admin API: neither values of headers and parameters nor bodies.
+    /// A user of the admin API: no values of headers and parameters, and no value of a key `body`.
     Api,
 }
 

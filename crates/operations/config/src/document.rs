@@ -39,8 +39,8 @@ pub fn json_text(text: &str) -> Result<Json, String> {
     }
 }
 
-/// Reads a document: JSON if the text begins with a brace, else YAML with the types of its core schema. Duplicate members are refused in
-/// both.
+/// Reads a document: JSON if the text begins with a brace, else YAML. Null, booleans and decimal numbers are those of YAML's core schema;
+/// any other scalar is a text. Duplicate members are refused in both.
 pub fn document(text: &str, name: &Path) -> Result<Json, String> {
     if text.trim_start().starts_with('{') {
         return json_text(text);
@@ -256,7 +256,7 @@ fn node(made: &Json, at: At) -> Node {
         Json::Null => Value::Null,
         Json::Bool(switch) => scalar(switch.to_string(), false),
         Json::Number(number) => scalar(number.to_string(), false),
-        // Not quoted, so that keys for numbers and switches also accept texts: a document may have `timeout: "60"`.
+        // Not quoted, so that keys for numbers and booleans also accept texts: a document may have `timeout: "60"`.
         Json::String(text) => scalar(text.clone(), false),
         Json::Array(items) => Value::List(items.iter().map(|item| node(item, at)).collect()),
         Json::Object(members) => Value::Map(

@@ -20,8 +20,9 @@ const SECRET_ENDS: &[&str] = &[
     "sha1",
 ];
 
-/// Names that are recognised even if they are mistyped, with as many errors as suggestions allow.
+/// Names that are recognised even if they are mistyped.
 const MISTYPED: &[&str] = &["password", "secret", "client_secret"];
+/// The maximum number of typing errors in such a name.
 const SLIPS_MAX: usize = 2;
 
 /// Keys whose members are all secrets.
@@ -87,7 +88,8 @@ fn line(sources: &Sources, at: At) -> Option<(&str, Vec<Span>)> {
 /// Returns true if the value of a key of this name is a secret.
 pub fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
-    // Only names of headers contain a dash. A header whose name contains a credential word is a secret.
+    // No key of the configuration has a dash in its name, so such a name is taken for that of a header. A header whose name contains a
+    // credential word is a secret.
     let is_header = key.contains('-') && CREDENTIAL_WORDS.iter().any(|word| key.contains(word));
     is_header
         || SECRET_ENDS.iter().any(|end| key.ends_with(end))
@@ -148,13 +150,14 @@ fn place_of(above: &str, line: &str) -> Place {
     place
 }
 
-/// Returns the range of the value of the line's first key, or of the whole line.
+/// Returns the range of the value of the line's first key, or of the whole line if it has no key.
 fn after_name(line: &str) -> Vec<Span> {
     let begin = keys(line).first().map_or(line.len() - line.trim_start().len(), |(_, end)| *end);
     value(line, begin, false).into_iter().collect()
 }
 
-/// Returns the values of keys whose value or members are secrets. The line may belong to a receiver.
+/// Returns the secrets of a line: values of keys whose value or members are secrets, users in URLs, and URL parameters. `in_receiver` is
+/// true if the line is below the key of a receiver.
 fn spans(line: &str, mut in_receiver: bool) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for (key, end) in keys(line) {
@@ -271,7 +274,7 @@ fn balanced(text: &str) -> Option<usize> {
     (!text.get(..end)?.contains(['"', '\''])).then_some(end)
 }
 
-/// Returns the line without these ranges, with the column adapted.
+/// Returns the line with these ranges masked, and with the column adapted.
 fn without(line: &str, hidden: &[Span], column: usize) -> Excerpt {
     let place = line.char_indices().nth(column - 1).map_or(line.len(), |(at, _)| at);
     let beyond = column.saturating_sub(line.chars().count() + 1);

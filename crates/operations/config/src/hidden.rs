@@ -123,7 +123,7 @@ fn holds_pem(text: &str) -> bool {
     label.split_once("-----").is_none_or(|(_, rest)| !rest.is_empty())
 }
 
-/// Removes a text (given in lower case) from another, even if only its beginning is quoted.
+/// Replaces a text (given in lower case) in another by [`NOT_SHOWN`], even if only its beginning is quoted.
 fn hide(said: &mut String, lower: &str) {
     let begins = match lower.char_indices().nth(ANYWHERE_CHARS_MIN) {
         Some((end, _)) => lower.get(..end).unwrap_or(lower),

@@ -21,8 +21,8 @@ pub struct LoadedConfig {
     pub config: Option<Config>,
     /// Complaints about values that could not be read, with the texts that their places refer to.
     pub report: Report,
-    /// All files the configuration depends on: its own, those included with `${file:PATH}`, and those that values name, such as
-    /// certificates. If one of them changes, the configuration has changed.
+    /// All files and folders that the configuration depends on: its own, the folder of bundles, files included with `${file:PATH}`, and
+    /// files that values name, such as certificates. If one of them changes, the configuration has changed.
     pub files: Vec<PathBuf>,
     /// Those of the files that contain secrets: files included by references, and lists of credentials.
     pub secret_files: Vec<PathBuf>,
@@ -100,7 +100,7 @@ pub fn load(path: &Path) -> LoadedConfig {
     reading.finish(&variables)
 }
 
-/// Returns the folder of bundles that a configuration names, even if the configuration has errors.
+/// Returns the folder of bundles that a configuration names, or else the folder of its catalog, even if the configuration has errors.
 pub fn folder_of_bundles(path: &Path) -> Option<PathBuf> {
     Reading::of(path).folder_of_bundles(&environment())
 }
@@ -133,7 +133,7 @@ pub fn bundles_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// Returns the entries of a folder, at most [`FILES_MAX`].
+/// Returns the entries of a folder. Fails if there are more than [`FILES_MAX`].
 fn entries_of(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -207,7 +207,8 @@ impl Reading {
         reading
     }
 
-    /// Returns the folder of bundles that one of the texts names, with references replaced. Errors in the texts are reported later.
+    /// Returns the folder of bundles that one of the texts names, or else the folder of the catalog, with references replaced. Errors in
+    /// the texts are reported later.
     fn folder_of_bundles(&self, variables: Variables<'_>) -> Option<PathBuf> {
         let written = self.named_folder("bundles", variables, |tree| {
             Some(tree.get("bundles")?.get("folder")?.text()?.to_owned())

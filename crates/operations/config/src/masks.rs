@@ -1,7 +1,8 @@
 //! Masks the secrets in the texts of a configuration, and replaces masks by the values in service.
 //!
 //! Owns which scalars are secrets: values of keys that the schema marks with `x-secret`, users in URLs, headers and parameters (of URLs
-//! too) that look like credentials, private keys, and all of these in comments. References (`${NAME}`) are not secrets.
+//! too) that look like credentials, and private keys. In a line that is only a comment, the names in it decide. References (`${NAME}`) are
+//! not secrets.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -146,7 +147,8 @@ fn without_users(text: &str) -> Option<String> {
     found.then_some(shown)
 }
 
-/// Masks secrets in comments, which may be keys that were commented out. Lines of a value that look like comments are kept.
+/// Masks secrets in lines that are only a comment, which may be a key that was commented out. Lines of a value that look like comments are
+/// kept, as are comments after a value.
 fn comments_masked(text: &str, file: u32) -> String {
     let Some(scalars) = scalars(text, file) else { return text.to_owned() };
     // The scalars are in text order.

@@ -69,7 +69,7 @@ impl Node {
         }
     }
 
-    /// Returns the text of an unquoted scalar, which may be a number or a switch.
+    /// Returns the text of an unquoted scalar, which may be a number or a boolean.
     pub(crate) fn bare_text(&self) -> Option<&str> {
         match &self.value {
             Value::Scalar(scalar) if !scalar.quoted => Some(&scalar.text),

@@ -112,7 +112,8 @@ impl<'s> Page<'s> {
         }
         let words = list_of(takes, "enum");
         if !words.is_empty() {
-            // Harmless: words that look like numbers are also listed as numbers.
+            // Harmless: this skips only numbers and booleans. Each number is also in the list as a text, and the description of the key
+            // names the booleans.
             let texts = words.iter().filter_map(Json::as_str).map(|word| format!("`{word}`"));
             return texts.collect::<Vec<_>>().join(", ");
         }
@@ -190,7 +191,8 @@ fn text_of<'s>(takes: &'s Json, key: &str) -> &'s str {
     takes.get(key).and_then(Json::as_str).unwrap_or("")
 }
 
-/// Describes a number or a switch that may be written as a text with references, or a text that may look like either.
+/// Describes a value that has several JSON types: a number or a boolean that may also be a text with references, or a text that may also
+/// be written like a number or a boolean.
 fn bare(types: &[Json], takes: &Json) -> String {
     match types.first().and_then(Json::as_str) {
         Some("boolean") => "`true`, `false`".to_owned(),

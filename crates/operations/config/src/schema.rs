@@ -91,9 +91,9 @@ impl SectionSchema<'_> {
         self.properties.insert(key.to_owned(), schema);
     }
 
-    /// Adds an older name of a key that was added before.
+    /// Adds another name of a key that was added before. The schema marks the other name as deprecated.
     pub fn older(&mut self, key: &'static str, older: &'static str) {
-        // Harmless: a key is added before its older names.
+        // Harmless: a key is added before its other name.
         let mut schema = self.properties.get(key).cloned().unwrap_or_default();
         if let Some(schema) = schema.as_object_mut() {
             schema.insert("description".to_owned(), format!("Another name of `{key}`.").into());
@@ -141,7 +141,7 @@ pub(crate) fn text_like(pattern: &str) -> Json {
     json!({ "type": "string", "pattern": format!("{pattern}|\\$\\{{") })
 }
 
-/// Returns the schema of a number or a switch, or of a text with references.
+/// Returns the schema of a number or a boolean, or of a text with references.
 pub(crate) fn bare(kind: &str) -> Json {
     // `pattern` applies to strings only, so the bounds of the number can be in the same schema.
     json!({ "type": [kind, "string"], "pattern": "\\$\\{" })

@@ -23,7 +23,7 @@ pub(crate) struct Substitution<'a> {
     pub(crate) variables: Variables<'a>,
     /// The folder that relative paths are based on.
     pub(crate) folder: &'a Path,
-    /// All files that were read, to watch for changes.
+    /// All files that references name, to watch for changes.
     pub(crate) files: &'a mut Vec<PathBuf>,
     /// The complaints so far.
     pub(crate) report: &'a mut Report,

@@ -13,7 +13,7 @@ use crate::report::{At, Report};
 
 /// The maximum size of a file. 5,000 routes are about 2 MiB.
 pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// The maximum depth of nesting. The deepest key of the configuration is at depth 8.
+/// The maximum depth of nesting, which only steps inside one another and JSON values can reach.
 const DEPTH_MAX: usize = 64;
 /// The maximum number of values and keys after aliases are expanded: about forty times what 5,000 routes need.
 const NODES_MAX: usize = 2_000_000;

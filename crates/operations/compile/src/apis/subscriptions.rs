@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::authenticates;
 
-/// Returns the subscription check for an API's routes, or `None` if the API does not require a subscription.
+/// Returns the subscription check for an API's routes, or `None` if the API does not have the key `subscription`.
 pub(super) fn check(name: &str, base: &str, api: &Api) -> Option<Spanned<SubscriptionCheck>> {
     let need = api.subscription.as_ref()?;
     let value = SubscriptionCheck {
@@ -23,7 +23,8 @@ pub(super) fn check(name: &str, base: &str, api: &Api) -> Option<Spanned<Subscri
     Some(Spanned { value, at: need.at, intact: need.intact })
 }
 
-/// Inserts the check into a route's policies. The API's own policies begin at index `own_at`.
+/// Inserts the check into a route's policies, below those that authenticate clients. If there are none and a subscription is required, a
+/// `jwt` is inserted above the check. The API's own policies begin at index `own_at`.
 pub(super) fn add(
     check: &Spanned<SubscriptionCheck>,
     made: &GeneratedRoute,
@@ -40,7 +41,7 @@ pub(super) fn add(
     let at = match last {
         Some(last) => last + 1,
         None => {
-            // Without an authentication policy, one is added: in the reference system, too, every API with subscriptions authenticates its
+            // Without an authentication policy, one is added: in WSO2's API Manager, too, every API with subscriptions authenticates its
             // clients.
             let own_at = own_at.min(policies.len());
             let jwt = token_of_any(issuers, made, check).filter(|_| keys.required);

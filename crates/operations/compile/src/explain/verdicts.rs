@@ -98,7 +98,7 @@ pub(super) fn walk(
 /// The result of running one policy.
 enum Asked {
     Done(Flow),
-    /// The policy does not apply to the request, for this reason.
+    /// The policy is not run, for this reason, and the request goes on.
     Passes(&'static str),
     /// The body exceeds the policy's bound, which is given in bytes.
     TooLarge(usize),

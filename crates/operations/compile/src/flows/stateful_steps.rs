@@ -46,7 +46,8 @@ impl StepKind for WireTapStep {
 }
 
 impl<'a> Compiler<'a, '_> {
-    /// Compiles a `throttle`, which has the keys of the policy `rate_limit`. Without `by`, all messages of the step share one count.
+    /// Compiles a `throttle`, which has the keys of the policy `rate_limit`. Without `by`, all messages of the step share one count; with
+    /// `plans`, each subject has its own.
     fn throttle(&mut self, keys: &RateLimit, step: &Spanned<NamedStep>) -> Throttle {
         if let Some(cost) = &keys.cost {
             let what = "a step `throttle` counts messages; it sees no reply with their cost";

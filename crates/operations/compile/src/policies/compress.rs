@@ -6,7 +6,7 @@ use policies::compress::{self, CompressSettings, MediaType};
 use super::{PolicyKind, PolicyPlace};
 use crate::policy::RouteScope;
 
-/// The default media types: text. Images, audio and archives are already compressed.
+/// The default media types: text, and WebAssembly, which is not compressed. Images, audio and archives are already compressed.
 const TYPES: &[&str] = &[
     "text/*",
     "*+json",

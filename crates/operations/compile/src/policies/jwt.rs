@@ -57,7 +57,7 @@ pub(super) fn verifier(
     place.builder.reuse_or_build(&key, || Arc::new(Verifier::new(settings, issuers, revoked)))
 }
 
-/// Returns true if interceptors of the route get the token, as the reference contract specifies.
+/// Returns true if interceptors of the route get the token, as the interceptor contract of Choreo Connect specifies.
 fn interceptors_get_token(place: &RouteScope<'_, '_>) -> bool {
     let by_errors = matches!(place.of.errors, Errors::Wso2 | Errors::Apim);
     let gets = |policy: &Spanned<Policy>| matches!(&policy.value, Policy::Interceptor(keys) if keys.token || by_errors);

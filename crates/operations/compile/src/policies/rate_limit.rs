@@ -178,7 +178,7 @@ pub(crate) fn by(by: &Spanned<LimitBy>, report: &mut Report) -> KeySource {
     }
 }
 
-/// Returns the reference system's fault code for a limit (its table of throttling): API, resource, application, subscription, or custom
+/// Returns the fault code of WSO2's API Manager for a limit (its table of throttling): API, resource, application, subscription, or custom
 /// policy.
 fn code(keys: &RateLimit, by: &LimitBy) -> u32 {
     match by {

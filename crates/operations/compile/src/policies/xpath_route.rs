@@ -13,7 +13,7 @@ use crate::listeners::bytes;
 use crate::policy::RouteScope;
 use crate::{names, upstream_targets, upstreams};
 
-/// The default timeouts, the same as for configured upstreams.
+/// The timeouts of a target that a case names by its URL. The response timeout is shorter than the default of configured upstreams.
 const TIMEOUTS: Timeouts = Timeouts {
     connect: Duration::from_secs(1),
     response: Duration::from_secs(20),

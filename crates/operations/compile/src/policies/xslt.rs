@@ -67,7 +67,8 @@ impl PolicyKind for config::Xslt {
     }
 }
 
-/// Returns the transformation without a policy, for other users such as flows. It fails if the stylesheet is missing, which is reported.
+/// Returns the transformation of a policy or of a step of a flow. If the stylesheet cannot be used, complains, and returns a transformation
+/// that always fails.
 pub(crate) fn transformation(
     keys: &config::Xslt,
     place: &mut RouteScope<'_, '_>,
@@ -218,7 +219,7 @@ struct StylesheetError {
 }
 
 impl StylesheetError {
-    /// Returns the rejection. It has three texts: the exact text for clients that compare it with the reference system's, a text without
+    /// Returns the rejection. It has three texts: the exact text for clients that compare it with that of Kong, a text without
     /// hosts for all other clients, and the complaints with their places for the log.
     fn failed(self, documents: &Documents, fetched: &FetchedDocuments) -> Rejection {
         let client = documents.without_hosts(&self.told, fetched);

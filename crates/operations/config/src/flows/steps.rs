@@ -20,11 +20,13 @@ pub type Steps = OneOrMore<Spanned<NamedStep>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropStep;
 
-/// The key of a step's name, next to the key of the step.
+/// The key for the name that the operator gives a step. It stands next to the step's own key, such as `call`, or among the keys of the
+/// step.
 pub(super) const NAME: &str = "name";
 const NAME_DOC: &str = "The name of the step in metrics, traces, the log and `explain`.";
 
-/// The lists of steps inside a step, if its line in the list of kinds has an expression for them.
+/// Evaluates the `with` expression of a line in `steps!`, which gives the lists of steps inside a step. Without an expression, there are
+/// none.
 macro_rules! inner {
     ($keys:ident) => {{
         let _: &_ = $keys;
@@ -39,7 +41,8 @@ macro_rules! inner {
 /// Generates the enum of all steps, with parsing, writing and schema by name. `with` gives the lists of steps inside a step.
 macro_rules! steps {
     ($( $(#[doc = $doc:literal])* $kind:ident($keys:ty) = $name:literal $(with |$of:ident| $inner:expr)?, )*) => {
-        /// One step: a map with one key, the step's name.
+        /// One step. The configuration writes it as a map whose key is the kind of step, such as `call`. The operator's own `name` for the
+        /// step is in [`NamedStep`].
         #[derive(Clone, Debug, PartialEq)]
         #[allow(clippy::large_enum_variant, reason = "a configuration has few steps, and keeps them in separate lists")]
         pub enum Step {
@@ -47,10 +50,10 @@ macro_rules! steps {
         }
 
         impl Step {
-            /// The names of all steps in the configuration.
+            /// The names of all kinds of steps, as written in the configuration, such as `call`.
             pub const NAMES: &[&str] = &[$($name),*];
 
-            /// Returns the name of the step in the configuration.
+            /// Returns the name of the kind of step, as written in the configuration, such as `call`.
             pub fn name(&self) -> &'static str {
                 match self {
                     $( Self::$kind(_) => $name, )*
@@ -132,7 +135,7 @@ steps! {
     /// Caches the result of steps.
     Cache(CacheStep) = "cache" with |keys| vec![&keys.steps],
     /// Limits the rate of messages, like the policy `rate_limit`. A message beyond the limit gets 429. Without `by`, all messages share one
-    /// count.
+    /// count; with `plans`, each subject has its own.
     Throttle(RateLimit) = "throttle",
     /// Puts the message into a queue. Ends the flow with 202 once it is durable, unless `end: false`.
     Store(StoreStep) = "store",
@@ -188,7 +191,7 @@ keys! {
         reason: Spanned<String> = Spanned::unwritten("The message could not be processed.".to_owned()),
         /// A template of further details for clients.
         detail: Option<Spanned<String>>,
-        /// The status. If absent, 500, or 400 for a client's fault if the message is not SOAP.
+        /// The status. If absent, it is 400 if `code` is `client` and the message is not SOAP, and 500 otherwise.
         status: Option<Between<400, 599>>,
     }
 }
@@ -291,11 +294,11 @@ words! {
         Xml = "xml",
         /// Plain text.
         Text = "text",
-        /// A SOAP 1.1 envelope, with other messages in its Body, JSON as `<jsonObject>`.
+        /// A SOAP 1.1 envelope. A message that is not SOAP is put into its Body, JSON as `<jsonObject>` or `<jsonArray>`.
         Soap11 = "soap11",
-        /// A SOAP 1.2 envelope.
+        /// A SOAP 1.2 envelope, made in the same way.
         Soap12 = "soap12",
-        /// Plain XML; for a SOAP message, the element in its Body.
+        /// Plain XML: the first element in the Body of a SOAP message. Other messages are not changed.
         Pox = "pox",
     }
 }
@@ -345,7 +348,7 @@ keys! {
         key: Spanned<String>,
         /// The longest time for which an entry is served. A reply with a shorter freshness lifetime is served for a shorter time.
         ttl: Timeout,
-        /// The methods that are cached; `GET` and `HEAD` if absent, and others if `key` contains the body or the method.
+        /// The methods that are cached. If absent, `GET` and `HEAD`, or all methods if `key` contains the body or the method.
         methods: Option<Vec<Spanned<String>>>,
         /// How requests with a `Cookie` are treated: with `bypass`, they are not answered from the cache and their results are not cached,
         /// unless `key` contains the cookie. `ignore` treats them like all others.
@@ -377,8 +380,9 @@ keys! {
         query: Spanned<String>,
         /// The arguments. An expression that finds nothing becomes null.
         arguments: Vec<ExpressionText> = Vec::new(),
-        /// A variable that stores the rows, as an array of objects, or `{ "affected": NUMBER }` for a statement without rows. In MySQL
-        /// `key` is beside it if the statement generated a number: that of the first row. If absent, rows become the message.
+        /// A variable that stores the rows, as an array of objects, or `{ "affected": NUMBER }` for a statement without rows. If a
+        /// statement in MySQL generated numbers for rows, the object also has the first of them as `key`. If absent, rows become the
+        /// message.
         into: Option<Spanned<String>>,
         /// The timeout of the statement; the database's own `timeout` if absent.
         timeout: Option<Timeout>,

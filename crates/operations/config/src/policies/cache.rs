@@ -73,11 +73,11 @@ words! {
 }
 
 words! {
-    /// How a cache treats requests with a cookie.
+    /// How a cache treats requests with a cookie, and in the step `cache` also the results for clients with credentials.
     pub enum CacheCookies {
         /// They bypass the cache.
         Bypass = "bypass",
-        /// They are ignored.
+        /// They are treated like all others.
         Ignore = "ignore",
     }
 }

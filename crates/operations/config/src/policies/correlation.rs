@@ -9,7 +9,7 @@ keys! {
         /// The name of the header.
         header: Spanned<String>,
         /// The format of ids: `uuid`, `counter` (`UUID#NUMBER`), or `tracker` (address, port, process, worker, number and time).
-        // It reveals nothing about the gateway.
+        // A UUID reveals nothing about the gateway.
         generator: CorrelationGenerator = CorrelationGenerator::Uuid,
         /// Whether the reply also has the header.
         echo: bool = false,

@@ -36,7 +36,7 @@ keys! {
 #[derive(Clone, Debug, PartialEq)]
 pub struct InnerPolicy(pub Box<Spanned<Policy>>);
 
-/// Kinds that cannot be applied to single clients: they authenticate clients, or affect other policies.
+/// Kinds that cannot be applied to single clients: they authenticate clients, answer every request, or affect other policies.
 const NOT_INSIDE: [&str; 13] = [
     "api_key",
     "authenticate",

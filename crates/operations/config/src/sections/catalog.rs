@@ -67,7 +67,7 @@ keys! {
     /// Tokens of the catalog.
     pub struct CatalogToken {
         /// How long an access token is valid.
-        // The default of the reference system.
+        // The default of WSO2's API Manager.
         lifetime: Spanned<Timeout> = Spanned::unwritten(Timeout(Duration::from_secs(3600))),
         /// The algorithm that signs them.
         algorithm: CatalogAlgorithm = CatalogAlgorithm::Rs256,

@@ -52,7 +52,7 @@ pub enum RetryOn {
     Call(Status),
 }
 
-/// The rank of a route among those that match a request.
+/// The priority of a route. Routes of a higher priority are tried first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Priority(pub i32);
 

@@ -109,12 +109,12 @@ impl<T> Map<T> {
         readable.chain(self.unreadable.iter().map(String::as_str))
     }
 
-    /// Returns the number of names.
+    /// Returns the number of values that could be read.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Returns true if there are no names.
+    /// Returns true if there is no value that could be read.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -138,7 +138,7 @@ impl<const MIN: u32, const MAX: u32> Between<MIN, MAX> {
         self.0
     }
 
-    /// Returns the number as 16 bits, if its bound allows, such as for a status.
+    /// Returns the number as 16 bits, such as for a status. Does not compile if the upper bound needs more bits.
     pub fn get_u16(self) -> u16 {
         const { assert!(MAX <= 0xffff, "the bound has more than 16 bits") };
         u16::try_from(self.0).unwrap_or(u16::MAX)
@@ -153,7 +153,7 @@ impl FilePath {
 }
 
 impl Decoder<'_> {
-    /// Parses a value from text. `parse` returns an error text.
+    /// Parses a value from text. If `parse` fails, complains with the text that it returns.
     pub(crate) fn parse<T>(
         &mut self,
         node: &Node,
@@ -176,7 +176,7 @@ impl<T: Decode> Decode for Spanned<T> {
         Some(Self { value, at: node.at, intact: decoder.faults() == faults })
     }
 
-    // `absent` is not defined: a value with a place was written.
+    // `absent` is not implemented: only a value that was written has a place.
 
     fn encode(&self) -> Json {
         self.value.encode()

@@ -1,4 +1,4 @@
-//! Durations and sizes: a whole number and its unit.
+//! Durations, sizes and limits on memory, each with a unit; percentages, fractions and factors.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ const SIZE_UNITS: &[(&str, u64)] = &[
     ("B", 1),
 ];
 
-/// The minimum bound on memory for messages. A single message of usual size may use more.
+/// The lowest limit on memory for messages. A single message may already need more.
 const MEMORY_MIN: Size = Size(1 << 20);
 
 /// The maximum number of decimal places of a percentage.

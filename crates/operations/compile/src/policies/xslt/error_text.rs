@@ -1,5 +1,5 @@
 //! Writes the text for clients about a stylesheet that does not compile. It has the exact sentences of libxml2, libxslt and Saxon, because
-//! clients of the reference system compare them. It names only files and hosts that the stylesheet itself names.
+//! clients that were written for Kong compare them. It names only files and hosts that the stylesheet itself names.
 
 use ::saxon::Complaint;
 use mediation::libxml_messages::malformed_text;
