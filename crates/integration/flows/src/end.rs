@@ -44,7 +44,8 @@ pub struct FlowEnd {
 }
 
 impl Flow {
-    /// Returns the upstream and the name of the `call` step, if the flow only calls it and answers with its reply, and has no timeout.
+    /// Returns the upstream and the name of the `call` step, if the flow only calls the upstream and answers with its reply, and has no
+    /// `catch` and no timeout.
     pub fn plain_upstream(&self) -> Option<(&str, Arc<str>)> {
         let call = match self.block.steps() {
             [call] => call,

@@ -48,7 +48,7 @@ pub trait Action: Send + Sync {
         Vec::new()
     }
 
-    /// Runs the step. The body is in memory if the step needs it, unless the message has none.
+    /// Runs the step. The body is in memory if the step needs it.
     fn run<'a>(&'a self, step: &'a Step, run: &'a Run<'a>, state: &'a mut State) -> StepRun<'a>;
 
     /// The property of the flow that follows from this step.

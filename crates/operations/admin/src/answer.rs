@@ -21,8 +21,8 @@ pub(crate) async fn healthz() -> Json<Value> {
     Json(json!({ "status": "ok" }))
 }
 
-/// Reports whether new clients should connect here. An unavailable store is reported, but does not count: all gateways share it,
-/// so another one could not serve such requests either, and all other requests work.
+/// Reports whether new clients should connect here. An unavailable store is reported, but does not count: all gateways share it, so
+/// another one could not serve the requests that need it either, and all other requests work.
 pub(crate) async fn readyz(State(control): ControlState) -> Result<Json<Value>, Problem> {
     if let Some(why) = control.not_ready() {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, why));
@@ -92,7 +92,7 @@ pub(crate) async fn delete_bundle(
     Ok(Json(changed(&control, outcome)))
 }
 
-/// The plan in service, and its sources.
+/// The plan in service, with the state of its configuration.
 pub(crate) async fn plan(State(control): ControlState) -> Json<Value> {
     let mut plan = view::plan(&control.plan());
     if let Some(plan) = plan.as_object_mut() {

@@ -1,7 +1,7 @@
 //! A socket with limits for open connections and for their idle time. If all places are taken, the connection with the longest idle
 //! time is closed for a new one, so that silent connections do not exclude probes. If none is idle, the one that has been busy
-//! longest is closed. The gateway processes far fewer requests at once (`places`) than it accepts connections, so most of the busy
-//! connections have no request in progress.
+//! longest is closed. The admin API processes far fewer requests at once than it accepts connections (see the module `places`), so most
+//! of the busy connections have no request in progress.
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
@@ -101,8 +101,8 @@ impl BoundedListener {
         }
     }
 
-    /// Tells the connection with the longest idle time to close, or if none is idle, the one that has been busy
-    /// longest.
+    /// Tells the connection with the longest idle time to close. If none is idle, this is the one that has been busy longest, if it has
+    /// been busy for at least [`BUSY_MIN`].
     fn evict_one(&mut self) {
         let connections = self.open.iter().enumerate();
         let first = connections.map(|(at, open)| (open.phase.get(), at)).min();
@@ -228,7 +228,7 @@ impl AsyncWrite for BoundedConnection {
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.stream).poll_write(cx, buf);
         if poll.is_pending() {
-            // The client does not read. The connection is not read meanwhile either.
+            // The client does not read. `poll_read` may not be called meanwhile, so the end is also checked here.
             return self.poll_end(cx).map(|()| Err(io::ErrorKind::TimedOut.into()));
         }
         self.speaks();

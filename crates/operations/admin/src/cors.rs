@@ -4,7 +4,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use control::Admin;
 
-/// The origin of a page that may call the API.
+/// The origin of the page that sent a request, if it may call the API.
 pub(crate) fn allowed(admin: Option<&Admin>, headers: &HeaderMap) -> Option<HeaderValue> {
     let mut lines = headers.get_all(header::ORIGIN).iter();
     let (Some(origin), None) = (lines.next(), lines.next()) else { return None };

@@ -3,8 +3,8 @@
 //!
 //! A page reaches a local socket in two ways. It sends a cross-site request, which browsers mark with `Origin` and
 //! `Sec-Fetch-Site`. Or it resolves its own name to a local address (DNS rebinding), and then `Host` is that name. So the host
-//! has to be an address or `localhost`, which no page can have as its name. Probes and scrapers may use any name: they only
-//! read, and see no secrets.
+//! has to be an address or `localhost`, which no page can have as its name, or one of `admin.hosts`. Probes and scrapers may use any
+//! name: they only read, and see no secrets.
 
 use crate::access::{self, Operator};
 use crate::audit::{Attempt, Changes};

@@ -1,7 +1,7 @@
 //! The operators' HTTP API: health, metrics, the configuration with its history, and the dashboard.
 //!
-//! Owns its paths and documents, and access control. All data and changes go through `control`; plans, workers and files
-//! are never accessed directly. It runs on other threads than the workers.
+//! Owns its paths and documents, access control and the audit log. All data and changes go through `control`; this crate never
+//! accesses workers or the files of the configuration directly. It runs on other threads than the workers.
 #![forbid(unsafe_code)]
 
 mod access;

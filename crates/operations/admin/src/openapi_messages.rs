@@ -79,7 +79,8 @@ pub(crate) fn queue_paths() -> Value {
     })
 }
 
-/// An operation on hubs or queues. Its parameter `after` is in the query, and the others are in the path.
+/// An operation on hubs, queues, schedules, upstreams, flows or routes. Its parameter `after` is in the query, and the others are in
+/// the path.
 pub(crate) fn hub(id: &str, summary: &str, success: &str, parameters: &[&str]) -> Value {
     let parameters = parameters.iter().map(|name| match *name {
         "after" => json!({

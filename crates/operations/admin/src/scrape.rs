@@ -71,7 +71,7 @@ pub(crate) fn format(headers: &HeaderMap) -> ScrapeFormat {
     if wants_openmetrics(headers) { ScrapeFormat::OpenMetrics } else { ScrapeFormat::PlainText }
 }
 
-/// True if `Accept` prefers OpenMetrics to the text format. A range such as `*/*` counts only for the text format.
+/// True if `Accept` names OpenMetrics, and gives the text format no higher weight. A range such as `*/*` is ignored.
 fn wants_openmetrics(headers: &HeaderMap) -> bool {
     // Harmless: a line that is not text names no known format.
     let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());

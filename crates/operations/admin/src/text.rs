@@ -7,10 +7,10 @@ use axum::http::{HeaderMap, StatusCode, header};
 use control::Sent;
 use std::time::Duration;
 
-/// The largest configuration that a client can send: 5,000 routes are about one megabyte.
+/// The largest text that a client can send. A configuration with 5,000 routes has about one megabyte.
 pub(crate) const BODY_BYTES_MAX: usize = 16 << 20;
 
-/// The largest archive of a bundle that a client can send.
+/// The largest archive of a bundle or of a configuration that a client can send.
 pub(crate) const ARCHIVE_BYTES_MAX: usize = 32 << 20;
 
 /// The content type of an archive.

@@ -1,7 +1,8 @@
 //! The event source: `text/event-stream`, one event per interval, each sent at once.
 //!
-//! Query parameters: `?interval=100ms&count=10&size=64`. Without a count, it continues until the client disconnects. With `Last-Event-ID`,
-//! it continues after that event. It waits for slow clients: at most one event is unsent.
+//! Query parameters: `?interval=100ms&count=10&size=64`; the size is that of the padding in each event. Without a count, it continues
+//! until the client disconnects. With `Last-Event-ID`, it continues after that event. It waits for slow clients: at most one event is
+//! unsent.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -26,7 +27,7 @@ const INTERVAL_MIN: Duration = Duration::from_millis(1);
 const INTERVAL_MAX: Duration = Duration::from_secs(3600);
 /// The default size of an event, as in the usual load tests of event streams.
 const EVENT_BYTES_USUAL: usize = 82;
-/// The maximum size of an event. Larger ones would show nothing that 1 MiB does not show.
+/// The maximum padding of an event (the parameter `size`). More would show nothing that 1 MiB does not show.
 const EVENT_BYTES_MAX: usize = 1 << 20;
 
 pub(super) fn answer(request: &Request<Incoming>) -> Reply {

@@ -117,7 +117,7 @@ pub(crate) async fn dispatch(catalog: &Catalog, asked: &CatalogRequest) -> Answe
     }
 }
 
-/// Removes the version: `/v1` to `/v4` and no version mean the same.
+/// Removes the version, such as `v1` or `v0.17`. All versions mean the same, and so does none.
 pub(crate) fn without_version<'p, 'a>(path: &'p [&'a str]) -> &'p [&'a str] {
     match path {
         [version, rest @ ..] if is_version(version) => rest,

@@ -11,7 +11,7 @@ pub(crate) struct Described {
     pub(crate) operations: Vec<Value>,
     /// The type of the API, according to the protocol of its first server.
     pub(crate) kind: Option<&'static str>,
-    /// The URL of the first server. None if it is a hub or has variables.
+    /// The URL of the first server. None if the server is a hub, or if the URL has variables.
     pub(crate) server: Option<String>,
 }
 
@@ -23,7 +23,8 @@ pub(crate) fn is_asyncapi(document: &Value) -> bool {
     document.get("asyncapi").is_some()
 }
 
-/// Reads a document of version 2 or 3, or returns all errors.
+/// Reads a document of version 2 or 3, or returns all errors. Without a `kind`, the type of the API is taken from the protocol of the
+/// first server.
 pub(crate) fn describe(document: &Value, kind: Option<&str>) -> Result<Described, Vec<String>> {
     let mut wrong = Vec::new();
     let version = text(document, "asyncapi");

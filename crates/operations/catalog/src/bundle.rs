@@ -66,7 +66,7 @@ struct Bundle<'a> {
 }
 
 impl Bundle<'_> {
-    /// The reply of an API that is blocked.
+    /// The configuration of a blocked API: every request gets the same refusal.
     fn blocked(&self) -> Value {
         let body = json!({
             "code": "700700",
@@ -96,7 +96,7 @@ impl Bundle<'_> {
         matches
     }
 
-    /// The policy that authenticates the client. If there are scopes, the client needs one of them.
+    /// The policy that authenticates the client. If there are scopes, an OAuth token needs one of them, and an API key needs none.
     fn credentials(&self, scopes: &[String]) -> Value {
         let schemes = texts(self.dto.get("securityScheme"));
         let takes = |scheme: &str| schemes.iter().any(|known| known == scheme);

@@ -135,7 +135,7 @@ pub(crate) fn refused(config: Option<&Value>) -> Vec<(Vec<String>, &'static str)
     all
 }
 
-/// A definition without the secrets of its credentials, as in the reference system.
+/// Removes the secrets from the credentials of a definition, as the reference system does in its answers.
 pub(crate) fn without_secrets(dto: &mut Value) {
     for_each_secret(dto, |secret, _, _| {
         if secret.as_str().is_some_and(|text| !text.is_empty()) {

@@ -255,7 +255,7 @@ pub(crate) fn tagged(answer: Answer, version: u64) -> Answer {
     Ok(response)
 }
 
-/// Refuses a change if the client has not seen the current version.
+/// Refuses a change whose `If-Match` does not name the current version. A request without `If-Match` is accepted.
 pub(crate) fn check_match(asked: &CatalogRequest, version: u64) -> Result<(), Refusal> {
     let Some(wanted) = asked.header("if-match") else { return Ok(()) };
     let own = format!("\"{version}\"");

@@ -366,7 +366,7 @@ fn api_of(project: &ApiProject, owner: String, site: &Site<'_>) -> Result<Api, R
     })
 }
 
-/// Takes properties that a project's API lacks from the project's document.
+/// Takes properties that a project's API lacks from the project's document. Returns the errors of that document.
 pub(crate) fn prepare(dto: &mut Value, document: Option<&Value>) -> Vec<String> {
     let has_operations = !crate::objects::items(dto.get("operations")).is_empty();
     let Some(document) = document else { return Vec::new() };
@@ -410,7 +410,7 @@ fn over(known: &Api, new: Api, rotates: Option<&str>) -> Result<Api, Refusal> {
     })
 }
 
-/// Adds a revision and deploys it, if the project specifies that.
+/// If the project specifies deployments, adds a revision and deploys it in place of the earlier ones.
 fn revise(api: &mut Api, deployments: &[Value]) -> Result<(), Refusal> {
     if deployments.is_empty() || api.state == ApiState::Retired {
         return Ok(());

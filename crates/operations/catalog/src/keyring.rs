@@ -27,7 +27,7 @@ pub(crate) struct Keyring(RwLock<Vec<Arc<Signer>>>);
 /// The least time for which a key is published after it has signed its last token.
 const OVERLAP_MIN: Duration = Duration::from_secs(24 * 3600);
 
-/// How much longer than requested a key is published.
+/// How much longer than a long-lived token requires its key is published, so that later tokens rarely need another update.
 const NOTED_AHEAD: Duration = Duration::from_secs(30 * 86_400);
 
 /// The number of attempts to update a key while other gateways do so too.
@@ -63,7 +63,7 @@ impl Keyring {
         Ok(())
     }
 
-    /// Loads the keys from the store.
+    /// Loads the keys from the store, and publishes them if they have changed.
     pub(crate) fn publish(&self, objects: &ObjectStore, settings: &CatalogSettings) {
         let mut signers = Vec::new();
         for key in newest_first(objects) {
@@ -127,7 +127,6 @@ async fn keep_until(key: &str, until: u64, objects: &ObjectStore) -> Result<(), 
         if read.object.until >= until {
             return Ok(());
         }
-        // A margin, so that later tokens need no further update.
         let until = until.saturating_add(NOTED_AHEAD.as_secs());
         let changed = SigningKey { until, ..SigningKey::clone(&read.object) };
         match objects.change(&read, changed).await {

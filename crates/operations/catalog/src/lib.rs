@@ -530,7 +530,8 @@ impl Catalog {
         *self.site.lock().unwrap_or_else(PoisonError::into_inner) != site_of(settings)
     }
 
-    /// Puts the stored APIs and plans into service after changes by other gateways, and takes removed ones out.
+    /// Puts all stored APIs and plans into service, and takes removed APIs out: after a start, after changes by other gateways, and after
+    /// a change of settings that bundles depend on.
     async fn deploy_all(&self) {
         let Ok(settings) = self.settings() else { return };
         *self.site.lock().unwrap_or_else(PoisonError::into_inner) = site_of(&settings);
@@ -554,7 +555,7 @@ impl Catalog {
     }
 }
 
-/// Logs a change that cannot be put into service.
+/// Logs an API or plans that cannot be put into service.
 fn report(what: &str, done: Result<(), Refusal>) {
     if let Err(error) = done {
         let why = "catalog: a change of another gateway cannot be put into service";

@@ -1,4 +1,5 @@
-//! The token endpoint: tokens for applications, for users with a password, and by refresh tokens; and revocation.
+//! The token endpoint: tokens for applications, for users with a password, and by refresh tokens. Also revocation, discovery, and the
+//! registration of clients.
 
 use std::net::IpAddr;
 
@@ -30,7 +31,7 @@ pub(crate) enum Asker {
 pub(crate) struct Grant {
     pub(crate) client: String,
     pub(crate) subject: String,
-    /// True if the subject is a user, false if it is an application.
+    /// True if the token is for a user with a password. Otherwise it is for the client itself, even if `subject` is the client's owner.
     pub(crate) of_user: bool,
     pub(crate) scope: String,
     pub(crate) kind: Option<KeyKind>,
@@ -263,7 +264,7 @@ impl Catalog {
                     lifetime,
                 })
             }
-            // APIs of the configuration define no scopes for the catalog.
+            // The catalog knows no scopes of APIs that are in the configuration, so it grants none.
             Asker::Written(key, written) => Ok(Grant {
                 client: key.clone(),
                 subject: user.unwrap_or(key).to_owned(),

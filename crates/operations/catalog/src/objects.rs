@@ -188,10 +188,11 @@ pub(crate) struct Revoked {
     pub(crate) until: u64,
 }
 
-/// A key of a removed application: its tokens are refused until they expire.
+/// A consumer key of a removed application, or the id of that application, which its API keys name. Tokens of it are refused until they
+/// expire.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RemovedKey {
-    /// The consumer key.
+    /// The consumer key, or the id of the application.
     pub(crate) id: String,
     /// Seconds since the Unix epoch.
     pub(crate) until: u64,

@@ -1,5 +1,6 @@
-//! Requests from the pages to an API. They are sent to the gateway's own listener, so that the pages can try APIs that do not allow
-//! other origins.
+//! Sends test requests to an API for the catalog's web pages.
+//!
+//! The catalog, not the browser, sends them to the gateway's own listener. So a page can try an API that does not allow the page's origin.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -12,7 +13,8 @@ use crate::definition::METHODS;
 use crate::http::{Answer, CatalogRequest, Refusal, ok};
 use crate::objects::{Api, text};
 
-/// The longest wait for a piece of a reply. For a stream, the data received so far is shown.
+/// The longest wait for the connection, for a write, and for each piece of the reply. If a reply has begun and then pauses for longer, the
+/// part received so far is shown.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// The total time limit, for replies that arrive in many pieces.
@@ -30,7 +32,7 @@ const HEAD_BYTES_MAX: usize = 32 * 1024;
 const SCOPES: [&str; 5] =
     ["apim:subscribe", "apim:app_manage", "apim:api_view", "apim:api_create", "apim:admin"];
 
-/// Headers that this code sets itself.
+/// Headers that a page cannot set, because this code determines the framing and the connection.
 const OWN: [&str; 6] =
     ["host", "connection", "content-length", "transfer-encoding", "upgrade", "te"];
 
@@ -121,8 +123,8 @@ fn converse(mut stream: impl Read + Write, request: &[u8]) -> Result<Vec<u8>, St
         match stream.read(&mut piece) {
             Ok(0) => break,
             Ok(read) => reply.extend_from_slice(piece.get(..read).unwrap_or_default()),
-            // The data received so far is shown.
             Err(error) if reply.is_empty() => return Err(error.to_string()),
+            // The data received so far is shown.
             Err(_) => break,
         }
     }

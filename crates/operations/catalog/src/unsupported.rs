@@ -149,7 +149,7 @@ fn of_operations(dto: &Value) -> Vec<Unsupported> {
     all
 }
 
-/// True if a value, or one within it, is neither absent nor empty.
+/// True unless a value is null, false, or a list or object of only such values.
 fn says_something(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,

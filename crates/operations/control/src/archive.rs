@@ -1,7 +1,8 @@
 //! The files of a configuration as a ZIP archive: packing and unpacking.
 //!
 //! An archive has the files of the configuration, and the files of the folder that they name, except files with secrets. Secrets
-//! in texts are masked. A file that is never packed is not removed by an archive without it.
+//! in the texts of the configuration are masked, unless the caller asks for them. A file that is never packed is not removed by an
+//! archive without it.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Cursor, Write as _};
@@ -27,11 +28,10 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// The total size of packed files.
 const ALL_BYTES_MAX: u64 = 128 << 20;
 
-/// A file by its name in the folder.
+/// A file: its name in the folder, and its content.
 pub(crate) type NamedFile = (String, Vec<u8>);
 
-/// The files of a configuration itself, without those of bundles: their names in the folder, or the name of the single
-/// file.
+/// The files of a configuration itself, without those of bundles: the name of each in its folder, and its text.
 pub(crate) fn own_files(path: &Path, sources: &Sources) -> Vec<(String, String)> {
     if path.is_dir() {
         let is_own = |name: &str| Path::new(name).parent() == Some(path);

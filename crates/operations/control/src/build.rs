@@ -1,5 +1,5 @@
-//! Builds a plan with its sources from files or a text. It only reads and compiles. All of it blocks, so it runs on a
-//! separate thread.
+//! Builds a plan with its sources from files or a text. It reads and compiles, and writes nothing but the draft of a text. All of it
+//! blocks, so it runs on a separate thread.
 
 use crate::Report;
 use crate::file::Draft;
@@ -31,7 +31,7 @@ pub(crate) struct Built {
     pub(crate) warnings: Report,
     pub(crate) sources: Sources,
     pub(crate) contents: Option<Contents>,
-    /// The folder of bundles, if configured.
+    /// The folder of bundles: that of `bundles`, or else that of `catalog`, if one of them is configured.
     pub(crate) bundles: Option<PathBuf>,
 }
 

@@ -50,7 +50,8 @@ impl Control {
         blocking(move || list(&folder)).await?.map_err(|error| unusable(&error))
     }
 
-    /// Puts a bundle into service, replacing the one of the same name. It succeeds or fails as a whole.
+    /// Puts a bundle into service, replacing the one of the same name. It succeeds or fails as a whole. Also returns notes about
+    /// parts that were converted only approximately or not at all.
     pub async fn deploy(
         self: &Arc<Self>,
         name: String,
@@ -117,7 +118,7 @@ impl Control {
         run_detached(attempt).await
     }
 
-    /// Writes files to a temporary folder. Returns that folder and the place of the bundle.
+    /// Writes files to a temporary folder. Returns the place of the bundle and the temporary folder.
     async fn stage_files(
         &self,
         name: &str,

@@ -125,8 +125,8 @@ impl Control {
         }
     }
 
-    /// Writes the files of a folder, and removes the files of `known` that `new` lacks. If the configuration is refused, nothing is
-    /// changed.
+    /// Writes the files of a folder, removes the files of `known` that `new` lacks, and puts the result into service. If the
+    /// configuration is refused, the old files are restored.
     async fn replace(
         &self,
         new: Vec<NamedFile>,

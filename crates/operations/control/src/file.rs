@@ -61,7 +61,8 @@ impl Draft {
 }
 
 impl Draft {
-    /// Writes the content into the file. Space for the old content stays reserved, so that it can be restored.
+    /// Writes the content into the file. The file is not truncated first, so that its space stays reserved and the old content can be
+    /// restored after an error.
     fn overwrite(&self) -> io::Result<()> {
         let old = fs::read(&self.file)?;
         let file = OpenOptions::new().write(true).open(&self.file)?;

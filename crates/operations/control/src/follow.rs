@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The minimum number of requests before the errors of a trial are judged.
 const REQUESTS_MIN: u64 = 20;
 
-/// How long other gateways wait after the end of a trial for the gateway that began it. Then they end it.
+/// How long other gateways wait after the end of a trial for the gateway that began it. Then they withdraw the change.
 const LATE_MAX: Duration = Duration::from_secs(60);
 
 /// The state that the gateways of a store share.
@@ -42,8 +42,9 @@ struct Trial {
     number: u64,
     /// The gateways that serve it.
     canaries: Vec<String>,
-    /// The gateway that made the change, and its operator.
+    /// The gateway that made the change.
     origin: String,
+    /// The author of the change.
     by: String,
     /// The end, in milliseconds since the Unix epoch.
     until: u64,
@@ -121,7 +122,8 @@ impl Control {
         self.judge(&turn, state, follower).await
     }
 
-    /// Offers the configuration of this gateway to all: on trial first, if there are others.
+    /// Offers the configuration of this gateway to all. It goes on trial first if there are other gateways, canaries are configured,
+    /// and all gateways have a configuration already.
     async fn offer(
         self: &Arc<Self>,
         turn: &Turn<'_>,

@@ -1,4 +1,5 @@
-//! The configurations that were in service, newest first, stored as files beside the configuration.
+//! The configurations that were in service, newest first, stored as files beside the configuration file or in the configuration
+//! folder.
 //!
 //! Owns the folder `history/`. Its files are readable only by their owner, since texts may have secrets. If it cannot be
 //! written, the history is kept in memory, with one warning.
@@ -24,7 +25,7 @@ pub struct HistoryEntry {
     pub generation: u64,
     /// When it went into service, in the format of RFC 3339.
     pub time: String,
-    /// The operator who sent it, or `file`, `signal`, `start`.
+    /// The operator who sent it; or `file`, `signal`, `start`, `catalog`; or `store`, followed by the author on the other gateway if known.
     pub by: String,
     /// The hash of the configuration, as in its [`Status`](crate::Status).
     pub hash: String,
@@ -45,17 +46,17 @@ pub(crate) struct KeptContent {
     pub(crate) texts: Vec<KeptFile>,
     /// Files of its folder that it names, such as stylesheets.
     pub(crate) named: Vec<NamedFile>,
-    /// The names of files that it names but that are not stored, since they have secrets or are too large.
+    /// The names of files that it names but that are not stored, since they have secrets, are too large, or cannot be read.
     pub(crate) others: Vec<String>,
 }
 
-/// The folder beside the configuration.
+/// The folder of the history: beside a configuration file, or in a configuration folder.
 const FOLDER: &str = "history";
 
 /// The longest first line of a file, which is an entry without its texts.
 const ENTRY_BYTES_MAX: u64 = 64 << 10;
 
-/// The largest file: all texts of a folder, in JSON.
+/// The largest file: all stored files of one configuration, in JSON.
 const FILE_BYTES_MAX: u64 = 512 << 20;
 
 pub(crate) struct History {
@@ -141,7 +142,7 @@ impl History {
         }
     }
 
-    /// Adds the configuration in service, and removes all but the newest `max`.
+    /// Adds the configuration in service, unless its hash equals that of the last entry, and removes all but the newest `max`.
     pub(crate) fn add(&self, entry: HistoryEntry, files: KeptContent, max: usize) {
         let is_same = |last: HistoryEntry| last.hash == entry.hash && !entry.hash.is_empty();
         if max == 0 || self.last().is_some_and(is_same) {

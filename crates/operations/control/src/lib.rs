@@ -1,9 +1,10 @@
 //! The configuration in service. Owns the process of a change: the configuration is compiled while the current plan serves,
-//! published at once, and becomes the current one. Or it is refused with all complaints, and the previous plan stays in
+//! published to all workers, and becomes the current one. Or it is refused with all complaints, and the previous plan stays in
 //! service.
 //!
-//! A change comes from the files ([`Control::watch`]), from a signal ([`Control::reload`]) or from the admin API
-//! ([`Control::put`]). Changes are handled one at a time. This crate handles no requests of clients.
+//! A change comes from the files ([`Control::watch`]), from a signal ([`Control::reload`]), from the admin API ([`Control::put`],
+//! [`Control::deploy`]), from the catalog ([`Control::place_bundle`]) or from another gateway that shares the store
+//! ([`Control::follow`]). Changes are handled one at a time. This crate handles no requests of clients.
 #![forbid(unsafe_code)]
 
 mod archive;
@@ -109,7 +110,8 @@ struct Current {
     bundles: Option<PathBuf>,
 }
 
-/// A text in service that could not be written, and the file's content at that time. Once the file changes, it replaces the text.
+/// A text in service that could not be written, and the file's content at that time. Once the file changes, its content replaces the
+/// text.
 #[derive(Clone)]
 struct UnsavedText {
     text: String,
@@ -231,7 +233,7 @@ impl Control {
         changes::whole_text(&sources, self.path.is_dir(), true)
     }
 
-    /// The plan in service, the time since which it is, and the last refused change.
+    /// The state of the plan in service, and the last change if it was refused.
     pub fn status(&self) -> Status {
         let current = self.current();
         Status {
@@ -278,7 +280,7 @@ impl Control {
         turn.await.unwrap_or_default()
     }
 
-    /// The path for a text that is only checked. Relative paths in the text are resolved as in the files.
+    /// The path that an operator's text gets before it is written to a file. Relative paths in the text are resolved as in the files.
     fn place_of_text(&self) -> PathBuf {
         if self.path.is_dir() { self.path.join(SENT) } else { self.path.clone() }
     }

@@ -4,7 +4,7 @@ use config::Report;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The plan in service, the time since which it is, and the last refused change.
+/// The state of the plan in service, and the last change if it was refused.
 #[derive(Debug, Clone)]
 pub struct Status {
     /// The generation of the plan in service; the first is 1.

@@ -1,4 +1,4 @@
-//! Weights and drains of targets that operators have set until the upstream changes.
+//! The weights and drains that operators set for targets. They apply until the settings of the upstream change.
 //!
 //! If there is a store, they are stored with a fingerprint of their upstream's settings, and restored after a restart.
 

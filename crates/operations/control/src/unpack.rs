@@ -66,7 +66,7 @@ pub(crate) fn unpack(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, St
     }
 }
 
-/// Unpacks a ZIP archive of files of any kind.
+/// Unpacks a ZIP archive as it is. Unlike [`unpack`], it converts nothing.
 pub(crate) fn unpack_plain(archive: &[u8], folder: &Path) -> Result<(), Failure> {
     let mut zip = ZipArchive::new(Cursor::new(archive))
         .map_err(|error| Failure::Invalid(format!("this is not a ZIP archive: {error}")))?;
@@ -166,7 +166,7 @@ fn each_of_tar(
             } else {
                 name_in_records(at, &bytes)?
             };
-            // A record has precedence over a preceding long name, as in the programs that write both.
+            // The last name applies. Records without a path keep a preceding long name.
             long_name = name.or(long_name);
             continue;
         }
@@ -299,7 +299,8 @@ fn not_a_file(name: &str) -> String {
     format!("the entry {name:?} is a link or a device")
 }
 
-/// The names of all entries. Refuses names that lead out of the archive, and entries that are not files.
+/// The names of all files. Refuses names that lead out of the archive, encrypted entries, and entries that are neither files nor
+/// folders.
 fn names(zip: &mut ZipArchive<Cursor<&[u8]>>) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for at in 0..zip.len() {
@@ -345,7 +346,8 @@ fn check(name: &str) -> Result<(), String> {
     }
 }
 
-/// The folder that contains all entries, with its `/`. Empty if there is none. Otherwise the bundle is the content of this folder.
+/// The folder that contains all files of an archive, with its `/`. The bundle is then the content of this folder. Empty if there is
+/// no such folder.
 fn common_folder(names: &[String]) -> String {
     let first = names.first().and_then(|name| name.split_once('/'));
     let Some((folder, _)) = first else { return String::new() };
@@ -370,7 +372,7 @@ fn convert(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
     let imported = fs::write(&copy, archive)
         .map_err(|error| format!("the archive cannot be kept: {error}"))
         .and_then(|()| synapse::import(&copy));
-    // Harmless: the folder is removed, or the next bundle of this name overwrites the file.
+    // Harmless: the copy is hidden, and the next bundle of this name overwrites it.
     let _removed = fs::remove_file(&copy);
     let imported = imported?;
     write(folder, "imported.yaml", imported.part.as_bytes())?;

@@ -46,7 +46,8 @@ impl Control {
         }
     }
 
-    /// True if files changed and then stayed the same, so that a half-written file is not read.
+    /// True if files changed and then stayed the same, so that a half-written file is not read. Files that keep changing are waited
+    /// for only up to [`UNQUIET_MAX`] intervals.
     async fn has_settled(&self) -> bool {
         let known = lock(&self.watched).clone();
         let Some(mut last) = look_again(&known).await.filter(|now| *now != known) else {

@@ -105,7 +105,7 @@ impl Contents {
         self.0.iter().map(|(file, _)| file)
     }
 
-    /// True if all files in both have the same content.
+    /// True if each file that both have has the same content in both.
     pub(crate) fn agrees(&self, other: &Contents) -> bool {
         let same = |(file, hash): &(PathBuf, Option<u128>)| {
             other.0.iter().find(|(known, _)| known == file).is_none_or(|(_, known)| known == hash)

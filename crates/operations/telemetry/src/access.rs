@@ -1,8 +1,9 @@
 //! The access log: one line for each exchange.
 //!
 //! A worker formats its line into memory of its own thread and copies it into its own ring. One thread empties the rings into
-//! the sink, at the latest [`FLUSH_EVERY`] later. A worker never waits for the sink: if its ring is full, the line is dropped
-//! and counted. Values of a request are escaped in every format, so no request can end a line, forge one, or reach a terminal.
+//! the sink, at the latest [`FLUSH_EVERY`] later; lines for a receiver on the network are collected for up to [`BATCH_EVERY`]. A worker
+//! never waits for the sink: if its ring is full, the line is dropped and counted. Values of a request are escaped in every format, so
+//! no request can end a line, forge one, or send control characters to a terminal.
 
 mod courier;
 mod field;
@@ -33,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use writer::{Inbox, Writer};
 
-/// The longest delay of a line while the sink is fast enough. Operators who watch the log do not notice it.
+/// The longest delay of a line until the thread takes it from the ring. Operators who watch the log do not notice it.
 pub const FLUSH_EVERY: Duration = Duration::from_millis(100);
 
 /// How long the program waits at its end for the last lines to be written.

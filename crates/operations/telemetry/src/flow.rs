@@ -26,7 +26,7 @@ struct FlowShard {
     dropped: Counter,
     /// Created with the first fault.
     faults: OnceLock<Box<Faults>>,
-    /// Faults of branches that did not end the step or the flow.
+    /// Faults of branches, whether or not their step failed. Created with the first one.
     branch_faults: OnceLock<Box<Faults>>,
 }
 

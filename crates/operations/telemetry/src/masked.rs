@@ -22,9 +22,9 @@ const WORDS: [&[u8]; 11] = [
 /// Full names of such parameters.
 const NAMES: [&[u8]; 4] = [b"jwt", b"pwd", b"sig", b"pass"];
 
-/// The target with masked credentials: a star replaces the value of each parameter that is listed in `secrets` or whose name denotes
-/// a credential, in any spelling, and each value that is a URL with such a parameter. Servers treat `;` like `&`, and paths may have
-/// parameters.
+/// The target with masked credentials. A star replaces the value of each parameter that is listed in `secrets` or whose name denotes a
+/// credential, in any spelling. It also replaces each value that is a URL with such a parameter or with a user name. Some servers treat
+/// `;` like `&`, and paths may have parameters.
 pub fn masked<'t>(target: &'t [u8], secrets: &[String]) -> Cow<'t, [u8]> {
     let Some(first) = target.iter().position(|byte| matches!(byte, b'?' | b';')) else {
         return target.into();

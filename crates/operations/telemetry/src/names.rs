@@ -197,7 +197,7 @@ pub enum Label {
     StatusClass,
     /// Labels of an [`Outcome`](grpc::Outcome): `0` to `16`, or `other`.
     GrpcStatus,
-    /// Labels of fault kinds, or of refusals of a connection.
+    /// Labels of fault kinds, of refusals of a connection, or of the ends of streams.
     Reason,
     /// Names of listeners: at most [`LISTENERS_MAX`](crate::LISTENERS_MAX).
     Listener,
@@ -237,7 +237,8 @@ pub enum Label {
     Result,
     /// Labels of a [`Format`](crate::parses::Format).
     Format,
-    /// Labels of a [`MirrorOutcome`](crate::MirrorOutcome).
+    /// Labels of a [`MirrorOutcome`](crate::MirrorOutcome), a [`DeliveryOutcome`](crate::DeliveryOutcome) or a
+    /// [`QueueRun`](crate::QueueRun).
     Outcome,
     /// `received` from clients or `sent` to them.
     Direction,

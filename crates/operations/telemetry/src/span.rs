@@ -108,7 +108,7 @@ pub enum AttributeValue {
     Texts(Vec<Box<str>>),
 }
 
-/// The limit of spans that wait for the exporter (O20). Further ones are dropped and counted.
+/// The limit of spans that wait for the exporter. Further ones are dropped and counted.
 pub const SPANS_WAITING_MAX: usize = 4_096;
 
 /// The limit of spans in one exchange. A flow over many parts has a span for each step of each part.

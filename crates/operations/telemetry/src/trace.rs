@@ -121,7 +121,7 @@ pub struct TracedMessage {
 /// The limit of traces that are kept.
 pub const TRACES_MAX: usize = 100;
 
-/// The approximate limit of their total size.
+/// The approximate limit of the total size of the traces that are kept.
 const ALL_BYTES_MAX: usize = 16 << 20;
 
 /// The limit of a body in a trace: a few screens. With [`STEPS_MAX`], a trace has at most some 8 MiB.
@@ -270,7 +270,7 @@ fn is_below(wanted: &str, path: &[u8]) -> bool {
 }
 
 impl Trace {
-    /// Its approximate size in memory.
+    /// Its approximate size in memory, without its policies.
     fn bytes(&self) -> usize {
         let seen = |message: &TracedMessage| message.body.len() + message.content_type.len();
         let step = |step: &TracedStep| {

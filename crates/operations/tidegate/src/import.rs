@@ -301,7 +301,7 @@ fn write_checked(configuration: &str, table: &Table) -> anyhow::Result<ExitCode>
     Ok(written(is_complete(table)))
 }
 
-/// A whole configuration. It passes `tidegate check` once its `issuers` are filled in.
+/// A whole configuration. If routes ask for tokens, its `issuers` are placeholders, which the user has to replace.
 fn configuration(made: GeneratedApi, upstream: Option<&str>, name: &str) -> Json {
     let given = upstream.map(|url| (name.to_owned(), json!({ "targets": [url] })));
     let upstreams: Map<String, Json> = made.upstreams.into_iter().chain(given).collect();

@@ -393,7 +393,7 @@ struct Signals {
 /// How the gateway was told to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StopMode {
-    /// By its service manager: others are notified first.
+    /// By SIGTERM or SIGQUIT, usually from a service manager: `/readyz` reports the end before listeners close.
     Announced,
     /// By Ctrl-C, from an operator at a terminal.
     Interrupted,

@@ -377,7 +377,8 @@ pub(crate) fn xml_as_json(
     Ok(out)
 }
 
-/// Converts JSON to XML. Members become elements. An array becomes one element for each item.
+/// Converts JSON to XML. Members become elements, `@` members with a scalar become attributes, and `#text` becomes text. An array becomes
+/// one element for each item.
 fn to_xml(text: &JsonText, root: &str, marks: Marks, content: &Content) -> Result<String, Fault> {
     let mut out = String::new();
     push_element((text, content, marks), JsonText::ROOT, root, 0, &mut out)?;

@@ -10,6 +10,7 @@ use crate::step::{Action, Step, StepRun};
 
 /// The fault with which a flow fails.
 pub struct FaultTemplate {
+    /// True if the client is at fault, false if the gateway is.
     pub client: bool,
     pub reason: Template,
     pub detail: Option<Template>,

@@ -181,7 +181,7 @@ struct SurroundingText {
     is_soap: bool,
 }
 
-/// The lowest index of a part whose wrapper is known. Parts after it need none.
+/// The lowest index of a part whose surrounding text is known. Parts after it need none.
 type FirstPart = Cell<usize>;
 
 type Job<'a> = LocalBoxFuture<'a, (usize, Result<TakenPart, Fault>)>;

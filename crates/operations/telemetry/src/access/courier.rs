@@ -242,7 +242,7 @@ impl Courier {
         }
     }
 
-    /// Waits for a time, or until the log is closed. Workers wake the thread for full rings meanwhile.
+    /// Waits for a time, or until the log is closed. Workers may wake the thread early, because a ring is half full.
     fn wait(&self, pause: Duration) {
         let until = clock::now() + pause;
         while !self.inbox.is_closing() {

@@ -13,7 +13,7 @@ const WORD: usize = size_of::<u64>();
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PushOutcome {
     Kept,
-    /// Stored. The ring is more than half full, so the reader should be woken.
+    /// Stored. With this line the ring became half full, so the reader should be woken.
     HalfFull,
     /// Dropped, because there was no room.
     Full,

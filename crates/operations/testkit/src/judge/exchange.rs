@@ -43,7 +43,8 @@ fn gateway() -> Gateway {
     Gateway::new(CONFIGURATION, Path::new("/nowhere"), services).expect("it compiles")
 }
 
-/// Runs one connection of a client. The first byte selects the size of the pieces, and the rest are the bytes to send.
+/// Runs one connection of a client. The first byte selects how the other bytes are sent: 0 sends them only at once; 1 to 16 also sends
+/// them in pieces of that size, and a larger number also in two parts, split at that position.
 pub fn exchange(bytes: &[u8]) {
     let Some((way, bytes)) = bytes.split_first() else { return };
     GATEWAY.with(|gateway| run(converse(gateway, *way, bytes)));

@@ -115,7 +115,7 @@ fn texts(at: &str, expected: &str, came: &str) -> Option<Difference> {
     (expected != came).then(|| Difference::new(at, expected, came))
 }
 
-/// The first difference of two bodies, with the text around it.
+/// The first difference of two bodies, with the text of each from there on.
 fn bytes(expected: &str, came: &str) -> Option<Difference> {
     // Harmless: the rest of the longer one is the difference.
     let pairs = expected.chars().zip(came.chars());

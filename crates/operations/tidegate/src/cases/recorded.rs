@@ -1,6 +1,6 @@
 //! Reads recorded requests with their replies: an access log with lines of JSON, or a browser's archive (HAR 1.2).
 //!
-//! A line that is not a complete request is reported with its place and skipped.
+//! A line or an entry that is not a complete request is reported with its place and skipped.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -20,7 +20,8 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 /// The maximum number of requests in a file. Replaying them with two small configurations takes about a minute.
 const REQUESTS_MAX: usize = 100_000;
 
-/// Headers that belong to the connection and not to the message.
+/// Headers of an archive that are not replayed. Most belong to the connection. `Host` is taken from the URL, and an archive holds bodies
+/// without their coding.
 const OF_CONNECTIONS: [&str; 9] = [
     "connection",
     "content-length",
@@ -35,12 +36,12 @@ const OF_CONNECTIONS: [&str; 9] = [
 
 const REQUEST_ID: &str = "X-Request-Id";
 
-/// The file as it was read.
+/// The requests in a file.
 pub(super) struct Recording {
     pub(super) requests: Vec<RecordedRequest>,
     /// The skipped entries, each with its place and the reason.
     pub(super) left_out: Vec<String>,
-    /// True for an access log, which has no headers.
+    /// True for an access log, which has no bodies, and no headers except `Host` and `User-Agent`.
     pub(super) is_log: bool,
 }
 
@@ -120,7 +121,7 @@ fn of_line(place: String, line: &str) -> anyhow::Result<RecordedRequest> {
     };
     // Harmless: without a valid address, the default client is used.
     let client = member("client").and_then(|client| client.parse().ok());
-    // A reply that the gateway made itself did not come from an upstream.
+    // With a fault, the gateway made the reply, and the upstream's status is unknown.
     let status = line.get("status").and_then(Value::as_u64).filter(|_| member("fault").is_none());
     request(
         place,
@@ -172,7 +173,7 @@ fn of_entry(place: String, entry: &Value) -> anyhow::Result<RecordedRequest> {
     request(place, None, sent, reply)
 }
 
-/// The headers of a message in an archive, without those of the connection.
+/// The headers of a message in an archive, without those in `OF_CONNECTIONS` and pseudo-headers of HTTP/2.
 fn lines(message: &Value) -> Vec<(String, String)> {
     // Harmless: a message without headers has none.
     let listed = message.get("headers").and_then(Value::as_array).into_iter().flatten();
@@ -205,7 +206,7 @@ fn status_of(status: Option<u64>) -> u16 {
     status.filter(|status| (200..=599).contains(status)).unwrap_or(200)
 }
 
-/// Refuses requests that a client cannot send.
+/// Returns the recorded request, with a request id. Fails if a client cannot send the request, or an upstream the reply.
 fn request(
     place: String,
     client: Option<IpAddr>,

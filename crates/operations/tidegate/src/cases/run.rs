@@ -79,8 +79,8 @@ fn looser(mut call: CaseCall) -> CaseCall {
     call
 }
 
-/// Reads a request in the format of HTTP/1.1. Lines may end with only LF, and the length of the body is the rest of
-/// the file.
+/// Reads a request in the format of HTTP/1.1. Lines may end with only LF, and the body is the rest of the file. Headers that frame a
+/// body are ignored.
 fn read(file: &Path) -> anyhow::Result<SentRequest> {
     let mut bytes = Vec::new();
     // A device may be endless and has no size, so the read is limited.
