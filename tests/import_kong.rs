@@ -126,9 +126,9 @@ services:
     }
     for line in [
         "plugin our-plugin of route own",
-        "this plugin is not known here",
+        "Tidegate does not have this plugin",
         "its guard `ldap-auth` is refused, so it answers 503",
-        "the field `moon` is not known here",
+        "the field `moon` is unknown",
     ] {
         assert!(run.stderr.contains(line), "{line}: {}", run.stderr);
     }
@@ -350,9 +350,9 @@ fn expressions_of_the_router_become_routes() {
         assert_eq!(reply.get("x-route"), route, "{method} {target}: {}", run.stdout);
     }
     for (expression, what) in [
-        (r#"!(http.path == "/a")"#, "a negation has no counterpart"),
-        (r#"http.path != "/a""#, "`http.path != /a` has no counterpart"),
-        (r#"http.path.segments.0 == "a""#, "has no counterpart"),
+        (r#"!(http.path == "/a")"#, "Tidegate has no negation"),
+        (r#"http.path != "/a""#, "Tidegate has no condition `http.path != /a`"),
+        (r#"http.path.segments.0 == "a""#, "Tidegate has no condition"),
         (r#"http.path =="#, "a comparison without a value"),
     ] {
         let text = format!(
@@ -502,11 +502,7 @@ consumers:
     assert_eq!(run.code, Some(3), "{}", run.stderr);
     assert!(run.stdout.contains("key: \"${MY_KEY}\""), "{}", run.stdout);
     assert!(!run.stdout.contains("vault"), "{}", run.stdout);
-    assert!(
-        run.stderr.contains("`key`: values of this vault have no counterpart"),
-        "{}",
-        run.stderr
-    );
+    assert!(run.stderr.contains("`key`: Tidegate reads only the vault `env`"), "{}", run.stderr);
     let bad = services.replace("DECK_HOST", "HOME");
     let run = imported(&[("a.yaml", &bad)], &[]);
     assert_eq!(run.code, Some(1), "{}", run.stderr);

@@ -131,7 +131,7 @@ plugins:
     }
     assert!(run.stdout.contains("$1 $"), "{}", run.stdout);
     assert!(
-        run.stderr.contains("a template in the value of a variable has no effect here"),
+        run.stderr.contains("Tidegate does not fill in templates in the value of a variable"),
         "{}",
         run.stderr
     );

@@ -69,9 +69,8 @@ impl<'a> Converter<'a> {
                     .add(consumer.item.at, "a consumer without `username` and `custom_id`");
             }
             if blocked.contains(&at) {
-                verdict.refuse(
-                    "a plugin that guards it has no counterpart, so its credentials are left out",
-                );
+                verdict
+                    .refuse("a plugin that guards it is refused, so its credentials are left out");
             }
             self.row(&format!("consumer {}", consumer.name), &consumer.item, verdict);
         }
@@ -199,9 +198,7 @@ impl<'a> Converter<'a> {
                     self.mistakes.add(item.at, "an acl without `group`");
                 }
             }
-            CredentialKind::Other(_) => {
-                verdict.refuse("credentials of this kind have no counterpart")
-            }
+            CredentialKind::Other(_) => verdict.refuse("Tidegate has no credentials of this kind"),
         }
     }
 
@@ -236,7 +233,7 @@ impl<'a> Converter<'a> {
             (Some(_), _) | (None, Some(_)) => {}
         }
         if secret.as_ref().is_some_and(String::is_empty) {
-            verdict.refuse("a secret must not be empty here");
+            verdict.refuse("a secret must not be empty");
             return;
         }
         let name = self.out.fresh("issuer", &format!("jwt-{subject}"));

@@ -85,8 +85,7 @@ impl Criteria {
         criteria.read_snis(item, mistakes);
         for key in ["sources", "destinations"] {
             if item.get(key).is_some_and(|list| !list.items().is_empty()) {
-                verdict
-                    .refuse(format!("`{key}`: a condition on the connection has no counterpart"));
+                verdict.refuse(format!("`{key}`: Tidegate has no such condition on a connection"));
                 criteria.is_closed = true;
             }
         }
@@ -115,7 +114,7 @@ impl Criteria {
             .iter()
             .any(|protocol| ["tcp", "tls", "udp", "tls_passthrough"].contains(&protocol.as_str()))
         {
-            verdict.refuse("streams of TCP, TLS and UDP are not served here");
+            verdict.refuse("Tidegate does not serve streams of TCP, TLS and UDP");
             self.is_closed = true;
         }
     }
@@ -133,7 +132,7 @@ impl Criteria {
             let has_port =
                 name.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
             if has_port {
-                verdict.refuse(format!("`{text}`: a host with a port has no counterpart"));
+                verdict.refuse(format!("`{text}`: Tidegate compares hosts without their ports"));
                 self.is_closed = true;
                 continue;
             }
@@ -191,7 +190,7 @@ impl Criteria {
                     let why = error.to_string();
                     let last = why.lines().last().unwrap_or(&why);
                     let why = last.trim_start_matches("error: ");
-                    verdict.refuse(format!("the expression `{text}` has no counterpart: {why}"));
+                    verdict.refuse(format!("the expression `{text}` is not supported: {why}"));
                     // Every path that the expression may match is closed.
                     self.is_closed = true;
                     self.paths.push(PathCondition::Prefix(literal_start(&regex)));

@@ -189,7 +189,7 @@ impl Converter<'_> {
         let mut made =
             RouteEffect { priority: row.map_or(0, |row| row.priority), ..RouteEffect::default() };
         match row.map(|row| row.support) {
-            None => verdict.refuse("this plugin is not known here"),
+            None => verdict.refuse("Tidegate does not have this plugin"),
             Some(Support::Nothing(why)) => verdict.refuse(why),
             Some(Support::Fields(table)) => {
                 if !plugin.config.is_map() {
@@ -198,7 +198,7 @@ impl Converter<'_> {
                 fields::check_config(&plugin.config, table, self.mistakes, &mut verdict);
                 let of_client = plugin.scope.consumer.is_some() || plugin.scope.group.is_some();
                 if of_client && !self.is_conditional(plugin) && !verdict.is_refused() {
-                    verdict.refuse("this plugin has no counterpart for one consumer or group");
+                    verdict.refuse("Tidegate does not have this plugin for one consumer or group");
                 }
                 // A disabled plugin must not add a log or traces either.
                 if !verdict.is_refused() && plugin.item.is_true("enabled", true) {
@@ -230,7 +230,7 @@ impl Converter<'_> {
         let needed: &[&str] =
             if self.has_grpc { &["http", "https", "grpc", "grpcs"] } else { &["http", "https"] };
         if !named.is_empty() && !needed.iter().all(|protocol| named.contains(protocol)) {
-            verdict.nearly("`protocols`: the plugin runs for every protocol here");
+            verdict.nearly("`protocols`: in Tidegate the plugin runs for every protocol");
         }
     }
 
@@ -276,7 +276,7 @@ impl Converter<'_> {
             "oas-validation" => self.oas_validation(config, made, verdict),
             "soap-xml-request-handling" => self.soap(config, soap::Side::Request, made, verdict),
             "soap-xml-response-handling" => self.soap(config, soap::Side::Response, made, verdict),
-            _ => verdict.refuse("this plugin is not known here"),
+            _ => verdict.refuse("Tidegate does not have this plugin"),
         }
     }
 }

@@ -464,12 +464,12 @@ impl Converter<'_> {
             };
             let (a, b) = (name(winner), name(loser));
             let mut verdict = Verdict::default();
-            verdict.nearly(format!("{} goes to {a} in Kong, here to {b}", pair.example));
+            verdict.nearly(format!("{} goes to {a} in Kong, and to {b} in Tidegate", pair.example));
             self.row(&format!("routes {a}, {b}"), &winner.item, verdict);
         }
         if let (true, Some(first)) = (more > 0, all.routes.first()) {
             let mut verdict = Verdict::default();
-            verdict.nearly(format!("{more} more pairs of routes have another winner here"));
+            verdict.nearly(format!("{more} more pairs of routes have another winner in Tidegate"));
             self.row("routes", &first.item, verdict);
         }
     }

@@ -14,7 +14,7 @@ use super::{OneCredential, RouteEffect};
 const HMAC_ALGORITHMS: [&str; 4] = ["hmac-sha1", "hmac-sha256", "hmac-sha384", "hmac-sha512"];
 
 const ANONYMOUS: &str =
-    "wrong credentials are refused here, and the anonymous consumer has neither headers nor groups";
+    "Tidegate refuses wrong credentials, and the anonymous consumer has neither headers nor groups";
 
 impl Converter<'_> {
     /// Reads `anonymous` of a plugin with credentials. True if requests without a credential pass.
@@ -39,7 +39,7 @@ impl Converter<'_> {
         };
         let ends = known.is_some() && all.plugins.iter().any(ends);
         if ends {
-            verdict.nearly("requests without a credential are refused with 401 here, as its `request-termination` would");
+            verdict.nearly("Tidegate refuses requests without a credential with 401, as its `request-termination` does");
         }
         !ends
     }
@@ -144,11 +144,13 @@ impl Converter<'_> {
             return;
         };
         if config.texts("auth_methods") != ["bearer"] {
-            verdict.refuse("only `auth_methods: [bearer]` has a counterpart: logins, sessions and grants have none");
+            verdict.refuse(
+                "`auth_methods` must be `[bearer]`: Tidegate has no logins, sessions and grants",
+            );
             return;
         }
         if config.get("anonymous").is_some() {
-            verdict.refuse("requests without a token have no counterpart beside `openid-connect`");
+            verdict.refuse("Tidegate has no anonymous requests beside `openid-connect`");
             return;
         }
         let base = issuer.strip_suffix("/.well-known/openid-configuration").unwrap_or(issuer);
@@ -188,7 +190,7 @@ impl Converter<'_> {
         if !scopes.is_empty() {
             // The texts of the list are alternatives. All words within one text are required.
             if scopes.iter().any(|scope| scope.contains(' ')) && scopes.len() > 1 {
-                verdict.refuse("alternatives of several scopes have no counterpart");
+                verdict.refuse("Tidegate has no alternatives of several scopes");
             }
             let rule = if scopes.len() == 1 { "all" } else { "any" };
             let words: Vec<&str> = scopes.iter().flat_map(|scope| scope.split(' ')).collect();
@@ -273,7 +275,7 @@ impl Converter<'_> {
         }
         if !deny.is_empty() {
             verdict.nearly(
-                "a request without a consumer is refused with 401 in Kong, and passes here",
+                "Kong refuses a request without a consumer with 401, and Tidegate lets it pass",
             );
             groups.insert("deny".to_owned(), json!(deny));
         }
@@ -365,7 +367,7 @@ fn one_of(
     let names = config.texts(list);
     let first = names.first().copied().unwrap_or(absent);
     if names.len() > 1 {
-        verdict.refuse(format!("`{list}`: a token is looked for under one name here"));
+        verdict.refuse(format!("`{list}`: Tidegate looks for a token under one name"));
     }
     if !first.is_empty() && (key != "header" || !first.eq_ignore_ascii_case("authorization")) {
         keys.insert(key.to_owned(), json!(first));

@@ -115,7 +115,7 @@ pub(super) fn cache(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict
     keys.insert("statuses".to_owned(), json!(kept));
     let methods = config.texts("request_method");
     if methods.iter().any(|method| !matches!(*method, "GET" | "HEAD")) {
-        verdict.refuse("replies to other methods than GET and HEAD are not kept here");
+        verdict.refuse("Tidegate caches only replies to GET and HEAD");
     }
     let types = config.texts("content_type");
     let types = if types.is_empty() { vec!["text/plain", "application/json"] } else { types };
@@ -157,7 +157,7 @@ impl Converter<'_> {
         };
         let status = config.whole("status_code", 301);
         if ![301, 302, 303, 307, 308].contains(&status) {
-            verdict.refuse(format!("the status {status} is not a redirect here"));
+            verdict.refuse(format!("Tidegate has no redirect with status {status}"));
         }
         let keeps = config.is_true("keep_incoming_path", false);
         let keys =
