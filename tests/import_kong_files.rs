@@ -163,6 +163,28 @@ fn a_star_in_a_path_is_a_star_since_format_3() {
 }
 
 #[test]
+fn a_file_without_a_format_has_that_of_the_others_or_the_first() {
+    let origin = Origin::echo();
+    let services = format!(
+        "services:\n  - {{ name: a, url: {}, routes: [{{ name: r, paths: [\"/a/(b)+\", /b], strip_path: false }}] }}\n",
+        origin.url()
+    );
+    let gateway = serving(&services);
+    for (target, status) in [("/a/bb", 200), ("/a/x", 404), ("/b", 200)] {
+        assert_eq!(gateway.wire().get(target).status(), status, "{target}");
+    }
+    // Of format 3.0 it is a path with parentheses.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.yaml"), &services).unwrap();
+    std::fs::write(folder.path().join("b.yaml"), "_format_version: \"3.0\"\n").unwrap();
+    let folder = folder.path().to_str().unwrap();
+    let run = tidegate(&["import", "kong", folder, "--listen", "127.0.0.1:0"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stdout.contains("prefix: \"/a/(b)+\""), "{}", run.stdout);
+    assert!(!run.stdout.contains("regex_prefix"), "{}", run.stdout);
+}
+
+#[test]
 fn too_few_targets_take_no_requests() {
     let origin = Origin::echo();
     let closed = {
