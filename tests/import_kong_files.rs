@@ -185,6 +185,23 @@ fn a_file_without_a_format_has_that_of_the_others_or_the_first() {
 }
 
 #[test]
+fn a_mark_of_an_expression_before_format_3_is_reported() {
+    let text = |version: &str, path: &str| {
+        format!(
+            "_format_version: \"{version}\"\nservices: [{{ name: a, url: \"http://h\", routes: [{{ name: r, paths: [\"{path}\"] }}] }}]\n"
+        )
+    };
+    let run = imported(&text("1.1", "~/a/[0-9]+"), &[]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stderr.contains("which matches nothing in Kong"), "{}", run.stderr);
+    assert!(run.stdout.contains("regex_prefix: \"/a/[0-9]+\""), "{}", run.stdout);
+    for (version, path) in [("3.0", "~/a/[0-9]+"), ("1.1", "/a/[0-9]+"), ("1.1", "~/a")] {
+        let run = imported(&text(version, path), &[]);
+        assert_eq!(run.code, Some(0), "{version} {path}: {}", run.stderr);
+    }
+}
+
+#[test]
 fn too_few_targets_take_no_requests() {
     let origin = Origin::echo();
     let closed = {
