@@ -202,6 +202,31 @@ fn a_mark_of_an_expression_before_format_3_is_reported() {
 }
 
 #[test]
+fn an_anonymous_consumer_may_have_the_id_that_kong_makes() {
+    let origin = Origin::echo();
+    let text = |anonymous: &str| {
+        format!(
+            "_format_version: \"3.0\"\nservices: [{{ name: a, url: {}, routes: [{{ name: r, paths: [/r], plugins: [{{ name: key-auth, config: {{ anonymous: {anonymous} }} }}] }}] }}]\nconsumers: [{{ username: anonymous }}, {{ username: b, keyauth_credentials: [{{ key: k }}] }}]\n",
+            origin.url()
+        )
+    };
+    for (anonymous, status) in [
+        ("anonymous", 200),
+        // The UUID of version 5 of the name.
+        ("1cd57acc-61b9-5afa-9668-80123fa9b98d", 200),
+        ("nobody", 401),
+    ] {
+        let run = imported(&text(anonymous), &[]);
+        assert_eq!(run.code, Some(3), "{anonymous}: {}", run.stderr);
+        let told = run.stderr.contains("there is no consumer `nobody`");
+        assert_eq!(told, anonymous == "nobody", "{}", run.stderr);
+        let gateway = Gateway::start(&run.stdout);
+        assert_eq!(gateway.wire().get("/r").status(), status, "{anonymous}");
+        assert_eq!(gateway.wire().get("/r?apikey=k").status(), 200, "{anonymous}");
+    }
+}
+
+#[test]
 fn too_few_targets_take_no_requests() {
     let origin = Origin::echo();
     let closed = {

@@ -255,7 +255,7 @@ fn holder(
     let mut attributes = Map::new();
     if let Some(consumer) = consumer {
         let custom_id = consumer.item.text("custom_id").map(|id| ("custom_id", id.to_owned()));
-        let id = ("id", id_of(&consumer.item, "consumers", &consumer.name));
+        let id = ("id", consumer_id(consumer));
         let all = custom_id.into_iter().chain([id]);
         attributes.extend(all.map(|(name, value)| (name.to_owned(), json!(value))));
     }
@@ -275,6 +275,11 @@ fn identifier(credential: &Credential) -> Option<String> {
         CredentialKind::Jwt => text("key"),
         CredentialKind::Acl | CredentialKind::Other(_) => None,
     }
+}
+
+/// The id of a consumer.
+pub(super) fn consumer_id(consumer: &Entity) -> String {
+    id_of(&consumer.item, "consumers", &consumer.name)
 }
 
 /// The id of an entity. If the file has none, it is made as Kong makes those of declarative files: a UUID of version 5 (RFC 9562, 5.5) from

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::super::consumers::Clients;
+use super::super::consumers::{Clients, consumer_id};
 use super::super::converter::Converter;
-use super::super::entities::{CredentialKind, PluginInstance};
+use super::super::entities::{CredentialKind, Entity, PluginInstance};
 use super::super::fields::Verdict;
 use super::super::output::{one_or_more, regex_here};
 use super::super::tree::Item;
@@ -23,13 +23,13 @@ impl Converter<'_> {
             return false;
         };
         let all = self.all;
-        let known = all
-            .consumers
-            .iter()
-            .position(|consumer| consumer.name == name || consumer.item.text("id") == Some(name));
+        let is_it = |consumer: &Entity| consumer.name == name || consumer_id(consumer) == name;
+        let known = all.consumers.iter().position(is_it);
         if known.is_none() {
-            let at = config.place_of("anonymous");
-            self.mistakes.add(at, format!("there is no consumer `{name}`"));
+            verdict.nearly(format!(
+                "there is no consumer `{name}`: a request without this credential is 401; in Kong it is 500, unless another plugin identifies the client"
+            ));
+            return false;
         }
         verdict.nearly(ANONYMOUS);
         let ends = |plugin: &PluginInstance| {
@@ -37,7 +37,7 @@ impl Converter<'_> {
                 && plugin.scope.consumer == known
                 && plugin.item.is_true("enabled", true)
         };
-        let ends = known.is_some() && all.plugins.iter().any(ends);
+        let ends = all.plugins.iter().any(ends);
         if ends {
             verdict.nearly("Tidegate refuses requests without a credential with 401, as its `request-termination` does");
         }
