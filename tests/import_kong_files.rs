@@ -227,6 +227,25 @@ fn an_anonymous_consumer_may_have_the_id_that_kong_makes() {
 }
 
 #[test]
+fn the_headers_of_cached_replies_are_compared_with_kongs() {
+    let text = |headers: &str| {
+        format!(
+            "_format_version: \"3.0\"\nservices: [{{ name: a, url: \"http://h\", routes: [{{ name: r, paths: [/r], plugins: [{{ name: proxy-cache, config: {{ cache_control: true, content_type: [\"text/plain; charset=utf-8\"], response_headers: {{ {headers} }} }} }}] }}] }}]\n"
+        )
+    };
+    for (headers, code, what) in [
+        ("X-Cache-Key: false, X-Cache-Status: true, age: true", 0, "0 approximated"),
+        ("X-Cache-Key: true, X-Cache-Status: true, age: true", 3, "does not add `X-Cache-Key`"),
+        ("X-Cache-Key: false, age: false", 3, "always adds `Age` and `X-Cache-Status`"),
+        ("", 3, "does not add `X-Cache-Key`"),
+    ] {
+        let run = imported(&text(headers), &[]);
+        assert_eq!(run.code, Some(code), "{headers}: {}", run.stderr);
+        assert!(run.stderr.contains(what), "{headers}: {}", run.stderr);
+    }
+}
+
+#[test]
 fn too_few_targets_take_no_requests() {
     let origin = Origin::echo();
     let closed = {

@@ -425,6 +425,8 @@ const RESPONSE_TRANSFORMER_ADVANCED: &[Field] = &[
 const REDIRECT: &[Field] =
     &[used("status_code", Whole), used("location", Text), used("keep_incoming_path", Switch)];
 
+const CACHE_HEADERS: &str = "Tidegate always adds `Age` and `X-Cache-Status`";
+
 const PROXY_CACHE: &[Field] = &[
     only("strategy", Word(&["memory"]), "memory", "Tidegate keeps cached replies in memory only"),
     silent("memory.dictionary_name", Text),
@@ -437,7 +439,9 @@ const PROXY_CACHE: &[Field] = &[
     used("cache_control", Switch),
     only("ignore_uri_case", Switch, "false", "Tidegate compares paths by case"),
     silent("storage_ttl", Whole),
-    nearly("response_headers", Any, "", "the headers of a cached reply are those of HTTP here"),
+    nearly("response_headers.age", Switch, "true", CACHE_HEADERS),
+    nearly("response_headers.X-Cache-Status", Switch, "true", CACHE_HEADERS),
+    used("response_headers.X-Cache-Key", Switch),
 ];
 
 const GRPC_WEB: &[Field] = &[

@@ -128,6 +128,10 @@ pub(super) fn cache(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict
         verdict.nearly("a reply that sets a cookie, or is for a credential, is not kept");
         keys.insert("cache_control".to_owned(), json!("ignore"));
     }
+    let headers = config.get("response_headers");
+    if headers.is_none_or(|headers| headers.is_true("X-Cache-Key", true)) {
+        verdict.nearly("Tidegate does not add `X-Cache-Key`");
+    }
     let parameters = config.texts("vary_query_params");
     if !parameters.is_empty() {
         keys.insert("query".to_owned(), json!(parameters));
