@@ -114,14 +114,20 @@ services:
       - {{ name: off, paths: [/off], plugins: [{{ name: ldap-auth, enabled: false }}] }}
       - {{ name: logged, paths: [/logged], plugins: [{{ name: udp-log, config: {{ host: h, port: 1 }} }}] }}
       - {{ name: unknown, paths: [/unknown], plugins: [{{ name: ip-restriction, config: {{ allow: [10.0.0.0/8], moon: full }} }}] }}
+      - {{ name: ended, paths: [/ended], plugins: [{{ name: request-termination, config: {{ echo: true }} }}] }}
 "#,
             origin.url()
         ),
         3,
     );
-    for (target, status) in
-        [("/guarded/x", 503), ("/own", 503), ("/off", 200), ("/logged", 200), ("/unknown", 503)]
-    {
+    for (target, status) in [
+        ("/guarded/x", 503),
+        ("/own", 503),
+        ("/off", 200),
+        ("/logged", 200),
+        ("/unknown", 503),
+        ("/ended", 503),
+    ] {
         assert_eq!(gateway.wire().get(target).status(), status, "{target}");
     }
     for line in [

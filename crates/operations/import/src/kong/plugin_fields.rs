@@ -137,7 +137,8 @@ const PLUGINS: &[PluginRow] = &[
         "the plugin names no receiver; name the syslog of this machine in `telemetry.access_log: { to: { syslog: URL } }`",
     ),
     plain("grpc-web", 3, GRPC_WEB),
-    plain("request-termination", 2, REQUEST_TERMINATION),
+    // It keeps requests from a service, so without it they must not get there.
+    guard("request-termination", 2, REQUEST_TERMINATION),
     plain("mocking", -1, MOCKING),
     unsupported_guard("post-function", -1_000, CODE),
 ];

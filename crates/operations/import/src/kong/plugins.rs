@@ -119,10 +119,8 @@ impl Converter<'_> {
     pub(super) fn blocked(&self) -> HashSet<usize> {
         let all = self.all;
         let guards = |plugin: &&PluginInstance| {
-            let row = plugin_fields::row(&plugin.name);
-            let ends = plugin.name == "request-termination";
-            let enabled = plugin.item.is_true("enabled", true);
-            enabled && (ends || row.is_none_or(|row| row.guards)) && !self.is_conditional(plugin)
+            let guards = plugin_fields::row(&plugin.name).is_none_or(|row| row.guards);
+            plugin.item.is_true("enabled", true) && guards && !self.is_conditional(plugin)
         };
         let guards: Vec<Scope> =
             all.plugins.iter().filter(guards).map(|plugin| plugin.scope).collect();
