@@ -227,6 +227,25 @@ fn an_anonymous_consumer_may_have_the_id_that_kong_makes() {
 }
 
 #[test]
+fn a_certificate_in_a_vault_is_refused() {
+    let text = r#"
+_format_version: "3.0"
+vaults: [{ name: env, prefix: mine, config: { prefix: MY_ } }]
+certificates:
+  - { id: 13c562a1-191c-4464-9b18-e5222b46035b, cert: "{vault://mine/cert}", key: "{vault://mine/key}", snis: [{ name: a.test }] }
+services:
+  - { name: a, url: "https://h", client_certificate: 13c562a1-191c-4464-9b18-e5222b46035b, routes: [{ name: r, paths: [/r] }] }
+"#;
+    let run = imported(text, &[]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    for row in ["certificate a.test", "service a"] {
+        let told = |line: &str| line.starts_with("refused") && line.contains(row);
+        assert!(run.stderr.lines().any(told), "{row}: {}", run.stderr);
+    }
+    assert!(run.stderr.contains("must be in the file"), "{}", run.stderr);
+}
+
+#[test]
 fn the_headers_of_cached_replies_are_compared_with_kongs() {
     let text = |headers: &str| {
         format!(
