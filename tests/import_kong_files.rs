@@ -227,6 +227,32 @@ fn an_anonymous_consumer_may_have_the_id_that_kong_makes() {
 }
 
 #[test]
+fn after_a_plugin_that_answers_no_other_runs_on_the_request() {
+    let gateway = serving(
+        r#"
+_format_version: "3.0"
+services:
+  - name: a
+    url: "http://h"
+    routes:
+      - { name: denied, paths: [/denied], plugins: [{ name: ip-restriction, config: { deny: [127.0.0.0/8] } }] }
+      - name: limited
+        paths: [/limited]
+        plugins:
+          - { name: rate-limiting, config: { minute: 1, policy: local } }
+          - { name: response-transformer, config: { add: { headers: ["x-seen:1"] } } }
+    plugins: [{ name: jwt }]
+"#,
+    );
+    for target in ["/denied", "/limited", "/limited"] {
+        let reply = gateway.wire().get(target);
+        assert_eq!(reply.status(), 401, "{target}");
+        assert_eq!(reply.get("x-ratelimit-limit-minute"), None, "{target}");
+        assert_eq!(reply.get("x-seen").is_some(), target == "/limited", "{target}");
+    }
+}
+
+#[test]
 fn a_certificate_in_a_vault_is_refused() {
     let text = r#"
 _format_version: "3.0"

@@ -181,7 +181,16 @@ impl Converter<'_> {
             Some(RunningEffect { at: *at, effect: plugins.get(*at)?, clients: clients.clone() })
         };
         // Harmless: none is left out, as above.
-        let made: Vec<RunningEffect<'_>> = ordered.iter().filter_map(effect).collect();
+        let mut made: Vec<RunningEffect<'_>> = ordered.iter().filter_map(effect).collect();
+        // After a plugin that answers, Kong runs only those that edit replies.
+        let mut is_answered = false;
+        made.retain(|RunningEffect { at, effect, .. }| {
+            let plugin = self.all.plugins.get(*at);
+            let edits = plugin.is_some_and(|one| one.name.starts_with("response-transformer"));
+            let runs = edits || !is_answered;
+            is_answered |= effect.respond.is_some() && !effect.is_triggered;
+            runs
+        });
         self.policies_of(&made, draft);
         let made: Vec<(usize, &RouteEffect)> =
             made.iter().map(|one| (one.at, one.effect)).collect();
