@@ -227,6 +227,26 @@ fn an_anonymous_consumer_may_have_the_id_that_kong_makes() {
 }
 
 #[test]
+fn preflights_of_a_route_without_options_are_reported() {
+    let text = |criteria: &str| {
+        format!(
+            "_format_version: \"3.0\"\nservices: [{{ name: a, url: \"http://h\", routes: [{{ name: r, {criteria} }}], plugins: [{{ name: cors }}] }}]\n"
+        )
+    };
+    for (criteria, code) in [
+        ("paths: [/r], methods: [GET, POST]", 3),
+        ("expression: 'http.path ^= \"/r\" && http.method == \"GET\"'", 3),
+        ("paths: [/r], methods: [GET, OPTIONS]", 0),
+        ("paths: [/r]", 0),
+    ] {
+        let run = imported(&text(criteria), &[]);
+        assert_eq!(run.code, Some(code), "{criteria}: {}", run.stderr);
+        let told = run.stderr.contains("Tidegate answers preflights of route r");
+        assert_eq!(told, code == 3, "{criteria}: {}", run.stderr);
+    }
+}
+
+#[test]
 fn after_a_plugin_that_answers_no_other_runs_on_the_request() {
     let gateway = serving(
         r#"

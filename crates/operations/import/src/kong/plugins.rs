@@ -15,7 +15,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::consumers::Clients;
 use super::converter::Converter;
-use super::entities::{PluginInstance, Scope};
+use super::entities::{Entity, PluginInstance, Scope};
 use super::fields::{self, Verdict};
 use super::plugin_fields::{self, Support};
 
@@ -138,16 +138,17 @@ impl Converter<'_> {
     pub(super) fn plugins(&mut self, people: &Clients) -> (Scopes, Vec<RouteEffect>) {
         let all = self.all;
         let scopes = Scopes::of(&all.plugins);
-        let mut uses: HashMap<usize, usize> = HashMap::new();
+        let mut uses: HashMap<usize, Vec<&Entity>> = HashMap::new();
         for (at, route) in all.routes.iter().enumerate() {
             for plugin in scopes.on(&all.plugins, at, route.parent) {
-                *uses.entry(plugin).or_default() += 1;
+                uses.entry(plugin).or_default().push(route);
             }
         }
         let mut made: Vec<RouteEffect> = Vec::new();
         for (at, plugin) in all.plugins.iter().enumerate() {
-            let mut one = self.plugin(plugin, people);
-            let is_shared = uses.get(&at).is_some_and(|uses| *uses > 1);
+            let routes = uses.get(&at).map_or(&[][..], Vec::as_slice);
+            let mut one = self.plugin(plugin, routes, people);
+            let is_shared = routes.len() > 1;
             let stands_alone =
                 one.credential.as_ref().is_none_or(|credential| !credential.anonymous);
             if is_shared && stands_alone && !(one.policies.is_empty() && one.credential.is_none()) {
@@ -180,7 +181,12 @@ impl Converter<'_> {
         format!("plugin {}{}", plugin.name, of.concat())
     }
 
-    fn plugin(&mut self, plugin: &PluginInstance, people: &Clients) -> RouteEffect {
+    fn plugin(
+        &mut self,
+        plugin: &PluginInstance,
+        routes: &[&Entity],
+        people: &Clients,
+    ) -> RouteEffect {
         let mut verdict = self.checked(&plugin.item, fields::PLUGIN);
         self.protocols_of(plugin, &mut verdict);
         let row = plugin_fields::row(&plugin.name);
@@ -201,6 +207,9 @@ impl Converter<'_> {
                 // A disabled plugin must not add a log or traces either.
                 if !verdict.is_refused() && plugin.item.is_true("enabled", true) {
                     self.convert(plugin, people, &mut made, &mut verdict);
+                    if plugin.name == "cors" {
+                        replies::preflights(routes, &mut verdict);
+                    }
                 }
                 if of_client && !made.route.is_empty() {
                     verdict

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::super::converter::Converter;
+use super::super::entities::Entity;
 use super::super::fields::Verdict;
 use super::super::output::{literal, regex_here};
 use super::super::tree::Item;
@@ -52,6 +53,22 @@ pub(super) fn cors(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict)
         config.number("max_age").map_or(MAX_AGE.to_owned(), |seconds| format!("{seconds}s"));
     keys.insert("max_age".to_owned(), json!(max_age));
     made.policies.push(json!({ "cors": keys }));
+}
+
+/// Reports that the gateway answers preflights for routes that Kong does not find by `OPTIONS`.
+pub(super) fn preflights(routes: &[&Entity], verdict: &mut Verdict) {
+    let lacks = |route: &&&Entity| {
+        let methods = route.item.texts("methods");
+        let by_list = !methods.is_empty() && !methods.contains(&"OPTIONS");
+        let by_expression = |text: &str| text.contains("http.method") && !text.contains("OPTIONS");
+        by_list || route.item.text("expression").is_some_and(by_expression)
+    };
+    if let Some(route) = routes.iter().find(lacks) {
+        verdict.nearly(format!(
+            "Tidegate answers preflights of route {}; in Kong it does not match them, because its methods do not include `OPTIONS`",
+            route.name
+        ));
+    }
 }
 
 /// Converts an entry of Kong's list of origins. An entry with characters other than letters, digits and `.:/-` is a regular expression for
