@@ -114,21 +114,27 @@ services:
       - {{ name: off, paths: [/off], plugins: [{{ name: ldap-auth, enabled: false }}] }}
       - {{ name: logged, paths: [/logged], plugins: [{{ name: udp-log, config: {{ host: h, port: 1 }} }}] }}
       - {{ name: unknown, paths: [/unknown], plugins: [{{ name: ip-restriction, config: {{ allow: [10.0.0.0/8], moon: full }} }}] }}
+      - {{ name: ended, paths: [/ended], plugins: [{{ name: request-termination, config: {{ echo: true }} }}] }}
 "#,
             origin.url()
         ),
         3,
     );
-    for (target, status) in
-        [("/guarded/x", 503), ("/own", 503), ("/off", 200), ("/logged", 200), ("/unknown", 503)]
-    {
+    for (target, status) in [
+        ("/guarded/x", 503),
+        ("/own", 503),
+        ("/off", 200),
+        ("/logged", 200),
+        ("/unknown", 503),
+        ("/ended", 503),
+    ] {
         assert_eq!(gateway.wire().get(target).status(), status, "{target}");
     }
     for line in [
         "plugin our-plugin of route own",
-        "this plugin is not known here",
+        "Tidegate does not have this plugin",
         "its guard `ldap-auth` is refused, so it answers 503",
-        "the field `moon` is not known here",
+        "the field `moon` is unknown",
     ] {
         assert!(run.stderr.contains(line), "{line}: {}", run.stderr);
     }
@@ -350,9 +356,9 @@ fn expressions_of_the_router_become_routes() {
         assert_eq!(reply.get("x-route"), route, "{method} {target}: {}", run.stdout);
     }
     for (expression, what) in [
-        (r#"!(http.path == "/a")"#, "a negation has no counterpart"),
-        (r#"http.path != "/a""#, "`http.path != /a` has no counterpart"),
-        (r#"http.path.segments.0 == "a""#, "has no counterpart"),
+        (r#"!(http.path == "/a")"#, "Tidegate has no negation"),
+        (r#"http.path != "/a""#, "Tidegate has no condition `http.path != /a`"),
+        (r#"http.path.segments.0 == "a""#, "Tidegate has no condition"),
         (r#"http.path =="#, "a comparison without a value"),
     ] {
         let text = format!(
@@ -502,11 +508,7 @@ consumers:
     assert_eq!(run.code, Some(3), "{}", run.stderr);
     assert!(run.stdout.contains("key: \"${MY_KEY}\""), "{}", run.stdout);
     assert!(!run.stdout.contains("vault"), "{}", run.stdout);
-    assert!(
-        run.stderr.contains("`key`: values of this vault have no counterpart"),
-        "{}",
-        run.stderr
-    );
+    assert!(run.stderr.contains("`key`: Tidegate reads only the vault `env`"), "{}", run.stderr);
     let bad = services.replace("DECK_HOST", "HOME");
     let run = imported(&[("a.yaml", &bad)], &[]);
     assert_eq!(run.code, Some(1), "{}", run.stderr);

@@ -131,7 +131,7 @@ plugins:
     }
     assert!(run.stdout.contains("$1 $"), "{}", run.stdout);
     assert!(
-        run.stderr.contains("a template in the value of a variable has no effect here"),
+        run.stderr.contains("Tidegate does not fill in templates in the value of a variable"),
         "{}",
         run.stderr
     );
@@ -160,6 +160,154 @@ fn a_star_in_a_path_is_a_star_since_format_3() {
     assert_eq!((get(&gateway, "/a///b"), get(&gateway, "/a/*/b")), (200, 404));
     let run = imported(&file("3.0").replace("/a/*/b", "/a/{b}"), &[]);
     assert_eq!(run.code, Some(1), "{}", run.stdout);
+}
+
+#[test]
+fn a_file_without_a_format_has_that_of_the_others_or_the_first() {
+    let origin = Origin::echo();
+    let services = format!(
+        "services:\n  - {{ name: a, url: {}, routes: [{{ name: r, paths: [\"/a/(b)+\", /b], strip_path: false }}] }}\n",
+        origin.url()
+    );
+    let gateway = serving(&services);
+    for (target, status) in [("/a/bb", 200), ("/a/x", 404), ("/b", 200)] {
+        assert_eq!(gateway.wire().get(target).status(), status, "{target}");
+    }
+    // Of format 3.0 it is a path with parentheses.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.yaml"), &services).unwrap();
+    std::fs::write(folder.path().join("b.yaml"), "_format_version: \"3.0\"\n").unwrap();
+    let folder = folder.path().to_str().unwrap();
+    let run = tidegate(&["import", "kong", folder, "--listen", "127.0.0.1:0"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stdout.contains("prefix: \"/a/(b)+\""), "{}", run.stdout);
+    assert!(!run.stdout.contains("regex_prefix"), "{}", run.stdout);
+}
+
+#[test]
+fn a_mark_of_an_expression_before_format_3_is_reported() {
+    let text = |version: &str, path: &str| {
+        format!(
+            "_format_version: \"{version}\"\nservices: [{{ name: a, url: \"http://h\", routes: [{{ name: r, paths: [\"{path}\"] }}] }}]\n"
+        )
+    };
+    let run = imported(&text("1.1", "~/a/[0-9]+"), &[]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stderr.contains("which matches nothing in Kong"), "{}", run.stderr);
+    assert!(run.stdout.contains("regex_prefix: \"/a/[0-9]+\""), "{}", run.stdout);
+    for (version, path) in [("3.0", "~/a/[0-9]+"), ("1.1", "/a/[0-9]+"), ("1.1", "~/a")] {
+        let run = imported(&text(version, path), &[]);
+        assert_eq!(run.code, Some(0), "{version} {path}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn an_anonymous_consumer_may_have_the_id_that_kong_makes() {
+    let origin = Origin::echo();
+    let text = |anonymous: &str| {
+        format!(
+            "_format_version: \"3.0\"\nservices: [{{ name: a, url: {}, routes: [{{ name: r, paths: [/r], plugins: [{{ name: key-auth, config: {{ anonymous: {anonymous} }} }}] }}] }}]\nconsumers: [{{ username: anonymous }}, {{ username: b, keyauth_credentials: [{{ key: k }}] }}]\n",
+            origin.url()
+        )
+    };
+    for (anonymous, status) in [
+        ("anonymous", 200),
+        // The UUID of version 5 of the name.
+        ("1cd57acc-61b9-5afa-9668-80123fa9b98d", 200),
+        ("nobody", 401),
+    ] {
+        let run = imported(&text(anonymous), &[]);
+        assert_eq!(run.code, Some(3), "{anonymous}: {}", run.stderr);
+        let told = run.stderr.contains("there is no consumer `nobody`");
+        assert_eq!(told, anonymous == "nobody", "{}", run.stderr);
+        let gateway = Gateway::start(&run.stdout);
+        assert_eq!(gateway.wire().get("/r").status(), status, "{anonymous}");
+        assert_eq!(gateway.wire().get("/r?apikey=k").status(), 200, "{anonymous}");
+    }
+}
+
+#[test]
+fn preflights_of_a_route_without_options_are_reported() {
+    let text = |criteria: &str| {
+        format!(
+            "_format_version: \"3.0\"\nservices: [{{ name: a, url: \"http://h\", routes: [{{ name: r, {criteria} }}], plugins: [{{ name: cors }}] }}]\n"
+        )
+    };
+    for (criteria, code) in [
+        ("paths: [/r], methods: [GET, POST]", 3),
+        ("expression: 'http.path ^= \"/r\" && http.method == \"GET\"'", 3),
+        ("paths: [/r], methods: [GET, OPTIONS]", 0),
+        ("paths: [/r]", 0),
+    ] {
+        let run = imported(&text(criteria), &[]);
+        assert_eq!(run.code, Some(code), "{criteria}: {}", run.stderr);
+        let told = run.stderr.contains("Tidegate answers preflights of route r");
+        assert_eq!(told, code == 3, "{criteria}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn after_a_plugin_that_answers_no_other_runs_on_the_request() {
+    let gateway = serving(
+        r#"
+_format_version: "3.0"
+services:
+  - name: a
+    url: "http://h"
+    routes:
+      - { name: denied, paths: [/denied], plugins: [{ name: ip-restriction, config: { deny: [127.0.0.0/8] } }] }
+      - name: limited
+        paths: [/limited]
+        plugins:
+          - { name: rate-limiting, config: { minute: 1, policy: local } }
+          - { name: response-transformer, config: { add: { headers: ["x-seen:1"] } } }
+    plugins: [{ name: jwt }]
+"#,
+    );
+    for target in ["/denied", "/limited", "/limited"] {
+        let reply = gateway.wire().get(target);
+        assert_eq!(reply.status(), 401, "{target}");
+        assert_eq!(reply.get("x-ratelimit-limit-minute"), None, "{target}");
+        assert_eq!(reply.get("x-seen").is_some(), target == "/limited", "{target}");
+    }
+}
+
+#[test]
+fn a_certificate_in_a_vault_is_refused() {
+    let text = r#"
+_format_version: "3.0"
+vaults: [{ name: env, prefix: mine, config: { prefix: MY_ } }]
+certificates:
+  - { id: 13c562a1-191c-4464-9b18-e5222b46035b, cert: "{vault://mine/cert}", key: "{vault://mine/key}", snis: [{ name: a.test }] }
+services:
+  - { name: a, url: "https://h", client_certificate: 13c562a1-191c-4464-9b18-e5222b46035b, routes: [{ name: r, paths: [/r] }] }
+"#;
+    let run = imported(text, &[]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    for row in ["certificate a.test", "service a"] {
+        let told = |line: &str| line.starts_with("refused") && line.contains(row);
+        assert!(run.stderr.lines().any(told), "{row}: {}", run.stderr);
+    }
+    assert!(run.stderr.contains("must be in the file"), "{}", run.stderr);
+}
+
+#[test]
+fn the_headers_of_cached_replies_are_compared_with_kongs() {
+    let text = |headers: &str| {
+        format!(
+            "_format_version: \"3.0\"\nservices: [{{ name: a, url: \"http://h\", routes: [{{ name: r, paths: [/r], plugins: [{{ name: proxy-cache, config: {{ cache_control: true, content_type: [\"text/plain; charset=utf-8\"], response_headers: {{ {headers} }} }} }}] }}] }}]\n"
+        )
+    };
+    for (headers, code, what) in [
+        ("X-Cache-Key: false, X-Cache-Status: true, age: true", 0, "0 approximated"),
+        ("X-Cache-Key: true, X-Cache-Status: true, age: true", 3, "does not add `X-Cache-Key`"),
+        ("X-Cache-Key: false, age: false", 3, "always adds `Age` and `X-Cache-Status`"),
+        ("", 3, "does not add `X-Cache-Key`"),
+    ] {
+        let run = imported(&text(headers), &[]);
+        assert_eq!(run.code, Some(code), "{headers}: {}", run.stderr);
+        assert!(run.stderr.contains(what), "{headers}: {}", run.stderr);
+    }
 }
 
 #[test]

@@ -627,46 +627,46 @@ fn what_a_plugin_cannot_do_here_is_refused_with_its_place() {
     for (plugin, what) in [
         (
             "{ name: zipkin, config: { http_endpoint: \"http://h:9411/api/v2/spans\" } }",
-            "and not to Zipkin",
+            "Tidegate has no Zipkin format",
         ),
         ("{ name: syslog }", "the plugin names no receiver"),
-        ("{ name: loggly, config: { key: k } }", "have no token here"),
+        ("{ name: loggly, config: { key: k } }", "messages have no token"),
         (
             "{ name: http-log, config: { http_endpoint: \"http://h\", method: PUT } }",
-            "lines are sent by POST here",
+            "Tidegate sends lines by POST only",
         ),
         (
             "{ name: http-log, config: { http_endpoint: \"http://h\", custom_fields_by_lua: { a: return 1 } } }",
-            "code of plugins is not run here",
+            "Tidegate does not run Lua code",
         ),
         (
             "{ name: bot-detection, config: { deny: [\"(?=a)b\"] } }",
-            "look-around, references and the like",
+            "no look-around and no references",
         ),
         (
             "{ name: cors, config: { origins: [\"https://(?!a).test\"] } }",
-            "look-around, references and the like",
+            "no look-around and no references",
         ),
         ("{ name: cors, config: { origins: [a.test] } }", "no page has an origin of this list"),
         (
             "{ name: cors, config: { preflight_continue: true } }",
-            "preflights are always answered here",
+            "Tidegate always answers preflights itself",
         ),
         (
             "{ name: request-transformer, config: { add: { headers: [\"a:$(headers.b or 1)\"] } } }",
-            "the template `$(headers.b or 1)` has no counterpart",
+            "Tidegate has no template `$(headers.b or 1)`",
         ),
         (
             "{ name: request-transformer, config: { http_method: TRACE } }",
-            "`TRACE` is not forwarded here",
+            "Tidegate does not forward `TRACE`",
         ),
         (
             "{ name: request-transformer, config: { replace: { uri: \"/$(headers.b)\" } } }",
-            "`replace.uri` with this template has no counterpart",
+            "Tidegate has no `replace.uri` with this template",
         ),
         (
             "{ name: response-transformer-advanced, config: { replace: { body: x } } }",
-            "a whole body is not replaced here",
+            "Tidegate does not replace a whole body",
         ),
         (
             "{ name: response-ratelimiting, config: { limits: { \"a b\": { minute: 1 } } } }",
@@ -674,35 +674,38 @@ fn what_a_plugin_cannot_do_here_is_refused_with_its_place() {
         ),
         (
             "{ name: rate-limiting, config: { second: 1, minute: 2, hour: 3, day: 4, month: 5 } }",
-            "a limit can have at most 4 windows here",
+            "a limit can have at most 4 windows",
         ),
         (
             "{ name: request-validator, config: { body_schema: '[]' } }",
-            "`body_schema` in the form of Kong has no counterpart",
+            "`body_schema` must be JSON Schema",
         ),
-        ("{ name: grpc-web, config: { proto: a.proto } }", "JSON is not translated to gRPC here"),
+        (
+            "{ name: grpc-web, config: { proto: a.proto } }",
+            "Tidegate does not translate JSON to gRPC",
+        ),
         (
             "{ name: tcp-log, config: { host: h, port: 1, custom_fields_by_lua: { a: return 1 } } }",
-            "code of plugins is not run here",
+            "Tidegate does not run Lua code",
         ),
         (
             "{ name: udp-log, config: { host: h, port: 1, custom_fields_by_lua: { a: return 1 } } }",
-            "code of plugins is not run here",
+            "Tidegate does not run Lua code",
         ),
         (
             "{ name: file-log, config: { path: /dev/stdout, custom_fields_by_lua: { a: return 1 } } }",
-            "code of plugins is not run here",
+            "Tidegate does not run Lua code",
         ),
         (
             "{ name: grpc-gateway, config: { proto: a.proto } }",
-            "JSON is not translated to gRPC here",
+            "Tidegate does not translate JSON to gRPC",
         ),
-        ("{ name: mtls-auth }", "certificates are not looked up among consumers here"),
-        ("{ name: session }", "sessions have no counterpart: each request shows its credential"),
-        ("{ name: pre-function, config: { access: [x] } }", "code of plugins is not run here"),
+        ("{ name: mtls-auth }", "Tidegate does not look up certificates among consumers"),
+        ("{ name: session }", "Tidegate has no sessions: each request must have its credential"),
+        ("{ name: pre-function, config: { access: [x] } }", "Tidegate does not run Lua code"),
         ("{ name: json-threat-protection }", "limits on the shape of JSON"),
         ("{ name: xml-threat-protection }", "limits on the shape of XML"),
-        ("{ name: our-own }", "this plugin is not known here"),
+        ("{ name: our-own }", "Tidegate does not have this plugin"),
     ] {
         let (run, _folder) = imported(&plugged(&origin, plugin));
         assert_eq!(run.code, Some(3), "{plugin}: {}", run.stderr);

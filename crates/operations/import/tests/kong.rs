@@ -42,7 +42,7 @@ plugins:
     let mistakes = imported(text).unwrap_err();
     for line in [
         "kong.yaml:2:23: `select_tags` must be a list of texts",
-        "kong.yaml:2:8: the field `defaults.services` is not known here",
+        "kong.yaml:2:8: the field `defaults.services` is unknown",
         "kong.yaml:3:23: a configuration of plugins must be a map",
         "kong.yaml:8:51: a value of a header must be a text",
         "kong.yaml:9:55: the header `X` appears twice",
@@ -85,7 +85,7 @@ plugins:
     config: { minute: 5, policy: redis, redis: { host: h, sentinel: { master: m }, cluster: { nodes: null } } }
 "#;
     let table = imported(text).unwrap().table.to_string();
-    assert!(table.contains("`redis.sentinel` has no counterpart"), "{table}");
+    assert!(table.contains("Tidegate has no `redis.sentinel`"), "{table}");
     assert!(!table.contains("redis.cluster"), "{table}");
 }
 
@@ -109,10 +109,10 @@ plugins:
         assert!(configuration.contains(line), "{line}: {configuration}");
     }
     let table = imported(&text("integer")).unwrap().table.to_string();
-    assert!(table.contains("the type `integer` of JSON has no counterpart"), "{table}");
+    assert!(table.contains("Tidegate has no JSON type `integer`"), "{table}");
     let twice = text("number").replace("three:true", "one:true");
     let table = imported(&twice).unwrap().table.to_string();
-    assert!(table.contains("two values of `one` have no counterpart"), "{table}");
+    assert!(table.contains("Tidegate sets only one value of `one`"), "{table}");
 }
 
 #[test]
@@ -145,7 +145,7 @@ consumers:
 "#;
     let table = imported(text).unwrap().table.to_string();
     let row = table.lines().find(|line| line.contains("oauth2 credential")).unwrap();
-    assert!(row.starts_with("refused") && row.contains("no counterpart"), "{table}");
+    assert!(row.starts_with("refused") && row.contains("no credentials of this kind"), "{table}");
 }
 
 #[test]

@@ -34,7 +34,7 @@ impl Criteria {
 
     fn compare(&mut self, comparison: &Comparison, has_tls: bool) -> Result<(), String> {
         let Comparison { field, operator, value } = comparison;
-        let unknown = || format!("`{field} {operator} {value}` has no counterpart");
+        let unknown = || format!("Tidegate has no condition `{field} {operator} {value}`");
         match (field.as_str(), *operator) {
             ("http.path", _) => {
                 let path = path(operator, value).ok_or_else(unknown)?;
@@ -129,7 +129,7 @@ fn way(listener: &mut Option<&'static str>, wanted: &'static str) -> Result<(), 
 
 fn only_named(list: &mut Vec<(String, Json)>, name: String, want: Json) -> Result<(), String> {
     if list.iter().any(|(known, _)| *known == name) {
-        return Err(format!("two conditions on `{name}` have no counterpart"));
+        return Err(format!("Tidegate has no second condition on `{name}`"));
     }
     list.push((name, want));
     Ok(())

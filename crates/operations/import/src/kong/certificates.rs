@@ -85,9 +85,9 @@ impl Converter<'_> {
     ) -> Option<(String, String)> {
         let certificate = self.all.certificates.get(at)?;
         let (cert, key) = (certificate.item.text("cert")?, certificate.item.text("key")?);
-        if [cert, key].iter().any(|text| text.contains('\u{0}')) {
+        if [cert, key].iter().any(|text| text.contains('\u{0}') || text.contains("{vault://")) {
             verdict.refuse(
-                "a certificate or a key in a variable has no counterpart: a listener names files",
+                "a certificate and its key must be in the file, not in a variable or a vault",
             );
             return None;
         }

@@ -69,9 +69,8 @@ impl<'a> Converter<'a> {
                     .add(consumer.item.at, "a consumer without `username` and `custom_id`");
             }
             if blocked.contains(&at) {
-                verdict.refuse(
-                    "a plugin that guards it has no counterpart, so its credentials are left out",
-                );
+                verdict
+                    .refuse("a plugin that guards it is refused, so its credentials are left out");
             }
             self.row(&format!("consumer {}", consumer.name), &consumer.item, verdict);
         }
@@ -199,9 +198,7 @@ impl<'a> Converter<'a> {
                     self.mistakes.add(item.at, "an acl without `group`");
                 }
             }
-            CredentialKind::Other(_) => {
-                verdict.refuse("credentials of this kind have no counterpart")
-            }
+            CredentialKind::Other(_) => verdict.refuse("Tidegate has no credentials of this kind"),
         }
     }
 
@@ -236,7 +233,7 @@ impl<'a> Converter<'a> {
             (Some(_), _) | (None, Some(_)) => {}
         }
         if secret.as_ref().is_some_and(String::is_empty) {
-            verdict.refuse("a secret must not be empty here");
+            verdict.refuse("a secret must not be empty");
             return;
         }
         let name = self.out.fresh("issuer", &format!("jwt-{subject}"));
@@ -258,7 +255,7 @@ fn holder(
     let mut attributes = Map::new();
     if let Some(consumer) = consumer {
         let custom_id = consumer.item.text("custom_id").map(|id| ("custom_id", id.to_owned()));
-        let id = ("id", id_of(&consumer.item, "consumers", &consumer.name));
+        let id = ("id", consumer_id(consumer));
         let all = custom_id.into_iter().chain([id]);
         attributes.extend(all.map(|(name, value)| (name.to_owned(), json!(value))));
     }
@@ -278,6 +275,11 @@ fn identifier(credential: &Credential) -> Option<String> {
         CredentialKind::Jwt => text("key"),
         CredentialKind::Acl | CredentialKind::Other(_) => None,
     }
+}
+
+/// The id of a consumer.
+pub(super) fn consumer_id(consumer: &Entity) -> String {
+    id_of(&consumer.item, "consumers", &consumer.name)
 }
 
 /// The id of an entity. If the file has none, it is made as Kong makes those of declarative files: a UUID of version 5 (RFC 9562, 5.5) from

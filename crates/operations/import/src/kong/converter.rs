@@ -74,14 +74,14 @@ impl<'a> Converter<'a> {
         for (kind, item) in &all.others {
             let mut verdict = Verdict::default();
             verdict.refuse(match kind.as_str() {
-                "keys" | "key_sets" => "keys of Kong's own are not read here",
-                "partials" => "partials are not read here",
-                "filter_chains" => "filters of WebAssembly are not run here",
+                "keys" | "key_sets" => "Tidegate does not use `keys` and `key_sets`",
+                "partials" => "Tidegate does not read partials",
+                "filter_chains" => "Tidegate does not run WebAssembly filters",
                 "rbac_roles" | "rbac_endpoint_permissions" => {
-                    "roles of operators have no counterpart"
+                    "Tidegate has no roles of Kong's operators"
                 }
-                "licenses" => "a licence of Kong has no use here",
-                _ => "entities of this kind are not known here",
+                "licenses" => "Tidegate needs no licence of Kong",
+                _ => "Tidegate has no entities of this kind",
             });
             let name = ["name", "id"].iter().find_map(|key| item.text(key));
             let what = name.map_or_else(|| kind.clone(), |name| format!("{kind} {name}"));
@@ -90,7 +90,7 @@ impl<'a> Converter<'a> {
         for vault in &all.vaults {
             let mut verdict = self.checked(&vault.item, fields::VAULT);
             if vault.item.text("name") != Some("env") {
-                verdict.refuse("values come from the environment and from files here");
+                verdict.refuse("Tidegate reads values from the environment and from files only");
             }
             self.row(&format!("vault {}", vault.name), &vault.item, verdict);
         }

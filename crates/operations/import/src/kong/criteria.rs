@@ -85,8 +85,7 @@ impl Criteria {
         criteria.read_snis(item, mistakes);
         for key in ["sources", "destinations"] {
             if item.get(key).is_some_and(|list| !list.items().is_empty()) {
-                verdict
-                    .refuse(format!("`{key}`: a condition on the connection has no counterpart"));
+                verdict.refuse(format!("`{key}`: Tidegate has no such condition on a connection"));
                 criteria.is_closed = true;
             }
         }
@@ -115,7 +114,7 @@ impl Criteria {
             .iter()
             .any(|protocol| ["tcp", "tls", "udp", "tls_passthrough"].contains(&protocol.as_str()))
         {
-            verdict.refuse("streams of TCP, TLS and UDP are not served here");
+            verdict.refuse("Tidegate does not serve streams of TCP, TLS and UDP");
             self.is_closed = true;
         }
     }
@@ -133,7 +132,7 @@ impl Criteria {
             let has_port =
                 name.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
             if has_port {
-                verdict.refuse(format!("`{text}`: a host with a port has no counterpart"));
+                verdict.refuse(format!("`{text}`: Tidegate compares hosts without their ports"));
                 self.is_closed = true;
                 continue;
             }
@@ -162,10 +161,16 @@ impl Criteria {
     ) {
         for path in route.item.list("paths") {
             let Some(text) = path.scalar() else { continue };
-            let marked = text.strip_prefix('~');
-            let regex = match marked {
-                Some(regex) => Some(regex),
-                None => (route.is_old && !is_plain(text)).then_some(text),
+            let is_old_regex = route.is_old && !is_plain(text);
+            let regex = match text.strip_prefix('~') {
+                Some(regex) => {
+                    // Kong puts a second `~` before it, and compares the first one.
+                    if is_old_regex {
+                        verdict.nearly(format!("`{text}`: before format 3.0 the `~` is a part of the expression, which matches nothing in Kong; Tidegate takes it as the mark of an expression"));
+                    }
+                    Some(regex)
+                }
+                None => is_old_regex.then_some(text),
             };
             if !regex.unwrap_or(text).trim_start_matches('^').starts_with('/') {
                 mistakes.add(
@@ -191,7 +196,7 @@ impl Criteria {
                     let why = error.to_string();
                     let last = why.lines().last().unwrap_or(&why);
                     let why = last.trim_start_matches("error: ");
-                    verdict.refuse(format!("the expression `{text}` has no counterpart: {why}"));
+                    verdict.refuse(format!("the expression `{text}` is not supported: {why}"));
                     // Every path that the expression may match is closed.
                     self.is_closed = true;
                     self.paths.push(PathCondition::Prefix(literal_start(&regex)));

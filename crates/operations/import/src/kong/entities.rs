@@ -112,22 +112,11 @@ struct File<'f> {
 pub(super) fn merge(files: &[Item], wanted: &[String], mistakes: &mut Mistakes) -> Entities {
     let mut all = Entities::default();
     let mut references = References::default();
-    let mut version: Option<String> = None;
+    let version = version(files, mistakes);
     for root in files {
         if !root.is_map() {
             mistakes.add(root.at, "expected a map with `_format_version` and entities");
             continue;
-        }
-        let written = root.get("_format_version");
-        let found = written.and_then(Item::scalar).map(str::to_owned);
-        match (written, &found, &version) {
-            (None, ..) => mistakes.add(root.at, "the file has no `_format_version`"),
-            (Some(item), Some(found), Some(known)) if found != known => mistakes
-                .add(item.at, format!("the files have different versions, {known} and {found}")),
-            (Some(item), ..) => match found.as_deref() {
-                Some("1.1" | "2.1" | "3.0") => version = version.or(found.clone()),
-                _ => mistakes.add(item.at, "`_format_version` must be 1.1, 2.1 or 3.0"),
-            },
         }
         let mut tags = Vec::new();
         if let Some(info) = root.get("_info") {
@@ -141,7 +130,7 @@ pub(super) fn merge(files: &[Item], wanted: &[String], mistakes: &mut Mistakes) 
         }
         let file = File {
             root,
-            is_old: found.is_some_and(|found| !found.starts_with('3')),
+            is_old: !version.starts_with('3'),
             is_hashed: !root.is_true("_transform", true),
             wanted,
             tags,
@@ -151,6 +140,21 @@ pub(super) fn merge(files: &[Item], wanted: &[String], mistakes: &mut Mistakes) 
     }
     references.resolve(&mut all, mistakes);
     all
+}
+
+/// The format of all files. As in decK, a file without `_format_version` has that of the others, and 1.1 if none of them has one.
+fn version(files: &[Item], mistakes: &mut Mistakes) -> String {
+    let mut version: Option<&str> = None;
+    // Harmless: a file that is not a map is a mistake.
+    for item in files.iter().filter_map(|root| root.get("_format_version")) {
+        match (item.scalar(), version) {
+            (Some(found), Some(known)) if found != known => mistakes
+                .add(item.at, format!("the files have different versions, {known} and {found}")),
+            (Some("1.1" | "2.1" | "3.0"), _) => version = item.scalar(),
+            _ => mistakes.add(item.at, "`_format_version` must be 1.1, 2.1 or 3.0"),
+        }
+    }
+    version.unwrap_or("1.1").to_owned()
 }
 
 /// References by name, which are resolved once all files are read.
@@ -170,7 +174,13 @@ impl Entities {
                 continue;
             }
             let Value::List(items) = &list.value else {
-                mistakes.add(list.at, format!("`{kind}` must be a list of entities"));
+                let mark = format!("_{kind}");
+                let what = if PLAIN.contains(&mark.as_str()) {
+                    format!("`{kind}` is unknown: write `{mark}`")
+                } else {
+                    format!("`{kind}` must be a list of entities")
+                };
+                mistakes.add(list.at, what);
                 continue;
             };
             for item in items.iter().filter(|item| file.selects(item)) {

@@ -71,7 +71,7 @@ impl<'t> Reader<'t> {
 
     fn one(&mut self) -> Result<Vec<Alternative>, String> {
         if self.rest.trim_start().starts_with('!') {
-            return Err("a negation has no counterpart".to_owned());
+            return Err("Tidegate has no negation".to_owned());
         }
         if !self.eat("(") {
             return Ok(vec![vec![self.comparison()?]]);
@@ -106,7 +106,7 @@ impl<'t> Reader<'t> {
             return Err("a `(` without its `)`".to_owned());
         }
         if function == Some("lower") {
-            return Err(format!("`lower({field})` has no counterpart"));
+            return Err(format!("Tidegate has no `lower({field})`"));
         }
         let operator = OPERATORS.into_iter().find(|operator| self.eat(operator));
         let operator = operator.ok_or_else(|| format!("`{field}` is compared with nothing"))?;
@@ -150,7 +150,7 @@ impl<'t> Reader<'t> {
                     Some((_, 'r')) => value.push('\r'),
                     Some((_, 't')) => value.push('\t'),
                     Some((_, c @ ('"' | '\\'))) => value.push(c),
-                    _ => return Err("an escape that is not known in a text".to_owned()),
+                    _ => return Err("an unknown escape in a text".to_owned()),
                 },
                 c => value.push(c),
             }
@@ -202,14 +202,14 @@ mod tests {
                 r#"any(http.headers.x_a) == "1\"2" && net.src.ip in 10.0.0.0/8"#,
                 "http.headers.x_a == 1\"2, net.src.ip in 10.0.0.0/8",
             ),
-            (r#"!(http.path == "/a")"#, "a negation has no counterpart"),
-            (r#"lower(http.path) == "/a""#, "`lower(http.path)` has no counterpart"),
+            (r#"!(http.path == "/a")"#, "Tidegate has no negation"),
+            (r#"lower(http.path) == "/a""#, "Tidegate has no `lower(http.path)`"),
             (r#"(http.path == "/a""#, "a `(` without its `)`"),
             (r#"http.path == "/a" http"#, "`http` is not expected"),
             (r#"http.path == "/a"#, "a text without its end"),
             ("http.path", "`http.path` is compared with nothing"),
             ("", "`` is not a field"),
-            (r#"http.path == "\x""#, "an escape that is not known in a text"),
+            (r#"http.path == "\x""#, "an unknown escape in a text"),
         ] {
             assert_eq!(words(text), expected, "{text}");
         }

@@ -130,7 +130,7 @@ pub(super) const SERVICE: &[Field] = &[
         "tls_verify_depth",
         Whole,
         "1",
-        "the depth of a chain of certificates is not limited here",
+        "Tidegate does not limit the depth of certificate chains",
     ),
     used("ca_certificates", Texts),
     silent("tls_sans", Any),
@@ -192,7 +192,7 @@ pub(super) const UPSTREAM: &[Field] = &[
         "use_srv_name",
         Switch,
         "false",
-        "the name of a record of SRV is not sent as the Host here",
+        "Tidegate does not send the name of an SRV record as the Host",
     ),
     used("targets", ENTITIES),
     used("healthchecks.threshold", Number),
@@ -201,13 +201,13 @@ pub(super) const UPSTREAM: &[Field] = &[
     used("healthchecks.active.timeout", Number),
     silent("healthchecks.active.concurrency", Whole),
     silent("healthchecks.active.https_verify_certificate", Switch),
+    only("healthchecks.active.https_sni", Text, "", "health checks use the name of the target"),
     only(
-        "healthchecks.active.https_sni",
-        Text,
+        "healthchecks.active.headers",
+        Map,
         "",
-        "health checks have the name of the target here",
+        "Tidegate's health checks have no headers of their own",
     ),
-    only("healthchecks.active.headers", Map, "", "health checks have no headers of their own here"),
     used("healthchecks.active.healthy.interval", Number),
     used("healthchecks.active.healthy.successes", Whole),
     used("healthchecks.active.healthy.http_statuses", Texts),
@@ -232,12 +232,7 @@ pub(super) const TARGET: &[Field] = &[
     used("target", Text),
     used("weight", Whole),
     used("upstream", Any),
-    only(
-        "failover",
-        Switch,
-        "false",
-        "a target that is used only if all others fail has no counterpart beside weights",
-    ),
+    only("failover", Switch, "false", "Tidegate has no failover targets beside weights"),
 ];
 
 pub(super) const CONSUMER: &[Field] = &[
@@ -261,8 +256,8 @@ pub(super) const CONSUMER_GROUP: &[Field] =
 pub(super) const CERTIFICATE: &[Field] = &[
     used("cert", Text),
     used("key", Text),
-    only("cert_alt", Text, "", "a listener has one certificate for a name here"),
-    only("key_alt", Text, "", "a listener has one certificate for a name here"),
+    only("cert_alt", Text, "", "a listener has one certificate for each name"),
+    only("key_alt", Text, "", "a listener has one certificate for each name"),
     used("snis", ENTITIES),
     silent("passphrase", Text),
 ];
@@ -311,10 +306,10 @@ pub(super) const PLUGIN: &[Field] = &[
     used("consumer", Any),
     used("consumer_group", Any),
     silent("instance_name", Text),
-    only("ordering", Any, "", "plugins run in the order of their priorities here"),
+    only("ordering", Any, "", "Tidegate runs plugins in the order of their priorities"),
     only("run_on", Text, "first", "`run_on` is of Kong's service mesh"),
-    only("condition", Text, "", "a condition of a plugin has no counterpart"),
-    only("partials", Any, "", "partials are not read here"),
+    only("condition", Text, "", "Tidegate has no condition of a plugin"),
+    only("partials", Any, "", "Tidegate does not read partials"),
 ];
 
 impl Verdict {
@@ -391,7 +386,7 @@ fn fields(
                 }
             },
             None if item.is_null() => {}
-            None => verdict.refuse(format!("the field `{name}` is not known here")),
+            None => verdict.refuse(format!("the field `{name}` is unknown")),
         }
     }
 }
@@ -405,7 +400,7 @@ fn field(row: &Field, item: &Item, mistakes: &mut Mistakes, verdict: &mut Verdic
         return;
     }
     if plain(item).contains("{vault://") {
-        verdict.refuse(format!("`{}`: values of this vault have no counterpart", row.name));
+        verdict.refuse(format!("`{}`: Tidegate reads only the vault `env`", row.name));
     }
     if let Rule::Only(value, outcome, note) = row.rule
         && plain(item) != value

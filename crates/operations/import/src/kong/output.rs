@@ -114,7 +114,9 @@ fn is_name(text: &str) -> bool {
 /// Checks that the gateway supports a regular expression of Kong. The error is the reason if it does not.
 pub(super) fn regex_here(text: &str) -> Result<(), &'static str> {
     let built = regex::bytes::RegexBuilder::new(text).unicode(false).build();
-    built.map(drop).map_err(|_| "look-around, references and the like have no counterpart")
+    built
+        .map(drop)
+        .map_err(|_| "Tidegate's regular expressions have no look-around and no references")
 }
 
 /// A duration of `number` milliseconds.

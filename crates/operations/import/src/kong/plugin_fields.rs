@@ -45,8 +45,8 @@ pub(super) fn row(name: &str) -> Option<&'static PluginRow> {
     PLUGINS.iter().find(|row| row.name == name)
 }
 
-const METRICS: &str = "metrics are read from `/metrics` here, and not sent";
-pub(super) const CODE: &str = "code of plugins is not run here";
+const METRICS: &str = "Tidegate does not send metrics; Prometheus reads them from `/metrics`";
+pub(super) const CODE: &str = "Tidegate does not run Lua code";
 
 const PLUGINS: &[PluginRow] = &[
     unsupported_guard("pre-function", 1_000_000, CODE),
@@ -54,7 +54,7 @@ const PLUGINS: &[PluginRow] = &[
     unsupported(
         "zipkin",
         100_000,
-        "spans are sent by OTLP here, by `telemetry.traces`, and not to Zipkin",
+        "Tidegate has no Zipkin format; `telemetry.traces` sends spans by OTLP",
     ),
     guard("bot-detection", 2_500, BOT_DETECTION),
     plain("cors", 2_000, CORS),
@@ -62,36 +62,32 @@ const PLUGINS: &[PluginRow] = &[
     unsupported(
         "session",
         1_900,
-        "sessions have no counterpart: each request shows its credential",
+        "Tidegate has no sessions: each request must have its credential",
     ),
-    unsupported("acme", 1_705, "certificates are not obtained by ACME here"),
-    unsupported_guard("mtls-auth", 1_600, "certificates are not looked up among consumers here"),
-    unsupported_guard("degraphql", 1_500, "GraphQL has no counterpart"),
+    unsupported("acme", 1_705, "Tidegate does not obtain certificates by ACME"),
+    unsupported_guard("mtls-auth", 1_600, "Tidegate does not look up certificates among consumers"),
+    unsupported_guard("degraphql", 1_500, "Tidegate does not translate to GraphQL"),
     guard("jwt", 1_450, JWT),
     unsupported_guard("oauth2", 1_400, "the gateway is not an authorisation server by itself"),
-    unsupported_guard("vault-auth", 1_350, "credentials of a vault have no counterpart"),
+    unsupported_guard("vault-auth", 1_350, "Tidegate has no credentials of a vault"),
     guard("key-auth", 1_250, KEY_AUTH),
-    unsupported_guard("ldap-auth", 1_200, "LDAP has no counterpart"),
-    unsupported_guard("ldap-auth-advanced", 1_200, "LDAP has no counterpart"),
+    unsupported_guard("ldap-auth", 1_200, "Tidegate has no LDAP"),
+    unsupported_guard("ldap-auth-advanced", 1_200, "Tidegate has no LDAP"),
     guard("basic-auth", 1_100, BASIC_AUTH),
     guard("openid-connect", 1_050, OPENID_CONNECT),
     guard("hmac-auth", 1_030, HMAC_AUTH),
     unsupported_guard(
         "json-threat-protection",
         1_009,
-        "limits on the shape of JSON have no counterpart",
+        "Tidegate has no limits on the shape of JSON",
     ),
-    unsupported_guard(
-        "xml-threat-protection",
-        1_008,
-        "limits on the shape of XML have no counterpart",
-    ),
+    unsupported_guard("xml-threat-protection", 1_008, "Tidegate has no limits on the shape of XML"),
     guard("request-validator", 999, REQUEST_VALIDATOR),
-    unsupported_guard("grpc-gateway", 998, "JSON is not translated to gRPC here"),
+    unsupported_guard("grpc-gateway", 998, "Tidegate does not translate JSON to gRPC"),
     guard("ip-restriction", 990, IP_RESTRICTION),
     guard("request-size-limiting", 951, REQUEST_SIZE_LIMITING),
     guard("acl", 950, ACL),
-    unsupported_guard("opa", 920, "policies of OPA have no counterpart"),
+    unsupported_guard("opa", 920, "Tidegate does not ask an OPA server"),
     plain("rate-limiting", 910, RATE_LIMITING),
     plain("rate-limiting-advanced", 910, RATE_LIMITING_ADVANCED),
     plain("response-ratelimiting", 900, RESPONSE_RATELIMITING),
@@ -99,9 +95,9 @@ const PLUGINS: &[PluginRow] = &[
     unsupported_guard(
         "route-by-header",
         850,
-        "a plugin that changes the upstream has no counterpart",
+        "Tidegate has no plugin that changes the upstream of a request",
     ),
-    unsupported_guard("jq", 811, "programs of jq have no counterpart"),
+    unsupported_guard("jq", 811, "Tidegate does not run jq programs"),
     plain("request-transformer-advanced", 802, REQUEST_TRANSFORMER_ADVANCED),
     plain("request-transformer", 801, REQUEST_TRANSFORMER),
     plain("response-transformer-advanced", 800, RESPONSE_TRANSFORMER_ADVANCED),
@@ -110,15 +106,15 @@ const PLUGINS: &[PluginRow] = &[
     unsupported_guard(
         "route-transformer-advanced",
         780,
-        "a plugin that changes the upstream has no counterpart",
+        "Tidegate has no plugin that changes the upstream of a request",
     ),
-    unsupported("aws-lambda", 750, "functions of AWS have no counterpart"),
-    unsupported("azure-functions", 749, "functions of Azure have no counterpart"),
+    unsupported("aws-lambda", 750, "Tidegate does not call AWS Lambda functions"),
+    unsupported("azure-functions", 749, "Tidegate does not call Azure functions"),
     unsupported("proxy-cache-advanced", 100, "the cache of this plugin is not converted"),
     plain("proxy-cache", 100, PROXY_CACHE),
     guard("soap-xml-request-handling", 75, SOAP_REQUEST),
     guard("soap-xml-response-handling", 70, SOAP_RESPONSE),
-    unsupported("forward-proxy", 50, "upstreams are not reached by a proxy here"),
+    unsupported("forward-proxy", 50, "Tidegate does not reach upstreams through a proxy"),
     plain("canary", 20, CANARY),
     plain("opentelemetry", 14, OPENTELEMETRY),
     plain("prometheus", 13, PROMETHEUS),
@@ -132,16 +128,17 @@ const PLUGINS: &[PluginRow] = &[
     unsupported(
         "loggly",
         6,
-        "messages of syslog have no token here; name a receiver in `telemetry.access_log`",
+        "Tidegate's syslog messages have no token; set another receiver in `telemetry.access_log`",
     ),
-    unsupported("kafka-log", 5, "the access log is not sent to Kafka here"),
+    unsupported("kafka-log", 5, "Tidegate does not send its access log to Kafka"),
     unsupported(
         "syslog",
         4,
         "the plugin names no receiver; name the syslog of this machine in `telemetry.access_log: { to: { syslog: URL } }`",
     ),
     plain("grpc-web", 3, GRPC_WEB),
-    plain("request-termination", 2, REQUEST_TERMINATION),
+    // It keeps requests from a service, so without it they must not get there.
+    guard("request-termination", 2, REQUEST_TERMINATION),
     plain("mocking", -1, MOCKING),
     unsupported_guard("post-function", -1_000, CODE),
 ];
@@ -166,8 +163,13 @@ const CORS: &[Field] = &[
     used("exposed_headers", Texts),
     used("credentials", Switch),
     used("max_age", Number),
-    only("preflight_continue", Switch, "false", "preflights are always answered here"),
-    only("private_network", Switch, "false", "requests to private networks are not asked for here"),
+    only("preflight_continue", Switch, "false", "Tidegate always answers preflights itself"),
+    only(
+        "private_network",
+        Switch,
+        "false",
+        "Tidegate does not allow requests to private networks",
+    ),
     silent("allow_origin_absent", Switch),
 ];
 
@@ -179,7 +181,12 @@ const JWT: &[Field] = &[
     used("cookie_names", Texts),
     used("maximum_expiration", Number),
     used("secret_is_base64", Switch),
-    only("run_on_preflight", Switch, "true", "preflights that are not answered need a token here"),
+    only(
+        "run_on_preflight",
+        Switch,
+        "true",
+        "Tidegate requires a token of preflights that `cors` does not answer",
+    ),
     used("anonymous", Text),
     used("realm", Text),
 ];
@@ -191,16 +198,21 @@ const KEY_AUTH: &[Field] = &[
     used("key_in_body", Switch),
     used("hide_credentials", Switch),
     used("anonymous", Text),
-    only("run_on_preflight", Switch, "true", "preflights that are not answered need a key here"),
+    only(
+        "run_on_preflight",
+        Switch,
+        "true",
+        "Tidegate requires a key of preflights that `cors` does not answer",
+    ),
     silent("realm", Text),
-    only("identity_realms", Any, "", "keys of other realms are not known here"),
+    only("identity_realms", Any, "", "Tidegate has no keys of other realms"),
 ];
 
 const BASIC_AUTH: &[Field] = &[
     used("hide_credentials", Switch),
     used("anonymous", Text),
     used("realm", Text),
-    only("brute_force_protection", Any, "", "attempts are not counted here"),
+    only("brute_force_protection", Any, "", "Tidegate does not count failed logins"),
 ];
 
 const HMAC_AUTH: &[Field] = &[
@@ -213,7 +225,7 @@ const HMAC_AUTH: &[Field] = &[
     used("realm", Text),
 ];
 
-const LOGIN: &str = "logins, sessions and grants have no counterpart";
+const LOGIN: &str = "Tidegate has no logins, sessions and grants";
 
 const OPENID_CONNECT: &[Field] = &[
     used("issuer", Text),
@@ -232,19 +244,14 @@ const OPENID_CONNECT: &[Field] = &[
     silent("ssl_verify", Switch),
     silent("timeout", Number),
     silent("cache_ttl", Number),
-    only(
-        "bearer_token_param_type",
-        Texts,
-        "header",
-        "a token is looked for in `Authorization` here",
-    ),
-    only("verify_signature", Switch, "true", "signatures are always verified here"),
-    only("verify_claims", Switch, "true", "claims are always verified here"),
-    only("consumer_claim", Texts, "", "a claim names no consumer here"),
-    only("consumer_optional", Switch, "false", "a claim names no consumer here"),
+    only("bearer_token_param_type", Texts, "header", "the token must be in `Authorization`"),
+    only("verify_signature", Switch, "true", "Tidegate always verifies signatures"),
+    only("verify_claims", Switch, "true", "Tidegate always verifies claims"),
+    only("consumer_claim", Texts, "", "Tidegate does not look up a consumer by a claim"),
+    only("consumer_optional", Switch, "false", "Tidegate does not look up a consumer by a claim"),
     silent("credential_claim", Texts),
-    only("roles_required", Texts, "", "roles of tokens are written as `claims` here"),
-    only("groups_required", Texts, "", "groups of tokens are written as `claims` here"),
+    only("roles_required", Texts, "", "write required roles as `claims` of the policy `jwt`"),
+    only("groups_required", Texts, "", "write required groups as `claims` of the policy `jwt`"),
     used("upstream_headers_claims", Texts),
     used("upstream_headers_names", Texts),
     only("redirect_uri", Texts, "", LOGIN),
@@ -252,14 +259,14 @@ const OPENID_CONNECT: &[Field] = &[
     only("logout_methods", Texts, "", LOGIN),
     only("session_storage", Text, "", LOGIN),
     only("session_secret", Text, "", LOGIN),
-    only("introspection_endpoint", Text, "", "tokens are verified by keys here"),
+    only("introspection_endpoint", Text, "", "Tidegate verifies tokens by keys with this plugin"),
 ];
 
 const CANARY: &[Field] = &[
     used("percentage", Number),
     used("upstream_host", Text),
     used("upstream_port", Whole),
-    only("upstream_uri", Text, "", "the path of the other version is that of the route here"),
+    only("upstream_uri", Text, "", "Tidegate sends the same path to both versions"),
     nearly(
         "upstream_fallback",
         Switch,
@@ -285,11 +292,11 @@ const MOCKING: &[Field] = &[
     ),
     used("random_examples", Switch),
     used("included_status_codes", Texts),
-    only("random_status_code", Switch, "false", "the lowest status is answered here"),
-    nearly("random_delay", Switch, "false", "replies come at once here"),
+    only("random_status_code", Switch, "false", "Tidegate always answers with the lowest status"),
+    nearly("random_delay", Switch, "false", "Tidegate adds no delay"),
     silent("max_delay_time", Number),
     silent("min_delay_time", Number),
-    only("include_base_path", Switch, "false", "paths are those of the document here"),
+    only("include_base_path", Switch, "false", "the paths must be those of the document"),
     used("custom_base_path", Text),
 ];
 
@@ -318,13 +325,13 @@ const ACL: &[Field] = &[
         "always_use_authenticated_groups",
         Switch,
         "false",
-        "groups of other plugins are not known here",
+        "Tidegate has no groups of other plugins",
     ),
     only(
         "include_consumer_groups",
         Switch,
         "false",
-        "consumer groups are not groups of `acl` here",
+        "Tidegate does not take consumer groups as groups of `acl`",
     ),
 ];
 
@@ -360,16 +367,16 @@ const REQUEST_TRANSFORMER_ADVANCED: &[Field] = &[
     used("replace.querystring", Texts),
     used("replace.body", Texts),
     used("replace.uri", Text),
-    only("replace.json_types", Texts, "", "JSON is not typed here"),
+    only("replace.json_types", Texts, "", "Tidegate sets only strings in requests"),
     used("add.headers", Texts),
     used("add.querystring", Texts),
     used("add.body", Texts),
-    only("add.json_types", Texts, "", "JSON is not typed here"),
+    only("add.json_types", Texts, "", "Tidegate sets only strings in requests"),
     used("append.headers", Texts),
     used("append.querystring", Texts),
     used("append.body", Texts),
-    only("append.json_types", Texts, "", "JSON is not typed here"),
-    only("allow.body", Texts, "", "members that are not listed are not removed here"),
+    only("append.json_types", Texts, "", "Tidegate sets only strings in requests"),
+    only("allow.body", Texts, "", "Tidegate does not remove the members that are not in a list"),
     silent("dots_in_keys", Switch),
 ];
 
@@ -399,7 +406,7 @@ const RESPONSE_TRANSFORMER_ADVANCED: &[Field] = &[
     used("replace.headers", Texts),
     used("replace.json", Texts),
     used("replace.json_types", Texts),
-    only("replace.body", Text, "", "a whole body is not replaced here"),
+    only("replace.body", Text, "", "Tidegate does not replace a whole body"),
     used("replace.if_status", Texts),
     used("add.headers", Texts),
     used("add.json", Texts),
@@ -409,7 +416,7 @@ const RESPONSE_TRANSFORMER_ADVANCED: &[Field] = &[
     used("append.json", Texts),
     used("append.json_types", Texts),
     used("append.if_status", Texts),
-    only("allow.json", Texts, "", "members that are not listed are not removed here"),
+    only("allow.json", Texts, "", "Tidegate does not remove the members that are not in a list"),
     only("transform.functions", Texts, "", CODE),
     only("transform.if_status", Texts, "", CODE),
     only("transform.json", Texts, "", CODE),
@@ -419,8 +426,10 @@ const RESPONSE_TRANSFORMER_ADVANCED: &[Field] = &[
 const REDIRECT: &[Field] =
     &[used("status_code", Whole), used("location", Text), used("keep_incoming_path", Switch)];
 
+const CACHE_HEADERS: &str = "Tidegate always adds `Age` and `X-Cache-Status`";
+
 const PROXY_CACHE: &[Field] = &[
-    only("strategy", Word(&["memory"]), "memory", "replies are kept in memory here"),
+    only("strategy", Word(&["memory"]), "memory", "Tidegate keeps cached replies in memory only"),
     silent("memory.dictionary_name", Text),
     used("cache_ttl", Whole),
     used("response_code", Texts),
@@ -429,13 +438,15 @@ const PROXY_CACHE: &[Field] = &[
     only("vary_headers", Texts, "", "replies are told apart by the `Vary` of the service alone"),
     used("vary_query_params", Texts),
     used("cache_control", Switch),
-    only("ignore_uri_case", Switch, "false", "paths are compared by their case here"),
+    only("ignore_uri_case", Switch, "false", "Tidegate compares paths by case"),
     silent("storage_ttl", Whole),
-    nearly("response_headers", Any, "", "the headers of a cached reply are those of HTTP here"),
+    nearly("response_headers.age", Switch, "true", CACHE_HEADERS),
+    nearly("response_headers.X-Cache-Status", Switch, "true", CACHE_HEADERS),
+    used("response_headers.X-Cache-Key", Switch),
 ];
 
 const GRPC_WEB: &[Field] = &[
-    only("proto", Text, "", "JSON is not translated to gRPC here"),
+    only("proto", Text, "", "Tidegate does not translate JSON to gRPC"),
     silent("pass_stripped_path", Switch),
     used("allow_origin_header", Text),
 ];
@@ -445,7 +456,7 @@ const REQUEST_TERMINATION: &[Field] = &[
     used("message", Text),
     used("body", Text),
     used("content_type", Text),
-    only("echo", Switch, "false", "requests are not shown in replies here"),
+    only("echo", Switch, "false", "Tidegate does not repeat requests in replies"),
     used("trigger", Text),
 ];
 
@@ -504,8 +515,8 @@ const REQUEST_VALIDATOR: &[Field] = &[
     used("version", Text),
 ];
 
-const PARTS: &str = "all of a request is validated here, or nothing";
-const NOTIFIES: &str = "what does not match the document is refused here";
+const PARTS: &str = "Tidegate validates all of a request or nothing";
+const NOTIFIES: &str = "Tidegate refuses what does not match the document";
 
 const OAS_VALIDATION: &[Field] = &[
     used("api_spec", Text),
@@ -522,17 +533,17 @@ const OAS_VALIDATION: &[Field] = &[
         "query_parameter_check",
         Switch,
         "false",
-        "parameters that the document does not have are allowed here",
+        "Tidegate allows parameters that are not in the document",
     ),
     only(
         "header_parameter_check",
         Switch,
         "false",
-        "headers that the document does not have are allowed here",
+        "Tidegate allows headers that are not in the document",
     ),
     silent("allowed_header_parameters", Text),
-    only("include_base_path", Switch, "false", "paths are those of the document here"),
-    only("custom_base_path", Text, "", "paths are those of the document here"),
+    only("include_base_path", Switch, "false", "the paths must be those of the document"),
+    only("custom_base_path", Text, "", "the paths must be those of the document"),
     silent("collect_all_errors", Switch),
     silent("api_spec_version", Text),
 ];

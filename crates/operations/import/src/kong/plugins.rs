@@ -15,7 +15,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::consumers::Clients;
 use super::converter::Converter;
-use super::entities::{PluginInstance, Scope};
+use super::entities::{Entity, PluginInstance, Scope};
 use super::fields::{self, Verdict};
 use super::plugin_fields::{self, Support};
 
@@ -119,10 +119,8 @@ impl Converter<'_> {
     pub(super) fn blocked(&self) -> HashSet<usize> {
         let all = self.all;
         let guards = |plugin: &&PluginInstance| {
-            let row = plugin_fields::row(&plugin.name);
-            let ends = plugin.name == "request-termination";
-            let enabled = plugin.item.is_true("enabled", true);
-            enabled && (ends || row.is_none_or(|row| row.guards)) && !self.is_conditional(plugin)
+            let guards = plugin_fields::row(&plugin.name).is_none_or(|row| row.guards);
+            plugin.item.is_true("enabled", true) && guards && !self.is_conditional(plugin)
         };
         let guards: Vec<Scope> =
             all.plugins.iter().filter(guards).map(|plugin| plugin.scope).collect();
@@ -140,16 +138,17 @@ impl Converter<'_> {
     pub(super) fn plugins(&mut self, people: &Clients) -> (Scopes, Vec<RouteEffect>) {
         let all = self.all;
         let scopes = Scopes::of(&all.plugins);
-        let mut uses: HashMap<usize, usize> = HashMap::new();
+        let mut uses: HashMap<usize, Vec<&Entity>> = HashMap::new();
         for (at, route) in all.routes.iter().enumerate() {
             for plugin in scopes.on(&all.plugins, at, route.parent) {
-                *uses.entry(plugin).or_default() += 1;
+                uses.entry(plugin).or_default().push(route);
             }
         }
         let mut made: Vec<RouteEffect> = Vec::new();
         for (at, plugin) in all.plugins.iter().enumerate() {
-            let mut one = self.plugin(plugin, people);
-            let is_shared = uses.get(&at).is_some_and(|uses| *uses > 1);
+            let routes = uses.get(&at).map_or(&[][..], Vec::as_slice);
+            let mut one = self.plugin(plugin, routes, people);
+            let is_shared = routes.len() > 1;
             let stands_alone =
                 one.credential.as_ref().is_none_or(|credential| !credential.anonymous);
             if is_shared && stands_alone && !(one.policies.is_empty() && one.credential.is_none()) {
@@ -182,14 +181,19 @@ impl Converter<'_> {
         format!("plugin {}{}", plugin.name, of.concat())
     }
 
-    fn plugin(&mut self, plugin: &PluginInstance, people: &Clients) -> RouteEffect {
+    fn plugin(
+        &mut self,
+        plugin: &PluginInstance,
+        routes: &[&Entity],
+        people: &Clients,
+    ) -> RouteEffect {
         let mut verdict = self.checked(&plugin.item, fields::PLUGIN);
         self.protocols_of(plugin, &mut verdict);
         let row = plugin_fields::row(&plugin.name);
         let mut made =
             RouteEffect { priority: row.map_or(0, |row| row.priority), ..RouteEffect::default() };
         match row.map(|row| row.support) {
-            None => verdict.refuse("this plugin is not known here"),
+            None => verdict.refuse("Tidegate does not have this plugin"),
             Some(Support::Nothing(why)) => verdict.refuse(why),
             Some(Support::Fields(table)) => {
                 if !plugin.config.is_map() {
@@ -198,11 +202,14 @@ impl Converter<'_> {
                 fields::check_config(&plugin.config, table, self.mistakes, &mut verdict);
                 let of_client = plugin.scope.consumer.is_some() || plugin.scope.group.is_some();
                 if of_client && !self.is_conditional(plugin) && !verdict.is_refused() {
-                    verdict.refuse("this plugin has no counterpart for one consumer or group");
+                    verdict.refuse("Tidegate does not have this plugin for one consumer or group");
                 }
                 // A disabled plugin must not add a log or traces either.
                 if !verdict.is_refused() && plugin.item.is_true("enabled", true) {
                     self.convert(plugin, people, &mut made, &mut verdict);
+                    if plugin.name == "cors" {
+                        replies::preflights(routes, &mut verdict);
+                    }
                 }
                 if of_client && !made.route.is_empty() {
                     verdict
@@ -230,7 +237,7 @@ impl Converter<'_> {
         let needed: &[&str] =
             if self.has_grpc { &["http", "https", "grpc", "grpcs"] } else { &["http", "https"] };
         if !named.is_empty() && !needed.iter().all(|protocol| named.contains(protocol)) {
-            verdict.nearly("`protocols`: the plugin runs for every protocol here");
+            verdict.nearly("`protocols`: in Tidegate the plugin runs for every protocol");
         }
     }
 
@@ -276,7 +283,7 @@ impl Converter<'_> {
             "oas-validation" => self.oas_validation(config, made, verdict),
             "soap-xml-request-handling" => self.soap(config, soap::Side::Request, made, verdict),
             "soap-xml-response-handling" => self.soap(config, soap::Side::Response, made, verdict),
-            _ => verdict.refuse("this plugin is not known here"),
+            _ => verdict.refuse("Tidegate does not have this plugin"),
         }
     }
 }

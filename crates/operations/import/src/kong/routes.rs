@@ -181,7 +181,16 @@ impl Converter<'_> {
             Some(RunningEffect { at: *at, effect: plugins.get(*at)?, clients: clients.clone() })
         };
         // Harmless: none is left out, as above.
-        let made: Vec<RunningEffect<'_>> = ordered.iter().filter_map(effect).collect();
+        let mut made: Vec<RunningEffect<'_>> = ordered.iter().filter_map(effect).collect();
+        // After a plugin that answers, Kong runs only those that edit replies.
+        let mut is_answered = false;
+        made.retain(|RunningEffect { at, effect, .. }| {
+            let plugin = self.all.plugins.get(*at);
+            let edits = plugin.is_some_and(|one| one.name.starts_with("response-transformer"));
+            let runs = edits || !is_answered;
+            is_answered |= effect.respond.is_some() && !effect.is_triggered;
+            runs
+        });
         self.policies_of(&made, draft);
         let made: Vec<(usize, &RouteEffect)> =
             made.iter().map(|one| (one.at, one.effect)).collect();
@@ -464,12 +473,12 @@ impl Converter<'_> {
             };
             let (a, b) = (name(winner), name(loser));
             let mut verdict = Verdict::default();
-            verdict.nearly(format!("{} goes to {a} in Kong, here to {b}", pair.example));
+            verdict.nearly(format!("{} goes to {a} in Kong, and to {b} in Tidegate", pair.example));
             self.row(&format!("routes {a}, {b}"), &winner.item, verdict);
         }
         if let (true, Some(first)) = (more > 0, all.routes.first()) {
             let mut verdict = Verdict::default();
-            verdict.nearly(format!("{more} more pairs of routes have another winner here"));
+            verdict.nearly(format!("{more} more pairs of routes have another winner in Tidegate"));
             self.row("routes", &first.item, verdict);
         }
     }

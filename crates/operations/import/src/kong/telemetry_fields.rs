@@ -7,7 +7,7 @@ use super::plugin_fields::CODE;
 const OTHER_SIGNALS: &str = "the program's own log and metrics are not sent to a collector";
 
 pub(super) const PROMETHEUS: &[Field] = &[
-    nearly("per_consumer", Switch, "false", "metrics are not told apart by consumer here"),
+    nearly("per_consumer", Switch, "false", "Tidegate has no metrics by consumer"),
     silent("status_code_metrics", Switch),
     silent("latency_metrics", Switch),
     silent("bandwidth_metrics", Switch),
@@ -21,7 +21,7 @@ pub(super) const FILE_LOG: &[Field] =
 
 pub(super) const HTTP_LOG: &[Field] = &[
     used("http_endpoint", Text),
-    only("method", Word(&["POST", "PUT", "PATCH"]), "POST", "lines are sent by POST here"),
+    only("method", Word(&["POST", "PUT", "PATCH"]), "POST", "Tidegate sends lines by POST only"),
     silent("content_type", Text),
     used("timeout", Whole),
     silent("keepalive", Whole),
@@ -65,7 +65,12 @@ pub(super) const OPENTELEMETRY: &[Field] = &[
     silent("connect_timeout", Whole),
     used("send_timeout", Whole),
     silent("read_timeout", Whole),
-    nearly("http_response_header_for_traceid", Text, "", "replies do not name their trace here"),
+    nearly(
+        "http_response_header_for_traceid",
+        Text,
+        "",
+        "Tidegate does not add the trace id to replies",
+    ),
     used(
         "header_type",
         Word(&[

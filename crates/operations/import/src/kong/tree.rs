@@ -209,7 +209,7 @@ fn named(template: &str) -> Result<(String, bool), String> {
         match kind {
             None => Ok((name.to_owned(), false)),
             Some("toInt" | "toBool" | "toFloat") => Ok((name.to_owned(), true)),
-            Some(other) => Err(format!("`{other}` is not known to decK here")),
+            Some(other) => Err(format!("the import does not know the decK function `{other}`")),
         }
     } else {
         Err(format!("decK reads variables that begin with `DECK_`, and not `{name}`"))

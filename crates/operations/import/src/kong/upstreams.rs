@@ -54,7 +54,7 @@ impl Converter<'_> {
             health(&upstream.item, &mut keys, &mut verdict);
             if upstream.item.get("client_certificate").is_some() {
                 verdict.refuse(
-                    "a certificate of an upstream has no counterpart; services have theirs",
+                    "Tidegate has no certificate of a Kong upstream; set `client_certificate` of the service",
                 );
             }
             pools.push(Pool {
@@ -180,7 +180,7 @@ impl Converter<'_> {
             "grpc" => ("http", true),
             "grpcs" => ("https", true),
             other => {
-                verdict.refuse(format!("requests are not sent by `{other}` here"));
+                verdict.refuse(format!("Tidegate does not send requests by `{other}`"));
                 return None;
             }
         };
@@ -235,7 +235,7 @@ impl Converter<'_> {
         made.insert("timeout".to_owned(), timeout);
         let retries = item.whole("retries", 5);
         if retries > 10 {
-            verdict.nearly("a request is retried 10 times at most here");
+            verdict.nearly("Tidegate retries a request at most 10 times");
         }
         let when = ["connect_failure", "reset", "timeout"];
         made.insert("retry".to_owned(), json!({ "attempts": retries.min(10), "when": when }));
@@ -392,7 +392,7 @@ fn hash(item: &Item, on: &str, key: &str, verdict: &mut Verdict) -> Option<Strin
         "uri_capture" => Some(format!("capture:{}", item.text(&format!("{key}_uri_capture"))?)),
         "none" => None,
         other => {
-            verdict.refuse(format!("`{other}` is not hashed here"));
+            verdict.refuse(format!("Tidegate cannot hash by `{other}`"));
             None
         }
     }
@@ -463,7 +463,7 @@ fn active_health(active: &Item, keys: &mut Map<String, Json>, verdict: &mut Verd
     let on: Vec<f64> = intervals.into_iter().filter(|interval| *interval > 0.0).collect();
     let Some(interval) = on.iter().copied().reduce(f64::min) else { return };
     if intervals[0] != intervals[1] {
-        verdict.nearly("healthy and unhealthy targets are checked at the same interval here");
+        verdict.nearly("Tidegate checks healthy and unhealthy targets at the same interval");
     }
     let mut health = Map::new();
     match active.text("type").unwrap_or("http") {
@@ -479,17 +479,19 @@ fn active_health(active: &Item, keys: &mut Map<String, Json>, verdict: &mut Verd
     );
     let successes = healthy.whole("successes", 0);
     if successes == 0 {
-        verdict.nearly("a target that is out comes back here once it is healthy");
+        verdict.nearly("in Tidegate an ejected target returns when it is healthy; with these counts it stays out in Kong");
     }
     health.insert("healthy_after".to_owned(), json!(successes.clamp(1, 100)));
     match least(unhealthy) {
         Some((after, same)) => {
             if !same {
-                verdict.nearly("failures of all kinds are counted together here");
+                verdict.nearly("Tidegate counts failures of all kinds together");
             }
             health.insert("unhealthy_after".to_owned(), json!(after.clamp(1, 100)));
         }
-        None => verdict.nearly("a target is taken out here once checks of it fail"),
+        None => verdict.nearly(
+            "Tidegate ejects a target when its checks fail; with these counts Kong does not",
+        ),
     }
     if health.contains_key("path") {
         let statuses = healthy.texts("http_statuses");

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::super::consumers::Clients;
+use super::super::consumers::{Clients, consumer_id};
 use super::super::converter::Converter;
-use super::super::entities::{CredentialKind, PluginInstance};
+use super::super::entities::{CredentialKind, Entity, PluginInstance};
 use super::super::fields::Verdict;
 use super::super::output::{one_or_more, regex_here};
 use super::super::tree::Item;
@@ -14,7 +14,7 @@ use super::{OneCredential, RouteEffect};
 const HMAC_ALGORITHMS: [&str; 4] = ["hmac-sha1", "hmac-sha256", "hmac-sha384", "hmac-sha512"];
 
 const ANONYMOUS: &str =
-    "wrong credentials are refused here, and the anonymous consumer has neither headers nor groups";
+    "Tidegate refuses wrong credentials, and the anonymous consumer has neither headers nor groups";
 
 impl Converter<'_> {
     /// Reads `anonymous` of a plugin with credentials. True if requests without a credential pass.
@@ -23,13 +23,13 @@ impl Converter<'_> {
             return false;
         };
         let all = self.all;
-        let known = all
-            .consumers
-            .iter()
-            .position(|consumer| consumer.name == name || consumer.item.text("id") == Some(name));
+        let is_it = |consumer: &Entity| consumer.name == name || consumer_id(consumer) == name;
+        let known = all.consumers.iter().position(is_it);
         if known.is_none() {
-            let at = config.place_of("anonymous");
-            self.mistakes.add(at, format!("there is no consumer `{name}`"));
+            verdict.nearly(format!(
+                "there is no consumer `{name}`: a request without this credential is 401; in Kong it is 500, unless another plugin identifies the client"
+            ));
+            return false;
         }
         verdict.nearly(ANONYMOUS);
         let ends = |plugin: &PluginInstance| {
@@ -37,9 +37,9 @@ impl Converter<'_> {
                 && plugin.scope.consumer == known
                 && plugin.item.is_true("enabled", true)
         };
-        let ends = known.is_some() && all.plugins.iter().any(ends);
+        let ends = all.plugins.iter().any(ends);
         if ends {
-            verdict.nearly("requests without a credential are refused with 401 here, as its `request-termination` would");
+            verdict.nearly("Tidegate refuses requests without a credential with 401, as its `request-termination` does");
         }
         !ends
     }
@@ -144,11 +144,13 @@ impl Converter<'_> {
             return;
         };
         if config.texts("auth_methods") != ["bearer"] {
-            verdict.refuse("only `auth_methods: [bearer]` has a counterpart: logins, sessions and grants have none");
+            verdict.refuse(
+                "`auth_methods` must be `[bearer]`: Tidegate has no logins, sessions and grants",
+            );
             return;
         }
         if config.get("anonymous").is_some() {
-            verdict.refuse("requests without a token have no counterpart beside `openid-connect`");
+            verdict.refuse("Tidegate has no anonymous requests beside `openid-connect`");
             return;
         }
         let base = issuer.strip_suffix("/.well-known/openid-configuration").unwrap_or(issuer);
@@ -188,7 +190,7 @@ impl Converter<'_> {
         if !scopes.is_empty() {
             // The texts of the list are alternatives. All words within one text are required.
             if scopes.iter().any(|scope| scope.contains(' ')) && scopes.len() > 1 {
-                verdict.refuse("alternatives of several scopes have no counterpart");
+                verdict.refuse("Tidegate has no alternatives of several scopes");
             }
             let rule = if scopes.len() == 1 { "all" } else { "any" };
             let words: Vec<&str> = scopes.iter().flat_map(|scope| scope.split(' ')).collect();
@@ -273,7 +275,7 @@ impl Converter<'_> {
         }
         if !deny.is_empty() {
             verdict.nearly(
-                "a request without a consumer is refused with 401 in Kong, and passes here",
+                "Kong refuses a request without a consumer with 401, and Tidegate lets it pass",
             );
             groups.insert("deny".to_owned(), json!(deny));
         }
@@ -365,7 +367,7 @@ fn one_of(
     let names = config.texts(list);
     let first = names.first().copied().unwrap_or(absent);
     if names.len() > 1 {
-        verdict.refuse(format!("`{list}`: a token is looked for under one name here"));
+        verdict.refuse(format!("`{list}`: Tidegate looks for a token under one name"));
     }
     if !first.is_empty() && (key != "header" || !first.eq_ignore_ascii_case("authorization")) {
         keys.insert(key.to_owned(), json!(first));

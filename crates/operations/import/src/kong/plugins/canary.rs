@@ -74,7 +74,7 @@ impl Converter<'_> {
         let service = plugin.scope.service.or(parent);
         let end = service.and_then(|service| self.ends.get(service)).cloned();
         let Some(own) = end.and_then(|end| end.upstream) else {
-            verdict.refuse("a canary of all services has no counterpart");
+            verdict.refuse("Tidegate has no canary of all services");
             return None;
         };
         let host = config.text("upstream_host");

@@ -56,7 +56,7 @@ impl Converter<'_> {
             return;
         };
         if text.contains('%') && config.is_true("api_spec_encoded", true) && !text.contains(' ') {
-            verdict.refuse("a document that is percent-encoded is not read here");
+            verdict.refuse("the document must not be percent-encoded");
             return;
         }
         let file = self.document(text);
@@ -64,7 +64,7 @@ impl Converter<'_> {
         keys.insert("document".to_owned(), json!(file));
         keys.insert("request".to_owned(), json!(true));
         if !config.is_true("validate_request_body", true) {
-            verdict.refuse("all of a request is validated here, or nothing");
+            verdict.refuse("Tidegate validates all of a request or nothing");
         }
         if config.is_true("validate_response_body", false) {
             verdict.nearly("a reply that does not match the document is 502, and not 406");
@@ -101,7 +101,7 @@ impl Converter<'_> {
                 requests => windows.push((requests, seconds)),
             }
             if seconds > 86_400 {
-                verdict.nearly(format!("a {name} has the same number of days each time here"));
+                verdict.nearly(format!("each {name} has the same number of days in Tidegate"));
             }
         }
         if windows.is_empty() {
@@ -222,7 +222,7 @@ impl Converter<'_> {
         let config = &plugin.config;
         let mut keys = Map::new();
         if windows.len() > WINDOWS_MAX {
-            verdict.refuse(format!("a limit can have at most {WINDOWS_MAX} windows here"));
+            verdict.refuse(format!("a limit can have at most {WINDOWS_MAX} windows"));
         }
         let per = |seconds: u64| format!("{seconds}s");
         if let Some(((requests, seconds), more)) = windows.split_first() {
@@ -275,11 +275,11 @@ impl Converter<'_> {
         ];
         for (name, value) in redis.entries() {
             if !known.contains(&name.as_str()) && !value.is_empty() {
-                verdict.refuse(format!("`redis.{name}` has no counterpart"));
+                verdict.refuse(format!("Tidegate has no `redis.{name}`"));
             }
         }
         if nested("username").is_some() {
-            verdict.refuse("a user name for Redis has no counterpart");
+            verdict.refuse("Tidegate has no user name for Redis");
         }
         let Some(host) = nested("host") else {
             self.mistakes.add(config.at, "counts in Redis need its `host`");
@@ -326,11 +326,11 @@ fn by(config: &Item, key: &str, verdict: &mut Verdict) -> Json {
             json!(format!("cel:request.path == {path} ? 'path' : ''"))
         }
         "credential" => {
-            verdict.nearly("the credentials of a consumer share a count here");
+            verdict.nearly("in Tidegate all credentials of a consumer share one count");
             json!("subject")
         }
         "consumer-group" => {
-            verdict.refuse("limits of consumer groups have no counterpart");
+            verdict.refuse("Tidegate has no limits of consumer groups");
             json!("subject")
         }
         _ => json!("subject"),

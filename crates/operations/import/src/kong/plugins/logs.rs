@@ -115,7 +115,9 @@ impl Converter<'_> {
         }
         let Some(url) = config.text("traces_endpoint").or_else(|| config.text("endpoint")) else {
             if lines.is_none() {
-                verdict.refuse("without `traces_endpoint` nothing of it has a counterpart");
+                verdict.refuse(
+                    "Tidegate converts it only with `traces_endpoint` or `access_logs.endpoint`",
+                );
             }
             return;
         };
@@ -176,7 +178,7 @@ fn timeout(config: &Item, key: &str, absent: u64) -> Json {
 
 fn verified(url: &str, verdict: &mut Verdict) {
     if url.starts_with("https:") {
-        verdict.nearly("the certificate of the receiver is verified here");
+        verdict.nearly("Tidegate verifies the certificate of the receiver");
     }
 }
 
@@ -213,7 +215,7 @@ fn propagation(config: &Item, verdict: &mut Verdict) -> Vec<&'static str> {
             }
             "ignore" => continue,
             other => {
-                verdict.nearly(format!("headers of the format `{other}` are not known here"));
+                verdict.nearly(format!("Tidegate does not know headers of the format `{other}`"));
                 continue;
             }
         };

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::super::converter::Converter;
+use super::super::entities::Entity;
 use super::super::fields::Verdict;
 use super::super::output::{literal, regex_here};
 use super::super::tree::Item;
@@ -52,6 +53,22 @@ pub(super) fn cors(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict)
         config.number("max_age").map_or(MAX_AGE.to_owned(), |seconds| format!("{seconds}s"));
     keys.insert("max_age".to_owned(), json!(max_age));
     made.policies.push(json!({ "cors": keys }));
+}
+
+/// Reports that the gateway answers preflights for routes that Kong does not find by `OPTIONS`.
+pub(super) fn preflights(routes: &[&Entity], verdict: &mut Verdict) {
+    let lacks = |route: &&&Entity| {
+        let methods = route.item.texts("methods");
+        let by_list = !methods.is_empty() && !methods.contains(&"OPTIONS");
+        let by_expression = |text: &str| text.contains("http.method") && !text.contains("OPTIONS");
+        by_list || route.item.text("expression").is_some_and(by_expression)
+    };
+    if let Some(route) = routes.iter().find(lacks) {
+        verdict.nearly(format!(
+            "Tidegate answers preflights of route {}; in Kong it does not match them, because its methods do not include `OPTIONS`",
+            route.name
+        ));
+    }
 }
 
 /// Converts an entry of Kong's list of origins. An entry with characters other than letters, digits and `.:/-` is a regular expression for
@@ -115,7 +132,7 @@ pub(super) fn cache(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict
     keys.insert("statuses".to_owned(), json!(kept));
     let methods = config.texts("request_method");
     if methods.iter().any(|method| !matches!(*method, "GET" | "HEAD")) {
-        verdict.refuse("replies to other methods than GET and HEAD are not kept here");
+        verdict.refuse("Tidegate caches only replies to GET and HEAD");
     }
     let types = config.texts("content_type");
     let types = if types.is_empty() { vec!["text/plain", "application/json"] } else { types };
@@ -127,6 +144,10 @@ pub(super) fn cache(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict
     if !config.is_true("cache_control", false) {
         verdict.nearly("a reply that sets a cookie, or is for a credential, is not kept");
         keys.insert("cache_control".to_owned(), json!("ignore"));
+    }
+    let headers = config.get("response_headers");
+    if headers.is_none_or(|headers| headers.is_true("X-Cache-Key", true)) {
+        verdict.nearly("Tidegate does not add `X-Cache-Key`");
     }
     let parameters = config.texts("vary_query_params");
     if !parameters.is_empty() {
@@ -157,7 +178,7 @@ impl Converter<'_> {
         };
         let status = config.whole("status_code", 301);
         if ![301, 302, 303, 307, 308].contains(&status) {
-            verdict.refuse(format!("the status {status} is not a redirect here"));
+            verdict.refuse(format!("Tidegate has no redirect with status {status}"));
         }
         let keeps = config.is_true("keep_incoming_path", false);
         let keys =

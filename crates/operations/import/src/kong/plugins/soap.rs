@@ -139,7 +139,9 @@ impl Converter<'_> {
         }
         match (is_off, envelope.is_empty()) {
             (true, true) => drop(keys.insert("envelope".to_owned(), json!("off"))),
-            (true, false) => verdict.refuse("an envelope of 1.2 is not checked alone here"),
+            (true, false) => {
+                verdict.refuse("Tidegate does not validate envelopes of SOAP 1.2 only")
+            }
             (false, true) => {}
             (false, false) => drop(keys.insert("envelope".to_owned(), Json::Object(envelope))),
         }

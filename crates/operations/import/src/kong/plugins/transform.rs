@@ -75,7 +75,7 @@ pub(super) fn request(config: &Item, made: &mut RouteEffect, verdict: &mut Verdi
     let hosts = edits.pairs("replace").into_iter().filter(|(name, _)| is_host(name));
     for (_, host) in hosts {
         if host.contains(['$', '{']) {
-            verdict.refuse(format!("the template `{host}` has no counterpart"));
+            verdict.refuse(format!("Tidegate has no template `{host}`"));
         }
         made.route.insert("host".to_owned(), json!(host.trim()));
     }
@@ -88,7 +88,7 @@ pub(super) fn request(config: &Item, made: &mut RouteEffect, verdict: &mut Verdi
     if let Some(method) = config.text("http_method") {
         let method = method.to_ascii_uppercase();
         if method == "CONNECT" || method == "TRACE" {
-            verdict.refuse(format!("`{method}` is not forwarded here"));
+            verdict.refuse(format!("Tidegate does not forward `{method}`"));
         }
         if method == "GET" || method == "HEAD" {
             verdict.nearly("the fields of a form are not added to the query");
@@ -122,7 +122,7 @@ pub(super) fn request(config: &Item, made: &mut RouteEffect, verdict: &mut Verdi
         };
         match placed {
             Some(uri) if is_path(&uri) => drop(made.route.insert("rewrite".to_owned(), json!(uri))),
-            Some(_) | None => verdict.refuse("`replace.uri` with this template has no counterpart"),
+            Some(_) | None => verdict.refuse("Tidegate has no `replace.uri` with this template"),
         }
     }
 }
@@ -225,13 +225,13 @@ fn is_host(name: &str) -> bool {
 /// Converts a value, which may have templates of Kong.
 fn value(text: &str, verdict: &mut Verdict) -> String {
     if text.contains('\u{0}') {
-        verdict.nearly("a template in the value of a variable has no effect here");
+        verdict.nearly("Tidegate does not fill in templates in the value of a variable");
     }
     if !text.contains("$(") {
         return literal(text);
     }
     with_placeholders(text).unwrap_or_else(|| {
-        verdict.refuse(format!("the template `{text}` has no counterpart"));
+        verdict.refuse(format!("Tidegate has no template `{text}`"));
         text.to_owned()
     })
 }
@@ -243,7 +243,7 @@ const ACTIONS: [(&str, &str); 4] =
 fn headers(edits: &Edits<'_>, is_request: bool, verdict: &mut Verdict) -> Option<Json> {
     let renamed = edits.pairs("rename");
     if renamed.iter().any(|(old, new)| is_host(old) || is_host(new)) {
-        verdict.refuse("the Host is not renamed by a policy here");
+        verdict.refuse("Tidegate does not rename the Host");
     }
     if !is_request
         && ACTIONS.iter().any(|(action, _)| edits.pairs(action).iter().any(|(n, _)| is_host(n)))
@@ -252,7 +252,7 @@ fn headers(edits: &Edits<'_>, is_request: bool, verdict: &mut Verdict) -> Option
     }
     // Only in lists for replies, Kong interprets `name:value` as one value of a header.
     if !is_request && edits.list("remove").iter().any(|name| name.contains(':')) {
-        verdict.refuse("a value of a header is not removed alone here");
+        verdict.refuse("Tidegate cannot remove one value of a header");
     }
     named(edits, verdict)
 }
@@ -273,7 +273,7 @@ fn named(edits: &Edits<'_>, verdict: &mut Verdict) -> Option<Json> {
                 verdict.refuse(format!("Kong writes `{text}` itself"));
             }
             if map.insert(name.to_owned(), json!(edits.value(text, verdict))).is_some() {
-                verdict.refuse(format!("two values of `{name}` have no counterpart"));
+                verdict.refuse(format!("Tidegate sets only one value of `{name}`"));
             }
         }
         if !map.is_empty() {
@@ -301,7 +301,7 @@ fn json_edits(edits: &Edits<'_>, types: Option<&Edits<'_>>, verdict: &mut Verdic
         verdict.nearly("members are set whether they were there or not");
     }
     if !edits.list("append").is_empty() {
-        verdict.refuse("values are not appended to arrays here");
+        verdict.refuse("Tidegate does not append values to arrays");
     }
     for action in ["replace", "add"] {
         let types = types.map_or_else(Vec::new, |types| types.list(action));
@@ -309,7 +309,7 @@ fn json_edits(edits: &Edits<'_>, types: Option<&Edits<'_>>, verdict: &mut Verdic
             let text = edits.value(text, verdict);
             let value = typed(&text, types.get(at).copied(), verdict);
             if set.insert(name.to_owned(), value.clone()).is_some_and(|other| other != value) {
-                verdict.refuse(format!("two values of `{name}` have no counterpart"));
+                verdict.refuse(format!("Tidegate sets only one value of `{name}`"));
             }
         }
     }
@@ -340,7 +340,7 @@ fn typed(text: &str, kind: Option<&str>, verdict: &mut Verdict) -> Json {
         Some("boolean") => json!(text == "true"),
         Some("string") | None => json!(text),
         Some(other) => {
-            verdict.refuse(format!("the type `{other}` of JSON has no counterpart"));
+            verdict.refuse(format!("Tidegate has no JSON type `{other}`"));
             json!(text)
         }
     }

@@ -33,7 +33,7 @@ impl Converter<'_> {
                     keys.insert("body".to_owned(), json!(file));
                 }
                 None => verdict.refuse(
-                    "`body_schema` in the form of Kong has no counterpart; write it as JSON Schema, with `version: draft7`",
+                    "`body_schema` must be JSON Schema, with `version: draft7`, and not Kong's own form",
                 ),
             }
         }
