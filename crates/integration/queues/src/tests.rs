@@ -62,26 +62,39 @@ struct Node {
     ending: Rc<EndSignal>,
 }
 
+fn settings() -> QueueSettings {
+    let retries = Retries {
+        attempts: 2,
+        // Pauses use the wall clock, which does not advance while the clock is paused.
+        initial: Duration::ZERO,
+        factor_permille: 1000,
+        max: Duration::ZERO,
+    };
+    let dead = DeadBounds { messages_max: 100, bytes_max: 1 << 20, age_max: Duration::MAX };
+    QueueSettings { retries, dead_letter: true, dead, concurrency: 1, order: Order::Strict }
+}
+
 impl Node {
     fn start(store: &Memory, name: &'static str, runs: &Runs) -> Node {
+        Node::of(store, name, runs, Nodes::shared(name, LEASE), settings())
+    }
+
+    /// The only node of its store, with a queue in free order that processes two messages at a time.
+    fn alone(store: &Memory, runs: &Runs) -> Node {
+        let settings = QueueSettings { concurrency: 2, order: Order::Free, ..settings() };
+        Node::of(store, "a", runs, Nodes::alone(), settings)
+    }
+
+    fn of(
+        store: &Memory,
+        name: &'static str,
+        runs: &Runs,
+        nodes: Nodes,
+        settings: QueueSettings,
+    ) -> Node {
         let shared: Arc<dyn Store> = Arc::new(store.clone());
-        let nodes = Arc::new(Nodes::shared(name, LEASE));
+        let nodes = Arc::new(nodes);
         let entrance = Entrance::new("work", shared, Telemetry::new(1).queue("work"));
-        let retries = Retries {
-            attempts: 2,
-            // Pauses use the wall clock, which does not advance while the clock is paused.
-            initial: Duration::ZERO,
-            factor_permille: 1000,
-            max: Duration::ZERO,
-        };
-        let dead = DeadBounds { messages_max: 100, bytes_max: 1 << 20, age_max: Duration::MAX };
-        let settings = QueueSettings {
-            retries,
-            dead_letter: true,
-            dead,
-            concurrency: 1,
-            order: Order::Strict,
-        };
         let flow = Slow { node: name, runs: runs.clone() };
         let taken = Arc::new(AtomicBool::new(false));
         let queue = Arc::new(Queue::new(settings, Arc::new(entrance), flow, taken, nodes.clone()));
@@ -107,8 +120,12 @@ impl Node {
     }
 
     async fn put(&self, text: &str) -> u16 {
+        self.put_with(text, b"").await
+    }
+
+    async fn put_with(&self, text: &str, body: &[u8]) -> u16 {
         let head = RequestHead::new(Protocol::Http11, b"POST", text.as_bytes());
-        self.queue.entrance.put(&head, b"").await.map_or_else(|f| f.kind.status(), |_| 202)
+        self.queue.entrance.put(&head, body).await.map_or_else(|f| f.kind.status(), |_| 202)
     }
 }
 
@@ -264,6 +281,48 @@ async fn rows_that_cannot_be_read_are_reported() {
             let messages = queue.messages(None).await;
             assert!(matches!(messages, Err(ActionError::Store(Error::Corrupt(_)))));
             assert!(matches!(queue.dead(Some("x")).await, Err(ActionError::Unknown)));
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_continue_while_the_store_is_away() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, runs) = (Memory::new(), Runs::default());
+            let node = Node::alone(&store, &runs);
+            node.put("0").await;
+            sleep(Duration::from_millis(100)).await;
+            assert_eq!(texts(&runs), ["0"]);
+            // The next message is there, and the store fails when it is read.
+            node.put("1").await;
+            store.set_faults(Faults { away: true, ..Faults::default() });
+            sleep(Duration::from_secs(10)).await;
+            assert_eq!(*runs.lock().unwrap(), [("a", "0".to_owned(), true)]);
+            store.set_faults(Faults::default());
+            sleep(Duration::from_secs(10)).await;
+            assert_eq!(texts(&runs), ["0", "1"]);
+            assert!(runs.lock().unwrap().iter().all(|(.., is_over)| *is_over));
+        })
+        .await;
+}
+
+/// The timer used to ring at once, again and again, and no other task of the worker ran. With a paused clock the test then never ends.
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_is_due_during_the_end_of_the_worker_lets_other_tasks_run() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, runs) = (Memory::new(), Runs::default());
+            let node = Node::alone(&store, &runs);
+            node.put("bad").await;
+            sleep(Duration::from_millis(500)).await;
+            node.put("slow").await;
+            sleep(Duration::from_millis(100)).await;
+            node.ending.ask();
+            sleep(Duration::from_secs(5)).await;
+            assert!(node.tasks[1].is_finished());
+            assert_eq!(texts(&runs), ["bad", "slow"]);
+            assert!(runs.lock().unwrap().iter().all(|(.., is_over)| *is_over));
         })
         .await;
 }
