@@ -14,13 +14,14 @@ use policy::{
 };
 use serde_json::Value;
 use store::nodes::{LEASE, Nodes, partition};
-use store::{Change, Error, Expect, Faults, Memory, Store};
+use store::{Change, Error, Expect, Faults, Memory, Store, Tables as _};
 use telemetry::Telemetry;
 use tokio::task::{JoinHandle, LocalSet};
 use tokio::time::sleep;
 
 use crate::admin::ActionError;
-use crate::queue::{CURSOR, key};
+use crate::dead::now;
+use crate::queue::{CURSOR, Dead, key};
 use crate::{DeadBounds, Entrance, Order, Queue, QueueSettings};
 
 /// The runs in the order of their start: the node, the text of the message, and whether the run finished.
@@ -323,6 +324,68 @@ async fn a_retry_that_is_due_during_the_end_of_the_worker_lets_other_tasks_run()
             assert!(node.tasks[1].is_finished());
             assert_eq!(texts(&runs), ["bad", "slow"]);
             assert!(runs.lock().unwrap().iter().all(|(.., is_over)| *is_over));
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_beyond_the_bytes_of_one_read_are_on_the_next_page() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, runs) = (Memory::new(), Runs::default());
+            let node = Node::alone(&store, &runs);
+            node.queue.pause().await.unwrap();
+            sleep(Duration::from_secs(2)).await;
+            for n in 0..30 {
+                assert_eq!(node.put_with(&format!("/{n}"), &[b'x'; 100 << 10]).await, 202);
+            }
+            let (mut paths, mut after) = (Vec::new(), None::<String>);
+            for _page in 0..30 {
+                let page = node.queue.messages(after.as_deref()).await.unwrap();
+                let messages = page["messages"].as_array().unwrap().iter();
+                paths.extend(messages.map(|message| message["path"].as_str().unwrap().to_owned()));
+                after = page["next"].as_str().map(str::to_owned);
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(paths, (0..30).map(|n| format!("/{n}")).collect::<Vec<_>>());
+            assert_eq!(node.queue.held().await.unwrap().len(), 30);
+            node.queue.resume().await.unwrap();
+            sleep(Duration::from_secs(60)).await;
+            let page = node.queue.messages(None).await.unwrap();
+            assert_eq!(page["next"], Value::Null, "the log is empty, but had records: {page}");
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_message_that_cannot_be_put_back_is_not_reported_as_missing() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, runs) = (Memory::new(), Runs::default());
+            let node = Node::alone(&store, &runs);
+            for (message, returning) in [(7, now()), (8, 0)] {
+                let dead = Dead {
+                    message,
+                    attempts: 2,
+                    last: "status 500".to_owned(),
+                    failures: Vec::new(),
+                    stored: 1,
+                    died: now(),
+                    bytes: 1,
+                    returning,
+                };
+                let [dead, record] = node.queue.dead_changes(&dead, "x".into());
+                // Another request has just claimed the first one, and the record of the second is missing.
+                let changes = if message == 7 { vec![dead, record] } else { vec![dead] };
+                store.change(changes, None).await.unwrap();
+            }
+            for id in ["7", "8"] {
+                let retried = node.queue.retry_dead(id).await;
+                assert!(matches!(retried, Err(ActionError::Conflict(_))), "{id}: {retried:?}");
+            }
+            assert!(matches!(node.queue.retry_dead("9").await, Err(ActionError::Unknown)));
         })
         .await;
 }

@@ -31,6 +31,7 @@ impl From<queues::ActionError> for HubFailure {
     fn from(not_done: queues::ActionError) -> HubFailure {
         match not_done {
             queues::ActionError::Unknown => HubFailure::Unknown("There is no such dead message."),
+            queues::ActionError::Conflict(why) => HubFailure::Conflict(why),
             queues::ActionError::Store(error) => HubFailure::Unavailable(error.to_string()),
         }
     }
