@@ -1,6 +1,6 @@
 //! The operators' view of a hub, and the changes that they make. Dead events are in [`dead`](crate::dead).
 //!
-//! The view contains neither the secrets of subscriptions nor the bodies of events. Callbacks are shown with their queries.
+//! The view contains neither the secrets of subscriptions nor the bodies of events. Values in the queries of callbacks are masked.
 
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use delivery::rows;
 use serde_json::{Value, json};
 use store::{Error, Expect, Row, Scan};
 
+use crate::callback;
 use crate::event::rfc3339;
 use crate::hub::Hub;
 use crate::hub_state::SubscriptionUpdate;
@@ -82,7 +83,7 @@ impl Hub {
                 "id": id.to_string(),
                 "subject": subscription.subject,
                 "topic": subscription.topic,
-                "callback": subscription.callback,
+                "callback": callback::masked(&subscription.callback),
                 "expires": expires,
                 "status": status,
             });

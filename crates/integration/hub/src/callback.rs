@@ -18,6 +18,9 @@ pub(crate) struct Callback {
 /// subscribe with names whose name servers do not answer.
 static LOOK_UPS: LookUps = LookUps::new(64, 8);
 
+/// Replaces a value that may be secret.
+pub(crate) const MASK: &str = "***";
+
 /// The reason why a callback is refused, as a sentence for the client.
 type CallbackError = Cow<'static, str>;
 
@@ -40,6 +43,16 @@ pub(crate) fn split(written: &str) -> Option<(&str, Cow<'_, str>)> {
         Cow::Owned(format!("/{target}"))
     };
     Some((server, target))
+}
+
+/// Returns a callback for operators, with the values of its query masked. They may be secrets of the subscriber.
+pub(crate) fn masked(callback: &str) -> String {
+    let Some((path, query)) = callback.split_once('?') else { return callback.to_owned() };
+    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) => format!("{name}={MASK}"),
+        None => MASK.to_owned(),
+    });
+    format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"))
 }
 
 /// Appends parameters to the query of a target.
@@ -80,6 +93,16 @@ impl fmt::Display for Callback {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parameters_of_a_callback_are_masked() {
+        for (callback, shown) in [
+            ("http://a/x", "http://a/x"),
+            ("http://a/x?token=s3&y=&z", "http://a/x?token=***&y=***&***"),
+        ] {
+            assert_eq!(masked(callback), shown);
+        }
+    }
 
     #[test]
     fn urls_are_read_into_their_parts() {

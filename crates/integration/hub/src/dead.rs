@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use store::{Change, Error, Expect, ReadQuery, Row};
 
 use crate::admin::{ActionError, Page, unreadable};
-use crate::callback;
+use crate::callback::{self, MASK, masked};
 use crate::event::{Event, rfc3339, text_of_line};
 use crate::hub::Hub;
 use crate::subscription::{Dead, Failure, Id, Subscription, dead_key, read};
@@ -26,9 +26,6 @@ const BATCH: usize = 200;
 /// The number of dead events that a hub keeps. Without a limit, a subscription with a callback that never works would
 /// fill the store.
 pub(crate) const KEPT_MAX: usize = 100_000;
-
-/// Replaces a value that may be secret.
-const MASK: &str = "***";
 
 const NO_DEAD: ActionError = ActionError::Unknown("There is no such dead event.");
 const NO_SUBSCRIPTION: ActionError = ActionError::Unknown("Its subscription is gone.");
@@ -47,7 +44,7 @@ impl Hub {
                 "id": String::from_utf8_lossy(&row.key),
                 "event": dead.event.to_string(),
                 "subscription": dead.subscription,
-                "callback": dead.callback,
+                "callback": masked(&dead.callback),
                 "attempts": dead.attempts,
                 "last": dead.last,
             })
@@ -282,29 +279,9 @@ fn attempts(dead: &Dead) -> Vec<Value> {
     }
 }
 
-/// A callback with the values of its query masked. They may be secrets of the subscriber.
-fn masked(callback: &str) -> String {
-    let Some((path, query)) = callback.split_once('?') else { return callback.to_owned() };
-    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
-        Some((name, _)) => format!("{name}={MASK}"),
-        None => MASK.to_owned(),
-    });
-    format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn parameters_of_a_callback_are_masked() {
-        for (callback, shown) in [
-            ("http://a/x", "http://a/x"),
-            ("http://a/x?token=s3&y=&z", "http://a/x?token=***&y=***&***"),
-        ] {
-            assert_eq!(masked(callback), shown);
-        }
-    }
 
     #[test]
     fn a_body_that_is_cut_within_a_character_is_text() {

@@ -471,3 +471,26 @@ async fn the_oldest_dead_events_above_the_limit_are_removed() {
         })
         .await;
 }
+
+#[tokio::test]
+async fn operators_do_not_see_the_values_in_the_queries_of_callbacks() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, (address, _got)) = (Memory::new(), callbacks().await);
+            let node = Node::of(&store, Nodes::alone(), settings());
+            let callback = format!("http://{address}/a?token=s3cret,no");
+            assert_eq!(node.ask("subscribe", &callback).await, 200);
+            node.publish("dead").await.unwrap();
+            let dead = async || node.hub.dead(Page { after: None }).await.unwrap();
+            while dead().await["dead"].as_array().unwrap().is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            let subscriptions = node.hub.subscriptions(Page { after: None }).await.unwrap();
+            let shown = format!("http://{address}/a?token=***");
+            for list in [&subscriptions["subscriptions"], &dead().await["dead"]] {
+                assert_eq!(list[0]["callback"], *shown, "{list}");
+                assert!(!list.to_string().contains("s3cret"), "{list}");
+            }
+        })
+        .await;
+}
