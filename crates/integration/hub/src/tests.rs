@@ -13,7 +13,7 @@ use message::{Body, Protocol, Request, RequestHead};
 use policy::{Caller, EndSignal, Exchange, Residence, Resident as _, Scheme};
 use serde_json::Value;
 use store::nodes::Nodes;
-use store::{Faults, Memory, Store};
+use store::{Faults, Logs as _, Memory, Store};
 use telemetry::Telemetry;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -21,6 +21,7 @@ use tokio::task::{JoinHandle, LocalSet};
 use upstream::AddressRule;
 
 use crate::admin::Page;
+use crate::feed::ReadBounds;
 use crate::hub::{Hub, Parts};
 use crate::hub_state::HubState;
 use crate::representation::Representation;
@@ -491,6 +492,30 @@ async fn operators_do_not_see_the_values_in_the_queries_of_callbacks() {
                 assert_eq!(list[0]["callback"], *shown, "{list}");
                 assert!(!list.to_string().contains("s3cret"), "{list}");
             }
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn events_that_cannot_be_read_are_passed_over() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, (address, got)) = (Memory::new(), callbacks().await);
+            let node = Node::of(&store, Nodes::alone(), settings());
+            assert_eq!(node.ask("subscribe", &format!("http://{address}/a")).await, 200);
+            let log = node.hub.topic(b"sports").unwrap().log.clone();
+            node.kill();
+            // Only those that follow are new to the feed of the next process.
+            let newer = || Bytes::from_static(b"\x09 in the form of a later version");
+            store.append(&log, vec![newer(), newer()], None).await.unwrap();
+            let record = crate::event::record(&Representation::default(), b"one").unwrap();
+            let first = *store.append(&log, vec![record], None).await.unwrap().end();
+            let node = Node::of(&store, Nodes::alone(), settings());
+            let feed = node.hub.feed(node.hub.topic(b"sports").unwrap());
+            let read = feed.read_log(first - 3, ReadBounds::ONE).await.unwrap();
+            assert_eq!(read.iter().map(|event| event.id).collect::<Vec<_>>(), [first]);
+            until("it is delivered", || got.borrow().len() == 1).await;
+            assert!(feed.read_log(first, ReadBounds::ONE).await.unwrap().is_empty());
         })
         .await;
 }
