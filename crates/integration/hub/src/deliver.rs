@@ -131,7 +131,7 @@ impl Resident for Hub {
 }
 
 impl Deliveries {
-    fn new(hub: Arc<Hub>, place: Residence) -> Deliveries {
+    pub(crate) fn new(hub: Arc<Hub>, place: Residence) -> Deliveries {
         Deliveries {
             ownership: Ownership::new(hub.nodes.clone()),
             agenda: Agenda::default(),

@@ -95,7 +95,7 @@ impl Deliveries {
         }
     }
 
-    fn delivered(&mut self, id: Id, event: u64, outcome: Outcome) {
+    pub(crate) fn delivered(&mut self, id: Id, event: u64, outcome: Outcome) {
         let Some(member) = self.members.get_mut(&id) else { return };
         if let Some(open) = member.cursor.get(event) {
             open.is_running = false;
@@ -127,6 +127,7 @@ impl Deliveries {
             Outcome::Gone => {
                 count(DeliveryOutcome::Success);
                 member.cursor.end(event);
+                drop(self.failures.take(id, event));
                 member.is_removing = true;
                 let (version, guard) = (member.version, self.ownership.guard().cloned());
                 self.sending.start(jobs::remove(self.hub.clone(), id, version, guard));

@@ -21,12 +21,16 @@ use tokio::task::{JoinHandle, LocalSet};
 use upstream::AddressRule;
 
 use crate::admin::Page;
+use crate::callback::Callback;
+use crate::deliver::Deliveries;
 use crate::feed::ReadBounds;
 use crate::hub::{Hub, Parts};
 use crate::hub_state::HubState;
+use crate::jobs::Outcome;
 use crate::representation::Representation;
 use crate::settings::{Delivery, HubSettings, Retention};
 use crate::signature::Algorithm;
+use crate::subscription::{Id, Subscription, Terms};
 
 /// The lease of a node. It is short, since tests with sockets wait in real time, but long enough for a busy machine.
 const LEASE: Duration = Duration::from_secs(3);
@@ -91,14 +95,7 @@ impl Node {
         let shared = store.clone();
         let mut tasks = vec![kit::spawn(async move { nodes.run(&shared).await })];
         for worker in 0..WORKERS {
-            let place = Residence {
-                caller: caller(worker),
-                workers: WORKERS,
-                access_log: Rc::new(|| None),
-                tracing: Rc::new(|| None),
-                ending: Rc::<EndSignal>::default(),
-            };
-            tasks.push(kit::spawn(hub.clone().live(place)));
+            tasks.push(kit::spawn(hub.clone().live(place(worker))));
         }
         Node { hub, tasks }
     }
@@ -128,6 +125,16 @@ impl Node {
 
     fn partitions(&self) -> usize {
         (0..store::nodes::PARTITIONS).filter(|partition| self.hub.nodes.has(*partition)).count()
+    }
+}
+
+fn place(worker: usize) -> Residence {
+    Residence {
+        caller: caller(worker),
+        workers: WORKERS,
+        access_log: Rc::new(|| None),
+        tracing: Rc::new(|| None),
+        ending: Rc::<EndSignal>::default(),
     }
 }
 
@@ -516,6 +523,42 @@ async fn events_that_cannot_be_read_are_passed_over() {
             assert_eq!(read.iter().map(|event| event.id).collect::<Vec<_>>(), [first]);
             until("it is delivered", || got.borrow().len() == 1).await;
             assert!(feed.read_log(first, ReadBounds::ONE).await.unwrap().is_empty());
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn the_failures_of_an_event_are_forgotten_when_the_event_has_ended() {
+    LocalSet::new()
+        .run_until(async {
+            let Delivery { retries, .. } = settings().delivery;
+            let retries = Retries { attempts: 3, ..retries };
+            let delivery = Delivery { retries, ..settings().delivery };
+            let settings = HubSettings { delivery, ..settings() };
+            let node = Node::of(&Memory::new(), Nodes::alone(), settings);
+            let hub = node.hub.clone();
+            node.kill();
+            let callback = Callback::parse("http://127.0.0.1/").unwrap();
+            let id = Id::of("ann", "sports", &callback);
+            for ended in [Outcome::Accepted, Outcome::Gone, Outcome::Expired] {
+                let mut deliveries = Deliveries::new(hub.clone(), place(0));
+                let subscription = Subscription {
+                    subject: "ann".to_owned(),
+                    plan: None,
+                    topic: "sports".to_owned(),
+                    callback: callback.to_string(),
+                    until: Some(u64::MAX),
+                    terms: Terms::default(),
+                    from: 0,
+                    intent: None,
+                };
+                deliveries.insert(id, 1, subscription, None);
+                deliveries.members.get_mut(&id).unwrap().cursor.begin(1);
+                let failed = Outcome::Failed { why: "status 503".to_owned(), again: None };
+                deliveries.delivered(id, 1, failed);
+                deliveries.delivered(id, 1, ended);
+                assert!(deliveries.failures.take(id, 1).is_empty());
+            }
         })
         .await;
 }
