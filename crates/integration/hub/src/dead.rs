@@ -28,7 +28,11 @@ const BATCH: usize = 200;
 pub(crate) const KEPT_MAX: usize = 100_000;
 
 const NO_DEAD: ActionError = ActionError::Unknown("There is no such dead event.");
-const NO_SUBSCRIPTION: ActionError = ActionError::Unknown("Its subscription is gone.");
+const UNREADABLE: ActionError = ActionError::Conflict(
+    "This dead event cannot be read, since another version of the gateway wrote it. It can be deleted.",
+);
+const NO_SUBSCRIPTION: ActionError =
+    ActionError::Unknown("The subscription of this dead event no longer exists.");
 
 impl Hub {
     /// Returns a page of the dead events, in the order of their ids.
@@ -167,7 +171,7 @@ impl Hub {
 
     /// Removes a dead event.
     pub async fn remove_dead(&self, key: &str) -> Result<(), ActionError> {
-        self.dead_event(key).await?;
+        self.dead_row(key).await?;
         self.store.change(vec![self.dead_change(key, None)], None).await?;
         Ok(())
     }
@@ -178,14 +182,14 @@ impl Hub {
         Ok(json!({ "removed": removed }))
     }
 
-    /// Removes the oldest dead events above `max`.
+    /// Removes the oldest dead events above `max`. Those that another version wrote go last, since their age is not known.
     pub(crate) async fn sweep_dead(&self, max: usize) -> Result<(), ActionError> {
         if rows::count(&*self.store, &self.tables.dead, max.saturating_add(1)).await? <= max {
             return Ok(());
         }
         let (mut all, mut rows) = (Vec::new(), self.dead_rows());
         while let Some(some) = rows.next().await? {
-            let died = |row: &Row| read::<Dead>(&row.value).map_or(0, |dead| dead.died);
+            let died = |row: &Row| read::<Dead>(&row.value).map_or(u64::MAX, |dead| dead.died);
             all.extend(some.iter().map(|row| (died(row), row.key.clone())));
         }
         all.sort_unstable();
@@ -208,11 +212,15 @@ impl Hub {
     }
 
     async fn dead_event(&self, key: &str) -> Result<(u64, Dead), ActionError> {
+        let row = self.dead_row(key).await?;
+        Ok((row.version, read(&row.value).ok_or(UNREADABLE)?))
+    }
+
+    async fn dead_row(&self, key: &str) -> Result<Row, ActionError> {
         if key.is_empty() || key.len() > 64 {
             return Err(NO_DEAD);
         }
-        let row = self.store.get(&self.tables.dead, key.as_bytes()).await?;
-        row.and_then(|row| Some((row.version, read(&row.value)?))).ok_or(NO_DEAD)
+        self.store.get(&self.tables.dead, key.as_bytes()).await?.ok_or(NO_DEAD)
     }
 
     /// The switch by which operators pause deliveries.

@@ -274,9 +274,8 @@ impl Hub {
 
     async fn unsubscribe(&self, attempt: SubscriptionAttempt<'_>) -> Result<(), Fault> {
         for _ in 0..TRIES {
-            let Some((row, Some(mut subscription))) = self.row(attempt.id).await? else {
-                return Ok(());
-            };
+            let Some((row, subscription)) = self.row(attempt.id).await? else { return Ok(()) };
+            let mut subscription = subscription.ok_or_else(unreadable)?;
             let expect = Expect::Version(row.version);
             let is_done = if self.settings.verify {
                 subscription.intent = Some(Intent::Unsubscribe(attempt.terms.asked.clone()).into());
@@ -372,4 +371,9 @@ fn asker(ex: &Exchange, subject: &str) -> String {
 
 fn busy() -> Fault {
     Fault::new(Kind::StoreAway, "the queue of the subscription's worker is full")
+}
+
+fn unreadable() -> Fault {
+    let cause = "the subscription in the store cannot be read: another version wrote it";
+    Fault::new(Kind::StoreAway, cause)
 }

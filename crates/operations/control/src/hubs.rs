@@ -21,6 +21,7 @@ impl From<ActionError> for HubFailure {
     fn from(not_done: ActionError) -> HubFailure {
         match not_done {
             ActionError::Unknown(what) => HubFailure::Unknown(what),
+            ActionError::Conflict(why) => HubFailure::Conflict(why),
             ActionError::Store(error) => HubFailure::Unavailable(error.to_string()),
             ActionError::Busy => HubFailure::Unavailable("too many changes are waiting".to_owned()),
         }
