@@ -22,7 +22,7 @@ static LOOK_UPS: LookUps = LookUps::new(64, 8);
 pub(crate) const MASK: &str = "***";
 
 /// The reason why a callback is refused, as a sentence for the client.
-type CallbackError = Cow<'static, str>;
+pub(crate) type CallbackError = Cow<'static, str>;
 
 impl Callback {
     /// Parses a URL. The error says what is wrong with it.
@@ -78,10 +78,15 @@ pub(crate) async fn is_permitted(
         Ok(_) => return Err("The host of `hub.callback` is unknown.".into()),
         Err(error) => {
             tracing::debug!(host = url.origin.host, "a callback cannot be looked up: {error}");
-            return Err("The host of `hub.callback` cannot be looked up.".into());
+            return Err(not_looked_up());
         }
     };
     found.iter().all(|address| rule.permits(address.ip())).then_some(()).ok_or_else(refused)
+}
+
+/// The error for a name whose look-up has failed or took too long.
+pub(crate) fn not_looked_up() -> CallbackError {
+    "The host of `hub.callback` cannot be looked up.".into()
 }
 
 impl fmt::Display for Callback {

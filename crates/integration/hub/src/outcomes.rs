@@ -188,7 +188,7 @@ impl Deliveries {
             subscription = %id,
             callback = callback.map_or("", |(server, _)| server),
             attempts,
-            "an event is dead, because its last delivery attempt has failed: {why}"
+            "the last delivery attempt of an event has failed: {why}"
         );
         if delivery.dead_letter {
             let dead = Dead {

@@ -134,7 +134,7 @@ impl Hub {
         let permitted = callback::is_permitted(&attempt.asked.callback, &attempt.asker, rule);
         let permitted = tokio::time::timeout(LOOK_UP, permitted).await;
         permitted
-            .unwrap_or(Err("The host of `hub.callback` is unknown.".into()))
+            .unwrap_or_else(|_| Err(callback::not_looked_up()))
             .map_err(|why| subscribe::wrong(&why))?;
         for _ in 0..TRIES {
             let known = self.row(attempt.id).await?;
@@ -166,7 +166,7 @@ impl Hub {
                 return Ok(());
             }
         }
-        Err(busy())
+        Err(contended())
     }
 
     /// Admits a new subscription if there is a place for it. If its callback has to confirm it, the place is reserved only after the
@@ -287,7 +287,7 @@ impl Hub {
                 return Ok(());
             }
         }
-        Err(busy())
+        Err(contended())
     }
 
     /// The row of a subscription, decoded.
@@ -371,6 +371,10 @@ fn asker(ex: &Exchange, subject: &str) -> String {
 
 fn busy() -> Fault {
     Fault::new(Kind::StoreAway, "the queue of the subscription's worker is full")
+}
+
+fn contended() -> Fault {
+    Fault::new(Kind::StoreAway, "other requests change the subscription at the same time")
 }
 
 fn unreadable() -> Fault {
