@@ -216,9 +216,13 @@ impl Decode for Fraction {
 impl MemoryLimit {
     fn read(text: &str) -> Result<Self, String> {
         let limit = match text.strip_suffix('%') {
-            Some(percent) => Percent::read(percent)
+            Some(number) => decimal(number, DECIMALS)
+                .map(Percent)
+                .filter(|percent| *percent <= Percent::ALL)
                 .map(Self::Share)
-                .ok_or_else(|| format!("{} must be a number from 0 to 100 and `%`", quote(text)))?,
+                .ok_or_else(|| {
+                    format!("{} must be a number from 0 to 100 followed by `%`", quote(text))
+                })?,
             None => Self::Bytes(Size(quantity(text, SIZE_UNITS, BYTES_MAX, "size")?)),
         };
         match limit {
