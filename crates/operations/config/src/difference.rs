@@ -325,6 +325,7 @@ fn same_content(old: &Path, new: &Path) -> bool {
     let opened = |path: &Path| open(path).map_err(|error| error.kind());
     let piece = |file: &Result<File, ErrorKind>| {
         let mut bytes = Vec::new();
+        // Harmless: the next piece begins where this one ends.
         let read =
             file.as_ref().map_err(|kind| *kind)?.take(PIECE_BYTES_MAX).read_to_end(&mut bytes);
         read.map(|_| bytes).map_err(|error| error.kind())

@@ -340,3 +340,17 @@ fn write(number: u64, units: &[(&str, u64)], zero: &str) -> Json {
     let unit = units.iter().find(|(_, factor)| number.is_multiple_of(*factor));
     unit.map_or(Json::Null, |(name, factor)| format!("{}{name}", number / factor).into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_the_memory_has_one_sign() {
+        assert_eq!(MemoryLimit::read("60%"), Ok(MemoryLimit::Share(Percent::of(60))));
+        for text in ["60%%", "101%", "%", "6 0%"] {
+            let why = MemoryLimit::read(text).unwrap_err();
+            assert!(why.ends_with("must be a number from 0 to 100 followed by `%`"), "{why}");
+        }
+    }
+}
