@@ -363,10 +363,10 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Counted(AtomicU32);
+    struct WakeCounter(AtomicU32);
 
-    impl Wake for Counted {
-        fn wake(self: Arc<Counted>) {
+    impl Wake for WakeCounter {
+        fn wake(self: Arc<WakeCounter>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -374,7 +374,7 @@ mod tests {
     /// A call over HTTP/1 begins in the task of its connection, and its reply is a task of its own.
     #[test]
     fn the_task_that_polled_last_is_woken() {
-        let (first, second) = (Arc::<Counted>::default(), Arc::<Counted>::default());
+        let (first, second) = (Arc::<WakeCounter>::default(), Arc::<WakeCounter>::default());
         let watched = WatchedTask::default();
         watched.wake();
         for _ in 0..2 {
