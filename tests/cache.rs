@@ -583,7 +583,7 @@ admin: {{ address: "127.0.0.1:0" }}
 workers: 1
 upstreams: {{ one: {{ targets: ["{}"] }} }}
 flows:
-  outer: [{{ call: {{ upstream: one, method: GET, into: $a }} }}, {{ sequence: inner }}]
+  outer: [{{ call: {{ upstream: one, method: GET, into: a }} }}, {{ sequence: inner }}]
   inner: [{{ respond: {{ text: {inner}, headers: {{ Cache-Control: max-age=600 }} }} }}]
   other: [{{ respond: {{ text: {other} }} }}]
 routes:
