@@ -119,28 +119,3 @@ impl<T> Queue<T> {
         self.state().closed
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The taker may see the empty queue just before the call, and its end just after it.
-    #[test]
-    fn a_call_before_the_end_is_taken() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        for _ in 0..20_000 {
-            let queue = std::sync::Arc::new(Queue::new());
-            let begun = std::sync::Arc::new(std::sync::Barrier::new(2));
-            let (of_pusher, begun_there) = (queue.clone(), begun.clone());
-            let pusher = std::thread::spawn(move || {
-                begun_there.wait();
-                of_pusher.push(1, 0).unwrap();
-                of_pusher.close();
-            });
-            begun.wait();
-            assert_eq!(runtime.block_on(queue.take(10, 10)), [1]);
-            pusher.join().unwrap();
-            assert!(runtime.block_on(queue.take(10, 10)).is_empty());
-        }
-    }
-}

@@ -146,6 +146,21 @@ fn unanswered(is_write: bool, why: &str) -> Error {
     if is_write { Error::OutcomeUnknown(why) } else { Error::Unavailable(why) }
 }
 
+/// The error of another process for a call. One of a kind that is not known here leaves open only whether a write was made.
+fn of_call(error: Error, is_write: bool) -> Error {
+    match error {
+        Error::OutcomeUnknown(why) => unanswered(is_write, &why),
+        error @ (Error::Unavailable(_)
+        | Error::Full(_)
+        | Error::Busy
+        | Error::Corrupt(_)
+        | Error::Fenced
+        | Error::Conflict { .. }
+        | Error::Trimmed { .. }
+        | Error::Size { .. }) => error,
+    }
+}
+
 fn is_write(call: &Call) -> bool {
     match call {
         Call::Read(_) | Call::Span(_) | Call::Get(_) | Call::Scan(_) => false,
@@ -317,11 +332,7 @@ impl Reader {
         self.unanswered.room.notify_one();
         let Some(waiting) = waiting else { return };
         let result = match body {
-            Some(AnswerBody::Error(error)) => Err(match error.into() {
-                // An error of a kind that only another version knows.
-                Error::OutcomeUnknown(why) => unanswered(is_write(&waiting.call), &why),
-                error => error,
-            }),
+            Some(AnswerBody::Error(error)) => Err(of_call(error.into(), is_write(&waiting.call))),
             Some(body) => Ok(body),
             None => Err(unreadable(is_write(&waiting.call))),
         };
@@ -530,5 +541,9 @@ mod tests {
             assert!(matches!(error(true), Error::OutcomeUnknown(_)));
             assert!(matches!(error(false), Error::Unavailable(_)));
         }
+        let newer = || Error::OutcomeUnknown("of a newer kind".to_owned());
+        assert_eq!(of_call(newer(), true), newer());
+        assert!(matches!(of_call(newer(), false), Error::Unavailable(_)));
+        assert_eq!(of_call(Error::Busy, true), Error::Busy);
     }
 }
