@@ -178,7 +178,7 @@ impl Feed {
             if !events.is_empty() {
                 return Ok(events);
             }
-            // An empty list would mean that there is no event yet, and the reader would wait here for ever.
+            // An empty list would mean that there is no event yet, and the reader would wait here without end.
             after = last.position;
         }
     }

@@ -287,25 +287,30 @@ async fn rows_that_cannot_be_read_are_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn runs_continue_while_the_store_is_away() {
-    LocalSet::new()
-        .run_until(async {
-            let (store, runs) = (Memory::new(), Runs::default());
-            let node = Node::alone(&store, &runs);
-            node.put("0").await;
-            sleep(Duration::from_millis(100)).await;
-            assert_eq!(texts(&runs), ["0"]);
-            // The next message is there, and the store fails when it is read.
-            node.put("1").await;
-            store.set_faults(Faults { away: true, ..Faults::default() });
-            sleep(Duration::from_secs(10)).await;
-            assert_eq!(*runs.lock().unwrap(), [("a", "0".to_owned(), true)]);
-            store.set_faults(Faults::default());
-            sleep(Duration::from_secs(10)).await;
-            assert_eq!(texts(&runs), ["0", "1"]);
-            assert!(runs.lock().unwrap().iter().all(|(.., is_over)| *is_over));
-        })
-        .await;
+async fn runs_continue_while_the_store_is_away_or_slow() {
+    for faults in [
+        Faults { away: true, ..Faults::default() },
+        Faults { delay: Duration::from_secs(60), ..Faults::default() },
+    ] {
+        LocalSet::new()
+            .run_until(async {
+                let (store, runs) = (Memory::new(), Runs::default());
+                let node = Node::alone(&store, &runs);
+                node.put("0").await;
+                sleep(Duration::from_millis(100)).await;
+                assert_eq!(texts(&runs), ["0"]);
+                // The next message is there, and cannot be read now.
+                node.put("1").await;
+                store.set_faults(faults);
+                sleep(Duration::from_secs(10)).await;
+                assert_eq!(*runs.lock().unwrap(), [("a", "0".to_owned(), true)], "{faults:?}");
+                store.set_faults(Faults::default());
+                sleep(Duration::from_secs(200)).await;
+                assert_eq!(texts(&runs), ["0", "1"], "{faults:?}");
+                assert!(runs.lock().unwrap().iter().all(|(.., is_over)| *is_over));
+            })
+            .await;
+    }
 }
 
 /// The timer used to ring at once, again and again, and no other task of the worker ran. With a paused clock the test then never ends.
