@@ -198,7 +198,7 @@ fn what_cannot_work_is_a_complaint() {
         ("{ authenticate: { any: [] } }".to_owned(), "no kind of credential"),
         (
             "{ authenticate: { any: [{ cors: { origins: [\"*\"] } }] } }".to_owned(),
-            "`cors` does not find the client identity",
+            "`cors` does not authenticate clients",
         ),
         (format!("{{ authenticate: {{ any: [{key}, {key}] }} }}"), "this `api_key` is never used"),
         (

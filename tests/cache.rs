@@ -569,6 +569,55 @@ routes:
     assert_eq!(one.requests().last().unwrap().target(), "/other");
 }
 
+/// A cached reply is dropped when a reload changes what would make it now: a policy below the cache, or a flow.
+#[test]
+fn a_reload_drops_replies_that_would_be_made_differently() {
+    const KEPT: &str = "Cache-Control: max-age=600";
+    let origin =
+        Origin::answering(format!("HTTP/1.1 200 OK\r\n{KEPT}\r\nContent-Length: 1\r\n\r\na"));
+    let yaml = |above: &str, below: &str, inner: &str, other: &str| {
+        format!(
+            r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+admin: {{ address: "127.0.0.1:0" }}
+workers: 1
+upstreams: {{ one: {{ targets: ["{}"] }} }}
+flows:
+  outer: [{{ call: {{ upstream: one, method: GET, into: a }} }}, {{ sequence: inner }}]
+  inner: [{{ respond: {{ text: {inner}, headers: {{ Cache-Control: max-age=600 }} }} }}]
+  other: [{{ respond: {{ text: {other} }} }}]
+routes:
+  policy:
+    match: {{ path: /p }}
+    upstream: one
+    policies:
+      - headers: {{ response: {{ set: {{ x-above: {above} }} }} }}
+      - cache: {{}}
+      - headers: {{ response: {{ set: {{ x-below: {below} }} }} }}
+  flow: {{ match: {{ path: /f }}, flow: outer, policies: [{{ cache: {{}} }}] }}
+  other: {{ match: {{ path: /o }}, flow: other }}
+"#,
+            origin.url()
+        )
+    };
+    let gateway = Gateway::start(yaml("a", "a", "a", "a"));
+    let all = || {
+        let reply = ask(&gateway, "GET /p", "");
+        let line = |name: &str| reply.get(name).unwrap_or_default().to_owned();
+        let made = [line("x-above"), line("x-below"), ask(&gateway, "GET /f", "").text()].join(" ");
+        (made, origin.requests().len())
+    };
+    assert_eq!(all(), ("a a a".to_owned(), 2));
+    assert_eq!(all(), ("a a a".to_owned(), 2));
+    // What is above the cache, and flows that the route does not run, make no cached reply.
+    assert_eq!(put(&gateway, &yaml("b", "a", "a", "b")).status(), 200);
+    assert_eq!(all(), ("b a a".to_owned(), 2));
+    assert_eq!(put(&gateway, &yaml("b", "b", "a", "b")).status(), 200);
+    assert_eq!(all(), ("b b a".to_owned(), 3));
+    assert_eq!(put(&gateway, &yaml("b", "b", "b", "b")).status(), 200);
+    assert_eq!(all(), ("b b b".to_owned(), 4));
+}
+
 /// Validators of a cached reply are only for the upstream that it came from. Another one would answer them wrongly.
 #[test]
 fn a_request_that_goes_elsewhere_asks_what_its_client_asked() {

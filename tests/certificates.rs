@@ -46,10 +46,10 @@ fn check_names_what_clients_would_refuse() {
     let not_yet = OURS.issue_for("a.test", now() + 5 * DAY + DAY / 2, now() + 90 * DAY);
     for (identity, code, said, line) in [
         (good, 0, None, ""),
-        (version_1, 1, Some("of X.509 version 1"), "-noout -text"),
+        (version_1, 1, Some("not of X.509 version 3"), "-noout -text"),
         (authority("a.test"), 0, Some("an authority's (CA:TRUE)"), "-ext basicConstraints"),
         (expired("a.test"), 0, Some("expired 3 days ago"), "-noout -dates"),
-        (not_yet, 0, Some("not valid yet, for another 5 days"), "-noout -dates"),
+        (not_yet, 0, Some("becomes valid in 5 days"), "-noout -dates"),
         (ending("a.test", 29), 0, Some("expires in 29 days"), "-noout -dates"),
         (ending("a.test", 31), 0, None, ""),
     ] {

@@ -120,6 +120,19 @@ fn clients_show_a_certificate_where_one_is_asked_for() {
     assert_eq!(origin.requests().len(), 2);
 }
 
+/// Behind a load balancer, the PROXY header and the handshake have one time together.
+#[test]
+fn what_is_late_is_named() {
+    let origin = Origin::echo();
+    let gateway = secured(&origin, "", "proxy_protocol: true, timeout: { tls: 1s }");
+    let address = gateway.address("public");
+    let (mut no_header, mut no_handshake) = (Wire::connect(address), Wire::connect(address));
+    no_handshake.send("PROXY TCP4 203.0.113.7 192.0.2.2 8080 443\r\n");
+    assert!(no_header.is_closed() && no_handshake.is_closed());
+    gateway.wait_for_log("connection refused: PROXY header too slow");
+    gateway.wait_for_log("connection refused: handshake too slow");
+}
+
 #[test]
 fn what_is_no_handshake_harms_nobody() {
     let origin = Origin::echo();

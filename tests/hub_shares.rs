@@ -221,7 +221,7 @@ fn operators_see_why_an_event_is_dead_and_act_on_all() {
     assert_eq!(attempts.len(), 2, "{shown}");
     assert!(attempts.iter().all(|one| one["cause"] == "status 503" && one["time"].is_string()));
     assert!(!shown.to_string().contains("s3cret") && !shown.to_string().contains("hidden"));
-    gateway.wait_for_log("an event is dead");
+    gateway.wait_for_log("the last delivery attempt of an event has failed");
     assert!(!gateway.log().contains("s3cret"));
     // Large bodies are cut.
     publish(&gateway, &"x".repeat(100_000));

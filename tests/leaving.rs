@@ -16,7 +16,7 @@ const EVENTS: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 /// At `/sse`, sends an event, and another one once the gate opens. At `/half`, sends an event and a half, and later the rest and more.
-/// At `/late`, sends all of that only later. Upgrades `/ws`, echoes data, and answers a Close frame. At `/deaf`, does not answer. At
+/// At `/late`, sends all of that only later. At `/call`, answers a call with one message and then nothing. Upgrades `/ws`, echoes data, and answers a Close frame. At `/deaf`, does not answer. At
 /// `/parts`, sends the beginning of a message, and the rest with another message once the gate opens. `/raw` uses another protocol.
 struct Service {
     origin: Origin,
@@ -47,6 +47,10 @@ impl Service {
                     peer.send(format!("{EVENTS}f\r\ndata: 1\n\ndata: \r\n"));
                     opens.wait();
                     peer.try_send("c\r\n2\n\ndata: 3\n\n\r\n");
+                }
+                "call" => {
+                    peer.send("HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n\0\0\0\0\0\r\n");
+                    opens.wait();
                 }
                 "late" => {
                     opens.wait();
@@ -312,6 +316,24 @@ fn a_call_without_a_reply_leaves_a_changed_route() {
     assert!(stays.is_silent_for(Duration::from_millis(20)));
     service.gate.open();
     assert_eq!(stays.read_head().status(), 200);
+}
+
+/// Over HTTP/1, the reply of a call is another task than the one that waited for it. Nothing passes that would wake it.
+#[test]
+fn a_silent_call_leaves_a_changed_route() {
+    let service = Service::start();
+    let streams = "{ reload: close, drain: 1ms }";
+    let gateway = Gateway::start(yaml(&service, streams, "1"));
+    let mut call = gateway.wire();
+    let lines = "Host: a\r\nContent-Type: application/grpc\r\nContent-Length: 0";
+    call.send(format!("POST /a/call HTTP/1.1\r\n{lines}\r\n\r\n"));
+    assert_eq!(call.read_head().status(), 200);
+    assert_eq!(call.read_chunk().as_deref(), Some(&[0; 5][..]));
+    put_ok(&gateway, &yaml(&service, streams, "2"));
+    let end = call.read_until(b"\r\n\r\n").expect("the end of the reply");
+    let end = String::from_utf8_lossy(&end);
+    assert!(end.starts_with("0\r\n") && end.contains("grpc-status: 14\r\n"), "{end}");
+    service.gate.open();
 }
 
 #[test]

@@ -151,7 +151,7 @@ routes:
     for expected in [
         "4:36: the regular expression `/a(` cannot be matched: unclosed group",
         "5:36: the regular expression `/(?=b)` cannot be matched: look-around",
-        "6:36: the regular expression `orders` cannot be matched: it matches the whole path, which begins with `/`",
+        "6:36: the regular expression `orders` cannot be matched: it does not begin with `/`, as every path does",
         "7:36: the regular expression `/(a{1,1000}){1,1000}` cannot be matched: it is over 256 KiB once compiled",
         "8:63: a regular expression has no fixed prefix to remove",
         "9:65: there is no parameter `ip`; did you mean `id`?",

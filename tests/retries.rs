@@ -36,6 +36,19 @@ fn retries_wait_for_their_pauses() {
     }
 }
 
+/// Only the pause that is due has to end within `timeout.total`. The longest one may be longer.
+#[test]
+fn a_retry_is_left_out_only_if_its_own_pause_is_too_long() {
+    for (pause, status, times) in [("25ms", 200, 2), ("20s", 503, 1)] {
+        let origin = busy(1);
+        let retry = format!("{{ attempts: 3, when: [503], pause: {pause}, pause_max: 20s }}");
+        let upstream = format!("timeout: {{ total: 8s }}, retry: {retry}");
+        let gateway = Plain { upstream: &upstream, ..Plain::default() }.start(&origin);
+        assert_eq!(gateway.wire().get("/").status(), status, "{pause}");
+        assert_eq!(origin.requests().len(), times, "{pause}");
+    }
+}
+
 /// The first attempt gets no answer, and the second is asked long before the whole response timeout.
 #[test]
 fn an_attempt_has_a_time_of_its_own() {

@@ -428,7 +428,7 @@ fn issue_19_placeholders_that_lead_nowhere_are_complaints() {
         (
             "policies: [{ headers: { response: { set: { a: \"{path}\" } } } }], respond: {}",
             "3:65",
-            "a header of the reply cannot use values of the request",
+            "a reply cannot use values of the request",
         ),
         (
             "policies: [{ headers: { request: { set: { a: \"{subject}\" } } } }, { basic: { users: { a: a-long-password } } }], respond: {}",

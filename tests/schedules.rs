@@ -183,7 +183,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ("a: { every: 10ms, flow: tick }", "the interval is too short"),
         ("a: { every: 1s, flow: tock }", "there is no flow `tock`; did you mean `tick`?"),
         ("a: { cron: \"* * * * *\", flow: tick }", "5 fields, but 6 are needed"),
-        ("a: { cron: \"0 61 * * * *\", flow: tick }", "the minute `61`: not from 0 to 59"),
+        ("a: { cron: \"0 61 * * * *\", flow: tick }", "the minute `61`: must be from 0 to 59"),
         ("a: { cron: \"0 0 0 31 2 *\", flow: tick }", "there is no such day"),
         (
             "a: { cron: \"* * * * * *\", time_zone: Mars, flow: tick }",

@@ -455,7 +455,7 @@ fn check_says_what_is_wrong_and_no_secret() {
         (
             "url: \"postgres://u:hunter2@db/shop?sslmode=on\"",
             "database: shop, query: select 1",
-            "`sslmode` is",
+            "`sslmode` must be",
         ),
         ("url: \"postgres://u:hunter2@db:x/shop\"", "database: shop, query: select 1", "malformed"),
         ("url: \"sqlite:none/a.db\"", "database: shop, query: select 1", "there is no folder"),

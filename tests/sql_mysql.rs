@@ -256,7 +256,7 @@ fn what_cannot_work_is_a_complaint() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gate.yaml");
     for (url, query, part) in [
-        ("mysql://u:hunter2@h/d?sslmode=maybe", "select 1", "`sslmode` is"),
+        ("mysql://u:hunter2@h/d?sslmode=maybe", "select 1", "`sslmode` must be"),
         ("mysql://h/d", "select 1", "it names no user"),
         ("oracle://u:hunter2@h/d", "select 1", "not supported"),
         ("mysql://u:hunter2@h/d", "select ?", "`?` is not a placeholder"),

@@ -98,9 +98,7 @@ impl Budget {
     #[cold]
     fn output_at_check(&mut self, bytes: usize) -> Result<(), FailureKind> {
         match self.output.checked_sub(bytes as u64) {
-            Some(_) if !kit::memory::has_room(bytes) => {
-                Err(FailureKind::Limit { name: "memory", max: 0 })
-            }
+            Some(_) if !kit::memory::has_room(bytes) => Err(FailureKind::MemoryFull),
             Some(left) => {
                 self.output = left;
                 self.text(bytes)

@@ -64,6 +64,8 @@ pub enum FailureKind {
         /// The value of the limit.
         max: u64,
     },
+    /// The process has reached `limits.memory`.
+    MemoryFull,
     /// A required expression found nothing.
     Missing,
     /// The value contains a character that is not allowed where it is inserted.
@@ -134,7 +136,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::UndeclaredPrefix(prefix) => {
                 write!(f, "the prefix `{prefix}` is not declared")
             }
-            ErrorKind::Limit { name, max } => write!(f, "over the limit {name} of {max}"),
+            ErrorKind::Limit { name, max } => write!(f, "exceeds the limit of {max} ({name})"),
         }
     }
 }
@@ -142,7 +144,10 @@ impl fmt::Display for ErrorKind {
 impl fmt::Display for FailureKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FailureKind::Limit { name, max } => write!(f, "over the limit {name} of {max}"),
+            FailureKind::Limit { name, max } => write!(f, "exceeds the limit of {max} ({name})"),
+            FailureKind::MemoryFull => {
+                f.write_str("no memory is left within `limits.memory` of the process")
+            }
             FailureKind::Missing => f.write_str("it is required, but nothing was found"),
             FailureKind::Forbidden { character, place } => {
                 write!(f, "the character U+{:04X} is not allowed in {place}", u32::from(*character))

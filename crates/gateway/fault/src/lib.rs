@@ -124,11 +124,12 @@ macro_rules! kinds {
 // The Synapse codes in use: 101503 connection failed, 101504 timed out, 101505 closed, 101506 protocol violation, 101508 connecting timed
 // out, 101510 the response could not be processed, 303000 no endpoint of a group is ready, 303001 an endpoint is not ready.
 kinds! {
-    /// The bytes are not HTTP, or HTTP that two parsers could read differently.
+    /// The bytes are not HTTP, or HTTP that two parsers could read differently; or a WebSocket handshake has a body.
     Malformed => 400, Client, Info, Internal, "malformed", "The request is not well-formed HTTP.";
     /// A version of HTTP that the gateway does not support.
     VersionUnsupported => 505, Client, Info, Unimplemented, "version_unsupported", "This HTTP version is not supported.";
-    /// A method that is neither registered (IANA) nor named by the route, or a transfer coding that is not implemented.
+    /// A method that is neither registered (IANA) nor named by the route, or a transfer coding that is not implemented; CONNECT of HTTP/2
+    /// for a protocol other than `websocket`; a WebSocket for an upstream with `protocol: http2`.
     NotImplemented => 501, Client, Info, Unimplemented, "not_implemented", "This is not implemented here.";
     /// CONNECT or TRACE.
     MethodRefused => 405, Client, Info, Unimplemented, "method_refused", "This method is not served here.";
@@ -142,7 +143,8 @@ kinds! {
     TargetTooLong => 414, Client, Info, ResourceExhausted, "target_too_long", "The request target is too long.";
     /// The body exceeds a `body_bytes_max` of the route or a policy.
     BodyTooLarge => 413, Client, Info, ResourceExhausted, "body_too_large", "The request body is too large.";
-    /// The client took too long to send the head, or paused for too long within the body.
+    /// The client took too long to send the head, paused for too long within the body, sent the body more slowly than `body_rate_min`, or
+    /// took longer for it than `timeout.body_total`.
     RequestTimeout => 408, Client, Info, DeadlineExceeded, "request_timeout", "The request took too long to arrive.";
     /// The client closed the connection before it received the reply. No client sees this fault.
     ClientGone => 499, Client, Debug, Cancelled, "client_gone", "The client closed the connection.";
@@ -183,14 +185,15 @@ kinds! {
     MethodNotAllowed => 405, Client, Info, Unimplemented, "method_not_allowed", "This method is not allowed here.";
     /// `ip_filter` does not allow the address, or `user_agent` does not allow the program.
     Refused => 403, Client, Info, PermissionDenied, "refused", "The request is refused.";
-    /// Every target of the upstream is unhealthy, ejected or suspended.
+    /// Every target of the upstream is unhealthy, ejected, suspended or drained, or fewer are available than `available_min_percent`. Or
+    /// DNS says that the service is not available.
     NoTarget => 503, Upstream, Warn, Unavailable, "no_target", "No healthy upstream is available.", synapse 303_000;
     /// The only target of the upstream is suspended.
     // Synapse distinguishes a single endpoint that is not ready from a group in which no endpoint is ready.
     TargetSuspended => 503, Upstream, Warn, Unavailable, "target_suspended", "The upstream is suspended.", synapse 303_001;
-    /// No look-up of the upstream's targets in DNS has succeeded yet.
+    /// No look-up of the upstream's targets in DNS has succeeded yet, or the first one has not ended.
     Unresolved => 503, Upstream, Warn, Unavailable, "unresolved", "The upstream's targets are not known: its name cannot be resolved.", synapse 101_503;
-    /// The upstream is at a limit of its `breaker`.
+    /// The upstream is at a limit of its `breaker`, or 512 endpoints of flows are in use at once.
     BreakerOpen => 503, Upstream, Warn, Unavailable, "breaker_open", "The upstream is at its limit.", synapse 303_001;
     /// There is no access token for the upstream: its `oauth` token endpoint cannot be reached or does not return one.
     TokenUnavailable => 503, Upstream, Warn, Unavailable, "token_unavailable", "The upstream cannot be called at the moment.", synapse 101_503;
@@ -233,7 +236,8 @@ kinds! {
     EngineBusy => 503, Gateway, Warn, Unavailable, "engine_busy", "Too many messages wait to be processed.";
     /// Saxon took longer than `saxon.timeout`.
     EngineTimeout => 500, Gateway, Warn, Internal, "engine_timeout", "The message took too long to process.";
-    /// A stream did not end within the `streams.drain` of its route, and was closed.
+    /// A stream did not end within the `streams.drain` of its route or within `shutdown.drain`, or no data passed for too long, and it was
+    /// closed.
     StreamCut => 503, Gateway, Info, Unavailable, "stream_cut", "The stream was closed.";
     /// The request returned to the gateway that had forwarded it, as its `Via` shows.
     // The status is not 502: the gateway's earlier passes of the same request would treat 502 as an upstream failure and retry.

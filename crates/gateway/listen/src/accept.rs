@@ -122,7 +122,8 @@ async fn begin(
 ) -> Option<HttpConnection> {
     let listener_state = permit.listener_state.clone();
     let listener = listener_state.listener();
-    let preparing = prepare(&listener, &mut permit, socket, peer, worker.index);
+    let mut awaited = Refusal::Tls;
+    let preparing = prepare(&listener, &mut permit, &mut awaited, (socket, peer), worker.index);
     match tokio::time::timeout(listener.timeout.tls, preparing).await {
         Ok(Ok(AcceptedConnection { wire, caller, http2 })) => {
             let connection = Connection { worker, permit, caller: Rc::new(caller) };
@@ -133,11 +134,9 @@ async fn begin(
             log_refused(&listener.name, peer, &why);
         }
         Err(_) => {
-            listener_state.metrics.refused(
-                worker.index,
-                if listener.proxy_protocol { Refusal::ProxyHeader } else { Refusal::Tls },
-            );
-            tracing::info!(listener = listener.name, %peer, "connection refused: handshake too slow");
+            listener_state.metrics.refused(worker.index, awaited);
+            let late = if awaited == Refusal::ProxyHeader { "PROXY header" } else { "handshake" };
+            tracing::info!(listener = listener.name, %peer, "connection refused: {late} too slow");
         }
     }
     None
@@ -160,16 +159,18 @@ struct AcceptedConnection {
     http2: bool,
 }
 
+/// Prepares a connection. `awaited` is set to the refusal that applies if the time is over before this returns.
 async fn prepare(
     listener: &Arc<plan::Listener>,
     permit: &mut Permit,
-    mut socket: TcpStream,
-    peer: SocketAddr,
+    awaited: &mut Refusal,
+    (mut socket, peer): (TcpStream, SocketAddr),
     worker: usize,
 ) -> Result<AcceptedConnection, (Refusal, io::Error)> {
     let local = socket.local_addr().map_err(|e| (Refusal::Accept, e))?;
     let mut ends = (peer, local);
     if listener.proxy_protocol {
+        *awaited = Refusal::ProxyHeader;
         let said =
             proxy_protocol::read(&mut socket).await.map_err(|e| (Refusal::ProxyHeader, e))?;
         ends = said.unwrap_or(ends);
@@ -183,6 +184,7 @@ async fn prepare(
         let caller = Caller::new(peer, local, Scheme::Http, worker);
         return Ok(AcceptedConnection { wire: Wire::Plain(socket), caller, http2: false });
     };
+    *awaited = Refusal::Tls;
     let stream =
         TlsAcceptor::from(tls.config()).accept(socket).await.map_err(|e| (Refusal::Tls, e))?;
     let (_, session) = stream.get_ref();

@@ -303,7 +303,7 @@ impl InterimReplies for SharedClient {
         client.interim.extend_from_slice(b"\r\n");
         if client.interim.len() > INTERIM_BYTES_MAX {
             tracing::debug!(
-                "an interim reply is dropped: the client does not read the earlier ones"
+                "an interim reply is dropped: it is too large, or the client does not read the earlier ones"
             );
             // Harmless: this is logged, and the final reply has all information.
             client.interim.truncate(before);

@@ -29,7 +29,7 @@ pub(crate) struct ListenerState {
     open: Arc<OpenConnections>,
     next: Cell<u64>,
     /// The tasks to wake when the listener closes, by the number of their watch.
-    wakers: RefCell<HashMap<u64, WatchedTask>>,
+    wakers: RefCell<HashMap<u64, Rc<WatchedTask>>>,
     /// Open streams that a reload may end, by the number of their watch.
     streams: RefCell<HashMap<u64, Stream>>,
     /// The connections that had been idle longest at the last scan. The one that had been idle longest of all is last.
@@ -47,8 +47,9 @@ struct Stream {
 /// A task that the listener wakes.
 #[derive(Default)]
 struct WatchedTask {
-    waker: Option<Waker>,
-    idle: Rc<Cell<Idle>>,
+    /// The waker of the task that polled last.
+    waker: RefCell<Option<Waker>>,
+    idle: Cell<Idle>,
 }
 
 /// Whether a connection can give its place to another.
@@ -74,8 +75,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 pub(crate) struct Watch {
     listener_state: Rc<ListenerState>,
     number: u64,
-    registered: Cell<bool>,
-    idle: Rc<Cell<Idle>>,
+    watched: Rc<WatchedTask>,
 }
 
 /// A connection's place, which is released when dropped.
@@ -145,10 +145,9 @@ impl ListenerState {
 
     pub(crate) fn watch(self: &Rc<ListenerState>) -> Watch {
         let number = self.next.replace(self.next.get() + 1);
-        let watched = WatchedTask::default();
-        let idle = watched.idle.clone();
-        self.wakers.borrow_mut().insert(number, watched);
-        Watch { listener_state: self.clone(), number, registered: Cell::new(false), idle }
+        let watched = Rc::<WatchedTask>::default();
+        self.wakers.borrow_mut().insert(number, watched.clone());
+        Watch { listener_state: self.clone(), number, watched }
     }
 
     /// Takes a place for an accepted connection. If all places of all workers are taken, takes over the place of the connection of this
@@ -176,9 +175,7 @@ impl ListenerState {
             }
         };
         watched.idle.set(Idle::GivenUp);
-        if let Some(waker) = &watched.waker {
-            waker.wake_by_ref();
-        }
+        watched.wake();
         Some(())
     }
 
@@ -186,7 +183,7 @@ impl ListenerState {
     /// [`LOOK_EVERY`] ago.
     fn look(
         &self,
-        wakers: &HashMap<u64, WatchedTask>,
+        wakers: &HashMap<u64, Rc<WatchedTask>>,
         idlest: &mut Vec<(Instant, u64)>,
     ) -> Option<()> {
         let now = clock::now();
@@ -211,7 +208,7 @@ impl ListenerState {
 
     /// Removes and returns the next connection of the scan that has stayed idle since then.
     fn still_idle<'w>(
-        wakers: &'w HashMap<u64, WatchedTask>,
+        wakers: &'w HashMap<u64, Rc<WatchedTask>>,
         idlest: &mut Vec<(Instant, u64)>,
     ) -> Option<&'w WatchedTask> {
         while let Some((since, number)) = idlest.pop() {
@@ -248,27 +245,37 @@ impl ListenerState {
         let changed = streams.iter().filter(|(_, stream)| !plan.keeps_streams_of(&stream.route));
         for (number, stream) in changed {
             stream.changed.set(true);
-            if let Some(waker) = wakers.get(number).and_then(|watched| watched.waker.as_ref()) {
-                waker.wake_by_ref();
+            if let Some(watched) = wakers.get(number) {
+                watched.wake();
             }
         }
     }
 
     fn wake(&self) {
-        let wakers = self.wakers.borrow();
-        wakers.values().filter_map(|one| one.waker.as_ref()).for_each(Waker::wake_by_ref);
+        self.wakers.borrow().values().for_each(|one| one.wake());
+    }
+}
+
+impl WatchedTask {
+    fn register(&self, waker: &Waker) {
+        let mut known = self.waker.borrow_mut();
+        if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *known = Some(waker.clone());
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
     }
 }
 
 impl Watch {
-    /// True if the listener is closing. Otherwise the task is woken when the listener starts to close. A watch belongs to the same task for
-    /// its whole lifetime, so it registers only once.
+    /// True if the listener is closing. Otherwise the task is woken when the listener starts to close. A watch may pass to another task:
+    /// that of a gRPC call over HTTP/1 begins in the connection's task, and its reply is a task of its own. The last one is woken.
     pub(crate) fn is_closing(&self, waker: &Waker) -> bool {
-        if !self.registered.replace(true)
-            && let Some(watched) = self.listener_state.wakers.borrow_mut().get_mut(&self.number)
-        {
-            watched.waker = Some(waker.clone());
-        }
+        self.watched.register(waker);
         self.listener_state.is_closing()
     }
 
@@ -312,13 +319,13 @@ impl Permit {
 
     /// True if its place was given to another connection. It then ends after its current exchange.
     pub(crate) fn is_given_up(&self) -> bool {
-        self.watch.idle.get() == Idle::GivenUp
+        self.watch.watched.idle.get() == Idle::GivenUp
     }
 
     /// Records the time since which the connection has waited for a request, or with `None` that it has a request.
     pub(crate) fn set_idle(&self, since: Option<Instant>) {
         if !self.is_given_up() {
-            self.watch.idle.set(since.map_or(Idle::No, Idle::Since));
+            self.watch.watched.idle.set(since.map_or(Idle::No, Idle::Since));
         }
     }
 
@@ -345,5 +352,38 @@ impl Drop for Permit {
             self.listener_state.open.leave();
         }
         self.listener_state.metrics.closed(self.worker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct WakeCounter(AtomicU32);
+
+    impl Wake for WakeCounter {
+        fn wake(self: Arc<WakeCounter>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A call over HTTP/1 begins in the task of its connection, and its reply is a task of its own.
+    #[test]
+    fn the_task_that_polled_last_is_woken() {
+        let (first, second) = (Arc::<WakeCounter>::default(), Arc::<WakeCounter>::default());
+        let watched = WatchedTask::default();
+        watched.wake();
+        for _ in 0..2 {
+            watched.register(&Waker::from(first.clone()));
+        }
+        watched.wake();
+        watched.register(&Waker::from(second.clone()));
+        watched.wake();
+        let woken = [first, second].map(|task| task.0.load(Ordering::Relaxed));
+        assert_eq!(woken, [1, 1]);
     }
 }

@@ -110,7 +110,12 @@ fn parse_line(line: &[u8]) -> io::Result<Option<Ends>> {
 
 fn address(family: &str, ip: &str, port: &str) -> io::Result<SocketAddr> {
     let ip: IpAddr = ip.parse().map_err(|_| bad("not an address"))?;
-    let port: u16 = port.parse().map_err(|_| bad("not a port"))?;
+    // `parse` alone would also take a sign.
+    let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+    let port = match port.parse::<u16>() {
+        Ok(port) if is_number => port,
+        Ok(_) | Err(_) => return Err(bad("not a port")),
+    };
     if ip.is_ipv4() == (family == "TCP4") {
         Ok(SocketAddr::new(ip, port))
     } else {
@@ -168,6 +173,9 @@ mod tests {
             b"GET / HTTP/1.1\r\n\r\n".to_vec(),
             b"PROXY TCP4 ::1 ::2 1 2\r\n".to_vec(),
             b"PROXY TCP4 1.2.3.4 1.2.3.4 1 99999\r\n".to_vec(),
+            b"PROXY TCP4 1.2.3.4 1.2.3.4 +1 80\r\n".to_vec(),
+            b"PROXY TCP4 1.2.3.4 1.2.3.4 1 +80\r\n".to_vec(),
+            b"PROXY TCP4 1.2.3.4 1.2.3.4 1 \r\n".to_vec(),
             b"PROXY".to_vec(),
             long.into_bytes(),
             binary(0x31, 0x11, &[0; 12]),

@@ -81,7 +81,7 @@ pub(crate) fn join(
         });
         let ended = ended.await;
         let RelayState { client, upstream, .. } = relayed;
-        let passed = PassedBytes { up: upstream.sent_before, down: client.sent_before };
+        let passed = PassedBytes { up: upstream.passed(), down: client.passed() };
         (passed, ended, (!client.is_gone).then_some(client.wire))
     }
 }
@@ -205,6 +205,11 @@ impl RelayEnd {
         RelayEnd { wire, sent, sent_before, is_watched, has_ended, is_gone }
     }
 
+    /// The number of bytes that it has taken.
+    fn passed(&self) -> u64 {
+        self.sent_before.saturating_add(u64::try_from(self.sent).unwrap_or(u64::MAX))
+    }
+
     /// True if data may have arrived. Most wake-ups are for one side only, and this check is cheaper than reading from the other side.
     fn may_have(&self) -> bool {
         match &self.wire {
@@ -289,13 +294,14 @@ mod tests {
         out.extend_from_slice(&message);
         let is_sent = poll_fn(|cx| Poll::Ready(side.poll_send(cx, &mut out).is_ready())).await;
         assert!(!is_sent);
+        assert_eq!(side.passed(), 1000, "what it has taken counts at once");
         assert!(out.capacity() <= READ_BYTES - 1000 + UNUSED_BYTES_MAX, "{}", out.capacity());
         let mut came = vec![0; READ_BYTES];
         tokio::join!(poll_fn(|cx| side.poll_send(cx, &mut out)), async {
             far.read_exact(&mut came).await.unwrap();
         });
         assert!(came == message);
-        assert_eq!(side.sent_before, READ_BYTES as u64);
+        assert_eq!(side.passed(), READ_BYTES as u64);
         let mut out = Outbox { client: out, upstream: Vec::with_capacity(10 * READ_BYTES) };
         take_room_back(&mut out);
         assert_eq!((out.client.capacity(), out.upstream.capacity()), (0, 0));

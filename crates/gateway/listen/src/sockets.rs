@@ -62,7 +62,7 @@ const ADVICE: [(io::ErrorKind, &str); 3] = [
     // Ports below 1024, unless the limit was changed.
     (
         io::ErrorKind::PermissionDenied,
-        "this port needs the capability CAP_NET_BIND_SERVICE, such as by `setcap cap_net_bind_service=+ep PROGRAM` or systemd's `AmbientCapabilities`; or use a port from 1024 upwards",
+        "this port needs the capability CAP_NET_BIND_SERVICE, for example with `setcap cap_net_bind_service=+ep PROGRAM` or systemd's `AmbientCapabilities`; or use a port from 1024 upwards",
     ),
 ];
 

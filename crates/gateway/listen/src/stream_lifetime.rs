@@ -26,7 +26,7 @@ use crate::events;
 use crate::frames::GOING_AWAY;
 use crate::pace::BodyProgress;
 
-/// The lifetime of one open stream: an event stream, a gRPC call or a tunnel. It belongs to one task.
+/// The lifetime of one open stream: an event stream, a gRPC call or a tunnel. It belongs to one task at a time.
 pub(crate) struct StreamLifetime {
     watch: Watch,
     /// True once a reload has changed or removed the route. `None` if reloads do not affect the stream.
@@ -261,6 +261,10 @@ impl StreamLifetime {
         }
         if let Some(silence) = self.silence.as_ref().filter(|silence| silence.has_ended()) {
             let why = format!("no data passed in either direction for {:?}", silence.max);
+            return Fault::new(Kind::StreamCut, why);
+        }
+        if self.watch.is_cutting() {
+            let why = "the stream did not end before all connections of its listener were closed (`shutdown.drain`)";
             return Fault::new(Kind::StreamCut, why);
         }
         let drain = self.streams.drain;

@@ -128,7 +128,7 @@ async fn join(
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "no data passed for too long")))
     });
     let ended = ended.await;
-    (PassedBytes { up: up.passed, down: down.passed }, ended, is_told.then_some(client))
+    (PassedBytes { up: up.passed(), down: down.passed() }, ended, is_told.then_some(client))
 }
 
 /// One direction of a tunnel.
@@ -136,7 +136,8 @@ struct Direction {
     /// Data that the other side has not taken yet. It starts at `sent`.
     pending: Vec<u8>,
     sent: usize,
-    passed: u64,
+    /// The number of bytes that the other side took before those in `pending`.
+    passed_before: u64,
     state: State,
     websocket: Option<WebSocket>,
 }
@@ -177,7 +178,12 @@ impl Direction {
             frames.pass(&pending);
             WebSocket { frames, from, code: GOING_AWAY }
         });
-        Direction { pending, sent: 0, passed: 0, state: State::Open, websocket }
+        Direction { pending, sent: 0, passed_before: 0, state: State::Open, websocket }
+    }
+
+    /// The number of bytes that the other side has taken.
+    fn passed(&self) -> u64 {
+        self.passed_before.saturating_add(u64::try_from(self.sent).unwrap_or(u64::MAX))
     }
 
     /// True if a Close frame has passed.
@@ -215,7 +221,7 @@ impl Direction {
 
     /// A value that changes with each forwarded piece and at the end.
     fn progress(&self) -> (u64, usize, State) {
-        (self.passed, self.sent, self.state)
+        (self.passed_before, self.sent, self.state)
     }
 
     fn poll(
@@ -227,7 +233,7 @@ impl Direction {
         loop {
             if !self.pending.is_empty() {
                 ready!(to.poll_send(cx, &self.pending, &mut self.sent))?;
-                self.passed += u64::try_from(self.pending.len()).unwrap_or_default();
+                self.passed_before += u64::try_from(self.pending.len()).unwrap_or_default();
                 (self.pending, self.sent) = (Vec::new(), 0);
             }
             match self.state {
@@ -260,14 +266,14 @@ impl Direction {
         let mut sent = 0;
         match to.poll_send(cx, &bytes, &mut sent) {
             Poll::Ready(result) => {
+                self.passed_before += u64::try_from(sent).unwrap_or(u64::MAX);
                 result?;
-                self.passed += u64::try_from(bytes.len()).unwrap_or_default();
             }
             Poll::Pending => {
                 let from = sent.min(bytes.len().saturating_sub(1));
                 self.pending = bytes.get(from..).unwrap_or_default().to_vec();
                 self.sent = sent - from;
-                self.passed += u64::try_from(from).unwrap_or(u64::MAX);
+                self.passed_before += u64::try_from(from).unwrap_or(u64::MAX);
             }
         }
         Poll::Ready(Ok(()))
@@ -302,5 +308,29 @@ impl Direction {
             websocket.frames.pass(&bytes);
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    /// A tunnel may be cut while its receiver is slow. The access log then has what the receiver took.
+    #[tokio::test]
+    async fn a_partly_sent_piece_counts_as_far_as_it_was_taken() {
+        let (mut sender, from) = tokio::io::duplex(5000);
+        let (to, mut receiver) = tokio::io::duplex(1000);
+        let [mut from, mut to] = [from, to].map(|end| Wire::Wrapped(Box::new(end)));
+        sender.write_all(&[7; 3000]).await.unwrap();
+        let mut direction = Direction::new(vec![7; 10], None);
+        for passed in [1000, 1400, 1900] {
+            let is_over = poll_fn(|cx| Poll::Ready(direction.poll(cx, &mut from, &mut to)));
+            assert!(is_over.await.is_pending());
+            assert_eq!(direction.passed(), passed);
+            let more = if passed == 1000 { 400 } else { 500 };
+            receiver.read_exact(&mut vec![0; more]).await.unwrap();
+        }
     }
 }

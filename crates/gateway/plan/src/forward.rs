@@ -245,8 +245,8 @@ const AS_IT_IS: PathRules = PathRules {
     parameters: PathParameters::Keep,
 };
 
-/// Assembles the path. Returns `None` if a piece ends within a percent escape: together with the next piece, it could form an escape that
-/// no rule has checked.
+/// Assembles the path. Returns `None` if a piece before the last one ends within a percent escape: together with the next piece, it could
+/// form an escape that no rule has checked.
 fn made(
     pieces: &[PathPiece],
     parameters: &Parameters,
@@ -254,14 +254,16 @@ fn made(
     rest: &[u8],
 ) -> Option<Vec<u8>> {
     pieces.iter().try_fold(Vec::new(), |mut path, piece| {
-        path.extend_from_slice(match piece {
+        let next = match piece {
             PathPiece::Text(text) => text,
             // Harmless: each piece refers to an existing parameter of the route.
             PathPiece::Parameter(at) => parameters.get(*at).map(|p| &**p).unwrap_or_default(),
             PathPiece::Rest => rest,
             PathPiece::Whole => whole,
-        });
-        (!matches!(*path, [.., b'%'] | [.., b'%', _])).then_some(path)
+        };
+        let is_within_escape = matches!(*path, [.., b'%'] | [.., b'%', _]);
+        path.extend_from_slice(next);
+        (next.is_empty() || !is_within_escape).then_some(path)
     })
 }
 
@@ -282,4 +284,31 @@ fn template(pieces: &[PathPiece], name: impl Fn(usize) -> String) -> String {
         PathPiece::Whole => "{path}".to_owned(),
     };
     pieces.iter().map(piece).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_two_pieces_together_could_form_an_escape() {
+        let text = |text: &str| PathPiece::Text(text.as_bytes().into());
+        let made = |pieces: &[PathPiece]| {
+            let whole: &[u8] = b"/100%";
+            let path = super::made(pieces, &Parameters::default(), whole, b"2e%2")?;
+            Some(String::from_utf8(path).unwrap())
+        };
+        for (pieces, expected) in [
+            (vec![PathPiece::Whole], Some("/100%")),
+            (vec![text("/a"), PathPiece::Whole], Some("/a/100%")),
+            (vec![text("/a/"), PathPiece::Rest], Some("/a/2e%2")),
+            (vec![PathPiece::Whole, text("")], Some("/100%")),
+            (vec![PathPiece::Whole, PathPiece::Rest], None),
+            (vec![PathPiece::Whole, text(""), PathPiece::Rest], None),
+            (vec![text("/"), PathPiece::Rest, text("e")], None),
+            (vec![text("/%2"), text("e")], None),
+        ] {
+            assert_eq!(made(&pieces).as_deref(), expected, "{pieces:?}");
+        }
+    }
 }

@@ -183,7 +183,7 @@ impl fmt::Display for RegexError {
             RegexError::TooLarge => {
                 write!(f, "it is over {} KiB once compiled", COMPILED_BYTES_MAX / 1024)
             }
-            RegexError::NoSlash => f.write_str("it matches the whole path, which begins with `/`"),
+            RegexError::NoSlash => f.write_str("it does not begin with `/`, as every path does"),
             RegexError::Group(name) => {
                 write!(
                     f,
@@ -255,7 +255,7 @@ mod tests {
             ("/(?=a)", "look-around"),
             (r"/(a)\1", "backreferences are not supported"),
             ("/(?<a>b)(?<a>c)", "duplicate capture group name"),
-            ("a", "it matches the whole path, which begins with `/`"),
+            ("a", "it does not begin with `/`, as every path does"),
             ("/(?<a.b>c)", "the group `a.b` is a parameter"),
             ("/(a{1,1000}){1,1000}", "it is over 256 KiB once compiled"),
         ] {

@@ -65,6 +65,13 @@ impl Roster {
         available * 100 >= total * u64::from(percent)
     }
 
+    /// True if at least one target may get requests.
+    pub(crate) fn has_any_available(&self) -> bool {
+        // Harmless: each place has a member.
+        let mut shares = (0..self.places.len()).filter_map(|at| self.share(at));
+        shares.any(|(weight, place)| weight > 0 && place.target.is_available())
+    }
+
     fn find(&self, target: &Arc<Target>) -> Option<usize> {
         self.places.iter().position(|place| Arc::ptr_eq(&place.target, target))
     }
@@ -249,6 +256,16 @@ mod tests {
         choice.target(2).set_healthy(false);
         let has = [0, 50, 51, 100].map(|percent| choice.roster.has_available(percent));
         assert_eq!(has, [true, true, false, false]);
+    }
+
+    /// With 1 of 1001, less than one percent of the weight is available.
+    #[test]
+    fn any_available_target_counts_however_light() {
+        let choice = Choice::new(Balance::RoundRobin, &[1, 1000, 0]);
+        choice.target(1).set_healthy(false);
+        assert!(choice.roster.has_any_available() && !choice.roster.has_available(1));
+        choice.target(0).set_healthy(false);
+        assert!(!choice.roster.has_any_available(), "the other one has no weight");
     }
 
     #[test]

@@ -61,7 +61,10 @@ pub fn split_origin(url: &str) -> Result<(TargetSettings, &str), UrlError> {
     if authority.contains('@') {
         return Err("has a user name or password");
     }
-    let (host, port) = split_port(authority).ok_or("has no host, or an invalid port")?;
+    let (host, port) = split_port(authority).ok_or("has an invalid port")?;
+    if host.is_empty() {
+        return Err("has no host");
+    }
     let host = host_of(host).ok_or("has a host that is neither a name nor an address")?;
     let port = port.unwrap_or(if https { 443 } else { 80 });
     Ok((TargetSettings { https, host, port, weight: 1 }, rest))
@@ -149,5 +152,14 @@ mod tests {
             assert!(CalledUrl::parse(url).is_err(), "{url}");
         }
         assert!(CalledUrl::parse(&format!("http://a/{}", "x".repeat(2048))).is_err());
+        for (url, said) in [
+            ("http:///x", "has no host"),
+            ("http://:80/", "has no host"),
+            ("http://a.example:/", "has an invalid port"),
+            ("http://a.example:+80/", "has an invalid port"),
+            ("http://a..example/", "has a host that is neither a name nor an address"),
+        ] {
+            assert_eq!(CalledUrl::parse(url).err(), Some(said), "{url}");
+        }
     }
 }

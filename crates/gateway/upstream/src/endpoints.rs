@@ -114,7 +114,7 @@ impl Endpoints {
             origins.retain(|_, origin| Arc::strong_count(origin) > 1);
         }
         if origins.len() >= ORIGINS_MAX {
-            let cause = format!("{ORIGINS_MAX} endpoints are being called");
+            let cause = format!("the limit of {ORIGINS_MAX} endpoints in use at once is reached");
             return Err(Fault::new(Kind::BreakerOpen, cause));
         }
         let settings = UpstreamSettings {

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use fault::{Fault, Kind};
 use grpc::Dialect;
 use http1::Decoder;
-use kit::SharedAlarm;
 use kit::clock::{self, Instant};
 use kit::scratch::{self, SCRATCH_BYTES};
+use kit::{Alarm, SharedAlarm};
 use message::{Body, CopyError, Fill, Outgoing, Reply, ReplyHead, Source, Trailers, Tunnel};
 
 use crate::Upstream;
@@ -44,18 +44,8 @@ impl Lease {
         timeout: Option<Duration>,
         is_starved: bool,
     ) -> Poll<(Fault, bool)> {
-        let mut alarm = self.alarm.borrow_mut();
-        if is_starved {
-            alarm.clear();
-        }
         let pause = timeout.filter(|_| !is_starved);
-        if pause.is_none() && self.deadline.is_none() {
-            return Poll::Pending;
-        }
-        if !alarm.is_set() {
-            alarm.set_by(clock::now(), pause.unwrap_or(Duration::MAX), self.deadline);
-        }
-        ready!(alarm.poll(cx));
+        ready!(poll_alarm(&mut self.alarm.borrow_mut(), cx, pause, self.deadline));
         let url = self.in_flight.url();
         let is_early = |deadline: Instant| clock::now() < deadline;
         let (why, paused) = match pause.filter(|_| self.deadline.is_none_or(is_early)) {
@@ -66,6 +56,27 @@ impl Lease {
         };
         Poll::Ready((Fault::new(Kind::UpstreamTimeout, why), paused))
     }
+}
+
+/// Ready once the pause or the deadline is over. The pause begins with the first poll that has one. A poll without one unsets the alarm, so
+/// that the next pause is measured from its own beginning.
+fn poll_alarm(
+    alarm: &mut Alarm,
+    cx: &mut Context<'_>,
+    pause: Option<Duration>,
+    deadline: Option<Instant>,
+) -> Poll<()> {
+    if let Some(pause) = pause {
+        if !alarm.is_set() {
+            alarm.set_by(clock::now(), pause, deadline);
+        }
+        return alarm.poll(cx);
+    }
+    alarm.clear();
+    alarm.bring_forward(deadline);
+    let rings = alarm.poll(cx);
+    alarm.clear();
+    rings
 }
 
 /// An active request: it counts for the breaker and in the metrics until dropped.
@@ -307,5 +318,38 @@ impl Drop for RequestPermit {
         }
         self.upstream.limits.requests.leave();
         self.pool.metrics().requests_active.add(-1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    /// A target that waits for more of the request may pause until the deadline. Once it has the whole request, its pause is limited again.
+    #[test]
+    fn each_pause_has_a_limit_of_its_own() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let (mut alarm, now) = (Alarm::default(), clock::now());
+        let day = Duration::from_secs(24 * 3600);
+        let late = now.checked_add(day);
+        runtime.block_on(async {
+            // If a poll leaves the alarm set, the next one goes on with the same pause.
+            for (pause, deadline, goes_on) in [
+                (Some(day), late, true),
+                (None, late, false),
+                (Some(day), None, true),
+                (None, None, false),
+            ] {
+                let first = poll_fn(|cx| Poll::Ready(poll_alarm(&mut alarm, cx, pause, deadline)));
+                assert!(first.await.is_pending(), "{pause:?}, {deadline:?}");
+                assert_eq!(alarm.is_set(), goes_on, "{pause:?}, {deadline:?}");
+            }
+            for (pause, deadline) in [(None, Some(now)), (Some(Duration::ZERO), late)] {
+                poll_fn(|cx| poll_alarm(&mut alarm, cx, pause, deadline)).await;
+                alarm.clear();
+            }
+        });
     }
 }

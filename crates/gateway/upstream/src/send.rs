@@ -59,8 +59,8 @@ pub(crate) struct Attempts<'a> {
     repeated: u32,
     /// With a budget: the retry in progress.
     active_retry: Option<ActiveRetry>,
-    /// True if the next attempt waits for its pause.
-    pauses: bool,
+    /// The pause before the next attempt.
+    next_pause: Duration,
     /// The number of other targets that may still be tried after a failed connection.
     elsewhere: usize,
     /// True if an addition that a target refuses may be replaced. This happens once.
@@ -95,6 +95,10 @@ enum OpenReply {
 /// The maximum number of refused streams after which a request is sent again. A target that is full or shuts down refuses streams only for
 /// a while: it gets room again, or has a successor.
 const REFUSALS_MAX: u32 = 3;
+
+/// The reasons for which a target gets no requests: those of `Target::is_available`, and its weight.
+const NONE_AVAILABLE: &str =
+    "every target is unhealthy, ejected, suspended or drained, or has the weight 0";
 
 impl Upstream {
     /// Sends a request, and returns the reply as soon as its head has arrived, without hop-by-hop headers. The body is read
@@ -248,7 +252,7 @@ impl Upstream {
             retried: 0,
             repeated: 0,
             active_retry: None,
-            pauses: false,
+            next_pause: Duration::ZERO,
             elsewhere: if retry.elsewhere { roster.places.len().saturating_sub(1) } else { 0 },
             roster,
             may_renew: !self.settings.additions.0.is_empty(),
@@ -264,14 +268,10 @@ impl Upstream {
             (Knowledge::Known, [only]) if only.target.suspended_until().is_some() => {
                 (Kind::TargetSuspended, "its only target is suspended")
             }
-            (Knowledge::Known, _) => {
-                let least = self.settings.available_min_percent;
-                if roster.has_available(least.min(1)) && least > 0 {
-                    (Kind::NoTarget, "fewer targets are available than `available_min_percent`")
-                } else {
-                    (Kind::NoTarget, "every target is unhealthy, ejected or suspended")
-                }
+            (Knowledge::Known, _) if roster.has_any_available() => {
+                (Kind::NoTarget, "fewer targets are available than `available_min_percent`")
             }
+            (Knowledge::Known, _) => (Kind::NoTarget, NONE_AVAILABLE),
             (Knowledge::NotAvailable, _) => (
                 Kind::NoTarget,
                 "according to DNS, the service is not available (its target is `.`)",
@@ -345,12 +345,9 @@ impl<'a> Attempts<'a> {
 
     /// Waits before a retry of a request that a target may have received.
     async fn pause(&mut self) {
-        if self.pauses {
-            self.pauses = false;
-            let pause = self.upstream.settings.retry.pause_before(self.retried);
-            if !pause.is_zero() {
-                tokio::time::sleep(pause).await;
-            }
+        let pause = std::mem::take(&mut self.next_pause);
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
         }
     }
 
@@ -367,16 +364,17 @@ impl<'a> Attempts<'a> {
                 return false;
             }
         }
-        let longest = retry.pause.map_or(std::time::Duration::ZERO, |_| retry.pause_max);
-        let ends = clock::now().checked_add(longest);
+        let retried = self.retried.saturating_add(1);
+        let pause = retry.pause_before(retried);
+        let ends = clock::now().checked_add(pause);
         if let (Some(deadline), Some(ends)) = (self.deadline, ends)
             && ends >= deadline
         {
             return false;
         }
         self.left = self.left.saturating_sub(1);
-        self.retried = self.retried.saturating_add(1);
-        self.pauses = true;
+        self.retried = retried;
+        self.next_pause = pause;
         true
     }
 

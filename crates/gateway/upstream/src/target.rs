@@ -58,8 +58,8 @@ const NOT_SET: u32 = u32::MAX;
 /// and long enough that few requests wait for it, even if connecting takes the whole timeout.
 const UNREACHABLE_MS: u64 = 1000;
 
-/// The name in metrics of all targets that clients choose.
-const CALLBACKS: &str = "(callbacks)";
+/// The name in metrics of all targets whose URLs come with messages: callbacks and the endpoints of flows.
+const DYNAMIC: &str = "(dynamic)";
 
 /// Each further ejection of a target lasts longer, up to this multiple of the configured time.
 const EJECTION_FACTOR_MAX: u32 = 10;
@@ -78,8 +78,8 @@ impl Target {
             }
             None => settings.url(),
         };
-        // Names chosen by clients are not labels, since their number is unlimited.
-        let metrics = metrics.target(if of.addresses.is_some() { CALLBACKS } else { &url });
+        // Names that come with messages are not labels, since their number is unlimited.
+        let metrics = metrics.target(if of.addresses.is_some() { DYNAMIC } else { &url });
         // Without health checks, its replies decide its health, and it gets requests even while they fail.
         let checked = of.health.is_some();
         let own = settings.host.parse().map(|ip| SocketAddr::new(ip, settings.port));

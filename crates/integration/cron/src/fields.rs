@@ -184,7 +184,7 @@ impl Kind {
         let value = named.or_else(|| text.parse().ok());
         let value = value.ok_or_else(|| self.wrong(item, "neither a number nor a name"))?;
         if !(self.min..=self.max).contains(&value) {
-            let what = format!("not from {} to {}", self.min, self.max);
+            let what = format!("must be from {} to {}", self.min, self.max);
             return Err(self.wrong(item, &what));
         }
         Ok(value)

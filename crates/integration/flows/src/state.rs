@@ -363,6 +363,7 @@ impl<'a> Run<'a> {
 fn fault(failure: &Failure, state: &State, unread: Option<Sender>) -> Fault {
     let cause = failure.to_string();
     match &failure.kind {
+        FailureKind::MemoryFull => message::no_room(),
         FailureKind::Missing => {
             Fault::with_detail(Kind::Missing, cause, "A required value is missing.")
         }

@@ -1,6 +1,6 @@
 //! The operators' view of a hub, and the changes that they make. Dead events are in [`dead`](crate::dead).
 //!
-//! The view contains neither the secrets of subscriptions nor the bodies of events. Callbacks are shown with their queries.
+//! The view contains neither the secrets of subscriptions nor the bodies of events. Values in the queries of callbacks are masked.
 
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use delivery::rows;
 use serde_json::{Value, json};
 use store::{Error, Expect, Row, Scan};
 
+use crate::callback;
 use crate::event::rfc3339;
 use crate::hub::Hub;
 use crate::hub_state::SubscriptionUpdate;
@@ -19,6 +20,8 @@ use crate::subscription::{Id, Subscription, read};
 pub enum ActionError {
     /// The subscription or dead event does not exist. Contains the text for the operator.
     Unknown(&'static str),
+    /// The dead event cannot be read or sent. Contains the text for the operator.
+    Conflict(&'static str),
     Store(Error),
     /// The change is in the store, but the worker was not told of it: its queue is full.
     Busy,
@@ -82,7 +85,7 @@ impl Hub {
                 "id": id.to_string(),
                 "subject": subscription.subject,
                 "topic": subscription.topic,
-                "callback": subscription.callback,
+                "callback": callback::masked(&subscription.callback),
                 "expires": expires,
                 "status": status,
             });

@@ -18,8 +18,11 @@ pub(crate) struct Callback {
 /// subscribe with names whose name servers do not answer.
 static LOOK_UPS: LookUps = LookUps::new(64, 8);
 
+/// Replaces a value that may be secret.
+pub(crate) const MASK: &str = "***";
+
 /// The reason why a callback is refused, as a sentence for the client.
-type CallbackError = Cow<'static, str>;
+pub(crate) type CallbackError = Cow<'static, str>;
 
 impl Callback {
     /// Parses a URL. The error says what is wrong with it.
@@ -40,6 +43,16 @@ pub(crate) fn split(written: &str) -> Option<(&str, Cow<'_, str>)> {
         Cow::Owned(format!("/{target}"))
     };
     Some((server, target))
+}
+
+/// Returns a callback for operators, with the values of its query masked. They may be secrets of the subscriber.
+pub(crate) fn masked(callback: &str) -> String {
+    let Some((path, query)) = callback.split_once('?') else { return callback.to_owned() };
+    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) => format!("{name}={MASK}"),
+        None => MASK.to_owned(),
+    });
+    format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"))
 }
 
 /// Appends parameters to the query of a target.
@@ -65,10 +78,15 @@ pub(crate) async fn is_permitted(
         Ok(_) => return Err("The host of `hub.callback` is unknown.".into()),
         Err(error) => {
             tracing::debug!(host = url.origin.host, "a callback cannot be looked up: {error}");
-            return Err("The host of `hub.callback` cannot be looked up.".into());
+            return Err(not_looked_up());
         }
     };
     found.iter().all(|address| rule.permits(address.ip())).then_some(()).ok_or_else(refused)
+}
+
+/// The error for a name whose look-up has failed or took too long.
+pub(crate) fn not_looked_up() -> CallbackError {
+    "The host of `hub.callback` cannot be looked up.".into()
 }
 
 impl fmt::Display for Callback {
@@ -80,6 +98,16 @@ impl fmt::Display for Callback {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parameters_of_a_callback_are_masked() {
+        for (callback, shown) in [
+            ("http://a/x", "http://a/x"),
+            ("http://a/x?token=s3&y=&z", "http://a/x?token=***&y=***&***"),
+        ] {
+            assert_eq!(masked(callback), shown);
+        }
+    }
 
     #[test]
     fn urls_are_read_into_their_parts() {

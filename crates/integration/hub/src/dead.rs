@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use store::{Change, Error, Expect, ReadQuery, Row};
 
 use crate::admin::{ActionError, Page, unreadable};
-use crate::callback;
+use crate::callback::{self, MASK, masked};
 use crate::event::{Event, rfc3339, text_of_line};
 use crate::hub::Hub;
 use crate::subscription::{Dead, Failure, Id, Subscription, dead_key, read};
@@ -27,11 +27,12 @@ const BATCH: usize = 200;
 /// fill the store.
 pub(crate) const KEPT_MAX: usize = 100_000;
 
-/// Replaces a value that may be secret.
-const MASK: &str = "***";
-
 const NO_DEAD: ActionError = ActionError::Unknown("There is no such dead event.");
-const NO_SUBSCRIPTION: ActionError = ActionError::Unknown("Its subscription is gone.");
+const UNREADABLE: ActionError = ActionError::Conflict(
+    "This dead event cannot be read, since another version of the gateway wrote it. It can be deleted.",
+);
+const NO_SUBSCRIPTION: ActionError =
+    ActionError::Unknown("The subscription of this dead event no longer exists.");
 
 impl Hub {
     /// Returns a page of the dead events, in the order of their ids.
@@ -47,7 +48,7 @@ impl Hub {
                 "id": String::from_utf8_lossy(&row.key),
                 "event": dead.event.to_string(),
                 "subscription": dead.subscription,
-                "callback": dead.callback,
+                "callback": masked(&dead.callback),
                 "attempts": dead.attempts,
                 "last": dead.last,
             })
@@ -170,7 +171,7 @@ impl Hub {
 
     /// Removes a dead event.
     pub async fn remove_dead(&self, key: &str) -> Result<(), ActionError> {
-        self.dead_event(key).await?;
+        self.dead_row(key).await?;
         self.store.change(vec![self.dead_change(key, None)], None).await?;
         Ok(())
     }
@@ -181,14 +182,14 @@ impl Hub {
         Ok(json!({ "removed": removed }))
     }
 
-    /// Removes the oldest dead events above `max`.
+    /// Removes the oldest dead events above `max`. Those that another version wrote go last, since their age is not known.
     pub(crate) async fn sweep_dead(&self, max: usize) -> Result<(), ActionError> {
         if rows::count(&*self.store, &self.tables.dead, max.saturating_add(1)).await? <= max {
             return Ok(());
         }
         let (mut all, mut rows) = (Vec::new(), self.dead_rows());
         while let Some(some) = rows.next().await? {
-            let died = |row: &Row| read::<Dead>(&row.value).map_or(0, |dead| dead.died);
+            let died = |row: &Row| read::<Dead>(&row.value).map_or(u64::MAX, |dead| dead.died);
             all.extend(some.iter().map(|row| (died(row), row.key.clone())));
         }
         all.sort_unstable();
@@ -211,11 +212,15 @@ impl Hub {
     }
 
     async fn dead_event(&self, key: &str) -> Result<(u64, Dead), ActionError> {
+        let row = self.dead_row(key).await?;
+        Ok((row.version, read(&row.value).ok_or(UNREADABLE)?))
+    }
+
+    async fn dead_row(&self, key: &str) -> Result<Row, ActionError> {
         if key.is_empty() || key.len() > 64 {
             return Err(NO_DEAD);
         }
-        let row = self.store.get(&self.tables.dead, key.as_bytes()).await?;
-        row.and_then(|row| Some((row.version, read(&row.value)?))).ok_or(NO_DEAD)
+        self.store.get(&self.tables.dead, key.as_bytes()).await?.ok_or(NO_DEAD)
     }
 
     /// The switch by which operators pause deliveries.
@@ -282,29 +287,9 @@ fn attempts(dead: &Dead) -> Vec<Value> {
     }
 }
 
-/// A callback with the values of its query masked. They may be secrets of the subscriber.
-fn masked(callback: &str) -> String {
-    let Some((path, query)) = callback.split_once('?') else { return callback.to_owned() };
-    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
-        Some((name, _)) => format!("{name}={MASK}"),
-        None => MASK.to_owned(),
-    });
-    format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn parameters_of_a_callback_are_masked() {
-        for (callback, shown) in [
-            ("http://a/x", "http://a/x"),
-            ("http://a/x?token=s3&y=&z", "http://a/x?token=***&y=***&***"),
-        ] {
-            assert_eq!(masked(callback), shown);
-        }
-    }
 
     #[test]
     fn a_body_that_is_cut_within_a_character_is_text() {

@@ -27,7 +27,7 @@ use crate::callbacks::Callbacks;
 use crate::compact::CommonParts;
 use crate::failures::Failures;
 use crate::feed::{Feed, ReadyFeeds};
-use crate::hub::Hub;
+use crate::hub::{Hub, UnreadPositions};
 use crate::hub_state::SubscriptionUpdate;
 use crate::jobs;
 use crate::member::Member;
@@ -89,6 +89,8 @@ pub(crate) struct Deliveries {
     pub(crate) common_parts: CommonParts,
     pub(crate) topics: Vec<Members>,
     news: Rc<ReadyFeeds>,
+    /// Positions that are written with those of the members, so that they are not lost.
+    pub(crate) unread: UnreadPositions,
     /// Removed subscriptions, with the versions of their removals.
     pub(crate) gone: HashMap<Id, u64>,
     pub(crate) failures: Failures,
@@ -131,7 +133,7 @@ impl Resident for Hub {
 }
 
 impl Deliveries {
-    fn new(hub: Arc<Hub>, place: Residence) -> Deliveries {
+    pub(crate) fn new(hub: Arc<Hub>, place: Residence) -> Deliveries {
         Deliveries {
             ownership: Ownership::new(hub.nodes.clone()),
             agenda: Agenda::default(),
@@ -148,6 +150,7 @@ impl Deliveries {
             members: HashMap::new(),
             common_parts: CommonParts::default(),
             news: Rc::default(),
+            unread: UnreadPositions::new(),
             gone: HashMap::new(),
             failures: Failures::default(),
             is_paused: true,
@@ -324,7 +327,7 @@ impl Deliveries {
     }
 
     fn write(&mut self) {
-        let Deliveries { hub, members, topics, unwritten, ownership, .. } = self;
+        let Deliveries { hub, members, topics, unwritten, unread, ownership, .. } = self;
         let row = |group: Group| {
             let index = group.topic as usize;
             let (topic, of_topic) = (hub.topics.get(index)?, topics.get(index)?);
@@ -333,10 +336,13 @@ impl Deliveries {
                 let member = members.get(id)?;
                 Some((*id, member.subscription.from, (&member.cursor, member.is_failing)))
             });
+            let of_group = unread.range(group.ids()).filter(|(_, (of, _))| *of == group.topic);
+            let unread = of_group
+                .map(|(id, (_, place))| (*id, place.from, (&place.cursor, place.is_failing)));
             Some(Change {
                 table: hub.tables.cursors.clone(),
                 key: group.key(&topic.name),
-                value: positions::written(places),
+                value: positions::written(places.chain(unread)),
                 expect: Expect::Anything,
             })
         };

@@ -329,7 +329,7 @@ fn wait(text: &[u8]) -> Result<Duration, Fault> {
         Some(number.parse::<u64>().ok()?.saturating_mul(factor))
     };
     let wait = millis().map(|millis| Duration::from_millis(millis).min(WAIT_MAX));
-    wait.ok_or_else(|| subscribe::wrong("`wait` must be a time such as `30s`."))
+    wait.ok_or_else(|| subscribe::wrong("`wait` must be a time such as `500ms`, `30s` or `1m`."))
 }
 
 fn limit(text: &[u8]) -> Result<usize, Fault> {

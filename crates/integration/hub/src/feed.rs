@@ -166,13 +166,21 @@ impl Feed {
     /// Reads from the log, which may have events that this worker does not know yet.
     pub(crate) async fn read_log(
         &self,
-        after: u64,
+        mut after: u64,
         most: ReadBounds,
     ) -> Result<Vec<Rc<Event>>, Error> {
-        let read = ReadQuery { after, records_max: most.events, bytes_max: most.bytes };
-        let records = self.store.read(&self.log, read).await?.records;
-        // Harmless: a record that another version wrote in another form cannot be delivered. `catch_up` logs such records when they arrive.
-        Ok(records.iter().filter_map(Event::of).map(Rc::new).collect())
+        loop {
+            let read = ReadQuery { after, records_max: most.events, bytes_max: most.bytes };
+            let records = self.store.read(&self.log, read).await?.records;
+            let Some(last) = records.last() else { return Ok(Vec::new()) };
+            // Harmless: a record that another version wrote in another form cannot be delivered. `catch_up` logs such records when they arrive.
+            let events: Vec<_> = records.iter().filter_map(Event::of).map(Rc::new).collect();
+            if !events.is_empty() {
+                return Ok(events);
+            }
+            // An empty list would mean that there is no event yet, and the reader would wait here without end.
+            after = last.position;
+        }
     }
 
     /// Reads new events into memory, and wakes those that wait for them.

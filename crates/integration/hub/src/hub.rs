@@ -1,6 +1,6 @@
 //! One hub: its topics, and the operations on them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -94,6 +94,17 @@ const ROWS_MAX: usize = 1000;
 
 /// A stored subscription, with its version and its position.
 pub(crate) type StoredSubscription = (Id, u64, Subscription, Option<StoredPosition>);
+
+/// The stored subscriptions of a worker in a partition.
+#[derive(Default)]
+pub(crate) struct StoredSubscriptions {
+    pub(crate) all: Vec<StoredSubscription>,
+    /// The positions of subscriptions that cannot be read.
+    pub(crate) unread: UnreadPositions,
+}
+
+/// Positions of subscriptions that cannot be read, with the indexes of their topics. They are kept for the version that can.
+pub(crate) type UnreadPositions = BTreeMap<Id, (u32, StoredPosition)>;
 
 impl Hub {
     pub fn new(settings: HubSettings, parts: Parts<'_>) -> Hub {
@@ -265,27 +276,42 @@ impl Hub {
         partition: usize,
         worker: usize,
         workers: usize,
-    ) -> Result<Vec<StoredSubscription>, Error> {
-        let mut all = Vec::new();
+    ) -> Result<StoredSubscriptions, Error> {
+        let StoredSubscriptions { mut all, mut unread } = StoredSubscriptions::default();
         for prefix in Id::prefixes(partition, worker, workers) {
             let rows = self.rows_of(&self.tables.cursors, &prefix).await?;
             for row in rows.iter().filter(|row| !positions::is_known_form(&row.value)) {
-                self.warn_unread("position", &row.key);
+                // Harmless: the text is only logged.
+                let key = String::from_utf8_lossy(&row.key);
+                tracing::warn!(
+                    hub = self.name(),
+                    key = &*key,
+                    "positions in the store cannot be read: another version wrote them; their subscriptions start again where they began"
+                );
             }
-            let mut places: HashMap<Id, StoredPosition> =
-                rows.iter().flat_map(|row| positions::read(&row.value)).collect();
+            let mut places: HashMap<Id, (&[u8], StoredPosition)> = HashMap::new();
+            for row in &rows {
+                let topic = Group::topic_of(&row.key);
+                places.extend(positions::read(&row.value).map(|(id, place)| (id, (topic, place))));
+            }
             for row in self.rows_of(&self.tables.subscriptions, &prefix).await? {
-                let (Some(id), Some(known)) =
-                    (Id::parse(&row.key), read::<Subscription>(&row.value))
-                else {
+                let id = Id::parse(&row.key);
+                let place = id.and_then(|id| places.remove(&id));
+                let (Some(id), Some(known)) = (id, read::<Subscription>(&row.value)) else {
                     self.warn_unread("subscription", &row.key);
+                    // Harmless: the row with the positions of a topic that is not configured is not written.
+                    let kept =
+                        place.and_then(|(topic, place)| Some((self.place_of(topic)?, place)));
+                    if let (Some(id), Some((topic, place))) = (id, kept) {
+                        unread.insert(id, (u32::try_from(topic).unwrap_or(u32::MAX), place));
+                    }
                     continue;
                 };
-                let place = places.remove(&id).filter(|place| place.from == known.from);
+                let place = place.map(|(_, place)| place).filter(|place| place.from == known.from);
                 all.push((id, row.version, known, place));
             }
         }
-        Ok(all)
+        Ok(StoredSubscriptions { all, unread })
     }
 
     /// The stored position of a subscription, if there is one.

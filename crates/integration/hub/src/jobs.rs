@@ -14,7 +14,7 @@ use telemetry::span::Tracing;
 use crate::compact::CompactSubscription;
 use crate::dead::KEPT_MAX;
 use crate::feed::{Feed, ReadBounds};
-use crate::hub::{Hub, StoredSubscription};
+use crate::hub::{Hub, StoredSubscriptions};
 use crate::hub_state::Reservation;
 use crate::partitions::RemoteUpdates;
 use crate::places::{RequestCounters, RequestPermit};
@@ -67,7 +67,7 @@ pub(crate) enum JobOutcome {
     },
     Loaded {
         partition: usize,
-        found: Result<Vec<StoredSubscription>, Error>,
+        found: Result<StoredSubscriptions, Error>,
     },
     /// The changes that operators and other nodes have written.
     RemoteUpdatesRead(Result<RemoteUpdates, Error>),
@@ -75,9 +75,12 @@ pub(crate) enum JobOutcome {
     RowRead {
         id: Id,
         known: u64,
-        row: Result<Option<(u64, Box<Subscription>)>, Error>,
+        row: Result<Option<SubscriptionRow>, Error>,
     },
 }
+
+/// The version of a subscription's row, and the subscription, or `None` if it cannot be read.
+pub(crate) type SubscriptionRow = (u64, Option<Box<Subscription>>);
 
 /// The change of a subscription that was written after the verification of an intent.
 pub(crate) enum Confirmation {

@@ -25,6 +25,8 @@ impl Deliveries {
         let topic = self.hub.place_of(subscription.topic.as_bytes());
         let Some(topic) = topic else { return self.leave_out(id, version, &subscription) };
         let before = self.members.remove(&id);
+        let unread = self.unread.remove(&id).map(|(_, place)| place);
+        let position = position.or(unread.filter(|place| place.from == subscription.from));
         let is_held = before.as_ref().is_some_and(|before| before.subscription.until.is_some());
         if subscription.until.is_some() && !is_held {
             self.hub.state.hold(self.worker(), &subscription.subject);

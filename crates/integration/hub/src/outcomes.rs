@@ -95,7 +95,7 @@ impl Deliveries {
         }
     }
 
-    fn delivered(&mut self, id: Id, event: u64, outcome: Outcome) {
+    pub(crate) fn delivered(&mut self, id: Id, event: u64, outcome: Outcome) {
         let Some(member) = self.members.get_mut(&id) else { return };
         if let Some(open) = member.cursor.get(event) {
             open.is_running = false;
@@ -127,6 +127,7 @@ impl Deliveries {
             Outcome::Gone => {
                 count(DeliveryOutcome::Success);
                 member.cursor.end(event);
+                drop(self.failures.take(id, event));
                 member.is_removing = true;
                 let (version, guard) = (member.version, self.ownership.guard().cloned());
                 self.sending.start(jobs::remove(self.hub.clone(), id, version, guard));
@@ -187,7 +188,7 @@ impl Deliveries {
             subscription = %id,
             callback = callback.map_or("", |(server, _)| server),
             attempts,
-            "an event is dead, because its last delivery attempt has failed: {why}"
+            "the last delivery attempt of an event has failed: {why}"
         );
         if delivery.dead_letter {
             let dead = Dead {

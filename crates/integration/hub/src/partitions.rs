@@ -8,9 +8,10 @@ use store::{Error, Expect, Watch};
 use tokio::sync::Semaphore;
 
 use crate::deliver::{Deliveries, REMOVED, STORE_RETRY_PAUSE};
-use crate::hub::{Hub, StoredSubscription};
+use crate::hub::{Hub, StoredSubscriptions};
 use crate::hub_state::SubscriptionUpdate;
-use crate::jobs::{self, JobOutcome};
+use crate::jobs::{self, JobOutcome, SubscriptionRow};
+use crate::positions::StoredPosition;
 use crate::subscription::{Id, Subscription, read};
 use crate::write_batch::UnwrittenChanges;
 
@@ -84,8 +85,7 @@ fn look(hub: Arc<Hub>, update: RemoteUpdate, known: u64) -> LocalBoxFuture<'stat
             // Harmless: an update that is not deleted, because it is newer or the write failed, is handled again later.
             let _whether_gone = hub.store.change(vec![change], hub.guard().as_ref()).await;
         }
-        let row =
-            row.map(|row| row.and_then(|row| Some((row.version, Box::new(read(&row.value)?)))));
+        let row = row.map(|row| row.map(|row| (row.version, read(&row.value).map(Box::new))));
         JobOutcome::RowRead { id, known, row }
     })
 }
@@ -135,6 +135,7 @@ impl Deliveries {
         self.common_parts.clear_waiting();
         self.gone.clear();
         self.failures.clear();
+        self.unread.clear();
         self.is_paused = true;
         self.again.clear();
         self.is_checking = false;
@@ -155,6 +156,7 @@ impl Deliveries {
             for id in ids {
                 self.drop_member(id);
             }
+            self.unread.retain(|id, _| id.partition() != partition);
             self.ownership.give_back(partition);
         }
     }
@@ -171,13 +173,9 @@ impl Deliveries {
     }
 
     /// Adopts the subscriptions of a partition once they have been read.
-    pub(crate) fn loaded(
-        &mut self,
-        partition: usize,
-        found: Result<Vec<StoredSubscription>, Error>,
-    ) {
-        let all = match found {
-            Ok(all) => all,
+    pub(crate) fn loaded(&mut self, partition: usize, found: Result<StoredSubscriptions, Error>) {
+        let StoredSubscriptions { all, unread } = match found {
+            Ok(found) => found,
             Err(error) => {
                 tracing::warn!(hub = self.hub.name(), "subscriptions cannot be read: {error}");
                 if !self.is_ending && self.ownership.is_loading(partition) {
@@ -187,6 +185,7 @@ impl Deliveries {
             }
         };
         let Some(updates) = self.ownership.loaded(partition) else { return };
+        self.unread.extend(unread);
         self.make_room(all.len());
         for (id, version, subscription, position) in all {
             self.insert(id, version, subscription, position);
@@ -280,7 +279,7 @@ impl Deliveries {
         &mut self,
         id: Id,
         known: u64,
-        row: Result<Option<(u64, Box<Subscription>)>, Error>,
+        row: Result<Option<SubscriptionRow>, Error>,
     ) {
         if !self.ownership.has(id) {
             return;
@@ -288,7 +287,8 @@ impl Deliveries {
         match row {
             // The remote update is still stored, and is read again.
             Err(_) => self.check_remote_updates(true),
-            Ok(Some((version, subscription))) if version > self.known(id) => {
+            Ok(Some((version, None))) if version > self.known(id) => self.set_aside(id),
+            Ok(Some((version, Some(subscription)))) if version > self.known(id) => {
                 let is_other =
                     self.members.get(&id).is_some_and(|m| m.subscription.from != subscription.from);
                 if is_other {
@@ -300,5 +300,17 @@ impl Deliveries {
             Ok(None) if self.known(id) == known => self.removed(id, known),
             Ok(Some(_) | None) => {}
         }
+    }
+
+    /// Stops the deliveries of a subscription whose row cannot be read any more, and keeps its position.
+    fn set_aside(&mut self, id: Id) {
+        self.hub.warn_unread("subscription", &id.key());
+        let Some(member) = self.members.get(&id) else { return };
+        let (mut cursor, is_failing) = (member.cursor.clone(), member.is_failing);
+        // The outcome of a delivery in progress is dropped.
+        cursor.open.iter_mut().for_each(|open| open.is_running = false);
+        let place = StoredPosition { from: member.subscription.from, cursor, is_failing };
+        self.unread.insert(id, (member.topic, place));
+        self.drop_member(id);
     }
 }

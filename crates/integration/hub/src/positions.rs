@@ -44,6 +44,11 @@ impl Group {
     pub(crate) fn key(self, topic: &str) -> Vec<u8> {
         format!("{:02x}/{topic}", self.first).into_bytes()
     }
+
+    /// The name of the topic in the key of a row.
+    pub(crate) fn topic_of(key: &[u8]) -> &[u8] {
+        key.get(3..).unwrap_or_default()
+    }
 }
 
 /// Encodes the value of a row. Returns `None` if all subscriptions of the group are still where they began.
@@ -154,6 +159,7 @@ mod tests {
             assert_eq!(group.partition(), id.partition());
             assert!(!Group { first: id.first() ^ 1, ..group }.ids().contains(&id));
             assert_eq!(group.key("a/b").get(..2), Some(&id.key()[..2]));
+            assert_eq!(Group::topic_of(&group.key("a/b")), b"a/b");
         }
     }
 }

@@ -109,6 +109,6 @@ pub enum LimitedBy {
 impl fmt::Debug for HubSettings {
     /// Omits the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("HubSettings").field("name", &self.name).finish_non_exhaustive()
     }
 }

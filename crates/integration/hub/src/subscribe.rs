@@ -109,7 +109,7 @@ pub(crate) fn read<T>(
         None => return Err(wrong("`hub.mode` is missing.")),
     };
     if base.len() > BASE_BYTES_MAX {
-        return Err(wrong("`Host` and the path of the hub are too long."));
+        return Err(wrong("The URL of the hub is too long."));
     }
     let topic = parameters.topic.filter(|topic| !topic.is_empty());
     let topic = topic.ok_or_else(|| wrong("`hub.topic` is missing.").with_status(422))?;

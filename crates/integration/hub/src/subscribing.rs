@@ -134,7 +134,7 @@ impl Hub {
         let permitted = callback::is_permitted(&attempt.asked.callback, &attempt.asker, rule);
         let permitted = tokio::time::timeout(LOOK_UP, permitted).await;
         permitted
-            .unwrap_or(Err("The host of `hub.callback` is unknown.".into()))
+            .unwrap_or_else(|_| Err(callback::not_looked_up()))
             .map_err(|why| subscribe::wrong(&why))?;
         for _ in 0..TRIES {
             let known = self.row(attempt.id).await?;
@@ -166,7 +166,7 @@ impl Hub {
                 return Ok(());
             }
         }
-        Err(busy())
+        Err(contended())
     }
 
     /// Admits a new subscription if there is a place for it. If its callback has to confirm it, the place is reserved only after the
@@ -274,9 +274,8 @@ impl Hub {
 
     async fn unsubscribe(&self, attempt: SubscriptionAttempt<'_>) -> Result<(), Fault> {
         for _ in 0..TRIES {
-            let Some((row, Some(mut subscription))) = self.row(attempt.id).await? else {
-                return Ok(());
-            };
+            let Some((row, subscription)) = self.row(attempt.id).await? else { return Ok(()) };
+            let mut subscription = subscription.ok_or_else(unreadable)?;
             let expect = Expect::Version(row.version);
             let is_done = if self.settings.verify {
                 subscription.intent = Some(Intent::Unsubscribe(attempt.terms.asked.clone()).into());
@@ -288,7 +287,7 @@ impl Hub {
                 return Ok(());
             }
         }
-        Err(busy())
+        Err(contended())
     }
 
     /// The row of a subscription, decoded.
@@ -372,4 +371,13 @@ fn asker(ex: &Exchange, subject: &str) -> String {
 
 fn busy() -> Fault {
     Fault::new(Kind::StoreAway, "the queue of the subscription's worker is full")
+}
+
+fn contended() -> Fault {
+    Fault::new(Kind::StoreAway, "other requests change the subscription at the same time")
+}
+
+fn unreadable() -> Fault {
+    let cause = "the subscription in the store cannot be read: another version wrote it";
+    Fault::new(Kind::StoreAway, cause)
 }

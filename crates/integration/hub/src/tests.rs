@@ -7,25 +7,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use delivery::Retries;
+use delivery::{Cursor, Retries};
 use kit::SharedAlarm;
 use message::{Body, Protocol, Request, RequestHead};
 use policy::{Caller, EndSignal, Exchange, Residence, Resident as _, Scheme};
 use serde_json::Value;
 use store::nodes::Nodes;
-use store::{Faults, Memory, Store};
+use store::{Change, Expect, Faults, Logs as _, Memory, Store};
 use telemetry::Telemetry;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, LocalSet};
 use upstream::AddressRule;
 
-use crate::admin::Page;
+use crate::admin::{ActionError, Page};
+use crate::callback::Callback;
+use crate::deliver::Deliveries;
+use crate::feed::ReadBounds;
 use crate::hub::{Hub, Parts};
 use crate::hub_state::HubState;
+use crate::jobs::Outcome;
+use crate::positions::{self, Group, StoredPosition};
 use crate::representation::Representation;
 use crate::settings::{Delivery, HubSettings, Retention};
 use crate::signature::Algorithm;
+use crate::subscription::{Id, Subscription, Terms};
 
 /// The lease of a node. It is short, since tests with sockets wait in real time, but long enough for a busy machine.
 const LEASE: Duration = Duration::from_secs(3);
@@ -90,14 +96,7 @@ impl Node {
         let shared = store.clone();
         let mut tasks = vec![kit::spawn(async move { nodes.run(&shared).await })];
         for worker in 0..WORKERS {
-            let place = Residence {
-                caller: caller(worker),
-                workers: WORKERS,
-                access_log: Rc::new(|| None),
-                tracing: Rc::new(|| None),
-                ending: Rc::<EndSignal>::default(),
-            };
-            tasks.push(kit::spawn(hub.clone().live(place)));
+            tasks.push(kit::spawn(hub.clone().live(place(worker))));
         }
         Node { hub, tasks }
     }
@@ -127,6 +126,16 @@ impl Node {
 
     fn partitions(&self) -> usize {
         (0..store::nodes::PARTITIONS).filter(|partition| self.hub.nodes.has(*partition)).count()
+    }
+}
+
+fn place(worker: usize) -> Residence {
+    Residence {
+        caller: caller(worker),
+        workers: WORKERS,
+        access_log: Rc::new(|| None),
+        tracing: Rc::new(|| None),
+        ending: Rc::<EndSignal>::default(),
     }
 }
 
@@ -457,17 +466,188 @@ async fn the_oldest_dead_events_above_the_limit_are_removed() {
                 let change = hub.dead_change(&key, crate::subscription::stored(&dead));
                 hub.store.change(vec![change], None).await.unwrap();
             }
-            hub.sweep_dead(500).await.unwrap();
+            // Another version wrote this one.
+            let other = hub.dead_change("00002x", Some(Bytes::from_static(b"{}")));
+            hub.store.change(vec![other], None).await.unwrap();
+            hub.sweep_dead(501).await.unwrap();
             let keys = async || {
                 let rows = hub.rows_of(&hub.tables.dead, "").await.unwrap();
                 rows.iter()
                     .map(|row| String::from_utf8_lossy(&row.key).into_owned())
                     .collect::<Vec<_>>()
             };
-            assert_eq!(keys().await.len(), 500);
-            hub.sweep_dead(3).await.unwrap();
-            assert_eq!(keys().await, ["00000", "00001", "00002"]);
+            assert_eq!(keys().await.len(), 501);
+            hub.sweep_dead(4).await.unwrap();
+            assert_eq!(keys().await, ["00000", "00001", "00002", "00002x"]);
+            let retried = hub.retry_dead("00002x").await;
+            assert!(matches!(retried, Err(ActionError::Conflict(_))), "{retried:?}");
+            hub.remove_dead("00002x").await.unwrap();
+            assert_eq!(keys().await.len(), 3);
+            assert!(matches!(hub.remove_dead("00002x").await, Err(ActionError::Unknown(_))));
             node.kill();
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn operators_do_not_see_the_values_in_the_queries_of_callbacks() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, (address, _got)) = (Memory::new(), callbacks().await);
+            let node = Node::of(&store, Nodes::alone(), settings());
+            let callback = format!("http://{address}/a?token=s3cret,no");
+            assert_eq!(node.ask("subscribe", &callback).await, 200);
+            node.publish("dead").await.unwrap();
+            let dead = async || node.hub.dead(Page { after: None }).await.unwrap();
+            while dead().await["dead"].as_array().unwrap().is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            let subscriptions = node.hub.subscriptions(Page { after: None }).await.unwrap();
+            let shown = format!("http://{address}/a?token=***");
+            for list in [&subscriptions["subscriptions"], &dead().await["dead"]] {
+                assert_eq!(list[0]["callback"], *shown, "{list}");
+                assert!(!list.to_string().contains("s3cret"), "{list}");
+            }
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_subscription_that_cannot_be_read_is_not_said_to_have_ended() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, (address, _got)) = (Memory::new(), callbacks().await);
+            let node = Node::of(&store, Nodes::alone(), settings());
+            let callback = format!("http://{address}/a");
+            assert_eq!(node.ask("subscribe", &callback).await, 200);
+            let hub = &node.hub;
+            let row = hub.rows_of(&hub.tables.subscriptions, "").await.unwrap().remove(0);
+            let table = hub.tables.subscriptions.clone();
+            let (key, expect) = (row.key.to_vec(), Expect::Anything);
+            let spoilt = Change { table, key, value: Some(Bytes::from_static(b"{}")), expect };
+            hub.store.change(vec![spoilt], None).await.unwrap();
+            assert_eq!(node.ask("unsubscribe", &callback).await, 503);
+            assert_eq!(node.ask("unsubscribe", &format!("http://{address}/other")).await, 200);
+            assert_eq!(hub.rows_of(&hub.tables.subscriptions, "").await.unwrap().len(), 1);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn events_that_cannot_be_read_are_passed_over() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, (address, got)) = (Memory::new(), callbacks().await);
+            let node = Node::of(&store, Nodes::alone(), settings());
+            assert_eq!(node.ask("subscribe", &format!("http://{address}/a")).await, 200);
+            let log = node.hub.topic(b"sports").unwrap().log.clone();
+            node.kill();
+            // Only those that follow are new to the feed of the next process.
+            let newer = || Bytes::from_static(b"\x09 in the form of a later version");
+            store.append(&log, vec![newer(), newer()], None).await.unwrap();
+            let record = crate::event::record(&Representation::default(), b"one").unwrap();
+            let first = *store.append(&log, vec![record], None).await.unwrap().end();
+            let node = Node::of(&store, Nodes::alone(), settings());
+            let feed = node.hub.feed(node.hub.topic(b"sports").unwrap());
+            let read = feed.read_log(first - 3, ReadBounds::ONE).await.unwrap();
+            assert_eq!(read.iter().map(|event| event.id).collect::<Vec<_>>(), [first]);
+            until("it is delivered", || got.borrow().len() == 1).await;
+            assert!(feed.read_log(first, ReadBounds::ONE).await.unwrap().is_empty());
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn the_failures_of_an_event_are_forgotten_when_the_event_has_ended() {
+    LocalSet::new()
+        .run_until(async {
+            let Delivery { retries, .. } = settings().delivery;
+            let retries = Retries { attempts: 3, ..retries };
+            let delivery = Delivery { retries, ..settings().delivery };
+            let settings = HubSettings { delivery, ..settings() };
+            let node = Node::of(&Memory::new(), Nodes::alone(), settings);
+            let hub = node.hub.clone();
+            node.kill();
+            let callback = Callback::parse("http://127.0.0.1/").unwrap();
+            let id = Id::of("ann", "sports", &callback);
+            for ended in [Outcome::Accepted, Outcome::Gone, Outcome::Expired] {
+                let mut deliveries = Deliveries::new(hub.clone(), place(0));
+                let subscription = Subscription {
+                    subject: "ann".to_owned(),
+                    plan: None,
+                    topic: "sports".to_owned(),
+                    callback: callback.to_string(),
+                    until: Some(u64::MAX),
+                    terms: Terms::default(),
+                    from: 0,
+                    intent: None,
+                };
+                deliveries.insert(id, 1, subscription, None);
+                deliveries.members.get_mut(&id).unwrap().cursor.begin(1);
+                let failed = Outcome::Failed { why: "status 503".to_owned(), again: None };
+                deliveries.delivered(id, 1, failed);
+                deliveries.delivered(id, 1, ended);
+                assert!(deliveries.failures.take(id, 1).is_empty());
+            }
+        })
+        .await;
+}
+
+/// A gateway of a later version may have written the row, and its position must be there when that version runs again.
+#[tokio::test]
+async fn the_position_of_a_subscription_that_cannot_be_read_is_kept() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, (address, got)) = (Memory::new(), callbacks().await);
+            let node = Node::of(&store, Nodes::alone(), settings());
+            let hub = node.hub.clone();
+            let callback = Callback::parse(&format!("http://{address}/a")).unwrap();
+            let (known, other) =
+                (Id::of("", "sports", &callback), Id::of("ann", "sports", &callback));
+            assert_eq!(node.ask("subscribe", &callback.to_string()).await, 200);
+            node.kill();
+            let set = async |table: &Arc<str>, key: Vec<u8>, value: Bytes| {
+                let (table, expect) = (table.clone(), Expect::Anything);
+                let change = Change { table, key, value: Some(value), expect };
+                hub.store.change(vec![change], None).await.unwrap();
+            };
+            let group = Group { topic: 0, first: other.first() }.key("sports");
+            let cursor = Cursor::after(77);
+            let place = [(other, 5, (&cursor, true))];
+            let value = positions::written(place.into_iter()).unwrap();
+            set(&hub.tables.cursors, group.clone(), value).await;
+            set(&hub.tables.subscriptions, other.key(), Bytes::from_static(b"{}")).await;
+            let stored = async || {
+                let row = hub.store.get(&hub.tables.cursors, &group).await.unwrap();
+                let row = row.map(|row| positions::read(&row.value).collect::<Vec<_>>());
+                row.unwrap_or_default()
+            };
+            let node = Node::of(&store, Nodes::alone(), settings());
+            let first = node.publish("one").await.unwrap();
+            // The row is written with the position of the subscription that can be read.
+            while !stored()
+                .await
+                .iter()
+                .any(|(id, place)| *id == known && place.cursor.head == first)
+            {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            let kept = StoredPosition { from: 5, cursor, is_failing: true };
+            assert!(stored().await.contains(&(other, kept)));
+            // While the worker runs, another gateway writes a row that this one cannot read, and then one that it can.
+            let row =
+                hub.store.get(&hub.tables.subscriptions, &known.key()).await.unwrap().unwrap();
+            for (value, text) in [(Bytes::from_static(b"{}"), "two"), (row.value, "three")] {
+                set(&hub.tables.subscriptions, known.key(), value).await;
+                set(&hub.tables.news, known.key(), Bytes::new()).await;
+                while !hub.rows_of(&hub.tables.news, "").await.unwrap().is_empty() {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                node.publish(text).await.unwrap();
+            }
+            until("all is delivered", || got.borrow().len() >= 3).await;
+            let texts: Vec<String> = got.borrow().iter().map(|(.., text)| text.clone()).collect();
+            assert_eq!(texts, ["one", "two", "three"]);
         })
         .await;
 }

@@ -137,8 +137,8 @@ impl Cluster {
             match &failure {
                 Failure::Code(ResponseError::MessageTooLarge) => {
                     let size = batch.iter().map(|append| append.bytes).sum();
-                    let max = self.settings.new_topics.message_bytes_max;
-                    return Err(Error::Size { what: "event", size, max });
+                    // The topic may have another limit than those that the gateway creates.
+                    return Err(Error::Size { what: "event", size, max: None });
                 }
                 Failure::Code(code) if is_producer_mismatch(code) => {
                     // The broker has forgotten the producer, or has not seen its last batch.

@@ -52,7 +52,8 @@ const HEAD_BYTES: usize = 61;
 /// The maximum overhead of a batch with one event: the header, a record's lengths and the name of one header.
 pub(crate) const AROUND_BYTES: usize = 256;
 
-/// The size in memory after which the rest of a response is left for the next fetch. The last batch may exceed it, up to its own limits.
+/// The size in memory after which the rest of a response is left for the next fetch. Batches that cannot be read count as far as they were
+/// decompressed. The last batch may exceed it, up to its own limits.
 const UNPACKED_BYTES_MAX: usize = 64 << 20;
 
 /// The maximum number of records and headers in one batch: seven times the number of the smallest records that fit into 1 MiB. A header may
@@ -198,13 +199,15 @@ impl Batch {
         self.first.saturating_add(i64::from(self.last_delta.max(0)))
     }
 
-    /// Returns the batch's records from an offset on, or `None` if they cannot be parsed. Increases `spent` by their size in memory.
+    /// Returns the batch's records from an offset on, or `None` if they cannot be parsed. Increases `spent` by their size in memory, also then.
     fn read(&self, from: i64, spent: &mut usize) -> Option<Vec<FetchedRecord>> {
         let mut records = match self.attributes & COMPRESSION {
-            0 => self.records.clone(),
-            kind => compression::unpack(kind, &self.records)?,
+            0 => {
+                *spent = spent.saturating_add(self.records.len());
+                self.records.clone()
+            }
+            kind => compression::unpack(kind, &self.records, spent)?,
         };
-        *spent = spent.saturating_add(records.len());
         let mut all = Vec::new();
         let mut items_left = ITEMS_MAX;
         for _ in 0..usize::try_from(self.count).unwrap_or(0) {
@@ -360,22 +363,25 @@ mod tests {
     /// Small batches that decompress to many times their size.
     #[test]
     fn the_decoded_size_of_a_response_is_bounded() {
-        let large = vec![0; 20 << 20];
-        let packed = zstd::encode_all(&large[..], 1).unwrap();
-        let bomb = |first: u8| {
-            changed(&["x"], |bytes| {
-                bytes.truncate(HEAD_BYTES);
-                bytes.extend_from_slice(&packed);
-                bytes[7] = first;
-                bytes[22] = 4;
-                let len = u32::try_from(bytes.len() - 12).unwrap();
-                bytes[8..12].copy_from_slice(&len.to_be_bytes());
-            })
-        };
-        let bytes = (0..100).map(bomb).collect::<Vec<_>>().concat();
-        assert!(bytes.len() < 1 << 20, "{}", bytes.len());
-        let read = decode(bytes.into(), 0, Vec::new()).unwrap();
-        assert_eq!((read.unread.len(), read.next), (4, Some(4)), "the rest is fetched again");
+        // The second size is above the limit of one batch, so the batch is refused before it was decompressed to its end.
+        for (size, batches) in [(20 << 20, 4), (65 << 20, 1)] {
+            let packed = zstd::encode_all(&vec![0; size][..], 1).unwrap();
+            let bomb = |first: u8| {
+                changed(&["x"], |bytes| {
+                    bytes.truncate(HEAD_BYTES);
+                    bytes.extend_from_slice(&packed);
+                    bytes[7] = first;
+                    bytes[22] = 4;
+                    let len = u32::try_from(bytes.len() - 12).unwrap();
+                    bytes[8..12].copy_from_slice(&len.to_be_bytes());
+                })
+            };
+            let bytes = (0..100).map(bomb).collect::<Vec<_>>().concat();
+            assert!(bytes.len() < 1 << 20, "{}", bytes.len());
+            let read = decode(bytes.into(), 0, Vec::new()).unwrap();
+            let next = i64::try_from(batches).unwrap();
+            assert_eq!((read.unread.len(), read.next), (batches, Some(next)), "then it is fetched");
+        }
     }
 
     /// Headers of two bytes each, which take much more memory.

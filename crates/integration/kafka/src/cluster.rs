@@ -330,7 +330,7 @@ fn leader(topic: &Topic, answer: &MetadataResponse) -> Result<i32, Failure> {
     check(found.error_code)?;
     let [partition] = found.partitions.as_slice() else {
         let what = format!(
-            "the topic {} has {} partitions, and a log has one",
+            "the topic {} has {} partitions; the gateway needs a topic with exactly one",
             topic.name,
             found.partitions.len()
         );

@@ -100,9 +100,11 @@ impl Cluster {
             }
             return Ok(self.requested_part(topic, fetched, offset, read));
         }
-        let what =
-            format!("only records that readers skip were found in the topic {} so far", topic.name);
-        Err(Error::Unavailable(what))
+        Err(Error::Unavailable(format!(
+            "the topic {} has no readable record in {FETCHES_MAX} responses in a row up to position {}",
+            topic.name,
+            position(offset - 1)
+        )))
     }
 
     /// Returns the part of a fetch that a read requested, and keeps the rest for the next reads.

@@ -127,6 +127,6 @@ impl fmt::Debug for Sasl {
 
 impl fmt::Debug for KafkaSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings").field("brokers", &self.brokers).finish_non_exhaustive()
+        f.debug_struct("KafkaSettings").field("brokers", &self.brokers).finish_non_exhaustive()
     }
 }

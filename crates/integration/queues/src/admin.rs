@@ -14,6 +14,8 @@ use crate::queue::{Dead, Queue, Tables, key};
 pub enum ActionError {
     /// There is no such message.
     Unknown,
+    /// The message cannot be put back. Contains the text for the operator.
+    Conflict(&'static str),
     Store(Error),
 }
 
@@ -37,6 +39,12 @@ impl From<Error> for ActionError {
         ActionError::Store(error)
     }
 }
+
+const RETURNING: ActionError = ActionError::Conflict(
+    "Another request is putting this message back, or has failed to do so less than 10 seconds ago.",
+);
+const NO_RECORD: ActionError =
+    ActionError::Conflict("The record of this dead message is missing. It can only be deleted.");
 
 /// Time after which an unfinished attempt to put a dead message back is considered aborted, so that another may start.
 const RETURNING_MAX_MS: u64 = 10_000;
@@ -88,9 +96,10 @@ impl Queue {
         let message = number(id).ok_or(ActionError::Unknown)?;
         let row = self.entrance.store.get(&self.tables.dead, &key(message)).await?;
         let row = row.ok_or(ActionError::Unknown)?;
-        match self.put_back(&[row]).await?.retried {
-            0 => Err(ActionError::Unknown),
-            _ => Ok(()),
+        match self.put_back(&[row]).await? {
+            PutBack { retried: 0, left: 0 } => Err(RETURNING),
+            PutBack { retried: 0, .. } => Err(NO_RECORD),
+            PutBack { .. } => Ok(()),
         }
     }
 

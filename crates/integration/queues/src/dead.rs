@@ -106,7 +106,7 @@ impl DeadCount {
             for dead in some.iter().map(read) {
                 let is_many = messages > bounds.messages_max || bytes > bounds.bytes_max;
                 let why = match (is_many && messages > 1, is_expired(queue, dead.died)) {
-                    (true, _) => "there are more dead messages than the limits of `dead` allow",
+                    (true, _) => "the dead messages exceed `dead.messages_max` or `dead.bytes_max`",
                     (false, true) => "it is older than `dead.age_max`",
                     (false, false) => continue,
                 };

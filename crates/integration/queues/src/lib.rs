@@ -12,6 +12,7 @@ mod outcomes;
 mod process;
 mod queue;
 mod run;
+mod runs;
 mod stored;
 mod views;
 

@@ -9,8 +9,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use delivery::{Cursor, handover};
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use kit::{Alarm, LocalBoxFuture, clock};
+use kit::clock::{self, Instant};
+use kit::{Alarm, LocalBoxFuture};
 use policy::{Residence, Resident};
 use store::nodes::{self, NodeStanding, Tenure};
 use store::{Error, Guard, Keep, ReadQuery, Record, Watch};
@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use crate::dead::DeadCount;
 use crate::queue::{AttemptFailure, Order, Queue, key};
 use crate::run::{RunFailure, run_once};
+use crate::runs::Runs;
 
 /// Maximum number of messages that wait for a retry while later ones are processed. Beyond that, later messages wait too.
 const OPEN_MAX: usize = 1000;
@@ -27,7 +28,7 @@ const OPEN_MAX: usize = 1000;
 pub(crate) const STORE_RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// The interval at which the queue is measured and finished messages are removed.
-const TICK: Duration = Duration::from_secs(1);
+pub(crate) const TICK: Duration = Duration::from_secs(1);
 
 /// The processing of a queue on one worker.
 pub(crate) struct Process {
@@ -41,7 +42,7 @@ pub(crate) struct Process {
     pub(crate) guard: Option<Guard>,
     standing: watch::Receiver<NodeStanding>,
     pub(crate) cursor: Cursor,
-    runs: FuturesUnordered<LocalBoxFuture<'static, RunOutcome>>,
+    runs: Rc<Runs>,
     /// Whether the newest message has been seen.
     is_at_end: bool,
     /// Whether an operator has paused the queue, so that no message is started.
@@ -124,7 +125,7 @@ impl Process {
                     guard: now.guard,
                     standing,
                     cursor: Cursor::default(),
-                    runs: FuturesUnordered::new(),
+                    runs: Rc::new(Runs::new(queue.clone(), now.term)),
                     is_at_end: false,
                     is_paused: false,
                     is_state_open: false,
@@ -165,22 +166,23 @@ impl Process {
                 return ProcessEnd::Lost;
             }
         }
+        let runs = self.runs.clone();
         let (mut timer, mut is_ending, mut ticked) = (Alarm::default(), false, clock::now());
+        // When the store is asked for messages again, after it has failed.
+        let mut asks_again = None::<Instant>;
         loop {
             if self.is_lost() {
                 return ProcessEnd::Lost;
             }
             let is_leaving = !self.standing.borrow().has(self.hold.partition());
-            if !is_ending
-                && !is_leaving
-                && let Err(error) = self.start().await
-            {
-                tracing::warn!(
-                    queue = self.queue.name(),
-                    "the queue is waiting for the store: {error}"
-                );
-                is_ending |= handover::pause(&self.place.ending, STORE_RETRY_PAUSE).await;
-                continue;
+            let may_start = !is_ending && !is_leaving;
+            if may_start && asks_again.is_none_or(|at| clock::now() >= at) {
+                let started = runs.beside(self.start()).await;
+                asks_again = started.err().and_then(|error| {
+                    let queue = self.queue.name();
+                    tracing::warn!(queue, "the queue is waiting for the store: {error}");
+                    clock::now().checked_add(STORE_RETRY_PAUSE)
+                });
             }
             match (is_ending, is_leaving) {
                 (true, _) if self.runs.is_empty() => return ProcessEnd::Asked,
@@ -191,18 +193,22 @@ impl Process {
             let now = clock::now();
             if now.duration_since(ticked) >= TICK {
                 ticked = now;
-                self.tick().await;
+                runs.beside(self.tick()).await;
             }
-            self.set_timer(&mut timer);
+            self.set_timer(&mut timer, may_start, asks_again);
             match self.next((&mut news, &mut state), &mut timer, is_ending).await {
-                Next::RunOutcome(ran) => self.ran(ran).await,
+                Next::RunOutcome(ran) => runs.beside(self.ran(ran)).await,
                 Next::News => self.is_at_end = false,
-                Next::State => self.look_at_state().await,
+                Next::State => runs.beside(self.look_at_state()).await,
                 Next::Standing => {
                     self.standing.borrow_and_update();
                 }
-                Next::Time => self.cut(),
+                Next::Time => runs.cut(),
                 Next::End => is_ending = true,
+            }
+            if runs.take_cut() {
+                let open = self.cursor.open.iter_mut();
+                open.for_each(|open| open.is_running = runs.has_ended(open.position));
             }
         }
     }
@@ -223,7 +229,7 @@ impl Process {
             if !is_ending && self.place.ending.poll_asked(cx).is_ready() {
                 return Poll::Ready(Next::End);
             }
-            if let Poll::Ready(Some(ran)) = self.runs.poll_next_unpin(cx) {
+            if let Poll::Ready(ran) = self.runs.poll_ended(cx) {
                 return Poll::Ready(Next::RunOutcome(ran));
             }
             if !is_ending && news.as_mut().poll(cx).is_ready() {
@@ -237,24 +243,14 @@ impl Process {
         .await
     }
 
-    /// Aborts the runs of a strictly ordered queue once another node may process it. Otherwise that node could overtake them.
-    fn cut(&mut self) {
-        let is_strict = self.queue.settings.order == Order::Strict;
-        if is_strict && !self.queue.nodes.may_begin(self.term) && !self.runs.is_empty() {
-            tracing::warn!(
-                queue = self.queue.name(),
-                "a run was stopped: the store has been unavailable for too long"
-            );
-            self.runs.clear();
-            self.cursor.open.iter_mut().for_each(|open| open.is_running = false);
-        }
-    }
-
-    /// Sets the timer to the next tick, or to the next retry if that is earlier.
-    fn set_timer(&self, timer: &mut Alarm) {
-        let due = self.cursor.next_due().filter(|_| !self.is_paused && self.has_room());
+    /// Sets the timer to the next tick, or to the next retry if that is earlier. A retry that may not start yet does not count: the timer
+    /// would ring at once and again, and nothing else would run on the worker.
+    fn set_timer(&self, timer: &mut Alarm, may_start: bool, asks_again: Option<Instant>) {
+        let may_retry = may_start && asks_again.is_none() && self.may_start_one();
+        let due = self.cursor.next_due().filter(|_| may_retry);
         let wait = due.map(|due| due.saturating_sub(clock::wall()));
-        timer.set(clock::now(), wait.unwrap_or(TICK).min(TICK));
+        let latest = asks_again.filter(|_| may_start);
+        timer.set_by(clock::now(), wait.unwrap_or(TICK).min(TICK), latest);
     }
 
     /// Reads whether the queue is paused. If the store does not answer, the state stays unchanged and the next tick tries again.
@@ -271,15 +267,17 @@ impl Process {
         Ok(())
     }
 
-    /// Returns true if another message may be processed at the same time.
-    fn has_room(&self) -> bool {
-        self.cursor.running() < self.queue.settings.concurrency
+    /// Returns true if the queue is not paused, the node may begin something, and another message may be processed at the same time.
+    fn may_start_one(&self) -> bool {
+        !self.is_paused
+            && self.queue.nodes.may_begin(self.term)
+            && self.cursor.running() < self.queue.settings.concurrency
     }
 
     /// Starts messages as long as there are free slots.
     async fn start(&mut self) -> Result<(), Error> {
         let settings = self.queue.settings.clone();
-        while !self.is_paused && self.queue.nodes.may_begin(self.term) && self.has_room() {
+        while self.may_start_one() {
             if let Some(message) = self.cursor.due(&settings.retries, clock::wall()) {
                 self.retry(message).await?;
                 continue;
@@ -304,6 +302,10 @@ impl Process {
                 self.is_at_end = true;
                 return Ok(());
             };
+            if !self.may_start_one() {
+                // The lease may have run out during the read.
+                return Ok(());
+            }
             self.cursor.begin(record.position);
             self.begin(record);
         }
@@ -332,7 +334,9 @@ impl Process {
             });
             self.failures.insert(message, kept);
         }
-        self.begin(record);
+        if self.may_start_one() {
+            self.begin(record);
+        }
         Ok(())
     }
 
@@ -343,7 +347,7 @@ impl Process {
         }
         let (queue, caller) = (self.queue.clone(), self.place.caller.clone());
         let tracing = (self.place.tracing)();
-        self.runs.push(Box::pin(async move {
+        self.runs.start(Box::pin(async move {
             let failed = {
                 let running = pin!(run_once(&queue, (caller, tracing), &record.bytes));
                 kit::task::contain(running).await

@@ -14,13 +14,14 @@ use policy::{
 };
 use serde_json::Value;
 use store::nodes::{LEASE, Nodes, partition};
-use store::{Change, Error, Expect, Faults, Memory, Store};
+use store::{Change, Error, Expect, Faults, Memory, Store, Tables as _};
 use telemetry::Telemetry;
 use tokio::task::{JoinHandle, LocalSet};
 use tokio::time::sleep;
 
 use crate::admin::ActionError;
-use crate::queue::{CURSOR, key};
+use crate::dead::now;
+use crate::queue::{CURSOR, Dead, key};
 use crate::{DeadBounds, Entrance, Order, Queue, QueueSettings};
 
 /// The runs in the order of their start: the node, the text of the message, and whether the run finished.
@@ -62,26 +63,39 @@ struct Node {
     ending: Rc<EndSignal>,
 }
 
+fn settings() -> QueueSettings {
+    let retries = Retries {
+        attempts: 2,
+        // Pauses use the wall clock, which does not advance while the clock is paused.
+        initial: Duration::ZERO,
+        factor_permille: 1000,
+        max: Duration::ZERO,
+    };
+    let dead = DeadBounds { messages_max: 100, bytes_max: 1 << 20, age_max: Duration::MAX };
+    QueueSettings { retries, dead_letter: true, dead, concurrency: 1, order: Order::Strict }
+}
+
 impl Node {
     fn start(store: &Memory, name: &'static str, runs: &Runs) -> Node {
+        Node::of(store, name, runs, Nodes::shared(name, LEASE), settings())
+    }
+
+    /// The only node of its store, with a queue in free order that processes two messages at a time.
+    fn alone(store: &Memory, runs: &Runs) -> Node {
+        let settings = QueueSettings { concurrency: 2, order: Order::Free, ..settings() };
+        Node::of(store, "a", runs, Nodes::alone(), settings)
+    }
+
+    fn of(
+        store: &Memory,
+        name: &'static str,
+        runs: &Runs,
+        nodes: Nodes,
+        settings: QueueSettings,
+    ) -> Node {
         let shared: Arc<dyn Store> = Arc::new(store.clone());
-        let nodes = Arc::new(Nodes::shared(name, LEASE));
+        let nodes = Arc::new(nodes);
         let entrance = Entrance::new("work", shared, Telemetry::new(1).queue("work"));
-        let retries = Retries {
-            attempts: 2,
-            // Pauses use the wall clock, which does not advance while the clock is paused.
-            initial: Duration::ZERO,
-            factor_permille: 1000,
-            max: Duration::ZERO,
-        };
-        let dead = DeadBounds { messages_max: 100, bytes_max: 1 << 20, age_max: Duration::MAX };
-        let settings = QueueSettings {
-            retries,
-            dead_letter: true,
-            dead,
-            concurrency: 1,
-            order: Order::Strict,
-        };
         let flow = Slow { node: name, runs: runs.clone() };
         let taken = Arc::new(AtomicBool::new(false));
         let queue = Arc::new(Queue::new(settings, Arc::new(entrance), flow, taken, nodes.clone()));
@@ -107,8 +121,12 @@ impl Node {
     }
 
     async fn put(&self, text: &str) -> u16 {
+        self.put_with(text, b"").await
+    }
+
+    async fn put_with(&self, text: &str, body: &[u8]) -> u16 {
         let head = RequestHead::new(Protocol::Http11, b"POST", text.as_bytes());
-        self.queue.entrance.put(&head, b"").await.map_or_else(|f| f.kind.status(), |_| 202)
+        self.queue.entrance.put(&head, body).await.map_or_else(|f| f.kind.status(), |_| 202)
     }
 }
 
@@ -264,6 +282,115 @@ async fn rows_that_cannot_be_read_are_reported() {
             let messages = queue.messages(None).await;
             assert!(matches!(messages, Err(ActionError::Store(Error::Corrupt(_)))));
             assert!(matches!(queue.dead(Some("x")).await, Err(ActionError::Unknown)));
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_continue_while_the_store_is_away_or_slow() {
+    for faults in [
+        Faults { away: true, ..Faults::default() },
+        Faults { delay: Duration::from_secs(60), ..Faults::default() },
+    ] {
+        LocalSet::new()
+            .run_until(async {
+                let (store, runs) = (Memory::new(), Runs::default());
+                let node = Node::alone(&store, &runs);
+                node.put("0").await;
+                sleep(Duration::from_millis(100)).await;
+                assert_eq!(texts(&runs), ["0"]);
+                // The next message is there, and cannot be read now.
+                node.put("1").await;
+                store.set_faults(faults);
+                sleep(Duration::from_secs(10)).await;
+                assert_eq!(*runs.lock().unwrap(), [("a", "0".to_owned(), true)], "{faults:?}");
+                store.set_faults(Faults::default());
+                sleep(Duration::from_secs(200)).await;
+                assert_eq!(texts(&runs), ["0", "1"], "{faults:?}");
+                assert!(runs.lock().unwrap().iter().all(|(.., is_over)| *is_over));
+            })
+            .await;
+    }
+}
+
+/// The timer used to ring at once, again and again, and no other task of the worker ran. With a paused clock the test then never ends.
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_is_due_during_the_end_of_the_worker_lets_other_tasks_run() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, runs) = (Memory::new(), Runs::default());
+            let node = Node::alone(&store, &runs);
+            node.put("bad").await;
+            sleep(Duration::from_millis(500)).await;
+            node.put("slow").await;
+            sleep(Duration::from_millis(100)).await;
+            node.ending.ask();
+            sleep(Duration::from_secs(5)).await;
+            assert!(node.tasks[1].is_finished());
+            assert_eq!(texts(&runs), ["bad", "slow"]);
+            assert!(runs.lock().unwrap().iter().all(|(.., is_over)| *is_over));
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_beyond_the_bytes_of_one_read_are_on_the_next_page() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, runs) = (Memory::new(), Runs::default());
+            let node = Node::alone(&store, &runs);
+            node.queue.pause().await.unwrap();
+            sleep(Duration::from_secs(2)).await;
+            for n in 0..30 {
+                assert_eq!(node.put_with(&format!("/{n}"), &[b'x'; 100 << 10]).await, 202);
+            }
+            let (mut paths, mut after) = (Vec::new(), None::<String>);
+            for _page in 0..30 {
+                let page = node.queue.messages(after.as_deref()).await.unwrap();
+                let messages = page["messages"].as_array().unwrap().iter();
+                paths.extend(messages.map(|message| message["path"].as_str().unwrap().to_owned()));
+                after = page["next"].as_str().map(str::to_owned);
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(paths, (0..30).map(|n| format!("/{n}")).collect::<Vec<_>>());
+            assert_eq!(node.queue.held().await.unwrap().len(), 30);
+            node.queue.resume().await.unwrap();
+            sleep(Duration::from_secs(60)).await;
+            let page = node.queue.messages(None).await.unwrap();
+            assert_eq!(page["next"], Value::Null, "the log is empty, but had records: {page}");
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_message_that_cannot_be_put_back_is_not_reported_as_missing() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, runs) = (Memory::new(), Runs::default());
+            let node = Node::alone(&store, &runs);
+            for (message, returning) in [(7, now()), (8, 0)] {
+                let dead = Dead {
+                    message,
+                    attempts: 2,
+                    last: "status 500".to_owned(),
+                    failures: Vec::new(),
+                    stored: 1,
+                    died: now(),
+                    bytes: 1,
+                    returning,
+                };
+                let [dead, record] = node.queue.dead_changes(&dead, "x".into());
+                // Another request has just claimed the first one, and the record of the second is missing.
+                let changes = if message == 7 { vec![dead, record] } else { vec![dead] };
+                store.change(changes, None).await.unwrap();
+            }
+            for id in ["7", "8"] {
+                let retried = node.queue.retry_dead(id).await;
+                assert!(matches!(retried, Err(ActionError::Conflict(_))), "{id}: {retried:?}");
+            }
+            assert!(matches!(node.queue.retry_dead("9").await, Err(ActionError::Unknown)));
         })
         .await;
 }

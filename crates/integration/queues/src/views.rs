@@ -39,14 +39,23 @@ impl Queue {
 
     /// Returns the first messages in the queue with their bodies, for `tidegate test`. Nothing is masked.
     pub async fn held(&self) -> Result<Vec<(RequestHead, Bytes)>, Error> {
-        let read = ReadQuery { records_max: RECORDS_READ_MAX, ..ReadQuery::after(0) };
-        let found = self.entrance.store.read(&self.entrance.log, read).await?;
+        let mut records: Vec<Record> = Vec::new();
+        while records.len() < RECORDS_READ_MAX {
+            let after = records.last().map_or(0, |record| record.position);
+            let records_max = RECORDS_READ_MAX - records.len();
+            let read = ReadQuery { records_max, ..ReadQuery::after(after) };
+            let found = self.entrance.store.read(&self.entrance.log, read).await?.records;
+            if found.is_empty() {
+                break;
+            }
+            records.extend(found);
+        }
         let request = |record: &Record| {
             let Request { head, body } = stored::request(&record.bytes)
                 .ok_or_else(|| Error::Corrupt(format!("record {}", record.position)))?;
             Ok((head, whole(body)))
         };
-        found.records.iter().map(request).collect()
+        records.iter().map(request).collect()
     }
 
     /// Returns a page of unprocessed messages in order, beginning after the message with this id.
@@ -63,14 +72,12 @@ impl Queue {
             }
             found => found?,
         };
-        let (mut messages, mut is_cut) = (Vec::new(), found.records.len() == RECORDS_READ_MAX);
-        let mut seen = read.after;
+        let (mut messages, mut seen) = (Vec::new(), None);
         for record in &found.records {
             if messages.len() == PAGE {
-                is_cut = true;
                 break;
             }
-            seen = record.position;
+            seen = Some(record.position);
             let open = cursor.open.iter().find(|open| open.position == record.position);
             if open.is_none() && record.position <= cursor.head {
                 continue;
@@ -93,8 +100,9 @@ impl Queue {
             }
             messages.push(message);
         }
-        // The record at `newest` may have been removed from the log already. The next page is then empty.
-        let next = (is_cut && seen < found.newest).then(|| seen.to_string());
+        // A page also ends where a read does, by its number of records or of bytes. The record at `newest` may have been removed from the log
+        // already. The next page is then empty.
+        let next = seen.filter(|seen| *seen < found.newest).map(|seen| seen.to_string());
         Ok(json!({ "messages": messages, "next": next }))
     }
 

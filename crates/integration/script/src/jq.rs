@@ -81,7 +81,7 @@ fn unreadable(text: &str, _: File<&str, ()>, error: load::Error<&str>) -> Option
         }
         load::Error::Lex(errors) => {
             let (expected, rest) = errors.into_iter().next()?;
-            defect(text, rest, format!("{} is expected", expected.as_str()))
+            defect(text, rest, format!("expected {}", expected.as_str()))
         }
         load::Error::Parse(errors) => {
             let (expected, found) = errors.into_iter().next()?;
@@ -178,7 +178,7 @@ mod tests {
             ("$ENV", "line 1, column 1: there is no variable `$ENV`"),
             ("env", "line 1, column 1: there is no filter `env/0`"),
             ("input", "line 1, column 1: there is no filter `input/0`"),
-            ("(.a", "line 1, column 4: closing parenthesis is expected"),
+            ("(.a", "line 1, column 4: expected closing parenthesis"),
             ("\"\\q\"", "line 1, column 3: "),
             ("include \"a\"; .", "line 1, column 10: "),
         ] {

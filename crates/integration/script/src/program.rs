@@ -48,7 +48,7 @@ pub enum ProgramFailure {
     Late,
     /// The run took long, and the second lane was full.
     Crowded,
-    /// No engine could be started.
+    /// No engine could be started, or it ended before it was ready for a message.
     NotStarted(String),
     /// The message is too large for an engine.
     TooLarge,
@@ -122,7 +122,8 @@ impl Program {
             None => {
                 let started = Engine::start(self.language, &self.text)
                     .map_err(|error| not_started(&error))?;
-                started.ready().await.map_err(|_| ProgramFailure::Ended)?;
+                let ended = |error| not_started(&format_args!("it has ended at once: {error}"));
+                started.ready().await.map_err(ended)?;
                 started
             }
         };
@@ -184,4 +185,17 @@ async fn within<T>(limit: Duration, mut work: Pin<&mut impl Future<Output = T>>)
     let done = done.await;
     kit::alarm::give(alarm);
     done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The engine is this test's own executable, which is none and ends at once.
+    #[tokio::test]
+    async fn an_engine_that_ends_before_it_is_ready_was_not_started() {
+        let program = Program::new(Language::Jq, ".").unwrap();
+        let ran = program.run(b"1", Duration::from_secs(60)).await;
+        assert!(matches!(ran, Err(ProgramFailure::NotStarted(_))), "{ran:?}");
+    }
 }

@@ -154,7 +154,7 @@ fn tls_mode(mode: &str) -> Result<TlsMode, AddressError> {
         "allow" | "prefer" => Ok(TlsMode::Prefer),
         "require" | "verify-ca" | "verify-full" => Ok(TlsMode::Require),
         _ => {
-            let modes = "`sslmode` is `disable`, `prefer`, `require` or `verify-full`";
+            let modes = "`sslmode` must be `disable`, `prefer`, `require` or `verify-full`";
             Err(AddressError(modes.to_owned()))
         }
     }

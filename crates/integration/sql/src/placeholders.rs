@@ -53,6 +53,7 @@ const OF_CONNECTION: &[&str] = &[
     "LOCK",
     "MOVE",
     "NOTIFY",
+    "PRAGMA",
     "PREPARE",
     "RELEASE",
     "RESET",
@@ -103,9 +104,11 @@ fn walk<'s>(
     let mut first = None;
     let mut rest = statement;
     let mut before = ' ';
+    // True if the token before is the word `E`, after which a backslash in a string escapes.
+    let mut is_after_e = false;
     while let Some(c) = rest.chars().next() {
         let (taken, number) = match dialect {
-            Dialect::Standard => standard(c, rest, before)?,
+            Dialect::Standard => standard(c, rest, (before, is_after_e))?,
             Dialect::MySql => mysql(c, rest, before)?,
         };
         if first.is_none() && c.is_ascii_alphabetic() {
@@ -113,6 +116,7 @@ fn walk<'s>(
         }
         let (token, left) = rest.split_at_checked(taken).unwrap_or((rest, ""));
         show(token, number);
+        is_after_e = token.eq_ignore_ascii_case("e") && !is_word(before);
         before = token.chars().next_back().unwrap_or(' ');
         rest = left;
     }
@@ -120,9 +124,13 @@ fn walk<'s>(
 }
 
 /// Returns the length of the first token, and its number if it is a placeholder.
-fn standard(c: char, rest: &str, before: char) -> Result<(usize, Option<usize>), Fault> {
+fn standard(
+    c: char,
+    rest: &str,
+    (before, is_after_e): (char, bool),
+) -> Result<(usize, Option<usize>), Fault> {
     Ok(match c {
-        '\'' => (text(rest, before)?, None),
+        '\'' => (quoted(rest, c, is_after_e, "a text in `'`")?, None),
         '"' => (quoted(rest, '"', false, "a name in `\"`")?, None),
         '-' if rest.starts_with("--") => (line(rest), None),
         '/' if rest.starts_with("/*") => (comment(rest)?, None),
@@ -164,11 +172,6 @@ fn line(rest: &str) -> usize {
 
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '$')
-}
-
-/// Returns the length of a string. In PostgreSQL's strings that begin with `E'`, a backslash escapes.
-fn text(rest: &str, before: char) -> Result<usize, Fault> {
-    quoted(rest, '\'', matches!(before, 'e' | 'E'), "a text in `'`")
 }
 
 /// Returns the length of a quoted string or name. A quote inside is doubled.
@@ -257,7 +260,9 @@ mod tests {
             ("select $2 from a where b=$1 and c=$2", 2),
             ("select '$1', \"$2\", $1 -- $3\n", 1),
             ("select 'it''s $2' /* $2 /* $3 */ $4 */ where a = $1", 1),
-            ("select E'\\'$2' || $1", 1),
+            ("select E'\\'$2' || $1, e'\\'$3'", 1),
+            ("select 1 where a like'\\' and b = $1", 1),
+            ("select 1 where a like'x\\' or b = $1 or c ='$2'", 1),
             ("select $$ $2 $$, $a$ $3 $$ $a$, $1", 1),
             ("select a$1 from t", 0),
             ("insert into a values ($1,$2,$3)", 3),
@@ -275,6 +280,7 @@ mod tests {
             (" -- nothing", Fault::Empty),
             ("begin", Fault::OfConnection("BEGIN".to_owned())),
             ("/* a */ Set role a", Fault::OfConnection("SET".to_owned())),
+            ("pragma query_only = on", Fault::OfConnection("PRAGMA".to_owned())),
             ("select $2", Fault::Gap(2)),
             ("select $0", Fault::TooMany),
             ("select $70000", Fault::TooMany),

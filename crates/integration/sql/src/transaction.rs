@@ -115,9 +115,10 @@ impl OpenTransaction {
 }
 
 fn ended() -> Failure {
-    Failure::Refused("the transaction is rolled back, since a statement of it failed".to_owned())
+    Failure::Refused("the transaction has ended".to_owned())
 }
 
 fn gone() -> Failure {
-    Failure::Unavailable("the connection of the transaction has ended".to_owned())
+    let what = "the transaction has ended: it took too long, or its connection was lost";
+    Failure::Unavailable(what.to_owned())
 }

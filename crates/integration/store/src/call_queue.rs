@@ -55,8 +55,8 @@ impl<T> Queue<T> {
     /// Takes waiting calls, up to these bounds, or waits for one. Returns no calls only if the queue is closed and empty.
     pub(crate) async fn take(&self, calls_max: usize, bytes_max: usize) -> Vec<T> {
         loop {
-            let batch = self.take_now(calls_max, bytes_max);
-            if !batch.is_empty() || self.state().closed {
+            let (batch, is_closed) = self.take_batch(calls_max, bytes_max);
+            if !batch.is_empty() || is_closed {
                 return batch;
             }
             self.changed.notified().await;
@@ -65,6 +65,11 @@ impl<T> Queue<T> {
 
     /// Takes waiting calls, up to these bounds. The first call is returned whatever its size.
     pub(crate) fn take_now(&self, calls_max: usize, bytes_max: usize) -> Vec<T> {
+        self.take_batch(calls_max, bytes_max).0
+    }
+
+    /// Takes waiting calls, and returns whether the queue was closed then. If it was and there are no calls, there will be none.
+    fn take_batch(&self, calls_max: usize, bytes_max: usize) -> (Vec<T>, bool) {
         let mut state = self.state();
         let mut batch = Vec::new();
         let mut bytes = 0;
@@ -74,13 +79,14 @@ impl<T> Queue<T> {
             batch.push(call);
         }
         state.bytes = state.bytes.saturating_sub(bytes);
-        let more = !state.waiting.is_empty() || state.closed;
+        let is_closed = state.closed;
+        let more = !state.waiting.is_empty() || is_closed;
         drop(state);
         // One wake-up may stand for several calls, and several tasks may wait for calls.
         if more {
             self.changed.notify_one();
         }
-        batch
+        (batch, is_closed)
     }
 
     /// Takes calls from the front while a condition holds for them.

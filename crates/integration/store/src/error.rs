@@ -21,8 +21,9 @@ pub enum Error {
     Conflict { index: usize, version: Option<u64> },
     /// Records after the requested position were trimmed. `oldest` is the position of the first record that is kept.
     Trimmed { oldest: u64 },
-    /// A name, key, value, record or list exceeds the store's limit, or a name, key or list is empty.
-    Size { what: &'static str, size: usize, max: usize },
+    /// A name, key, value, record or list exceeds the store's limit, or a name, key or list is empty. `max` is `None` if only another server
+    /// knows the limit.
+    Size { what: &'static str, size: usize, max: Option<usize> },
 }
 
 impl fmt::Display for Error {
@@ -41,8 +42,12 @@ impl fmt::Display for Error {
             Error::Trimmed { oldest } => {
                 write!(f, "records after the position were trimmed; the oldest is {oldest}")
             }
-            Error::Size { what, size, max } => {
-                write!(f, "the {what} has a size of {size}; it must be from 1 to {max}")
+            Error::Size { what, size, max: Some(max) } if size > max => {
+                write!(f, "the {what} has a size of {size}; it must be at most {max}")
+            }
+            Error::Size { what, size: 0, .. } => write!(f, "the {what} is empty"),
+            Error::Size { what, size, .. } => {
+                write!(f, "the {what} has a size of {size}, which is too large")
             }
         }
     }
@@ -57,5 +62,21 @@ pub(crate) fn of_disk(error: &std::io::Error) -> Error {
         Error::Full(error.to_string())
     } else {
         Error::Unavailable(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_size_is_described() {
+        for (size, max, text) in [
+            (0, Some(512), "the name is empty"),
+            (600, Some(512), "the name has a size of 600; it must be at most 512"),
+            (600, None, "the name has a size of 600, which is too large"),
+        ] {
+            assert_eq!(Error::Size { what: "name", size, max }.to_string(), text);
+        }
     }
 }

@@ -56,11 +56,11 @@ pub(crate) fn changes(changes: &[Change]) -> Result<(), Error> {
 
 fn within(what: &'static str, size: usize, max: usize) -> Result<(), Error> {
     match size {
-        0 => Err(Error::Size { what, size, max }),
+        0 => Err(Error::Size { what, size, max: Some(max) }),
         _ => at_most(what, size, max),
     }
 }
 
 fn at_most(what: &'static str, size: usize, max: usize) -> Result<(), Error> {
-    if size <= max { Ok(()) } else { Err(Error::Size { what, size, max }) }
+    if size <= max { Ok(()) } else { Err(Error::Size { what, size, max: Some(max) }) }
 }

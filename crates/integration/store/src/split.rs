@@ -30,7 +30,7 @@ impl SplitStore {
 
 impl fmt::Debug for SplitStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Apart").field("rest", &self.rest).finish_non_exhaustive()
+        f.debug_struct("SplitStore").field("rest", &self.rest).finish_non_exhaustive()
     }
 }
 

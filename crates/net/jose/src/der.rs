@@ -1,5 +1,4 @@
-//! The subset of DER (X.690) that public keys need: tags and definite lengths. It does not check that lengths and integers are encoded as
-//! DER requires.
+//! The subset of DER (X.690) that public keys need: tags, definite lengths and positive integers, each in its only encoding.
 
 /// The tag of a sequence.
 pub(crate) const SEQUENCE: u8 = 0x30;
@@ -42,6 +41,15 @@ impl<'a> Reader<'a> {
             }
             _ => return None,
         };
+        // The shortest form is the only one (X.690, 10.1).
+        let shortest = match *first {
+            0x81 => 0x80,
+            0x82 => 0x100,
+            _ => 0,
+        };
+        if length < shortest {
+            return None;
+        }
         let (contents, rest) = rest.split_at_checked(length)?;
         self.0 = rest;
         Some((*tag, contents))
@@ -63,11 +71,15 @@ impl<'a> Reader<'a> {
         self.tagged(BIT_STRING)?.strip_prefix(&[0])
     }
 
-    /// Reads a positive integer and returns it without the zero byte that may precede it.
+    /// Reads a positive integer and returns it without the zero byte that precedes a set first bit. Returns `None` if it is not positive,
+    /// or not in its shortest form (X.690, 8.3.2).
     pub(crate) fn unsigned(&mut self) -> Option<&'a [u8]> {
         let bytes = self.tagged(INTEGER)?;
-        let bytes = bytes.strip_prefix(&[0]).unwrap_or(bytes);
-        (!bytes.is_empty()).then_some(bytes)
+        match bytes {
+            [0, 0x80..=0xff, ..] => bytes.get(1..),
+            [1..=0x7f, ..] => Some(bytes),
+            _ => None,
+        }
     }
 }
 
@@ -94,4 +106,43 @@ fn element(tag: u8, contents: &[u8], out: &mut Vec<u8>) {
         (_, [high, low]) => out.extend_from_slice(&[0x82, high, low]),
     }
     out.extend_from_slice(contents);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_has_one_encoding() {
+        let cases: [(&[u8], Option<&[u8]>); 9] = [
+            (&[2, 1, 3], Some(&[3])),
+            (&[2, 2, 0, 0x80], Some(&[0x80])),
+            (&[2, 3, 1, 0, 1], Some(&[1, 0, 1])),
+            // Negative.
+            (&[2, 1, 0x80], None),
+            (&[2, 2, 0xff, 1], None),
+            // Zero, a needless zero byte, and nothing.
+            (&[2, 1, 0], None),
+            (&[2, 2, 0, 3], None),
+            (&[2, 0], None),
+            (&[4, 1, 3], None),
+        ];
+        for (bytes, number) in cases {
+            assert_eq!(Reader::new(bytes).unsigned(), number, "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn a_length_has_one_encoding() {
+        for length in [0, 1, 0x7f, 0x80, 0xff, 0x100, 0xffff] {
+            let mut bytes = Vec::new();
+            element(4, &vec![7; length], &mut bytes);
+            assert_eq!(Reader::new(&bytes).tagged(4).map(<[u8]>::len), Some(length));
+        }
+        for longer in [&[4, 0x81, 1, 7][..], &[4, 0x82, 0, 1, 7], &[4, 0x83, 0, 0, 1, 7]] {
+            assert_eq!(Reader::new(longer).next(), None, "{longer:x?}");
+        }
+        let longer = [&[4, 0x82, 0, 0x80][..], &[7; 0x80]].concat();
+        assert_eq!(Reader::new(&longer).next(), None);
+    }
 }

@@ -177,9 +177,7 @@ impl fmt::Display for Error {
             Error::Critical => write!(f, "the token requires an extension (`crit`, `b64`)"),
             Error::KeyUnknown => write!(f, "no key with this name fits the token's algorithm"),
             Error::Signature => write!(f, "the signature is wrong"),
-            Error::Ambiguous => {
-                write!(f, "the token names no key, and too many keys could match")
-            }
+            Error::Ambiguous => write!(f, "too many keys could have signed the token"),
         }
     }
 }

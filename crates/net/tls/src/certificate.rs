@@ -150,7 +150,7 @@ impl fmt::Display for Concern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Concern::Version1 => {
-                write!(f, "the certificate is of X.509 version 1, which TLS clients refuse")
+                write!(f, "the certificate is not of X.509 version 3, which TLS clients require")
             }
             Concern::Authority => write!(
                 f,
@@ -158,7 +158,7 @@ impl fmt::Display for Concern {
             ),
             Concern::Expired { days } => write!(f, "the certificate expired {} ago", Days(*days)),
             Concern::NotYetValid { days } => {
-                write!(f, "the certificate is not valid yet, for another {}", Days(*days))
+                write!(f, "the certificate becomes valid in {}", Days(*days))
             }
             Concern::ExpiresSoon { days } => {
                 write!(f, "the certificate expires in {}", Days(*days))

@@ -100,7 +100,7 @@ mod tests {
         let other = |error: webpki::Error| CertificateError::Other(OtherError(Arc::new(error)));
         let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
         let cases = [
-            (other(webpki::Error::UnsupportedCertVersion), "X.509 version 1", "-text"),
+            (other(webpki::Error::UnsupportedCertVersion), "not of X.509 version 3", "-text"),
             (
                 other(webpki::Error::CaUsedAsEndEntity),
                 "an authority's (CA:TRUE)",
@@ -113,7 +113,7 @@ mod tests {
             ),
             (
                 CertificateError::NotValidYetContext { time: at(0), not_before: at(86_400) },
-                "not valid yet, for another 1 day",
+                "becomes valid in 1 day",
                 "-dates",
             ),
             (CertificateError::UnknownIssuer, "is not signed by a trusted authority", "-issuer"),

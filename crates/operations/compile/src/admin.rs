@@ -99,12 +99,12 @@ fn complain_of_open_address(written: &config::Admin, report: &mut Report) {
     let what = format!("anyone who can connect to {address} can operate the gateway");
     let at = written.address.at;
     if written.open {
-        report.warn(at, what, "write `users`, or use an address of 127.0.0.1")
+        report.warn(at, what, "write `users`, or use a loopback address such as 127.0.0.1")
     } else {
         report.error(
             at,
             what,
-            "write `users`, `tls: { client_ca }` or an address of 127.0.0.1; probes can use `status`; `open: true` accepts it",
+            "write `users`, `tls: { client_ca }` or a loopback address such as 127.0.0.1; probes can use `status`; `open: true` accepts it",
         )
     }
 }

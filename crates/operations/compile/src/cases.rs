@@ -69,7 +69,7 @@ fn begin(case: &Spanned<Case>, config: &Config, report: &mut Report) {
 
 /// Complains about a name that does not exist in its section of the configuration.
 fn known<T>(kind: &str, name: &Spanned<String>, section: &Map<T>, report: &mut Report) {
-    if section.get(&name.value).is_none() {
+    if !section.has(&name.value) {
         let meant = report.suggest(&name.value, section.names());
         let what = names::unknown(kind, &name.value, meant);
         report.error(name.at, what, format!("name one of the `{kind}s`"));
@@ -107,7 +107,7 @@ fn peer(call: &Spanned<CaseCall>, config: &Config, upstreams: &[String], report:
             }
         }
         (None, Some(name)) => {
-            if config.databases.get(&name.value).is_none() {
+            if !config.databases.has(&name.value) {
                 let meant = report.suggest(&name.value, config.databases.names());
                 let what = names::unknown("database", &name.value, meant);
                 report.error(name.at, what, "name one of the `databases`");

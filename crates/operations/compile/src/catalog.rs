@@ -10,6 +10,7 @@ use policies::credentials::HashedSecret;
 use policies::jwt::OwnIssuerKeys;
 use serde_json::json;
 
+use crate::names;
 use crate::policy_builder::PolicyBuilder;
 
 /// Returns the configuration with the issuers of its catalog added.
@@ -70,9 +71,10 @@ pub(crate) fn compile(
         report.error(catalog.issuer.at, "the catalog's tokens have no issuer", help);
     }
     if let Some(listener) = &catalog.gateway
-        && config.listen.get(&listener.value).is_none()
+        && !config.listen.has(&listener.value)
     {
-        let what = format!("there is no listener `{}`", listener.value);
+        let meant = report.suggest(&listener.value, config.listen.names());
+        let what = names::unknown("listener", &listener.value, meant);
         report.error(listener.at, what, "name one of the listeners in `listen`");
     }
     check_lifetimes(catalog, report);

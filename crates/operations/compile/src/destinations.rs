@@ -151,7 +151,7 @@ fn complain_of_several(name: &Spanned<String>, route: &Route, report: &mut Repor
     report.error(
         at,
         what,
-        format!("keep one of the {}", if keys.len() == 2 { "two" } else { "several" }),
+        if keys.len() == 2 { "keep one of the two" } else { "keep one of them" },
     );
 }
 
@@ -374,17 +374,10 @@ pub(crate) fn warn_of_uncaptured(
         let Some((_, config::Upstream { balance: Balance::Hash(keys), .. })) = upstream else {
             continue;
         };
-        let missing = keys.iter().find_map(|key| match key {
-            HashBy::Capture(name) if !parameters.contains(&name.as_str()) => Some(name),
-            HashBy::Client
-            | HashBy::Consumer
-            | HashBy::Path
-            | HashBy::Header(_)
-            | HashBy::Cookie(_)
-            | HashBy::Query(_)
-            | HashBy::Capture(_) => None,
-        });
-        if let Some(missing) = missing {
+        // A key before the last one has an `else`.
+        if let Some(HashBy::Capture(missing)) = keys.last()
+            && !parameters.contains(&missing.as_str())
+        {
             let what = format!(
                 "`{name}` balances by the path parameter `{missing}`, which this route does not have"
             );

@@ -35,9 +35,11 @@ pub fn explain(loaded: &LoadedConfig, plan: &Plan) -> String {
     // Harmless: a plan exists only for a configuration that could be read, so there is a value to show.
     yaml::write(&config::shown(loaded).unwrap_or_default(), &mut text);
     line(&mut text, format_args!("\n# Plan {}: {} workers.", plan.generation, plan.workers));
-    text.push_str("# Routes, as written. The most specific match wins:\n");
+    text.push_str(
+        "# Routes, as written. The highest priority wins, then the most specific match:\n",
+    );
     text.push_str("# exact host, then a literal path, a regular expression, the longer path, then listener,\n");
-    text.push_str("# methods, headers, query.\n");
+    text.push_str("# server name, source, methods, headers, query.\n");
     for (matcher, route) in plan.table.routes() {
         line(&mut text, format_args!("#   {}: {}", route.name, describe(matcher)));
         line(&mut text, format_args!("#     -> {}", destination(route, &matcher.path)));
@@ -168,11 +170,11 @@ fn listener<'p>(plan: &'p Plan, url: &str, text: &mut String) -> Option<&'p List
 
 /// Prints why a path is refused.
 fn write_refused_path(text: &mut String, why: PathRefusal) {
+    let told = why.why().trim_end_matches('.').replacen("The", "the", 1);
     match why.key() {
-        None => text.push_str("refused with 400: the path leads above its root\n"),
+        None => line(text, format_args!("refused with 400: {told}")),
         Some(key) => {
-            let why = why.why().trim_end_matches('.').replacen("The", "the", 1);
-            line(text, format_args!("refused with 400: {why}, see the listener's `paths.{key}`"));
+            line(text, format_args!("refused with 400: {told}, see the listener's `paths.{key}`"));
         }
     }
 }

@@ -7,7 +7,8 @@ use crate::policies::{self, Access, CountedRequests, Diverts, Facts};
 use crate::{client_lines, templates};
 
 /// Names of the policies that authenticate clients, for complaints.
-const IDENTIFY: &str = "jwt, api_key, basic, mutual_tls, authenticate";
+pub(crate) const IDENTIFY: &str =
+    "jwt, api_key, basic, hmac, mutual_tls, ws_security, authenticate";
 
 /// Checks the order of a route's policies. `open`: the route deliberately serves clients without an identity.
 pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
@@ -55,7 +56,7 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
         if let Policy::Cache(keys) = &policy.value {
             check_cache(keys, policy.at, route, (below, at + 1), report);
         }
-        if let Policy::Sse(_) = &policy.value {
+        if let Policy::Sse(_) = policy.value.applied() {
             check_streams(policy.at, &rows, report);
         }
         // `cors` should be the first policy: pages of other origins cannot read the replies of policies above it. Only filters of addresses
@@ -89,7 +90,7 @@ fn check_streams(place: At, rows: &[Row<'_>], report: &mut Report) {
 
 /// Returns true for a policy that waits for the end of each reply. An event stream may never end.
 fn reads_whole_replies((policy, row): &Row<'_>) -> bool {
-    let sends_bodies = matches!(&policy.value, Policy::Interceptor(keys)
+    let sends_bodies = matches!(policy.value.applied(), Policy::Interceptor(keys)
         if keys.response.iter().flat_map(|side| &side.value.includes)
             .any(|part| part.value == Include::ResponseBody));
     sends_bodies || row.xml.is_some_and(|xml| xml.reads_replies)
@@ -138,10 +139,24 @@ fn check_cache(
         );
         report.warn(place, what, help);
     }
+    if keys.ttl.is_some() && is_triggered(route) {
+        let what =
+            "`cache` keeps the reply of `respond`, so requests without its `trigger` would get it";
+        let help = "write `Cache-Control: no-store` into the `headers` of `respond`";
+        report.warn(place, what, help);
+    }
     if responds_to_each(route, &parameters) {
         let what = "`cache` would store a reply that `respond` makes for one client";
         report.error(place, what, "remove `cache`: such a reply needs no upstream");
     }
+}
+
+/// Returns true if some requests of the route get a fixed reply that does not say whether it may be cached.
+fn is_triggered(route: &Route) -> bool {
+    let says = |name: &Spanned<String>| name.value.eq_ignore_ascii_case("cache-control");
+    route.respond.as_ref().is_some_and(|respond| {
+        respond.value.trigger.is_some() && !respond.value.headers.iter().any(|(name, _)| says(name))
+    })
 }
 
 /// Returns true if the route's fixed reply differs between clients.

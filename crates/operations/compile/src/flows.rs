@@ -146,19 +146,28 @@ pub(crate) fn upstreams(config: &Config) -> impl Iterator<Item = &str> {
 
 /// Returns the queues that a flow may store messages in, directly or through flows that it runs.
 pub(crate) fn queues_of<'c>(config: &'c Config, flow: &'c str) -> BTreeSet<&'c str> {
-    let (mut passed, mut open, mut queues) = (BTreeSet::new(), vec![flow], BTreeSet::new());
+    let steps = run_by(config, flow).into_iter().flat_map(steps_of);
+    // Harmless: only `store` steps name a queue.
+    let queues = steps.filter_map(|step| {
+        let config::Step::Store(keys) = &step.value.step else { return None };
+        Some(keys.queue.value.as_str())
+    });
+    queues.collect()
+}
+
+/// Returns a flow and the flows that it runs, directly or through others.
+pub(crate) fn run_by<'c>(config: &'c Config, flow: &'c str) -> Vec<&'c config::FlowKeys> {
+    let (mut passed, mut open, mut found) = (BTreeSet::new(), vec![flow], Vec::new());
     while let Some(name) = open.pop() {
         let Some(flow) = config.flows.get(name).filter(|_| passed.insert(name)) else { continue };
+        found.push(&flow.value.0);
         for step in steps_of(&flow.value.0) {
             if let config::Step::Sequence(of) = &step.value.step {
                 open.push(&of.value);
             }
-            if let config::Step::Store(keys) = &step.value.step {
-                queues.insert(keys.queue.value.as_str());
-            }
         }
     }
-    queues
+    found
 }
 
 /// Returns the steps of all flows, including nested ones.
@@ -244,7 +253,11 @@ fn declare_of(
             report.error(*at, what, "give the variable another name");
         } else if !is_variable(name) {
             let what = format!("`{}` is not a valid variable name", name.escape_debug());
-            report.error(*at, what, "write letters, digits, `_` and `-`, beginning with a letter");
+            report.error(
+                *at,
+                what,
+                "write letters, digits, `_` and `-`, beginning with a letter or `_`",
+            );
         }
         variables.add(table.declare(name), holds_reply);
     }
@@ -376,7 +389,7 @@ impl<'a> Compiler<'a, '_> {
             return None;
         }
         if self.config.flows.get(&name.value).is_none() {
-            if !self.config.flows.names().any(|known| known == name.value) {
+            if !self.config.flows.has(&name.value) {
                 let meant = self.report.suggest(&name.value, self.config.flows.names());
                 let what = crate::names::unknown("flow", &name.value, meant);
                 self.report.error(name.at, what, "name one of the `flows`");

@@ -10,7 +10,8 @@ use ::hub::{
 };
 use ::store::Store;
 use config::{
-    Config, Decode as _, HubAlgorithm, HubLimitBy, HubLimits, Report, Route, Spanned, UpstreamTls,
+    Config, Decode as _, HubAlgorithm, HubLimitBy, HubLimits, Report, Route, RoutePath, Spanned,
+    UpstreamTls,
 };
 
 use crate::kafka;
@@ -77,9 +78,13 @@ impl Hubs {
     }
 }
 
-/// Returns true if a path of the route ends in `/**`, so that the rest of a request's path can name a topic.
+/// Returns true if a path of the route ends in `/**` or is a prefix, so that the rest of a request's path can name a topic.
 fn is_open(route: &Route) -> bool {
-    route.matches.value.path.0.iter().any(|path| path.value.text().ends_with("/**"))
+    route.matches.value.path.0.iter().any(|path| match &path.value {
+        RoutePath::Pattern(text) => text.ends_with("/**"),
+        RoutePath::Prefix(_) | RoutePath::RegexPrefix(_) => true,
+        RoutePath::Regex(_) => false,
+    })
 }
 
 /// Compiles all hubs and complains about their faults.

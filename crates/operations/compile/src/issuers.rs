@@ -141,7 +141,7 @@ fn issuer(
             expiry_ignored: ignores(keys, TimeClaim::Exp),
             beginning_ignored: ignores(keys, TimeClaim::Nbf),
             subject_claim: keys.subject_claim.clone(),
-            scope_claims: keys.scope_claims.clone(),
+            scope_claims: keys.scope_claims.as_slice().into(),
             consumer_claim: keys.consumer_claim.clone(),
             application_claim: text(&keys.application),
             tier_claim: keys.tier_claim.clone(),
@@ -288,8 +288,11 @@ fn key_set(list: &[Spanned<FilePath>], texts: &[String], report: &mut Report) ->
                 None => Err("it is neither a JWK nor a JWK set".to_owned()),
                 Some((keys, left)) => {
                     for (id, why) in left {
-                        let id = id.unwrap_or_else(|| "without a name".to_owned());
-                        let what = format!("the key `{}` is ignored: {why}", id.escape_debug());
+                        let key = match id {
+                            Some(id) => format!("the key `{}`", id.escape_debug()),
+                            None => "the key without a `kid`".to_owned(),
+                        };
+                        let what = format!("{key} is ignored: {why}");
                         report.warn(file.at, what, "fix it, or remove it from the file");
                     }
                     if let Some(id) = keys.doubled() {

@@ -73,9 +73,23 @@ pub struct CompiledPlan {
 
 /// Compiles a configuration, or returns a report of everything that is wrong with it.
 ///
-/// Parts that did not change are taken over from `previous`, so that their connections, health and counts are kept. Some metrics are
-/// registered in `telemetry` even if there is an error: those of flows, queues and other parts that are built along the way.
+/// Parts that did not change are taken over from `previous`, so that their connections, health and counts are kept. If there is an error,
+/// `telemetry` has no metrics of what only this configuration has.
 pub fn compile(
+    loaded: &LoadedConfig,
+    previous: Option<&Plan>,
+    telemetry: &Telemetry,
+) -> Result<CompiledPlan, Report> {
+    // Flows, queues and other parts register their metrics when they are built, which is before the last complaint.
+    let mark = telemetry.mark();
+    let compiled = compile_all(loaded, previous, telemetry);
+    if compiled.is_err() {
+        telemetry.forget_unused_since(mark);
+    }
+    compiled
+}
+
+fn compile_all(
     loaded: &LoadedConfig,
     previous: Option<&Plan>,
     telemetry: &Telemetry,

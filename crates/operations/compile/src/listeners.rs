@@ -80,9 +80,10 @@ pub(crate) fn build(listeners: Vec<Listener>, previous: Option<&Plan>) -> Vec<Ar
 fn complain_of_clashes(config: &Config, report: &mut Report) {
     let admin = config.admin.iter().map(|admin| ("admin", &admin.address));
     let status = config.status.iter().map(|status| ("status", &status.address));
+    let catalog = config.catalog.iter().map(|keys| ("catalog", &keys.value.listen.value.address));
     let listeners = config.listen.iter().map(|(name, l)| (name.value.as_str(), &l.address));
     let mut taken: HashMap<SocketAddr, (&str, At)> = HashMap::new();
-    for (name, Spanned { value, at, .. }) in listeners.chain(admin).chain(status) {
+    for (name, Spanned { value, at, .. }) in listeners.chain(admin).chain(status).chain(catalog) {
         // For port 0, the operating system chooses a free port each time, so there is no conflict.
         if value.0.port() == 0 {
             continue;

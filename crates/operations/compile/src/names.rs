@@ -111,7 +111,11 @@ pub(crate) fn method(method: &Spanned<String>, report: &mut Report) -> Option<St
     let capitals = name.to_ascii_uppercase();
     if name == "*" {
         let what = "`*` is not a method";
-        report.error(method.at, what, "leave `methods` out to allow all methods");
+        report.error(
+            method.at,
+            what,
+            "name methods such as `GET` and `POST`, or leave the key out",
+        );
         return None;
     }
     if !http1::is_token(name.as_bytes()) {

@@ -27,9 +27,13 @@ pub(crate) fn wants(matches: &Spanned<Match>, report: &mut Report) -> Option<Vec
 fn want(path: &Spanned<RoutePath>, report: &mut Report) -> Option<PathCondition> {
     match &path.value {
         RoutePath::Pattern(text) => pattern(text, path, report).map(PathCondition::Pattern),
-        RoutePath::Regex(text) => regex(text, PathRegex::parse, report).map(PathCondition::Regex),
+        RoutePath::Regex(text) => {
+            let part = "the whole path";
+            regex(text, PathRegex::parse, part, report).map(PathCondition::Regex)
+        }
         RoutePath::RegexPrefix(text) => {
-            regex(text, PathRegex::parse_open, report).map(PathCondition::Regex)
+            let part = "the beginning of the path";
+            regex(text, PathRegex::parse_open, part, report).map(PathCondition::Regex)
         }
         RoutePath::Prefix(text) => prefix(text, report).map(PathCondition::Prefix),
     }
@@ -74,16 +78,16 @@ fn pattern(text: &str, path: &Spanned<RoutePath>, report: &mut Report) -> Option
 fn regex(
     text: &Spanned<String>,
     parse: fn(&str) -> Result<PathRegex, plan::RegexError>,
+    part: &str,
     report: &mut Report,
 ) -> Option<PathRegex> {
     let complain = |error: plan::RegexError| {
         let shown = text.value.escape_debug();
         let what = format!("the regular expression `{shown}` cannot be matched: {error}");
-        report.error(
-            text.at,
-            what,
-            "write an expression for the whole path, such as `/orders/[0-9]+`, without look-around and backreferences",
+        let help = format!(
+            "write an expression for {part}, such as `/orders/[0-9]+`, without look-around and backreferences"
         );
+        report.error(text.at, what, help);
     };
     parse(&text.value).map_err(complain).ok()
 }
@@ -244,7 +248,10 @@ fn pieces(
             Some(index) => PathPiece::Parameter(index),
             None if name == "**" && open => PathPiece::Rest,
             None if name == "path" => PathPiece::Whole,
-            None if name == "**" => return Err("`{**}` needs a path that ends in `/**`".to_owned()),
+            None if name == "**" => {
+                let what = "`{**}` needs a path that ends in `/**`, a `prefix` or a `regex_prefix`";
+                return Err(what.to_owned());
+            }
             None => {
                 let meant = report.suggest(name, names.iter().copied());
                 return Err(crate::names::unknown("parameter", name, meant));

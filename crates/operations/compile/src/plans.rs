@@ -115,7 +115,7 @@ impl LimitKeys<'_> {
             .collect();
         for (name, plan) in ready_plans(self.at) {
             let bounds = bounds_streams(&plan.value) || plan.value.unlimited;
-            if bounds && config.plans.get(name).is_none() {
+            if bounds && !config.plans.has(name) {
                 named.push((name.into(), of_plan(&plan, report)));
             }
         }
@@ -154,9 +154,16 @@ impl LimitKeys<'_> {
             }
             return of_plan(plan, report);
         }
+        // A plan that could not be read was already reported.
+        if config.plans.has(&default.value) {
+            return Streams::default();
+        }
         let ready = || ready_plans(default.at);
-        let found = ready().find(|(name, _)| *name == default.value);
-        if let Some((_, plan)) = found.filter(|(_, plan)| !bounds_requests(&plan.value)) {
+        if let Some((name, plan)) = ready().find(|(name, _)| *name == default.value) {
+            if bounds_requests(&plan.value) {
+                let what = format!("the plan `{name}` has no limit of events");
+                report.error(default.at, what, "name another plan, such as `AsyncBronze`");
+            }
             return of_plan(&plan, report);
         }
         let known = config.plans.names().chain(ready().map(|(name, _)| name));

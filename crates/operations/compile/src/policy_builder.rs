@@ -28,9 +28,9 @@ pub(crate) struct PolicyBuilder<'p> {
     previous: Option<&'p CarriedState>,
     kept: CarriedState,
     background: Vec<Arc<dyn Background>>,
-    /// The names of the configured upstreams.
+    /// The names of the configured upstreams, including those that got a complaint: what names one of these needs no second complaint.
     upstreams: Vec<String>,
-    /// The settings of the configured upstreams, in the same order as their names.
+    /// The settings of the configured upstreams without a complaint.
     settings: Vec<UpstreamSettings>,
     /// Upstreams that are not in the configuration: one for each URL that a policy calls.
     made: Vec<UpstreamSettings>,
@@ -65,9 +65,9 @@ impl<'p> PolicyBuilder<'p> {
     }
 
     /// Sets the configured upstreams, which policies may name from then on.
-    pub(crate) fn set_upstreams(&mut self, upstreams: &[UpstreamSettings]) {
-        self.upstreams = upstreams.iter().map(|settings| settings.name.clone()).collect();
-        self.settings = upstreams.to_vec();
+    pub(crate) fn set_upstreams(&mut self, names: Vec<String>, settings: &[UpstreamSettings]) {
+        self.upstreams = names;
+        self.settings = settings.to_vec();
     }
 
     /// Returns the names of the configured upstreams.

@@ -402,7 +402,7 @@ fn matchers(
 
 /// Returns the name of a listener. An unknown name is reported but kept; without it, the route would seem to match on all listeners.
 fn listener(name: &Spanned<String>, config: &Config, report: &mut Report) -> String {
-    if !config.listen.names().any(|known| known == name.value) {
+    if !config.listen.has(&name.value) {
         let meant = report.suggest(&name.value, config.listen.names());
         let what = names::unknown("listener", &name.value, meant);
         report.error(name.at, what, "name one of those below `listen`");

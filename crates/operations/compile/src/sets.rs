@@ -76,7 +76,7 @@ impl<'c> Sets<'c, '_> {
             let name = &name.0;
             let Some(set) = self.sets.get(&name.value) else {
                 // A set that could not be read was already reported.
-                if !self.sets.names().any(|known| known == name.value) {
+                if !self.sets.has(&name.value) {
                     let meant = self.report.suggest(&name.value, self.sets.names());
                     let what = names::unknown("policy set", &name.value, meant);
                     self.report.error(name.at, what, "name one of the `policy_sets`");

@@ -23,6 +23,8 @@ use crate::policy_builder::PolicyBuilder;
 pub(crate) struct Subscriptions {
     /// All plans by name, including predefined ones.
     plans: HashMap<String, Arc<NamedPlan>>,
+    /// The names of plans that could not be read, which was already reported.
+    unreadable: HashSet<String>,
     maps: Option<SubscriberMaps>,
     counts: Arc<PlanCounts>,
 }
@@ -38,7 +40,7 @@ impl Subscriptions {
         report: &mut Report,
     ) -> Option<Arc<NamedPlan>> {
         let found = self.plans.get(&name.value).cloned();
-        if found.is_none() {
+        if found.is_none() && !self.unreadable.contains(&name.value) {
             let meant = report.suggest(&name.value, self.plans.keys().map(String::as_str));
             let help = "name one of the `plans`, or a built-in plan such as `Gold`";
             report.error(name.at, names::unknown("plan", &name.value, meant), help);
@@ -65,6 +67,7 @@ impl Subscriptions {
 pub(crate) fn compile(config: &Config, builder: &mut PolicyBuilder<'_>, report: &mut Report) {
     let mut made = Subscriptions {
         plans: HashMap::new(),
+        unreadable: config.plans.names().map(str::to_owned).collect(),
         maps: None,
         counts: builder.reuse_or_build("counts of subscriptions", Arc::default),
     };
@@ -74,10 +77,11 @@ pub(crate) fn compile(config: &Config, builder: &mut PolicyBuilder<'_>, report: 
         if is_used {
             check(plan, report);
         }
+        made.unreadable.remove(&name.value);
         made.add(&name.value, &plan.value);
     }
     for (name, plan) in ready_plans(config::At::NOWHERE) {
-        if config.plans.names().all(|known| known != name) {
+        if !config.plans.has(name) {
             made.add(name, &plan.value);
         }
     }
@@ -117,7 +121,7 @@ fn offers(config: &Config) -> HashMap<&str, &SubscriptionCheck> {
     let checks = routes.flat_map(|(name, route)| {
         // Harmless: other policies offer no subscriptions.
         route.value.policies.iter().filter_map(|policy| {
-            let Policy::SubscriptionCheck(keys) = &policy.value else { return None };
+            let Policy::SubscriptionCheck(keys) = policy.value.applied() else { return None };
             let api = keys.api.as_ref().map_or(&name.value, |api| &api.value);
             Some((api.as_str(), keys))
         })
@@ -193,12 +197,12 @@ fn complain_of_unknown(
         return;
     }
     // An API that could not be read was already reported.
-    if config.apis.names().any(|known| known == api.value) {
+    if config.apis.has(&api.value) {
         return;
     }
     let known = config.apis.names().chain(offers.keys().copied());
     let meant = report.suggest(&api.value, known);
-    let help = "name one of the `apis` with `subscription`";
+    let help = "name one of the `apis` or routes with `subscription`";
     report.error(api.at, names::unknown("API", &api.value, meant), help);
 }
 

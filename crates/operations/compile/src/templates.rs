@@ -80,7 +80,7 @@ pub(crate) fn refuse_head<'v>(
     let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
     for value in values {
         if Template::parse(&value.value, &parameters).is_ok_and(|read| read.wants_head()) {
-            let what = "a header of the reply cannot use values of the request";
+            let what = "a reply cannot use values of the request";
             let help = "use values of the request in `request`, or in a route's `respond`";
             report.error(value.at, what, help);
         }

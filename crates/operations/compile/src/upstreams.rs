@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use config::{
     At, Balance, Config, Decode as _, HashBy, OutlierUntil, Report, Retry, RetryOn, StatusRange,
-    TargetAddress, TargetUrl, UpstreamAddresses, UpstreamProtocol, UpstreamTls,
+    TargetAddress, TargetUrl, UpstreamAddresses, UpstreamProtocol, UpstreamTimeout, UpstreamTls,
 };
 use plan::telemetry::Telemetry;
 use plan::upstreams::{self as settled, HashKey, TargetSettings, Upstream, UpstreamSettings};
@@ -60,7 +60,8 @@ pub(crate) fn compile(
             settings(config, &name.value, upstream, (&mut clients, &mut *builder), report)
         })
         .collect();
-    builder.set_upstreams(&all);
+    let names = config.upstreams.names().map(str::to_owned).collect();
+    builder.set_upstreams(names, &all);
     all
 }
 
@@ -87,6 +88,17 @@ pub(crate) fn build(
             }
         })
         .collect()
+}
+
+/// Compiles the timeouts of an upstream.
+pub(crate) fn timeouts(keys: &UpstreamTimeout) -> settled::Timeouts {
+    settled::Timeouts {
+        connect: keys.connect.0,
+        response: keys.response.0,
+        write: keys.write.map(|write| write.0),
+        total: keys.total.map(|total| total.0),
+        idle: keys.idle.0,
+    }
 }
 
 /// Returns the settings of an upstream for a URL that a policy calls: one target, the default bounds, no retries.
@@ -155,13 +167,7 @@ fn settings(
         },
         balance: balance(&upstream.balance),
         available_min_percent: upstream.available_min_percent.get(),
-        timeout: settled::Timeouts {
-            connect: timeout.connect.0,
-            response: timeout.response.0,
-            write: timeout.write.map(|write| write.0),
-            total: timeout.total.map(|total| total.0),
-            idle: timeout.idle.0,
-        },
+        timeout: timeouts(timeout),
         retry: retry(&upstream.retry),
         health,
         outlier: upstream.outlier.as_ref().map(|outlier| self::outlier(outlier, upstream, report)),

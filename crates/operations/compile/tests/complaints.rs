@@ -105,6 +105,8 @@ fn addresses_that_clash() {
           help: write a size from `1KiB` to `16MiB`
         gate.yaml:8:19: `admin` and `b` have the same address 127.0.0.1:8081; the other is at gate.yaml:4:17
           help: give one of them another port
+        gate.yaml:10:31: `catalog` and `a` have the same address 127.0.0.1:8080; the other is at gate.yaml:3:17
+          help: give one of them another port
     "#]].assert_eq(&said(
         r#"
 listen:
@@ -114,6 +116,8 @@ listen:
   d: { address: "127.0.0.1:0", limits: { head_bytes_max: 8KiB } }
   e: { address: "127.0.0.1:0" }
 admin: { address: "127.0.0.1:8081" }
+store: { path: var }
+catalog: { listen: { address: "127.0.0.1:8080" }, issuer: "https://gate.test" }
 routes: { r: { match: {}, respond: {} } }
 "#,
         Path::new(""),
@@ -299,7 +303,7 @@ routes:
               help: write no `strip_prefix`: the path has no fixed beginning
             gate.yaml:8:50: there is no parameter `usr`; did you mean `user`?
               help: write a path with `{user}`, `{**}`, `{path}`
-            gate.yaml:9:47: `{**}` needs a path that ends in `/**`
+            gate.yaml:9:47: `{**}` needs a path that ends in `/**`, a `prefix` or a `regex_prefix`
               help: write a path with `{user}`, `{path}`
             gate.yaml:10:38: a rewritten path must begin with `/`
               help: write a path with `{path}`
@@ -518,7 +522,7 @@ routes:
             gate.yaml:4:83: a reply with the status 206 is never cached
               help: write some of 200, 203, 204, 300, 301, 302, 307, 308, 404, 405, 410, 414, 501
             gate.yaml:5:74: `statuses` needs `ttl`
-              help: add `ttl: 10s`, or leave it out
+              help: add `ttl: 10s`, or remove `statuses`
             gate.yaml:6:104: unknown value `keep`
               help: write `bypass` or `ignore`
         "#]],
@@ -691,4 +695,166 @@ cors: {}
               help: write a path such as `match: { path: "/news/**" }`
         "#]],
     );
+}
+
+#[test]
+fn what_did_not_compile_is_not_called_unknown() {
+    let text = r#"
+listen: { a: { address: "127.0.0.1:0" }, b: { adress: "127.0.0.1:0" } }
+store: { path: var }
+catalog: { listen: { address: "127.0.0.1:0" }, issuer: "https://gate.test", gateway: b }
+upstreams:
+  u: { targets: ["https://a.test"], tls: { ca: none.pem } }
+  v: { target: "http://a.test" }
+  w: { targets: ["http://a.test"] }
+plans: { p: { request: 1 } }
+stores: { s: { rediss: x } }
+databases: { d: { ur: x } }
+queues: { q: { flw: f } }
+schedules: { t: { evry: 1m } }
+applications: { ann: { keys: [{ consumer_key: k }], plan: p } }
+flows: { f: [{ call: { upstream: u } }, { call: { upstream: v } }, { store: { queue: q } }] }
+routes:
+  a:
+    match: { path: /a }
+    upstream: w
+    policies:
+      - interceptor: { request: { upstream: u }, endpoints: { e: { upstream: u } } }
+      - forward_auth: { upstream: v }
+      - basic: { users: { ann: secret } }
+      - key_type: { sandbox: u }
+      - canary: { upstream: u, percent: 5 }
+      - xpath_route: { cases: [{ xpath: /a, equals: b, upstream: v }] }
+  b:
+    match: { path: /b }
+    upstream: u
+    mirror: { upstream: v }
+    policies:
+      - basic: { users: { ann: secret } }
+      - subscription: { plans: [p] }
+      - rate_limit: { plans: true, default: p }
+      - rate_limit: { requests: 1, per: 1s, shared: s }
+      - sse: { plans: true, default: p }
+  c: { match: { path: /c }, flow: f }
+cases:
+  q: { message: { queue: q }, calls: [{ upstream: u }, { database: d }], queues: { q: [] } }
+  t: { schedule: t }
+"#;
+    let said = said(text, Path::new(""));
+    let unknown = said.lines().filter(|line| line.contains(": there is no "));
+    let unknown: Vec<_> = unknown.filter(|line| !line.ends_with("no such file")).collect();
+    assert!(unknown.is_empty(), "{said}");
+    assert!(said.contains("cannot read `none.pem`"), "{said}");
+}
+
+#[test]
+fn a_default_plan_limits_what_it_is_for() {
+    let check = |policy: &str, expected: Expect| {
+        let text = format!(
+            "listen: {{ a: {{ address: \"127.0.0.1:0\" }} }}\nroutes: {{ r: {{ match: {{ path: /a }}, respond: {{}}, policies: [{{ basic: {{ users: {{ ann: secret }} }} }}, {{ {policy} }}] }} }}\n"
+        );
+        expected.assert_eq(&said(&text, Path::new("")));
+    };
+    for good in ["Gold", "Unlimited"] {
+        check(&format!("rate_limit: {{ plans: true, default: {good} }}"), expect![""]);
+    }
+    check(
+        "rate_limit: { plans: true, default: AsyncGold }",
+        expect![[r#"
+            gate.yaml:2:138: the plan `AsyncGold` has no limit of requests
+              help: name another plan, such as `Bronze`
+        "#]],
+    );
+    check(
+        "rate_limit: { plans: true, default: Gol }",
+        expect![[r#"
+            gate.yaml:2:138: there is no plan `Gol`; did you mean `Gold`?
+              help: name one of the `plans`, or a built-in plan such as `Bronze`
+        "#]],
+    );
+    check(
+        "sse: { plans: true, default: Gold }",
+        expect![[r#"
+            gate.yaml:2:100: there can be no event stream here: the route has no upstream
+              help: remove the policy, or add `upstream: NAME`
+            gate.yaml:2:131: the plan `Gold` has no limit of events
+              help: name another plan, such as `AsyncBronze`
+        "#]],
+    );
+}
+
+#[test]
+fn a_balance_with_an_else_may_lack_its_parameter() {
+    let warns = |hash: &str| {
+        let text = format!(
+            "listen: {{ a: {{ address: \"127.0.0.1:0\" }} }}\nupstreams: {{ u: {{ targets: [\"http://a.test\"], balance: {{ hash: {{ {hash} }} }} }} }}\nroutes: {{ r: {{ match: {{ path: \"/a/**\" }}, upstream: u }} }}\n"
+        );
+        said(&text, Path::new("")).contains("which this route does not have")
+    };
+    assert!(warns("by: \"capture:id\""));
+    assert!(!warns("by: \"capture:id\", else: client"));
+    assert!(warns("by: \"header:x\", else: \"capture:id\""));
+}
+
+#[test]
+fn a_cookie_is_a_place_of_its_own_for_credentials() {
+    let said = |first: &str, second: &str| {
+        let text = format!(
+            "listen: {{ a: {{ address: \"127.0.0.1:0\" }} }}\nissuers: {{ a: {{ issuer: \"https://a.test\", jwks: \"https://a.test/keys\" }} }}\nroutes: {{ r: {{ match: {{ path: /a }}, respond: {{}}, policies: [{{ authenticate: {{ any: [{{ jwt: {{ issuers: [a], {first} }} }}, {{ jwt: {{ issuers: [a], {second} }} }}] }} }}] }} }}\n"
+        );
+        said(&text, Path::new(""))
+    };
+    assert_eq!(said("cookie: a", "cookie: b"), "");
+    assert!(said("cookie: a", "cookie: a").contains("this `jwt` is never used"));
+    assert!(said("cookie: a", "header: authorization").contains("this `jwt` is never used"));
+}
+
+#[test]
+fn a_cached_reply_of_a_trigger_is_warned_of() {
+    let warns = |cache: &str, respond: &str| {
+        let text = format!(
+            "listen: {{ a: {{ address: \"127.0.0.1:0\" }} }}\nupstreams: {{ u: {{ targets: [\"http://a.test\"] }} }}\nroutes: {{ r: {{ match: {{ path: /a }}, upstream: u, policies: [{{ cache: {{ {cache} }} }}], respond: {{ {respond} }} }} }}\n"
+        );
+        said(&text, Path::new("")).contains("requests without its `trigger`")
+    };
+    assert!(warns("ttl: 10s", "trigger: x-mock"));
+    assert!(!warns("", "trigger: x-mock"));
+    assert!(!warns("ttl: 10s", "trigger: x-mock, headers: { cache-control: no-store }"));
+}
+
+#[test]
+fn a_prefix_reaches_all_parts_of_a_hub() {
+    let said = |path: &str| {
+        let text = format!(
+            "listen: {{ a: {{ address: \"127.0.0.1:0\" }} }}\nhubs: {{ h: {{ topics: [t] }} }}\nroutes: {{ r: {{ match: {{ path: {path} }}, hub: h }} }}\n"
+        );
+        said(&text, Path::new(""))
+    };
+    assert!(said("/news").contains("parts of it cannot be reached"));
+    for path in ["\"/news/**\"", "{ prefix: /news }", "{ regex_prefix: \"/n[a-z]+\" }"] {
+        assert_eq!(said(path), "", "{path}");
+    }
+}
+
+#[test]
+fn for_does_not_hide_what_is_in_it() {
+    let text = r#"
+listen: { a: { address: "127.0.0.1:0" } }
+upstreams: { u: { targets: ["http://a.test"] } }
+applications: { ann: { subscriptions: { shop: Gold } } }
+routes:
+  r:
+    match: { path: /a }
+    upstream: u
+    policies:
+      - basic: { users: { ann: secret } }
+      - for: { subjects: [ann], policy: { subscription: { api: shop } } }
+      - for: { subjects: [ann], policy: { interceptor: { response: { upstream: u, includes: [response_body] } } } }
+      - sse: { by: client, events: 1, per: 1s }
+"#;
+    expect![[r#"
+        gate.yaml:13:9: warning: `for` needs whole replies, so every event stream would be refused with 502
+          help: limit that policy to requests, or remove `sse`
+    "#]]
+    .assert_eq(&said(text, Path::new("")));
 }

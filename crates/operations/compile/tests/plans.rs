@@ -315,9 +315,9 @@ fn the_whole_in_words() {
             to: /var/log/access.log
 
         # Plan 1: 2 workers.
-        # Routes, as written. The most specific match wins:
+        # Routes, as written. The highest priority wins, then the most specific match:
         # exact host, then a literal path, a regular expression, the longer path, then listener,
-        # methods, headers, query.
+        # server name, source, methods, headers, query.
         #   orders: api.example.com/orders/** GET|POST
         #     -> upstream `orders` (http://10.0.0.1:8080, https://h), the path without /orders, the client's Host
         #     policy headers: request: head
@@ -448,7 +448,7 @@ fn one_request_in_words() {
         &[],
         expect![[r#"
         GET /../hello
-        refused with 400: the path leads above its root
+        refused with 400: the path leaves its root, or hides dots
     "#]],
     );
     check(
@@ -521,7 +521,62 @@ fn the_number_of_workers_is_that_of_the_start() {
 #[test]
 fn a_bad_configuration_makes_no_metrics() {
     let telemetry = Telemetry::new(1);
-    let bad = "listen: {}\nroutes: { secret: { match: {}, upstream: none } }\n";
-    assert!(compile::compile(&load(bad), None, &telemetry).is_err());
-    assert!(!telemetry.render().contains("secret"));
+    let before = telemetry.render().lines().count();
+    let bad = r#"
+listen: { a: { address: "127.0.0.1:0" } }
+issuers: { secret: { issuer: "https://a.test", jwks: "https://a.test/keys" } }
+hubs: { secret: { topics: [secret], callbacks: { allow: [127.0.0.0/8] } } }
+flows: { secret: [{ respond: { text: a } }] }
+queues: { secret: { flow: secret } }
+schedules: { secret: { every: 1m, flow: secret } }
+endpoints: { allow: ["https://a.test"] }
+routes:
+  secret: { match: {}, upstream: none }
+  hub: { match: { path: "/secret/**" }, hub: secret }
+"#;
+    let report = compile::compile(&load(bad), None, &telemetry).map(|_| ()).unwrap_err();
+    assert_eq!(report.errors().count(), 1, "{report}");
+    let after = telemetry.render();
+    assert!(!after.contains("secret"), "{after}");
+    assert_eq!(after.lines().count(), before, "{after}");
+}
+
+#[test]
+fn only_replies_of_the_route_itself_are_not_transformed() {
+    let folder = tempfile::tempdir().unwrap();
+    let sheet = "<xsl:stylesheet version='1.0' xmlns:xsl='http://www.w3.org/1999/XSL/Transform'/>";
+    std::fs::write(folder.path().join("a.xsl"), sheet).unwrap();
+    let transforms = |end: &str| {
+        let text = format!(
+            "listen: {{ a: {{ address: \"127.0.0.1:0\" }} }}\nupstreams: {{ u: {{ targets: [\"http://a.test\"] }} }}\nroutes: {{ r: {{ match: {{ path: /a }}, policies: [{{ xslt: {{ stylesheet: a.xsl, on: response }} }}], {end} }} }}\n"
+        );
+        let loaded = config::parse(&text, &folder.path().join("gate.yaml"));
+        let compiled = compile::compile(&loaded, None, &Telemetry::new(1));
+        let plan = compiled.map_err(|report| report.to_string()).unwrap().plan;
+        let (_, route) = plan.table.routes().next().unwrap();
+        route.policies[0].response.is_some()
+    };
+    assert!(transforms("upstream: u"));
+    assert!(!transforms("respond: { status: 200 }"));
+    assert!(transforms("respond: { status: 404 }"));
+    // Only some requests get the reply of the route.
+    assert!(transforms("upstream: u, respond: { status: 200, trigger: x-mock }"));
+}
+
+#[test]
+fn the_target_of_a_case_has_the_timeouts_of_an_upstream() {
+    let text = r#"
+listen: { a: { address: "127.0.0.1:0" } }
+upstreams: { u: { targets: ["http://a.test"] } }
+routes:
+  r:
+    match: { path: /a }
+    upstream: u
+    policies: [{ xpath_route: { cases: [{ xpath: /a, equals: b, url: "http://b.test/x" }] } }]
+"#;
+    let plan = compile(text, None, &Telemetry::new(1));
+    let timeouts: Vec<_> =
+        plan.upstreams.iter().map(|one| one.settings().timeout.clone()).collect();
+    assert_eq!(timeouts.len(), 2);
+    assert_eq!(timeouts.first(), timeouts.last());
 }

@@ -3,6 +3,8 @@
 //! Owns when two values are equivalent, the paths of places, and which parts of a value may be shown. Defaults are filled in, so that a
 //! default that is written out is not a difference; neither is the order of names.
 
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
 use serde_json::{Map, Value as Json, json};
@@ -12,9 +14,8 @@ use crate::excerpt::is_secret;
 use crate::hidden::without_user;
 use crate::load::LoadedConfig;
 use crate::node::{Node, Value};
-use crate::substitute::read_text;
+use crate::substitute::open;
 use crate::values::NOT_SHOWN;
-use crate::yaml::FILE_BYTES_MAX;
 
 /// One place at which two configurations differ.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,12 +45,22 @@ pub enum Change {
 pub enum ShownValue {
     /// An operator with access to both texts: everything except secrets.
     Operator,
-    /// A user of the admin API: no values of headers and parameters, and no value of a key `body`.
+    /// A user of the admin API: no values of headers and parameters, and no bodies of messages.
     Api,
 }
 
+/// How much of two files is read and compared at a time.
+const PIECE_BYTES_MAX: u64 = 64 * 1024;
+
+/// The number of pieces of two files that are compared. Files that are equal up to here, at 1 GiB, count as different: a name may be that
+/// of a device without an end.
+const PIECES_MAX: usize = 16 * 1024;
+
 /// Keys whose members are values of headers and parameters, which the admin API does not show.
-const HOLDERS: &[&str] = &["set", "add", "headers", "query", "parameters"];
+const HOLDERS: &[&str] = &["set", "add", "headers", "query", "parameters", "trailers", "form"];
+
+/// Keys with the body of a message, or with a template of one.
+const BODIES: &[&str] = &["body", "xml", "json", "text", "form"];
 
 /// Returns the differences of two configurations, in the order of their sections.
 pub fn differences(old: &LoadedConfig, new: &LoadedConfig, shown: ShownValue) -> Vec<Difference> {
@@ -228,8 +239,7 @@ impl Comparison<'_> {
             (Some(before), Some(after)) if before != after => {
                 match (beside(before, self.old), beside(after, self.new)) {
                     (Some(name), Some(other)) if name == other => {
-                        let content = |path: &str| read_text(Path::new(path), FILE_BYTES_MAX);
-                        if content(before) == content(after) {
+                        if same_content(Path::new(before), Path::new(after)) {
                             return None;
                         }
                         Change::Content(name.to_string_lossy().into())
@@ -281,7 +291,7 @@ impl Comparison<'_> {
             [self.old, self.new].iter().any(|loaded| loaded.files.iter().any(|one| one == file))
         };
         match self.shown {
-            ShownValue::Api if HOLDERS.contains(&holder) || key == "body" => true,
+            ShownValue::Api if HOLDERS.contains(&holder) || BODIES.contains(&key) => true,
             // `key: key.pem` names a file, and is not itself a secret.
             ShownValue::Api | ShownValue::Operator => is_secret(key) && !names_file(),
         }
@@ -308,6 +318,29 @@ fn beside<'t>(text: &'t str, loaded: &LoadedConfig) -> Option<&'t Path> {
     let mut folders = loaded.report.sources().iter().map(|source| &source.folder);
     // Harmless: a file outside of the folders is compared by its whole path.
     named.then(|| folders.find_map(|folder| path.strip_prefix(folder).ok())).flatten()
+}
+
+/// Returns true if two files have the same bytes, or if neither can be read for the same reason.
+fn same_content(old: &Path, new: &Path) -> bool {
+    let opened = |path: &Path| open(path).map_err(|error| error.kind());
+    let piece = |file: &Result<File, ErrorKind>| {
+        let mut bytes = Vec::new();
+        // Harmless: the next piece begins where this one ends.
+        let read =
+            file.as_ref().map_err(|kind| *kind)?.take(PIECE_BYTES_MAX).read_to_end(&mut bytes);
+        read.map(|_| bytes).map_err(|error| error.kind())
+    };
+    let (old, new) = (opened(old), opened(new));
+    for _ in 0..PIECES_MAX {
+        let (old, new) = (piece(&old), piece(&new));
+        if old != new {
+            return false;
+        }
+        if old.is_ok_and(|bytes| bytes.is_empty()) || new.is_err() {
+            return true;
+        }
+    }
+    false
 }
 
 /// Returns true if the same was written, ignoring places and quotes.
@@ -409,6 +442,48 @@ mod tests {
             assert!(!found.is_empty() && !told.contains("hush"), "{told}");
             assert!(!told.contains("17") && !told.contains("18"), "{told}");
         }
+    }
+
+    #[test]
+    fn files_that_are_no_text_are_compared_by_their_bytes() {
+        let folder =
+            std::env::temp_dir().join(format!("tidegate-difference-{}", std::process::id()));
+        let loaded = |side: &str, bytes: &[u8]| {
+            let folder = folder.join(side);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("a.der"), bytes).unwrap();
+            let text = "upstreams: { u: { targets: [\"https://a.test\"], tls: { ca: a.der } } }";
+            parse(text, &folder.join("a.yaml"))
+        };
+        let told = |old: &[u8], new: &[u8]| {
+            let (old, new) = (loaded("old", old), loaded("new", new));
+            let found = differences(&old, &new, ShownValue::Operator);
+            found.into_iter().map(|one| (one.path, one.change)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(b"\xff1", b"\xff1"), []);
+        let changed = [("upstreams.u.tls.ca".to_owned(), Change::Content("a.der".into()))];
+        assert_eq!(told(b"\xff1", b"\xff2"), changed);
+        let long = vec![b'a'; 17 * 1024 * 1024];
+        assert_eq!(told(&long, &long), []);
+        assert_eq!(told(&long, &[&*long, b"b"].concat()), changed);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn bodies_of_messages_are_not_shown_to_the_api() {
+        let loaded = |value: &str| {
+            let text = format!(
+                "flows: {{ f: [{{ payload: {{ text: {value}1 }} }}, {{ respond: {{ form: {{ a: {value}2 }} }} }}] }}\nschedules: {{ s: {{ every: 1m, flow: f, message: {{ xml: {value}3 }} }} }}\n"
+            );
+            let loaded = parse(&text, Path::new("a.yaml"));
+            assert!(!loaded.report.has_errors(), "{}", loaded.report);
+            loaded
+        };
+        let told = |shown| format!("{:?}", differences(&loaded("hush"), &loaded("still"), shown));
+        let api = told(ShownValue::Api);
+        assert!(!api.contains("hush") && !api.contains("still"), "{api}");
+        let operator = told(ShownValue::Operator);
+        assert!((1..=3).all(|n| operator.contains(&format!("still{n}"))), "{operator}");
     }
 
     #[test]

@@ -63,26 +63,37 @@ pub(crate) fn hidden_at(sources: &Sources, at: At) -> Option<&str> {
     line.get(hidden.into_iter().find(|span| span.contains(&place))?)
 }
 
-/// Returns the secrets of a line, judged by the names in it.
-pub(crate) fn secrets_in(line: &str) -> Vec<Span> {
+/// Returns the secrets of a line in order, judged by the names in it and in the lines above it: `above` has several readings of them.
+pub(crate) fn secrets_in(above: &[&str], line: &str) -> Vec<Span> {
+    let mut spans: Vec<Span> = above.iter().flat_map(|above| hidden_in(above, line)).collect();
+    spans.sort_by_key(|span| span.start);
     let mut found: Vec<Span> = Vec::new();
-    for span in spans(line, false) {
-        if found.last().is_none_or(|last| last.end <= span.start) {
-            found.push(span);
+    for span in spans {
+        match found.last_mut() {
+            Some(last) if span.start < last.end => last.end = last.end.max(span.end),
+            Some(_) | None => found.push(span),
         }
     }
     found
 }
 
+/// Returns true if a line has a key.
+pub(crate) fn names_key(line: &str) -> bool {
+    !keys(line).is_empty()
+}
+
 /// Returns the line of a place, and the ranges of it that are hidden.
 fn line(sources: &Sources, at: At) -> Option<(&str, Vec<Span>)> {
     let (line, above) = sources.line(at)?;
-    let hidden = match place_of(above, line) {
+    Some((line, hidden_in(above, line)))
+}
+
+fn hidden_in(above: &str, line: &str) -> Vec<Span> {
+    match place_of(above, line) {
         Place::BelowSecret => after_name(line),
         Place::InReceiver => spans(line, true),
         Place::Elsewhere => spans(line, false),
-    };
-    Some((line, hidden))
+    }
 }
 
 /// Returns true if the value of a key of this name is a secret.
@@ -245,7 +256,7 @@ fn value(line: &str, begin: usize, flow: bool) -> Option<Span> {
 }
 
 /// Returns the end of a quoted text, including its quote.
-fn closing(text: &str, quote: char) -> Option<usize> {
+pub(crate) fn closing(text: &str, quote: char) -> Option<usize> {
     let mut rest = text.char_indices().skip(1).peekable();
     while let Some((at, c)) = rest.next() {
         let doubled = quote == '\'' && rest.peek().is_some_and(|(_, next)| *next == quote);

@@ -368,7 +368,7 @@ fn add_section(entries: &mut Vec<MapEntry>, entry: MapEntry, report: &mut Report
         return;
     };
     if !KEYED_BY_NAME.contains(&entry.key.as_str()) {
-        return complain_twice(&entry, first.key_at, report);
+        return complain_twice(&entry, first.key_at, "keep one of the two", report);
     }
     match (&mut first.node.value, entry.node.value) {
         (Value::Map(names), Value::Map(more)) => add_names(names, more, report),
@@ -383,19 +383,19 @@ fn add_names(names: &mut Vec<MapEntry>, more: Vec<MapEntry>, report: &mut Report
         names.iter().map(|entry| (entry.key.clone(), entry.key_at)).collect();
     for entry in more {
         match places.get(&entry.key) {
-            Some(first) => complain_twice(&entry, *first, report),
+            Some(first) => {
+                let help = "keep one of the two, or give it another name";
+                complain_twice(&entry, *first, help, report);
+            }
             None => names.push(entry),
         }
     }
 }
 
-fn complain_twice(entry: &MapEntry, first: At, report: &mut Report) {
+fn complain_twice(entry: &MapEntry, first: At, help: &str, report: &mut Report) {
     let first = report.sources().place(first);
-    report.error(
-        entry.key_at,
-        format!("`{}` is in two files; the other is at {first}", entry.key),
-        "keep one of the two, or give it another name",
-    );
+    let what = format!("`{}` is in two files; the other is at {first}", entry.key);
+    report.error(entry.key_at, what, help);
 }
 
 #[cfg(test)]

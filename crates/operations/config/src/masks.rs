@@ -1,17 +1,17 @@
 //! Masks the secrets in the texts of a configuration, and replaces masks by the values in service.
 //!
 //! Owns which scalars are secrets: values of keys that the schema marks with `x-secret`, users in URLs, headers and parameters (of URLs
-//! too) that look like credentials, and private keys. In a line that is only a comment, the names in it decide. References (`${NAME}`) are
-//! not secrets.
+//! too) that look like credentials, and private keys. In a comment, the names in it and around it decide. References (`${NAME}`) are not secrets.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 
-use crate::excerpt::secrets_in;
+use crate::excerpt::{names_key, secrets_in};
 use crate::hidden::PEM;
 use crate::load::{LoadedConfig, read_again};
 use crate::report::{At, Report, Source, Sources};
-use crate::scalars::{WrittenScalar, replaced, scalars};
+use crate::scalars::{WrittenScalar, comments, replaced, scalars};
 
 /// The mask that replaces a secret. In a text that an operator sends, it stands for the value in service at the same path.
 pub const MASK: &str = "***";
@@ -42,7 +42,7 @@ fn masked_text(loaded: &LoadedConfig, file: u32, text: &str) -> String {
         .filter_map(|scalar| Some((scalar.range.clone(), mask(loaded, scalar)?)))
         .collect();
     hidden.sort_by_key(|(range, _)| range.start);
-    let shown = comments_masked(&replaced(text, &hidden), file);
+    let shown = comments_masked(&replaced(text, &hidden));
     // If the masked text parses differently, it may still show secrets.
     let count = |text: &str| self::scalars(text, file).map(|scalars| scalars.len());
     if count(&shown) == Some(scalars.len()) { shown } else { unreadable(loaded) }
@@ -147,28 +147,31 @@ fn without_users(text: &str) -> Option<String> {
     found.then_some(shown)
 }
 
-/// Masks secrets in lines that are only a comment, which may be a key that was commented out. Lines of a value that look like comments are
-/// kept, as are comments after a value.
-fn comments_masked(text: &str, file: u32) -> String {
-    let Some(scalars) = scalars(text, file) else { return text.to_owned() };
-    // The scalars are in text order.
-    let is_value = |at: usize| {
-        let before = scalars.partition_point(|scalar| scalar.range.start <= at);
-        let last = before.checked_sub(1).and_then(|index| scalars.get(index));
-        last.is_some_and(|scalar| scalar.range.contains(&at))
-    };
-    let mut begin = 0;
-    let line = |line: &str| {
-        let at = begin;
-        begin += line.len();
-        if line.trim_start().starts_with('#') && !is_value(at) {
-            let hidden = secrets_in(line).into_iter().map(|range| (range, MASK.to_owned()));
-            replaced(line, &hidden.collect::<Vec<_>>())
-        } else {
-            line.to_owned()
+/// Masks secrets in comments, which may be keys that were commented out. Lines of a value that look like comments are kept.
+fn comments_masked(text: &str) -> String {
+    // The caller refuses a text that cannot be parsed.
+    let Some(comments) = comments(text) else { return text.to_owned() };
+    let mut hidden = Vec::new();
+    // The lines of the comment so far, without their `#`: the names of what was commented out.
+    let (mut outlined, mut last_end) = (String::new(), 0);
+    for Range { start, end } in comments {
+        let above = text.get(..start).unwrap_or_default();
+        let from = above.rfind('\n').map_or(0, |end| end + 1);
+        let begins = |at: usize| above.get(at..).is_some_and(|between| between.trim().is_empty());
+        if !begins(from) || !begins(last_end) {
+            outlined.clear();
         }
-    };
-    text.split_inclusive('\n').map(line).collect()
+        let comment = text.get(start..end).unwrap_or_default().replacen('#', " ", 1);
+        let line = format!("{}{comment}", " ".repeat(start - from));
+        // A sentence does not belong to what is around the comment.
+        let around = if names_key(&line) { above } else { "" };
+        let secrets = secrets_in(&[&outlined, around], &line).into_iter();
+        hidden.extend(secrets.map(|span| (from + span.start..from + span.end, MASK.to_owned())));
+        outlined.push_str(&line);
+        outlined.push('\n');
+        last_end = end;
+    }
+    replaced(text, &hidden)
 }
 
 /// Returns a text with its masks replaced by the values in service, or complaints about masks that have no such value.
@@ -295,6 +298,33 @@ store:
             .replace("commented-secret", "***")
             .replace("|\n    postgres://u:literal-7@h/d\n", "\"postgres://u:literal-7@h/d\\n\"\n");
         assert_eq!(again, expected);
+    }
+
+    #[test]
+    fn secrets_in_comments_are_masked_wherever_the_comment_stands() {
+        for (text, shown) in [
+            ("workers: 2 # password: hush\n", "workers: 2 # password: ***\n"),
+            ("workers: 2 # no secret\n", "workers: 2 # no secret\n"),
+            ("a: | # token: hush\n  # token: shown\n", "a: | # token: ***\n  # token: shown\n"),
+            ("a: |\n  b\n# token: hush\n", "a: |\n  b\n# token: ***\n"),
+            ("a: [ 1, # secret: hush\n  2 ]\n", "a: [ 1, # secret: ***\n  2 ]\n"),
+            ("a: # http://u:hush@h/\n  b\n", "a: # http://***@h/\n  b\n"),
+            ("\"a # token: b\": 1\n", "\"a # token: b\": 1\n"),
+            ("store: { postgres: 'a' } # b\n", "store: { postgres: \"***\" } # b\n"),
+            ("store:\n  postgres: 'a' # b\n", "store:\n  postgres: \"***\" # b\n"),
+            // What was commented out, as a whole or in its parent.
+            ("# keys:\n#   ann: hush\na: b\n", "# keys:\n#   ann: ***\na: b\n"),
+            (
+                "# key: |\n#   -----BEGIN\n#   hush\na: b\n",
+                "# key: ***\n#   -----***\n#   ***\na: b\n",
+            ),
+            (
+                "keys:\n  a: ${K}\n  # ann: hush\n  # was two lines\n",
+                "keys:\n  a: ${K}\n  # ann: ***\n  # was two lines\n",
+            ),
+        ] {
+            assert_eq!(masked(&sources(text)), [shown]);
+        }
     }
 
     /// A walk through the schema: the paths of all secrets, where `*` is any name, and `0` an item.

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
+use crate::excerpt::closing;
 use crate::report::At;
 
 /// One scalar as written, before references are replaced.
@@ -63,15 +64,12 @@ pub(crate) fn scalars(text: &str, file: u32) -> Option<Vec<WrittenScalar>> {
                     *key = Some(value.into_owned());
                     continue;
                 }
-                let begin = offset(start.index());
-                let raw = text.get(begin..offset(end.index()))?.trim_end();
+                let mut range = written(text, offset(start.index())..offset(end.index()), style)?;
                 let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-                let range = if is_block {
-                    indicator(text, begin)?..begin + raw.len()
-                } else {
-                    begin + anchor_len(raw)..begin + raw.len()
-                };
-                let is_block = is_block || raw.contains('\n');
+                if is_block {
+                    range.start = indicator(text, range.start)?;
+                }
+                let is_block = is_block || text.get(range.clone())?.contains('\n');
                 anchors.insert(anchor, found.len());
                 let (text, aliases) = (value.into_owned(), Vec::new());
                 found.push(WrittenScalar { path: path(&open), at, aliases, range, text, is_block });
@@ -85,6 +83,58 @@ pub(crate) fn scalars(text: &str, file: u32) -> Option<Vec<WrittenScalar>> {
         }
     }
     Some(found)
+}
+
+/// Returns the byte ranges of the comments, each from its `#` to the end of its line, or `None` if the text cannot be parsed.
+pub(crate) fn comments(text: &str) -> Option<Vec<Range<usize>>> {
+    let offsets: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+    let offset = |index: usize| offsets.get(index).copied().unwrap_or(text.len());
+    let (mut found, mut from) = (Vec::new(), 0);
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.ok()?;
+        if let Event::Scalar(_, style, ..) = event {
+            let Range { start, end } =
+                written(text, offset(span.start.index())..offset(span.end.index()), style)?;
+            comments_between(text, from..start, &mut found);
+            from = from.max(end);
+        }
+    }
+    comments_between(text, from..text.len(), &mut found);
+    Some(found)
+}
+
+/// Adds the comments of a range without scalars.
+fn comments_between(text: &str, range: Range<usize>, found: &mut Vec<Range<usize>>) {
+    let mut from = range.start;
+    while let Some(at) = text.get(from..range.end).and_then(|rest| rest.find('#')) {
+        let begin = from + at;
+        // A `#` inside a word, such as the name of an anchor, begins no comment.
+        if text
+            .get(..begin)
+            .is_some_and(|before| !before.is_empty() && !before.ends_with(char::is_whitespace))
+        {
+            from = begin + 1;
+            continue;
+        }
+        let rest = text.get(begin..).unwrap_or_default();
+        let end = begin + rest.find(['\n', '\r']).unwrap_or(rest.len());
+        found.push(begin..end);
+        from = end;
+    }
+}
+
+/// Returns the bytes of a scalar without its anchor, where the parser also counts the white space after it, and after a quoted one the
+/// comment.
+fn written(text: &str, range: Range<usize>, style: ScalarStyle) -> Option<Range<usize>> {
+    let raw = text.get(range.clone())?.trim_end();
+    let start = range.start + anchor_len(raw);
+    let scalar = text.get(start..range.start + raw.len())?;
+    let end = match style {
+        ScalarStyle::SingleQuoted => closing(scalar, '\''),
+        ScalarStyle::DoubleQuoted => closing(scalar, '"'),
+        ScalarStyle::Plain | ScalarStyle::Literal | ScalarStyle::Folded => None,
+    };
+    Some(start..start + end.unwrap_or(scalar.len()))
 }
 
 /// Returns the length in bytes of an anchor before a scalar, including the spaces after it.
@@ -139,8 +189,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn comments_are_found_everywhere_outside_of_scalars() {
+        let text = "# 1\n\"k # no\": 'v # no' # 2\nb: | # 3\n  # no\n  a\n# 4\n  # 5\nc: [1, # 6\n  a#no, &x#no b] # 7\nd: > # 8\n\n\n  # no\n\n  # no\n\n # 9\ne: a\n  b # 10\nf: # 11\r\n  - \"a\n    # no\" # 12\n# 13";
+        let found = comments(text).unwrap();
+        let told: Vec<&str> = found.into_iter().map(|range| text.get(range).unwrap()).collect();
+        let expected: Vec<String> = (1..=13).map(|n| format!("# {n}")).collect();
+        assert_eq!(told, expected);
+    }
+
+    #[test]
     fn scalars_have_their_bytes_and_their_paths() {
-        let text = "# ä\na: { b: 'x''y', \"c\": [1, *z, \"ü \\\" q\"] } # no\nd: &z plain text # no\r\ne: |\n  one\n  two\nf:\n  - g: end\n";
+        let text = "# ä\na: { b: 'x''y', \"c\": [1, *z, \"ü \\\" q\"] } # no\nd: &z plain text # no\r\ne: |\n  one\n  two\nf:\n  - g: end\nh: 'x''y' # no\ni: \"x \\\" # y\" # no\n";
         let text = text.replace("*z, ", "");
         let told: Vec<_> = scalars(&text, 0)
             .unwrap()
@@ -157,6 +216,8 @@ mod tests {
                 ("d", "plain text", false),
                 ("e", "|\n  one\n  two", true),
                 ("f.0.g", "end", false),
+                ("h", "'x''y'", false),
+                ("i", "\"x \\\" # y\"", false),
             ]
         );
     }

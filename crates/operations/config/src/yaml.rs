@@ -13,7 +13,8 @@ use crate::report::{At, Report};
 
 /// The maximum size of a file. 5,000 routes are about 2 MiB.
 pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// The maximum depth of nesting, which only steps inside one another and JSON values can reach.
+/// The maximum depth of nesting, which only steps inside one another and JSON values can reach: some 20 steps, each with the lists and maps
+/// around it. Reading a value recurses as deep as it is nested.
 const DEPTH_MAX: usize = 64;
 /// The maximum number of values and keys after aliases are expanded: about forty times what 5,000 routes need.
 const NODES_MAX: usize = 2_000_000;
@@ -287,7 +288,7 @@ impl Tree<'_> {
         self.report.error(
             at,
             what,
-            "flatten the value; no key of the configuration is nested that deep",
+            "move inner steps into flows, and run those with `sequence`; write deep JSON as a text",
         );
         Err(Stop)
     }

@@ -317,7 +317,7 @@ fn deep_nesting_is_a_complaint() {
         &text,
         expect![[r#"
         gate.yaml:1:72: nested deeper than 64 levels
-          help: flatten the value; no key of the configuration is nested that deep
+          help: move inner steps into flows, and run those with `sequence`; write deep JSON as a text
     "#]],
     );
     let text = format!("listen: {}1\n", "{ a: ".repeat(20_000));
@@ -325,7 +325,7 @@ fn deep_nesting_is_a_complaint() {
         &text,
         expect![[r#"
         gate.yaml:1:324: nested deeper than 64 levels
-          help: flatten the value; no key of the configuration is nested that deep
+          help: move inner steps into flows, and run those with `sequence`; write deep JSON as a text
     "#]],
     );
 }

@@ -66,7 +66,7 @@ fn a_name_in_two_files_is_a_complaint() {
         "",
         expect![[r#"
         b.yaml:1:1: `workers` is in two files; the other is at a.yaml:3:1
-          help: keep one of the two, or give it another name
+          help: keep one of the two
         b.yaml:4:3: `a` is in two files; the other is at a.yaml:2:3
           help: keep one of the two, or give it another name
         c.yaml:1:1: the file is empty

@@ -21,6 +21,7 @@ impl From<ActionError> for HubFailure {
     fn from(not_done: ActionError) -> HubFailure {
         match not_done {
             ActionError::Unknown(what) => HubFailure::Unknown(what),
+            ActionError::Conflict(why) => HubFailure::Conflict(why),
             ActionError::Store(error) => HubFailure::Unavailable(error.to_string()),
             ActionError::Busy => HubFailure::Unavailable("too many changes are waiting".to_owned()),
         }
@@ -31,6 +32,7 @@ impl From<queues::ActionError> for HubFailure {
     fn from(not_done: queues::ActionError) -> HubFailure {
         match not_done {
             queues::ActionError::Unknown => HubFailure::Unknown("There is no such dead message."),
+            queues::ActionError::Conflict(why) => HubFailure::Conflict(why),
             queues::ActionError::Store(error) => HubFailure::Unavailable(error.to_string()),
         }
     }

@@ -48,6 +48,7 @@ pub use flow::{FlowMetrics, FlowNumbers};
 pub use hub::{DeliveryOutcome, TopicMetrics};
 pub use issuer::IssuerMetrics;
 pub use listener::{ListenerMetrics, Refusal};
+pub use named_map::Mark;
 pub use names::Total;
 pub use operation::{OperationMetrics, SoapFault};
 pub use queue::{QueueMetrics, QueueRun};
@@ -310,6 +311,27 @@ impl Telemetry {
     /// The metrics of a schedule. The same name returns the same metrics.
     pub fn schedule(&self, name: &str) -> Arc<ScheduleMetrics> {
         self.schedules.get_or_create(name, ScheduleMetrics::default)
+    }
+
+    /// Returns the present moment, for [`Telemetry::forget_unused_since`].
+    pub fn mark(&self) -> Mark {
+        Mark::now()
+    }
+
+    /// Removes metrics that were made after a moment and that nothing uses now, such as those of a configuration that was refused. Older
+    /// ones stay, so that their counts survive a reload.
+    pub fn forget_unused_since(&self, mark: Mark) {
+        self.routes.forget_unused_since(mark);
+        self.upstreams.forget_unused_since(mark);
+        self.listeners.forget_unused_since(mark);
+        self.issuers.forget_unused_since(mark);
+        self.stores.forget_unused_since(mark);
+        self.definitions.forget_unused_since(mark);
+        self.operations.forget_unused_since(mark);
+        self.flows.forget_unused_since(mark);
+        self.schedules.forget_unused_since(mark);
+        self.topics.forget_unused_since(mark);
+        self.queues.forget_unused_since(mark);
     }
 
     /// Adds the counts of this store to the output, replacing those of another store.

@@ -1,6 +1,7 @@
 //! A bounded map of objects by name. It is used when a plan is built, never by a request.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The name of the shared object for all names above the limit. No route can have it, since names in a configuration have no
@@ -11,9 +12,29 @@ pub(crate) const OTHER: &str = "(other)";
 /// when the map is full.
 #[derive(Debug)]
 pub(crate) struct NamedMap<T> {
-    objects: Mutex<BTreeMap<Box<str>, Arc<T>>>,
+    objects: Mutex<BTreeMap<Box<str>, NamedObject<T>>>,
     other: Arc<T>,
     max: usize,
+}
+
+#[derive(Debug)]
+struct NamedObject<T> {
+    object: Arc<T>,
+    /// How many objects were made before it, of all maps.
+    number: u64,
+}
+
+/// The number of objects that were made, of all maps.
+static MADE: AtomicU64 = AtomicU64::new(0);
+
+/// A moment: objects that are made later are new.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark(u64);
+
+impl Mark {
+    pub(crate) fn now() -> Mark {
+        Mark(MADE.load(Ordering::Relaxed))
+    }
 }
 
 impl<T> NamedMap<T> {
@@ -28,28 +49,37 @@ impl<T> NamedMap<T> {
             return self.other.clone();
         }
         if let Some(thing) = things.get(name) {
-            return thing.clone();
+            return thing.object.clone();
         }
         if things.len() >= self.max {
-            things.retain(|_, thing| Arc::strong_count(thing) > 1);
+            things.retain(|_, thing| Arc::strong_count(&thing.object) > 1);
         }
         if things.len() >= self.max {
             return self.other.clone();
         }
-        let thing = Arc::new(make());
-        things.insert(name.into(), thing.clone());
-        thing
+        let object = Arc::new(make());
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        things.insert(name.into(), NamedObject { object: object.clone(), number });
+        object
+    }
+
+    /// Removes the objects that were made after a moment and that nothing uses now.
+    pub(crate) fn forget_unused_since(&self, mark: Mark) {
+        self.lock()
+            .retain(|_, thing| thing.number < mark.0 || Arc::strong_count(&thing.object) > 1);
     }
 
     /// Returns all objects in the order of their names, the shared one last.
     pub(crate) fn all(&self) -> Vec<(Box<str>, Arc<T>)> {
-        let mut all: Vec<_> = self.lock().iter().map(|(n, t)| (n.clone(), t.clone())).collect();
+        let things = self.lock();
+        let all = things.iter().map(|(name, thing)| (name.clone(), thing.object.clone()));
+        let mut all: Vec<_> = all.collect();
         all.push((OTHER.into(), self.other.clone()));
         all
     }
 
     /// Locks the map. It is consistent even if a thread panicked while it held the lock, since each change is a single operation.
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Arc<T>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Box<str>, NamedObject<T>>> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -67,5 +97,17 @@ mod tests {
 
         drop(a);
         assert_eq!((*named.get_or_create("c", || 3), *b), (3, 2), "an unused name is removed");
+    }
+
+    #[test]
+    fn new_names_that_nothing_uses_are_forgotten() {
+        let named = NamedMap::new(9, 0);
+        drop(named.get_or_create("old", || 1));
+        let mark = Mark::now();
+        let _used = named.get_or_create("used", || 2);
+        drop((named.get_or_create("old", || 3), named.get_or_create("new", || 4)));
+        named.forget_unused_since(mark);
+        let names: Vec<_> = named.all().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["old".into(), "used".into(), Box::from(OTHER)]);
     }
 }

@@ -274,7 +274,6 @@ impl Snapshot {
         Ok(())
     }
 
-    #[allow(clippy::cast_precision_loss, reason = "microseconds of centuries fit 52 bits")]
     fn schedules(&self, scrape: &mut Scrape<'_>) -> fmt::Result {
         let mut runs = scrape.family(Metric::ScheduleRuns)?;
         for schedule in &self.schedules {
@@ -322,6 +321,7 @@ impl Snapshot {
         Ok(())
     }
 
+    #[allow(clippy::cast_precision_loss, reason = "microseconds of centuries fit 52 bits")]
     fn flows(&self, scrape: &mut Scrape<'_>) -> fmt::Result {
         let flows = || self.flows.iter().filter(|sum| sum.step.is_none());
         let mut runs = scrape.family(Metric::FlowRuns)?;

@@ -145,16 +145,18 @@ impl Tail {
                 *ring.lock() = KeptExchanges::default();
             }
         }
+        // The rings are read one after the other. An exchange that ends meanwhile is for the next page, since an earlier one may be in a ring
+        // that was read already. Numbers are given under the lock of a ring, so each ring has all of its exchanges up to this number.
         let mut page = TailPage { next: self.number.load(Relaxed), ..TailPage::default() };
         let Some(after) = after else { return page };
         for ring in self.rings.all() {
             let kept = ring.lock();
             page.left_out = page.left_out.saturating_add(kept.left_out);
-            let newer = kept.exchanges.iter().filter(|(number, _)| *number > after);
+            let is_new = |number: u64| after < number && number <= page.next;
+            let newer = kept.exchanges.iter().filter(|(number, _)| is_new(*number));
             page.exchanges.extend(newer.cloned());
         }
         page.exchanges.sort_unstable_by_key(|(number, _)| *number);
-        page.next = page.exchanges.last().map_or(page.next.min(after), |(number, _)| *number);
         page
     }
 }
@@ -210,6 +212,31 @@ mod tests {
         assert_eq!(tail.read_after(Some(page.next), Duration::from_secs(3)).next, page.next);
         tail.record(0, Duration::from_secs(99), || Some(ended(99, "late")));
         assert!(!tail.is_open());
+    }
+
+    #[test]
+    fn no_exchange_is_skipped_while_others_end() {
+        let tail = Tail::new(2);
+        let first = tail.read_after(None, Duration::from_secs(KEPT_MAX as u64));
+        std::thread::scope(|scope| {
+            for worker in 0..2 {
+                let tail = &tail;
+                scope.spawn(move || {
+                    for second in 0..KEPT_MAX as u64 {
+                        tail.record(worker, Duration::from_secs(second), || {
+                            Some(ended(second, "a"))
+                        });
+                    }
+                });
+            }
+            let (mut after, mut seen) = (first.next, Vec::new());
+            while after < 2 * KEPT_MAX as u64 {
+                let page = tail.read_after(Some(after), Duration::from_secs(KEPT_MAX as u64));
+                seen.extend(page.exchanges.iter().map(|(number, _)| *number));
+                after = page.next;
+            }
+            assert!(seen.iter().copied().eq(1..=2 * KEPT_MAX as u64), "{seen:?}");
+        });
     }
 
     #[test]

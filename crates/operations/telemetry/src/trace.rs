@@ -270,7 +270,7 @@ fn is_below(wanted: &str, path: &[u8]) -> bool {
 }
 
 impl Trace {
-    /// Its approximate size in memory, without its policies.
+    /// Its approximate size in memory.
     fn bytes(&self) -> usize {
         let seen = |message: &TracedMessage| message.body.len() + message.content_type.len();
         let step = |step: &TracedStep| {
@@ -281,7 +281,22 @@ impl Trace {
             };
             seen(&step.before) + after + size_of::<TracedStep>()
         };
-        self.steps.iter().map(step).sum()
+        let policies = self.policies.as_ref().map_or(0, PolicyTrace::bytes);
+        self.steps.iter().map(step).sum::<usize>() + policies
+    }
+}
+
+impl PolicyTrace {
+    /// Its approximate size in memory.
+    fn bytes(&self) -> usize {
+        let policy = |policy: &TracedPolicy| {
+            let changes = policy.changes.iter().map(|change| change.len() + size_of::<String>());
+            let texts = policy.place.len() + policy.verdict.len();
+            let body = policy.body.as_ref().map_or(0, |body| body.len());
+            changes.sum::<usize>() + texts + body + size_of::<TracedPolicy>()
+        };
+        let policies = self.down.iter().chain(&self.up).map(policy);
+        policies.sum::<usize>() + self.fault.as_ref().map_or(0, |fault| fault.len())
     }
 }
 
@@ -509,6 +524,24 @@ mod tests {
         }
         let traces = tracer.traces();
         assert_eq!((traces.len(), &*traces[0].request_id), (TRACES_MAX, "102"));
+    }
+
+    #[test]
+    fn traces_of_policies_count_for_the_limit_of_bytes() {
+        let policy = TracedPolicy {
+            name: "headers",
+            place: "routes.r.policies[0]".into(),
+            verdict: "continues".into(),
+            changes: vec!["x".repeat(BODY_BYTES_MAX)],
+            body: Some("x".repeat(BODY_BYTES_MAX).into()),
+        };
+        let policies = PolicyTrace { down: vec![policy; 100], ..PolicyTrace::default() };
+        let (tracer, each) = (Tracer::default(), 100 * 2 * BODY_BYTES_MAX);
+        for _ in 0..TRACES_MAX {
+            tracer.store(Trace { policies: Some(policies.clone()), ..Trace::default() });
+        }
+        let count = tracer.traces().len();
+        assert!((1..=ALL_BYTES_MAX / each).contains(&count), "{count} are kept");
     }
 
     #[test]

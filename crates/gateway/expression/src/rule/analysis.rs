@@ -239,6 +239,24 @@ pub(super) fn path_of(part: &IdedExpr) -> Option<Vec<&str>> {
     }
 }
 
+/// Returns the member that the part selects, if its name is written in the expression.
+pub(super) fn member_of(part: &IdedExpr) -> Option<&str> {
+    match &part.expr {
+        Expr::Select(select) => Some(&select.field),
+        Expr::Call(call) => match (call.func_name.as_str(), &*call.args) {
+            (operators::INDEX, [_, member]) => text(member),
+            _ => None,
+        },
+        Expr::Comprehension(_)
+        | Expr::Ident(_)
+        | Expr::List(_)
+        | Expr::Literal(_)
+        | Expr::Map(_)
+        | Expr::Struct(_)
+        | Expr::Unspecified => None,
+    }
+}
+
 /// Returns true if the part is only a name with members and items.
 pub(super) fn is_path(part: &IdedExpr) -> bool {
     let mut at = part;

@@ -3,7 +3,7 @@
 use cel::common::ast::Expr;
 use cel::{ExecutionError, IdedExpr};
 
-use super::analysis::path_of;
+use super::analysis::{member_of, path_of};
 
 /// Returns true if the failure means that something was not found.
 pub(super) fn is_absence(error: &ExecutionError) -> bool {
@@ -12,7 +12,7 @@ pub(super) fn is_absence(error: &ExecutionError) -> bool {
 
 /// Returns the reason for a failure.
 pub(super) fn reason(error: &ExecutionError, whole: &IdedExpr) -> String {
-    #[allow(clippy::wildcard_enum_match_arm, reason = "the library's text suffices")]
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all other failures are treated alike")]
     match error {
         ExecutionError::NoSuchKey(member) => absent(member, whole),
         ExecutionError::IndexOutOfBounds(_) => "the list has no item with this index".to_owned(),
@@ -21,9 +21,12 @@ pub(super) fn reason(error: &ExecutionError, whole: &IdedExpr) -> String {
         }
         ExecutionError::Overflow(..) => "the result does not fit into 64 bits".to_owned(),
         ExecutionError::FunctionError { function, message } => format!("`{function}`: {message}"),
-        ExecutionError::NoSuchOverload(_) | ExecutionError::UnexpectedType { .. } => {
-            error.to_string()
-        }
+        // The texts of these name types, functions and names of the expression.
+        ExecutionError::NoSuchOverload(_)
+        | ExecutionError::UnexpectedType { .. }
+        | ExecutionError::InvalidArgumentCount { .. }
+        | ExecutionError::MissingArgumentOrTarget
+        | ExecutionError::UndeclaredReference(_) => error.to_string(),
         ExecutionError::UnsupportedBinaryOperator(..) | ExecutionError::ValuesNotComparable(..) => {
             "an operator cannot be applied to these two types".to_owned()
         }
@@ -33,15 +36,22 @@ pub(super) fn reason(error: &ExecutionError, whole: &IdedExpr) -> String {
         | ExecutionError::NotSupportedAsMethod { .. } => {
             "a value is of a type that cannot be used there".to_owned()
         }
-        _ => error.to_string(),
+        ExecutionError::DuplicateKey(_) => {
+            "a map would have two members of the same name".to_owned()
+        }
+        // The library's text may show values.
+        _ => "it cannot be computed".to_owned(),
     }
 }
 
-/// Names a missing member, with its full path if that is unambiguous.
+/// Names a missing member, with its full path if that is unambiguous. A name that is not written in the expression may come from a message,
+/// so it is not shown.
 fn absent(member: &str, whole: &IdedExpr) -> String {
     let mut paths = Vec::new();
+    let mut is_written = false;
     let mut waiting = vec![whole];
     while let Some(part) = waiting.pop() {
+        is_written |= member_of(part).is_some_and(|written| written == member);
         if let Some(path) = path_of(part)
             && path.len() > 1
             && path.last().is_some_and(|last| *last == member)
@@ -54,6 +64,7 @@ fn absent(member: &str, whole: &IdedExpr) -> String {
     paths.dedup();
     match paths.as_slice() {
         [path] => format!("`{path}` is absent; test it with `has({path})`"),
+        [] if !is_written => "a map has no member of the computed name".to_owned(),
         _ => format!("the member `{member}` is absent; test it with `has(...)`"),
     }
 }

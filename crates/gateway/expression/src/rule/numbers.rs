@@ -227,7 +227,7 @@ fn remainder(a: Numeric<'_>, b: Numeric<'_>) -> Option<f64> {
 fn mismatch(sign: &str, a: &dyn Val, b: &dyn Val) -> ExecutionError {
     let (a, b) = (a.get_type().name(), b.get_type().name());
     let what = format!(
-        "it cannot be applied to a value of the type {a} and one of the type {b}; convert one of them, such as by `double(...)` or `string(...)`"
+        "it cannot be applied to a value of the type {a} and one of the type {b}; convert one of them, for example with `double(...)` or `string(...)`"
     );
     ExecutionError::function_error(sign, what)
 }

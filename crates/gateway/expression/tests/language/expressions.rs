@@ -321,6 +321,31 @@ fn computations_that_fail_say_so() {
     }
 }
 
+/// The text of a failure goes to the log, so it contains no value of the message.
+#[test]
+fn failures_contain_no_value_of_the_message() {
+    let message = Message::json(r#"{"pattern": "(sesame", "name": "sesame", "a": {}}"#);
+    for (source, part) in [
+        ("'a'.matches(body.pattern)", "the pattern is not a regular expression"),
+        ("matches('a', body.pattern)", "the pattern is not a regular expression"),
+        ("body.a[body.name] == 1", "a map has no member of the computed name"),
+        ("{'a': 1}[body.name] == 1", "a map has no member of the computed name"),
+        ("{body.name: 1, body.name: 2}", "two members of the same name"),
+        ("int(body.name)", "`int`"),
+        ("body.name > 1", "`>`"),
+        ("-body.name", ""),
+        ("!body.name", ""),
+        ("body.a[[body.name]]", ""),
+        ("{[body.name]: 1}", ""),
+    ] {
+        let failed =
+            compiled(source, Language::Cel, &message).value(&message, &mut Budget::default());
+        let Err(failure) = failed else { panic!("{source}: {failed:?}") };
+        let said = failure.to_string();
+        assert!(said.contains(part) && !said.contains("sesame"), "{source}: {said}");
+    }
+}
+
 /// Issue 21: the error for a union of values that are not nodes names the cause, instead of asking for a node-set.
 #[test]
 fn only_nodes_are_joined() {

@@ -95,7 +95,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ("$.a.1", 5, "a member's name"),
         ("$[01]", 3, "leading zeros"),
         ("$[-0]", 3, "leading zeros"),
-        ("$[9007199254740992]", 3, "over the limit"),
+        ("$[9007199254740992]", 3, "exceeds the limit"),
         ("$['a", 5, "unterminated"),
         ("$['\\x']", 4, "unknown escape"),
         ("$['\\ud800']", 4, "surrogate"),

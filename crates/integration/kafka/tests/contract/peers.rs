@@ -58,7 +58,8 @@ async fn a_topic_of_several_partitions_is_no_log() {
     let create = ["--create", "--topic", "tg.many", "--partitions", "3"];
     broker.tool("TopicCommand", &create, b"");
     let logs = Kafka::new(settings(&broker.address()));
-    let expected = "the topic tg.many has 3 partitions, and a log has one".to_owned();
+    let expected = "the topic tg.many has 3 partitions; the gateway needs a topic with exactly one";
+    let expected = expected.to_owned();
     assert_eq!(logs.append("many", one("x"), None).await, Err(Error::Unavailable(expected)));
 }
 

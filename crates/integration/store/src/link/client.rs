@@ -125,17 +125,40 @@ impl LinkedStore {
                 Ok(Ok(result)) => result?,
                 Ok(Err(_)) | Err(_) => return Err(lost(is_write)),
             };
-            read(body).ok_or_else(|| {
-                Error::OutcomeUnknown("the answer of another process cannot be read".to_owned())
-            })
+            read(body).ok_or_else(|| unreadable(is_write))
         })
     }
 }
 
-/// The error for a call whose answer was lost. A write may have been made.
+/// The error for a call whose answer was lost.
 fn lost(is_write: bool) -> Error {
-    let why = "the process that has the store has ended".to_owned();
+    unanswered(is_write, "the process that has the store has ended, or does not answer")
+}
+
+/// The error for a call whose answer is in a form that only another version of the program knows.
+fn unreadable(is_write: bool) -> Error {
+    unanswered(is_write, "the answer of the process that has the store cannot be read")
+}
+
+/// The error for a call without an answer. A write may have been made.
+fn unanswered(is_write: bool, why: &str) -> Error {
+    let why = why.to_owned();
     if is_write { Error::OutcomeUnknown(why) } else { Error::Unavailable(why) }
+}
+
+/// The error of another process for a call. One of a kind that is not known here leaves open only whether a write was made.
+fn of_call(error: Error, is_write: bool) -> Error {
+    match error {
+        Error::OutcomeUnknown(why) => unanswered(is_write, &why),
+        error @ (Error::Unavailable(_)
+        | Error::Full(_)
+        | Error::Busy
+        | Error::Corrupt(_)
+        | Error::Fenced
+        | Error::Conflict { .. }
+        | Error::Trimmed { .. }
+        | Error::Size { .. }) => error,
+    }
 }
 
 fn is_write(call: &Call) -> bool {
@@ -309,10 +332,9 @@ impl Reader {
         self.unanswered.room.notify_one();
         let Some(waiting) = waiting else { return };
         let result = match body {
-            Some(AnswerBody::Error(error)) => Err(error.into()),
+            Some(AnswerBody::Error(error)) => Err(of_call(error.into(), is_write(&waiting.call))),
             Some(body) => Ok(body),
-            // The answer is of a kind that only a newer program knows.
-            None => Err(lost(is_write(&waiting.call))),
+            None => Err(unreadable(is_write(&waiting.call))),
         };
         // Harmless: the caller may have given up.
         let _heard = waiting.done.send(result);
@@ -506,5 +528,22 @@ impl Counters for LinkedStore {
             let AnswerBody::Counter(counter) = body else { return None };
             Some(counter.into())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_outcome_of_a_write_is_unknown_without_an_answer() {
+        for error in [lost, unreadable] {
+            assert!(matches!(error(true), Error::OutcomeUnknown(_)));
+            assert!(matches!(error(false), Error::Unavailable(_)));
+        }
+        let newer = || Error::OutcomeUnknown("of a newer kind".to_owned());
+        assert_eq!(of_call(newer(), true), newer());
+        assert!(matches!(of_call(newer(), false), Error::Unavailable(_)));
+        assert_eq!(of_call(Error::Busy, true), Error::Busy);
     }
 }

@@ -26,7 +26,7 @@ fn errors_survive_a_round_trip() {
     ] {
         assert_eq!(Error::from(ErrorMessage::from(error.clone())), error);
     }
-    let size = Error::Size { what: "key", size: 2, max: 1 };
+    let size = Error::Size { what: "key", size: 2, max: Some(1) };
     assert!(matches!(Error::from(ErrorMessage::from(size)), Error::Corrupt(_)));
     let newer = ErrorMessage { kind: 99, why: "new".into(), ..ErrorMessage::default() };
     assert_eq!(Error::from(newer), Error::OutcomeUnknown("new".into()));

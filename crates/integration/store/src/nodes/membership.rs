@@ -127,7 +127,7 @@ impl<'a> Life<'a> {
             match Life::try_begin(nodes, shared, store, patient_until).await {
                 Ok(Some(life)) => return life,
                 Ok(None) => tracing::warn!(
-                    "store: it already has {} nodes, which is the limit",
+                    "store: there are already {} nodes, which is the limit",
                     roster::SLOTS
                 ),
                 Err(error) => {
@@ -152,7 +152,7 @@ impl<'a> Life<'a> {
             let me = Holder { slot, token: lease.token };
             let roll = Roll::of(&within(limit, roster::scan(store)).await?.rows);
             // The previous owner of the slot may not have given its partitions back.
-            let mut changes = roll.freed(slot, None);
+            let mut changes = roll.freed(slot);
             changes.push(roster::enter(me, &shared.name));
             within(limit, store.change(changes, Some(&lease.guard()))).await?;
             nodes.set_until(lease.until);
@@ -310,7 +310,7 @@ impl<'a> Life<'a> {
 
     /// Removes a node whose lease has expired. Its partitions are then free.
     async fn replace(&self, roll: &Roll, slot: u8, name: &str, lease: &Lease) -> Result<(), Error> {
-        let mut changes = roll.freed(slot, None);
+        let mut changes = roll.freed(slot);
         changes.extend(roll.nodes.get(&slot).map(|entry| roster::remove(slot, entry.version)));
         let done = self.ask(self.store.change(changes, Some(&lease.guard()))).await;
         self.ask(self.store.release(lease)).await?;
@@ -336,7 +336,7 @@ impl<'a> Life<'a> {
             self.give_back(roll).await?;
             return Ok(Some(self.renew_at));
         }
-        let mut changes = roll.freed(self.me.slot, None);
+        let mut changes = roll.freed(self.me.slot);
         changes
             .extend(roll.nodes.get(&self.me.slot).map(|e| roster::remove(self.me.slot, e.version)));
         self.ask(self.store.change(changes, Some(&self.lease.guard()))).await?;

@@ -102,10 +102,10 @@ impl Roll {
         self.nodes.keys().position(|known| *known == slot).unwrap_or(self.nodes.len())
     }
 
-    /// Returns the changes that free the partitions of a slot, except those owned with the token `but`.
-    pub(crate) fn freed(&self, slot: u8, but: Option<u64>) -> Vec<Change> {
+    /// Returns the changes that free the partitions of a slot.
+    pub(crate) fn freed(&self, slot: u8) -> Vec<Change> {
         let all = self.partitions.iter();
-        let stale = all.filter(|(_, (of, _))| of.slot == slot && Some(of.token) != but);
+        let stale = all.filter(|(_, (of, _))| of.slot == slot);
         stale.map(|(partition, (_, version))| free(*partition, *version)).collect()
     }
 }

@@ -445,7 +445,7 @@ async fn counters_have_limits_and_windows(a: &Handle, b: &Handle) {
 /// The size of the refused value, and the largest possible size.
 fn size_of(refused: Result<(), Error>) -> (usize, usize) {
     match refused {
-        Err(Error::Size { size, max, .. }) => (size, max),
+        Err(Error::Size { size, max: Some(max), .. }) => (size, max),
         other => panic!("{other:?}"),
     }
 }

@@ -11,7 +11,7 @@ fn block(value: &Value, indent: usize, out: &mut String) {
     // Harmless: the callers pass only maps.
     for (key, value) in value.as_object().into_iter().flatten() {
         out.push_str(&" ".repeat(indent));
-        out.push_str(&text(key));
+        out.push_str(&self::key(key));
         out.push(':');
         below(value, indent, out);
     }
@@ -51,8 +51,10 @@ pub(crate) fn flow(value: &Value) -> String {
     match value {
         Value::Object(map) if map.is_empty() => "{}".to_owned(),
         Value::Object(map) => {
-            let entries: Vec<String> =
-                map.iter().map(|(key, value)| format!("{}: {}", text(key), flow(value))).collect();
+            let entries: Vec<String> = map
+                .iter()
+                .map(|(key, value)| format!("{}: {}", self::key(key), flow(value)))
+                .collect();
             format!("{{ {} }}", entries.join(", "))
         }
         Value::Array(items) => {
@@ -63,9 +65,14 @@ pub(crate) fn flow(value: &Value) -> String {
     }
 }
 
-/// Returns a text as a YAML scalar: without quotes if YAML reads it back as the same text, and otherwise in quotes. `${` is escaped as
-/// `$${`, because variables have already been substituted.
+/// Returns a text as a YAML scalar. `${` is escaped as `$${`, because variables have already been substituted.
 fn text(words: &str) -> String {
+    key(&words.replace("${", "$${"))
+}
+
+/// Returns a key as a YAML scalar, in which nothing is ever substituted: without quotes if YAML reads it back as the same text, and
+/// otherwise in quotes.
+fn key(words: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
     let starts_plain = words.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
     let reserved = matches!(
@@ -77,7 +84,7 @@ fn text(words: &str) -> String {
         words.to_owned()
     } else {
         // A quoted JSON string is also a valid YAML string.
-        Value::from(words.replace("${", "$${")).to_string()
+        Value::from(words).to_string()
     }
 }
 
@@ -86,4 +93,19 @@ fn is_quantity(words: &str) -> bool {
     let unit = words.trim_start_matches(|c: char| c.is_ascii_digit());
     let units = ["ms", "s", "m", "h", "d", "B", "KB", "KiB", "MB", "MiB", "GB", "GiB"];
     unit.len() < words.len() && units.contains(&unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn references_are_escaped_where_they_would_be_replaced() {
+        assert_eq!(flow(&json!({ "${a}": "${b}" })), r#"{ "${a}": "$${b}" }"#);
+        let mut text = String::new();
+        write(&json!({ "${a}": { "b": "${c}" } }), &mut text);
+        assert_eq!(text, "\"${a}\":\n  b: \"$${c}\"\n");
+    }
 }

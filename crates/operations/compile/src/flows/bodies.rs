@@ -40,6 +40,7 @@ impl StepKind for PayloadStep {
             PayloadStep { xml: Some(_), .. } => "xml",
             PayloadStep { json: Some(_), .. } => "json",
             PayloadStep { text: Some(_), .. } => "text",
+            PayloadStep { form: Some(_), .. } => "form",
             PayloadStep { from: Some(_), .. } => "from",
             PayloadStep { .. } => "file",
         };
@@ -178,5 +179,29 @@ impl Compiler<'_, '_> {
             content_type: keys.content_type.as_ref().map(|text| text.value.as_str().into()),
             envelope: keys.envelope == EnvelopeUse::Keep,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_label_of_a_payload_names_its_source() {
+        for (source, value) in [
+            ("xml", json!("<a/>")),
+            ("json", json!({})),
+            ("text", json!("a")),
+            ("form", json!({ "a": "b" })),
+            ("from", json!("$body")),
+            ("file", json!("a.xml")),
+        ] {
+            let mut report = config::Report::default();
+            let keys = json!({ source: value });
+            let step = config::decode::<PayloadStep>(&keys, config::At::NOWHERE, &mut report);
+            assert_eq!(step.map(|step| step.subject()).as_deref(), Some(source), "{report}");
+        }
     }
 }

@@ -42,7 +42,9 @@ impl<'a> Compiler<'a, '_> {
         depth: usize,
     ) -> Option<Alternatives> {
         let value = self.finder(&keys.when.value, namespaces);
-        let matches = keys.when.matches.as_ref().map(|matches| self.regex(matches));
+        let matches = keys.when.matches.as_ref().map(|matches| {
+            self.regex(matches, "correct it; write `\\` before a character that stands for itself")
+        });
         let then = self.inner("then", &keys.then, namespaces, depth);
         let otherwise = self.inner("else", &keys.otherwise, namespaces, depth);
         let matches = matches.map_or(Some(None), |regex| regex.map(Some))?;
@@ -70,7 +72,10 @@ impl<'a> Compiler<'a, '_> {
     ) -> Option<(Test, flows::Steps)> {
         let test = match (&case.equals, &case.matches) {
             (Some(equals), None) => Some(Test::Equals(equals.value.as_str().into())),
-            (None, Some(matches)) => self.regex(matches).map(Test::Matches),
+            (None, Some(matches)) => {
+                let help = "correct it, or write `equals` for plain text";
+                self.regex(matches, help).map(Test::Matches)
+            }
             (None, None) | (Some(_), Some(_)) => {
                 let what = "a case of a switch needs exactly one test";
                 self.report.error(step.at, what, "write `equals` or `matches`");

@@ -77,13 +77,7 @@ fn settings(keys: &config::Endpoints, report: &mut Report) -> Option<UpstreamSet
             total: Some(whole.0),
             idle: IDLE,
         },
-        EndpointTimeout::Parts(parts) => Timeouts {
-            connect: parts.connect.0,
-            response: parts.response.0,
-            write: None,
-            total: parts.total.map(|total| total.0),
-            idle: parts.idle.0,
-        },
+        EndpointTimeout::Parts(parts) => upstreams::timeouts(parts),
     };
     let nobody = TargetUrl { tls: false, host: "endpoint.invalid".to_owned(), port: 80 };
     let settings = upstreams::to_url(&nobody, timeout, &keys.tls, report)?;
@@ -212,6 +206,26 @@ impl<'t> UrlParts<'t> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn endpoints_have_each_timeout_that_is_written() {
+        let keys = serde_json::json!({
+            "allow": ["https://a.test"],
+            "timeout": { "connect": "2s", "response": "3s", "write": "4s", "total": "5s", "idle": "6s" },
+        });
+        let mut report = Report::default();
+        let keys = config::decode::<config::Endpoints>(&keys, config::At::NOWHERE, &mut report);
+        let settings = keys.and_then(|keys| settings(&keys, &mut report));
+        let seconds = Duration::from_secs;
+        let expected = Timeouts {
+            connect: seconds(2),
+            response: seconds(3),
+            write: Some(seconds(4)),
+            total: Some(seconds(5)),
+            idle: seconds(6),
+        };
+        assert_eq!(settings.map(|settings| settings.timeout), Some(expected), "{report}");
+    }
 
     #[test]
     fn a_url_is_split_at_its_path() {

@@ -115,15 +115,15 @@ impl Compiler<'_, '_> {
         read.collect::<Vec<_>>().into_iter().collect()
     }
 
-    /// Compiles a regular expression.
-    pub(super) fn regex(&mut self, text: &Spanned<String>) -> Option<Regex> {
+    /// Compiles a regular expression. `help` says what to write instead.
+    pub(super) fn regex(&mut self, text: &Spanned<String>, help: &str) -> Option<Regex> {
         match Regex::new(&text.value) {
             Ok(regex) => Some(regex),
             Err(error) => {
                 let error = error.to_string();
                 let what = error.lines().last().unwrap_or("").trim_start_matches("error: ");
                 let what = format!("that is not a regular expression: {what}");
-                self.report.error(text.at, what, "correct it, or write `equals` for plain text");
+                self.report.error(text.at, what, help);
                 None
             }
         }

@@ -128,8 +128,7 @@ impl<'a> Compiler<'a, '_> {
     /// Returns the entrance of a queue.
     fn entrance(&mut self, name: &Spanned<String>) -> Option<Arc<Entrance>> {
         let entrance = self.queues.get(&name.value).cloned();
-        let mut written = self.config.queues.names();
-        if entrance.is_none() && name.intact && !written.any(|known| known == name.value) {
+        if entrance.is_none() && name.intact && !self.config.queues.has(&name.value) {
             let meant = self.report.suggest(&name.value, self.config.queues.names());
             let what = names::unknown("queue", &name.value, meant);
             self.report.error(name.at, what, "name one of the `queues`");

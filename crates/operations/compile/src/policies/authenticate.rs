@@ -132,7 +132,8 @@ fn places(kind: &CredentialKind) -> Vec<(String, &str)> {
                 named(&keys.header, "header")
             };
             let query = keys.query.iter().map(|name| (name.value.clone(), "query"));
-            std::iter::once(header).chain(query).collect()
+            let cookie = keys.cookie.iter().map(|name| (name.0.clone(), "cookie"));
+            std::iter::once(header).chain(query).chain(cookie).collect()
         }
         CredentialKind::ApiKey(keys) => {
             let queries = keys.query.0.iter().map(|name| (name.value.clone(), "query"));

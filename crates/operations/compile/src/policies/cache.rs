@@ -9,7 +9,7 @@ use policies::cache::{self, CacheSettings, Store};
 use super::{PolicyKind, PolicyPlace};
 use crate::listeners::{bytes, count};
 use crate::policy::RouteScope;
-use crate::{client_lines, destinations};
+use crate::{client_lines, destinations, flows};
 
 impl PolicyKind for Cache {
     fn build(
@@ -24,10 +24,11 @@ impl PolicyKind for Cache {
         let below = place.at + 1;
         let unknown_headers = client_lines::lines_unknown_to_cache(place.of, below);
         let key = format!(
-            "cache {} {} {} {unknown_headers:?}",
+            "cache {} {} {} {} {unknown_headers:?}",
             place.route,
             self.encode(),
-            destinations::fingerprint(place.of)
+            destinations::fingerprint(place.of),
+            makers(place, below)
         );
         let store = place.builder.reuse_or_build(&key, || {
             let entries_max = count(self.entries_max.get());
@@ -60,11 +61,21 @@ impl PolicyKind for Cache {
     }
 }
 
+/// Returns a text of the policies below a cache and of the flows that the route runs. When they change, the replies cached so far are
+/// dropped, because others would be made now.
+fn makers(place: &RouteScope<'_, '_>, below: usize) -> String {
+    let policies = place.of.policies.get(below..).unwrap_or_default();
+    let policies: Vec<_> = policies.iter().map(|policy| policy.value.encode()).collect();
+    let flows = place.of.flow.iter().flat_map(|flow| flows::run_by(place.config, &flow.value));
+    let flows: Vec<_> = flows.map(config::FlowKeys::encode).collect();
+    format!("{policies:?} {flows:?}")
+}
+
 /// Complains if replies have no lifetime at all: their headers are ignored and no `ttl` is configured.
 fn complain_of_no_ttl(keys: &Cache, at: At, report: &mut Report) {
     if keys.cache_control == CacheControl::Ignore && keys.ttl.is_none() {
         let what = "`cache_control: ignore` needs `ttl`";
-        report.error(at, what, "add `ttl: 10s`, or leave it out");
+        report.error(at, what, "add `ttl: 10s`, or remove `cache_control`");
     }
 }
 
@@ -72,7 +83,7 @@ fn ttl_statuses(keys: &Cache, report: &mut Report) -> Box<[u16]> {
     let written = &keys.statuses;
     if written.at != At::NOWHERE && written.intact && keys.ttl.is_none() {
         let what = "`statuses` needs `ttl`";
-        report.error(written.at, what, "add `ttl: 10s`, or leave it out");
+        report.error(written.at, what, "add `ttl: 10s`, or remove `statuses`");
     }
     let statuses: Box<[u16]> = written.value.iter().map(|status| status.get_u16()).collect();
     if let Some(status) = statuses.iter().find(|status| !cache::KEPT.contains(status)) {

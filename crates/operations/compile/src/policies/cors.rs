@@ -131,7 +131,8 @@ fn origin(origin: &str, at: At, report: &mut Report) -> Option<Origin> {
     let scheme_is_good =
         !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_lowercase() || c == '-');
     if !scheme_is_good || rest.is_empty() || !rest.chars().all(good) {
-        let what = format!("`{shown}` is not an origin, because it has a path or capital letters");
+        let what = format!("`{shown}` is not an origin such as `https://app.example.com`");
+        let help = "write a scheme, a host in lower case, and the port if it is not the default, without a path";
         return complain(what, help);
     }
     let Some((before, after)) = rest.split_once('*') else {

@@ -73,8 +73,8 @@ fn users(keys: &Hmac, report: &mut Report) -> Vec<(Holder, Vec<u8>)> {
         let what = "there are no secrets, so every request would be refused";
         report.warn(keys.users.at, what, "write `{ NAME: SECRET }`, or `{ file: PATH }`");
     }
-    let mut hash = |name: &str, at: At| {
-        let what = format!("the secret of `{name}` is a hash, which cannot verify signatures");
+    let mut complain = |name: &str, why: &str, at: At| {
+        let what = format!("the secret of `{name}` {why}");
         report.error(at, what, "write the secret itself, or `${file:PATH}`");
     };
     let mut users = Vec::with_capacity(read.len());
@@ -84,7 +84,9 @@ fn users(keys: &Hmac, report: &mut Report) -> Vec<(Holder, Vec<u8>)> {
             Ok(hashed @ HashedSecret::Sha256(_)) if !secret.starts_with("sha256:") => {
                 users.push((holder(one.value, hashed), secret.into_bytes()));
             }
-            Ok(_) | Err(_) => hash(&one.value.name, at),
+            Ok(_) => complain(&one.value.name, "is a hash, which cannot verify signatures", at),
+            // A text that begins like a hash is taken for one.
+            Err(why) => complain(&one.value.name, &format!("cannot be used: {why}"), at),
         }
     }
     users

@@ -60,7 +60,7 @@ pub(super) fn verifier(
 /// Returns true if interceptors of the route get the token, as the interceptor contract of Choreo Connect specifies.
 fn interceptors_get_token(place: &RouteScope<'_, '_>) -> bool {
     let by_errors = matches!(place.of.errors, Errors::Wso2 | Errors::Apim);
-    let gets = |policy: &Spanned<Policy>| matches!(&policy.value, Policy::Interceptor(keys) if keys.token || by_errors);
+    let gets = |policy: &Spanned<Policy>| matches!(policy.value.applied(), Policy::Interceptor(keys) if keys.token || by_errors);
     place.of.policies.iter().any(gets)
 }
 

@@ -93,7 +93,7 @@ pub(super) fn searched(
 
 /// Adapts a policy that removes credentials from requests, so that an `openapi` below it still sees them as received.
 pub(crate) fn seen_below(built: plan::Policy, route: &config::Route, at: usize) -> plan::Policy {
-    let validates = |policy: &Spanned<config::Policy>| matches!(&policy.value, config::Policy::OpenApi(keys) if keys.request);
+    let validates = |policy: &Spanned<config::Policy>| matches!(policy.value.applied(), config::Policy::OpenApi(keys) if keys.request);
     let row = route.policies.get(at).map(|policy| super::facts(&policy.value, &[]));
     let Some(row) = row.filter(|_| route.policies.iter().skip(at + 1).any(validates)) else {
         return built;

@@ -41,7 +41,7 @@ fn whose(keys: &serde_json::Value, place: &RouteScope<'_, '_>) -> String {
     let by_plan = keys.get("plans").and_then(serde_json::Value::as_bool) == Some(true);
     let is_own = keys.get("by").is_none_or(serde_json::Value::is_null);
     let api = place.of.policies.iter().find_map(|policy| {
-        let Policy::SubscriptionCheck(check) = &policy.value else { return None };
+        let Policy::SubscriptionCheck(check) = policy.value.applied() else { return None };
         check.api.as_ref()
     });
     match api.filter(|_| by_plan && is_own) {

@@ -295,17 +295,22 @@ fn otherwise(
                 }
                 tier(&default.value, plan, algorithm(keys), report)
             }
+            // A plan that could not be read was already reported.
+            None if plans.has(&default.value) => Tier::default(),
             None => {
-                let mut ready = ready_plans(default.at);
-                let found = ready.find(|(name, plan)| {
-                    *name == default.value && crate::plans::bounds_requests(&plan.value)
-                });
-                if let Some((name, plan)) = found {
+                let ready = || ready_plans(default.at);
+                if let Some((name, plan)) = ready().find(|(name, _)| *name == default.value) {
+                    if !bounds_requests(&plan.value) {
+                        let what = format!("the plan `{name}` has no limit of requests");
+                        report.error(default.at, what, "name another plan, such as `Bronze`");
+                    }
                     return tier(name, &plan, algorithm(keys), report);
                 }
-                let meant = report.suggest(&default.value, plans.names());
+                let known = plans.names().chain(ready().map(|(name, _)| name));
+                let meant = report.suggest(&default.value, known);
                 let what = names::unknown("plan", &default.value, meant);
-                report.error(default.at, what, "name one of the `plans`");
+                let help = "name one of the `plans`, or a built-in plan such as `Bronze`";
+                report.error(default.at, what, help);
                 Tier::default()
             }
         };
@@ -339,8 +344,7 @@ fn plans(keys: &RateLimit, config: &Config, report: &mut Report) -> Vec<(Box<str
         })
         .collect();
     for (name, plan) in ready_plans(At::NOWHERE) {
-        let is_new = config.plans.names().all(|known| known != name);
-        if is_new && bounds_requests(&plan.value) {
+        if !config.plans.has(name) && bounds_requests(&plan.value) {
             named.push((name.into(), tier(name, &plan, algorithm(keys), report)));
         }
     }

@@ -79,9 +79,11 @@ pub(super) fn errors_pass(place: &RouteScope<'_, '_>) -> bool {
     policies::above(place).iter().any(|row| row.xml.is_some_and(|xml| xml.makes_faults))
 }
 
-/// Returns true if the route itself replies with 200. No service sent this reply, so it is neither validated nor transformed.
+/// Returns true if the route itself replies with 200 to all requests. No service sent this reply, so it is neither validated nor
+/// transformed. With a `trigger`, other requests get replies of a service.
 pub(super) fn is_mock(place: &RouteScope<'_, '_>) -> bool {
-    place.of.respond.as_ref().is_some_and(|respond| respond.value.status.get() == 200)
+    let respond = place.of.respond.as_ref().map(|respond| &respond.value);
+    respond.is_some_and(|respond| respond.trigger.is_none() && respond.status.get() == 200)
 }
 
 /// Builds the policy. Complaints about a definition name file, line and column.

@@ -10,12 +10,12 @@ use crate::upstreams;
 pub(super) fn store(name: &Spanned<String>, config: &Config, report: &mut Report) -> Option<Store> {
     let stores = &config.stores;
     let Some(written) = stores.get(&name.value) else {
-        let meant = report.suggest(&name.value, stores.names());
-        report.error(
-            name.at,
-            names::unknown("store", &name.value, meant),
-            "name one of the `stores`",
-        );
+        // A store that could not be read was already reported.
+        if !stores.has(&name.value) {
+            let meant = report.suggest(&name.value, stores.names());
+            let what = names::unknown("store", &name.value, meant);
+            report.error(name.at, what, "name one of the `stores`");
+        }
         return None;
     };
     let Some((place, tls, database)) = address(&written.redis.value) else {
@@ -45,7 +45,8 @@ fn address(url: &str) -> Option<(ServiceAddress, bool, u32)> {
     let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
     // Harmless: the caller reports a URL that cannot be parsed.
     let database = if database.is_empty() { 0 } else { database.parse().ok()? };
-    let (host, port) = match authority.rsplit_once(':') {
+    // The colons of an address in brackets do not begin a port.
+    let (host, port) = match authority.rsplit_once(':').filter(|_| !authority.ends_with(']')) {
         // Harmless: the caller reports a URL that cannot be parsed.
         Some((host, port)) => (host, port.parse().ok()?),
         None => (authority, 6379),
@@ -54,4 +55,26 @@ fn address(url: &str) -> Option<(ServiceAddress, bool, u32)> {
     let good = |c: char| c.is_ascii_alphanumeric() || ".-_:".contains(c);
     let sound = !host.is_empty() && host.chars().all(good);
     sound.then(|| (ServiceAddress::Tcp { host: host.to_owned(), port }, tls, database))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_of_a_redis_server_may_be_left_out() {
+        let tcp = |host: &str, port| Some(ServiceAddress::Tcp { host: host.to_owned(), port });
+        for (url, expected) in [
+            ("redis://h", tcp("h", 6379)),
+            ("redis://h:1/2", tcp("h", 1)),
+            ("redis://[::1]", tcp("::1", 6379)),
+            ("redis://[::1]/3", tcp("::1", 6379)),
+            ("rediss://[::1]:7", tcp("::1", 7)),
+            ("redis://h:", None),
+            ("redis://", None),
+            ("http://h", None),
+        ] {
+            assert_eq!(address(url).map(|(address, ..)| address), expected, "{url}");
+        }
+    }
 }

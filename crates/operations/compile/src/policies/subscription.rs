@@ -5,6 +5,7 @@ use ::policies::subscription::{self, ApiNumber, ListedApi, OwnPlan, Subscription
 use config::{Policy, Report, SubscriptionCheck};
 
 use super::{Access, Facts, PolicyKind, PolicyPlace};
+use crate::facts::IDENTIFY;
 use crate::policy::RouteScope;
 
 /// The plans of requests without a subscription, if an API offers one of them.
@@ -20,7 +21,7 @@ impl PolicyKind for SubscriptionCheck {
         if self.required && !super::above(place).iter().any(|row| row.access == Access::Identifies)
         {
             let what = "no policy identifies the client, so every request would be refused";
-            let help = "add one of jwt, api_key, basic, mutual_tls, authenticate above it";
+            let help = format!("add one of {IDENTIFY} above it");
             report.error(written.at, what, help);
         }
         if let (Some(_), Some(resource)) = (&self.api_plan, &self.resource_plan) {
@@ -69,7 +70,7 @@ impl PolicyKind for SubscriptionCheck {
 /// Returns true if a policy below limits clients by plan, or if the route ends in a hub, which may do so.
 fn is_told(place: &RouteScope<'_, '_>) -> bool {
     let below = place.of.policies.iter().skip(place.at);
-    let by_plan = below.map(|policy| &policy.value).any(|policy| {
+    let by_plan = below.map(|policy| policy.value.applied()).any(|policy| {
         matches!(policy, Policy::RateLimit(keys) if keys.plans)
             || matches!(policy, Policy::Sse(keys) if keys.plans)
             || matches!(policy, Policy::WebSocket(keys) if keys.plans)
@@ -80,5 +81,5 @@ fn is_told(place: &RouteScope<'_, '_>) -> bool {
 /// Returns true if there is a `subscription` below the policy. Scopes of tokens are then checked after the subscription.
 pub(super) fn is_below(place: &RouteScope<'_, '_>) -> bool {
     let mut below = place.of.policies.iter().skip(place.at);
-    below.any(|policy| matches!(policy.value, Policy::SubscriptionCheck(_)))
+    below.any(|policy| matches!(policy.value.applied(), Policy::SubscriptionCheck(_)))
 }

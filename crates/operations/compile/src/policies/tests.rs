@@ -18,12 +18,12 @@ routes:
     policies:
       - api_key: { header: x-key, query: key, keys: { ann: key-of-ann } }
       - authenticate: { any: [api_key: { header: x-key, keys: { ann: key-of-ann } }, basic: { users: {} }] }
-      - authorize: { rule: "identity.subject == 'ann'" }
+      - authorize: { rule: "subject == 'ann'" }
       - backend_jwt: { keys: [own.pem], issuer: "https://gate.example" }
       - basic: { users: {} }
       - hmac: { users: {} }
       - jwks: {}
-      - jwt: { issuers: [main], claims_to_headers: { sub: x-sub } }
+      - jwt: { issuers: [main], claims_to_headers: { x-sub: sub } }
       - key_type: { sandbox: a }
       - mutual_tls: { header: x-cert }
       - headers: { request: { set: { x-a: "{subject}" }, remove: [x-b] } }
@@ -117,12 +117,12 @@ fn each_kind_of_policy_has_the_listed_facts() {
     expect![[r#"
         api_key: access Identifies; removes ["x-key"]; secrets ["key"];
         authenticate: access Identifies; removes ["x-key", "authorization"];
-        authorize: access Guards;
+        authorize: access Guards; asks_identity true;
         backend_jwt: asks_identity true; replies_differ true; writes These(["X-JWT-Assertion"]);
         basic: access Identifies; removes ["authorization"];
         hmac: access Identifies; removes ["authorization", "proxy-authorization"];
         jwks:
-        jwt: access Identifies; replies_differ true; writes These(["sub"]); removes ["authorization"];
+        jwt: access Identifies; replies_differ true; writes These(["x-sub"]); removes ["authorization"];
         key_type: asks_identity true; upstreams These(["a"]); diverts ByCaller;
         mutual_tls: access Identifies; removes ["x-cert"];
         headers: asks_identity true; replies_differ true; writes These(["x-a"]); removes ["x-b"];

@@ -1,10 +1,7 @@
 //! Compiles `xpath_route`: its expressions, and the upstreams it names or creates.
 
-use std::time::Duration;
-
 use ::policies::xpath_route::{self as routing, Case, XpathRouteSettings};
-use config::{Report, Spanned, UpstreamTls, WebUrl, XpathCase};
-use plan::upstreams::Timeouts;
+use config::{Report, Spanned, UpstreamTimeout, UpstreamTls, WebUrl, XpathCase};
 use wsdl::{SOAP_11, SOAP_12};
 use xpath::{Expr, Plain};
 
@@ -12,15 +9,6 @@ use super::{Diverts, Facts, NamedUpstreams, PolicyKind, PolicyPlace, Xml};
 use crate::listeners::bytes;
 use crate::policy::RouteScope;
 use crate::{names, upstream_targets, upstreams};
-
-/// The timeouts of a target that a case names by its URL. The response timeout is shorter than the default of configured upstreams.
-const TIMEOUTS: Timeouts = Timeouts {
-    connect: Duration::from_secs(1),
-    response: Duration::from_secs(20),
-    write: None,
-    total: None,
-    idle: Duration::from_secs(60),
-};
 
 impl PolicyKind for config::XpathRoute {
     fn build(
@@ -142,7 +130,9 @@ fn to_url(url: &WebUrl, place: &mut RouteScope<'_, '_>, report: &mut Report) -> 
         Some(name) => name,
         None => {
             let tls = <UpstreamTls as config::Decode>::absent()?;
-            let settings = upstreams::to_url(&url.target, TIMEOUTS, &tls, report)?;
+            // The target of a URL has the defaults of an upstream.
+            let timeouts = upstreams::timeouts(&<UpstreamTimeout as config::Decode>::absent()?);
+            let settings = upstreams::to_url(&url.target, timeouts, &tls, report)?;
             place.builder.own_upstream(settings)
         }
     };

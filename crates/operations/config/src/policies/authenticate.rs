@@ -73,7 +73,7 @@ impl Decode for CredentialKind {
             Policy::Hmac(keys) => Some(Self::Hmac(keys)),
             Policy::MutualTls(keys) => Some(Self::MutualTls(keys)),
             other => {
-                let what = format!("`{}` does not find the client identity", other.name());
+                let what = format!("`{}` does not authenticate clients", other.name());
                 decoder.error(node.at, what, format!("write {}", list(Self::NAMES, "or")));
                 None
             }

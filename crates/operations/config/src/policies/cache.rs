@@ -14,7 +14,7 @@ keys! {
         /// The largest reply that is cached.
         // Larger replies are rare, and would displace many others.
         entry_bytes_max: Size = Size(1 << 20),
-        /// How many replies are cached.
+        /// The maximum number of cached replies.
         // If replies are tiny, the bookkeeping would be larger than the replies.
         entries_max: Between<1, 10_000_000> = const { Between::new(100_000) },
         /// How long a reply is fresh that does not state a lifetime. If absent, such a reply is not cached. It applies to `statuses`.

@@ -25,7 +25,7 @@ keys! {
 }
 
 keys! {
-    /// A share that grows in a time.
+    /// A share that grows over time.
     pub struct Ramp {
         /// When it begins to grow, such as `2026-03-01T08:00:00Z`.
         start: Spanned<String>,

@@ -7,7 +7,8 @@ use crate::decode::keys;
 use crate::values::Spanned;
 
 keys! {
-    /// Limits how many requests are active at once, each until the last byte of its reply; 503 or 429 above.
+    /// Limits how many requests are active at once, each until the last byte of its reply. Above that 503 if all clients share the count
+    /// (`route`, `operation`), otherwise 429.
     pub struct Concurrency {
         /// How many requests may be active at once.
         requests: Requests,

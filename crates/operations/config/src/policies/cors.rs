@@ -15,7 +15,7 @@ keys! {
         /// Origins such as `https://app.example.com`, patterns such as `https://*.example.com`, `{ regex: "https://[a-z]+\\.example\\.com" }`
         /// for the whole origin, or `*` for all.
         origins: Spanned<OneOrMore<Spanned<OriginMatch>>>,
-        /// Methods that pages may use.
+        /// Methods that pages may use; GET, HEAD, POST, PUT, PATCH and DELETE if absent.
         // The methods that browsers usually send.
         methods: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
         /// Request headers that pages may set. If absent or `*`, those that they ask for.

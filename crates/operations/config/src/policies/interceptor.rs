@@ -21,7 +21,7 @@ keys! {
         /// The endpoints that `dynamicEndpoint` may name. If absent, the names of the `upstreams`.
         endpoints: Map<Endpoint> = Map::default(),
         /// Whether `authenticationContext` contains the client's token even if `jwt` does not forward it to the upstream. With `errors:
-        /// wso2`, it always does.
+        /// wso2` or `wso2_apim`, it always does.
         // A service that does not need the token could only leak it.
         token: bool = false,
         /// The facts about the API in `invocationContext`. Absent keys are taken from the route.

@@ -4,8 +4,8 @@ use crate::decode::keys;
 use crate::values::{Between, Network, Spanned};
 
 keys! {
-    /// Allows or denies client addresses. Others get 403, or another `status`. The client is the peer, or the address that a trusted proxy
-    /// names.
+    /// Allows or denies client addresses. Refused clients get 403, or another `status`. The client is the peer, or the address that a
+    /// trusted proxy names.
     pub struct IpRules {
         /// Networks that are allowed; if empty, all that are not denied.
         allow: Vec<Spanned<Network>> = Vec::new(),

@@ -4,12 +4,11 @@ use crate::decode::{keys, words};
 use crate::values::{FilePath, OneOrMore, Size, Spanned};
 
 keys! {
-    /// Refuses requests that a JSON Schema does not allow: 400, and 415 for another content type. An API with a document has `openapi`.
+    /// Refuses requests that a JSON Schema does not allow: 400, and 415 for another content type. Use `openapi` for an API with a document.
     pub struct JsonSchema {
         /// A file with the schema of the body. Without it bodies are not looked at.
         body: Option<Spanned<FilePath>>,
-        /// The content types that a body may have, without parameters, where there is a schema. A body of another type than JSON is not
-        /// read.
+        /// The content types that are accepted if there is a schema of the body, without parameters. A body that is not JSON is not read.
         types: OneOrMore<String> = OneOrMore(vec!["application/json".to_owned()]),
         /// Parameters with their schemas.
         parameters: Vec<Spanned<SchemaParameter>> = Vec::new(),
@@ -30,7 +29,7 @@ keys! {
         place: SchemaPlace,
         /// Whether a request needs it.
         required: bool = false,
-        /// A file with the schema of its value: a string, or a number or a truth where it can be read as one.
+        /// A file with the schema of its value: a string, or a number or a Boolean if it can be read as one.
         schema: Option<Spanned<FilePath>>,
     }
 }

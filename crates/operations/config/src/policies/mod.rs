@@ -207,6 +207,13 @@ policies! {
     Xslt = "xslt",
 }
 
+impl Policy {
+    /// Returns the policy that is applied: the one inside a `for`, or else this one.
+    pub fn applied(&self) -> &Policy {
+        if let Policy::ForClients(keys) = self { keys.policy.0.value.applied() } else { self }
+    }
+}
+
 impl Decode for Policy {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         let help =

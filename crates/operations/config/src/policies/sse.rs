@@ -25,7 +25,8 @@ keys! {
         /// Shares quotas with other gateways, through one of the `stores`.
         shared: Option<Spanned<String>>,
         /// The key that shares the quota and the number of streams: `subject`, `client`, `header:NAME`, `route`, `operation` or
-        /// `cel:EXPRESSION`, as for `rate_limit`. If absent, the subject, and the client of a request without one.
+        /// `cel:EXPRESSION`, as for `rate_limit`. If absent, the subject, and the client of a request without one; with `plans`, the
+        /// subscription, if there is one.
         by: Option<Spanned<LimitBy>>,
         /// The largest event. The stream is cut before a larger one, so that it does not look complete.
         // Some language models send a whole answer as one event. The gateway holds up to this much for each stream with an incomplete

@@ -28,7 +28,8 @@ keys! {
         // A client that occasionally sends too much should keep its connection.
         on_limit: OnLimit = OnLimit::Refuse,
         /// The key that shares the quota and the number of connections: `subject`, `client`, `header:NAME`, `route`, `operation` or
-        /// `cel:EXPRESSION`, as for `rate_limit`. If absent, the subject, and the client of a request without one.
+        /// `cel:EXPRESSION`, as for `rate_limit`. If absent, the subject, and the client of a request without one; with `plans`, the
+        /// subscription, if there is one.
         by: Option<Spanned<LimitBy>>,
         /// The largest message in either direction. A larger one closes the connection with 1009. No limit if absent, but 1 MiB for
         /// messages of clients if there is a `schema`.

@@ -29,7 +29,7 @@ keys! {
 }
 
 keys! {
-    /// TLS of the admin API or of `status`.
+    /// TLS of the admin API.
     pub struct AdminTls {
         /// The PEM file with the certificate and its chain.
         certificate: Spanned<FilePath>,
@@ -77,7 +77,7 @@ keys! {
 }
 
 keys! {
-    /// TLS of `status`.
+    /// TLS of `status` or of the catalog.
     pub struct StatusTls {
         /// The PEM file with the certificate and its chain.
         certificate: Spanned<FilePath>,

@@ -26,7 +26,8 @@ keys! {
         subscription: Option<Spanned<ApiSubscription>>,
         /// The plans that subscriptions may have, such as `[Gold, Silver]`; any if absent.
         plans: Vec<Spanned<String>> = Vec::new(),
-        /// How errors are written to the client: `problem` (RFC 9457) or `wso2` (the bodies and codes of Choreo Connect).
+        /// How errors are written to the client: `problem` (RFC 9457), `wso2` (the bodies and codes of Choreo Connect), `wso2_apim` (those
+        /// of WSO2's API Manager) or `kong` (the faults of its SOAP/XML plugins).
         errors: Errors = Errors::Problem,
         /// Whether the policies of `defaults` run above these.
         defaults: bool = true,

@@ -20,7 +20,7 @@ keys! {
         token: CatalogToken,
         /// The listener that serves its APIs; any if absent.
         gateway: Option<Spanned<String>>,
-        /// The folder in which the deployed APIs are kept, without `bundles`.
+        /// The folder in which the deployed APIs are kept if `bundles` is absent.
         folder: Option<Spanned<FilePath>>,
         /// The services to which its APIs may forward requests.
         endpoints: CatalogEndpoints,

@@ -50,7 +50,17 @@ impl Decode for EndpointAllow {
         let Some(text) = node.text().filter(|text| text.contains("://")) else {
             let help =
                 "write a URL such as `https://*.example.com`, or a network such as `10.0.0.0/8`";
-            return if node.text().is_some_and(|text| text.contains(['.', ':'])) {
+            // Other texts may be hosts without a scheme.
+            let is_network = node.text().is_some_and(|text| {
+                let is_v6 = text.contains(':');
+                let fits = |byte: u8| {
+                    byte.is_ascii_digit()
+                        || is_v6 && byte.is_ascii_hexdigit()
+                        || b":./".contains(&byte)
+                };
+                text.contains(['.', ':']) && text.bytes().all(fits)
+            });
+            return if is_network {
                 Network::decode(node, decoder).map(Self::Network)
             } else {
                 decoder.expected(node, "a URL or a network", help);
@@ -113,5 +123,27 @@ impl Decode for EndpointTimeout {
 
     fn schema(schema: &mut SchemaBuilder) -> Json {
         json!({ "anyOf": [Timeout::schema(schema), UpstreamTimeout::schema(schema)] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{At, Report};
+
+    #[test]
+    fn a_host_without_a_scheme_is_not_taken_for_a_network() {
+        let said = |text: &str| {
+            let mut report = Report::default();
+            let read = crate::decode::<EndpointAllow>(&text.into(), At::NOWHERE, &mut report);
+            read.map_or_else(|| report.to_string(), |_| "good".to_owned())
+        };
+        for host in ["api.example.com", "api.example.com:8443", "localhost", "a.cafe"] {
+            assert!(said(host).contains("expected a URL or a network"), "{}", said(host));
+        }
+        for good in ["10.0.0.0/8", "127.0.0.1", "fd00::/8", "https://*.example.com"] {
+            assert_eq!(said(good), "good", "{good}");
+        }
+        assert!(said("10.0.0.0/99").contains("is not a network"), "{}", said("10.0.0.0/99"));
     }
 }

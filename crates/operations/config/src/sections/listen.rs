@@ -173,7 +173,7 @@ keys! {
         /// From a request's first byte to the end of its headers; 408 after.
         // Ten seconds are enough for a phone with a bad connection, and short enough to stop slow-header attacks.
         head: Timeout = Timeout(Duration::from_secs(10)),
-        /// The longest pause within a request body; 408 after.
+        /// The longest pause within a request body; 408 after. Also the longest time in which a client takes nothing of a reply.
         body: Timeout = Timeout(Duration::from_secs(30)),
         /// From a request's head to the end of its body; 408 after.
         // No limit by default: routes limit the size of uploads, and the time depends on the client's connection.
@@ -186,7 +186,7 @@ keys! {
         /// finished, `idle` counts.
         // Envoy has five minutes, nginx has one. Clients that keep a tunnel open on purpose usually send a ping every minute.
         tunnel: Timeout = Timeout(Duration::from_secs(600)),
-        /// How long a TLS handshake may take.
+        /// How long a TLS handshake may take, and before it the header of the PROXY protocol.
         tls: Timeout = Timeout(Duration::from_secs(10)),
     }
 }

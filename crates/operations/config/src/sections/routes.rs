@@ -14,7 +14,8 @@ use crate::values::{
 };
 
 keys! {
-    /// A route: how the requests that it matches are handled. It needs exactly one of `upstream`, `flow`, `hub` and `respond`.
+    /// A route: how the requests that it matches are handled. It needs one of `upstream`, `flow`, `hub` and `respond`. A `respond` with
+    /// `trigger` needs another one beside it, and a route with `redirect`, `mock` or `jwks` has none.
     pub struct Route {
         /// The requests that it matches, such as `{ path: "/orders/**", methods: [GET] }`.
         matches as "match": Spanned<Match>,
@@ -36,8 +37,8 @@ keys! {
         /// Whether the policies of `defaults` run above these.
         // A default that must be requested would not be one.
         defaults: bool = true,
-        /// How errors are written to the client: `problem` (RFC 9457; SOAP faults on routes with `soap`), `wso2` (the bodies and
-        /// codes of Choreo Connect) or `kong` (the faults of its SOAP/XML plugins).
+        /// How errors are written to the client: `problem` (RFC 9457; SOAP faults on routes with `soap`), `wso2` (the bodies and codes of
+        /// Choreo Connect), `wso2_apim` (those of WSO2's API Manager) or `kong` (the faults of its SOAP/XML plugins).
         errors: Errors = Errors::Problem,
         /// Sends the requests to one of the `upstreams`, by its name, or to several by their shares of requests, such as
         /// `{ a: 90, b: 10 }`.

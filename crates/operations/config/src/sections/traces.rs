@@ -9,7 +9,8 @@ use crate::values::{CollectorUrl, Fraction, Map, Secret, Spanned, Timeout};
 keys! {
     /// Traces: a span for each request and for the calls that it waits for, sent to a collector by OTLP.
     pub struct Traces {
-        /// The collector: `http://HOST:4318`, `https://`, `grpc://HOST:4317` or `grpcs://`. HTTP goes to `/v1/traces` if the URL has no path.
+        /// The collector: `http://HOST:4318`, `https://`, `grpc://HOST:4317` or `grpcs://`. Over HTTP, `/v1/traces` is added to the URL
+        /// unless it ends in that.
         otlp: Spanned<CollectorUrl>,
         /// Headers of each request to the collector.
         headers: Map<Spanned<Secret>> = Map::default(),

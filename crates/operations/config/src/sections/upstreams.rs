@@ -164,8 +164,8 @@ keys! {
 keys! {
     /// Which failed requests are retried.
     pub struct Retry {
-        /// How many retries after the first attempt; none if absent. If no connection can be made, every other target is tried as well,
-        /// unless this is 0.
+        /// How many retries after the first attempt; none if absent. If no connection can be made and `when` has `connect_failure`, every
+        /// other target is tried as well, unless this is 0.
         // Only the operator knows whether a repetition is safe. A stale pooled connection is replaced once regardless.
         attempts: Option<Spanned<Between<0, 10>>>,
         /// The failures that are retried: `connect_failure`, `reset`, `timeout`, or a status from 500. For gRPC calls that end without a

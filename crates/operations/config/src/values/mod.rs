@@ -91,7 +91,7 @@ impl<T> Map<T> {
 
     /// Adds a generated value. Returns false if the name is taken.
     pub fn add(&mut self, name: Spanned<String>, value: T) -> bool {
-        let free = !self.names().any(|known| known == name.value);
+        let free = !self.has(&name.value);
         if free {
             self.entries.push((name, value));
         }
@@ -107,6 +107,11 @@ impl<T> Map<T> {
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let readable = self.entries.iter().map(|(name, _)| name.value.as_str());
         readable.chain(self.unreadable.iter().map(String::as_str))
+    }
+
+    /// Returns true if a name was written, even if its value could not be read. What names it needs no complaint.
+    pub fn has(&self, name: &str) -> bool {
+        self.names().any(|known| known == name)
     }
 
     /// Returns the number of values that could be read.

@@ -216,9 +216,13 @@ impl Decode for Fraction {
 impl MemoryLimit {
     fn read(text: &str) -> Result<Self, String> {
         let limit = match text.strip_suffix('%') {
-            Some(percent) => Percent::read(percent)
+            Some(number) => decimal(number, DECIMALS)
+                .map(Percent)
+                .filter(|percent| *percent <= Percent::ALL)
                 .map(Self::Share)
-                .ok_or_else(|| format!("{} must be a number from 0 to 100 and `%`", quote(text)))?,
+                .ok_or_else(|| {
+                    format!("{} must be a number from 0 to 100 followed by `%`", quote(text))
+                })?,
             None => Self::Bytes(Size(quantity(text, SIZE_UNITS, BYTES_MAX, "size")?)),
         };
         match limit {
@@ -335,4 +339,18 @@ fn write(number: u64, units: &[(&str, u64)], zero: &str) -> Json {
     }
     let unit = units.iter().find(|(_, factor)| number.is_multiple_of(*factor));
     unit.map_or(Json::Null, |(name, factor)| format!("{}{name}", number / factor).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_the_memory_has_one_sign() {
+        assert_eq!(MemoryLimit::read("60%"), Ok(MemoryLimit::Share(Percent::of(60))));
+        for text in ["60%%", "101%", "%", "6 0%"] {
+            let why = MemoryLimit::read(text).unwrap_err();
+            assert!(why.ends_with("must be a number from 0 to 100 followed by `%`"), "{why}");
+        }
+    }
 }

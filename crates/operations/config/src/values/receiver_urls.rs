@@ -57,6 +57,11 @@ const HTTP_PORT: u16 = 4318;
 /// The default port of OTLP over gRPC.
 const GRPC_PORT: u16 = 4317;
 
+/// Returns the reason why a URL cannot be parsed, with the text that was written in place of the URL.
+fn as_written(why: &str, parsed: &str, written: &str) -> String {
+    why.replace(&quote(parsed), &quote(written))
+}
+
 impl CollectorUrl {
     /// Parses an address. The error is a text.
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -75,7 +80,9 @@ impl CollectorUrl {
         let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
         let authority = if has_port { authority.to_owned() } else { format!("{authority}:{port}") };
         let scheme = if tls { "https" } else { "http" };
-        let WebUrl { target, path } = WebUrl::parse(&format!("{scheme}://{authority}{path}"))?;
+        let parsed = format!("{scheme}://{authority}{path}");
+        let read = WebUrl::parse(&parsed).map_err(|why| as_written(&why, &parsed, text));
+        let WebUrl { target, path } = read?;
         if grpc && path != "/" {
             return Err(bad("has a path, but gRPC uses none"));
         }
@@ -130,7 +137,9 @@ impl SocketUrl {
         if !has_port {
             return Err(bad("has no port"));
         }
-        Ok(Self { scheme, target: TargetUrl::parse(&format!("http://{authority}"))? })
+        let parsed = format!("http://{authority}");
+        let target = TargetUrl::parse(&parsed).map_err(|why| as_written(&why, &parsed, text))?;
+        Ok(Self { scheme, target })
     }
 }
 
@@ -154,5 +163,22 @@ impl Decode for SocketUrl {
 
     fn schema(_: &mut SchemaBuilder) -> Json {
         text_like("^([Uu][Dd][Pp]|[Tt][Cc][Pp]|[Tt][Ll][Ss])://[^/?#@]+:[0-9]+$")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complaints_quote_what_was_written() {
+        for text in ["grpc://a b", "http://:1", "grpcs://h:x"] {
+            let why = CollectorUrl::parse(text).unwrap_err();
+            assert!(why.contains(&quote(text)), "{why}");
+        }
+        for text in ["tcp://a b:1", "udp://:1", "tls://h:x"] {
+            let why = SocketUrl::parse(text).unwrap_err();
+            assert!(why.contains(&quote(text)), "{why}");
+        }
     }
 }

@@ -49,7 +49,7 @@ impl<'a> Evaluation<'a> {
                 let text = self.text(text)?;
                 let regex = self.regex(pattern, flags.first(), offset)?;
                 self.searches(text.as_str(), pattern)?;
-                regex.refuse_empty().map_err(|kind| kind.at(offset))?;
+                refuse_empty(&regex, pattern).map_err(|kind| kind.at(offset))?;
                 let tokens = regex.split(text.as_str());
                 self.tokens(tokens.into_iter(), offset)
             }
@@ -59,7 +59,7 @@ impl<'a> Evaluation<'a> {
                 let replacement = self.text(replacement)?;
                 let wrong = |kind: ErrorKind| kind.at(offset);
                 let replacement = Replacement::parse(replacement.as_str()).map_err(wrong)?;
-                regex.refuse_empty().map_err(wrong)?;
+                refuse_empty(&regex, pattern).map_err(wrong)?;
                 self.searches(text.as_str(), pattern)?;
                 let max = self.budget.limits().text_bytes_max;
                 let replaced = regex.replace(text.as_str(), &replacement, max).map_err(wrong)?;
@@ -100,7 +100,8 @@ impl<'a> Evaluation<'a> {
         let counted = pattern.as_str().contains(['{', '\\']);
         let each = if counted { 20_000 } else { 500 };
         self.charge((1000 + each * pattern.as_str().len() as u64).min(1_000_000))?;
-        Regex::new(pattern.as_str(), flags.as_str()).map(Arc::new).map_err(|kind| kind.at(offset))
+        let regex = Regex::new(pattern.as_str(), flags.as_str());
+        regex.map(Arc::new).map_err(|_| computed_pattern("is not valid").at(offset))
     }
 
     fn cased<'v>(
@@ -193,4 +194,17 @@ impl<'a> Evaluation<'a> {
         self.budget.nodes(nodes.len()).map_err(|kind| kind.at(offset))?;
         Ok(Val::Nodes(nodes))
     }
+}
+
+/// Refuses a pattern that matches the empty string.
+fn refuse_empty(regex: &Regex, pattern: &Op) -> Result<(), ErrorKind> {
+    let is_literal = matches!(pattern, Op::Pattern(_));
+    regex.refuse_empty().map_err(|quoting| {
+        if is_literal { quoting } else { computed_pattern("matches the empty string") }
+    })
+}
+
+/// Returns the error for a pattern that is not a literal. It may come from a message, whose values are in no error, so it is not quoted.
+fn computed_pattern(why: &str) -> ErrorKind {
+    ErrorKind::Regex(format!("the computed regular expression {why}").into())
 }

@@ -1,0 +1,12 @@
+//! The memory limit of the process. It applies to a whole process, so this test is one of its own.
+
+use expression::{Budget, FailureKind};
+use kit::memory::{self, Limit};
+
+#[test]
+fn a_full_process_is_named() {
+    memory::set_limit(Limit::Bytes(0));
+    assert_eq!(Budget::default().output(100_000), Err(FailureKind::MemoryFull));
+    let said = FailureKind::MemoryFull.to_string();
+    assert_eq!(said, "no memory is left within `limits.memory` of the process");
+}
