@@ -45,14 +45,14 @@ impl Agenda {
     }
 
     /// Schedules a check at a time, unless an earlier one is scheduled.
-    pub(crate) fn set(&mut self, id: Id, entry: &mut Entry, at: Instant) {
+    pub(crate) fn bring_forward(&mut self, id: Id, entry: &mut Entry, at: Instant) {
         if entry.timer.is_none_or(|timer| at < timer) {
-            self.reschedule(id, entry, at);
+            self.set(id, entry, at);
         }
     }
 
     /// Schedules a check at a time. Replaces the time that was scheduled before.
-    pub(crate) fn reschedule(&mut self, id: Id, entry: &mut Entry, at: Instant) {
+    pub(crate) fn set(&mut self, id: Id, entry: &mut Entry, at: Instant) {
         entry.timer = Some(at);
         self.timers.push(Reverse((at, id)));
     }
@@ -85,7 +85,8 @@ impl Agenda {
         Some((id, at))
     }
 
-    /// Queues a subscription whose check was due at a time, unless the check has been rescheduled.
+    /// Queues a subscription whose check was due at a time, unless the check has been rescheduled. No check is scheduled then, so that
+    /// [`Agenda::bring_forward`] accepts a time after `at`.
     pub(crate) fn queue_due(&mut self, id: Id, entry: &mut Entry, at: Instant) {
         if entry.timer == Some(at) {
             entry.timer = None;
@@ -155,7 +156,7 @@ mod tests {
         let (mut agenda, mut entries) = (Agenda::default(), BTreeMap::new());
         let entry = entries.entry(id(1)).or_default();
         for seconds in [20, 10, 30] {
-            agenda.set(id(1), entry, after(seconds));
+            agenda.bring_forward(id(1), entry, after(seconds));
         }
         assert_eq!(agenda.first(), Some(after(10)));
         tokio::time::advance(Duration::from_secs(9)).await;
@@ -169,11 +170,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn after_a_check_that_was_due_a_later_one_can_be_set() {
+        let (mut agenda, mut entries) = (Agenda::default(), BTreeMap::new());
+        for pause in [1, 2, 4, 8] {
+            agenda.bring_forward(id(1), entries.entry(id(1)).or_default(), after(pause));
+            assert_eq!(agenda.first(), Some(after(pause)));
+            tokio::time::advance(Duration::from_secs(pause - 1)).await;
+            assert!(checked(&mut agenda, &mut entries).is_empty(), "{pause}");
+            tokio::time::advance(Duration::from_secs(1)).await;
+            assert_eq!(checked(&mut agenda, &mut entries), [id(1)], "{pause}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_later_time_replaces_one_that_was_set_before() {
         let (mut agenda, mut entries) = (Agenda::default(), BTreeMap::new());
         let entry = entries.entry(id(1)).or_default();
-        agenda.set(id(1), entry, after(1));
-        agenda.reschedule(id(1), entry, after(5));
+        agenda.bring_forward(id(1), entry, after(1));
+        agenda.set(id(1), entry, after(5));
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(checked(&mut agenda, &mut entries).is_empty());
         tokio::time::advance(Duration::from_secs(4)).await;
@@ -194,11 +208,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn removed_subscriptions_are_skipped() {
         let (mut agenda, mut entries) = (Agenda::default(), BTreeMap::new());
-        agenda.set(id(1), &mut Entry::default(), after(1));
-        agenda.set(id(2), entries.entry(id(2)).or_default(), after(1));
+        agenda.bring_forward(id(1), &mut Entry::default(), after(1));
+        agenda.bring_forward(id(2), entries.entry(id(2)).or_default(), after(1));
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(checked(&mut agenda, &mut entries), [id(2)]);
-        agenda.set(id(2), entries.entry(id(2)).or_default(), after(1));
+        agenda.bring_forward(id(2), entries.entry(id(2)).or_default(), after(1));
         agenda.clear();
         assert_eq!(agenda.first(), None);
     }

@@ -76,7 +76,7 @@ impl Deliveries {
     fn look_later(&mut self, id: Id) {
         let Some(at) = clock::now().checked_add(STORE_RETRY_PAUSE) else { return };
         if let Some(member) = self.members.get_mut(&id) {
-            self.agenda.reschedule(id, &mut member.entry, at);
+            self.agenda.set(id, &mut member.entry, at);
         }
     }
 

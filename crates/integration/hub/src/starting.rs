@@ -155,6 +155,6 @@ impl Deliveries {
         let due = wait.filter(|_| !self.is_paused);
         let due = due.and_then(|wait| clock::now().checked_add(wait));
         let Some(at) = due.into_iter().chain(member.subscription.ends).min() else { return };
-        self.agenda.set(id, &mut member.entry, at);
+        self.agenda.bring_forward(id, &mut member.entry, at);
     }
 }
