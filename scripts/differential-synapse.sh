@@ -4,4 +4,4 @@
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 scripts/synapse.sh
-TIDEGATE_SYNAPSE=all cargo test --locked -p tidegate --test blackbox -- synapse_peer:: "$@"
+TIDEGATE_SYNAPSE=all cargo test --locked -p tidegate --test blackbox -- --nocapture synapse_peer:: "$@"
