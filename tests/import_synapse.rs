@@ -209,6 +209,107 @@ fn a_store_without_a_processor_is_a_queue_that_keeps_its_messages() {
     assert_eq!(checked.code, Some(0), "{}", checked.stderr);
 }
 
+#[test]
+fn a_processor_without_an_endpoint_sends_to_the_one_that_messages_name() {
+    let artifacts = |more: &str| {
+        format!(
+            r#"<definitions xmlns="http://ws.apache.org/ns/synapse">
+              <endpoint name="E"><address uri="http://e.test/s"/></endpoint>
+              <messageStore class="org.apache.synapse.message.store.InMemoryMessageStore" name="MS"/>
+              <messageProcessor class="org.apache.synapse.message.processors.forward.ScheduledMessageForwardingProcessor" name="MP" messageStore="MS"/>
+              <proxy name="Z"><target><inSequence><property name="target.endpoint" value="E"/>{more}<store messageStore="MS"/></inSequence></target></proxy>
+            </definitions>"#
+        )
+    };
+    let other = r#"<property name="target.endpoint" value="F"/>"#;
+    for (more, told) in [
+        ("", "messages that name no `target.endpoint` go to `E` too"),
+        (other, "it names no endpoint"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("all.xml");
+        std::fs::write(&file, artifacts(more)).unwrap();
+        let run = tidegate(&["import", "synapse", file.to_str().unwrap()]);
+        assert_eq!(run.code, Some(3), "{}", run.stderr);
+        assert!(run.stderr.contains(told), "{}", run.stderr);
+        assert_eq!(run.stdout.contains("path: /s"), more.is_empty(), "{}", run.stdout);
+    }
+}
+
+/// The reply to what a sequence of replies sends goes to the sequence that this names, and so on.
+#[test]
+fn replies_go_to_the_sequence_that_each_send_names() {
+    let artifact = r#"<definitions xmlns="http://ws.apache.org/ns/synapse">
+      <endpoint name="A"><address uri="http://a.test/a"/></endpoint>
+      <endpoint name="B"><address uri="http://b.test/b"/></endpoint>
+      <proxy name="P"><target>
+        <inSequence><send receive="first"><endpoint key="A"/></send></inSequence><outSequence><drop/></outSequence>
+      </target></proxy>
+      <sequence name="first"><property name="first" expression="//id"/><send receive="last"><endpoint key="B"/></send></sequence>
+      <sequence name="last"><filter xpath="//id = 2"><then><send receive="end"><endpoint key="A"/></send></then><else><payloadFactory><format><all xmlns=""><a>$1</a></all></format><args><arg expression="get-property('first')"/></args></payloadFactory><send/></else></filter></sequence>
+      <sequence name="end"><payloadFactory><format><ended xmlns=""/></format><args/></payloadFactory><send/></sequence>
+    </definitions>"#;
+    let call = |upstream: &str, id: u8| {
+        format!(
+            "      - {{ upstream: {upstream}, reply: {{ headers: {{ content-type: application/xml }}, body: '<id>{id}</id>' }} }}\n"
+        )
+    };
+    let case = |name: &str, calls: String, reply: &str| {
+        format!(
+            "  {name}:\n    request: {{ method: POST, path: /services/P, headers: {{ content-type: application/xml }}, body: '<id>0</id>' }}\n    calls:\n{calls}    reply: {{ status: 200, xml: '{reply}' }}\n"
+        )
+    };
+    let cases = [
+        case("ends", call("A", 1) + &call("B", 1), "<all><a>1</a></all>"),
+        case("goes on", call("A", 1) + &call("B", 2) + &call("A", 3), "<ended/>"),
+    ];
+    tested(artifact, 3, &cases.concat());
+    let circle = artifact.replace("receive=\"end\"", "receive=\"first\"");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("all.xml");
+    std::fs::write(&file, circle).unwrap();
+    let run = tidegate(&["import", "synapse", file.to_str().unwrap()]);
+    let told = "the sequence `first` gets replies to what it sends itself";
+    assert!(run.stderr.contains(told), "{}", run.stderr);
+}
+
+/// The service of a callout gets an envelope of the message's version of SOAP, or plain XML.
+#[test]
+fn a_callout_has_the_form_of_the_message() {
+    let artifact = r#"<definitions xmlns="http://ws.apache.org/ns/synapse">
+      <proxy name="P"><target><inSequence>
+        <callout serviceURL="http://c.test/c" action="urn:get"><source xpath="//id"/><target xpath="//order"/></callout>
+        <send><endpoint name="E"><address uri="http://e.test/e"/></endpoint></send>
+      </inSequence></target></proxy>
+    </definitions>"#;
+    let soap = |version: &str, body: &str| {
+        format!("<e:Envelope xmlns:e=\"{version}\"><e:Body>{body}</e:Body></e:Envelope>")
+    };
+    let soap11 = |body: &str| soap("http://schemas.xmlsoap.org/soap/envelope/", body);
+    let soap12 = |body: &str| soap("http://www.w3.org/2003/05/soap-envelope", body);
+    let plain = |body: &str| body.to_owned();
+    type Around<'a> = &'a dyn Fn(&str) -> String;
+    let forms: [(&str, &str, Around<'_>); 3] = [
+        ("text/xml", "text/xml; charset=utf-8", &soap11),
+        (
+            "application/soap+xml",
+            "'application/soap+xml; charset=utf-8; action=\"urn:get\"'",
+            &soap12,
+        ),
+        ("application/xml", "application/xml; charset=utf-8", &plain),
+    ];
+    for (kind, sent, around) in forms {
+        let cases = format!(
+            "  form:\n    request: {{ method: POST, path: /services/P, headers: {{ content-type: {kind} }}, body: '{}' }}\n    calls:\n      - {{ upstream: c.test, expect: {{ headers: {{ content-type: {sent} }}, xml: '{}' }}, reply: {{ headers: {{ content-type: {kind} }}, body: '{}' }} }}\n      - {{ upstream: E, expect: {{ xml: '{}' }}, reply: {{ body: ok }} }}\n    reply: {{ status: 200 }}\n",
+            around("<order><id>7</id></order>"),
+            around("<id>7</id>"),
+            around("<id>8</id>"),
+            around("<id>8</id>"),
+        );
+        tested(artifact, 0, &cases);
+    }
+}
+
 /// In Synapse a sequence has no time limit, so a flow gets the sum of its calls' limits.
 #[test]
 fn flows_have_the_time_of_long_calls() {

@@ -69,6 +69,8 @@ pub(super) struct Artifacts<'a> {
     pub(super) sets_axis2: bool,
     /// Templates that endpoints are made of.
     used_templates: HashSet<&'a str>,
+    /// The endpoints that messages themselves name for a message processor.
+    pub(super) message_endpoints: HashSet<&'a str>,
     /// Properties whose value is markup.
     pub(super) inline: HashMap<&'a str, Element<'a>>,
     resources: &'a [(String, Vec<u8>)],
@@ -162,6 +164,11 @@ impl<'a> Artifacts<'a> {
                     artifacts.used_templates.extend(element.attribute("template"));
                 }
                 let name = element.attribute("name").filter(|_| element.name() == "property");
+                if name == Some("target.endpoint") {
+                    // Harmless: a computed name is no endpoint of the artifacts, and so an error.
+                    let named = element.attribute("value").or(element.attribute("expression"));
+                    artifacts.message_endpoints.extend(named);
+                }
                 if let Some(name) = name.filter(|_| !element.children().is_empty()) {
                     artifacts.inline.insert(name, element);
                 }

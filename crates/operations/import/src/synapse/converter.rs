@@ -43,7 +43,7 @@ pub(super) enum Side {
 }
 
 /// The flow that is being made.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Flow<'a> {
     pub(super) name: String,
     pub(super) namespaces: Vec<(String, String)>,
@@ -53,6 +53,8 @@ pub(super) struct Flow<'a> {
     /// The flow with the handling of the reply, if several calls share it.
     pub(super) reply_flow: Option<String>,
     pub(super) reply_is_shared: bool,
+    /// True if they are those of `receive`, which run on the reply to a reply too.
+    pub(super) is_received: bool,
     /// True if the flow is one of several branches whose replies are gathered.
     pub(super) in_branch: bool,
     /// The template to whose parameters `$func` refers.
@@ -430,14 +432,51 @@ impl<'a> Converter<'a> {
             let ends = sequence.children().last().is_some_and(|last| last.name() == "respond");
             return Ok(if ends { Next::End } else { Next::Continue });
         }
-        if sequence.attribute("onError").is_some() {
-            self.note("the fault sequence of a sequence that is written out has no effect");
+        match sequence.attribute("onError") {
+            Some(fault) if !self.flow.in_branch => {
+                return Ok(self.guarded(key, sequence, fault, steps));
+            }
+            Some(_) => {
+                self.note("the fault sequence of a sequence that is written out has no effect");
+            }
+            None => {}
         }
         self.flow.expanding.push(key);
         let (made, ended) = self.steps(&sequence.children());
         self.flow.expanding.pop();
         steps.extend(made);
         Ok(if ended { Next::End } else { Next::Continue })
+    }
+
+    /// Adds a step that runs a sequence which affects a call or a reply outside of it and has a fault sequence: a flow for this place, since
+    /// only flows have a `catch`.
+    fn guarded(
+        &mut self,
+        key: &'a str,
+        sequence: Element<'a>,
+        fault: &'a str,
+        steps: &mut Vec<Json>,
+    ) -> Next {
+        let catch = self.fault_sequence(Some(fault), None);
+        let name = self.out.fresh("flow", &format!("{}-{key}", self.flow.name));
+        let mut flow = Flow { name, namespaces: Vec::new(), ..self.flow.clone() };
+        flow.expanding.push(key);
+        let mut left = None;
+        let notes = std::mem::take(&mut self.notes);
+        let make = |this: &mut Self| {
+            let (made, ended) = this.steps(&sequence.children());
+            left = Some((ended, this.flow.clone()));
+            made
+        };
+        let name = self.flow_of(flow, make, catch);
+        self.notes = notes;
+        steps.push(json!({ "sequence": name }));
+        let Some((ended, inner)) = left else { return Next::Continue };
+        // What it has set is about what follows it here.
+        self.flow.pending = inner.pending;
+        self.flow.base = inner.base;
+        self.flow.reply_flow = inner.reply_flow;
+        if ended { Next::End } else { Next::Continue }
     }
 
     /// The flow of a sequence that is the same wherever it is run.

@@ -111,6 +111,13 @@ impl<'a> Converter<'a> {
             .attribute("targetEndpoint")
             .map(str::to_owned)
             .or(parameter("target.endpoint"));
+        let endpoint = endpoint.or_else(|| {
+            let named = self.message_endpoint()?;
+            self.note(&format!(
+                "messages that name no `target.endpoint` go to `{named}` too, as the others do"
+            ));
+            Some(named)
+        });
         let sequence = parameter("sequence");
         let reply = parameter("message.processor.reply.sequence");
         let mut failed = None;
@@ -158,6 +165,12 @@ impl<'a> Converter<'a> {
         }
         self.out.queues.insert(queue, Json::Object(keys));
         Ok(())
+    }
+
+    /// The endpoint that messages themselves name in `target.endpoint`, if all name the same one.
+    fn message_endpoint(&self) -> Option<String> {
+        let mut named = self.artifacts.message_endpoints.iter();
+        named.next().filter(|_| named.next().is_none()).map(|name| (*name).to_owned())
     }
 
     /// Looks up the parameters of a processor in the table of known parts, and notes the differences.

@@ -1,7 +1,6 @@
 //! Mediators that call services and answer the client.
 
 use serde_json::{Map, Value as Json, json};
-use wsdl::SOAP_11;
 
 use super::super::converter::{Converter, Flow, Next, Side};
 use super::super::element::Element;
@@ -27,22 +26,44 @@ pub(super) fn send<'a>(
         Some(endpoint) => c.endpoint(&endpoint)?,
         None => c.unnamed(item)?,
     };
-    if let Some(key) = item.attribute("receive") {
-        let found = c.artifacts.sequences.get_key_value(key);
-        let (_, sequence) =
-            found.ok_or_else(|| format!("the sequence `{key}` is not among the artifacts"))?;
-        c.flow.reply = sequence.children();
-        c.used.push(key.to_owned());
-        c.flow.reply_is_shared = false;
-    }
     if rest.iter().any(|item| !matches!(item.name(), "drop" | "log" | "respond" | "description")) {
         c.note("what stands behind it runs on the request in Synapse, and not at all here");
+    }
+    if let Some(key) = item.attribute("receive") {
+        received(c, &targets, key, steps)?;
+        return Ok(Next::End);
     }
     if c.flow.side != Side::Request {
         c.note("its reply answers the client");
     }
     sent(c, &targets, steps)?;
     Ok(Next::End)
+}
+
+/// The calls of a message whose reply a sequence of its own gets, which may send it on in the same way.
+fn received<'a>(
+    c: &mut Converter<'a>,
+    targets: &[Target],
+    key: &str,
+    steps: &mut Vec<Json>,
+) -> Result<(), String> {
+    let found = c.artifacts.sequences.get_key_value(key);
+    let (&key, sequence) =
+        found.ok_or_else(|| format!("the sequence `{key}` is not among the artifacts"))?;
+    if c.flow.expanding.contains(&key) {
+        return Err(format!("the sequence `{key}` gets replies to what it sends itself"));
+    }
+    c.used.push(key.to_owned());
+    let reply = std::mem::replace(&mut c.flow.reply, sequence.children());
+    let is_shared = std::mem::replace(&mut c.flow.reply_is_shared, false);
+    let is_received = std::mem::replace(&mut c.flow.is_received, true);
+    c.flow.expanding.push(key);
+    let made = sent(c, targets, steps);
+    c.flow.expanding.pop();
+    c.flow.is_received = is_received;
+    c.flow.reply_is_shared = is_shared;
+    c.flow.reply = reply;
+    made
 }
 
 /// A `send` without an endpoint, if the message may be a reply at that point.
@@ -107,7 +128,7 @@ pub(in super::super) fn reply(c: &mut Converter<'_>, steps: &mut Vec<Json>) {
         .reply
         .iter()
         .all(|item| matches!(item.name(), "send" | "respond") && item.children().is_empty());
-    if is_plain || c.flow.side != Side::Request {
+    if is_plain || c.flow.side != Side::Request && !c.flow.is_received {
         answer(c, steps);
         return;
     }
@@ -142,10 +163,12 @@ pub(in super::super) fn reply(c: &mut Converter<'_>, steps: &mut Vec<Json>) {
 /// The steps for the reply. They always end the flow.
 fn replied(c: &mut Converter<'_>) -> Vec<Json> {
     let side = std::mem::replace(&mut c.flow.side, Side::Reply);
+    let is_received = std::mem::replace(&mut c.flow.is_received, false);
     let (mut steps, ended) = c.steps(&c.flow.reply.clone());
     if !ended {
         steps.push(json!({ "drop": {} }));
     }
+    c.flow.is_received = is_received;
     c.flow.side = side;
     steps
 }
@@ -270,73 +293,4 @@ fn source_of<'a>(c: &mut Converter<'a>, source: &Element<'a>) -> Result<Option<J
         "custom" => c.expression(source, &text).map(|value| Some(value.expression())),
         other => Err(format!("the source `{other}` has no counterpart")),
     }
-}
-
-/// `callout`: a call whose request and reply are parts of the message.
-pub(super) fn callout<'a>(
-    c: &mut Converter<'a>,
-    item: &Element<'a>,
-    steps: &mut Vec<Json>,
-) -> Result<Next, String> {
-    let target =
-        match (item.attribute("endpointKey"), item.attribute("serviceURL"), item.child("endpoint"))
-        {
-            (Some(key), _, _) => c.endpoint_by_key(key)?,
-            (None, Some(url), _) => vec![c.address(item, url)?],
-            (None, None, Some(endpoint)) => c.endpoint(&endpoint)?,
-            (None, None, None) => return Err("it does not say where to".to_owned()),
-        };
-    let [target] = target.as_slice() else {
-        return Err("a recipient list has no counterpart here".to_owned());
-    };
-    let source = item.child("source").ok_or("it has no source")?;
-    let body = match (source.attribute("xpath"), source.attribute("key")) {
-        (Some(xpath), _) => c.expression(&source, xpath)?.expression(),
-        (None, Some(key)) => json!(c.named("default", key)?),
-        (None, None) => json!("$envelope"),
-    };
-    let is_whole = source.is("type", "envelope");
-    let request = c.out.variable("callout.request");
-    if !is_whole {
-        // The service gets the selected elements in a new envelope.
-        let empty = format!(
-            "<soapenv:Envelope xmlns:soapenv=\"{SOAP_11}\"><soapenv:Body/></soapenv:Envelope>"
-        );
-        steps.push(json!({ "set": { &request: { "value": empty, "type": "xml" } } }));
-        let target = format!("${request}/soap:Body");
-        steps.push(json!({ "enrich": { "source": body, "target": target, "action": "child" } }));
-    }
-    let body = if is_whole { body } else { json!(format!("${request}")) };
-    let action = item.attribute("action").unwrap_or("");
-    let lines =
-        json!({ "content-type": "text/xml; charset=utf-8", "SOAPAction": format!("\"{action}\"") });
-    let reply = c.out.variable("callout.reply");
-    let mut more = Map::from_iter([
-        ("headers".to_owned(), json!({ "set": lines })),
-        ("body".to_owned(), body),
-        ("into".to_owned(), json!(reply)),
-        ("fault_on".to_owned(), json!(["4xx", "5xx"])),
-    ]);
-    let target = Target { method: None, format: None, is_exact: true, ..target.clone() };
-    more.insert("method".to_owned(), json!("POST"));
-    c.call(&target, more, steps)?;
-    let found = format!(
-        "${reply}.body/self::soap:Body/*[1] | ${reply}.body/self::soap12:Body/*[1] | ${reply}.body[not(self::soap:Body or self::soap12:Body)]"
-    );
-    let place = item.child("target").ok_or("it has no target")?;
-    match (place.attribute("xpath"), place.attribute("key")) {
-        (Some(xpath), _) => {
-            let target = c.expression(&place, xpath)?.expression();
-            let source = json!({ "xpath": found });
-            steps.push(
-                json!({ "enrich": { "source": source, "target": target, "action": "replace" } }),
-            );
-        }
-        (None, Some(key)) => {
-            let name = c.out.variable(key);
-            steps.push(json!({ "set": { name: { "xpath": found } } }));
-        }
-        (None, None) => return Err("its target names no place".to_owned()),
-    }
-    Ok(Next::Continue)
 }

@@ -1,5 +1,6 @@
 //! The conversion of each mediator, by families.
 
+mod callout;
 pub(super) mod calls;
 mod connector;
 mod control;
@@ -45,7 +46,7 @@ pub(super) fn convert<'a>(
     match item.name() {
         "send" => calls::send(c, item, rest, steps),
         "call" => calls::call(c, item, steps),
-        "callout" => calls::callout(c, item, steps),
+        "callout" => callout::callout(c, item, steps),
         "respond" => calls::respond(c, steps),
         "loopback" => calls::loopback(c, steps),
         "drop" => calls::drop_message(c, steps),
