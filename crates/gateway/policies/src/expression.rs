@@ -419,7 +419,7 @@ mod tests {
             ("request.query.all(a, a != 'b')", Ok(true)),
             (
                 "request.query.all(a, request.query.all(b, request.query.all(c, true))) || true",
-                Err("over the limit steps_max of 500000"),
+                Err("exceeds the limit of 500000 (steps_max)"),
             ),
         ] {
             let got = Expression::compile_rule(rule).unwrap().holds(&exchange(), &head);
