@@ -127,6 +127,23 @@ fn nobody_waits_for_a_mirror_and_there_are_never_too_many() {
     assert!(gateway.wait_for_exit().success());
 }
 
+/// A client with a mirror is not asked for a body that the upstream does not want.
+#[test]
+fn a_copied_body_waits_for_the_leave_of_the_upstream() {
+    let mirror = Origin::saying("nobody reads this");
+    let origin = Origin::start(|peer| {
+        if peer.request_head().is_some() {
+            peer.send("HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let gateway = start(&origin, &mirror.url(), "", "");
+    let mut wire = gateway.wire();
+    wire.send("PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+    assert_eq!(wire.read_head().status(), 403);
+    assert_eq!(origin.request().get("expect"), Some("100-continue"));
+    wait_for(&gateway, "incomplete", 1);
+}
+
 #[test]
 fn large_bodies_are_sent_and_not_copied() {
     let (origin, mirror) = (Origin::echo(), Origin::echo());

@@ -156,10 +156,15 @@ fn the_client_decides_about_sampling_and_else_the_share() {
     assert_eq!(asked(&gateway, "/items/3", &traced("01")).status(), 200);
     let server = spans(&collector, SpanKind::Server, 1).remove(0);
     assert_eq!(attr(&server, "url.path").as_deref(), Some("/items/3"));
-    // With an invalid header, a new trace is started.
-    for bad in ["00-0-1-01", "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", ""] {
+    // With an invalid header, or without one, a new trace is started.
+    for bad in [
+        "traceparent: 00-0-1-01\r\n",
+        "traceparent: ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n",
+        "traceparent: \r\n",
+        "",
+    ] {
         origin.forget();
-        let lines = format!("traceparent: {bad}\r\ntracestate: a=b\r\n");
+        let lines = format!("{bad}tracestate: a=b\r\n");
         assert_eq!(asked(&gateway, "/items/4", &lines).status(), 200);
         let sent = origin.request();
         let (trace, _, flags) = ids(&sent);

@@ -168,7 +168,7 @@ fn an_endpoint_that_is_away_is_503_until_it_is_back() {
     assert_eq!((refused.status(), refused.get("retry-after")), (503, Some("1")));
     assert!(refused.text().contains("\"fault\":\"token_unavailable\""), "{refused:?}");
     assert!(!refused.text().contains("127.0.0.1"), "{refused:?}");
-    gateway.wait_for_log("no access token: ");
+    gateway.wait_for_log("the access token could not be fetched: ");
     assert_eq!(origin.requests().len(), 0);
     let listener = std::net::TcpListener::bind(closed.address).unwrap();
     let _issuer = Origin::start_on(listener, |peer| {
@@ -224,7 +224,7 @@ fn answers_that_are_not_tokens_are_refused_with_the_reason() {
         let gateway = gateway(&origin, &issuer.url(), "");
         let refused = gateway.wire().get("/");
         assert_eq!(refused.status(), 503, "{answer}");
-        gateway.wait_for_log("no access token: ");
+        gateway.wait_for_log("the access token could not be fetched: ");
         let log = gateway.log();
         // A log escapes what others wrote.
         assert!(log.replace("\\\\", "\\").contains(why), "{answer}: {why}\n{log}");

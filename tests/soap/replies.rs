@@ -151,7 +151,7 @@ fn deflate_is_what_kong_refuses() {
     let fault = kong_11(
         "Server",
         "Response - General process failed",
-        "The content is not of the type 'gzip' it says",
+        "The content does not have the content coding 'gzip' that it states",
         Some(200),
     );
     for route in [ROUTE, xslt] {

@@ -7,8 +7,8 @@ use kit::{clock, scratch, turns};
 use message::{Body, Fill, Headers, Reply, ReplyHead, Request, RequestHead, Source, Trailers};
 use plan::Route;
 use policy::{
-    BodyTransform, Decision, Exchange, ExchangeTrace, Flow, Onward, OpenSpan, Step, TracedHead,
-    WaitTime,
+    BodyTransform, Decision, Exchange, ExchangeTrace, Flow, OnStreamed, Onward, OpenSpan, Step,
+    TracedHead, WaitTime,
 };
 
 use crate::{gather, limited, problem, traced};
@@ -138,15 +138,7 @@ pub(crate) async fn run<H: Head>(
             }
         }
         Step::Streamed(step) => {
-            if let Some(transform) = step.on_streamed(ex, head)? {
-                let inner = std::mem::take(body);
-                let (trailers, broken) = (Trailers::new(), None);
-                let mapped = TransformedBody { inner, transform, trailers, broken };
-                if mapped.remaining().is_none() {
-                    head.headers().remove("content-length");
-                }
-                *body = Body::Stream(Box::new(mapped));
-            }
+            stream(&**step, ex, head, body)?;
             Ok(Onward::Next)
         }
         Step::Buffered(step) => {
@@ -170,6 +162,23 @@ pub(crate) async fn run<H: Head>(
             flow
         }
     }
+}
+
+/// Runs a step that may transform the body as it passes. Returns true if it does.
+pub(crate) fn stream<H: Head>(
+    step: &dyn OnStreamed<H>,
+    ex: &mut Exchange,
+    head: &mut H,
+    body: &mut Body,
+) -> Result<bool, Fault> {
+    let Some(transform) = step.on_streamed(ex, head)? else { return Ok(false) };
+    let inner = std::mem::take(body);
+    let mapped = TransformedBody { inner, transform, trailers: Trailers::new(), broken: None };
+    if mapped.remaining().is_none() {
+        head.headers().remove("content-length");
+    }
+    *body = Body::Stream(Box::new(mapped));
+    Ok(true)
 }
 
 /// Waits for a policy within a separate span.
@@ -280,5 +289,74 @@ impl Source for TransformedBody {
 
     fn may_trail(&self) -> bool {
         self.inner.may_trail()
+    }
+
+    fn expects_continue(&self) -> bool {
+        self.inner.expects_continue()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy::{Caller, Scheme};
+
+    /// A body whose client waits for a 100.
+    struct Expecting;
+
+    impl Source for Expecting {
+        fn poll_fill(&mut self, _: &mut Context<'_>, _: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
+            Poll::Pending
+        }
+
+        fn remaining(&self) -> Option<u64> {
+            Some(5)
+        }
+
+        fn expects_continue(&self) -> bool {
+            true
+        }
+    }
+
+    /// Passes bodies through a transform if it is true.
+    struct Passes(bool);
+
+    impl BodyTransform for Passes {
+        fn on_bytes(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Fill, Fault> {
+            out.extend_from_slice(bytes);
+            Ok(Fill::More)
+        }
+
+        fn on_end(&mut self, _out: &mut Vec<u8>) -> Result<(), Fault> {
+            Ok(())
+        }
+
+        fn remaining(&self, inner: Option<u64>) -> Option<u64> {
+            inner
+        }
+    }
+
+    impl OnStreamed<RequestHead> for Passes {
+        fn on_streamed(
+            &self,
+            _ex: &mut Exchange,
+            _head: &mut RequestHead,
+        ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
+            Ok(self.0.then(|| Box::new(Passes(true)) as _))
+        }
+    }
+
+    #[test]
+    fn a_body_that_passes_a_step_still_waits_for_its_continue() {
+        for transforms in [true, false] {
+            let peer = ([192, 0, 2, 1], 1).into();
+            let mut ex =
+                Exchange::new(Caller::new(peer, peer, Scheme::Http, 0).into(), Default::default());
+            let mut head = RequestHead::new(message::Protocol::Http11, b"POST", b"/");
+            let mut body = Body::Stream(Box::new(Expecting));
+            let is = stream(&Passes(transforms), &mut ex, &mut head, &mut body).unwrap();
+            assert_eq!(is, transforms);
+            assert!(body.expects_continue(), "{transforms}");
+        }
     }
 }

@@ -4,7 +4,7 @@
 use fault::Fault;
 use message::Body;
 use plan::Route;
-use policy::{Exchange, Flow, MessageBefore, Step, TracedHead, held};
+use policy::{Exchange, Flow, MessageBefore, Onward, Step, TracedHead, held};
 use telemetry::trace::{PolicyTrace, TracedPolicy};
 
 use crate::steps::{self, Head};
@@ -28,11 +28,20 @@ pub(crate) async fn run<H: Head + TracedHead>(
 ) -> Flow {
     hold::<H>(body).await?;
     let before = MessageBefore::of(ex, head, held(body));
-    let flow = steps::run(steps::name_of((route, depth)), step, ex, head, body).await;
+    let mut is_transformed = false;
+    let flow = match step {
+        Step::Streamed(step) => steps::stream(&**step, ex, head, body).map(|is| {
+            is_transformed = is;
+            Onward::Next
+        }),
+        Step::Head(_) | Step::Call(_) | Step::Buffered(_) => {
+            steps::run(steps::name_of((route, depth)), step, ex, head, body).await
+        }
+    };
     let of_policy = name_and_place(route, depth);
     let mut traced = before.after(of_policy, (ex, head), held(body), &flow);
-    if matches!((step, &flow), (Step::Streamed(_), Ok(_))) && held(body).is_none() {
-        traced.verdict = "passes, and changes the body as it is forwarded".into();
+    if is_transformed {
+        traced.verdict = "passes, and may change the body as it is forwarded".into();
     }
     note(ex, H::IS_REPLY, traced);
     flow

@@ -48,7 +48,7 @@ impl Users {
         let malformed =
             |why: &str| self.refused(Kind::Unauthenticated, 900_901, &format!("basic: {why}"));
         if lines.next().is_some() {
-            return Err(malformed("more than one name and password"));
+            return Err(malformed("more than one `Authorization` line"));
         }
         if !is_basic(line) {
             return Err(missing());

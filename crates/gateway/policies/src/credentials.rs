@@ -75,18 +75,24 @@ impl HashedSecret {
                 Some(_) if text.len() == 60 && bcrypt::verify("", text).is_ok() => {
                     Ok(HashedSecret::Bcrypt(text.to_owned()))
                 }
-                Some(_) | None => Err("`$2` does not begin a bcrypt hash".to_owned()),
+                Some(_) | None => {
+                    Err("it begins with `$2` like a bcrypt hash, but is not one".to_owned())
+                }
             };
         }
         if text.starts_with("$argon2") {
-            let hash = argon2::PasswordHash::new(text)
-                .map_err(|_| "`$argon2` does not begin an Argon2 hash".to_owned())?;
-            let parameter = |name| hash.params.get_decimal(name).unwrap_or(u32::MAX);
-            if parameter("m") > ARGON2_KIB_MAX {
-                return Err(format!("Argon2 with more than {ARGON2_KIB_MAX} KiB"));
-            }
-            if parameter("t") > ARGON2_PASSES_MAX {
-                return Err(format!("Argon2 with more than {ARGON2_PASSES_MAX} passes"));
+            let hash = argon2::PasswordHash::new(text).map_err(|_| {
+                "it begins with `$argon2` like an Argon2 hash, but is not one".to_owned()
+            })?;
+            for (name, max, what) in [
+                ("m", ARGON2_KIB_MAX, "KiB of memory"),
+                ("t", ARGON2_PASSES_MAX, "passes over the memory"),
+            ] {
+                match hash.params.get_decimal(name) {
+                    Some(needed) if needed <= max => {}
+                    Some(_) => return Err(format!("the Argon2 hash needs more than {max} {what}")),
+                    None => return Err(format!("the Argon2 hash lacks its parameter `{name}`")),
+                }
             }
             return Ok(HashedSecret::Argon2(text.to_owned()));
         }

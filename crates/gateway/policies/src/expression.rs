@@ -350,7 +350,8 @@ mod tests {
         let claims = json!({
             "sub": "alice", "roles": ["admin", "ops"], "level": 3, "org": { "id": "o1" },
         });
-        let claims = claims.as_object().cloned().map(policy::Claims::from);
+        let claims = claims.as_object().cloned();
+        let claims = claims.map(|all| policy::Claims::of_members(all, Default::default()));
         let tier = Some("Gold".into());
         let identity = policy::Identity {
             groups: ["ops".into(), "dev".into()].into(),

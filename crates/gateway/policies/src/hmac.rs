@@ -6,6 +6,7 @@
 
 mod digest;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -65,6 +66,9 @@ const SIGNED_MAX: usize = 64;
 
 /// The headers that may contain a signature. The first one that has a signature counts.
 const LINES: [&str; 2] = ["proxy-authorization", "authorization"];
+
+/// The headers that may contain the date.
+const DATES: [&str; 2] = ["x-date", "date"];
 
 impl HmacAlgorithm {
     fn of(name: &str) -> Option<HmacAlgorithm> {
@@ -161,13 +165,12 @@ impl Signatures {
         let missing = || self.fault(Kind::CredentialMissing, 900_902, "no signature");
         let line = self.line(head)?.ok_or_else(missing)?;
         let claim = Claim::read(line).ok_or_else(|| self.refused("the credential is not valid"))?;
-        if !self.is_recent(head) {
-            return Err(
-                self.refused("neither `X-Date` nor `Date` is within the allowed clock skew")
-            );
+        if !self.is_recent(&claim, head) {
+            return Err(self.refused(
+                "neither `X-Date` nor `Date` is within the allowed clock skew; if the signature covers one of them, only that one counts",
+            ));
         }
-        let is_signed = |name: &String| claim.signed.iter().any(|s| s.eq_ignore_ascii_case(name));
-        if let Some(absent) = self.signed.iter().find(|name| !is_signed(name)) {
+        if let Some(absent) = self.signed.iter().find(|name| !claim.covers(name)) {
             return Err(self.refused(&format!("`{absent}` is not signed")));
         }
         let algorithm = HmacAlgorithm::of(claim.algorithm);
@@ -184,18 +187,30 @@ impl Signatures {
         Ok(user.1.clone())
     }
 
-    fn is_recent(&self, head: &RequestHead) -> bool {
+    /// Returns true if the date of the request is recent. If the signature covers a date, others do not count: anybody could add one to a
+    /// captured request.
+    fn is_recent(&self, claim: &Claim<'_>, head: &RequestHead) -> bool {
         let now = UNIX_EPOCH + clock::wall();
-        let near = |name: &str| {
+        let near = |name: &&str| {
+            let line = value(head, name);
             // Harmless: a date that is not text is refused as not recent.
-            let text = head.headers.get(name).and_then(|line| std::str::from_utf8(line).ok());
+            let text = line.as_deref().and_then(|line| std::str::from_utf8(line).ok());
             // Harmless: an invalid date is refused as not recent.
             let date = text.and_then(|text| httpdate::parse_http_date(text).ok());
             let apart = date.map(|date| date.duration_since(now).unwrap_or_else(|e| e.duration()));
             apart.is_some_and(|apart| apart <= self.clock_skew)
         };
-        near("x-date") || near("date")
+        let is_signed = DATES.iter().any(|name| claim.covers(name));
+        DATES.iter().filter(|name| claim.covers(name) == is_signed).any(near)
     }
+}
+
+/// Returns the value of a header. The values of several lines are joined, as the draft says, so that the signature
+/// covers all lines that the upstream gets.
+fn value<'h>(head: &'h RequestHead, name: &'h str) -> Option<Cow<'h, [u8]>> {
+    let mut lines = head.headers.get_all(name);
+    let first = lines.next()?;
+    Some(lines.fold(Cow::Borrowed(first), |all, line| [&*all, b", ", line].concat().into()))
 }
 
 /// Returns the signed text: a line for each signed header, or for the pseudo-headers `request-line` and `@request-target`.
@@ -205,10 +220,9 @@ fn signed_text(claim: &Claim<'_>, head: &RequestHead) -> Vec<u8> {
         if at > 0 {
             text.push(b'\n');
         }
-        let host = || name.eq_ignore_ascii_case("host").then(|| head.host());
-        let value = head.headers.get(name).or_else(host);
-        match (value, *name) {
-            (Some(value), name) => text.extend([name.as_bytes(), b": ", value].concat()),
+        let host = || name.eq_ignore_ascii_case("host").then(|| head.host().into());
+        match (value(head, name).or_else(host), *name) {
+            (Some(value), name) => text.extend([name.as_bytes(), b": ", &value].concat()),
             (None, "request-line") => {
                 let version = version(head.protocol);
                 text.extend(
@@ -239,6 +253,11 @@ fn is_hmac(line: &[u8]) -> bool {
 }
 
 impl<'h> Claim<'h> {
+    /// Returns true if the signature covers this part of the request.
+    fn covers(&self, name: &str) -> bool {
+        self.signed.iter().any(|signed| signed.eq_ignore_ascii_case(name))
+    }
+
     /// Parses `hmac NAME="VALUE", ...`, in which each of the four names must occur once.
     fn read(line: &'h str) -> Option<Claim<'h>> {
         let mut values: [Option<&str>; 4] = [None; 4];
@@ -287,5 +306,96 @@ impl OnHead<RequestHead> for Signatures {
         ex.identity = Some(self.signer(head)?);
         self.strip(head);
         Ok(Onward::Next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::credentials::HashedSecret;
+
+    const OLD: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+
+    fn signatures(signed: &[&str]) -> Signatures {
+        let alice = Holder {
+            name: "alice".to_owned(),
+            subject: "alice".to_owned(),
+            secret: HashedSecret::read("secret").unwrap(),
+            tier: None,
+            application: None,
+            groups: Vec::new(),
+            attributes: Vec::new(),
+        };
+        Signatures::new(HmacSettings {
+            users: vec![(alice, b"secret".to_vec())],
+            algorithms: vec![HmacAlgorithm::Sha256],
+            clock_skew: Duration::from_secs(300),
+            signed: signed.iter().map(ToString::to_string).collect(),
+            realm: "r".to_owned(),
+            forward: false,
+        })
+    }
+
+    /// Returns a request with these lines, and with a signature that covers `signed`, which consists of `text`.
+    fn request(lines: &[(&str, &str)], signed: &str, text: &str) -> RequestHead {
+        let mut head = RequestHead::new(Protocol::Http11, b"GET", b"/");
+        for (name, value) in lines {
+            head.headers.add(name, value.as_bytes()).unwrap();
+        }
+        let key = hmac::Key::new(hmac::HMAC_SHA256, b"secret");
+        let tag = STANDARD.encode(hmac::sign(&key, text.as_bytes()));
+        let line = format!(
+            "hmac username=\"alice\", algorithm=\"hmac-sha256\", headers=\"{signed}\", signature=\"{tag}\""
+        );
+        head.headers.add("Authorization", line.as_bytes()).unwrap();
+        head
+    }
+
+    #[test]
+    fn a_captured_request_is_not_renewed_by_a_date_that_is_not_signed() {
+        let now = &*httpdate::fmt_http_date(UNIX_EPOCH + clock::wall());
+        let old_text = &*format!("date: {OLD}\nGET / HTTP/1.1");
+        let new_text = &*format!("date: {now}\nGET / HTTP/1.1");
+        let x_text = &*format!("x-date: {now}");
+        for (signed, lines, covered, text, accepted) in [
+            (
+                &["date", "request-line"][..],
+                &[("Date", now)][..],
+                "date request-line",
+                new_text,
+                true,
+            ),
+            (&["date"], &[("Date", now), ("X-Date", OLD)], "date request-line", new_text, true),
+            (&["date"], &[("Date", OLD), ("X-Date", now)], "date request-line", old_text, false),
+            (&["date"], &[("Date", OLD), ("Date", now)], "date request-line", old_text, false),
+            (&["date"], &[("Date", now), ("Date", OLD)], "date request-line", old_text, false),
+            (&["x-date"], &[("Date", OLD), ("X-Date", now)], "x-date", x_text, true),
+            (&["x-date"], &[("Date", now)], "x-date", "x-date:", false),
+            (&[], &[("Date", OLD), ("X-Date", now)], "date request-line", old_text, false),
+            // The operator requires no signed date, and the client signs none.
+            (&[], &[("Date", now)], "request-line", "GET / HTTP/1.1", true),
+            (&[], &[("Date", OLD)], "request-line", "GET / HTTP/1.1", false),
+        ] {
+            let signer = signatures(signed).signer(&request(lines, covered, text));
+            assert_eq!(signer.is_ok(), accepted, "{signed:?} {lines:?} {covered}");
+        }
+    }
+
+    #[test]
+    fn a_signature_covers_all_lines_of_a_header() {
+        let now = &*httpdate::fmt_http_date(UNIX_EPOCH + clock::wall());
+        let one = &*format!("date: {now}\nx-amount: 1");
+        let two = &*format!("date: {now}\nx-amount: 1, 9999");
+        for (amounts, text, accepted) in [
+            (&["1"][..], one, true),
+            (&["1", "9999"], one, false),
+            (&["9999", "1"], one, false),
+            (&["1", "9999"], two, true),
+        ] {
+            let mut lines = vec![("Date", now)];
+            lines.extend(amounts.iter().map(|amount| ("X-Amount", *amount)));
+            let signer = signatures(&["date"]).signer(&request(&lines, "date x-amount", text));
+            assert_eq!(signer.is_ok(), accepted, "{amounts:?} {text}");
+        }
     }
 }

@@ -310,7 +310,7 @@ impl Verifier {
             return Err(Refusal::Kind);
         }
         if !issuer.takes_algorithm(token.algorithm) {
-            return Err(Refusal::KeyUnknown);
+            return Err(Refusal::Algorithm);
         }
         let generation = match with {
             Some((_, known)) => known.verify(token)?,
@@ -496,5 +496,61 @@ impl Verifier {
 impl std::fmt::Debug for Verifier {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Verifier").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    use kit::LocalBoxFuture;
+    use message::{Reply, Request};
+    use policy::{Call, Fetch};
+
+    struct Unreachable;
+
+    impl Fetch for Unreachable {
+        fn fetch<'a>(
+            &'a self,
+            _call: Call<'a>,
+            _request: Request,
+        ) -> LocalBoxFuture<'a, Result<Reply, Fault>> {
+            Box::pin(async { Err(Fault::new(Kind::Internal, "unreachable")) })
+        }
+    }
+
+    /// An issuer whose keys are published, but not known yet.
+    fn issuer(algorithms: Vec<jose::Algorithm>) -> Issuer {
+        let location = Location::Keys("/keys".to_owned());
+        let times = (Duration::from_secs(60), Duration::from_secs(1));
+        let (metrics, known) = (Arc::default(), Arc::default());
+        let published =
+            PublishedKeys::new("main", Arc::new(Unreachable), location, times, metrics, known);
+        Issuer { keys: Keys::Published(Arc::new(published)), algorithms, ..claims::tests::issuer() }
+    }
+
+    #[test]
+    fn a_token_with_an_excluded_algorithm_does_not_wait_for_keys() {
+        let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
+        let token =
+            [part(r#"{"alg":"RS256","kid":"a"}"#), part(r#"{"iss":"i"}"#), part("x")].join(".");
+        let now = clock::wall().as_secs();
+        for (algorithms, refusal) in [
+            (vec![jose::Algorithm::Es256], Some(Refusal::Algorithm)),
+            (vec![jose::Algorithm::Rs256], None),
+            (vec![], None),
+        ] {
+            let issuers = vec![Arc::new(issuer(algorithms))];
+            let verifier = Verifier::new(JwtSettings::default(), issuers, Arc::default());
+            let refused = match verifier.look(token.as_bytes(), now) {
+                Verdict::Known(judged) => judged.err(),
+                Verdict::Ask => None,
+            };
+            assert_eq!(refused, refusal);
+            // The refusal is kept, so that the next such token costs a look-up.
+            let kept = verifier.remembered(token.as_bytes(), now).and_then(Result::err);
+            assert_eq!(kept, refusal);
+        }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Owns the choice of the reply: by method and path, by status, and by what the client accepts.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,6 +10,8 @@ use fault::{Fault, Kind};
 use mediation::openapi::{OperationMatch, Operations};
 use message::{Body, Reply, RequestHead};
 use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
+
+use crate::compress::accept::weighted;
 
 /// Settings of the policy.
 pub struct MockSettings {
@@ -74,33 +77,81 @@ impl MockSettings {
     }
 }
 
-/// Returns the reply that the first matching media range of `Accept` selects, or the first reply if there is no `Accept` (RFC 9110,
-/// 12.5.1). Weights are ignored, except that a range with `q=0` selects nothing.
+/// Returns the reply that the client prefers by its `Accept` (RFC 9110, 12.5.1): of those with the largest weight, the one whose media range
+/// comes first. Without an `Accept` it is the first reply.
 fn chosen<'r>(replies: &'r [MockReply], head: &RequestHead) -> Option<&'r MockReply> {
-    let ranges = || head.headers.get_all("accept").flat_map(|line| line.split(|b| *b == b','));
-    if ranges().next().is_none() {
+    let mut lines = head.headers.get_all("accept").peekable();
+    if lines.peek().is_none() {
         return replies.first();
     }
-    let named = |reply: &MockReply, range: &[u8]| {
-        let Some(kind) = &reply.media_type else { return true };
-        let kind = message::media_type(kind.as_bytes());
-        let wanted = message::media_type(range.trim_ascii());
-        let family = wanted.strip_suffix(b"/*").filter(|family| *family != b"*");
-        let of_family = |family: &[u8]| {
-            kind.split(|byte| *byte == b'/').next().is_some_and(|f| f.eq_ignore_ascii_case(family))
-        };
-        wanted == b"*/*" || family.is_some_and(of_family) || wanted.eq_ignore_ascii_case(kind)
+    // Harmless: an invalid range selects nothing.
+    let ranges = lines.flat_map(|line| line.split(|b| *b == b',')).filter_map(weighted);
+    let ranges: Vec<(&[u8], u16)> = ranges.collect();
+    let preference = |reply: &MockReply| {
+        let Some(kind) = &reply.media_type else { return Some((1000, Reverse(0))) };
+        let fits = |range: &[u8]| precision(message::media_type(kind.as_bytes()), range);
+        // Harmless: the other ranges do not select this reply.
+        let selecting = ranges
+            .iter()
+            .enumerate()
+            .filter_map(|(at, (range, weight))| Some((fits(range)?, Reverse(at), *weight)));
+        // The most precise range decides, and the first of several.
+        let (_, at, weight) = selecting.max()?;
+        (weight > 0).then_some((weight, at))
     };
-    ranges()
-        .filter(|range| !is_refused(range))
-        .find_map(|range| replies.iter().find(|r| named(r, range)))
+    // Harmless: a reply without a preference is not acceptable.
+    let acceptable = replies.iter().filter_map(|reply| Some((preference(reply)?, reply)));
+    // `max_by_key` returns the last of equal maxima, so that the replies are iterated in reverse.
+    let best = acceptable.rev().max_by_key(|(preference, _)| *preference);
+    best.map(|(_, reply)| reply)
 }
 
-/// Returns true for a media range with `q=0`.
-fn is_refused(range: &[u8]) -> bool {
-    let mut parameters = range.split(|byte| *byte == b';').skip(1).map(<[u8]>::trim_ascii);
-    parameters.any(|one| {
-        let value = one.strip_prefix(b"q=").or_else(|| one.strip_prefix(b"Q="));
-        value.is_some_and(|value| !value.is_empty() && value.iter().all(|b| b"0.".contains(b)))
-    })
+/// Returns how precisely a media range selects a media type, or `None` if it does not.
+fn precision(kind: &[u8], range: &[u8]) -> Option<u8> {
+    let of_family = |family: &[u8]| {
+        kind.split(|byte| *byte == b'/').next().is_some_and(|f| f.eq_ignore_ascii_case(family))
+    };
+    if range == b"*/*" {
+        Some(0)
+    } else if let Some(family) = range.strip_suffix(b"/*") {
+        of_family(family).then_some(1)
+    } else {
+        range.eq_ignore_ascii_case(kind).then_some(2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use message::Protocol;
+
+    #[test]
+    fn the_client_gets_the_media_type_that_it_prefers() {
+        let reply = |kind: &str| MockReply {
+            status: 200,
+            media_type: Some(kind.into()),
+            examples: Vec::new(),
+        };
+        let replies =
+            [reply("application/json; charset=utf-8"), reply("text/html"), reply("text/xml")];
+        for (lines, kind) in [
+            (&[][..], Some("application/json; charset=utf-8")),
+            (&["*/*"], Some("application/json; charset=utf-8")),
+            (&["text/xml, Text/HTML"], Some("text/xml")),
+            (&["text/xml;q=0.1, text/html"], Some("text/html")),
+            (&["text/xml;q=0.1", "text/html;q=0.2"], Some("text/html")),
+            (&["text/*"], Some("text/html")),
+            (&["text/*, text/html;q=0"], Some("text/xml")),
+            (&["*/*;q=0.5, text/xml"], Some("text/xml")),
+            (&["*/*, application/json;q=0.9"], Some("text/html")),
+            (&["application/*;q=0.000, image/png"], None),
+            (&["application/json;q=x"], None),
+            (&[""], None),
+        ] {
+            let mut head = RequestHead::new(Protocol::Http11, b"GET", b"/");
+            lines.iter().for_each(|line| head.headers.add_known("Accept", line.as_bytes()));
+            let got = chosen(&replies, &head).and_then(|reply| reply.media_type.as_deref());
+            assert_eq!(got, kind, "{lines:?}");
+        }
+    }
 }

@@ -280,7 +280,11 @@ impl AccessTokens {
             // Logged the first time and at growing intervals, so that an outage is reported without filling the log.
             Some(why) if before == 0 || before.is_power_of_two() => {
                 let has_token = self.token.load().is_some();
-                tracing::warn!(upstream = self.upstream, has_token, "no access token: {why}");
+                tracing::warn!(
+                    upstream = self.upstream,
+                    has_token,
+                    "the access token could not be fetched: {why}"
+                );
             }
             Some(_) => {}
         }

@@ -60,7 +60,7 @@ impl Codings {
     fn decoded(self, coding: Coding, bytes: &Bytes) -> Result<Vec<u8>, CodingRefusal> {
         coding.decode(bytes, self.bytes_max).map_err(|why| match why {
             DecodeError::Malformed => CodingRefusal::Failed(Rejection::server(format!(
-                "The content is not of the type '{}' it says",
+                "The content does not have the content coding '{}' that it states",
                 coding.name()
             ))),
             DecodeError::TooLarge => {

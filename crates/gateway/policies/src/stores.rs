@@ -81,7 +81,7 @@ impl StoreConnection {
         count: usize,
     ) -> Option<Vec<u64>> {
         let asked = async {
-            let numbers = self.command(command).await?.numbers()?;
+            let numbers = self.command(command, count).await?.numbers()?;
             if numbers.len() == count {
                 Ok(numbers)
             } else {
@@ -98,7 +98,7 @@ impl StoreConnection {
         if !self.is_away() && heard.is_some_and(|heard| heard.elapsed() < SILENCE_MAX) {
             return true;
         }
-        let asked = self.command(["PING"].into_iter());
+        let asked = self.command(["PING"].into_iter(), 0);
         let answered = tokio::time::timeout(self.store.timeout, asked).await;
         self.heard(answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))).is_some()
     }
@@ -124,18 +124,19 @@ impl StoreConnection {
         }
     }
 
-    /// Sends a command on the existing connection, or a new one. A connection is not reused after a failure, or if its answer was not
-    /// awaited.
+    /// Sends a command, whose answer has at most `items_max` items, on the existing connection, or a new one. A connection is not reused
+    /// after a failure, or if its answer was not awaited.
     async fn command<'a>(
         &self,
         command: impl Iterator<Item = &'a str>,
+        items_max: usize,
     ) -> io::Result<resp::Answer> {
         let known = self.link.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut link = match known {
             Some(link) => link,
             None => self.connect().await?,
         };
-        let answer = resp::ask(&mut link, command).await?;
+        let answer = resp::ask(&mut link, command, items_max).await?;
         *self.link.lock().unwrap_or_else(PoisonError::into_inner) = Some(link);
         Ok(answer)
     }
@@ -150,11 +151,11 @@ impl StoreConnection {
             }
         };
         if let Some(password) = &self.store.password {
-            resp::ask(&mut link, ["AUTH", password].into_iter()).await?;
+            resp::ask(&mut link, ["AUTH", password].into_iter(), 0).await?;
         }
         if self.store.database != 0 {
             let database = self.store.database.to_string();
-            resp::ask(&mut link, ["SELECT", &database].into_iter()).await?;
+            resp::ask(&mut link, ["SELECT", &database].into_iter(), 0).await?;
         }
         Ok(link)
     }

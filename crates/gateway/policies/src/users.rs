@@ -102,8 +102,8 @@ impl Users {
             hash.matches(&password)
         });
         let checked = checked.await;
-        let checked = checked
-            .ok_or_else(|| Fault::new(Kind::Internal, "basic: a password check did not finish"))?;
+        let checked =
+            checked.ok_or_else(|| Fault::new(Kind::Internal, "a password check did not finish"))?;
         Ok(checked && is_user)
     }
 
@@ -146,18 +146,33 @@ impl Users {
     }
 }
 
-/// Returns the digest under which the verdict on a name and password is cached.
+/// Returns the digest under which the verdict on a name and password is cached. The length of the name separates the two: either may
+/// contain any character.
 pub(crate) fn digest(name: &str, password: &[u8]) -> [u8; 32] {
-    sha256(&[name.as_bytes(), b":", password].concat())
+    sha256(&[&name.len().to_be_bytes()[..], name.as_bytes(), password].concat())
 }
 
 /// Returns the fault: a client with too many checks gets 429, and others learn that the service is busy.
 fn full(full: Full) -> Fault {
     let (kind, cause) = match full {
         Full::OfClient => {
-            (Kind::RateLimited, "basic: too many passwords of this client are waiting")
+            (Kind::RateLimited, "too many passwords of this client are waiting to be checked")
         }
-        Full::OfAll => (Kind::Busy, "basic: too many passwords are being checked"),
+        Full::OfAll => (Kind::Busy, "too many passwords are being checked"),
     };
     Fault::new(kind, cause).with_header("Retry-After", RETRY_AFTER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verdict_on_a_name_is_not_that_on_a_longer_one() {
+        let pairs =
+            [("a", "b:c"), ("a:b", "c"), ("a", "b\0c"), ("a\0b", "c"), ("", "abc"), ("abc", "")];
+        let digests = pairs.map(|(name, password)| digest(name, password.as_bytes()));
+        let different: std::collections::HashSet<_> = digests.into_iter().collect();
+        assert_eq!(different.len(), pairs.len());
+    }
 }

@@ -144,11 +144,15 @@ impl WsSecuritySettings {
 
     fn check_age(&self, created: Duration, now: Duration) -> Result<(), Fault> {
         if created > now.saturating_add(self.clock_skew) {
-            return Err(Defect::invalid("it was created in the future").fault());
+            return Err(
+                Defect::invalid("the message or its token was created in the future").fault()
+            );
         }
         let oldest = self.age_max.saturating_add(self.clock_skew);
         if now.saturating_sub(created) > oldest {
-            return Err(Defect("MessageExpired", "it is too old".to_owned()).fault());
+            return Err(
+                Defect("MessageExpired", "the message or its token is too old".to_owned()).fault()
+            );
         }
         Ok(())
     }

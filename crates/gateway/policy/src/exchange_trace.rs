@@ -217,10 +217,10 @@ fn inject(formats: &[Propagation], span: SpanIds, headers: &mut Headers) {
     for format in formats {
         match format {
             Propagation::W3c => {
-                let is_invalid = headers.contains(TRACEPARENT)
-                    && only(headers, TRACEPARENT).and_then(ParentSpan::of_traceparent).is_none();
-                if is_invalid {
-                    // Without a valid `traceparent`, the received `tracestate` must not be passed on (W3C Trace Context, 4.3).
+                let received = only(headers, TRACEPARENT).and_then(ParentSpan::of_traceparent);
+                if received.is_none() {
+                    // Without a valid `traceparent`, the received `tracestate` must not be passed on (W3C Trace Context, 4.2 and 4.3). At
+                    // a second attempt the first one's is there.
                     headers.remove("tracestate");
                 }
                 headers.set_line(TRACEPARENT, &span.traceparent_line());
@@ -251,4 +251,28 @@ pub fn attributes_of(recorder: &Recorder, head: &RequestHead, url: &str) -> Vec<
         ("server.port".into(), port.unwrap_or(default).into()),
         ("url.full".into(), AttributeValue::Text(format!("{url}{target}").into())),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tracestate_passes_only_with_a_valid_traceparent() {
+        const VALID: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let span = SpanIds { trace_id: [1; 16], span_id: [2; 8], sampled: true };
+        for (parents, passes) in
+            [(&[][..], false), (&["00-0-1-01"], false), (&[VALID], true), (&[VALID, VALID], false)]
+        {
+            let mut headers = Headers::new();
+            parents.iter().for_each(|parent| headers.add_known(TRACEPARENT, parent.as_bytes()));
+            headers.add_known("tracestate", b"a=b");
+            // A second attempt sends what the first one does.
+            for _attempt in 0..2 {
+                inject(&[Propagation::W3c], span, &mut headers);
+                assert_eq!(headers.contains("tracestate"), passes, "{parents:?}");
+                assert!(only(&headers, TRACEPARENT).is_some(), "{parents:?}");
+            }
+        }
+    }
 }

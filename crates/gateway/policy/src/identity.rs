@@ -1,7 +1,7 @@
 //! The client identity that authentication has determined.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
@@ -13,6 +13,8 @@ use crate::ApplicationKey;
 pub struct Claims {
     text: Box<[u8]>,
     members: OnceLock<Box<Map<String, Value>>>,
+    /// The paths of the issuer's claims with scopes.
+    scope_claims: Arc<[String]>,
 }
 
 /// The client's identity. It is created once for a credential, and shared by all exchanges with that credential.
@@ -56,24 +58,28 @@ pub enum Scheme {
 }
 
 impl Claims {
-    /// Creates claims from `text`, which must be a valid JSON object.
-    pub fn of_text(text: &[u8]) -> Claims {
-        Claims { text: text.into(), members: OnceLock::new() }
+    /// Creates claims from `text`, which must be a valid JSON object. The first of `scope_claims` that is present has the scopes.
+    pub fn of_text(text: &[u8], scope_claims: Arc<[String]>) -> Claims {
+        Claims { text: text.into(), members: OnceLock::new(), scope_claims }
+    }
+
+    /// Like `of_text`, for a JSON object that is parsed already.
+    pub fn of_members(members: Map<String, Value>, scope_claims: Arc<[String]>) -> Claims {
+        Claims { text: Box::default(), members: Box::new(members).into(), scope_claims }
     }
 
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.members().get(name)
     }
 
-    /// Returns true if the claims contain a scope, in `scope`, or else in `scp`, as a text or a list.
+    /// Returns the claim at a path; see [`claim_at`].
+    pub fn at(&self, path: &str) -> Option<&Value> {
+        claim_at(self.members(), path)
+    }
+
+    /// Returns true if the claims contain a scope.
     pub fn has_scope(&self, scope: &str) -> bool {
-        match self.get("scope").or_else(|| self.get("scp")) {
-            Some(Value::String(text)) => text.split(' ').any(|stated| stated == scope),
-            Some(Value::Array(items)) => items.iter().any(|item| item.as_str() == Some(scope)),
-            Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => {
-                false
-            }
-        }
+        states_scope(self.scope_claims.iter().find_map(|path| self.at(path)), scope)
     }
 
     /// Returns all claims as a JSON object.
@@ -93,6 +99,23 @@ impl Claims {
     }
 }
 
+/// Returns the claim of this name, or else the member at this path, such as `address.city`. Names of claims may themselves contain dots.
+pub fn claim_at<'c>(members: &'c Map<String, Value>, path: &str) -> Option<&'c Value> {
+    members.get(path).or_else(|| {
+        let (first, rest) = path.split_once('.')?;
+        claim_at(members.get(first)?.as_object()?, rest)
+    })
+}
+
+/// Returns true if a claim with scopes, a text or a list, contains this scope.
+pub fn states_scope(stated: Option<&Value>, scope: &str) -> bool {
+    match stated {
+        Some(Value::String(text)) => text.split(' ').any(|stated| stated == scope),
+        Some(Value::Array(items)) => items.iter().any(|item| item.as_str() == Some(scope)),
+        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => false,
+    }
+}
+
 impl Identity {
     /// Returns a hash of the subject, the same on every worker and after every restart.
     pub fn number(&self) -> u64 {
@@ -105,12 +128,6 @@ impl Identity {
     pub fn attribute(&self, name: &str) -> Option<&str> {
         let found = self.attributes.iter().find(|(known, _)| **known == *name);
         found.map(|(_, text)| &**text)
-    }
-}
-
-impl From<Map<String, Value>> for Claims {
-    fn from(members: Map<String, Value>) -> Claims {
-        Claims { text: Box::default(), members: Box::new(members).into() }
     }
 }
 

@@ -31,7 +31,7 @@ pub use call::{Call, OpenWait, Totals, WaitTime};
 pub use exchange::{Caller, Exchange, Parameters, REQUEST_ID_BYTES_MAX, RequestId, Scheme};
 pub use exchange_trace::{CallTrace, ExchangeTrace, OpenSpan, attributes_of};
 pub use grpc_call::{GrpcCall, GrpcEnd};
-pub use identity::{Claims, Identity, Scheme as IdentityScheme};
+pub use identity::{Claims, Identity, Scheme as IdentityScheme, claim_at, states_scope};
 pub use interim::{Interim, InterimReplies};
 pub use notes::{
     Conditions, CutCredentials, MessageFormat, Notes, RouteOverride, StreamNotes, UNKNOWN_OPERATION,

@@ -391,7 +391,10 @@ mod tests {
                 digest: [0; 16],
                 subject: "alice".into(),
                 scheme: IdentityScheme::Jwt,
-                claims: claims.as_object().cloned().map(|members| Box::new(Claims::from(members))),
+                claims: claims
+                    .as_object()
+                    .cloned()
+                    .map(|members| Box::new(Claims::of_members(members, Default::default()))),
                 tier: None,
                 groups: ["ops".into(), "dev".into()].into(),
                 attributes: [("org".into(), "o1".into())].into(),

@@ -226,4 +226,12 @@ impl Source for Tee {
     fn trailers(&mut self) -> Trailers {
         self.inner.trailers()
     }
+
+    fn may_trail(&self) -> bool {
+        self.inner.may_trail()
+    }
+
+    fn expects_continue(&self) -> bool {
+        self.inner.expects_continue()
+    }
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{Keys, missing, refused};
 use crate::body_lines;
-use crate::json_edits::{JsonEdits, Pointer};
+use crate::json_edits::{EditRefusal, JsonEdits, Pointer};
 use crate::query::is_named;
 
 /// Looks for a key in the head first, and then in the body.
@@ -74,12 +74,14 @@ impl KeysInBody {
             BodyForm::Json => self.in_json(&body.bytes)?,
         };
         let key = one(found)?.ok_or_else(missing)?;
-        ex.identity = Some(self.keys.holder(&key)?);
+        let holder = self.keys.holder(&key)?;
+        // Computed even if the upstream gets the key, so that a member that occurs twice is always refused.
+        let without = match form {
+            BodyForm::Form => self.form_without(&body.bytes),
+            BodyForm::Json => self.json_without(body)?,
+        };
+        ex.identity = Some(holder);
         if !self.keys.forward {
-            let without = match form {
-                BodyForm::Form => self.form_without(&body.bytes),
-                BodyForm::Json => self.json_without(body)?,
-            };
             body.bytes = without.into();
             body_lines::edited(&mut head.headers);
         }
@@ -113,7 +115,12 @@ impl KeysInBody {
             edits.remove(&pointer).map_err(|_| unreadable())?;
         }
         // A body in which an edited member occurs twice is refused, since the upstream could read either value.
-        edits.without_values(body).map_err(|_| unreadable())
+        edits.without_values(body).map_err(|why| match why {
+            EditRefusal::Twice { .. } => malformed("the body has the key twice"),
+            EditRefusal::NotUtf8 | EditRefusal::Malformed { .. } | EditRefusal::NoPlace { .. } => {
+                unreadable()
+            }
+        })
     }
 }
 
@@ -128,6 +135,58 @@ fn one(found: Vec<Cow<'_, [u8]>>) -> Result<Option<Cow<'_, [u8]>>, Fault> {
     }
 }
 
+fn malformed(why: &str) -> Fault {
+    refused(Kind::Unauthenticated, 900_901, &format!("api_key: {why}"))
+}
+
 fn unreadable() -> Fault {
-    refused(Kind::Unauthenticated, 900_901, "api_key: the body is not a valid JSON object")
+    malformed("the body is not a valid JSON object")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::credentials::{HashedSecret, Holder};
+    use message::Protocol;
+    use policy::{Caller, Scheme};
+
+    fn step(forward: bool) -> KeysInBody {
+        let alice = Holder {
+            name: "alice".to_owned(),
+            subject: "alice".to_owned(),
+            secret: HashedSecret::read("k1").unwrap(),
+            tier: None,
+            application: None,
+            groups: Vec::new(),
+            attributes: Vec::new(),
+        };
+        let keys = Keys::new(Vec::new(), Vec::new(), forward, vec![alice]);
+        let keys = keys.unwrap_or_else(|_| panic!("the keys are valid"));
+        KeysInBody { keys, names: vec!["key".to_owned()], bytes_max: 1000 }
+    }
+
+    #[test]
+    fn a_key_that_occurs_twice_is_refused_whether_it_is_forwarded_or_not() {
+        for (body, forward, made) in [
+            (r#"{"key":"k1","a":1}"#, false, Ok(r#"{"a":1}"#)),
+            (r#"{"key":"k1","a":1}"#, true, Ok(r#"{"key":"k1","a":1}"#)),
+            (r#"{"key":"k2","key":"k1"}"#, false, Err("api_key: the body has the key twice")),
+            (r#"{"key":"k2","key":"k1"}"#, true, Err("api_key: the body has the key twice")),
+            (r#"{"key":"k1""#, false, Err("api_key: the body is not a valid JSON object")),
+            (r#"{"key":"k3"}"#, false, Err("api_key: unknown key")),
+        ] {
+            let peer = ([192, 0, 2, 1], 1).into();
+            let caller = Caller::new(peer, peer, Scheme::Http, 0);
+            let mut ex = Exchange::new(caller.into(), Default::default());
+            let mut head = RequestHead::new(Protocol::Http11, b"POST", b"/");
+            head.headers.add_known("Content-Type", b"application/json");
+            let mut gathered = GatheredBody::new(body.into(), Vec::new());
+            let checked = step(forward).checked(&mut ex, &mut head, &mut gathered);
+            let checked =
+                checked.map(|_| &*gathered.bytes).map_err(|fault| fault.cause.to_string());
+            let made = made.map(str::as_bytes).map_err(str::to_owned);
+            assert_eq!(checked, made, "{body} {forward}");
+            assert_eq!(ex.identity.is_some(), made.is_ok(), "{body} {forward}");
+        }
+    }
 }

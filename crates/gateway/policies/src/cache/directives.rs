@@ -9,8 +9,10 @@ pub(super) struct Directives {
     pub(super) no_cache: bool,
     pub(super) private: bool,
     pub(super) public: bool,
-    /// `must-revalidate` or `proxy-revalidate`: a shared cache must not use the reply without validation once it is stale.
+    /// A cache must not use the reply without validation once it is stale.
     pub(super) must_revalidate: bool,
+    /// The same for shared caches. Unlike `must-revalidate` it does not permit sharing (RFC 9111, 5.2.2.8).
+    pub(super) proxy_revalidate: bool,
     pub(super) only_if_cached: bool,
     pub(super) max_age: Option<u64>,
     pub(super) s_maxage: Option<u64>,
@@ -40,6 +42,17 @@ impl Directives {
         said
     }
 
+    /// Returns true if the reply to a request with credentials may be used for other clients (RFC 9111, 3.5).
+    pub(super) fn permits_sharing(&self) -> bool {
+        self.public || self.s_maxage.is_some() || self.must_revalidate
+    }
+
+    /// Returns true if a shared cache must not use the reply without validation once it is stale. `s-maxage` implies it (RFC 9111,
+    /// 5.2.2.10).
+    pub(super) fn forbids_stale(&self) -> bool {
+        self.must_revalidate || self.proxy_revalidate || self.s_maxage.is_some()
+    }
+
     fn add(&mut self, name: &[u8], value: Option<&[u8]>) {
         let seconds = || Some(value.map_or(0, seconds));
         match name {
@@ -48,7 +61,8 @@ impl Directives {
             b"no-cache" => self.no_cache = true,
             b"private" => self.private = true,
             b"public" => self.public = true,
-            b"must-revalidate" | b"proxy-revalidate" => self.must_revalidate = true,
+            b"must-revalidate" => self.must_revalidate = true,
+            b"proxy-revalidate" => self.proxy_revalidate = true,
             b"only-if-cached" => self.only_if_cached = true,
             b"max-age" => self.max_age = least(self.max_age, seconds()),
             b"s-maxage" => self.s_maxage = least(self.s_maxage, seconds()),
@@ -84,6 +98,26 @@ pub(super) fn seconds(text: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_some_directives_permit_sharing_and_more_forbid_stale_replies() {
+        for (text, permits, forbids) in [
+            ("max-age=60", false, false),
+            ("public", true, false),
+            ("must-revalidate", true, true),
+            ("s-maxage=5", true, true),
+            ("max-age=60, Proxy-Revalidate", false, true),
+        ] {
+            let mut headers = Headers::new();
+            headers.add("Cache-Control", text.as_bytes()).unwrap();
+            let said = Directives::of(&headers);
+            assert_eq!(
+                (said.permits_sharing(), said.forbids_stale()),
+                (permits, forbids),
+                "{text}"
+            );
+        }
+    }
 
     #[test]
     fn directives_are_parsed_and_invalid_times_are_zero() {

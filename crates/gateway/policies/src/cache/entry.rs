@@ -128,7 +128,6 @@ pub(super) fn hindrance(
     times: &Times,
 ) -> Option<&'static str> {
     let Times { said, .. } = times;
-    let is_shared = said.public || said.s_maxage.is_some() || said.must_revalidate;
     let may_be_used = !times.fresh_for.is_zero() && !said.no_cache || has_validator(&head.headers);
     let hindrances = [
         (!KEPT.contains(&head.status), "status"),
@@ -138,7 +137,7 @@ pub(super) fn hindrance(
         (head.headers.contains("set-cookie"), "set-cookie"),
         (!times.is_told, "no-freshness"),
         (!may_be_used, "never-fresh"),
-        (is_authorized && !is_shared, AUTHORIZATION),
+        (is_authorized && !said.permits_sharing(), AUTHORIZATION),
     ];
     hindrances.iter().find(|(hinders, _)| *hinders).map(|(_, why)| *why)
 }
@@ -304,8 +303,7 @@ impl CachedReply {
         let least = Duration::from_secs(asked.min_fresh.unwrap_or(0));
         let stale = (age + least).saturating_sub(*fresh_for);
         let is_fresh = age + least < *fresh_for;
-        let may_be_stale = !said.must_revalidate
-            && said.s_maxage.is_none()
+        let may_be_stale = !said.forbids_stale()
             && asked.max_stale.is_some_and(|max| stale <= Duration::from_secs(max));
         let is_young = asked.max_age.is_none_or(|max| age <= Duration::from_secs(max));
         !said.no_cache && !asked.no_cache && is_young && (is_fresh || may_be_stale)
@@ -316,7 +314,7 @@ impl CachedReply {
         let Times { said, fresh_for, .. } = &self.times;
         let longest = said.stale_if_error.map_or(configured, Duration::from_secs);
         let stale = self.age(now).saturating_sub(*fresh_for);
-        let forbidden = said.must_revalidate || said.no_cache || said.s_maxage.is_some();
+        let forbidden = said.forbids_stale() || said.no_cache;
         !longest.is_zero() && stale <= longest && !forbidden
     }
 

@@ -67,11 +67,9 @@ impl StepCache {
 /// Returns the full key: the method, where a HEAD counts as a GET, the configured key, and the headers about the client's URL.
 fn full(head: &RequestHead, key: &str) -> Vec<u8> {
     let method: &[u8] = if head.method() == b"HEAD" { b"GET" } else { head.method() };
-    [method, b" ", key.as_bytes(), &keyed_lines(&head.headers)].concat()
-}
-
-fn is_shared(said: &Directives) -> bool {
-    said.public || said.s_maxage.is_some() || said.must_revalidate
+    // The length separates the key, which may contain any character, from the lines.
+    let len = key.len().to_string();
+    [method, b" ", len.as_bytes(), b" ", key.as_bytes(), &keyed_lines(&head.headers)].concat()
 }
 
 /// Returns the reason why a message with these headers is not stored, whatever its status, or `None` if it may be stored.
@@ -130,12 +128,13 @@ impl ReplyCache for StepCache {
         let mut varies: Vec<Box<str>> = Vec::new();
         let mut is_unknown = false;
         for name in varies_of(reply) {
-            // A header that was not sent cannot affect the reply. If the flow changed a header, later requests cannot be compared by it.
+            // If the flow has set a header, later requests cannot be compared by it. One that the flow has removed cannot affect the reply.
             let is_sent = sent.contains(&name);
             let is_the_clients =
                 entry::value_of(sent, &name) == entry::value_of(&head.headers, &name);
             is_unknown |= name == "*" || is_sent && !is_the_clients;
-            if is_sent {
+            // The request may lack the header that the next one has.
+            if is_the_clients {
                 varies.push(name.into());
             }
         }
@@ -144,7 +143,7 @@ impl ReplyCache for StepCache {
             hindrance: hindrance.or(is_unknown.then_some("vary")),
             fresh_for,
             replied: true,
-            unshared: !is_shared(&said),
+            unshared: !said.permits_sharing(),
             varies,
         });
     }
@@ -159,7 +158,7 @@ impl ReplyCache for StepCache {
     ) -> Result<(), CacheHindrance> {
         let said = Directives::of(&made.head.headers);
         let hindrance = terms.hindrance.or_else(|| hindrance(&made.head.headers, &said));
-        let is_shared = if terms.replied { !terms.unshared } else { is_shared(&said) };
+        let is_shared = if terms.replied { !terms.unshared } else { said.permits_sharing() };
         let settings = &self.settings;
         let may_be_shared = settings.ignores_credentials || settings.key.authorization || is_shared;
         let now = clock::now();
@@ -189,5 +188,91 @@ impl ReplyCache for StepCache {
         let entry = CachedReply::made(made, &head.headers, &names, times).ok_or("vary")?;
         self.store.insert(&full(head, key), Arc::new(entry));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use message::Protocol;
+    use policy::{Caller, Scheme};
+
+    fn cache() -> StepCache {
+        let settings = StepCacheSettings {
+            ttl: Duration::from_secs(60),
+            ttl_statuses: [200].into(),
+            entry_bytes_max: 1000,
+            methods: None,
+            ignores_cookies: false,
+            ignores_credentials: false,
+            key: KeyParts::default(),
+        };
+        StepCache { settings, store: Arc::new(Store::new(10_000, 1000, 10)) }
+    }
+
+    fn exchange() -> Exchange {
+        let peer = ([192, 0, 2, 1], 1).into();
+        Exchange::new(Caller::new(peer, peer, Scheme::Http, 0).into(), Default::default())
+    }
+
+    fn request(lines: &[(&str, &str)]) -> RequestHead {
+        let mut head = RequestHead::new(Protocol::Http11, b"GET", b"/");
+        lines.iter().for_each(|(name, value)| head.headers.add_known(name, value.as_bytes()));
+        head
+    }
+
+    /// Stores the message that the steps make for a request: they pass it on, without the header `X-Own`, and return the reply.
+    fn keep(
+        cache: &StepCache,
+        asked: &RequestHead,
+        reply: (&str, &str),
+    ) -> Result<(), CacheHindrance> {
+        let mut head = ReplyHead::new(200);
+        head.headers.add_known(reply.0, reply.1.as_bytes());
+        let mut sent = asked.headers.clone();
+        sent.remove("x-own");
+        let mut terms = CacheTerms::default();
+        cache.note(asked, &sent, &head, &mut terms);
+        let made = KeptMessage { head: ReplyHead::new(200), body: Bytes::new(), mark: 0 };
+        cache.keep(&exchange(), asked, "key", made, &terms)
+    }
+
+    fn is_kept(cache: &StepCache, asked: &RequestHead) -> bool {
+        cache.find(&exchange(), asked, "key").unwrap().is_some()
+    }
+
+    #[test]
+    fn a_message_varies_by_headers_that_its_first_request_did_not_have() {
+        let (plain, german) = (request(&[]), request(&[("Accept-Language", "de")]));
+        for (first, second) in [(&plain, &german), (&german, &plain)] {
+            let cache = cache();
+            assert_eq!(keep(&cache, first, ("Vary", "Accept-Language, X-Other")), Ok(()));
+            assert!(is_kept(&cache, first));
+            assert!(!is_kept(&cache, second));
+        }
+        // The replies cannot vary by what the flow never sends.
+        let cache = cache();
+        assert_eq!(keep(&cache, &request(&[("X-Own", "a")]), ("Vary", "X-Own")), Ok(()));
+        assert!(is_kept(&cache, &request(&[("X-Own", "b")])));
+    }
+
+    #[test]
+    fn a_message_for_a_client_is_shared_only_with_permission() {
+        let asked = request(&[("Authorization", "Bearer a")]);
+        for (control, kept) in [
+            ("public, max-age=60", Ok(())),
+            ("max-age=60, must-revalidate", Ok(())),
+            ("max-age=60, proxy-revalidate", Err(entry::AUTHORIZATION)),
+        ] {
+            assert_eq!(keep(&cache(), &asked, ("Cache-Control", control)), kept, "{control}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_not_mistaken_for_lines_of_the_request() {
+        let plain = request(&[]);
+        let lines = request(&[("X-Forwarded-Host", "a")]);
+        assert_ne!(full(&plain, "key\nx-forwarded-host:a"), full(&lines, "key"));
     }
 }

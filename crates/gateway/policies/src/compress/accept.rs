@@ -14,7 +14,7 @@ pub(super) fn choose(headers: &Headers, ours: &[Encoding]) -> Option<Encoding> {
         return None;
     }
     // Harmless: an invalid item does not request any encoding.
-    let items = || lines.iter().flat_map(|line| line.split(|b| *b == b',')).filter_map(item);
+    let items = || lines.iter().flat_map(|line| line.split(|b| *b == b',')).filter_map(weighted);
     let said = |name: &[u8]| {
         items().find(|(named, _)| named.eq_ignore_ascii_case(name)).map(|(_, weight)| weight)
     };
@@ -29,8 +29,8 @@ pub(super) fn choose(headers: &Headers, ours: &[Encoding]) -> Option<Encoding> {
     (weight(best) > 0 && weight(best) >= plain).then_some(best)
 }
 
-/// Parses a name and its weight in thousandths. Returns `None` for an invalid item.
-fn item(item: &[u8]) -> Option<(&[u8], u16)> {
+/// Parses an item of a header such as `Accept`: a name, and its weight in thousandths (RFC 9110, 12.4.2). Returns `None` for an invalid item.
+pub(crate) fn weighted(item: &[u8]) -> Option<(&[u8], u16)> {
     let mut parts = item.split(|b| *b == b';').map(<[u8]>::trim_ascii);
     let name = parts.next().filter(|name| !name.is_empty())?;
     let weight = parts.find_map(|part| {

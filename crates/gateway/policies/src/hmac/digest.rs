@@ -33,18 +33,13 @@ impl OnBuffered<RequestHead> for WithDigest {
         head: &'a mut RequestHead,
         body: &'a mut GatheredBody,
     ) -> Decision<'a> {
-        let right = match head.headers.get("digest") {
-            // Without a digest, the body must be empty.
-            None => body.bytes.is_empty(),
-            Some(said) => {
-                let made = format!("SHA-256={}", STANDARD.encode(sha256(&body.bytes)));
-                said == made.as_bytes()
-            }
+        let made = || format!("SHA-256={}", STANDARD.encode(sha256(&body.bytes)));
+        let why = match super::value(head, "digest") {
+            None if body.bytes.is_empty() => return Decision::Ready(Ok(Onward::Next)),
+            None => "a request with a body needs a `Digest`",
+            Some(said) if *said == *made().as_bytes() => return Decision::Ready(Ok(Onward::Next)),
+            Some(_) => "the body does not match `Digest`",
         };
-        Decision::Ready(if right {
-            Ok(Onward::Next)
-        } else {
-            Err(self.signatures.refused("the body does not match `Digest`"))
-        })
+        Decision::Ready(Err(self.signatures.refused(why)))
     }
 }

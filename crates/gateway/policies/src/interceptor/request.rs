@@ -157,7 +157,7 @@ impl Interceptor {
         if answer.body.is_some() && !service.includes.request_body {
             tracing::error!(
                 request_id = ex.id.as_str(),
-                "an interceptor changed the request's body without `request_body` among its `includes`; its answer is ignored"
+                "an interceptor changed the request's body, but `includes` does not list `request_body`; its answer is ignored"
             );
             return Ok(Onward::Next);
         }
@@ -192,7 +192,7 @@ impl Interceptor {
             let endpoint = endpoint.ok_or_else(|| {
                 Fault::with_detail(
                     Kind::InterceptorFailed,
-                    format!("the interceptor named the endpoint `{name}`"),
+                    format!("the interceptor named the endpoint `{name}`, which is not among `endpoints`"),
                     "The interceptor service named an endpoint that does not exist",
                 )
             })?;
@@ -236,7 +236,7 @@ fn has_dots(path: &str) -> bool {
 fn log_ignored_trailers(ex: &Exchange) {
     tracing::error!(
         request_id = ex.id.as_str(),
-        "an interceptor changed trailers without a body or trailers among its `includes`; the trailers are unchanged"
+        "an interceptor changed trailers, but `includes` lists neither the body nor the trailers; the trailers are unchanged"
     );
 }
 

@@ -125,7 +125,7 @@ fn obey(
     if answer.body.is_some() && !service.includes.response_body {
         tracing::error!(
             request_id = ex.id.as_str(),
-            "an interceptor changed the reply's body without `response_body` among its `includes`; its answer is ignored"
+            "an interceptor changed the reply's body, but `includes` does not list `response_body`; its answer is ignored"
         );
         return Ok(());
     }
@@ -138,7 +138,7 @@ fn obey(
         if !answer.trailers.is_empty() {
             tracing::error!(
                 request_id = ex.id.as_str(),
-                "an interceptor changed trailers without a body or trailers among its `includes`; the trailers are unchanged"
+                "an interceptor changed trailers, but `includes` lists neither the body nor the trailers; the trailers are unchanged"
             );
         }
         return Ok(());

@@ -12,7 +12,6 @@ use message::{Body, Reply, RequestHead};
 use policy::{Exchange, Flow, Identity, OnHead, Onward, Policy, Step};
 use serde_json::{Value, json};
 
-use super::claims::value_in;
 use crate::verdict_cache::{VerdictCache, next_number};
 
 /// The contents of the tokens.
@@ -122,9 +121,7 @@ impl Issue {
         let mut said = Object::new();
         if let Some(theirs) = &identity.claims {
             for name in copy {
-                said.extend(
-                    value_in(theirs.members(), name).map(|value| (name.clone(), value.clone())),
-                );
+                said.extend(theirs.at(name).map(|value| (name.clone(), value.clone())));
             }
         }
         said.extend(claims.iter().map(|(name, value)| (name.clone(), value.as_str().into())));

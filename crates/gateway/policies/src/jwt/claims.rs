@@ -1,7 +1,9 @@
 //! Checks the claims of a token against the requirements of the issuer and the route (RFC 7519, 4.1).
 
 use jose::{Members, Object};
-use policy::{ApplicationKey, Claims, Identity, IdentityScheme, TOKEN_ID_BYTES_MAX};
+use policy::{
+    ApplicationKey, Claims, Identity, IdentityScheme, TOKEN_ID_BYTES_MAX, claim_at, states_scope,
+};
 use serde_json::Value;
 
 use super::JwtSettings;
@@ -54,7 +56,8 @@ pub(crate) fn check(
     if issuer.beginning_required && claims.get("nbf").is_none() {
         return Err(Refusal::Claims("the token has no start of validity (`nbf`)"));
     }
-    let mut checked = check_all(claims, || Claims::of_text(payload), issuer, settings, now)?;
+    let kept = || Claims::of_text(payload, issuer.scope_claims.clone());
+    let mut checked = check_all(claims, kept, issuer, settings, now)?;
     checked.bytes += payload.len();
     Ok(checked)
 }
@@ -66,7 +69,9 @@ pub(crate) fn check_introspected(
     settings: &JwtSettings,
     now: u64,
 ) -> Result<CheckedToken, Refusal> {
-    check_all(&claims.clone().into(), || claims.into(), issuer, settings, now)
+    let members = claims.clone().into();
+    let kept = || Claims::of_members(claims, issuer.scope_claims.clone());
+    check_all(&members, kept, issuer, settings, now)
 }
 
 /// Checks all claims. `kept` builds the form in which valid claims are kept.
@@ -204,15 +209,7 @@ fn is_one(value: &Value, wanted: &[String]) -> bool {
 fn value_at<'c>(claims: &'c Members<'_>, path: &str) -> Option<&'c Value> {
     claims.get(path).or_else(|| {
         let (first, rest) = path.split_once('.')?;
-        value_in(claims.get(first)?.as_object()?, rest)
-    })
-}
-
-/// Like `value_at`, for a JSON object.
-pub(crate) fn value_in<'c>(members: &'c Object, path: &str) -> Option<&'c Value> {
-    members.get(path).or_else(|| {
-        let (first, rest) = path.split_once('.')?;
-        value_in(members.get(first)?.as_object()?, rest)
+        claim_at(claims.get(first)?.as_object()?, rest)
     })
 }
 
@@ -222,11 +219,7 @@ fn allows(claims: &Members<'_>, issuer: &Issuer, settings: &JwtSettings) -> Resu
         return Ok(());
     }
     let stated = issuer.scope_claims.iter().find_map(|name| value_at(claims, name));
-    let has = |scope: &String| match stated {
-        Some(Value::String(text)) => text.split(' ').any(|stated| stated == scope),
-        Some(Value::Array(items)) => items.iter().any(|item| item == scope.as_str()),
-        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => false,
-    };
+    let has = |scope: &String| states_scope(stated, scope);
     let any = scopes_any.is_empty() || scopes_any.iter().any(has);
     if any && scopes_all.iter().all(has) {
         return Ok(());
@@ -353,14 +346,14 @@ fn text(value: &Value) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use serde_json::json;
     use std::time::Duration;
 
     const NOW: u64 = 1_000_000;
 
-    fn issuer() -> Issuer {
+    pub(crate) fn issuer() -> Issuer {
         Issuer {
             issuer: Some("i".to_owned()),
             issuer_claim: None,
@@ -376,7 +369,7 @@ mod tests {
             expiry_ignored: false,
             beginning_ignored: false,
             subject_claim: "sub".to_owned(),
-            scope_claims: vec!["scope".to_owned(), "scp".to_owned()],
+            scope_claims: ["scope".to_owned(), "scp".to_owned()].into(),
             consumer_claim: "azp".to_owned(),
             application_claim: None,
             tier_claim: Some("plan".to_owned()),

@@ -38,7 +38,8 @@ pub struct Issuer {
     /// Whether tokens are accepted whatever their `nbf`.
     pub beginning_ignored: bool,
     pub subject_claim: String,
-    pub scope_claims: Vec<String>,
+    /// The paths of claims, of which the first one present has the scopes.
+    pub scope_claims: Arc<[String]>,
     pub consumer_claim: String,
     /// The claim with the consumer key of an application, or `None` if tokens do not identify applications.
     pub application_claim: Option<String>,

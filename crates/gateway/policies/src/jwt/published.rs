@@ -144,7 +144,7 @@ impl PublishedKeys {
     /// Waits for keys from a fetch that began after this call. All waiting requests share one fetch.
     pub(crate) async fn newer(&self) -> Result<KeySnapshot, Refusal> {
         let Some(_waiting) = WaiterPlace::among(&self.waiting, WAITING_MAX) else {
-            return Err(Refusal::KeyUnknown);
+            return Err(Refusal::KeysOverdue("too many requests wait for newer keys"));
         };
         let mut seen = self.known.snapshot.subscribe();
         let begun = self.known.begun.load(Ordering::Acquire);
@@ -162,7 +162,7 @@ impl PublishedKeys {
             Ok(Err(_)) | Err(_) if first => {
                 Err(Refusal::Unavailable("its keys did not arrive in time".into()))
             }
-            Ok(Err(_)) | Err(_) => Err(Refusal::KeyUnknown),
+            Ok(Err(_)) | Err(_) => Err(Refusal::KeysOverdue("newer keys did not arrive in time")),
         }
     }
 
@@ -205,7 +205,7 @@ impl PublishedKeys {
             tracing::warn!(
                 issuer = self.name,
                 keys = serving,
-                "the issuer's keys cannot be read, the last good ones stay in use: {why}"
+                "the issuer's keys cannot be read: {why}; the keys known so far stay in use"
             );
         }
         self.known.snapshot.send_modify(|known| {

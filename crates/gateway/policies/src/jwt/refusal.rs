@@ -16,8 +16,12 @@ pub(crate) enum Refusal {
     IssuerUnknown,
     /// The token is of a kind that does not authenticate a client.
     Kind,
+    /// The issuer's tokens may not use this algorithm.
+    Algorithm,
     /// The issuer has no key with this id.
     KeyUnknown,
+    /// No known key has this id, and newer keys did not arrive, for this reason.
+    KeysOverdue(&'static str),
     /// No keys of the issuer are known.
     NoKeys,
     Expired,
@@ -47,7 +51,13 @@ impl From<jose::Error> for Refusal {
 impl Refusal {
     /// Returns true if the refusal may be cached. Refusals that depend on the issuer's availability or on unknown keys are not cached.
     pub(crate) fn lasts(&self) -> bool {
-        !matches!(self, Refusal::Unavailable(_) | Refusal::NoKeys | Refusal::KeyUnknown)
+        !matches!(
+            self,
+            Refusal::Unavailable(_)
+                | Refusal::NoKeys
+                | Refusal::KeyUnknown
+                | Refusal::KeysOverdue(_)
+        )
     }
 
     /// Returns the fault, with the text for the client (RFC 6750, 3).
@@ -81,7 +91,9 @@ impl Refusal {
             | Refusal::Token(_)
             | Refusal::IssuerUnknown
             | Refusal::Kind
+            | Refusal::Algorithm
             | Refusal::KeyUnknown
+            | Refusal::KeysOverdue(_)
             | Refusal::NotYet
             | Refusal::Audience(_)
             | Refusal::Revoked
@@ -99,6 +111,10 @@ impl Refusal {
             Refusal::IssuerUnknown => "`iss` names no issuer of this route",
             Refusal::Kind => "the token has a type (`typ`) that the issuer's `types` do not list",
             Refusal::KeyUnknown => "the issuer has no key with the token's `kid` for its algorithm",
+            Refusal::Algorithm => "the issuer's `algorithms` do not list the token's algorithm",
+            Refusal::KeysOverdue(why) => {
+                return format!("jwt: no known key of the issuer has the token's `kid`, and {why}");
+            }
             Refusal::NoKeys => "the issuer's keys could not be read yet",
             Refusal::Expired => "the token has expired",
             Refusal::NotYet => "the token is not valid yet",

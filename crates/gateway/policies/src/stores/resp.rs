@@ -14,13 +14,11 @@ pub(super) enum Answer {
 /// The maximum size of an answer. Four windows of a thousand keys take 100 KB, or 200 KB if they are clock-aligned.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// The maximum number of items of a list.
-const ITEMS_MAX: usize = 10_000;
-
-/// Sends a command and reads the answer. An error reply of the server is returned as an error.
+/// Sends a command and reads the answer. A list may have `items_max` items. An error reply of the server is returned as an error.
 pub(super) async fn ask<'a>(
     link: &mut Link,
     command: impl Iterator<Item = &'a str>,
+    items_max: usize,
 ) -> io::Result<Answer> {
     let (mut count, mut parts) = (0_usize, Vec::new());
     for part in command {
@@ -32,7 +30,7 @@ pub(super) async fn ask<'a>(
     loop {
         link.read(&mut bytes).await?;
         let mut rest = bytes.as_slice();
-        if let Some(answer) = read(&mut rest, 1)? {
+        if let Some(answer) = read(&mut rest, Some(items_max))? {
             // Excess data would be mistaken for the answer to the next command.
             return if rest.is_empty() {
                 Ok(answer)
@@ -62,8 +60,8 @@ impl Answer {
     }
 }
 
-/// Parses an answer. Returns `None` if it is incomplete.
-fn read(rest: &mut &[u8], depth: usize) -> io::Result<Option<Answer>> {
+/// Parses an answer, which may be a list of `items_max` texts. Returns `None` if it is incomplete.
+fn read(rest: &mut &[u8], items_max: Option<usize>) -> io::Result<Option<Answer>> {
     let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
     let (line, after) = rest.split_at(end);
     *rest = after.get(2..).unwrap_or_default();
@@ -87,12 +85,15 @@ fn read(rest: &mut &[u8], depth: usize) -> io::Result<Option<Answer>> {
             *rest = after;
             Ok(Some(Answer::Text(text.to_vec())))
         }
-        b'*' if depth > 0 => {
-            let count = number().filter(|count| *count <= ITEMS_MAX);
-            let count = count.ok_or_else(|| invalid("a list without a length"))?;
+        b'*' => {
+            let items_max = items_max.ok_or_else(|| invalid("a list in a list"))?;
+            let count = number().ok_or_else(|| invalid("a list without a length"))?;
+            if count > items_max {
+                return Err(invalid("a list of more items than were asked for"));
+            }
             let mut items = Vec::new();
             for _ in 0..count {
-                let Some(item) = read(rest, depth - 1)? else { return Ok(None) };
+                let Some(item) = read(rest, None)? else { return Ok(None) };
                 items.push(item);
             }
             Ok(Some(Answer::List(items)))
@@ -113,10 +114,21 @@ mod tests {
     fn answers_are_read_once_they_are_whole() {
         let whole = b"*2\r\n$2\r\n12\r\n$1\r\n3\r\n";
         for length in 0..whole.len() {
-            assert_eq!(read(&mut &whole[..length], 1).unwrap(), None, "{length}");
+            assert_eq!(read(&mut &whole[..length], Some(2)).unwrap(), None, "{length}");
         }
-        let answer = read(&mut &whole[..], 1).unwrap().unwrap();
+        let answer = read(&mut &whole[..], Some(2)).unwrap().unwrap();
         assert_eq!(answer.numbers().unwrap(), [12, 3]);
+    }
+
+    #[test]
+    fn a_list_may_be_as_long_as_the_command_asks_for() {
+        // Four clock-aligned windows of a thousand keys, with verdicts.
+        let count = 13_000;
+        let whole = format!("*{count}\r\n{}", "$10\r\n1764508800\r\n".repeat(count));
+        assert!(whole.len() <= ANSWER_BYTES_MAX);
+        let answer = read(&mut whole.as_bytes(), Some(count)).unwrap().unwrap();
+        assert_eq!(answer.numbers().unwrap().len(), count);
+        assert!(read(&mut whole.as_bytes(), Some(count - 1)).is_err());
     }
 
     #[test]
@@ -131,7 +143,7 @@ mod tests {
             "*1\r\n*0\r\n",
             "*99999999\r\n",
         ] {
-            assert!(read(&mut bad.as_bytes(), 1).is_err(), "{bad:?}");
+            assert!(read(&mut bad.as_bytes(), Some(9)).is_err(), "{bad:?}");
         }
     }
 }

@@ -231,14 +231,20 @@ mod tests {
     fn rights_come_from_scopes() {
         let scopes = |all: &[&str]| Some(all.iter().map(|scope| (*scope).to_owned()).collect());
         let topic = Topic::new("/a", None, scopes(&["w", "x"]), scopes(&["r"])).unwrap();
-        for (claims, publish, subscribe) in [
-            (json!({ "scope": "r x" }), true, true),
-            (json!({ "scope": "rx w" }), true, false),
-            (json!({ "scp": ["r"] }), false, true),
-            (json!({ "scope": "", "scp": ["r"] }), false, false),
-            (json!({}), false, false),
+        let usual: &[&str] = &["scope", "scp"];
+        for (names, claims, publish, subscribe) in [
+            (usual, json!({ "scope": "r x" }), true, true),
+            (usual, json!({ "scope": "rx w" }), true, false),
+            (usual, json!({ "scp": ["r"] }), false, true),
+            (usual, json!({ "scope": "", "scp": ["r"] }), false, false),
+            (usual, json!({}), false, false),
+            (usual, json!({ "permissions": ["w"] }), false, false),
+            (&["permissions"], json!({ "permissions": ["w"], "scope": "r" }), true, false),
+            (&["a.b"], json!({ "a": { "b": "r" } }), false, true),
+            (&["a.b"], json!({ "a.b": "w", "a": { "b": "r" } }), true, false),
         ] {
-            let claims = Claims::from(claims.as_object().unwrap().clone());
+            let names = names.iter().map(|name| (*name).to_owned()).collect();
+            let claims = Claims::of_members(claims.as_object().unwrap().clone(), names);
             assert_eq!(topic.rights(Some(&claims)), Rights { publish, subscribe });
         }
         assert_eq!(topic.rights(None), Rights::NONE);

@@ -55,6 +55,12 @@ fn refused(why: &str) -> Fault {
     Fault::with_detail(Kind::RequestInvalid, cause, "The request is not a SOAP message.")
 }
 
+/// A SOAP message that cannot get the blocks.
+#[cold]
+fn unfit(cause: &str, detail: &str) -> Fault {
+    Fault::with_detail(Kind::RequestInvalid, cause, detail)
+}
+
 impl OutboundHeaders {
     /// Returns the message with the blocks added.
     fn made(
@@ -103,7 +109,10 @@ impl OutboundHeaders {
                 let described = root.described(told);
                 let text = self.made(head, Some(&described), &root.bytes)?;
                 let whole = root.exchanged(&gathered.bytes, text.as_bytes(), None);
-                let cut = || refused("its new root part contains its boundary");
+                let cut = || {
+                    let cause = "the message contains the boundary between its parts";
+                    unfit(cause, "The request contains the boundary between its parts.")
+                };
                 body_lines::replaced(&mut head.headers);
                 gathered = GatheredBody::new(whole.ok_or_else(cut)?, Trailers::new());
             }
@@ -117,8 +126,10 @@ impl OwnAddressing {
     fn made(&self, head: &RequestHead, message: &SoapMessage) -> Result<String, Fault> {
         let told = action(head).or_else(|| message.addressed_action());
         let action = told.as_deref().or(self.action.as_deref());
-        let action =
-            action.ok_or_else(|| refused("it names no action, which WS-Addressing needs"))?;
+        let action = action.ok_or_else(|| {
+            let cause = "the message names no action, which the upstream's WS-Addressing needs";
+            unfit(cause, "The request names no action (SOAPAction).")
+        })?;
         let to = match &self.to {
             ToAddress::Fixed(to) => to.clone(),
             ToAddress::Origin(origin) => {
@@ -171,7 +182,8 @@ impl UpstreamAddition for OutboundHeaders {
 
 #[cfg(test)]
 mod tests {
-    use super::message_id;
+    use super::*;
+    use message::Protocol;
 
     #[test]
     fn message_ids_are_random_uuids() {
@@ -183,6 +195,30 @@ mod tests {
             assert_eq!(lengths, [8, 4, 4, 4, 12], "{id}");
             assert!(text.split('-').nth(2).unwrap().starts_with('4'), "{id}");
             assert!(text.split('-').nth(3).unwrap().starts_with(['8', '9', 'a', 'b']), "{id}");
+        }
+    }
+
+    #[test]
+    fn the_client_learns_what_its_message_lacks() {
+        let addressing = |action: Option<&str>| OutboundHeaders {
+            security: None,
+            addressing: Some(OwnAddressing {
+                version: AddressingVersion::Final,
+                to: ToAddress::Fixed("http://a/".to_owned()),
+                action: action.map(str::to_owned),
+            }),
+            bytes_max: 1000,
+        };
+        let soap = r#"<s:Envelope xmlns:s="http://schemas.xmlsoap.org/soap/envelope/"><s:Body/></s:Envelope>"#;
+        for (action, body, detail) in [
+            (Some("urn:a"), soap, None),
+            (None, soap, Some("The request names no action (SOAPAction).")),
+            (Some("urn:a"), "<a/>", Some("The request is not a SOAP message.")),
+        ] {
+            let head = RequestHead::new(Protocol::Http11, b"POST", b"/");
+            let made = addressing(action).made(&head, Some(b"text/xml"), body.as_bytes());
+            let told = made.err().and_then(|fault| fault.detail);
+            assert_eq!(told.as_deref(), detail, "{body}");
         }
     }
 }

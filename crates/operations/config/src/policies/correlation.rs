@@ -21,7 +21,7 @@ words! {
     pub enum CorrelationGenerator {
         /// A UUID.
         Uuid = "uuid",
-        /// A UUID of the gateway and a number.
+        /// A UUID of the policy and a number.
         Counter = "counter",
         /// Address, port, process, worker, number and time.
         Tracker = "tracker",
