@@ -156,7 +156,7 @@ impl Control {
             let what = format!(
                 "a bundle's name must have up to {NAME_CHARS_MAX} letters, digits, `-`, `_` and `.`, and begin with a letter or digit"
             );
-            return Err(Failure::Invalid(what));
+            return Err(Failure::BadName(what));
         }
         let folder = self.current().bundles.clone();
         folder.ok_or_else(|| {

@@ -192,7 +192,8 @@ impl Control {
                 let work = move || {
                     let new = archive::unpacked(&bytes, &sources)?;
                     let removed = lacking(&new, shown_names(&folder, &sources));
-                    TemporaryFolder::shadow(&folder, &new, &removed).map_err(unwritable)
+                    let shadow = TemporaryFolder::shadow(&folder, &new, &removed);
+                    shadow.map_err(|error| Failure::Unchecked(error.to_string()))
                 };
                 let shadow = blocking(work).await??;
                 let path = shadow.0.clone();
