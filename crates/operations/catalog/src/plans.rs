@@ -1,5 +1,7 @@
 //! Plans: the predefined ones, and those of administrators in the format of the reference system.
 
+use std::sync::Arc;
+
 use axum::http::Method;
 use config::LimitPlan;
 use serde_json::{Map, Value, json};
@@ -134,8 +136,9 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &CatalogRequest, path: &[&s
             let dto = asked.json()?;
             let plan = Plan { id: secrets::uuid(), level, name: checked(&dto)?, dto };
             let body = whole(&plan);
-            catalog.objects.add(plan).await?;
-            catalog.deploy_plans().await?;
+            let mut plans = catalog.plans();
+            plans.push(Arc::new(plan.clone()));
+            catalog.change_plans(&plans, catalog.objects.add(plan)).await?;
             created(&body)
         }
         (method, [id]) => one(catalog, asked, method, level, id).await,
@@ -169,20 +172,27 @@ async fn one(
             }
             let changed = Plan { dto, ..Plan::clone(&read.object) };
             let body = whole(&changed);
-            catalog.objects.change(&read, changed).await?;
-            catalog.deploy_plans().await?;
+            let mut plans = others(catalog, id);
+            plans.push(Arc::new(changed.clone()));
+            catalog.change_plans(&plans, catalog.objects.change(&read, changed)).await?;
             ok(&body)
         }
         Method::DELETE => {
             if is_used(catalog, &read.object.name) {
                 return Err(Refusal::conflict("The policy is in use"));
             }
-            catalog.objects.remove(&read).await?;
-            catalog.deploy_plans().await?;
+            catalog.change_plans(&others(catalog, id), catalog.objects.remove(&read)).await?;
             done()
         }
         _ => Err(Refusal::unsupported()),
     }
+}
+
+/// All plans except the one with this id.
+fn others(catalog: &Catalog, id: &str) -> Vec<Arc<Plan>> {
+    let mut plans = catalog.plans();
+    plans.retain(|plan| plan.id != id);
+    plans
 }
 
 fn is_used(catalog: &Catalog, name: &str) -> bool {
