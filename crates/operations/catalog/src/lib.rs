@@ -47,7 +47,6 @@ use std::time::Duration;
 
 use control::{Control, Failure};
 use plan::CatalogSettings;
-use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
 use definition::Site;
@@ -513,26 +512,12 @@ impl Catalog {
     /// Puts the administrators' plans into service.
     async fn deploy_plans(&self) -> Result<(), Refusal> {
         let _alone = self.deploying.lock().await;
-        self.place(PLANS.to_owned(), bundle_of(&self.plans())).await
+        self.place(PLANS.to_owned(), plans::bundle(&self.plans())).await
     }
 
     /// The administrators' plans.
     fn plans(&self) -> Vec<Arc<Plan>> {
         self.objects.all::<Plan>().into_iter().map(|read| read.object).collect()
-    }
-
-    /// Stores a change, after which there are these plans, and puts it into service. A change with which the configuration would be refused is
-    /// not stored.
-    async fn change_plans(
-        &self,
-        plans: &[Arc<Plan>],
-        write: impl Future<Output = Result<(), WriteError>> + Send,
-    ) -> Result<(), Refusal> {
-        let _alone = self.deploying.lock().await;
-        let tried = self.control.try_bundle(PLANS.to_owned(), bundle_of(plans)).await;
-        tried.map_err(refusal)?;
-        write.await?;
-        self.place(PLANS.to_owned(), bundle_of(&self.plans())).await
     }
 
     /// True if the bundles in service were made for other settings.
@@ -580,15 +565,6 @@ fn report(what: &str, done: Result<(), Refusal>) {
         let why = "catalog: an API or plan cannot be put into service";
         tracing::error!(what, ?error, "{why}");
     }
-}
-
-/// The bundle with plans.
-fn bundle_of(plans: &[Arc<Plan>]) -> control::BundleFiles {
-    // Harmless: a plan was checked before it was stored.
-    let limits =
-        plans.iter().filter_map(|plan| Some((plan.name.clone(), plans::limits(&plan.dto).ok()?)));
-    let plans: Map<String, Value> = limits.collect();
-    vec![("tidegate.yaml".to_owned(), json!({ "plans": plans }).to_string().into_bytes())]
 }
 
 /// The settings that bundles depend on.

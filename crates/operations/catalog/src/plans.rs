@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Catalog;
 use crate::http::{Answer, CatalogRequest, Refusal, created, done, list, ok};
-use crate::object_store::Read;
+use crate::object_store::{Read, WriteError};
 use crate::objects::{Api, Application, Plan, PlanLevel, Subscription};
 use crate::secrets;
 
@@ -138,7 +138,7 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &CatalogRequest, path: &[&s
             let body = whole(&plan);
             let mut plans = catalog.plans();
             plans.push(Arc::new(plan.clone()));
-            catalog.change_plans(&plans, catalog.objects.add(plan)).await?;
+            change(catalog, &plans, catalog.objects.add(plan)).await?;
             created(&body)
         }
         (method, [id]) => one(catalog, asked, method, level, id).await,
@@ -174,18 +174,40 @@ async fn one(
             let body = whole(&changed);
             let mut plans = others(catalog, id);
             plans.push(Arc::new(changed.clone()));
-            catalog.change_plans(&plans, catalog.objects.change(&read, changed)).await?;
+            change(catalog, &plans, catalog.objects.change(&read, changed)).await?;
             ok(&body)
         }
         Method::DELETE => {
             if is_used(catalog, &read.object.name) {
                 return Err(Refusal::conflict("The policy is in use"));
             }
-            catalog.change_plans(&others(catalog, id), catalog.objects.remove(&read)).await?;
+            change(catalog, &others(catalog, id), catalog.objects.remove(&read)).await?;
             done()
         }
         _ => Err(Refusal::unsupported()),
     }
+}
+
+/// Stores a change, after which there are these plans, and puts it into service. A change with which the configuration would be refused is
+/// not stored.
+async fn change(
+    catalog: &Catalog,
+    plans: &[Arc<Plan>],
+    write: impl Future<Output = Result<(), WriteError>> + Send,
+) -> Result<(), Refusal> {
+    let _alone = catalog.deploying.lock().await;
+    let tried = catalog.control.try_bundle(crate::PLANS.to_owned(), bundle(plans)).await;
+    tried.map_err(crate::refusal)?;
+    write.await?;
+    catalog.place(crate::PLANS.to_owned(), bundle(&catalog.plans())).await
+}
+
+/// The bundle with plans.
+pub(crate) fn bundle(plans: &[Arc<Plan>]) -> control::BundleFiles {
+    // Harmless: a plan was checked before it was stored.
+    let limits = plans.iter().filter_map(|plan| Some((plan.name.clone(), limits(&plan.dto).ok()?)));
+    let plans: Map<String, Value> = limits.collect();
+    vec![("tidegate.yaml".to_owned(), json!({ "plans": plans }).to_string().into_bytes())]
 }
 
 /// All plans except the one with this id.
