@@ -344,6 +344,56 @@ fn plans_of_the_catalog_hold_and_change() {
     assert_eq!(used.status(), 409, "{}", used.text());
 }
 
+/// The path of the administrators' plans in the folder of a gateway.
+const PLANS: &str = "var/catalog/catalog-plans/tidegate.yaml";
+
+#[test]
+fn a_plan_with_which_the_configuration_is_refused_is_not_stored() {
+    let yaml = CATALOG.replace("PAT", &"0".repeat(64));
+    let gateway = Gateway::start(format!("{yaml}plans: {{ Mine: {{ requests: 3, per: 1h }} }}\n"));
+    let client = log_in(&gateway, "admin", "admin");
+    let target = "/api/am/admin/v4/throttling/policies/subscription";
+    let plan = |name: &str| {
+        json!({
+            "policyName": name, "displayName": name, "stopOnQuotaReach": true,
+            "defaultLimit": { "type": "REQUESTCOUNTLIMIT", "requestCount": { "timeUnit": "hour", "unitTime": 1, "requestCount": 3 } },
+        })
+    };
+    let refused = client.ask("POST", target, &plan("Mine"));
+    assert_eq!(refused.status(), 400, "{}", refused.text());
+    let made = client.done("POST", target, &plan("Other"), 201);
+    let known = client.done("GET", target, &Value::Null, 200).to_string();
+    assert!(known.contains("Other") && !known.contains("Mine"), "{known}");
+    let made = made["policyId"].as_str().unwrap();
+    client.done("DELETE", &format!("{target}/{made}"), &Value::Null, 200);
+    let placed = std::fs::read_to_string(gateway.path(PLANS)).unwrap();
+    assert!(!placed.contains("Other"), "{placed}");
+}
+
+#[test]
+fn the_last_plan_goes_out_of_service_even_if_it_was_removed_while_the_gateway_was_away() {
+    let gateway = start();
+    let client = log_in(&gateway, "admin", "admin");
+    let target = "/api/am/admin/v4/throttling/policies/subscription";
+    let plan = json!({
+        "policyName": "Three", "displayName": "Three", "stopOnQuotaReach": true,
+        "defaultLimit": { "type": "REQUESTCOUNTLIMIT", "requestCount": { "timeUnit": "hour", "unitTime": 1, "requestCount": 3 } },
+    });
+    let made = client.done("POST", target, &plan, 201);
+    let placed = std::fs::read_to_string(gateway.path(PLANS)).unwrap();
+    assert!(placed.contains("Three"), "{placed}");
+    let id = made["policyId"].as_str().unwrap();
+    client.done("DELETE", &format!("{target}/{id}"), &Value::Null, 200);
+    gateway.signal(Signal::TERM);
+    gateway.wait_for_exit();
+    // As in the folder of a gateway that was stopped before another one removed the plan.
+    std::fs::write(gateway.path(PLANS), placed).unwrap();
+    let again = gateway.restart();
+    until("the plan is gone", || {
+        !std::fs::read_to_string(again.path(PLANS)).unwrap_or_default().contains("Three")
+    });
+}
+
 #[test]
 fn refresh_tokens_are_good_once_and_a_replay_ends_the_family() {
     let origin = Origin::saying("ok");

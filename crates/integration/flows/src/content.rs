@@ -67,24 +67,23 @@ impl Sender {
         }
     }
 
-    /// Returns the fault for a malformed message of this sender.
-    pub(crate) fn malformed(self, what: &str) -> Fault {
-        let kind = match self {
+    /// Returns the kind of fault for a message of this sender that cannot be processed.
+    pub(crate) fn fault_kind(self) -> Kind {
+        match self {
             Sender::Client => Kind::RequestInvalid,
             Sender::Upstream => Kind::ReplyInvalid,
             Sender::Flow => Kind::FlowFailed,
-        };
-        Fault::with_detail(kind, what, "The message is malformed.")
+        }
+    }
+
+    /// Returns the fault for a malformed message of this sender.
+    pub(crate) fn malformed(self, what: &str) -> Fault {
+        Fault::with_detail(self.fault_kind(), what, "The message is malformed.")
     }
 
     /// The fault for a message of this sender that takes more work than a flow may do.
     pub(crate) fn costly(self, what: &str) -> Fault {
-        let kind = match self {
-            Sender::Client => Kind::RequestInvalid,
-            Sender::Upstream => Kind::ReplyInvalid,
-            Sender::Flow => Kind::FlowFailed,
-        };
-        Fault::with_detail(kind, what, "The message takes too much work to process.")
+        Fault::with_detail(self.fault_kind(), what, "The message takes too much work to process.")
     }
 }
 

@@ -174,7 +174,7 @@ pub(crate) async fn revoke(
     let until = match asked.get("until") {
         None => None,
         Some(until) => {
-            let wrong = || look::unusable("`until` is a time in whole seconds.");
+            let wrong = || look::unusable("`until` must be a time in whole seconds since 1970.");
             Some(look::whole(until).ok_or_else(wrong)?)
         }
     };
@@ -237,10 +237,10 @@ pub(crate) fn problem(failure: Failure) -> Problem {
             Problem::complaints(view::with_complaints(json!({}), "complaints", &report))
         }
         // The configuration is correct, but its environment is not: an address it names is taken, or the disk is read-only.
-        Failure::Unwritable(_) | Failure::Unpublished(_) => {
+        Failure::Unwritable(_) | Failure::Unpublished(_) | Failure::Unchecked(_) => {
             Problem::new(StatusCode::CONFLICT, failure.to_string())
         }
-        Failure::Invalid(_) | Failure::FilesMissing(_) => {
+        Failure::Invalid(_) | Failure::BadName(_) | Failure::FilesMissing(_) => {
             Problem::new(StatusCode::UNPROCESSABLE_ENTITY, failure.to_string())
         }
         Failure::NoBundle(_) | Failure::NoGeneration(_) => {

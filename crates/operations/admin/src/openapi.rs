@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use crate::access;
 use crate::openapi_live::live_paths;
-use crate::openapi_messages::{hub, hub_paths, queue_paths};
+use crate::openapi_messages::{by_name, hub_paths, queue_paths};
 use crate::openapi_requests::{
-    ask_trace, get_config, if_match, past, refusals, roll_back, set_log, set_target,
+    add_response, ask_trace, get_config, if_match, past, refusals, roll_back, set_log, set_target,
 };
 
 /// The OpenAPI document.
@@ -31,10 +31,10 @@ pub(crate) fn document() -> Value {
             "/plan": { "get": read("plan", "The configuration in service, defaults included", "application/json") },
             "/routes": { "get": read("routes", "The routes", "application/json") },
             "/upstreams": { "get": read("upstreams", "The upstreams with the live state of their targets", "application/json") },
-            "/upstreams/{name}": { "get": hub("upstream", "One upstream with the live state of its targets", "200", &["name"]) },
+            "/upstreams/{name}": { "get": by_name("upstream", "One upstream with the live state of its targets", "200", &["name"], "There is no such upstream") },
             "/upstreams/{name}/targets/{id}": { "patch": set_target() },
             "/flows": { "get": read("flows", "The flows with their numbers of runs and faults", "application/json") },
-            "/flows/{name}": { "get": hub("flow", "One flow with the runs, times and faults of its steps", "200", &["name"]) },
+            "/flows/{name}": { "get": by_name("flow", "One flow with the runs, times and faults of its steps", "200", &["name"], "There is no such flow") },
             "/refusals": { "get": refusals() },
             "/certificates": { "get": read("certificates", "The gateway's certificates, with their expiry times", "application/json") },
             "/log": {
@@ -100,10 +100,10 @@ fn configuration_paths() -> Value {
             "put": change("putConfig", "Bring a configuration into service", "Changed"),
         },
         "/config/check": {
-            "post": change("checkConfig", "Check a configuration without a change", "Checked"),
+            "post": trial("checkConfig", "Check a configuration without a change", "Checked"),
         },
         "/config/diff": {
-            "post": change("compareConfig", "Compare a configuration with the one in service", "Compared"),
+            "post": trial("compareConfig", "Compare a configuration with the one in service", "Compared"),
         },
         "/config/history": { "get": read("history", "The configurations that were in service, newest first", "application/json") },
         "/config/history/{generation}": {
@@ -140,7 +140,7 @@ fn put_bundle() -> Value {
         "parameters": [bundle_name()],
         "requestBody": {
             "required": true,
-            "description": "A ZIP archive of configuration files and what they name, or a Composite Application archive of Synapse",
+            "description": "A ZIP or .tar.gz archive of configuration files and what they name, or a Composite Application archive of Synapse",
             "content": { "application/zip": {}, "application/gzip": {} },
         },
         "responses": {
@@ -205,6 +205,7 @@ fn revoke() -> Value {
             "200": { "description": "Revoked", "content": { "application/json": { "schema": schema } } },
             "400": problem("The body is not UTF-8 text"),
             "403": { "$ref": "#/components/responses/Forbidden" },
+            "408": problem("The body did not arrive in time"),
             "413": problem("The body is too large"),
             "422": problem("The body has no `jti` or an unknown member, `until` is over, or too many tokens are revoked"),
         },
@@ -224,8 +225,32 @@ fn take_back() -> Value {
     })
 }
 
-/// An operation that takes a configuration.
+/// An operation that puts a configuration into service.
 pub(crate) fn change(id: &str, summary: &str, result: &str) -> Value {
+    let mut operation = with_configuration(id, summary, result);
+    if let Some(operation) = operation.as_object_mut() {
+        operation.insert("parameters".to_owned(), json!([if_match()]));
+    }
+    for (status, what) in [
+        ("400", "The body is not UTF-8 text, or `If-Match` cannot be read"),
+        ("409", "The file cannot be written, or the configuration cannot be brought into service"),
+        ("412", "`If-Match` does not name the configuration in service"),
+    ] {
+        add_response(&mut operation, status, what);
+    }
+    operation
+}
+
+/// An operation that looks at a configuration and changes nothing.
+fn trial(id: &str, summary: &str, result: &str) -> Value {
+    let mut operation = with_configuration(id, summary, result);
+    add_response(&mut operation, "400", "The body is not UTF-8 text");
+    add_response(&mut operation, "409", "The files of the configuration cannot be put together");
+    operation
+}
+
+/// An operation that takes a configuration.
+fn with_configuration(id: &str, summary: &str, result: &str) -> Value {
     json!({
         "operationId": id,
         "summary": summary,
@@ -233,16 +258,13 @@ pub(crate) fn change(id: &str, summary: &str, result: &str) -> Value {
             "required": true,
             "content": { "application/yaml": { "schema": { "type": "string" } }, "application/zip": {} },
         },
-        "parameters": [if_match()],
         "responses": {
             "200": {
                 "description": "Done",
                 "content": { "application/json": { "schema": { "$ref": format!("#/components/schemas/{result}") } } },
             },
-            "400": problem("The body is not UTF-8 text, or `If-Match` cannot be read"),
             "403": { "$ref": "#/components/responses/Forbidden" },
-            "412": problem("`If-Match` does not name the configuration in service"),
-            "409": problem("The file cannot be written, or the configuration cannot be brought into service"),
+            "408": problem("The body did not arrive in time"),
             "413": problem("The body is too large"),
             "422": problem("The configuration cannot be used; `complaints` says where and why"),
         },

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::openapi::{problem, read};
-use crate::openapi_messages::hub;
+use crate::openapi_messages::by_name;
 
 pub(crate) fn live_paths() -> Value {
     json!({
@@ -11,7 +11,7 @@ pub(crate) fn live_paths() -> Value {
         "/dashboard/{file}": { "get": file() },
         "/operator": { "get": read("operator", "The name and the role of the operator who asks", "application/json") },
         "/traffic": { "get": read("traffic", "Requests, errors and times of the last hour: of all routes in steps of 30 seconds, and of each route", "application/json") },
-        "/traffic/{route}": { "get": hub("trafficOf", "Requests, errors and times of one route in steps of 30 seconds", "200", &["route"]) },
+        "/traffic/{route}": { "get": by_name("trafficOf", "Requests, errors and times of one route in steps of 30 seconds", "200", &["route"], "There is no such route") },
         "/tail": { "get": tail() },
         "/streams": { "get": read("streams", "The open streams of each route that has some", "application/json") },
         "/memory": { "get": read("memory", "The memory of messages and of the process, and what each worker has", "application/json") },

@@ -2,7 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::openapi::problem;
+use crate::openapi::read;
+use crate::openapi_requests::add_response;
+
+/// Why a dead event may not be shown or delivered again.
+const UNREADABLE: &str = "It cannot be read, since another version of the gateway wrote it";
+
+/// Why a dead message may not be put back.
+const NOT_RETRIED: &str = "Another request is putting it back, or its record is missing";
 
 /// The paths of hubs.
 pub(crate) fn hub_paths() -> Value {
@@ -29,11 +36,11 @@ pub(crate) fn hub_paths() -> Value {
             "post": hub("resumeHub", "Resume the deliveries", "204", &["name"]),
         },
         "/hubs/{name}/dead/{id}": {
-            "get": hub("deadEvent", "Such an event: head, body, times and the fault of each attempt", "200", &["name", "id"]),
+            "get": conflicting(hub("deadEvent", "Such an event: head, body, times and the fault of each attempt", "200", &["name", "id"]), UNREADABLE),
             "delete": hub("removeDead", "Delete an event that could not be delivered", "204", &["name", "id"]),
         },
         "/hubs/{name}/dead/{id}/retry": {
-            "post": hub("retryDead", "Deliver such an event again, with all its attempts", "202", &["name", "id"]),
+            "post": conflicting(hub("retryDead", "Deliver such an event again, with all its attempts", "202", &["name", "id"]), UNREADABLE),
         },
     })
 }
@@ -41,48 +48,89 @@ pub(crate) fn hub_paths() -> Value {
 /// The paths of queues and schedules.
 pub(crate) fn queue_paths() -> Value {
     json!({
-        "/queues": { "get": hub("queues", "The queues with their depth, numbers of dead messages and the gateway that processes each", "200", &[]) },
-        "/queues/{name}": { "get": hub("queue", "One queue", "200", &["name"]) },
+        "/queues": { "get": queue("queues", "The queues with their depth, numbers of dead messages and the gateway that processes each", "200", &[]) },
+        "/queues/{name}": { "get": queue("queue", "One queue", "200", &["name"]) },
         "/queues/{name}/messages": {
-            "get": hub("queuedMessages", "The messages that are not processed yet, a page at a time", "200", &["name", "after"]),
+            "get": queue("queuedMessages", "The messages that are not processed yet, a page at a time", "200", &["name", "after"]),
         },
         "/queues/{name}/pause": {
-            "post": hub("pauseQueue", "Pause the queue: no message is started on any gateway until it is resumed", "204", &["name"]),
+            "post": queue("pauseQueue", "Pause the queue: no message is started on any gateway until it is resumed", "204", &["name"]),
         },
         "/queues/{name}/resume": {
-            "post": hub("resumeQueue", "Resume the queue", "204", &["name"]),
+            "post": queue("resumeQueue", "Resume the queue", "204", &["name"]),
         },
         "/queues/{name}/dead": {
-            "get": hub("deadMessages", "The messages that could not be processed, a page at a time", "200", &["name", "after"]),
-            "delete": hub("removeMessages", "Delete all messages that could not be processed, and say how many (`removed`)", "200", &["name"]),
+            "get": queue("deadMessages", "The messages that could not be processed, a page at a time", "200", &["name", "after"]),
+            "delete": queue("removeMessages", "Delete all messages that could not be processed, and say how many (`removed`)", "200", &["name"]),
         },
         "/queues/{name}/dead/retry": {
-            "post": hub("retryMessages", "Append all such messages to the queue again, in their order and with all their attempts, and say how many (`retried`, `left`)", "200", &["name"]),
+            "post": queue("retryMessages", "Append all such messages to the queue again, in their order and with all their attempts, and say how many (`retried`, `left`)", "200", &["name"]),
         },
         "/queues/{name}/dead/{id}": {
-            "get": hub("deadMessage", "Such a message with its head, the beginning of its body, its times and the fault of each attempt; secrets are masked", "200", &["name", "id"]),
-            "delete": hub("removeMessage", "Delete a message that could not be processed", "204", &["name", "id"]),
+            "get": queue("deadMessage", "Such a message with its head, the beginning of its body, its times and the fault of each attempt; secrets are masked", "200", &["name", "id"]),
+            "delete": queue("removeMessage", "Delete a message that could not be processed", "204", &["name", "id"]),
         },
         "/queues/{name}/dead/{id}/retry": {
-            "post": hub("retryMessage", "Append such a message to its queue again, with all its attempts", "202", &["name", "id"]),
+            "post": conflicting(queue("retryMessage", "Append such a message to its queue again, with all its attempts", "202", &["name", "id"]), NOT_RETRIED),
         },
-        "/schedules": { "get": hub("schedules", "The schedules with their times, and whether they are paused or running", "200", &[]) },
+        "/schedules": { "get": read("schedules", "The schedules with their times, and whether they are paused or running", "application/json") },
         "/schedules/{name}/run": {
-            "post": hub("runSchedule", "Run the schedule now, even if it is paused; 409 while a run is in progress", "202", &["name"]),
+            "post": run_schedule(),
         },
         "/schedules/{name}/pause": {
-            "post": hub("pauseSchedule", "Pause the schedule: its times are skipped on all gateways until it is resumed", "204", &["name"]),
+            "post": schedule("pauseSchedule", "Pause the schedule: its times are skipped on all gateways until it is resumed", "204", &["name"]),
         },
         "/schedules/{name}/resume": {
-            "post": hub("resumeSchedule", "Resume the schedule", "204", &["name"]),
+            "post": schedule("resumeSchedule", "Resume the schedule", "204", &["name"]),
         },
     })
 }
 
-/// An operation on hubs, queues, schedules, upstreams, flows or routes. Its parameter `after` is in the query, and the others are in
-/// the path.
-pub(crate) fn hub(id: &str, summary: &str, success: &str, parameters: &[&str]) -> Value {
-    let parameters = parameters.iter().map(|name| match *name {
+/// An operation on hubs.
+fn hub(id: &str, summary: &str, success: &str, parameters: &[&str]) -> Value {
+    stored(by_name(id, summary, success, parameters, "There is no such hub, subscription or event"))
+}
+
+/// An operation on queues.
+fn queue(id: &str, summary: &str, success: &str, parameters: &[&str]) -> Value {
+    stored(by_name(id, summary, success, parameters, "There is no such queue or message"))
+}
+
+/// An operation on a schedule.
+fn schedule(id: &str, summary: &str, success: &str, parameters: &[&str]) -> Value {
+    stored(by_name(id, summary, success, parameters, "There is no such schedule"))
+}
+
+fn run_schedule() -> Value {
+    let summary = "Run the schedule now, even if it is paused";
+    let operation = schedule("runSchedule", summary, "202", &["name"]);
+    let mut operation = conflicting(operation, "A run of this schedule is in progress");
+    add_response(&mut operation, "503", "Another gateway runs this schedule; `detail` says which");
+    operation
+}
+
+/// An operation that needs the store.
+fn stored(mut operation: Value) -> Value {
+    add_response(&mut operation, "503", "The store is not available or overloaded");
+    operation
+}
+
+/// An operation that may not be possible now.
+fn conflicting(mut operation: Value, why: &str) -> Value {
+    add_response(&mut operation, "409", why);
+    operation
+}
+
+/// An operation on something with a name. Its parameter `after` is in the query, and the others are in the path; `unknown` is the
+/// description of the response if there is nothing of their names.
+pub(crate) fn by_name(
+    id: &str,
+    summary: &str,
+    success: &str,
+    parameters: &[&str],
+    unknown: &str,
+) -> Value {
+    let described = parameters.iter().map(|name| match *name {
         "after" => json!({
             "name": "after", "in": "query", "schema": { "type": "string" },
             "description": "`next` of the previous page",
@@ -95,15 +143,20 @@ pub(crate) fn hub(id: &str, summary: &str, success: &str, parameters: &[&str]) -
         "200" => json!({ "description": summary, "content": { "application/json": {} } }),
         _ => json!({ "description": summary }),
     };
-    json!({
+    let mut operation = json!({
         "operationId": id,
         "summary": summary,
-        "parameters": parameters.collect::<Vec<_>>(),
+        "parameters": described.collect::<Vec<_>>(),
         "responses": {
             success: content,
             "403": { "$ref": "#/components/responses/Forbidden" },
-            "404": problem("There is no such hub, queue, schedule, subscription, event or message"),
-            "503": problem("The store is not available or overloaded"),
         },
-    })
+    });
+    if !parameters.is_empty() {
+        add_response(&mut operation, "404", unknown);
+    }
+    if parameters.contains(&"after") {
+        add_response(&mut operation, "400", "`after` is not text in UTF-8");
+    }
+    operation
 }

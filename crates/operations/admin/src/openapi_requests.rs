@@ -17,6 +17,7 @@ fn with_object(id: &str, summary: &str, properties: &Value) -> Value {
             "200": { "description": "Done", "content": { "application/json": {} } },
             "400": problem("The body is not UTF-8 text"),
             "403": { "$ref": "#/components/responses/Forbidden" },
+            "408": problem("The body did not arrive in time"),
             "413": problem("The body is too large"),
             "422": problem("The body has an unknown member, or a value that cannot be used"),
         },
@@ -24,7 +25,7 @@ fn with_object(id: &str, summary: &str, properties: &Value) -> Value {
 }
 
 /// Adds a response to an operation.
-fn add_response(operation: &mut Value, status: &str, what: &str) {
+pub(crate) fn add_response(operation: &mut Value, status: &str, what: &str) {
     let responses = operation.get_mut("responses").and_then(Value::as_object_mut);
     if let Some(responses) = responses {
         responses.insert(status.to_owned(), problem(what));
@@ -53,7 +54,11 @@ pub(crate) fn set_target() -> Value {
         schema.insert("minProperties".to_owned(), 1.into());
     }
     add_response(&mut operation, "404", "There is no such upstream or target");
-    add_response(&mut operation, "503", "The store is not available or overloaded");
+    add_response(
+        &mut operation,
+        "503",
+        "The change is in effect, but could not be stored, so a restart loses it",
+    );
     operation
 }
 
@@ -167,6 +172,12 @@ pub(crate) fn roll_back() -> Value {
         operation.remove("requestBody");
         operation.insert("parameters".to_owned(), json!([generation(), if_match()]));
     }
+    // It takes no body.
+    if let Some(Value::Object(responses)) = operation.get_mut("responses") {
+        responses.remove("408");
+        responses.remove("413");
+    }
+    add_response(&mut operation, "400", "`If-Match` cannot be read");
     add_response(&mut operation, "404", "The history has no such configuration");
     operation
 }

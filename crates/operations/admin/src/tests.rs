@@ -291,6 +291,45 @@ async fn the_description_has_exactly_the_existing_paths_and_methods() {
 }
 
 #[tokio::test]
+async fn each_operation_is_described_with_what_it_refuses() {
+    let api = Api::start().await;
+    let document = api.json("/openapi.json").await;
+    let statuses = |method: &str, path: &str| -> Vec<String> {
+        let responses = document["paths"][path][method]["responses"].as_object().unwrap();
+        responses.keys().cloned().collect()
+    };
+    for (method, path, expected) in [
+        ("put", "/config", "200 400 401 403 408 409 412 413 422"),
+        ("post", "/config/check", "200 400 401 403 408 409 413 422"),
+        ("post", "/config/diff", "200 400 401 403 408 409 413 422"),
+        ("post", "/config/history/{generation}/rollback", "200 400 401 403 404 409 412 422"),
+        ("patch", "/upstreams/{name}/targets/{id}", "200 400 401 403 404 408 413 422 503"),
+        ("get", "/upstreams/{name}", "200 401 403 404"),
+        ("get", "/traffic/{route}", "200 401 403 404"),
+        ("get", "/schedules", "200 401 403"),
+        ("post", "/schedules/{name}/run", "202 401 403 404 409 503"),
+        ("get", "/hubs", "200 401 403 503"),
+        ("get", "/hubs/{name}/dead", "200 400 401 403 404 503"),
+        ("post", "/queues/{name}/dead/{id}/retry", "202 401 403 404 409 503"),
+    ] {
+        let mut found = statuses(method, path);
+        found.sort();
+        assert_eq!(found.join(" "), expected, "{method} {path}");
+    }
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let takes_body = operation.get("requestBody").is_some();
+            for status in ["408", "413"] {
+                let is_described = operation["responses"].get(status).is_some();
+                assert_eq!(is_described, takes_body, "{method} {path}: {status}");
+            }
+        }
+    }
+    let missing = &document["paths"]["/flows/{name}"]["get"]["responses"]["404"]["description"];
+    assert_eq!(missing, "There is no such flow");
+}
+
+#[tokio::test]
 async fn stopping_ends_the_server() {
     let api = Api::start().await;
     assert_eq!(api.ask("GET", "/healthz", "").await.status, 200);

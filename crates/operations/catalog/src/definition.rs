@@ -125,7 +125,7 @@ fn check_names(dto: &Value) -> Vec<String> {
         || version.starts_with('.')
     {
         wrong.push(
-            "version must have 1 to 30 letters, digits, dots, dashes and underscores".to_owned(),
+            "version must have 1 to 30 letters, digits, dots, dashes and underscores, and must not begin with a dot".to_owned(),
         );
     }
     let whole = context(dto);
@@ -135,9 +135,9 @@ fn check_names(dto: &Value) -> Vec<String> {
             && !part.trim_matches('.').is_empty()
     });
     if text("context").is_empty() || !is_path || whole.len() > CONTEXT_CHARS_MAX {
-        wrong.push(
-            "context must be a path of letters, digits, dots, dashes and underscores".to_owned(),
-        );
+        wrong.push(format!(
+            "context must be a path of letters, digits, dots, dashes, underscores and tildes, with up to {CONTEXT_CHARS_MAX} characters including the version; no part may be empty or have dots alone"
+        ));
     }
     wrong
 }

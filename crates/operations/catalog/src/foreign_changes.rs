@@ -1,13 +1,15 @@
 //! Changes of other gateways. Each change of the catalog lists its rows in a ring of its writer, so that other gateways read only these
 //! rows.
 //!
-//! A reader that may have missed a change reads all rows. This happens after more changes of one writer than its ring holds, or if a
-//! change is missing that its writer has not reported as failed.
+//! A reader that may have missed a change reads all rows. This happens after more changes of one writer than its ring holds, and while a
+//! change is missing that its writer has not reported as failed, until it can no longer be written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
+use kit::clock::Instant;
 use serde::{Deserialize, Serialize};
 use store::Row;
 
@@ -27,6 +29,13 @@ const FAILED_MAX: usize = 1024;
 
 /// The limit of rows in one entry. After a larger change, readers read all rows.
 const NAMED_MAX: usize = 2000;
+
+/// The time after which a missing change is no longer awaited: a write that began before that has ended. The store waits up to 30 seconds
+/// for an answer.
+const LATE_MAX: Duration = Duration::from_secs(60);
+
+/// The number of writers above which those without entries are forgotten. Each start of a gateway is a new writer.
+const WRITERS_MAX: usize = 1000;
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,8 +73,8 @@ pub(crate) struct Reader(HashMap<String, Seen>);
 #[derive(Default)]
 struct Seen {
     last: u64,
-    /// Earlier numbers that were neither seen nor reported.
-    missing: BTreeSet<u64>,
+    /// Earlier numbers that were neither seen nor reported, with the times at which they were first missing.
+    missing: BTreeMap<u64, Instant>,
 }
 
 /// The result of a check of all rings.
@@ -136,7 +145,7 @@ pub(crate) fn is_over(row: &Row, now: u64) -> bool {
 
 impl Reader {
     /// Reads the rings of all other gateways.
-    pub(crate) fn read(&mut self, rows: &[Row]) -> ForeignChanges {
+    pub(crate) fn read(&mut self, rows: &[Row], now: Instant) -> ForeignChanges {
         let mut rings: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
         let mut all = BTreeSet::new();
         let mut is_whole = true;
@@ -146,10 +155,13 @@ impl Reader {
                 _ => is_whole = false,
             }
         }
-        self.0.retain(|id, _| rings.contains_key(id));
+        // A writer whose old entries were all removed may go on.
+        if self.0.len() > WRITERS_MAX {
+            self.0.retain(|id, _| rings.contains_key(id));
+        }
         for (id, entries) in rings {
             let seen = self.0.entry(id).or_default();
-            match seen.read(&entries) {
+            match seen.read(&entries, now) {
                 Some(rows) => all.extend(rows),
                 None => is_whole = false,
             }
@@ -160,18 +172,16 @@ impl Reader {
 
 impl Seen {
     /// The rows of new entries. None if some changes are unknown.
-    fn read(&mut self, entries: &[Entry]) -> Option<Vec<String>> {
+    fn read(&mut self, entries: &[Entry], now: Instant) -> Option<Vec<String>> {
         let newest = entries.iter().map(|entry| entry.number).max()?;
         let before = self.last;
         self.last = newest.max(before);
-        if newest.saturating_sub(before) >= RING {
-            self.missing.clear();
-            return None;
-        }
-        self.missing.extend(before + 1..=newest);
-        let (mut rows, mut is_whole) = (Vec::new(), true);
+        // The ring has no room for older ones.
+        let first = (before + 1).max((newest + 1).saturating_sub(RING));
+        self.missing.extend((first..=newest).map(|number| (number, now)));
+        let (mut rows, mut is_whole) = (Vec::new(), first == before + 1);
         for entry in entries {
-            if self.missing.remove(&entry.number) {
+            if self.missing.remove(&entry.number).is_some() {
                 match &entry.rows {
                     Some(named) => rows.extend(named.iter().cloned()),
                     None => is_whole = false,
@@ -183,7 +193,9 @@ impl Seen {
         }
         if !self.missing.is_empty() {
             // Recent numbers stay, since a change may be written after a later one, and is then read when it arrives.
-            self.missing.retain(|number| number + RING > newest);
+            self.missing.retain(|number, since| {
+                number + RING > newest && now.duration_since(*since) < LATE_MAX
+            });
             is_whole = false;
         }
         is_whole.then_some(rows)
@@ -206,6 +218,10 @@ mod tests {
         ForeignChanges::Rows(names.iter().map(|name| (*name).to_owned()).collect())
     }
 
+    fn read(reader: &mut Reader, rows: &[Row]) -> ForeignChanges {
+        reader.read(rows, kit::clock::now())
+    }
+
     fn change(writer: &Writer, name: &str) -> Pending {
         writer.begin(vec![name.to_owned()])
     }
@@ -214,32 +230,75 @@ mod tests {
     fn each_change_is_reported_once() {
         let (writer, mut reader) = (Writer::new(), Reader::default());
         let (first, second) = (change(&writer, "a"), change(&writer, "b"));
-        assert_eq!(reader.read(&[row(&first)]), rows(&["a"]));
-        assert_eq!(reader.read(&[row(&first), row(&second)]), rows(&["b"]));
-        assert_eq!(reader.read(&[row(&first), row(&second)]), rows(&[]));
+        assert_eq!(read(&mut reader, &[row(&first)]), rows(&["a"]));
+        assert_eq!(read(&mut reader, &[row(&first), row(&second)]), rows(&["b"]));
+        assert_eq!(read(&mut reader, &[row(&first), row(&second)]), rows(&[]));
     }
 
     #[test]
     fn a_missing_change_causes_everything_to_be_read_unless_it_failed() {
         let (writer, mut reader) = (Writer::new(), Reader::default());
         let (first, second) = (change(&writer, "a"), change(&writer, "b"));
-        assert_eq!(reader.read(&[row(&second)]), ForeignChanges::Everything);
-        assert_eq!(reader.read(&[row(&first), row(&second)]), rows(&["a"]), "it was written late");
+        assert_eq!(read(&mut reader, &[row(&second)]), ForeignChanges::Everything);
+        assert_eq!(
+            read(&mut reader, &[row(&first), row(&second)]),
+            rows(&["a"]),
+            "it was written late"
+        );
         let third = change(&writer, "c");
         writer.failed(third);
         let fourth = change(&writer, "d");
-        assert_eq!(reader.read(&[row(&fourth)]), rows(&["d"]));
+        assert_eq!(read(&mut reader, &[row(&fourth)]), rows(&["d"]));
     }
 
     #[test]
     fn a_reader_that_missed_too_many_changes_reads_everything() {
         let (writer, mut reader) = (Writer::new(), Reader::default());
         let first = change(&writer, "a");
-        assert_eq!(reader.read(&[row(&first)]), rows(&["a"]));
-        let last = (0..RING).map(|_| change(&writer, "b")).last().unwrap();
-        assert_eq!(reader.read(&[row(&last)]), ForeignChanges::Everything);
-        assert_eq!(reader.read(&[row(&last)]), rows(&[]));
+        assert_eq!(read(&mut reader, &[row(&first)]), rows(&["a"]));
+        let ring: Vec<Row> = (0..=RING).map(|_| row(&change(&writer, "b"))).skip(1).collect();
+        assert_eq!(read(&mut reader, &ring), ForeignChanges::Everything);
+        assert_eq!(read(&mut reader, &ring), rows(&[]));
         let many = writer.begin(vec![String::new(); NAMED_MAX + 1]);
-        assert_eq!(reader.read(&[row(&many)]), ForeignChanges::Everything);
+        assert_eq!(read(&mut reader, &[row(&many)]), ForeignChanges::Everything);
+    }
+    #[test]
+    fn changes_whose_entries_were_removed_are_missing_for_a_minute_only() {
+        let (writer, mut reader) = (Writer::new(), Reader::default());
+        let old: Vec<Row> = (0..10).map(|_| row(&change(&writer, "a"))).collect();
+        let begin = kit::clock::now();
+        // The entries of the first five were removed before the reader sees the writer.
+        let half = old.get(5..).unwrap();
+        assert_eq!(reader.read(half, begin), ForeignChanges::Everything);
+        assert_eq!(reader.read(half, begin + LATE_MAX / 2), ForeignChanges::Everything);
+        let late = old.get(4..).unwrap();
+        assert_eq!(reader.read(late, begin + LATE_MAX / 2), ForeignChanges::Everything);
+        // The last time: what was written until now is read, and nothing can be written later.
+        assert_eq!(reader.read(half, begin + LATE_MAX), ForeignChanges::Everything);
+        assert_eq!(reader.read(half, begin + LATE_MAX), rows(&[]));
+        let next = change(&writer, "b");
+        assert_eq!(reader.read(&[row(&next)], begin + LATE_MAX), rows(&["b"]));
+    }
+
+    #[test]
+    fn a_writer_goes_on_after_all_its_entries_were_removed() {
+        let (writer, mut reader) = (Writer::new(), Reader::default());
+        let (first, second) = (change(&writer, "a"), change(&writer, "b"));
+        assert_eq!(read(&mut reader, &[row(&first)]), rows(&["a"]));
+        assert_eq!(read(&mut reader, &[]), rows(&[]));
+        assert_eq!(read(&mut reader, &[row(&second)]), rows(&["b"]));
+    }
+
+    #[test]
+    fn a_change_that_is_written_after_many_others_is_read() {
+        let (writer, mut reader) = (Writer::new(), Reader::default());
+        for _ in 0..RING {
+            change(&writer, "old");
+        }
+        let (late, next) = (change(&writer, "late"), change(&writer, "next"));
+        assert_eq!(read(&mut reader, &[row(&next)]), ForeignChanges::Everything);
+        let begin = kit::clock::now();
+        reader.0.values_mut().for_each(|seen| seen.missing.retain(|number, _| *number == RING + 1));
+        assert_eq!(reader.read(&[row(&late), row(&next)], begin), rows(&["late"]));
     }
 }

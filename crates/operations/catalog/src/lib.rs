@@ -47,7 +47,6 @@ use std::time::Duration;
 
 use control::{Control, Failure};
 use plan::CatalogSettings;
-use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
 use definition::Site;
@@ -272,12 +271,11 @@ impl Catalog {
         }
         self.live.sync_gone(gone, &self.objects, &settings);
         self.live.sync(applications.iter().map(String::as_str), &self.objects, &settings);
-        if plans {
-            report(PLANS, self.deploy_plans().await);
-        }
+        let plans_placed = if plans { self.deploy_plans().await } else { Ok(()) };
         for id in apis {
             report(id, self.deploy_api(id).await);
         }
+        self.report_plans(plans_placed).await;
         Ok(())
     }
 
@@ -514,15 +512,12 @@ impl Catalog {
     /// Puts the administrators' plans into service.
     async fn deploy_plans(&self) -> Result<(), Refusal> {
         let _alone = self.deploying.lock().await;
-        let plans = self.objects.all::<Plan>();
-        // Harmless: a plan was checked before it was stored.
-        let limits = plans.iter().filter_map(|read| {
-            Some((read.object.name.clone(), plans::limits(&read.object.dto).ok()?))
-        });
-        let plans: Map<String, Value> = limits.collect();
-        let files =
-            vec![("tidegate.yaml".to_owned(), json!({ "plans": plans }).to_string().into_bytes())];
-        self.place(PLANS.to_owned(), files).await
+        self.place(PLANS.to_owned(), plans::bundle(&self.plans())).await
+    }
+
+    /// The administrators' plans.
+    fn plans(&self) -> Vec<Arc<Plan>> {
+        self.objects.all::<Plan>().into_iter().map(|read| read.object).collect()
     }
 
     /// True if the bundles in service were made for other settings.
@@ -535,16 +530,17 @@ impl Catalog {
     async fn deploy_all(&self) {
         let Ok(settings) = self.settings() else { return };
         *self.site.lock().unwrap_or_else(PoisonError::into_inner) = site_of(&settings);
-        if !self.objects.all::<Plan>().is_empty() {
-            report(PLANS, self.deploy_plans().await);
-        }
+        // Harmless: without a folder there is no bundle.
+        let known = self.control.bundles().await.unwrap_or_default();
+        // The last plan may have been removed.
+        let has_plans = !self.objects.all::<Plan>().is_empty()
+            || known.iter().any(|bundle| bundle.name == PLANS);
+        let plans_placed = if has_plans { self.deploy_plans().await } else { Ok(()) };
         for read in self.objects.all::<Api>() {
             if read.object.deployed().is_some() {
                 report(read.object.name(), self.deploy_api(&read.object.id).await);
             }
         }
-        // Harmless: without a folder there is no bundle.
-        let known = self.control.bundles().await.unwrap_or_default();
         for bundle in known {
             let Some(id) = bundle.name.strip_prefix(BUNDLE) else { continue };
             let is_wanted = |read: Read<Api>| read.object.deployed().is_some();
@@ -552,13 +548,21 @@ impl Catalog {
                 report(&bundle.name, self.deploy_api(id).await);
             }
         }
+        self.report_plans(plans_placed).await;
+    }
+
+    /// Reports plans that cannot be put into service. Plans that were refused before the APIs were changed are tried again first: an API that
+    /// has gone may have used a removed plan.
+    async fn report_plans(&self, placed: Result<(), Refusal>) {
+        let placed = if placed.is_err() { self.deploy_plans().await } else { placed };
+        report(PLANS, placed);
     }
 }
 
 /// Logs an API or plans that cannot be put into service.
 fn report(what: &str, done: Result<(), Refusal>) {
     if let Err(error) = done {
-        let why = "catalog: a change of another gateway cannot be put into service";
+        let why = "catalog: an API or plan cannot be put into service";
         tracing::error!(what, ?error, "{why}");
     }
 }

@@ -177,7 +177,7 @@ impl ObjectStore {
         })
         .await?;
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(reader.read(&others))
+        Ok(reader.read(&others, kit::clock::now()))
     }
 
     /// True if all rows have to be read again.

@@ -1,12 +1,14 @@
 //! Plans: the predefined ones, and those of administrators in the format of the reference system.
 
+use std::sync::Arc;
+
 use axum::http::Method;
 use config::LimitPlan;
 use serde_json::{Map, Value, json};
 
 use crate::Catalog;
 use crate::http::{Answer, CatalogRequest, Refusal, created, done, list, ok};
-use crate::object_store::Read;
+use crate::object_store::{Read, WriteError};
 use crate::objects::{Api, Application, Plan, PlanLevel, Subscription};
 use crate::secrets;
 
@@ -134,8 +136,9 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &CatalogRequest, path: &[&s
             let dto = asked.json()?;
             let plan = Plan { id: secrets::uuid(), level, name: checked(&dto)?, dto };
             let body = whole(&plan);
-            catalog.objects.add(plan).await?;
-            catalog.deploy_plans().await?;
+            let mut plans = catalog.plans();
+            plans.push(Arc::new(plan.clone()));
+            change(catalog, &plans, catalog.objects.add(plan)).await?;
             created(&body)
         }
         (method, [id]) => one(catalog, asked, method, level, id).await,
@@ -169,20 +172,49 @@ async fn one(
             }
             let changed = Plan { dto, ..Plan::clone(&read.object) };
             let body = whole(&changed);
-            catalog.objects.change(&read, changed).await?;
-            catalog.deploy_plans().await?;
+            let mut plans = others(catalog, id);
+            plans.push(Arc::new(changed.clone()));
+            change(catalog, &plans, catalog.objects.change(&read, changed)).await?;
             ok(&body)
         }
         Method::DELETE => {
             if is_used(catalog, &read.object.name) {
                 return Err(Refusal::conflict("The policy is in use"));
             }
-            catalog.objects.remove(&read).await?;
-            catalog.deploy_plans().await?;
+            change(catalog, &others(catalog, id), catalog.objects.remove(&read)).await?;
             done()
         }
         _ => Err(Refusal::unsupported()),
     }
+}
+
+/// Stores a change, after which there are these plans, and puts it into service. A change with which the configuration would be refused is
+/// not stored.
+async fn change(
+    catalog: &Catalog,
+    plans: &[Arc<Plan>],
+    write: impl Future<Output = Result<(), WriteError>> + Send,
+) -> Result<(), Refusal> {
+    let _alone = catalog.deploying.lock().await;
+    let tried = catalog.control.try_bundle(crate::PLANS.to_owned(), bundle(plans)).await;
+    tried.map_err(crate::refusal)?;
+    write.await?;
+    catalog.place(crate::PLANS.to_owned(), bundle(&catalog.plans())).await
+}
+
+/// The bundle with plans.
+pub(crate) fn bundle(plans: &[Arc<Plan>]) -> control::BundleFiles {
+    // Harmless: a plan was checked before it was stored.
+    let limits = plans.iter().filter_map(|plan| Some((plan.name.clone(), limits(&plan.dto).ok()?)));
+    let plans: Map<String, Value> = limits.collect();
+    vec![("tidegate.yaml".to_owned(), json!({ "plans": plans }).to_string().into_bytes())]
+}
+
+/// All plans except the one with this id.
+fn others(catalog: &Catalog, id: &str) -> Vec<Arc<Plan>> {
+    let mut plans = catalog.plans();
+    plans.retain(|plan| plan.id != id);
+    plans
 }
 
 fn is_used(catalog: &Catalog, name: &str) -> bool {

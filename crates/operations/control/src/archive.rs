@@ -19,7 +19,7 @@ use crate::{Failure, place, unpack};
 /// The limit of folder entries that are linked to check an archive.
 const ENTRIES_MAX: usize = 10_000;
 
-/// The depth down to which entries are linked one by one. A deeper folder is linked as a whole.
+/// The depth down to which entries are linked one by one. A deeper folder is linked as a whole, and so is a hidden one.
 const DEPTH_MAX: usize = 16;
 
 /// The largest packed file.
@@ -188,7 +188,9 @@ impl Links<'_> {
             self.left = self.left.checked_sub(1).ok_or_else(|| {
                 io::Error::other(format!("the folder has more than {ENTRIES_MAX} entries"))
             })?;
-            if entry.path().is_dir() && depth < DEPTH_MAX {
+            // Archives have no hidden files, but a hidden folder may be large, such as that of git.
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            if entry.path().is_dir() && depth < DEPTH_MAX && !is_hidden {
                 fs::create_dir_all(&place)?;
                 self.add(&entry.path(), &format!("{name}/"), depth + 1)?;
             } else if !place.exists() && !self.removed.contains(&name) {

@@ -1,18 +1,17 @@
 //! Bundles: folders with configuration and the files that it names. Each is put into service or removed as a whole.
 //!
 //! A bundle is unpacked in a temporary folder, and then moved to its place after the previous one was moved away. If the
-//! configuration with it is refused, or cannot be put into service, everything is moved back. After a crash, the next start moves
-//! everything back.
+//! configuration with it is refused, or cannot be put into service, everything is moved back. After a crash in between, the next start
+//! moves everything back.
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use crate::unpack::{self, UnpackedBundle};
-use crate::{Control, Failure, Outcome, blocking, lock, run_detached};
+use crate::{Control, Failure, Outcome, blocking, lock, place, run_detached};
 
 /// A bundle in the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,7 +155,7 @@ impl Control {
             let what = format!(
                 "a bundle's name must have up to {NAME_CHARS_MAX} letters, digits, `-`, `_` and `.`, and begin with a letter or digit"
             );
-            return Err(Failure::Invalid(what));
+            return Err(Failure::BadName(what));
         }
         let folder = self.current().bundles.clone();
         folder.ok_or_else(|| {
@@ -181,8 +180,10 @@ impl Control {
         let result = self.change(input, by).await;
         let keeps = result.is_ok();
         let ended = blocking(move || if keeps { swap.keep() } else { swap.undo() }).await?;
-        if let Err(error) = ended {
-            tracing::error!(%error, "a bundle could not be moved");
+        match ended {
+            Ok(()) => {}
+            Err(error) if keeps => tracing::error!(%error, "the old bundle could not be removed"),
+            Err(error) => tracing::error!(%error, "the old bundle could not be put back"),
         }
         // The watch must not take this move for a change from outside.
         lock(&self.watched).renew(|file| file.starts_with(&folder));
@@ -221,7 +222,14 @@ impl Swap {
 
     /// Removes the previous bundle.
     fn keep(self) -> io::Result<()> {
-        remove(&self.before)
+        remove(&self.commit()?)
+    }
+
+    /// Makes the replacement permanent, also if the previous bundle cannot be removed. Returns the place where that one is now.
+    fn commit(self) -> io::Result<PathBuf> {
+        let old = place::name_of_old(&self.before);
+        fs::rename(&self.before, &old)?;
+        Ok(old)
     }
 
     /// Moves everything back.
@@ -261,9 +269,7 @@ fn write_files(staged: &Path, files: &BundleFiles) -> io::Result<()> {
     fs::create_dir_all(staged)?;
     for (name, bytes) in files {
         // The files may contain credentials for upstreams.
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600);
-        let mut file = options.open(staged.join(name))?;
+        let mut file = place::private().create_new(true).open(staged.join(name))?;
         file.write_all(bytes)?;
     }
     Ok(())
@@ -281,7 +287,7 @@ fn stage(archive: &[u8], staged: &Path) -> Result<UnpackedBundle, String> {
     unpacked
 }
 
-/// Moves back the folders of a replacement that a crash has interrupted.
+/// Moves back the folders of a replacement that a crash has interrupted, and removes what could not be removed before.
 pub(crate) fn recover(folder: &Path) {
     let entries = match fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
         Ok(entries) => entries,
@@ -295,19 +301,23 @@ pub(crate) fn recover(folder: &Path) {
     for entry in entries {
         let name = entry.file_name().to_string_lossy().into_owned();
         let Some(name) = name.strip_prefix('.') else { continue };
-        let done = match (name.strip_suffix(".before"), name.strip_suffix(".new")) {
-            (Some(name), _) => {
-                tracing::warn!(
-                    bundle = name,
-                    "the change of a bundle was interrupted and has been undone"
-                );
-                Swap { place: folder.join(name), before: entry.path() }.undo()
+        if let Some(bundle) = name.strip_suffix(".before") {
+            match (Swap { place: folder.join(bundle), before: entry.path() }).undo() {
+                Ok(()) => {
+                    tracing::warn!(
+                        bundle,
+                        "the change of a bundle was interrupted and has been undone"
+                    );
+                }
+                Err(error) => {
+                    tracing::error!(%error, bundle, "the interrupted change of a bundle cannot be undone");
+                }
             }
-            (None, Some(_)) => remove(&entry.path()),
-            (None, None) => Ok(()),
-        };
-        if let Err(error) = done {
-            tracing::error!(%error, bundle = name, "the interrupted change of a bundle cannot be undone");
+        } else if (name.ends_with(".new") || name.ends_with(place::OLD))
+            && let Err(error) = remove(&entry.path())
+        {
+            let folder = entry.path();
+            tracing::error!(%error, folder = %folder.display(), "an old bundle or a part of a new one cannot be removed");
         }
     }
 }
@@ -356,4 +366,41 @@ fn add_files(folder: &Path, below: &str, depth: usize, bundle: &mut Bundle) -> i
 
 fn unusable(error: &io::Error) -> Failure {
     Failure::Unwritable(format!("the folder of bundles: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replacement_is_permanent_before_the_old_bundle_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let put = |name: &str, text: &str| {
+            fs::create_dir_all(at(name)).unwrap();
+            fs::write(at(name).join("a.yaml"), text).unwrap();
+        };
+        let begin = |text: &str| {
+            put(".b.new", text);
+            Swap::begin(at("b"), Some(&at(".b.new"))).unwrap()
+        };
+        let restart = || {
+            recover(folder.path());
+            let names = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name());
+            assert_eq!(names.collect::<Vec<_>>(), ["b"]);
+            fs::read_to_string(at("b").join("a.yaml")).unwrap()
+        };
+        put("b", "one");
+        // A crash before the end of the change.
+        drop(begin("two"));
+        assert_eq!(restart(), "one");
+        // The old bundles cannot be removed, or a crash happens before.
+        begin("two").commit().unwrap();
+        begin("three").commit().unwrap();
+        assert_eq!(restart(), "three");
+        begin("four").undo().unwrap();
+        assert_eq!(restart(), "three");
+        begin("four").keep().unwrap();
+        assert_eq!(restart(), "four");
+    }
 }

@@ -145,8 +145,12 @@ impl Control {
         let result = self.change(self.files(), by).await;
         let keeps = result.is_ok();
         let end = move || if keeps { replacement.keep() } else { replacement.undo() };
-        if let Err(error) = blocking(end).await? {
-            tracing::error!(%error, "files of the configuration could not be moved");
+        match blocking(end).await? {
+            Ok(()) => {}
+            Err(error) if keeps => {
+                tracing::error!(%error, "the copies of the old files could not be removed");
+            }
+            Err(error) => tracing::error!(%error, "the old files could not be restored"),
         }
         // The watch must not take these files for a change from outside.
         let folder = self.path.clone();
@@ -192,7 +196,8 @@ impl Control {
                 let work = move || {
                     let new = archive::unpacked(&bytes, &sources)?;
                     let removed = lacking(&new, shown_names(&folder, &sources));
-                    TemporaryFolder::shadow(&folder, &new, &removed).map_err(unwritable)
+                    let shadow = TemporaryFolder::shadow(&folder, &new, &removed);
+                    shadow.map_err(|error| Failure::Unchecked(error.to_string()))
                 };
                 let shadow = blocking(work).await??;
                 let path = shadow.0.clone();
@@ -369,6 +374,9 @@ impl Condition {
 pub(crate) fn recover(folder: &Path) {
     if let Err(error) = place::recover(folder) {
         tracing::error!(%error, "an interrupted change of the configuration cannot be undone");
+    }
+    if let Err(error) = place::remove_old(folder) {
+        tracing::error!(%error, "copies of old files of the configuration cannot be removed");
     }
 }
 

@@ -139,8 +139,12 @@ pub enum Failure {
     Unwritable(String),
     /// The plan could not be put into service, for instance because an address is taken.
     Unpublished(String),
-    /// The archive or the name of a bundle is invalid, for this reason.
+    /// The files for a check of the configuration cannot be put together.
+    Unchecked(String),
+    /// The archive is invalid, for this reason.
     Invalid(String),
+    /// The name of a bundle is invalid, for this reason.
+    BadName(String),
     /// There is no bundle of this name.
     NoBundle(String),
     /// The archive is too large, for this reason.
@@ -204,7 +208,7 @@ impl Control {
     /// Revokes a token by its `jti` until `until`, or for a year. Returns the end.
     pub fn revoke(&self, id: &str, until: Option<u64>) -> Result<u64, String> {
         if id.is_empty() || id.len() > TOKEN_ID_BYTES_MAX {
-            return Err(format!("`jti` has 1 to {TOKEN_ID_BYTES_MAX} bytes."));
+            return Err(format!("`jti` must have 1 to {TOKEN_ID_BYTES_MAX} bytes."));
         }
         let now = kit::clock::wall();
         let until = until.unwrap_or_else(|| (now + REVOKED_FOR).as_secs());
@@ -417,6 +421,8 @@ impl Control {
                 tracing::info!(generation, "the configuration is unchanged");
                 None
             }
+            // A rollback that had nothing to put into service.
+            Err(Failure::NoGeneration(_) | Failure::FilesMissing(_)) => return,
             Err(failure) => {
                 self.telemetry.reload().failed();
                 tracing::error!(
@@ -474,7 +480,9 @@ impl fmt::Display for Failure {
             Failure::Unpublished(why) => {
                 write!(f, "the configuration cannot be brought into service: {why}")
             }
-            Failure::Invalid(why) => write!(f, "the bundle is invalid: {why}"),
+            Failure::Unchecked(why) => write!(f, "the configuration cannot be checked: {why}"),
+            Failure::Invalid(why) => write!(f, "the archive is invalid: {why}"),
+            Failure::BadName(why) => f.write_str(why),
             Failure::NoBundle(name) => write!(f, "there is no bundle {name}"),
             Failure::TooLarge(why) => f.write_str(why),
             Failure::Stale => f.write_str("another configuration is in service"),

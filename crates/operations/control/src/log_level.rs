@@ -1,7 +1,6 @@
 //! Temporary levels of the program's log.
 
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use crate::{Control, lock};
@@ -16,10 +15,16 @@ pub const LOG_LEVEL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Default)]
 pub(crate) struct LogLevel {
     set: OnceLock<SetLevel>,
+    /// Locked during a change, so that the end of an earlier level does not undo a later one.
+    current: Mutex<CurrentLevel>,
+}
+
+#[derive(Default)]
+struct CurrentLevel {
     /// The level, and its end since the Unix epoch.
-    current: std::sync::Mutex<Option<(String, Duration)>>,
+    level: Option<(String, Duration)>,
     /// Increases with each change, so that the timer of an earlier level does not end a later one.
-    number: std::sync::atomic::AtomicU64,
+    number: u64,
 }
 
 impl Control {
@@ -31,7 +36,7 @@ impl Control {
 
     /// The level that was set, and its end since the Unix epoch. None if the initial level applies.
     pub fn log_level(&self) -> Option<(String, Duration)> {
-        lock(&self.log_level.current).clone()
+        lock(&self.log_level.current).level.clone()
     }
 
     /// Sets the log level for a while, or restores the initial one.
@@ -43,10 +48,14 @@ impl Control {
     ) -> Result<(), String> {
         let set =
             self.log_level.set.get().ok_or("the log level of this program cannot be changed")?;
-        set(level)?;
-        let number = self.log_level.number.fetch_add(1, Relaxed) + 1;
-        let end = kit::clock::wall().saturating_add(time);
-        *lock(&self.log_level.current) = level.map(|level| (level.to_owned(), end));
+        let number = {
+            let mut current = lock(&self.log_level.current);
+            set(level)?;
+            let end = kit::clock::wall().saturating_add(time);
+            current.level = level.map(|level| (level.to_owned(), end));
+            current.number += 1;
+            current.number
+        };
         tracing::info!(level, ?time, "the log level was changed");
         if level.is_some() {
             let control = self.clone();
@@ -59,10 +68,11 @@ impl Control {
     }
 
     fn end_log_level(&self, number: u64) {
-        if self.log_level.number.load(Relaxed) != number {
+        let mut current = lock(&self.log_level.current);
+        if current.number != number {
             return;
         }
-        *lock(&self.log_level.current) = None;
+        current.level = None;
         if let Some(set) = self.log_level.set.get()
             && let Err(error) = set(None)
         {

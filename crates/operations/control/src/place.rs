@@ -2,12 +2,16 @@
 //!
 //! The old files are copied before anything is written. After a crash, the next start restores them.
 
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// The folder with the old files.
 const BEFORE: &str = ".before";
+
+/// The end of the name of a folder with old files that are no longer needed.
+pub(crate) const OLD: &str = ".old";
 
 /// The file in that folder with the names of files that did not exist before, one per line.
 const CREATED: &str = ".created";
@@ -57,9 +61,17 @@ impl Replacement {
         removed.iter().try_for_each(|name| ignore_missing(fs::remove_file(self.folder.join(name))))
     }
 
-    /// Commits: removes the copies of the old files.
+    /// Removes the copies of the old files.
     pub(crate) fn keep(self) -> io::Result<()> {
-        fs::remove_dir_all(self.folder.join(BEFORE))
+        fs::remove_dir_all(self.commit()?)
+    }
+
+    /// Makes the replacement permanent, also if the copies of the old files cannot be removed. Returns the folder with these.
+    fn commit(self) -> io::Result<PathBuf> {
+        let before = self.folder.join(BEFORE);
+        let old = name_of_old(&before);
+        fs::rename(before, &old)?;
+        Ok(old)
     }
 
     /// Restores the old files.
@@ -74,12 +86,37 @@ pub(crate) fn recover(folder: &Path) -> io::Result<()> {
     if !before.is_dir() {
         return Ok(());
     }
-    // Harmless: without the list, nothing was written yet.
-    if let Ok(created) = fs::read_to_string(before.join(CREATED)) {
-        put_back(&before, folder)?;
-        created.lines().try_for_each(|name| ignore_missing(fs::remove_file(folder.join(name))))?;
+    match fs::read_to_string(before.join(CREATED)) {
+        Ok(created) => {
+            put_back(&before, folder)?;
+            let mut created = created.lines();
+            created.try_for_each(|name| ignore_missing(fs::remove_file(folder.join(name))))?;
+        }
+        // Without the list, nothing was written yet.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
     }
     fs::remove_dir_all(&before)
+}
+
+/// A new name for a folder with old files that are no longer needed. The next start removes it.
+pub(crate) fn name_of_old(folder: &Path) -> PathBuf {
+    // Harmless: the folder has a name.
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    folder.with_file_name(format!("{name}.{}{OLD}", kit::clock::wall().as_nanos()))
+}
+
+/// Removes copies of old files that could not be removed before.
+pub(crate) fn remove_old(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let number = name.strip_prefix(BEFORE).and_then(|rest| rest.strip_prefix('.'));
+        if number.is_some_and(|rest| rest.ends_with(OLD)) {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn put_back(from: &Path, to: &Path) -> io::Result<()> {
@@ -95,12 +132,20 @@ fn put_back(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Options for writing a file. A new file is readable only by its owner, since it may have secrets.
+pub(crate) fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    options
+}
+
 /// Writes a file, and creates its folders. An existing file keeps its permissions and its owner.
 pub(crate) fn put(place: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(parent) = place.parent() {
         fs::create_dir_all(parent)?;
     }
-    fs::write(place, bytes)
+    // Harmless: the caller keeps a copy of an existing file.
+    private().create(true).truncate(true).open(place)?.write_all(bytes)
 }
 
 fn ignore_missing(removed: io::Result<()>) -> io::Result<()> {
@@ -113,6 +158,7 @@ fn ignore_missing(removed: io::Result<()>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn all_files_are_replaced_or_none() {
@@ -135,8 +181,43 @@ mod tests {
         assert_eq!(state(), [done.clone(), None, done.clone()]);
         recover(folder.path()).unwrap();
         assert_eq!(state(), [old.clone(), old, None]);
+        // The copies cannot be removed, or a crash happens before.
+        begin().commit().unwrap();
+        recover(folder.path()).unwrap();
+        assert_eq!(state(), [done.clone(), None, done.clone()]);
         begin().keep().unwrap();
         assert_eq!(state(), [done.clone(), None, done]);
-        assert!(!at(BEFORE).exists());
+        remove_old(folder.path()).unwrap();
+        let hidden = fs::read_dir(folder.path())
+            .unwrap()
+            .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with('.'));
+        assert_eq!(hidden.count(), 0);
+    }
+
+    #[test]
+    fn a_new_file_is_readable_only_by_its_owner_and_an_old_one_keeps_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let mode = |name: &str| fs::metadata(at(name)).unwrap().permissions().mode() & 0o777;
+        fs::write(at("old"), "old").unwrap();
+        fs::set_permissions(at("old"), fs::Permissions::from_mode(0o640)).unwrap();
+        for name in ["old", "new"] {
+            put(&at(name), b"text").unwrap();
+        }
+        assert_eq!((mode("old"), mode("new")), (0o640, 0o600));
+    }
+
+    #[test]
+    fn copies_stay_if_the_list_of_new_files_cannot_be_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("a.yaml"), "old").unwrap();
+        let new = [("a.yaml".to_owned(), b"new".to_vec())];
+        drop(Replacement::begin(folder.path(), &new, &[]).unwrap());
+        // A folder in place of the list is as unreadable as a list on a broken disk.
+        fs::remove_file(at(BEFORE).join(CREATED)).unwrap();
+        fs::create_dir(at(BEFORE).join(CREATED)).unwrap();
+        recover(folder.path()).unwrap_err();
+        assert_eq!(fs::read_to_string(at(BEFORE).join("a.yaml")).unwrap(), "old");
     }
 }

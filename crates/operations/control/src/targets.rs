@@ -48,7 +48,10 @@ impl Control {
             plan.upstreams.iter().filter_map(|upstream| set_of(upstream)).collect();
         let value = if set.is_empty() { None } else { Some(json!(set).to_string().into_bytes()) };
         let kept = set_targets::keep(store, value).await;
-        kept.map_err(|error| HubFailure::Unavailable(error.to_string()))
+        kept.map_err(|error| {
+            let why = "the change is in effect, but could not be stored, so a restart loses it";
+            HubFailure::Unavailable(format!("{why}: {error}"))
+        })
     }
 
     /// Restores the operators' changes after a restart. They are dropped for upstreams with changed settings.

@@ -519,6 +519,66 @@ async fn a_plan_is_shown_with_its_defaults() {
     assert_eq!(view::plan(&plan)["listeners"][0]["address"], "127.0.0.1:0");
 }
 
+#[tokio::test]
+async fn a_rollback_to_an_unknown_configuration_is_no_refused_one() {
+    let rig = Rig::new();
+    let failure = rig.control.roll_back(99, ChangeRequest::default()).await.unwrap_err();
+    assert_eq!(failure.to_string(), "the history has no configuration 99");
+    assert!(rig.control.status().last_failed.is_none());
+    assert!(rig.metric("tidegate_config_reloads_total{result=\"failure\"} 0"));
+}
+
+#[tokio::test]
+async fn an_archive_is_checked_beside_a_large_hidden_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.yaml"), yaml("one")).unwrap();
+    let git = folder.path().join(".git");
+    fs::create_dir(&git).unwrap();
+    for number in 0..10_001 {
+        fs::hard_link(folder.path().join("a.yaml"), git.join(number.to_string())).unwrap();
+    }
+    let path = folder.path().to_owned();
+    let rig = start(&path, folder);
+    let archive = |text: String| {
+        let files = [("a.yaml".to_owned(), text.into_bytes())];
+        Sent::Archive(archive::pack(&files).unwrap())
+    };
+    let report = rig.control.check(archive(yaml("two"))).await.unwrap();
+    assert!(report.is_empty(), "{report}");
+    let (found, _) = rig.control.compare(archive(yaml("two"))).await.unwrap();
+    assert_eq!(found.len(), 1, "{found:?}");
+}
+
+#[tokio::test]
+async fn an_archive_of_two_files_cannot_replace_one_file() {
+    let rig = Rig::new();
+    let files = ["a.txt", "b.txt"].map(|name| (name.to_owned(), Vec::new()));
+    let sent = Sent::Archive(archive::pack(&files).unwrap());
+    let failure = rig.control.check(sent).await.unwrap_err().to_string();
+    assert_eq!(
+        failure,
+        "the archive is invalid: the configuration is one file, but the archive has 2"
+    );
+}
+
+#[tokio::test]
+async fn a_change_of_a_target_that_cannot_be_stored_is_in_effect_and_said_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tidegate.yaml");
+    let text = "listen:\n  public: { address: \"127.0.0.1:0\" }\nstore: { path: store }\nupstreams:\n  a: { targets: [\"http://127.0.0.1:9\"] }\nroutes:\n  a: { match: { path: / }, upstream: a }\n";
+    fs::write(&path, text).unwrap();
+    // Nobody opens the store.
+    let rig = start(&path, folder);
+    let plan = rig.control.plan();
+    let id = view::upstreams(&plan)[0]["targets"][0]["id"].as_str().unwrap().to_owned();
+    let Err(HubFailure::Unavailable(why)) = rig.control.set_target("a", &id, Some(7), None).await
+    else {
+        panic!("there is no store to write to")
+    };
+    assert!(why.starts_with("the change is in effect, but could not be stored"), "{why}");
+    assert_eq!(view::upstreams(&plan)[0]["targets"][0]["weight"], 7);
+}
+
 /// Sends a text as an operator does.
 async fn apply(control: &Arc<Control>, text: String) -> Result<Outcome, Failure> {
     control.put(Sent::Text(text), ChangeRequest::default()).await.map(|(outcome, _)| outcome)

@@ -9,7 +9,7 @@ use flate2::read::MultiGzDecoder;
 use import::{synapse, zip_names};
 use zip::ZipArchive;
 
-use crate::Failure;
+use crate::{Failure, place};
 
 /// The result of unpacking.
 #[derive(Debug, Default)]
@@ -359,7 +359,7 @@ fn write(folder: &Path, below: &str, bytes: &[u8]) -> Result<(), String> {
     check(below)?;
     let path = folder.join(below);
     let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
-        let mut file = fs::File::options().write(true).create_new(true).open(&path)?;
+        let mut file = place::private().create_new(true).open(&path)?;
         file.write_all(bytes)?;
         file.sync_all()
     });
@@ -369,7 +369,7 @@ fn write(folder: &Path, below: &str, bytes: &[u8]) -> Result<(), String> {
 /// Converts a Composite Application archive to a configuration.
 fn convert(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
     let copy = folder.with_extension("new.car");
-    let imported = fs::write(&copy, archive)
+    let imported = place::put(&copy, archive)
         .map_err(|error| format!("the archive cannot be kept: {error}"))
         .and_then(|()| synapse::import(&copy));
     // Harmless: the copy is hidden, and the next bundle of this name overwrites it.

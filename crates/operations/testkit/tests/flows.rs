@@ -54,6 +54,48 @@ fn a_timeout_of_a_minute_is_one_as_any_other() {
     }
 }
 
+/// Posts a body through a flow whose only service answers with JSON. Returns the status and the body of the reply.
+async fn answered(steps: &str, content_type: &str, body: &str) -> (String, String) {
+    let yaml = format!(
+        "listen: {{ a: {{ address: \"127.0.0.1:0\" }} }}\n\
+         upstreams: {{ u: {{ targets: [\"http://192.0.2.1:80\"] }} }}\n\
+         routes: {{ all: {{ match: {{ path: \"/**\" }}, flow: main }} }}\n\
+         flows: {{ main: [{steps}] }}\n"
+    );
+    let reply = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
+    let services = Services::new(move |_| ServiceAnswer::Reply(reply.into()));
+    let gateway = Gateway::new(&yaml, Path::new("."), services).unwrap();
+    let request = format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let outcome = gateway.exchange(&Client::sending(request)).await;
+    let reply = outcome.replies(&[false]).unwrap().remove(0);
+    (reply.method_or_status, String::from_utf8(reply.body).unwrap())
+}
+
+#[test]
+fn soap_header_blames_the_sender_of_a_message_that_is_not_soap() {
+    const SET: &str = "soap_header: { set: ['<h>1</h>'] }, respond: {}";
+    for (before, status) in
+        [("", "400"), ("call: u, ", "502"), ("payload: { json: { a: 1 } }, ", "500")]
+    {
+        run(async {
+            let (found, text) = answered(&format!("{before}{SET}"), "application/json", "{}").await;
+            assert_eq!(found, status, "{before}: {text}");
+        });
+    }
+}
+
+#[test]
+fn an_array_that_is_named_in_two_forms_is_one_member() {
+    run(async {
+        let convert = "convert: { to: json, arrays: [x, y, r/x] }, respond: {}";
+        let (_, text) = answered(convert, "application/xml", "<r><z/></r>").await;
+        assert_eq!(text, r#"{"r":{"x":[],"y":[],"z":""}}"#);
+    });
+}
+
 /// Issue 21: 100,000 parts whose steps never wait blocked a worker with all its other connections.
 #[test]
 fn parts_that_wait_for_nothing_leave_turns_to_others() {

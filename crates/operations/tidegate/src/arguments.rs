@@ -70,7 +70,7 @@ Examples:
   tidegate check --strict --format json gateway.yaml
                                                 for a pipeline: warnings fail, complaints as JSON
   tidegate check --schema > tidegate.schema.json
-                                                for an editor, whose first line of the file is
+                                                for an editor: begin the file with
                                                 # yaml-language-server: $schema=tidegate.schema.json")]
     Check {
         /// A YAML file, or a directory of them.
@@ -106,7 +106,7 @@ Examples:
         /// A YAML file, or a directory of them; required with METHOD and URL.
         #[arg(default_value = "tidegate.yaml")]
         file: PathBuf,
-        /// The method of a request; after `fault` the name of a fault, which is explained then.
+        /// The method of a request; or, after the word `fault`, the name of a fault to explain.
         method: Option<String>,
         /// Its URL: http://host/path?query, or just the path.
         url: Option<String>,
@@ -126,8 +126,8 @@ Examples:
     /// Run the cases of a configuration without a network: exit code 0 if all pass, 1 if one fails, 2 if they cannot be run.
     ///
     /// Each case sends its request through a gateway of its own, answers the calls that it lists, and compares the calls and the
-    /// reply with what it expects. XML and JSON are compared by meaning. A call that the case does not list and a listed call that
-    /// is not made fail it. `docs/guide/cases.md` has more.
+    /// reply with what it expects. XML and JSON are compared by meaning. The case fails if a call is made that it does not list, or if
+    /// a listed call is not made. `docs/guide/cases.md` has more.
     #[command(after_help = "\
 Examples:
   tidegate test gateway.yaml
@@ -481,7 +481,8 @@ Examples:
 Kinds:
   echo      any method and path: the body comes back, or a text that describes the request
   httpbin   /anything, /size/350B, /status/N, /headers, /delay/SECONDS, ...
-  sse       server-sent events: ?interval=1s&count=10&size=500B, of 82 bytes without a size
+  sse       server-sent events: ?interval=1s&count=10&size=500B, with 500 bytes of
+            padding; without a size each event has 82 bytes
   reverse   a WebSocket that sends each message back reversed
   calculator
             the SOAP service of examples/soap, at /ws; X_SOAP_REGION names it in its replies

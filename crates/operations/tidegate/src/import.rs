@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::Write as _;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -191,7 +191,8 @@ fn say_unusable(report: &Report) {
     log::say_error(format!("{report:#}").trim_end());
 }
 
-/// Writes the configuration and its files. None of them may exist.
+/// Writes the configuration and its files. None of them may exist. They are readable only by their owner, since they may have secrets
+/// and private keys.
 fn write_all(imported: &Imported, folder: &Path) -> anyhow::Result<()> {
     let configuration = ("tidegate.yaml".to_owned(), imported.configuration.clone().into_bytes());
     let all = imported.files.iter().chain([&configuration]);
@@ -203,7 +204,8 @@ fn write_all(imported: &Imported, folder: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).with_context(|| failed(folder))?;
     for (name, bytes) in all {
         let path = folder.join(name);
-        let file = std::fs::File::create_new(&path);
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(0o600).open(&path);
         file.and_then(|mut file| file.write_all(bytes)).with_context(|| failed(&path))?;
     }
     Ok(())
@@ -330,4 +332,25 @@ fn asks_for_token(route: &Json) -> bool {
     let policies = route.get("policies").and_then(Json::as_array);
     // Harmless: a route may have no policies.
     policies.into_iter().flatten().any(|policy| policy.get("jwt").is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn imported_files_are_readable_only_by_their_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let imported = Imported {
+            configuration: "listen: {}\n".to_owned(),
+            files: vec![("a.key".to_owned(), b"PRIVATE KEY".to_vec())],
+            stand_ins: HashMap::new(),
+        };
+        write_all(&imported, folder.path()).unwrap();
+        for name in ["tidegate.yaml", "a.key"] {
+            let mode = std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+        }
+    }
 }

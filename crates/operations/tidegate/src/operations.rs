@@ -41,7 +41,7 @@ pub(crate) enum Pausable {
 
 #[derive(Subcommand)]
 pub(crate) enum Ctl {
-    /// The plan in service, or the state of the configuration with it.
+    /// The plan in service, with the state of its configuration.
     Plan,
     /// The routes.
     Routes,
@@ -184,6 +184,6 @@ pub(crate) enum OnMessages {
     Remove { kind: Holder, name: String, id: Option<String> },
     /// Pause a queue, the deliveries of a hub, or a schedule.
     Pause { kind: Pausable, name: String },
-    /// Resume it.
+    /// Resume a queue, the deliveries of a hub, or a schedule.
     Resume { kind: Pausable, name: String },
 }

@@ -287,8 +287,13 @@ impl ToJson<'_> {
         let Parts { text, children, lists, absent } = self.parts(element);
         let attributes = self.attributes(element)?;
         let is_there = |name: &str| children.iter().any(|(known, _)| *known == name);
-        let mut empty: Vec<&str> = self.arrays_below(path).filter(|name| !is_there(name)).collect();
-        empty.dedup();
+        let mut empty: Vec<&str> = Vec::new();
+        for name in self.arrays_below(path) {
+            // Two forms of a path may name the same array.
+            if !is_there(name) && !empty.contains(&name) {
+                empty.push(name);
+            }
+        }
         let declared = empty.clone();
         empty.extend(absent.into_iter().filter(|name| !declared.contains(name)));
         if children.is_empty() && attributes.is_empty() && empty.is_empty() {

@@ -29,12 +29,12 @@ impl Action for SoapHeader {
     }
 }
 
-/// Changes the SOAP Header. A message that is not SOAP is the client's fault.
+/// Changes the SOAP Header. A message that is not SOAP is its sender's fault.
 fn edit(edit: &SoapHeader, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let Some(content) = state.message.content().cloned() else { return Ok(()) };
     let View::Xml { document, envelope: Some(envelope) } = content.known()? else {
         return Err(Fault::with_detail(
-            Kind::RequestInvalid,
+            content.maker.fault_kind(),
             "soap_header: the message is not a SOAP message",
             "A SOAP message is expected.",
         ));

@@ -5,7 +5,7 @@
 //! code above the socket is the code in production: framing, hop-by-hop headers, timeouts, retries, breakers.
 
 use std::borrow::Cow;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -199,7 +199,7 @@ async fn exchange(
     services: &Services,
     sent: &SentRequest,
 ) -> anyhow::Result<Message> {
-    let listener = listener(&plan, sent).context("there is no listener")?;
+    let listener = listener(&plan, sent, client.ip()).context("there is no listener")?;
     let unbound = Rc::new(UnboundListener::new(plan, listener, telemetry));
     let (near, far) = tokio::io::duplex(WIRE_BYTES);
     let (serving, wire) = (unbound.clone(), kit::Wire::Wrapped(Box::new(far)));
@@ -236,12 +236,11 @@ async fn begin(plan: &Plan, services: &Services) {
     services.forget_unlisted();
 }
 
-/// The first listener that has a route for the request, or else the first one.
-fn listener(plan: &Plan, sent: &SentRequest) -> Option<Arc<Listener>> {
+/// The first listener that has a route for the request of this client, or else the first one.
+fn listener(plan: &Plan, sent: &SentRequest, client: IpAddr) -> Option<Arc<Listener>> {
     let head = sent.head();
     let takes = |listener: &&Arc<Listener>| {
         let resolved = plan::path::resolve(head.path(), listener.paths);
-        let client = SocketAddr::from(CLIENT).ip();
         let arrival = Arrival { listener: &listener.name, client, server_name: None };
         resolved.is_ok_and(|path| plan.table.find(arrival, &head, &path.path).is_some())
     };
@@ -307,5 +306,29 @@ pub(super) fn origin(target: &str) -> (Option<&str>, Cow<'_, str>) {
         (Some(host), path.into())
     } else {
         (Some(host), format!("/{path}").into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_arrives_at_the_listener_that_has_a_route_for_its_client() {
+        let text = "listen: { a: { address: \"127.0.0.1:0\" }, b: { address: \"127.0.0.1:0\" } }\n\
+                    routes: { r: { match: { path: /x, listener: b, sources: [10.0.0.0/8] }, respond: { status: 204 } } }\n";
+        let loaded = config::parse(text, std::path::Path::new("tidegate.yaml"));
+        let compiled = compile::compile(&loaded, None, &Telemetry::new(1));
+        let plan = compiled.unwrap_or_else(|report| panic!("{report}")).plan;
+        let sent = SentRequest {
+            method: "GET".to_owned(),
+            target: "/x".to_owned(),
+            lines: Vec::new(),
+            body: Vec::new(),
+        };
+        for (client, expected) in [([10_u8, 1, 1, 1], "b"), ([198, 51, 100, 7], "a")] {
+            let found = listener(&plan, &sent, client.into()).unwrap();
+            assert_eq!(&*found.name, expected, "{client:?}");
+        }
     }
 }

@@ -148,8 +148,9 @@ fn described(
     each_policy(&mut text, "policies on the request:", &policies.down);
     match trace {
         Some(trace) => steps(&mut text, trace),
+        None if policies.route.is_empty() => {}
         None => text.push_str(
-            "no step ran: the route has another destination, or its flow only forwards\n",
+            "no step ran: a policy answered, the route has another destination, or its flow only forwards\n",
         ),
     }
     let calls = services.received();
