@@ -66,8 +66,9 @@ impl Spaces {
         self.bindings.truncate(1);
         // Harmless: the entries that stay are predefined in every document.
         self.top.truncate(2);
-        if let Some(default) = self.top.first_mut() {
-            *default = NONE;
+        // A parse that ended early may have left declarations of both in effect.
+        if let [default, xml, ..] = &mut *self.top {
+            (*default, *xml) = (NONE, 0);
         }
     }
 

@@ -102,6 +102,13 @@ fn what_never_ends_is_ended() {
         ),
         (
             call(
+                "<x:template name='t'><i xmlns:p='0123456789'/><x:call-template name='t'/></x:template>",
+            )
+            .replace("0123456789", &"0123456789".repeat(200)),
+            "output_bytes_max",
+        ),
+        (
+            call(
                 "<x:template name='t'><x:param name='n' select='1'/>\
                  <x:if test='document(string($n))'/><x:call-template name='t'>\
                  <x:with-param name='n' select='$n + 1'/></x:call-template></x:template>",

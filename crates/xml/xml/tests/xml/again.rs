@@ -170,3 +170,25 @@ fn budgets_hold_for_tags_that_were_met() {
         assert!(found.contains(why), "{tokens_max} {depth_max}: {found}");
     }
 }
+
+/// A thread reuses its parser. What an unfinished document declares must not last.
+#[test]
+fn the_prefix_xml_keeps_its_namespace_after_a_document_that_ends_early() {
+    const UNFINISHED: &[&str] = &[
+        "<a xmlns:xml='http://www.w3.org/XML/1998/namespace'>",
+        "<a xmlns='urn:d' xmlns:p='urn:p' xmlns:xml='http://www.w3.org/XML/1998/namespace'><p:b",
+    ];
+    for unfinished in UNFINISHED {
+        assert!(Document::parse(unfinished.as_bytes(), &Options::default()).is_err());
+        for declared in
+            ["", " xmlns:p='urn:p'", " xmlns:xml='http://www.w3.org/XML/1998/namespace'"]
+        {
+            let text = format!("<a{declared} xml:lang='en'/>");
+            let parsed = Document::parse(text.as_bytes(), &Options::default());
+            let document = parsed.unwrap_or_else(|error| panic!("{unfinished}, {text}: {error}"));
+            let root = document.root_element().unwrap();
+            let namespace = "http://www.w3.org/XML/1998/namespace";
+            assert_eq!(document.attribute(root, namespace, "lang"), Some("en"), "{text}");
+        }
+    }
+}

@@ -266,7 +266,7 @@ impl Composer {
         self.nodes
     }
 
-    /// Returns the bytes of names and text written so far.
+    /// Returns the bytes of names, declarations and text written so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -348,6 +348,7 @@ impl Composer {
         let scope = self.desk.scope.len();
         self.desk.open.push(Open { origin, scope });
         self.desk.bind(prefix, uri);
+        self.bytes += declared_bytes(self.desk.scope.since(scope));
         // There is at most one declaration, so there is nothing to sort.
         serializer.start_plain(prefix, local, self.desk.scope.since(scope));
     }
@@ -506,6 +507,7 @@ impl Composer {
             }
         }
         let own = desk.own();
+        self.bytes += declared_bytes(desk.scope.since(own));
         match &mut self.target {
             Target::Bytes(serializer) => {
                 if serializer.is_canonical() {
@@ -520,6 +522,11 @@ impl Composer {
             Target::Text(_) => {}
         }
     }
+}
+
+/// Returns the bytes of declarations. A copy repeats those of its source, so they can be most of a result.
+fn declared_bytes<'a>(declared: impl Iterator<Item = (&'a str, &'a str)>) -> u64 {
+    declared.map(|(prefix, uri)| (prefix.len() + uri.len()) as u64).sum()
 }
 
 fn build<'a>(
