@@ -161,7 +161,7 @@ fn by_declaration(message: &[u8]) -> Result<Option<Vec<u8>>, String> {
         .iter()
         .any(|known| name.eq_ignore_ascii_case(known));
     match Encoding::for_label_no_replacement(name) {
-        // The other labels of windows-1252 are names of ISO 8859-1, which the parser reads.
+        // The other labels of windows-1252 are names of ISO 8859-1 and ASCII, which are left to the parser.
         Some(encoding) if encoding == WINDOWS_1252 && !is_windows => Ok(None),
         Some(encoding) if [UTF_8, UTF_16BE, UTF_16LE].contains(&encoding) => Ok(None),
         Some(_) => decoded(name, message).map(|text| Some(undeclared(&text))),

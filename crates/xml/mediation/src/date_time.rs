@@ -5,7 +5,7 @@ use std::time::Duration;
 use kit::calendar::{day_number, month_days};
 
 /// Parses a time in the format of RFC 3339 and returns the time since the Unix epoch. Returns `None` if the text has another format, has no
-/// time zone, or is before the epoch.
+/// time zone, has one of more than 14 hours (as in XML Schema), or is before the epoch.
 pub fn read(text: &str) -> Option<Duration> {
     let (date, time) = text.split_once(['T', 't'])?;
     let [year, month, day] = numbers(date, '-', [4, 2, 2])?;

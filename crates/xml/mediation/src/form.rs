@@ -1,7 +1,7 @@
 //! Form fields converted to JSON: `application/x-www-form-urlencoded` (WHATWG URL, 5.1) and `multipart/form-data` (RFC 7578).
 //!
-//! Each field becomes a member whose value is its text. A field that occurs several times becomes an array. A file becomes an object with
-//! its name, its content type, and its content as `text` or `base64`.
+//! Each field becomes a member whose value is its text. A field that occurs several times becomes an array. A file, or a field that is not
+//! text, becomes an object with its file name and its content type, if it has them, and its content as `text` or `base64`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -114,7 +114,7 @@ pub fn name_of<'m>(
     let name = once(&disposition, "name")?.ok_or("a part of the form has no name")?;
     if parameter(&disposition, "name*").is_some() || parameter(&disposition, "filename*").is_some()
     {
-        // RFC 7578, 4.2 forbids `name*`. Readers that support it would use another name than those that do not.
+        // RFC 7578, 4.2 forbids `filename*`. Readers that support such parameters would use another name than those that do not.
         return Err("a part of the form has an extended name");
     }
     Ok((in_utf8(&name)?, disposition))

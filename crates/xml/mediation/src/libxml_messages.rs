@@ -268,7 +268,7 @@ fn other_code(code: &str) -> u16 {
         ("limit.regex_steps_max", 1839),
     ];
     let known = CODES.iter().find(|(known, _)| *known == code);
-    // 1877 is the code for identity constraints, the only remaining rules.
+    // 1877 is the code for identity constraints. The few other rules that remain, such as `cvc-id.1` and limits, share it.
     known.map_or(1877, |(_, number)| *number)
 }
 

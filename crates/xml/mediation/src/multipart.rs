@@ -1,8 +1,8 @@
 //! Multipart messages (RFC 2046, 5.1): the positions of the parts, and which part is the root (RFC 2387).
 //!
 //! Parses boundary delimiters, the header lines of parts, and transfer encodings. Parts refer to ranges of the message, so that an
-//! unchanged part is forwarded byte for byte. Delimiter lines must begin and end with CRLF. A message that two readers could split
-//! differently is refused as malformed.
+//! unchanged part is forwarded byte for byte. Each delimiter line must follow a CRLF or begin the message, and must end with CRLF, except
+//! the closing one. A message that two readers could split differently is refused as malformed.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -96,7 +96,7 @@ impl Multipart {
         &self.delimiter
     }
 
-    /// Returns true if `content` cannot be the content of a part because it contains the delimiter.
+    /// Returns true if `content` cannot be the content of a part because one of its lines begins with the delimiter.
     pub fn is_cut_by(&self, content: &[u8]) -> bool {
         let at_line = |at: usize| at == 0 || content.get(at - 1) == Some(&b'\n');
         memmem::find_iter(content, &*self.delimiter).any(at_line)

@@ -39,6 +39,7 @@ pub enum OperationMatch<'a> {
     Operation(OperationAt, &'a Operation, Values<'a>),
     /// The request is OPTIONS; the value of `Allow`.
     Options(&'a str),
+    /// The path has no operation for the method; the value of `Allow`.
     OtherMethod(&'a str),
     Nothing,
 }
@@ -75,8 +76,8 @@ impl Operations {
         items.flat_map(|(_, item)| &item.operations).any(|operation| operation.body.is_some())
     }
 
-    /// Finds the operation for a method and a target, and the values of its path parameters. With `only`, matches only the path with that
-    /// index.
+    /// Finds the operation for a method and a target, and the values of its path parameters. If there is no operation for HEAD, the one for
+    /// GET serves it. With `only`, matches only the path with that index.
     pub fn find<'a>(
         &'a self,
         method: &[u8],

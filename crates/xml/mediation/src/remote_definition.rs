@@ -18,7 +18,8 @@ use crate::Rejection;
 /// How much longer than one fetch a message waits, for follow-up fetches and for compiling.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The delay before a failed fetch is repeated, in addition to its timeout. The value is Kong's.
+/// The delay before a failed fetch is repeated for the first time, in addition to its timeout. The sum doubles with each further failure.
+/// The value is Kong's.
 const AGAIN: Duration = Duration::from_millis(75);
 
 /// The maximum delay before a failed fetch is repeated, unless the timeout is longer.
@@ -152,7 +153,7 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
         self.pace.timeout
     }
 
-    /// Returns the time until the next refresh, or zero if one is due.
+    /// Returns the time until the next refresh, or zero if one is due or nothing has been fetched yet.
     pub fn left(&self) -> Duration {
         let due = self.state.borrow().due;
         let left = due.map(|due| due.saturating_duration_since(clock::now()));

@@ -31,8 +31,8 @@ pub use wsdl::{SOAP_11, SOAP_12, SoapVersion as Version};
 /// The built-in schema of SOAP 1.1 envelopes.
 pub const ENVELOPE_11: &str = include_str!("soap/envelope11.xsd");
 
-/// Returns the built-in schema of SOAP 1.1 envelopes, extended by `xml:lang` on `faultstring`. Services use that attribute and WS-I Basic
-/// Profile 1.1 (R1016) allows it, but the original schema does not.
+/// Returns the built-in schema of SOAP 1.1 envelopes, extended by `xml:lang` and other `xml:` attributes on `faultstring`. Services use
+/// `xml:lang` and WS-I Basic Profile 1.1 (R1016) allows it, but the original schema does not.
 pub fn envelope_11_lenient() -> Cow<'static, str> {
     const PLAIN: &str = r#"<xs:element name="faultstring" type="xs:string"/>"#;
     const LENIENT: &str = r#"<xs:element name="faultstring"><xs:complexType><xs:simpleContent><xs:extension base="xs:string"><xs:anyAttribute namespace="http://www.w3.org/XML/1998/namespace" processContents="lax"/></xs:extension></xs:simpleContent></xs:complexType></xs:element>"#;

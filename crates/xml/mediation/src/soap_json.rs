@@ -88,7 +88,8 @@ impl Translation {
         }
     }
 
-    /// Replaces the header lines that describe JSON by those of an envelope.
+    /// Replaces the header lines that describe JSON by those of an envelope. `action` is the value of `SOAPAction` for SOAP 1.1, and the
+    /// whole content type for SOAP 1.2.
     pub fn label(&self, headers: &mut Headers, action: &str) {
         headers.retain(|name, _| {
             ![&b"content-type"[..], b"accept", b"soapaction"]

@@ -101,7 +101,7 @@ impl SoapMessage {
     /// Parses a message. Returns `None` if it is not a SOAP message.
     ///
     /// # Errors
-    /// Returns an error if the message is not XML.
+    /// Returns an error if the message is not XML, or if it cannot be decoded.
     pub fn read(content_type: Option<&[u8]>, bytes: &[u8]) -> Result<Option<SoapMessage>, String> {
         let settled = charset::to_utf8(content_type, bytes)?;
         let text = settled.as_deref().unwrap_or(bytes);
@@ -130,7 +130,7 @@ impl SoapMessage {
         self.with_blocks("", &[(WSSE, "Security")])
     }
 
-    /// Returns the message with its security header replaced.
+    /// Returns the message with this security header, in place of its own if it has one.
     pub fn with_security(&self, own: &OutboundSecurity, now: Duration) -> String {
         self.with_blocks(&own.markup(self.envelope.version.namespace(), now), &[(WSSE, "Security")])
     }

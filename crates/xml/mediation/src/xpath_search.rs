@@ -17,7 +17,8 @@ use find::Search;
 /// Maximum number of nodes visited for one message, in all cases together: a few times the number of nodes of the largest message.
 const STEPS_MAX: u64 = 5_000_000;
 
-/// One case. It matches a message if the first node that the expression selects has this string-value, or if the expression has this value.
+/// One case. It matches a message if the first node that the expression selects has the string-value `equals`. If the expression selects no
+/// nodes but has a value, the case matches if that value is `equals`.
 pub struct Case {
     pub expression: Expr,
     pub equals: String,

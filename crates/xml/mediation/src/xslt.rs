@@ -54,11 +54,11 @@ pub struct Transformation {
     pub bytes_max: usize,
     /// Timeout of Saxon, including the wait for a free thread.
     pub timeout: Duration,
-    /// Templates of earlier messages for Saxon; empty at first.
+    /// For Saxon: what is kept of earlier messages to parse similar ones faster. Empty at first.
     pub known: FeedCaches,
 }
 
-/// Templates cached from earlier messages.
+/// The markup of earlier messages, so that similar ones are not parsed from scratch (see [`xml::TemplateCache`]).
 #[derive(Default)]
 pub struct FeedCaches(Pool<feed::FeedCache>);
 
@@ -84,7 +84,8 @@ impl Message {
 }
 
 impl Transformation {
-    /// Runs the engine that the stylesheet is compiled for. Only Saxon has to be waited for; `alarm` is for its deadline.
+    /// Runs the engine that the stylesheet is compiled for. The caller has to wait for Saxon, and for a stylesheet that is still being
+    /// fetched. `alarm` is for Saxon's deadline.
     pub fn run<'a>(
         &'a self,
         content_type: Option<&[u8]>,
@@ -136,8 +137,8 @@ impl Transformation {
         }
     }
 
-    /// Runs our own engine with these parameters in place of the configured ones. Returns `None` if the stylesheet is for Saxon, whose
-    /// parameters are part of the compiled stylesheet.
+    /// Runs our own engine with these parameters in place of the configured ones. Returns `None` for any stylesheet that was not compiled
+    /// with the configuration for our own engine. Saxon's parameters are part of the compiled stylesheet.
     pub fn run_with(
         &self,
         content_type: Option<&[u8]>,

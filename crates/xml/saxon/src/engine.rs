@@ -98,7 +98,7 @@ impl Engine {
             let gives_up = move || drop(gave_up.send(Err("it gave up".to_owned())));
             move || match Vm::start(&libjvm, &options, gives_up) {
                 Ok(attached) => {
-                    // Harmless: the caller may have stopped waiting. The next call finds the JVM running.
+                    // Harmless: the caller may have stopped waiting, and reported that Java does not start.
                     let _told = started.send(Ok(()));
                     pool::keep(&attached, &shared, threads);
                 }

@@ -30,8 +30,8 @@ struct RunningJob {
 #[derive(Clone, Copy)]
 pub(crate) enum Until {
     Deadline(Instant),
-    /// The thread has used this much CPU time since the keeper first saw the run. Waiting for a core or for garbage collection does not
-    /// count.
+    /// The thread has used this much CPU time since the keeper first saw the run, or [`IDLE_MAX`] has passed. Waiting for a core or for
+    /// garbage collection takes no CPU time.
     Busy {
         max: Duration,
         met: Option<FirstSeen>,
@@ -45,7 +45,7 @@ pub(crate) struct FirstSeen {
     used: Option<Duration>,
 }
 
-/// A run that uses no CPU time is stopped after this time.
+/// Time after which a run is stopped even if it has used little CPU time, counted from when the keeper first saw it.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 
 /// A thread attached to the JVM. An error thrown into the thread takes effect during a run, or when this is dropped.

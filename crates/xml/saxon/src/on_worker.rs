@@ -47,7 +47,8 @@ pub(crate) fn run(
     ended
 }
 
-/// Runs the transformation. Returns `None` if it was stopped, or ran out of a resource of which the pool has more.
+/// Runs the transformation. Returns `None` if it was stopped or ran out of a resource of which the pool has more, or if the JVM failed or
+/// the thread cannot be attached to it.
 fn here(
     shared: &PoolState,
     sheet: &JavaStylesheet,

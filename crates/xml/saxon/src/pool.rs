@@ -1,8 +1,8 @@
 //! The pool of Java threads, its job queue, and the keeper that stops runs that take too long.
 //!
-//! A worker puts a job into the queue and waits for the result without blocking its thread. A job has a deadline. After it, a waiting job
-//! is dropped. If a job is running, the keeper stops its thread, which ends and is replaced. Short jobs are run by the worker itself
-//! (`on_worker`), on a thread that the keeper watches as well.
+//! A worker puts a job into the queue and waits for the result without blocking its thread. A job has a deadline. If it has passed when a
+//! thread takes the job, the job is not run. If it passes during the run, the keeper stops the thread, which ends and is replaced. Short
+//! jobs are run by the worker itself (`on_worker`), on a thread that the keeper watches as well.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -59,7 +59,7 @@ pub enum RunError {
     Broken(String),
 }
 
-/// Metrics of the machine.
+/// Metrics of the JVM and of the runs in it, on threads of the pool and on workers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EngineStats {
     pub threads: u64,

@@ -530,7 +530,7 @@ impl Slot {
     }
 }
 
-/// Maximum amount of memory kept between messages; `Slot.java` has the same number.
+/// Maximum amount of memory kept between messages; `Output.java` has the same number.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 fn small(length: usize) -> Result<jint, String> {

@@ -53,8 +53,8 @@ impl Outline {
     }
 }
 
-/// Reads the schemas and actions of the description at a location. Reports only documents that are missing or not WSDL, and exceeded
-/// limits.
+/// Reads the schemas and actions of the description at a location. Fails only if a document is missing or is neither WSDL nor a schema, or
+/// if a limit is exceeded. All other complaints are in the outline.
 pub fn outline(
     location: &str,
     resolver: &dyn Resolver,

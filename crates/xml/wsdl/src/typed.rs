@@ -263,7 +263,7 @@ impl<'a> Writer<'a> {
             let what = format!("expected one of {}", known.join(", "));
             return Err(Mismatch::new(what).within(other));
         }
-        // All names are known by now, so there are only a few.
+        // All names are known by now, so a duplicate is found among the first few members.
         if let Some((at, _)) = given.iter().enumerate().find(|one| is_twice(*one)) {
             let name = given.get(at).map_or("", |(key, _)| &**key);
             return Err(Mismatch::new("expected one member of this name").within(name));

@@ -1,6 +1,6 @@
 //! WSDL 1.1: messages, port types and services.
 //!
-//! Reads sections 2.3, 2.4, 2.6 and 2.7 of the note of 2001; bindings are in `bindings`.
+//! Implements sections 2.3, 2.4, 2.6 and 2.7 of the W3C Note of 2001. Section 2.5, bindings, is in `bindings`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -34,7 +34,8 @@ pub(crate) fn read(documents: &Documents, report: &mut Report) -> ReadDefinition
     read
 }
 
-/// Definitions of one kind with their names. A duplicate name gives a complaint, and the first definition counts.
+/// Returns the definitions of one kind with their names. A duplicate name gives a complaint, but the duplicate is returned too: look-ups by
+/// name take the first.
 pub(crate) fn defined<'d>(
     elements: impl Iterator<Item = Element<'d>>,
     report: &mut Report,

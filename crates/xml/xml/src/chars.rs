@@ -187,7 +187,8 @@ pub(crate) fn plain_text_end(bytes: &[u8], at: usize) -> usize {
     passed + memchr::memchr(b'<', rest).unwrap_or(rest.len())
 }
 
-/// Returns the word with all bytes after the first occurrence of `byte` set to zero, or `None` if the byte does not occur.
+/// Returns the word with all bytes after the first occurrence of `byte` set to zero, and the index of that occurrence. Returns `None` if
+/// the byte does not occur.
 #[inline(always)]
 pub(crate) fn cut_after(word: u64, byte: u8) -> Option<(u64, usize)> {
     match has(word, byte) & (EACH << 7) {

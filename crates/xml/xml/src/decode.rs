@@ -185,7 +185,7 @@ pub(crate) fn forbidden(text: &str) -> Option<(&str, ErrorKind)> {
 #[derive(Debug)]
 pub(crate) struct Decoder {
     pub(crate) encoding: Option<Encoding>,
-    /// The first bytes of a character whose rest has not arrived yet.
+    /// The first bytes of a character whose rest has not arrived yet, or all bytes until the encoding is known.
     held: Vec<u8>,
 }
 

@@ -12,7 +12,7 @@ use crate::sink::{Piece, RawAttribute};
 use crate::tag::NameSpan;
 use crate::text::{Reference, predefined};
 
-/// Upper bound on the configured depth limit, to protect the thread's stack.
+/// Maximum nesting of general entities, even if the configured limit is larger, to protect the thread's stack.
 const DEPTH_MAX: u32 = 64;
 
 impl Machine {
@@ -45,7 +45,7 @@ impl Machine {
         sink: &mut S,
     ) -> Run<(), S::Error> {
         let text = match self.entity(at, name)? {
-            // An external entity. A non-validating processor may skip it.
+            // The entity is external, or may be declared in a part that was not read. A non-validating processor may skip it.
             None | Some(Meaning::External) => return Ok(()),
             Some(Meaning::Unparsed(..)) => {
                 return Err(

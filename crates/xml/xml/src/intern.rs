@@ -74,8 +74,7 @@ impl Interner {
         }
     }
 
-    /// Returns the number of a string, and adds the string if it is new. Returns `None` if there are too many strings or their text is
-    /// too long.
+    /// Returns the number of a string, and adds the string if it is new. Returns `None` if there are too many strings.
     #[inline]
     pub(crate) fn number(&mut self, wanted: &str) -> Option<u32> {
         let next = self.texts.get(self.len).filter(|_| self.len < self.distinct);

@@ -30,13 +30,13 @@ pub struct Limits {
     pub attribute_bytes_max: u32,
     /// Size of one tag, comment, processing instruction or declaration as written. It is buffered until its end has arrived.
     pub token_bytes_max: u32,
-    /// Number of start tags, end tags, comments, processing instructions, CDATA sections and references.
+    /// Number of start tags, end tags, comments, processing instructions, CDATA sections, references, and declarations of a document type.
     pub tokens_max: u64,
     /// Number of distinct namespace names, of distinct prefixes, and of declarations in scope at once; the limit applies to each.
     pub namespaces_max: u32,
-    /// Number of bytes that all entities of the internal subset may add.
+    /// Number of bytes that all entities and attribute defaults of the internal subset may add.
     pub expansion_bytes_max: u64,
-    /// Nesting depth of entities.
+    /// Nesting depth of entities. General entities nest at most 64 deep, whatever the limit.
     pub entity_depth_max: u32,
     /// Number of declarations in the internal subset.
     pub declarations_max: u32,

@@ -570,7 +570,7 @@ fn keep_names(open: &mut [OpenElement], window: &str, kept: &mut String) {
 }
 
 impl Machine {
-    /// Frees memory beyond `bytes_max` in each buffer.
+    /// Frees text buffers larger than `bytes_max`, and the namespaces of an unusually large document.
     pub(crate) fn shrink(&mut self, bytes_max: usize) {
         for text in [&mut self.kept, &mut self.written] {
             if text.capacity() > bytes_max {

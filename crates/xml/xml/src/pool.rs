@@ -22,7 +22,7 @@ impl<T> Pool<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    /// Returns a cache to the pool, or adds a new one.
+    /// Returns a cache to the pool, or adds a new one. Drops it if the pool is full.
     pub fn give(&self, known: Box<T>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() < CACHES_MAX {

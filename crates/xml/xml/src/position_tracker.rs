@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use crate::Position;
 
-/// Number of source bytes per character.
+/// How many bytes of the source a character takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
     Utf8,

@@ -218,14 +218,14 @@ impl<'d> Writer<'d, '_> {
         if self.open.last().is_some_and(|open| open.lines) {
             self.line(self.open.len());
         }
-        // Canonical XML puts each node after the root element on its own line.
+        // Canonical XML separates the nodes at the top level of a document by line feeds.
         let at_top = self.open.is_empty() && self.document.kind(self.apex) == Kind::Document;
         if at_top && self.form.is_canonical() && !self.out.is_empty() && !self.out.ends_with('\n') {
             self.out.push('\n');
         }
     }
 
-    /// Ends the line after a top-level node of a document.
+    /// Ends the line after a node at the top level of the output, in the form `Pretty`.
     fn top_level_break(&mut self) {
         if matches!(self.form, Form::Pretty { .. }) && self.open.is_empty() {
             self.out.push('\n');

@@ -275,7 +275,8 @@ impl<'a> Scope<'a> {
         self.from
     }
 
-    /// Returns the declarations between two such indices, except those that are hidden or undeclare the default namespace.
+    /// Returns the declarations with indices in `from..to`, except those that are hidden or undeclare the default namespace. See
+    /// [`Scope::outer_len`].
     pub fn counting(
         &self,
         from: usize,

@@ -214,7 +214,7 @@ impl Machine {
         Ok((empty, to))
     }
 
-    /// Counts one more element.
+    /// Counts a start tag, and checks that its element does not exceed the limit on depth.
     #[inline]
     pub(crate) fn count_start(&mut self, at: usize) -> Scan<()> {
         self.token(at)?;

@@ -4,7 +4,7 @@ use crate::Sink;
 use crate::chars::{char_at, is_char, skip_name_chars, skip_ncname, text_end};
 use crate::machine::{Halt, Machine, Phase, Run, Scan, Stop, Window, bad, over};
 
-/// Maximum length of a character reference. Leading zeros are allowed, so the syntax sets no limit.
+/// Maximum number of digits of a character reference. Leading zeros are allowed, so the syntax sets no limit.
 const DIGITS_MAX: usize = 64;
 
 /// Target of a reference.

@@ -77,7 +77,7 @@ pub struct Document {
     names: Names,
     /// Namespace declarations, sorted by element.
     declarations: Vec<Declaration>,
-    /// Attributes of type ID (by a DTD): their values, and the elements that have them.
+    /// Attributes of type ID, by the internal subset or as `xml:id`: their values, and the elements that have them.
     ids: HashMap<Box<str>, NodeId>,
     unparsed: HashMap<Box<str>, Box<str>>,
     positions: Positions,

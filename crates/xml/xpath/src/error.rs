@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Error {
     /// Kind and details of the error.
     pub kind: ErrorKind,
-    /// Byte offset in the expression's text.
+    /// Byte offset in the expression's text. Often 0 if the error occurs during evaluation.
     pub offset: u32,
 }
 
@@ -34,14 +34,14 @@ pub enum ErrorKind {
     Type(Box<str>),
     /// A regular expression that is invalid, or cannot be matched in linear time.
     Regex(Box<str>),
-    /// A limit is exceeded: its name in [`crate::Limits`] and its value.
+    /// A limit of [`crate::Limits`] or of the compiler is exceeded: its name and value.
     Limit {
         /// The name of the limit.
         name: &'static str,
         /// The value of the limit.
         max: u64,
     },
-    /// A function or variable of the caller failed.
+    /// A function or variable of the caller failed, or the caller refused a call when the expression was compiled.
     Host(Box<str>),
 }
 

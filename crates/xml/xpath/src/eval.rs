@@ -1,4 +1,5 @@
-//! Evaluation of an expression to a required type. A boolean does not need the whole node-set, and a string only its first node.
+//! Evaluation of an expression to a required type. A boolean depends only on whether a node-set has a node, and a string only on its first
+//! node, so the rest of the node-set is not computed.
 
 mod compare;
 mod functions;

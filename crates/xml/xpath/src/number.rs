@@ -18,7 +18,7 @@ pub fn number_text(value: f64) -> Cow<'static, str> {
     }
 }
 
-/// Formats a number as libxml2 does: with 15 digits, and with an exponent from 1e9 on and below 1e-5.
+/// Formats a number as libxml2 does: with 15 digits, and with an exponent above 1e9 and below 1e-5. Integers of 32 bits have no exponent.
 pub(crate) fn libxml_number_text(value: f64) -> Cow<'static, str> {
     let is_int = value > f64::from(i32::MIN) && value < f64::from(i32::MAX) && value.fract() == 0.0;
     if is_int || !value.is_finite() {

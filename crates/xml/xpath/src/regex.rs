@@ -6,7 +6,7 @@
 
 use crate::ErrorKind;
 
-/// Maximum size of a compiled expression: a few thousand states.
+/// Maximum size of a compiled expression in bytes, enough for a few thousand states.
 const SIZE_MAX: usize = 1 << 20;
 
 /// Maximum nesting of groups and classes.

@@ -51,7 +51,7 @@ pub enum Lookup {
     Found(u32),
     /// The caller has no function of that name.
     Unknown,
-    /// The function exists but does not take these arguments; the text says why.
+    /// The caller refuses the call, usually because the function does not take these arguments; the text says why.
     WrongArguments(Box<str>),
 }
 

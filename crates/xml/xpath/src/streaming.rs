@@ -489,7 +489,7 @@ fn has_stream_test(op: &Op, known: NodeFacts) -> bool {
         Op::Boolean(_) => true,
         Op::Any(all) | Op::All(all) => all.iter().all(tests),
         Op::Compare(Comparison::Equal | Comparison::NotEqual, sides) => {
-            // One node-set may be compared with a string. Two would be compared with each other.
+            // At most one side may be a node-set, because `equal` does not compare two of them.
             let sets = sides.iter().filter(|op| matches!(op, Op::Path(_))).count();
             sets < 2 && sides.iter().all(strings)
         }

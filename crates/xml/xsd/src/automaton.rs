@@ -155,7 +155,8 @@ impl Automaton {
         }
     }
 
-    /// Returns the particles that may come next, in the order of the content model, for an error message.
+    /// Returns the particles that may come next, in the order of the content model, for an error message. Counters are ignored, so the list
+    /// may contain a particle that must not occur again.
     #[cold]
     pub(crate) fn expected(&self, state: u32, words: &[u64]) -> Vec<Next> {
         match self {

@@ -135,7 +135,7 @@ pub(crate) struct ComplexSource {
     pub(crate) attributes: AttributeSource,
     /// The anonymous simple type in a restriction of simple content.
     pub(crate) inner: Option<Id<Type>>,
-    /// The `restriction` element of simple content.
+    /// The `restriction` or `extension` element. In a restriction of simple content, it contains the facets.
     pub(crate) facets: Option<ComponentLocation>,
 }
 
@@ -190,8 +190,9 @@ pub(crate) struct Element {
     pub(crate) name: Sym,
     pub(crate) place: ComponentLocation,
     pub(crate) global: bool,
-    /// `None` until the head of its substitution group is known.
+    /// The type that the declaration names or defines, or `None`.
     pub(crate) declared_type: Option<Id<Type>>,
+    /// The declared type, else that of the nearest head of a substitution group that has one, else `anyType`.
     pub(crate) type_id: Id<Type>,
     pub(crate) nillable: bool,
     pub(crate) is_abstract: bool,

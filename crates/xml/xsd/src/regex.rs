@@ -27,7 +27,7 @@ pub(crate) use sample::sample;
 const PATTERN_BYTES_MAX: usize = 64 << 10;
 /// Maximum nesting of groups. The parser and the tree walks recurse; the limit is far above real patterns and far below a worker's stack.
 const NESTING_MAX: u32 = 128;
-/// Maximum number of NFA instructions, of 16 bytes each. `.{0,100000}` is possible, but not its square.
+/// Maximum number of NFA instructions, of 12 bytes each. `.{0,100000}` is possible, but not its square.
 const INSTRUCTIONS_MAX: u64 = 250_000;
 /// Maximum work for computing classes, in sets times intervals; takes some milliseconds.
 const CLASS_WORK_MAX: usize = 8 << 20;
@@ -85,7 +85,8 @@ impl Regex {
         Regex::build(&parse::parse(pattern)?)
     }
 
-    /// Compiles alternatives, one of which has to match. The error contains the index of its pattern.
+    /// Compiles alternatives, one of which has to match. The error contains the index of its pattern, or 0 if all of them together are too
+    /// large.
     pub fn any(patterns: &[&str]) -> Result<Regex, (usize, RegexError)> {
         let parsed: Result<Vec<Node>, _> = patterns
             .iter()

@@ -67,6 +67,7 @@ pub(crate) struct TypeTable {
     /// A bit for each such attribute among the first 64.
     pub(crate) awaited: u64,
     pub(crate) is_abstract: bool,
+    /// Number of words of memory that a run of the automaton needs.
     pub(crate) words: u32,
 }
 
@@ -135,7 +136,7 @@ impl Text {
     }
 }
 
-/// Recursion is shallow: the members of a union are not unions, and the items of a list are not lists.
+/// The limit on the depth of simple types bounds the recursion.
 fn is_prefixed(simple: &SimpleType) -> bool {
     match simple.variety() {
         Variety::Ur => false,

@@ -13,9 +13,9 @@ use crate::schema::Schema;
 /// Limits of one schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Number of documents loaded, including those that are not schemas.
+    /// Number of attempts to load a document, including those that fail or do not find a schema.
     pub documents_max: usize,
-    /// Number of types, elements, attributes, groups and particles together.
+    /// Number of types, elements, attributes and particles together.
     pub components_max: usize,
     /// Number of states of one content model, after expanding counted particles where necessary.
     pub states_max: usize,

@@ -157,8 +157,8 @@ impl<'d> Walk<'d> {
     }
 }
 
-/// Checks that the children fill the slots. The error is the number of children that do. No tag is in two consecutive slots, so greedy
-/// matching is correct.
+/// Checks that the children fill the slots. The error is the number of children that do. Greedy matching is correct, because no tag is in
+/// two consecutive slots, except `annotation` in `schema`, where both slots take any number of children.
 fn accepts(slots: &[Slot], tags: &[(NodeId, Option<&str>)]) -> Result<(), usize> {
     let mut at = 0;
     for slot in slots {

@@ -44,15 +44,16 @@ pub struct ErrorDetails {
     pub name: String,
     /// For an attribute, its element.
     pub element: Option<String>,
-    /// Names that are allowed here or still required, in the order of the content model.
+    /// Names that are allowed here or still required, in the order of the content model. For a text that differs from a fixed value, that
+    /// value.
     pub expected: Vec<String>,
     /// Whether the error is about child elements, not about text.
     pub children: bool,
     /// The invalid text; for a list, its first invalid item.
     pub value: Option<String>,
-    /// The type of the text: the name of a global type, without namespace for types of XML Schema itself.
+    /// The type of the text, or the type that `xsi:type` names.
     pub type_name: Option<TypeName>,
-    /// Variety of the type: `atomic`, `list` or `union`.
+    /// Variety of the text's type: `atomic`, `list` or `union`. Empty if the error is not about a text and its type.
     pub variety: &'static str,
     /// The rule of the type that the text violates.
     pub breach: Option<Breach>,

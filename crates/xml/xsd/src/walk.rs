@@ -1,6 +1,6 @@
 //! Read-only views of a compiled schema for other crates: elements, types, content and attributes.
 //!
-//! Views do not validate, and following a reference never needs a search.
+//! Views do not validate. Following a reference needs no search; only [`TypeView::replacements`] searches all global types.
 
 mod facets;
 

@@ -146,7 +146,8 @@ impl DecimalFormat {
                 (false, _) => self.literal(c, quoted, &mut half.scale, &mut half.suffix),
             }
         }
-        // If all digits are optional, the JDK requires the last one before the separator.
+        // If all digits are optional and some of them are fraction digits, the JDK requires the last one before the separator. An empty
+        // pattern requires one digit.
         let has_least = half.integer_least > 0 || half.fraction_least > 0;
         let is_empty = part == Part::Prefix && half.scale == Scale::One && text.is_empty();
         if is_empty || half.integer_optional && half.fraction_most > 0 && !has_least {

@@ -7,9 +7,10 @@ pub struct Budgets {
     pub steps_max: u64,
     /// Maximum nesting of templates and loops. Frames are on the heap, so this bounds memory and not the stack.
     pub depth_max: u32,
-    /// Number of bytes in the serialised result, or of text in result tree fragments.
+    /// Number of bytes of names and text in the result and in all result tree fragments together. Namespace declarations, escapes and end
+    /// tags are not counted, so the serialised result may be larger. This is also the maximum size of a string in an expression.
     pub output_bytes_max: u64,
-    /// Number of nodes in a result tree, or in all result tree fragments together.
+    /// Number of nodes in the result and in all result tree fragments together. This is also the maximum size of a node-set.
     pub nodes_max: u64,
     /// Number of documents that `document()` may load.
     pub documents_max: u32,

@@ -25,7 +25,7 @@ enum Token {
     },
 }
 
-/// Maximum number of leading zeros, to save memory.
+/// Maximum width that a format can request, in digits, to bound memory.
 const WIDTH_MAX: usize = 100;
 
 /// From this number on, digits are written instead of Roman numerals.

@@ -71,14 +71,14 @@ pub(crate) struct CodeBlock {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Template {
     pub(crate) entry: CodeBlock,
-    /// Whether the template only copies the node, if the node has no content.
+    /// Whether the template is a single `xsl:copy`. For a node that cannot have content, such as text, it then only copies the node.
     pub(crate) copies: bool,
-    /// The only effect of the template on a node with content, or `None` if it does more.
+    /// The effect of the template on a root or an element, or `None` if the template does more than a [`Pass`].
     pub(crate) passes: Option<Pass>,
 }
 
-/// Optionally copies a node with content, and applies templates to its content. This is the effect of the built-in rules and of the
-/// identity template.
+/// Optionally copies an element, and applies templates to the content of an element or a root. This is the effect of the built-in rules
+/// and of the identity template.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pass {
     pub(crate) copy: bool,
@@ -222,13 +222,13 @@ pub(crate) struct Key {
 pub(crate) struct CallSite {
     pub(crate) function: CalledFunction,
     pub(crate) module: u32,
-    /// Index in [`Program::scopes`].
+    /// Index in [`Program::scopes`], if the function needs the prefixes in scope. Otherwise unused.
     pub(crate) scope: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CalledFunction {
-    /// `key()`, with the key's number if the name is literal.
+    /// `key()`, with the key's number if the name is a literal and declared.
     Key(Option<u32>),
     Document,
     FormatNumber,

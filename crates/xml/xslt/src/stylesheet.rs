@@ -67,13 +67,14 @@ pub struct Run<'a> {
     pub budgets: Budgets,
     /// The address of the source, the base of references in it.
     pub base: &'a str,
-    /// The current time in seconds since 1970 (UTC), for functions that return it. With `None` they return nothing.
+    /// The current time in seconds since 1970 (UTC), for functions that return it. With `None` they fail.
     pub now: Option<i64>,
     /// Seed of functions that return random numbers.
     pub seed: u64,
     /// Whether to write XML, whatever `xsl:output` specifies.
     pub as_xml: bool,
-    /// How XML is written. Ignored if `as_xml` is set.
+    /// How XML is written. If `as_xml` is set, XML is written as the stylesheet specifies, and this selects only whether numbers and sort
+    /// orders are those of libxslt.
     pub style: Style,
     /// Whether to omit each `xmlns=""` from the start tags of the result.
     pub strip_empty_namespaces: bool,
@@ -129,7 +130,8 @@ impl Stylesheet {
         &self.program.missing
     }
 
-    /// Returns whether [`Stylesheet::transform_bytes`] streams, without building a tree of the source.
+    /// Returns whether [`Stylesheet::transform_bytes`] can stream, without building a tree of the source. A run may still need a tree: see
+    /// [`Stylesheet::needs_tree`].
     pub fn streams(&self) -> bool {
         self.streamed.is_some()
     }

@@ -332,12 +332,13 @@ pub(crate) fn malformed(bytes: &[u8]) -> Unreadable {
     let read = if bytes.len() <= SMALL_BYTES {
         serde_json::from_slice::<Value>(bytes).map(drop)
     } else {
-        // This reader does not detect numbers that are out of range.
+        // The values are skipped, so that no tree is built.
         serde_json::from_reader::<_, IgnoredAny>(BufReader::new(Pieces(bytes))).map(drop)
     };
     match read {
         Err(error) => Unreadable::Malformed { line: error.line(), column: error.column() },
-        // `serde_json` accepts the text, but nothing has checked its names. It is refused nevertheless.
+        // Either `serde_json` did not detect the error, because in a large text it checks neither the range of numbers nor UTF-8 nor
+        // surrogates, or there was no memory for the tape. The text is refused without the real position.
         Ok(()) => Unreadable::Malformed { line: 1, column: 1 },
     }
 }

@@ -134,8 +134,8 @@ impl Schema {
         self.validator.is_valid(self.seen(document)) && !document.is_spent()
     }
 
-    /// Returns the faults of an invalid value, each with its JSON pointer: at least one and at most `max`. They quote values only if
-    /// `shown`.
+    /// Returns the faults of an invalid value, each with its JSON pointer, at most `max` of them. They quote values only if `shown`.
+    /// [`Schema::allows`] must have been called for the document: before that, its look budget counts as spent.
     pub fn faults(&self, document: &Document<'_>, shown: bool, max: usize) -> Vec<String> {
         if document.is_spent() {
             return vec![COSTLY.to_owned()];

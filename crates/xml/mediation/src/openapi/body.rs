@@ -19,8 +19,8 @@ pub(super) enum BodyCheck {
     Wrong(Vec<String>),
 }
 
-/// Returns true if a body of this content type has to be read to its end: either for validation, or, if its type is not described, to find
-/// out whether there is a body at all.
+/// Returns true if a body with these header lines has to be read to its end: to validate it, or to find out whether there is a body that
+/// has to be refused, because its type is not described or because it is compressed.
 pub(super) fn is_read(content: &[Content], headers: &Headers) -> bool {
     let media_type = media_type(content, headers);
     let Some(content) = best(content, &media_type) else { return true };

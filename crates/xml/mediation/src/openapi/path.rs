@@ -9,7 +9,7 @@ use super::text::{decoded, pairs};
 /// The paths, indexed for the search. A path without parameters takes precedence over one with parameters.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
-    /// Paths without parameters, sorted and unique.
+    /// Paths without parameters, sorted. Equal paths differ in their conditions on the query; the one with the most comes first.
     literal: Vec<(Box<[u8]>, usize)>,
     /// Paths with parameters, by number of segments. More literal paths come first.
     templates: Vec<Vec<usize>>,
@@ -118,7 +118,7 @@ fn looseness(segment: &[SegmentPiece]) -> (bool, Reverse<usize>) {
     (is_open, Reverse(literals.sum()))
 }
 
-/// Returns the path as the document writes it, if it has no parameters.
+/// Returns the path, unescaped, if it has no parameters.
 fn literal(item: &PathItem) -> Option<Box<[u8]>> {
     let mut path = Vec::new();
     for segment in &item.segments {

@@ -92,7 +92,8 @@ impl Actions {
         })
     }
 
-    /// Returns true if messages with this element are expected to have an action.
+    /// Returns true if the table has an entry for messages with this element and exactly this version, even one without an action. The
+    /// version `None` means an entry for both versions.
     pub fn expects(&self, element: &str, version: Option<Version>) -> bool {
         let all = self.of.get(element);
         all.is_some_and(|all| all.iter().any(|known| known.version == version))

@@ -26,7 +26,7 @@ pub enum Envelope {
     Off,
     /// There is no schema for this version, so its messages are refused.
     Missing,
-    /// The built-in schema, which accepts only elements that it declares.
+    /// The built-in schema. It declares only SOAP's own elements, and accepts any content of the Header and the Body.
     BuiltIn(Arc<Schema>),
     /// The operator's schema.
     Own(Arc<Schema>),
@@ -42,6 +42,7 @@ pub(super) struct Validators {
     pub(super) envelopes: [Option<Ready>; 2],
     /// By the index of the schema.
     api: Vec<Option<Ready>>,
+    /// The local name of the first element of the current message's Body.
     pub(super) operation: String,
     /// Templates of earlier messages, for requests and for replies.
     precedents: Option<Box<[TemplateCache<Memory, Whole, Gap>; 2]>>,
@@ -80,7 +81,7 @@ struct Spare {
 const SPARE_MAX: usize = 256;
 
 thread_local! {
-    /// The most recently used entries are at the end.
+    /// An entry that is given back goes to the end. If there are too many, those at the beginning are dropped.
     static SPARE: RefCell<Vec<Spare>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -328,7 +329,7 @@ impl State {
         ready.map(|ready| &ready.validator)
     }
 
-    /// Returns the outcome of a message that was parsed to its end. `api`: there is a definition for its operation.
+    /// Returns the outcome of a message that was parsed to its end. `api`: there is a definition that the Body is validated against.
     fn outcome(
         &self,
         api: bool,
@@ -367,7 +368,7 @@ impl State {
             && self.is_complete(api)
     }
 
-    /// Returns true if the required parts are present. `api`: there is a definition for an operation.
+    /// Returns true if the required parts are present. `api`: there is a definition that the Body is validated against.
     pub(super) fn is_complete(&self, api: bool) -> bool {
         !api || self.body && self.operation
     }

@@ -11,7 +11,7 @@ use xsd::Schema;
 
 use crate::Rejection;
 
-/// Maximum number of schemas that are tried for an element. A message is parsed once for each.
+/// Maximum number of schemas that declare an element and are tried for it, before the last one. A message is parsed once for each.
 const TRIED_MAX: usize = 8;
 
 /// A compiled schema, or the refusal of messages that the schema would have validated.

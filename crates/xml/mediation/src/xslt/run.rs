@@ -41,7 +41,7 @@ impl TransformResult {
 
 /// The reason why a transformation failed or was not started.
 pub enum TransformRejection {
-    /// The stylesheet failed on this message.
+    /// The message is malformed, or the stylesheet failed on it or is not available.
     Failed(Rejection),
     /// The deadline passed.
     Late(Rejection),

@@ -56,7 +56,7 @@ impl<'s> TablesBuilder<'s> {
         at
     }
 
-    /// Adds an element that no schema declares: a part, or the wrapper around parts.
+    /// Adds an element to the table. It is called directly for elements that no schema declares: parts, and the wrappers around them.
     pub(super) fn plain(
         &mut self,
         uri: &str,
@@ -71,7 +71,7 @@ impl<'s> TablesBuilder<'s> {
         self.elements.len() - 1
     }
 
-    /// Returns an example for a wildcard. If only declared elements are accepted, it is the first one by name.
+    /// Returns an example for a wildcard. If the wildcard requires an element and accepts only declared ones, it is the first one by name.
     pub(super) fn example(&mut self, particle: ParticleView<'s>, strict: bool) -> WildExample {
         let free = || WildExample::In(particle.listed_namespace().unwrap_or("urn:sample").into());
         if strict && particle.min() > 0 {
@@ -218,7 +218,7 @@ fn attribute(view: AttributeView<'_>) -> Attribute {
     }
 }
 
-/// If attributes in two namespaces have the same local name, adds the namespace to their keys.
+/// If attributes in several namespaces have the same local name, adds the namespace to the keys of all but the first.
 fn distinct(mut attributes: Vec<Attribute>) -> Vec<Attribute> {
     let mut seen: Vec<Box<str>> = Vec::new();
     for attribute in &mut attributes {

@@ -1,7 +1,7 @@
 //! Undeclared elements, represented as XML in a string.
 //!
-//! Checks such a string in requests, and writes one in replies. A written fragment is self-contained: every prefix is declared where it is
-//! used.
+//! Checks such a string in requests, and writes one in replies. A written fragment is self-contained: every prefix of a name is declared
+//! where it is used, and so is a prefix at the beginning of an attribute's value. Prefixes in text are not declared.
 
 use xml::{Here, Options, QName, Sink, Start};
 

@@ -117,7 +117,7 @@ pub(crate) struct Replacement {
 pub(crate) struct Attribute {
     pub(crate) uri: Box<str>,
     pub(crate) local: Box<str>,
-    /// `@local`
+    /// `@local`, or `@{uri}local` if an earlier attribute has that key.
     pub(crate) key: Box<str>,
     /// ` n0:local="`
     pub(crate) open: Box<str>,

@@ -1,7 +1,7 @@
 //! XML to JSON: writes the events of a message directly as values of their types.
 //!
 //! Owns the envelope, the walk through the types, and the check of required elements at the end of each element. It builds no tree and
-//! keeps only a frame for each open element.
+//! keeps only a frame for each open element. The order of different members is not checked where each of them is an element of its own.
 
 use xml::{Here, QName, Sink, Start};
 use xsd::datatype::Steps;
@@ -235,7 +235,7 @@ impl<'a> Reader<'a> {
             self.part = Part::SkippedBody(1);
             return Ok(());
         };
-        // The name of an rpc message's wrapper is not checked (Basic Profile 1.1, R2729 notwithstanding).
+        // The name of an rpc message's wrapper is not checked, although Basic Profile 1.1 (R2729) prescribes it.
         let any_name = message.is_some_and(|message| message.is_rpc);
         if self.said || !(any_name || is_named(element, start.name)) {
             return mismatch(format!(

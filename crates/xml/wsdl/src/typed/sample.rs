@@ -262,7 +262,7 @@ impl<'a> Sampler<'a> {
                     if last { slots.iter().rev().collect() } else { slots.iter().collect() };
                 let mut why = Ok(());
                 for one in order {
-                    // Harmless: content without a sample is omitted if it is optional; otherwise the error is returned.
+                    // Harmless: this discards what the alternative before it wrote, which has no sample.
                     self.out.truncate(before);
                     why = self.slot(children, one);
                     if why.is_ok() {
@@ -308,7 +308,7 @@ impl<'a> Sampler<'a> {
                 let written = self.order(children, index, order);
                 self.out.push(']');
                 if written.is_ok() && self.out.ends_with("[]") {
-                    // Harmless: content without a sample is omitted if it is optional; otherwise the error is returned.
+                    // Harmless: an array without items is the same as no array.
                     self.out.truncate(before);
                 }
                 written
@@ -435,7 +435,7 @@ impl<'a> Sampler<'a> {
                 let before = self.out.len();
                 let mut why = Ok(());
                 for one in inner {
-                    // Harmless: content without a sample is omitted if it is optional; otherwise the error is returned.
+                    // Harmless: this discards what the alternative before it wrote, which has no sample.
                     self.out.truncate(before);
                     why = self.ordered(children, member, one);
                     if why.is_ok() {

@@ -38,7 +38,7 @@ struct Open<'a> {
     element: &'a Element,
     of: &'a Type,
     at: usize,
-    /// Index of its first slot: attributes, `value`, members.
+    /// Index of its first slot. The slots are those of the attributes, then that of `value`, then those of the members.
     base: usize,
     /// Whether `$headers` is allowed, because the object is the body of a message with headers.
     top: bool,

@@ -97,7 +97,7 @@ impl WrittenNamespaces {
             (prefix, uri) if !prefix.is_empty() && self.meaning(prefix) == uri => {
                 return Cow::Borrowed(prefix);
             }
-            // Harmless: the code below chooses another prefix.
+            // Harmless: the code below handles all other names.
             _ => {}
         }
         if !name.prefix.is_empty() && !self.spaces.declares(from, name.prefix) {

@@ -148,8 +148,8 @@ impl Names {
         QName { prefix, local, namespace: Namespace { id: name.uri, uri: self.uris.get(name.uri) } }
     }
 
-    /// Returns the number of a name, given the number of its namespace. Returns `None` if there are too many names or their text is too
-    /// long.
+    /// Returns the number of a name, given the number of its namespace. Adds the name if it is new. Returns `None` if there are too many
+    /// names, or if the prefix is too long.
     #[inline]
     pub(crate) fn number(&mut self, prefix: &str, local: &str, uri: u32) -> Option<NameId> {
         let mut place = self.place(prefix.as_bytes(), local.as_bytes(), uri);

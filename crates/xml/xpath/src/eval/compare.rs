@@ -13,7 +13,7 @@ use crate::{DocumentSet, Error, Evaluation, Node, text_number};
 /// Steps for a text in a hash table, which costs as much as visiting some ten nodes.
 const HASH_STEPS: u64 = 10;
 
-/// Below this number of pairs, comparing all of them is cheaper than a hash table.
+/// Up to this number of pairs, comparing all of them is cheaper than a hash table.
 const PAIRS_FEW: usize = 64;
 
 impl<'a> Evaluation<'a> {

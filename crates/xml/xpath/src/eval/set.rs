@@ -1,4 +1,4 @@
-//! Applies a step to a whole node-set. Visits no node twice where the axes of several nodes overlap.
+//! Applies a step to a whole node-set. Avoids visiting nodes twice where the axes of several nodes overlap.
 
 use std::borrow::Cow;
 

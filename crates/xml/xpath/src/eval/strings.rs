@@ -52,7 +52,7 @@ impl<'a> Evaluation<'a> {
         Ok(Some(Val::Text(text)))
     }
 
-    /// Charges a string before it is produced.
+    /// Checks and charges a string before it is produced.
     pub(super) fn makes(&mut self, bytes: usize) -> Result<(), Error> {
         self.budget.text(bytes).map_err(|kind| kind.at(0))
     }

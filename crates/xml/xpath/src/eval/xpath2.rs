@@ -73,14 +73,15 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Charges for a search, which is linear in the text: some steps for each byte. A pattern from a message may be constructed to cost
-    /// more.
+    /// Charges for a search, which is linear in the text: one step for each byte if the pattern is a literal, otherwise 64, because a
+    /// pattern from a message may be constructed to be slow.
     fn searches(&mut self, text: &str, pattern: &Op) -> Result<(), Error> {
         let each = if matches!(pattern, Op::Pattern(_)) { 1 } else { 64 };
         self.charge(1 + each * text.len() as u64)
     }
 
-    /// Returns a compiled pattern. Compiling one that is not a literal is expensive, so hundreds of steps are charged for each byte.
+    /// Returns a compiled pattern. Compiling one during the evaluation is expensive, so at least 500 steps are charged for each byte, but
+    /// not more than a million in all.
     fn regex(
         &mut self,
         pattern: &Op,

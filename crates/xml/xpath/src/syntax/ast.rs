@@ -138,7 +138,7 @@ pub(crate) enum Predicate {
 pub(crate) enum PatternStart {
     /// The steps may match anywhere.
     Anywhere,
-    /// The first step is a child of a document's root.
+    /// The pattern begins with `/` or `//`, or is only `/`.
     Root,
     Id(Box<str>),
     Key {

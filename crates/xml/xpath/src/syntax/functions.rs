@@ -72,7 +72,7 @@ pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) least: usize,
     pub(crate) most: usize,
-    /// Whether the function applies to the context node if it is called with one argument fewer than `most`.
+    /// Whether the function applies to the context node if it is called without arguments.
     pub(crate) focus: bool,
     pub(crate) result: Type,
 }

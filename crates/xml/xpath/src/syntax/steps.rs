@@ -36,7 +36,7 @@ impl Parser<'_> {
                 self.advance()?;
                 return Ok(optimise::step(Axis::Parent, Test::Node, Vec::new()));
             }
-            // Harmless: any other token begins with an axis or a test.
+            // Harmless: a step that begins with any other token has an axis or a node test.
             _ => {}
         }
         let axis = self.axis()?;

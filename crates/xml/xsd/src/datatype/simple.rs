@@ -39,7 +39,7 @@ enum Short {
     None,
     /// Every text is valid.
     Any,
-    /// Integers in this range are valid, and nothing else.
+    /// Integers of at most 18 digits in this range are valid.
     Between(i64, i64),
     /// Texts that are obviously in the lexical space are valid.
     Lexical,

@@ -74,8 +74,8 @@ pub(crate) fn split_qname(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// Checks a URI reference after escaping (XLink 5.4, RFC 2396 with 2732). What can still be wrong is invalid escapes, a second fragment,
-/// brackets without an address, and an invalid scheme.
+/// Checks a URI reference as if its forbidden characters were escaped (XLink 5.4, RFC 2396 with 2732). What can still be wrong is invalid
+/// escapes, a second fragment, and an invalid scheme. Brackets are not checked.
 pub(crate) fn is_any_uri(text: &str) -> bool {
     let escapes = text.as_bytes().windows(3).all(|window| match window {
         [b'%', a, b] => a.is_ascii_hexdigit() && b.is_ascii_hexdigit(),

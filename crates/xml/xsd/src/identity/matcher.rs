@@ -89,6 +89,7 @@ impl Matcher {
 impl Reach {
     /// Visits those of the open elements that are reached. `open` must be sorted, outermost first.
     pub(crate) fn each<T: Deep>(self, open: &mut [T], mut visit: impl FnMut(usize, &mut T)) {
+        // Depths begin with 1, so no element is at depth 0.
         let within = self.within.unwrap_or(0);
         let all = open.partition_point(|one| one.depth() <= within);
         // Harmless: the elements after these are not reached by `within`.

@@ -87,6 +87,7 @@ struct Room {
     entries: usize,
     /// Steps for this document.
     steps: u64,
+    /// Whether a budget was exceeded, which is reported once. References are then not looked up until all scopes have ended.
     over: bool,
 }
 

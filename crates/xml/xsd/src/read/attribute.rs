@@ -61,7 +61,7 @@ impl<'d> Builder<'d> {
                 "attribute" => self.attribute_use(doc, child, inside, &mut source),
                 "attributeGroup" => self.attribute_group(doc, child, inside, &mut source),
                 "anyAttribute" => source.wildcard = Some(self.wildcard(doc, child)),
-                // Harmless: any other child has been reported already.
+                // Harmless: any other child is read elsewhere, or has been reported already.
                 _ => {}
             }
         }
@@ -199,7 +199,8 @@ impl<'d> Builder<'d> {
         Wildcard { namespaces, process, place: doc.place(node) }
     }
 
-    /// Checks src-redefine.7: a redefined attribute group refers to its original once, or restricts it.
+    /// Checks src-redefine.7.1: a redefined attribute group refers to its original at most once. If it does not refer to it, `rules` checks
+    /// that it restricts it (7.2.2).
     pub(super) fn check_redefined_attributes(
         &mut self,
         source: &AttributeSource,

@@ -5,7 +5,8 @@ use crate::datatype::{Builtin, SimpleType, Value};
 use crate::model::{Content, Type, TypeKind, ValueConstraint};
 use crate::read::{Builder, Scope};
 
-/// Checks that a default or fixed value is valid for the type (cos-valid-default). Complaints get `code`.
+/// Checks that a default or fixed value is valid for the type (cos-valid-default). Complaints get `code`, except the one about a
+/// value for an ID (e-props-correct.5).
 pub(super) fn check(
     builder: &mut Builder<'_>,
     type_id: Id<Type>,

@@ -166,7 +166,7 @@ impl Run {
         self.complain_at(tag.position(), written(tag.name()), code, message)
     }
 
-    /// Reports missing required attributes, and passes the defaults of other missing ones to identity constraints.
+    /// Reports missing required attributes. Passes the defaults of other missing ones to identity constraints, and records their IDREFs.
     pub(super) fn missing<T: Tag>(
         &mut self,
         schema: &Schema,
@@ -270,7 +270,7 @@ impl Run {
         }
     }
 
-    /// Validates a value that the fast path does not accept.
+    /// Validates a value that the fast path does not accept, or whose value or identifiers are needed.
     #[inline(never)]
     fn full_check<T: Tag>(
         &mut self,

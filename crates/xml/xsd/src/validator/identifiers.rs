@@ -17,6 +17,7 @@ pub(super) struct Identifiers {
     references: Vec<Reference>,
     /// Number of bytes in use.
     bytes: usize,
+    /// Whether the memory limit was exceeded, which is reported once.
     over: bool,
 }
 
@@ -48,6 +49,7 @@ pub(super) struct FoundIdentifiers {
 const ID_BYTES: usize = 64;
 /// Memory for an IDREF in addition to its text, in a list that may be half full.
 const REFERENCE_BYTES: usize = 112;
+/// Memory for an [`IdrefOwner`] in addition to its names.
 const PLACE_BYTES: usize = 128;
 
 impl Identifiers {

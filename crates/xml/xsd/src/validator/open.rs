@@ -223,8 +223,8 @@ fn by_wildcard(schema: &Schema, process: Process, sym: Sym) -> Judge {
     }
 }
 
-/// Returns the names of allowed particles. Wildcards are written as in libxml2: `##other{urn:t}*` for any namespace but one,
-/// `{urn:t}*` for one namespace, `*` for no namespace.
+/// Returns the names of allowed particles. Wildcards are written as in libxml2: `{*}*` and `*` for any namespace, `##other{urn:t}*` for any
+/// namespace but one, `{urn:t}*` for one namespace, `*` for no namespace.
 pub(super) fn named(schema: &Schema, expected: &[Next]) -> Vec<String> {
     let names = &schema.components.names;
     let mut all = Vec::with_capacity(expected.len());

@@ -225,7 +225,7 @@ pub struct Hints {
     met: HashSet<String>,
 }
 
-/// Maximum number of namespaces that are recorded. Documents have only a few.
+/// Maximum number of namespaces that are recorded, and of hints. Documents have only a few.
 const MET_MAX: usize = 1024;
 
 impl Hints {

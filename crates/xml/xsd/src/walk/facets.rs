@@ -15,7 +15,7 @@ pub struct Facets {
     pub max: Option<(String, bool)>,
     /// Regular expressions of XML Schema, one for each derivation step, all of which have to match.
     pub patterns: Vec<String>,
-    /// The allowed values, sorted by text. Values without a context-free text are omitted.
+    /// The allowed values, sorted by text. Names, dates, times, durations, binaries and infinite numbers are omitted.
     pub enumeration: Option<Vec<String>>,
 }
 
@@ -44,7 +44,7 @@ pub fn sample(pattern: &str, times: u32) -> Option<String> {
     regex::sample(pattern, times)
 }
 
-/// Returns the text of a value, or `None` if it depends on the context.
+/// Returns the text of a value, or `None` if it depends on the context or the value does not keep it.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::Text { text, .. } => Some(text.to_string()),

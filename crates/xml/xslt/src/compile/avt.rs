@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::program::{Avt, Part};
 
 impl<'m> Compiler<'m> {
-    /// Compiles a template.
+    /// Compiles an attribute value template.
     pub(super) fn avt(&self, e: Element<'m>, locals: &Locals, text: &str) -> Result<Avt, Error> {
         let mut parts = Vec::new();
         let mut constant = String::new();
@@ -51,7 +51,7 @@ impl<'m> Compiler<'m> {
         Ok(Avt::Parts(parts.into()))
     }
 
-    /// Returns the template in an attribute, or `None` if the attribute is absent.
+    /// Compiles the template in an attribute. Returns `None` if the attribute is absent.
     pub(super) fn avt_of(
         &self,
         e: Element<'m>,
@@ -61,7 +61,7 @@ impl<'m> Compiler<'m> {
         e.attribute(local).map(|text| self.avt(e, locals, text)).transpose()
     }
 
-    /// Returns the body as a template, if it consists only of text and `xsl:value-of`.
+    /// Compiles the body to a template, if it consists only of text, `xsl:text` and `xsl:value-of`. Otherwise returns `None`.
     pub(super) fn text_body(&self, e: Element<'m>, locals: &Locals) -> Result<Option<Avt>, Error> {
         let mut parts = Vec::new();
         for child in e.children() {

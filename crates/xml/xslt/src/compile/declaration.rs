@@ -35,7 +35,7 @@ impl<'m> Compiler<'m> {
             | "attribute-set" | "strip-space" | "preserve-space" | "namespace-alias" => {
                 self.check_attributes(e)?;
             }
-            // Harmless: other declarations are handled where they are read.
+            // Harmless: the loader has handled imports and includes, and the code below refuses unknown elements.
             _ => {}
         }
         match local {
@@ -199,7 +199,7 @@ impl<'m> Compiler<'m> {
                         return Err(self.wrong(e, what));
                     }
                 },
-                // A kind of name test from a later version.
+                // `*:name` is a name test of XPath 2.0. It is ignored.
                 None if text.starts_with("*:") && e.forwards() => continue,
                 None => (NameTest::Name(self.qname(e, text)?), 0.0),
             };
@@ -209,7 +209,8 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// Merges the attributes of all `xsl:output`; for each, the highest precedence wins (XSLT 1.0, 16).
+    /// Merges the attributes of an `xsl:output` with those of the earlier ones. For each attribute, the declaration with the highest
+    /// precedence wins, but the lists of CDATA section elements are united (XSLT 1.0, 16).
     fn output(&mut self, e: Element<'m>) -> Result<(), Error> {
         if let Some(names) = e.attribute("cdata-section-elements") {
             for text in names.split_ascii_whitespace() {

@@ -26,7 +26,7 @@ impl Compiler<'_> {
             let own = self.in_modes.iter().filter(|(mode, _)| *mode == at).map(|(_, rule)| *rule);
             let mut all: Vec<u32> = own.chain(self.everywhere.iter().copied()).collect();
             let rules = &self.program.rules;
-            // Of equal rules, the last in the stylesheet wins (XSLT 1.0, 5.5).
+            // Of rules with equal precedence and priority, the last in the stylesheet wins (XSLT 1.0, 5.5).
             all.sort_by(|a, b| {
                 let key = |n: &u32| rules.get(*n as usize).map(|r| (r.precedence, r.priority));
                 let (a_key, b_key) = (key(a), key(b));
@@ -34,7 +34,7 @@ impl Compiler<'_> {
             });
             *mode = lists(&all, rules);
         }
-        // Of rules equal in both, the last in the stylesheet wins (XSLT 1.0, 3.4).
+        // Of rules with equal precedence and priority, the last in the stylesheet wins (XSLT 1.0, 3.4).
         self.program.spaces.reverse();
         self.program.spaces.sort_by(|a, b| {
             let order = b.precedence.cmp(&a.precedence);

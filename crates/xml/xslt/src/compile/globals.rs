@@ -101,7 +101,7 @@ impl<'m> Compiler<'m> {
             }
             uses.push(used);
         }
-        // Repeatedly removes sets that use only removed sets. Those that remain form a cycle.
+        // Repeatedly marks sets that use only marked sets. Those that remain are in a cycle, or use a set in one.
         let mut settled = vec![false; sets.len()];
         let is_settled = |settled: &[bool], set: usize| settled.get(set).copied().unwrap_or(true);
         loop {

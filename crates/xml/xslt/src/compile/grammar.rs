@@ -100,7 +100,7 @@ pub(crate) fn is_instruction(local: &str) -> bool {
     ATTRIBUTES.iter().any(|(name, _)| *name == local) && !OTHERS.contains(&local)
 }
 
-/// Elements that must be empty in every version, except for fallbacks.
+/// Elements that must be empty in every version, except for fallbacks. Imports and includes at the top level are not checked.
 const EMPTY: &[&str] = &[
     "copy-of",
     "decimal-format",

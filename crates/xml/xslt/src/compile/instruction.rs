@@ -87,7 +87,7 @@ impl<'m> Compiler<'m> {
         Ok(())
     }
 
-    /// Compiles content that becomes text for the instruction `end`.
+    /// Compiles the content of an instruction such as `xsl:comment`. A run collects it as text, and `end` uses the text.
     fn kept(&mut self, e: Element<'m>, locals: &mut Locals, end: Op) -> Result<(), Error> {
         self.emit(Op::BeginText, e);
         self.body(e, locals)?;

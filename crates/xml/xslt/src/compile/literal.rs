@@ -9,7 +9,7 @@ use crate::program::{Literal, Op, SourceName};
 /// The replacement of a stylesheet namespace in the result.
 #[derive(Debug, Clone)]
 pub(super) struct Alias {
-    /// Prefix for names without one.
+    /// Prefix for names that had no namespace. Other names keep their prefix.
     pub(super) prefix: Box<str>,
     pub(super) uri: Box<str>,
     pub(super) precedence: u32,

@@ -88,7 +88,7 @@ impl<'r> Loader<'r> {
         Ok(())
     }
 
-    /// Collects the declarations of a module. Those of included modules take the place of the inclusion.
+    /// Collects the imports and the declarations of a module. Those of an included module take the place of the inclusion.
     fn gather(&mut self, module: u32, parts: &mut LevelParts) -> Result<(), Error> {
         let Some(document) = self.document(module) else { return Ok(()) };
         let Some(root) = document.root_element() else { return Ok(()) };

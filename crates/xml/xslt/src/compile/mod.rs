@@ -65,8 +65,9 @@ pub(super) struct Compiler<'m> {
     set_parts: Vec<Vec<Declaration>>,
     /// For each global, the declaration in effect.
     chosen: HashMap<Name, Declaration>,
-    /// Rules with their modes, and rules for all modes.
+    /// Pairs of a mode and a rule for it.
     in_modes: Vec<(u32, u32)>,
+    /// Rules for all modes.
     everywhere: Vec<u32>,
     aliases: HashMap<Box<str>, literal::Alias>,
     output: OutputDeclaration,

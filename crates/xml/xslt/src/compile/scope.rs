@@ -157,7 +157,7 @@ impl Statics for FailedExpression<'_> {
 }
 
 impl<'m> Compiler<'m> {
-    /// Returns the number of the list of an element's prefixes in scope, which is kept for run time.
+    /// Records the prefixes in scope at an element for the run. Returns the index of the list in [`crate::program::Program::scopes`].
     pub(super) fn scope_number(&self, element: Element<'_>) -> u32 {
         let own = |(prefix, uri): (&str, &str)| (Box::from(prefix), Box::from(uri));
         let scope: Vec<_> = element.namespaces().into_iter().map(own).collect();

@@ -54,7 +54,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 type Outcome = Result<Value, ErrorKind>;
 
-/// Returns the argument as a date, or the current time without one. Returns `None` if the argument is not a date.
+/// Returns the argument as a date, or the current time if there is no argument. Returns `None` if the argument is not a date.
 fn at(
     arguments: &[Value],
     call: &Call<'_>,
@@ -142,7 +142,7 @@ fn second_in_minute(
 
 fn format_date(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
     let pattern = text(arguments, 1, call);
-    // A letter produces at most as many digits as it is repeated, and names have at most nine letters.
+    // A field has at most nine characters, or as many digits as its letter is repeated.
     call.budget.text(pattern.len().saturating_mul(9))?;
     written(Stamp::parse(&text(arguments, 0, call)).map(|stamp| format(&stamp, &pattern)))
 }

@@ -71,6 +71,7 @@ fn trailing(arguments: &[Value], _: &mut Call<'_>, _: &mut Surroundings) -> Outc
     split(arguments, |first, at| first.get(at + 1..))
 }
 
+/// Returns a part of the first set, split at the first node of the second. If the second set is empty, returns the whole first set.
 fn split(arguments: &[Value], part: impl Fn(&[Node], usize) -> Option<&[Node]>) -> Outcome {
     let (first, second) = (nodes(arguments, 0)?, nodes(arguments, 1)?);
     let kept = match second.first() {

@@ -92,6 +92,7 @@ fn replace(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Ou
     Ok(Value::text(out))
 }
 
+/// Fails if a text is longer than the limit.
 fn too_long(text: &str, call: &Call<'_>) -> Result<(), ErrorKind> {
     let max = call.budget.limits().text_bytes_max;
     if text.len() as u64 > u64::from(max) {

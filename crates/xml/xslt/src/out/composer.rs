@@ -112,7 +112,7 @@ impl Desk {
         }
     }
 
-    /// Declares a requested namespace, unless it is in scope or conflicts with the name of the element.
+    /// Declares a requested namespace, unless it is in scope or conflicts with the name or another declaration of the element.
     fn ask(&mut self, prefix: &str, uri: &str) {
         let pieces = &self.tag.pieces;
         let name = self.tag.name;
@@ -136,7 +136,7 @@ impl Desk {
         match (prefix, uri) {
             ("", "") | ("xml", XML_NAMESPACE) => return,
             (_, XML_NAMESPACE) => return self.rename(at, "xml"),
-            // Harmless: the code below chooses another prefix.
+            // Harmless: the code below handles all other names.
             _ => {}
         }
         if uri.is_empty() {
@@ -266,7 +266,7 @@ impl Composer {
         self.nodes
     }
 
-    /// Returns the bytes of names, declarations and text written so far.
+    /// Returns the bytes of names, declarations, attribute values and text written so far, before escaping.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -361,7 +361,8 @@ impl Composer {
         }
     }
 
-    /// Adds a namespace node that was requested explicitly. If its prefix is that of the element, the element gets another prefix.
+    /// Adds a namespace node that was requested explicitly. If the element has the same prefix for another namespace, the element gets
+    /// another prefix.
     pub(crate) fn own_namespace(&mut self, prefix: &str, uri: &str) {
         if !self.pending || prefix == "xml" || prefix == "xmlns" {
             return;

@@ -15,7 +15,7 @@ pub(super) enum Nature {
     Void,
     /// Its text is not escaped.
     Raw,
-    /// A `meta` element that repeats the content type, which the serializer has written already. It is left out.
+    /// A `meta` element with the content type. It is left out, because the serializer writes its own at the start of `head`.
     Dropped,
 }
 

@@ -1,4 +1,4 @@
-//! Output of a transformation: start tags with fixed namespaces, written to bytes, a tree or a string.
+//! Output of a transformation: start tags whose namespaces have been fixed up, written to bytes, a tree or a string.
 //!
 //! Owns namespace fixup and the three output methods. It knows nothing of instructions: the machine calls a [`Composer`].
 

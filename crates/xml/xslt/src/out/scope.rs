@@ -72,7 +72,7 @@ impl Scope {
         found.map(|binding| self.slice(binding.uri, binding.to))
     }
 
-    /// Returns whether a prefix has this namespace; an undeclared prefix has none.
+    /// Returns whether a prefix is declared and has this namespace.
     #[inline]
     pub(super) fn means(&self, prefix: &str, uri: &str) -> bool {
         self.find(prefix) == Some(uri)

@@ -193,7 +193,7 @@ impl Serializer {
         self.method == Some(Method::Xml) && self.settings.cdata_sections.is_empty()
     }
 
-    /// Returns all bytes written, if texts in them are unescaped UTF-8.
+    /// Returns all bytes written, if they are XML in UTF-8 without CDATA sections, so that text without special characters is unchanged.
     pub(crate) fn plainly_written(&self) -> Option<&[u8]> {
         let encoding = self.settings.encoding.unwrap_or(Encoding::Utf8);
         let utf8 = encoding == Encoding::Utf8 && self.last == char::MAX;
@@ -521,7 +521,8 @@ impl Serializer {
         self.section.clear();
     }
 
-    /// Starts a new line for a child of the open element, if indentation is on and the element has no text.
+    /// Records that the open element has a child. Starts a new line for the child, if indentation is on, the element has no text, and the
+    /// child is not inline.
     #[inline]
     pub(super) fn break_line(&mut self, inline: bool) {
         self.end_section();

@@ -17,9 +17,9 @@ pub enum Style {
     #[default]
     Plain,
     /// Canonical XML 1.0 with comments, after the declaration that the stylesheet specifies. These are the bytes of gateways that write
-    /// libxslt's results in this form. There are no CDATA sections, no document types, no unescaped text, and no indentation. Of the
-    /// namespaces that XSLT 1.0 copies (7.1.1, 7.5), those are dropped that no name needs and that libxslt does not copy: those declared
-    /// around an element copied by `xsl:copy`, and those around a literal element within an instruction.
+    /// libxslt's results in this form. There are no CDATA sections, no document types, no unescaped text, and no indentation. Some
+    /// namespaces that XSLT 1.0 copies (7.1.1, 7.5) are dropped, as in libxslt, unless a name needs them: those declared around an element
+    /// copied by `xsl:copy`, and those declared around a literal element within an instruction.
     Canonical,
 }
 
@@ -73,8 +73,8 @@ impl OutputDeclaration {
         }
     }
 
-    /// Returns the last character that is written unescaped. For an unsupported encoding this is the end of ASCII, which nearly all
-    /// encodings include.
+    /// Returns the last character that is written unescaped. Canonical form declares even an unsupported encoding, and writes only ASCII
+    /// in it, which nearly all encodings include. Plain style replaces an unsupported encoding by UTF-8.
     pub(crate) fn last(&self) -> char {
         match (self.style, self.encoding, &self.encoding_name) {
             (Style::Canonical, None, Some(_)) => Encoding::Ascii.last(),
@@ -126,7 +126,7 @@ impl Encoding {
 }
 
 impl Method {
-    /// Returns the default media type of a reply with such a body (XSLT 1.0, 16.1 to 16.3).
+    /// Returns the default media type of a result (XSLT 1.0, 16.1 to 16.3).
     pub(crate) fn media_type(self) -> &'static str {
         match self {
             Method::Xml => "text/xml",

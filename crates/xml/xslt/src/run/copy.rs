@@ -9,7 +9,7 @@ use crate::out::Composer;
 use crate::program::Pc;
 
 impl Machine<'_> {
-    /// Copies the context node without its content. If the node has no content, execution continues at `after`.
+    /// Copies the context node without its content. If the node cannot have content, execution continues at `after`.
     #[inline]
     pub(super) fn copy(&mut self, after: Pc, reach: &mut Reach<'_>) -> Result<(), Error> {
         let node = self.now.focus.node;
@@ -38,7 +38,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Copies a node that has no content. Does nothing for other nodes.
+    /// Copies a node that cannot have content. Does nothing for a root or an element.
     #[inline]
     pub(super) fn copy_leaf(
         &mut self,

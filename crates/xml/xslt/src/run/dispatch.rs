@@ -8,8 +8,8 @@ use super::{Machine, NEXT_NODE, Reach, dynamic};
 use crate::error::Error;
 use crate::program::{ByName, Pass, Program, Template};
 
-/// Cache of the rules for each name in the first document, filled once per name and mode. The messages of a thread mostly share their
-/// names.
+/// Cache of the rules for each name in the source document, filled once per name and mode. It is kept between runs, because the documents
+/// that a thread transforms mostly share one name table.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
     /// The ids of the program and of the name table.
@@ -194,7 +194,8 @@ impl<'s> Machine<'s> {
         self.start_rule(rule, kind, (params, params), reach).map(drop)
     }
 
-    /// Starts the rule for the context node. Returns false if a built-in rule has already done everything.
+    /// Starts the rule for the context node. Without a rule, executes the built-in one and returns false: it has written the value of the
+    /// node, or has begun to apply templates to the content of the node.
     fn start_rule(
         &mut self,
         rule: Option<u32>,

@@ -63,7 +63,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Calls an entry, which returns to the current address.
+    /// Calls an entry, which returns to the current address. `documents` is the number of documents to keep when it returns, or `None` to
+    /// keep all.
     pub(super) fn enter(
         &mut self,
         entry: CodeBlock,

@@ -54,7 +54,7 @@ const STANDARD: &[&str] = &[
     "unparsed-entity-uri",
 ];
 
-/// Returns true for the elements that stylesheets may use.
+/// Returns whether a name is that of a supported instruction, for `element-available()`.
 fn is_element(name: &Name) -> bool {
     if *name.uri == *XSLT {
         return compile::is_instruction(&name.local);
@@ -252,7 +252,8 @@ fn property(name: &Name) -> Value {
     }
 }
 
-/// Returns an identifier for a node that is unique and constant during the run.
+/// Returns an identifier for a node, which is constant during the run. It is unique among the documents in the set: a document that is
+/// added after others were dropped reuses their numbers.
 fn identity(node: Node, call: &Call<'_>) -> String {
     if node.is_namespace() {
         let prefix = call.documents.namespace(node).map_or("", |(prefix, _)| prefix);

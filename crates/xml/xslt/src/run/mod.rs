@@ -110,7 +110,7 @@ pub(crate) struct Machine<'s> {
     keys: HashMap<(u32, DocId), keys::Index>,
     documents: documents::Documents,
     messages: Vec<String>,
-    /// The error of a request by an expression.
+    /// The error of a variable, function or key that an expression requested. It replaces the error that the expression then returns.
     failed: Option<Error>,
     nested: u32,
     /// Documents with smaller numbers are kept when variables go out of scope.

@@ -87,7 +87,7 @@ impl Machine<'_> {
         Ok(count)
     }
 
-    /// Counts the nodes before this one in document order, back to the nearest one that matches `from`.
+    /// Counts the matching nodes from this one backwards in document order, to the nearest one that matches `from`.
     fn any(&mut self, n: &Numbering, node: Node, reach: &mut Reach<'_>) -> Result<Vec<f64>, Error> {
         let mut count = 0.0;
         for id in (0..=node.id.0).rev().map(NodeId) {
@@ -140,7 +140,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Returns whether a node other than the context node matches a pattern.
+    /// Returns whether a node, which need not be the context node, matches a pattern.
     pub(super) fn matches(
         &mut self,
         pattern: &Pattern,

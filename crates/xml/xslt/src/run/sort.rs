@@ -112,7 +112,7 @@ impl Machine<'_> {
 }
 
 fn compare(a: &[Sortable], b: &[Sortable], orders: &[Order]) -> Ordering {
-    // Harmless: each row has a text for each key, and each key its order.
+    // Harmless: each row has a value for each key, and each key has an order.
     for ((a, b), order) in a.iter().zip(b).zip(orders) {
         let found = match (a, b) {
             (Sortable::Number(a), Sortable::Number(b)) => numbers(*a, *b),

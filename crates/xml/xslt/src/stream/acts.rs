@@ -207,7 +207,7 @@ impl<'s> Stream<'s> {
         let name = node.told.name;
         let parent = self.memory.frames.last().map_or(Document::ROOT.0, |frame| frame.element);
         // Inside a copy of its parent, only the declarations of the element itself are new. The outermost element has no other
-        // declarations.
+        // declarations. In canonical form, `xsl:copy` copies only the element's own declarations, as in libxslt.
         let within = if self.out.is_canonical() {
             !whole
         } else {

@@ -77,7 +77,7 @@ struct StreamCompiler<'p> {
     made: StreamProgram,
     /// Modes that can be reached.
     modes: Vec<u32>,
-    /// Addresses of templates for texts, comments and instructions.
+    /// Addresses of the acts of templates for texts, comments and instructions.
     leaves: Vec<u32>,
 }
 

@@ -445,7 +445,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns the leaf with a name. The search starts after the last leaf that matched.
+/// Returns the leaf with a name, and its index. The search starts with the last leaf that matched, because elements often repeat.
 fn find<'a>(
     api: &'a crate::typed::Api,
     of: &'a Children,

@@ -141,7 +141,7 @@ impl Recall for Reader<'_> {
             from = value.to;
         }
         out.push_str(known.json.get(from..).unwrap_or_default());
-        // A reply that is too long is parsed, so that the error has its position.
+        // A reply that is too long is parsed, which gives the error.
         fit &= out.len() <= self.bytes_max;
         if !fit {
             out.clear();

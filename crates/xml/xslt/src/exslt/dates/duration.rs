@@ -133,7 +133,7 @@ impl Duration {
     }
 
     /// Adds the duration to a date (XML Schema part 2, appendix E): first the months, then the day is limited to the last of the month,
-    /// then the seconds. The result has the same kind of date, which determines the relevant parts of the duration.
+    /// then the seconds. The result has the same kind as the date. Parts that this kind lacks are dropped.
     pub(super) fn after(self, stamp: Stamp) -> Option<Stamp> {
         if !matches!(stamp.kind, Kind::DateTime | Kind::Date | Kind::YearMonth | Kind::Year) {
             return None;
@@ -152,7 +152,7 @@ impl Duration {
 pub(super) fn nanos_seconds(nanos: i128) -> f64 {
     let second = i128::from(SECOND);
     let (whole, fraction) = (nanos.div_euclid(second), nanos.rem_euclid(second));
-    // The conversion through text yields the nearest double, whereas a cast could lose more.
+    // Parsing the digits yields the nearest double.
     format!("{whole}").parse::<f64>().unwrap_or(f64::NAN)
         + format!("0.{fraction:09}").parse::<f64>().unwrap_or(0.0)
 }

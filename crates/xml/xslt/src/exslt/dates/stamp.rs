@@ -15,7 +15,7 @@ pub(super) enum Kind {
     Day,
 }
 
-/// A date or time. Parts that its kind lacks have their minimum value.
+/// A date or time. Parts that its kind lacks have their minimum value, but the year is 2000, a leap year, so that `--02-29` is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) kind: Kind,
