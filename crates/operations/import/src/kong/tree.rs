@@ -45,7 +45,7 @@ pub(super) struct Mistakes {
 #[derive(Default)]
 pub(super) struct Variables {
     pub(super) known: HashMap<String, String>,
-    /// Variables in the configuration, each with a value for its check.
+    /// The variables that the imported configuration refers to, each with a value that is used while the configuration is checked.
     pub(super) stand_ins: HashMap<String, String>,
     /// Whether `$NAME` and `${NAME}` are variables as well.
     pub(super) of_shell: bool,
@@ -98,7 +98,8 @@ impl Mistakes {
         tree.map(|Tree(node)| item(&node, file, &mut variables.stand_ins))
     }
 
-    /// The text with marked variables in the place of decK's templates. No text of a file has such a mark.
+    /// Replaces decK's templates in a text. A variable that becomes a number or a boolean is replaced by its value, any other by its name
+    /// between two marks. Files are assumed not to contain these marks.
     fn without_templates(&mut self, file: u32, text: &str, variables: &mut Variables) -> String {
         let (mut out, mut rest, mut done) = (String::with_capacity(text.len()), text, 0);
         while let Some((before, after)) = rest.split_once("${{") {
@@ -142,7 +143,8 @@ impl Variables {
         }
     }
 
-    /// Adds a part of a file without templates of decK, with marked variables in the place of those of a shell.
+    /// Appends to `out` a part of a file that contains no templates of decK. If `of_shell`, replaces each variable by its name between two
+    /// marks.
     fn write(&mut self, text: &str, out: &mut String) {
         let mut rest = text;
         while let (true, Some((before, after))) = (self.of_shell, rest.split_once('$')) {
@@ -165,7 +167,7 @@ impl Variables {
     }
 }
 
-/// The name of the variable at the beginning of what follows a `$`, and the rest: `NAME` or `{NAME}`.
+/// Splits the text after a `$`, which begins with `NAME` or `{NAME}`, into the name and the rest. Returns `None` if there is no name.
 fn shell_name(text: &str) -> Option<(&str, &str)> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let braced = text.strip_prefix('{').and_then(|rest| rest.split_once('}'));
@@ -191,7 +193,7 @@ const OPEN: char = '\u{f8fe}';
 /// Ends the name of a variable.
 const CLOSE: char = '\u{f8ff}';
 
-/// The variable of a template, and whether its value is a number or a switch.
+/// The variable of a template, and whether its value becomes a number or a boolean.
 fn named(template: &str) -> Result<(String, bool), String> {
     let (call, kind) = match template.split_once('|') {
         Some((call, kind)) => (call.trim(), Some(kind.trim())),

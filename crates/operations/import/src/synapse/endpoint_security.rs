@@ -1,6 +1,6 @@
 //! Additions of an endpoint to messages: an access token, and headers of WS-Security and WS-Addressing.
 //!
-//! Secrets are not copied. Each becomes an environment variable, which the row names.
+//! Secrets are not copied. Each is replaced with an environment variable, whose name is noted in the table of results.
 
 use serde_json::{Map, Value as Json, json};
 use xml::{Document, Kind, Options};
@@ -146,7 +146,7 @@ impl<'a> Converter<'a> {
         Ok(Json::Object(keys))
     }
 
-    /// `ws_security` of the upstream. A policy that asks for more is an error.
+    /// `ws_security` of the upstream. A policy with any element that is not in [`POLICY`] is an error.
     fn username(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Mediators that keep or count: caches, limits, queues and databases.
+//! Mediators that keep replies or messages, count requests, or use a database.
 
 use serde_json::{Map, Value as Json, json};
 use xml::{Document, Kind, Options};
@@ -79,7 +79,7 @@ fn allowance(content: &[u8]) -> Result<Allowance, String> {
     Ok(found)
 }
 
-/// `store`: into the queue of that name.
+/// `store`: puts the message into the queue that replaces the message store, and ends the flow.
 pub(super) fn store<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,
