@@ -159,7 +159,7 @@ fn an_expired_certificate_takes_the_place_of_no_valid_one() {
         ("a", "a.test", default, expired("a.test"), "expired 3 days ago"),
         ("b", "b.test", of_host, expired("b.test"), "expired 3 days ago"),
         ("us", "us.test", "upstreams.origin.tls", expired("us.test"), "expired 3 days ago"),
-        ("a", "a.test", default, not_yet("a.test"), "is not valid yet"),
+        ("a", "a.test", default, not_yet("a.test"), "becomes valid in"),
     ] {
         let (own, named, shown) =
             (ending("a.test", 60), ending("b.test", 60), ending("us.test", 60));

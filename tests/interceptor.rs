@@ -230,11 +230,11 @@ fn a_body_that_was_not_included_is_not_replaced_nor_is_anything_else() {
     let gateway = on_request(&origin, &service, "request_headers");
     assert_eq!(post(&gateway, "", "hello").text(), "hello");
     assert_eq!(origin.request().get("x-a"), None);
-    gateway.wait_for_log("without `request_body`");
+    gateway.wait_for_log("`includes` does not list `request_body`");
     let gateway = on_response(&origin, &service, "response_headers");
     let reply = post(&gateway, "", "hello");
     assert_eq!((reply.text().as_str(), reply.get("x-a")), ("hello", None));
-    gateway.wait_for_log("without `response_body`");
+    gateway.wait_for_log("`includes` does not list `response_body`");
 }
 
 #[test]

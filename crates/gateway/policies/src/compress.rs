@@ -3,7 +3,7 @@
 //! A reply is compressed while it is streamed, and every piece from the upstream is sent at once, so that a slow reply is not held back.
 //! Event streams, partial replies, already compressed replies and replies with `no-transform` pass unchanged.
 
-pub(crate) mod accept;
+mod accept;
 mod coder;
 
 use fault::Fault;

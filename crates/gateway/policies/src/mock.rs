@@ -11,7 +11,7 @@ use mediation::openapi::{OperationMatch, Operations};
 use message::{Body, Reply, RequestHead};
 use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
 
-use crate::compress::accept::weighted;
+use crate::weighted::weighted;
 
 /// Settings of the policy.
 pub struct MockSettings {

@@ -31,7 +31,7 @@ pub(crate) fn refused_reply(
     status: u16,
 ) -> Fault {
     let kind = if failed.server { Kind::ProcessingFailed } else { Kind::ReplyInvalid };
-    // Of the refusals with `RESPONSE_GENERAL`, only that of an unsupported coding is no server fault.
+    // Of the refusals with `RESPONSE_GENERAL`, only that of an unsupported coding blames the client.
     let server = failed.server || step != RESPONSE_GENERAL;
     fault(kind, step, Rejection { server, ..failed }, verbose, Some(status))
 }

@@ -535,25 +535,63 @@ fn calls_and_answers() {
                     namespaces:
                       m: "urn:m"
                     steps:
-                      - set:
-                          callout_request:
-                            value: "<soapenv:Envelope xmlns:soapenv=\"http://schemas.xmlsoap.org/soap/envelope/\"><soapenv:Body/></soapenv:Envelope>"
-                            type: xml
-                      - enrich:
-                          source: "$infoset//m:a"
-                          target: "$callout_request/soap:Body"
-                          action: child
-                      - call:
-                          upstream: c.test
-                          path: /s
-                          headers:
-                            set:
-                              content-type: "text/xml; charset=utf-8"
-                              SOAPAction: "\"urn:a\""
-                          body: "$callout_request"
-                          into: callout_reply
-                          fault_on: ["4xx", "5xx"]
-                          method: POST
+                      - switch:
+                          "on": "$headers.content-type"
+                          cases:
+                            - matches: "(?i)^application/soap\\+xml"
+                              steps:
+                                - set:
+                                    callout_request:
+                                      value: "<soapenv:Envelope xmlns:soapenv=\"http://www.w3.org/2003/05/soap-envelope\"><soapenv:Body/></soapenv:Envelope>"
+                                      type: xml
+                                - enrich:
+                                    source: "$infoset//m:a"
+                                    target: "$callout_request/soap12:Body"
+                                    action: child
+                                - call:
+                                    upstream: c.test
+                                    path: /s
+                                    headers:
+                                      set:
+                                        content-type: "application/soap+xml; charset=utf-8; action=\"urn:a\""
+                                      remove: [SOAPAction]
+                                    body: "$callout_request"
+                                    into: callout_reply
+                                    fault_on: ["4xx", "5xx"]
+                                    method: POST
+                            - matches: "(?i)^text/xml"
+                              steps:
+                                - set:
+                                    callout_request:
+                                      value: "<soapenv:Envelope xmlns:soapenv=\"http://schemas.xmlsoap.org/soap/envelope/\"><soapenv:Body/></soapenv:Envelope>"
+                                      type: xml
+                                - enrich:
+                                    source: "$infoset//m:a"
+                                    target: "$callout_request/soap:Body"
+                                    action: child
+                                - call:
+                                    upstream: c.test
+                                    path: /s
+                                    headers:
+                                      set:
+                                        content-type: "text/xml; charset=utf-8"
+                                        SOAPAction: "\"urn:a\""
+                                    body: "$callout_request"
+                                    into: callout_reply
+                                    fault_on: ["4xx", "5xx"]
+                                    method: POST
+                          default:
+                            - call:
+                                upstream: c.test
+                                path: /s
+                                headers:
+                                  set:
+                                    content-type: "application/xml; charset=utf-8"
+                                    SOAPAction: "\"urn:a\""
+                                body: "$infoset//m:a"
+                                into: callout_reply
+                                fault_on: ["4xx", "5xx"]
+                                method: POST
                       - set:
                           result:
                             xpath: "$callout_reply.body/self::soap:Body/*[1] | $callout_reply.body/self::soap12:Body/*[1] | $callout_reply.body[not(self::soap:Body or self::soap12:Body)]"

@@ -44,7 +44,7 @@ fn ends(body: String) -> ErrorKind {
         let budgets = Budgets {
             steps_max: 2_000_000,
             output_bytes_max: 1 << 20,
-            nodes_max: 100_000,
+            nodes_max: 20_000,
             ..Budgets::default()
         };
         let run = Run { resolver: &Endless, budgets, ..Run::default() };

@@ -3,6 +3,7 @@
 use message::Headers;
 
 use super::Encoding;
+use crate::weighted::weighted;
 
 /// The maximum size of the header. A larger one is ignored. Browsers send about 30 bytes.
 const BYTES_MAX: usize = 1024;
@@ -27,36 +28,6 @@ pub(super) fn choose(headers: &Headers, ours: &[Encoding]) -> Option<Encoding> {
     // `max_by_key` returns the last of equal maxima, so `ours` is iterated in reverse.
     let best = ours.iter().rev().copied().max_by_key(|encoding| weight(*encoding))?;
     (weight(best) > 0 && weight(best) >= plain).then_some(best)
-}
-
-/// Parses an item of a header such as `Accept`: a name, and its weight in thousandths (RFC 9110, 12.4.2). Returns `None` for an invalid item.
-pub(crate) fn weighted(item: &[u8]) -> Option<(&[u8], u16)> {
-    let mut parts = item.split(|b| *b == b';').map(<[u8]>::trim_ascii);
-    let name = parts.next().filter(|name| !name.is_empty())?;
-    let weight = parts.find_map(|part| {
-        let value = part.strip_prefix(b"q=").or_else(|| part.strip_prefix(b"Q="))?;
-        Some(thousandths(value))
-    });
-    Some((name, weight.unwrap_or(Some(1000))?))
-}
-
-fn thousandths(text: &[u8]) -> Option<u16> {
-    let (whole, rest) = text.split_first()?;
-    let digits = match rest.split_first() {
-        None => &[],
-        Some((b'.', digits)) if digits.len() <= 3 => digits,
-        Some(_) => return None,
-    };
-    let place = |at: usize| match digits.get(at) {
-        None => Some(0),
-        Some(digit) => digit.is_ascii_digit().then(|| u16::from(digit - b'0')),
-    };
-    let part = place(0)? * 100 + place(1)? * 10 + place(2)?;
-    match whole {
-        b'0' => Some(part),
-        b'1' if part == 0 => Some(1000),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

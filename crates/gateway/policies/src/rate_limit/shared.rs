@@ -9,7 +9,7 @@
 //! which a call or a ping detects within a second, each gateway limits alone and no request waits. Once the server is available again, the
 //! gateway reports what still counts: debts that are not paid back, and requests in windows that are not over.
 //!
-//! If the answer to a call does not arrive, the server may have executed the call all the same. The requests since the previous call are
+//! If the answer to a call does not arrive, the server may have executed the call nevertheless. The requests since the previous call are
 //! then counted twice, but no others. Debts reported by the server are bounded by their possible maximum, because its clock may have been
 //! set back, for example after a failover.
 

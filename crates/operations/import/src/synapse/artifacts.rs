@@ -165,7 +165,7 @@ impl<'a> Artifacts<'a> {
                 }
                 let name = element.attribute("name").filter(|_| element.name() == "property");
                 if name == Some("target.endpoint") {
-                    // Harmless: a computed name is no endpoint of the artifacts, and so an error.
+                    // Harmless: a computed name does not name an endpoint of the artifacts, which is an error.
                     let named = element.attribute("value").or(element.attribute("expression"));
                     artifacts.message_endpoints.extend(named);
                 }

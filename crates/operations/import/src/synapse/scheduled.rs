@@ -107,17 +107,7 @@ impl<'a> Converter<'a> {
         let name = self.out.fresh("flow", processor.attribute("name").unwrap_or(store));
         let flow = Flow { name, ..Flow::default() };
         let is_sampling = class.ends_with("SamplingProcessor");
-        let endpoint = processor
-            .attribute("targetEndpoint")
-            .map(str::to_owned)
-            .or(parameter("target.endpoint"));
-        let endpoint = endpoint.or_else(|| {
-            let named = self.message_endpoint()?;
-            self.note(&format!(
-                "messages that name no `target.endpoint` go to `{named}` too, as the others do"
-            ));
-            Some(named)
-        });
+        let endpoint = self.processor_endpoint(processor, parameter("target.endpoint"));
         let sequence = parameter("sequence");
         let reply = parameter("message.processor.reply.sequence");
         let mut failed = None;
@@ -165,6 +155,22 @@ impl<'a> Converter<'a> {
         }
         self.out.queues.insert(queue, Json::Object(keys));
         Ok(())
+    }
+
+    /// The endpoint that a processor sends to: its own, or the only one that messages name.
+    fn processor_endpoint(
+        &mut self,
+        processor: &Element<'a>,
+        parameter: Option<String>,
+    ) -> Option<String> {
+        let own = processor.attribute("targetEndpoint").map(str::to_owned).or(parameter);
+        own.or_else(|| {
+            let named = self.message_endpoint()?;
+            self.note(&format!(
+                "messages that name no `target.endpoint` go to `{named}` too, as the others do"
+            ));
+            Some(named)
+        })
     }
 
     /// The endpoint that messages themselves name in `target.endpoint`, if all name the same one.

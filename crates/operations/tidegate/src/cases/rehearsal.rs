@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn a_request_arrives_at_the_listener_that_has_a_route_for_its_client() {
         let text = "listen: { a: { address: \"127.0.0.1:0\" }, b: { address: \"127.0.0.1:0\" } }\n\
-                    routes: { r: { match: { path: /x, listener: b, sources: [10.0.0.0/8] }, respond: { status: 204 } } }\n";
+                    routes: { r: { match: { path: /x, listener: b, source: [10.0.0.0/8] }, respond: { status: 204 } } }\n";
         let loaded = config::parse(text, std::path::Path::new("tidegate.yaml"));
         let compiled = compile::compile(&loaded, None, &Telemetry::new(1));
         let plan = compiled.unwrap_or_else(|report| panic!("{report}")).plan;
