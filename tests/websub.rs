@@ -106,6 +106,16 @@ pub(crate) fn form(mode: &str, topic: &str, callback: &str, more: &str) -> Strin
     format!("hub.mode={mode}&hub.topic={topic}&hub.callback={}{more}", escape(callback))
 }
 
+/// A callback as operators see it, with the values of its query masked.
+fn shown(callback: &str) -> String {
+    let Some((path, query)) = callback.split_once('?') else { return callback.to_owned() };
+    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) => format!("{name}=***"),
+        None => "***".to_owned(),
+    });
+    format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"))
+}
+
 /// Subscribes, and waits until the subscription is active.
 pub(crate) fn subscribe(gateway: &Gateway, callback: &str, more: &str) {
     let reply = send_form(gateway, &form("subscribe", "sports", callback, more));
@@ -113,7 +123,7 @@ pub(crate) fn subscribe(gateway: &Gateway, callback: &str, more: &str) {
     until("the subscription is active", || {
         subscriptions(gateway)
             .iter()
-            .any(|one| one["callback"] == callback && one["status"] != "pending")
+            .any(|one| one["callback"] == shown(callback) && one["status"] != "pending")
     });
 }
 

@@ -88,7 +88,7 @@ pub(crate) fn api(catalog: &Catalog, id: &str) -> Result<Read<Api>, Refusal> {
     catalog.objects.get::<Api>(id).ok_or_else(|| Refusal::missing("API"))
 }
 
-/// The APIs that a search finds. Each word of the search is a part of the name, or `KEY:PART` with one of the keys in [`matches`].
+/// The APIs that a search finds. Each word of the search is a part of the name, or `KEY:PART` with one of the keys in `matches`.
 fn found(catalog: &Catalog, query: &str) -> Vec<Value> {
     let mut all = catalog.objects.all::<Api>();
     all.retain(|read| matches(&read.object, query));
