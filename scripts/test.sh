@@ -52,7 +52,7 @@ conformance() {
 # Failed tests are not run again, with one exception. Tests start hundreds of programs whose time limits end within a second, and a machine
 # that is shared may stand still for longer. So a process that does nothing but wake up writes down by how many milliseconds it woke up too
 # late, if that is more than any load on a running machine explains.
-LATE_MS=500
+LATE_MS=300
 stalls() {
   local before now late
   before=${EPOCHREALTIME//[!0-9]/}
