@@ -56,7 +56,8 @@ LATE_MS=300
 stalls() {
   local before now late
   before=${EPOCHREALTIME//[!0-9]/}
-  while sleep 0.1; do
+  # A background job does not get the SIGINT of a terminal, so it looks whether the script is still there.
+  while kill -0 $$ 2> /dev/null && sleep 0.1; do
     now=${EPOCHREALTIME//[!0-9]/}
     late=$(((now - before) / 1000 - 100))
     [ "$late" -lt "$LATE_MS" ] || echo "$late"
@@ -64,7 +65,7 @@ stalls() {
   done
 }
 
-# The tests that failed while the machine stood still, at most six, run again, alone. What fails there too is an error.
+# If the machine stood still during the tests, runs the failed ones again, alone, if they are at most six. What fails there too is an error.
 after_stalls() {
   local output=$1 stalled=$2 failed targets
   [ -s "$stalled" ] || return 1
@@ -84,7 +85,7 @@ after_stalls() {
 }
 
 tests() {
-  local output stalled watch passed=''
+  local output stalled watch result=0
   output=$(mktemp)
   stalled=$(mktemp)
   if ! scripts/jsonpath.sh; then
@@ -93,10 +94,10 @@ tests() {
   fi
   stalls > "$stalled" &
   watch=$!
-  if cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$output" || after_stalls "$output" "$stalled"; then passed=yes; fi
+  cargo test --workspace --locked --no-fail-fast 2>&1 | tee "$output" || after_stalls "$output" "$stalled" || result=1
   kill "$watch"
   rm "$output" "$stalled"
-  [ -n "$passed" ]
+  return "$result"
 }
 
 # The program was built for the tests; what is tried is the package around it.

@@ -523,7 +523,7 @@ fn a_commit_that_stalls_is_answered_in_time_with_what_is_known() {
         (first.join().unwrap(), second.join().unwrap())
     });
     assert_eq!(first.0.status(), 503, "{:?}", first.0);
-    // A write of the gateway's own may be ahead of it. Then it was not sent, as the second.
+    // The gateway itself may be writing before the first event. Then the first event is not sent either, like the second.
     let is_sent = first.0.text().contains(UNKNOWN);
     assert_eq!(second.0.status(), 503, "{:?}", second.0);
     assert!(!second.0.text().contains(UNKNOWN), "{:?}", second.0);
@@ -533,7 +533,7 @@ fn a_commit_that_stalls_is_answered_in_time_with_what_is_known() {
     postgres.sql("alter system reset synchronous_standby_names");
     postgres.sql("select pg_reload_conf()");
     until("it is back", || gateway.wire().ask(PUBLISH).status() == 200);
-    // That one, and the first if it was sent and its commit happened.
+    // The event that was just stored, and the first one if it was sent and its commit happened.
     let after = events(&gateway);
     assert!((before + 1..=before + 1 + usize::from(is_sent)).contains(&after), "{before} {after}");
 }

@@ -107,7 +107,7 @@ pub(crate) fn form(mode: &str, topic: &str, callback: &str, more: &str) -> Strin
 }
 
 /// A callback as operators see it, with the values of its query masked.
-fn shown(callback: &str) -> String {
+pub(crate) fn shown(callback: &str) -> String {
     let Some((path, query)) = callback.split_once('?') else { return callback.to_owned() };
     let pairs = query.split('&').map(|pair| match pair.split_once('=') {
         Some((name, _)) => format!("{name}=***"),

@@ -6,7 +6,8 @@ use aws_lc_rs::hmac;
 use crate::harness::{Backend, Gateway, Message, Origin, Wire, until};
 use crate::hubs::start;
 use crate::websub::{
-    LOOPBACK, asked, confirming, delivered, escape, parameter, send_form, subscriptions, texts,
+    LOOPBACK, asked, confirming, delivered, escape, parameter, send_form, shown, subscriptions,
+    texts,
 };
 
 /// The URLs of the hub and the topic, according to the topic.
@@ -59,7 +60,7 @@ fn verified(gateway: &Gateway, found: &TopicLinks, origin: &Origin, mode: &str, 
     assert_eq!(is_number, mode == "subscribe", "{question:?}");
     let status = |it: &Origin| {
         let all = subscriptions(gateway);
-        let of = callback(it).replace("t0k", "***");
+        let of = shown(&callback(it));
         let one = all.into_iter().find(|one| one["callback"] == of);
         one.map(|one| one["status"].as_str().unwrap().to_owned())
     };

@@ -1,4 +1,4 @@
-//! The memory limit of the process. It applies to a whole process, so this test is one of its own.
+//! Tests the memory limit. The limit applies to the whole process, so this test has a test program for itself.
 
 use expression::{Budget, FailureKind};
 use kit::memory::{self, Limit};

@@ -236,8 +236,8 @@ kinds! {
     EngineBusy => 503, Gateway, Warn, Unavailable, "engine_busy", "Too many messages wait to be processed.";
     /// Saxon took longer than `saxon.timeout`.
     EngineTimeout => 500, Gateway, Warn, Internal, "engine_timeout", "The message took too long to process.";
-    /// A stream did not end within the `streams.drain` of its route or within `shutdown.drain`, or no data passed for too long, and it was
-    /// closed.
+    /// The gateway closed a stream that did not end within the `streams.drain` of its route or within `shutdown.drain`, or on which no data
+    /// passed for too long.
     StreamCut => 503, Gateway, Info, Unavailable, "stream_cut", "The stream was closed.";
     /// The request returned to the gateway that had forwarded it, as its `Via` shows.
     // The status is not 502: the gateway's earlier passes of the same request would treat 502 as an upstream failure and retry.

@@ -122,23 +122,20 @@ async fn begin(
 ) -> Option<HttpConnection> {
     let listener_state = permit.listener_state.clone();
     let listener = listener_state.listener();
-    let mut awaited = Refusal::Tls;
-    let preparing = prepare(&listener, &mut permit, &mut awaited, (socket, peer), worker.index);
+    let mut step = Refusal::Accept;
+    let preparing = prepare(&listener, &mut permit, &mut step, (socket, peer), worker.index);
     match tokio::time::timeout(listener.timeout.tls, preparing).await {
         Ok(Ok(AcceptedConnection { wire, caller, http2 })) => {
             let connection = Connection { worker, permit, caller: Rc::new(caller) };
             return Some(HttpConnection { wire, connection, http2 });
         }
-        Ok(Err((refusal, why))) => {
-            listener_state.metrics.refused(worker.index, refusal);
-            log_refused(&listener.name, peer, &why);
-        }
+        Ok(Err(why)) => log_refused(&listener.name, peer, &why),
         Err(_) => {
-            listener_state.metrics.refused(worker.index, awaited);
-            let late = if awaited == Refusal::ProxyHeader { "PROXY header" } else { "handshake" };
+            let late = if step == Refusal::ProxyHeader { "PROXY header" } else { "handshake" };
             tracing::info!(listener = listener.name, %peer, "connection refused: {late} too slow");
         }
     }
+    listener_state.metrics.refused(worker.index, step);
     None
 }
 
@@ -159,34 +156,31 @@ struct AcceptedConnection {
     http2: bool,
 }
 
-/// Prepares a connection. `awaited` is set to the refusal that applies if the time is over before this returns.
+/// Prepares a connection. `step` is the refusal that applies if this fails, or if the time is over first.
 async fn prepare(
     listener: &Arc<plan::Listener>,
     permit: &mut Permit,
-    awaited: &mut Refusal,
+    step: &mut Refusal,
     (mut socket, peer): (TcpStream, SocketAddr),
     worker: usize,
-) -> Result<AcceptedConnection, (Refusal, io::Error)> {
-    let local = socket.local_addr().map_err(|e| (Refusal::Accept, e))?;
+) -> io::Result<AcceptedConnection> {
+    let local = socket.local_addr()?;
     let mut ends = (peer, local);
     if listener.proxy_protocol {
-        *awaited = Refusal::ProxyHeader;
-        let said =
-            proxy_protocol::read(&mut socket).await.map_err(|e| (Refusal::ProxyHeader, e))?;
-        ends = said.unwrap_or(ends);
+        *step = Refusal::ProxyHeader;
+        ends = proxy_protocol::read(&mut socket).await?.unwrap_or(ends);
     }
     let (peer, local) = ends;
+    *step = Refusal::ConnectionsPerClient;
     if !permit.count(peer.ip()) {
-        let why = io::Error::other("the client has reached its limit of connections");
-        return Err((Refusal::ConnectionsPerClient, why));
+        return Err(io::Error::other("the client has reached its limit of connections"));
     }
     let Some(tls) = &listener.tls else {
         let caller = Caller::new(peer, local, Scheme::Http, worker);
         return Ok(AcceptedConnection { wire: Wire::Plain(socket), caller, http2: false });
     };
-    *awaited = Refusal::Tls;
-    let stream =
-        TlsAcceptor::from(tls.config()).accept(socket).await.map_err(|e| (Refusal::Tls, e))?;
+    *step = Refusal::Tls;
+    let stream = TlsAcceptor::from(tls.config()).accept(socket).await?;
     let (_, session) = stream.get_ref();
     let http2 = session.alpn_protocol() == Some(b"h2");
     let version = match session.protocol_version() {

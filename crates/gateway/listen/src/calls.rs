@@ -1,5 +1,5 @@
 //! Ends gRPC calls that have to leave (see `stream_lifetime`), before or after their reply has begun. Such a call usually continues for its
-//! drain time, since it may end by itself. Then the gateway ends it with a status. A call that is silent for too long, or whose client's
+//! drain time, since it may end by itself. After that time, the gateway ends it with a status. A call that is silent for too long, or whose client's
 //! credential has expired, gets no drain time.
 
 use std::cell::OnceCell;

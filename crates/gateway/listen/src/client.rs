@@ -240,7 +240,7 @@ impl Client {
 
     /// Ready when the client has gone before its reply begins. A client that has only closed its sending side looks the same at first. So,
     /// if it accepts interim replies, it gets some at intervals: a client that still waits ignores them, and the system of one that has
-    /// left answers with a reset. In any case, it counts as gone after [`HALF_CLOSED_MAX`].
+    /// left answers with a reset. In any case, such a client counts as gone after [`HALF_CLOSED_MAX`].
     pub(crate) fn poll_left(&mut self, cx: &mut Context<'_>, takes_interim: bool) -> Poll<()> {
         let broken = self.poll_broken(cx);
         if broken.is_ready() || !self.half_closed {

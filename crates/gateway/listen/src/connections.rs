@@ -42,6 +42,7 @@ pub(crate) struct ListenerState {
 struct Stream {
     route: Arc<Route>,
     changed: Rc<Cell<bool>>,
+    watched: Rc<WatchedTask>,
 }
 
 /// A task that the listener wakes.
@@ -240,14 +241,11 @@ impl ListenerState {
 
     /// Notifies the streams of routes that this plan has changed or removed.
     pub(crate) fn tell_changes(&self, plan: &Plan) {
-        let wakers = self.wakers.borrow();
         let streams = self.streams.borrow();
-        let changed = streams.iter().filter(|(_, stream)| !plan.keeps_streams_of(&stream.route));
-        for (number, stream) in changed {
+        let changed = streams.values().filter(|stream| !plan.keeps_streams_of(&stream.route));
+        for stream in changed {
             stream.changed.set(true);
-            if let Some(watched) = wakers.get(number) {
-                watched.wake();
-            }
+            stream.watched.wake();
         }
     }
 
@@ -258,10 +256,7 @@ impl ListenerState {
 
 impl WatchedTask {
     fn register(&self, waker: &Waker) {
-        let mut known = self.waker.borrow_mut();
-        if !known.as_ref().is_some_and(|known| known.will_wake(waker)) {
-            *known = Some(waker.clone());
-        }
+        self.waker.borrow_mut().get_or_insert_with(|| waker.clone()).clone_from(waker);
     }
 
     fn wake(&self) {
@@ -272,8 +267,9 @@ impl WatchedTask {
 }
 
 impl Watch {
-    /// True if the listener is closing. Otherwise the task is woken when the listener starts to close. A watch may pass to another task:
-    /// that of a gRPC call over HTTP/1 begins in the connection's task, and its reply is a task of its own. The last one is woken.
+    /// True if the listener is closing. Otherwise the task is woken when the listener starts to close. A watch may pass from one task
+    /// to another: a gRPC call over HTTP/1 begins in the task of its connection, and a separate task writes its reply. The task that polled
+    /// last is woken.
     pub(crate) fn is_closing(&self, waker: &Waker) -> bool {
         self.watched.register(waker);
         self.listener_state.is_closing()
@@ -300,7 +296,8 @@ impl Watch {
             return None;
         }
         let changed = Rc::new(Cell::new(!plan.keeps_streams_of(route)));
-        let stream = Stream { route: route.clone(), changed: changed.clone() };
+        let watched = self.watched.clone();
+        let stream = Stream { route: route.clone(), changed: changed.clone(), watched };
         self.listener_state.streams.borrow_mut().insert(self.number, stream);
         Some(changed)
     }
@@ -371,7 +368,7 @@ mod tests {
         }
     }
 
-    /// A call over HTTP/1 begins in the task of its connection, and its reply is a task of its own.
+    /// A call over HTTP/1 begins in the task of its connection, and a separate task writes its reply.
     #[test]
     fn the_task_that_polled_last_is_woken() {
         let (first, second) = (Arc::<WakeCounter>::default(), Arc::<WakeCounter>::default());

@@ -52,7 +52,7 @@ type RunningExport = (SpanCollector, Arc<SpanExporter>);
 /// An access log with its settings.
 type RunningLog = (AccessLogSettings, Arc<AccessLog>);
 
-/// The maximum number of orders that wait for a worker, and of plans that wait for the upkeep. They are usually taken at once.
+/// The maximum number of orders that wait for a worker, and of plans that wait for the upkeep. Both are usually taken at once.
 const ORDERS_MAX: usize = 16;
 
 /// The time within which a worker must adopt a plan. A worker that takes longer counts as stuck.

@@ -110,12 +110,9 @@ fn parse_line(line: &[u8]) -> io::Result<Option<Ends>> {
 
 fn address(family: &str, ip: &str, port: &str) -> io::Result<SocketAddr> {
     let ip: IpAddr = ip.parse().map_err(|_| bad("not an address"))?;
-    // `parse` alone would also take a sign.
-    let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
-    let port = match port.parse::<u16>() {
-        Ok(port) if is_number => port,
-        Ok(_) | Err(_) => return Err(bad("not a port")),
-    };
+    // Harmless: the error below says that it is not a port. `parse` alone would also take a sign.
+    let port = port.parse::<u16>().ok().filter(|_| !port.starts_with('+'));
+    let port = port.ok_or_else(|| bad("not a port"))?;
     if ip.is_ipv4() == (family == "TCP4") {
         Ok(SocketAddr::new(ip, port))
     } else {

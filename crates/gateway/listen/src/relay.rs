@@ -234,8 +234,7 @@ impl RelayEnd {
                 }
             }
         }
-        self.sent_before += u64::try_from(self.sent).unwrap_or(u64::MAX);
-        self.sent = 0;
+        (self.sent_before, self.sent) = (self.passed(), 0);
         out.clear();
         Poll::Ready(())
     }
@@ -247,8 +246,7 @@ impl RelayEnd {
         if left > 0 && out.capacity() - left > UNUSED_BYTES_MAX {
             out.drain(..self.sent);
             out.shrink_to_fit();
-            self.sent_before += u64::try_from(self.sent).unwrap_or(u64::MAX);
-            self.sent = 0;
+            (self.sent_before, self.sent) = (self.passed(), 0);
         }
     }
 

@@ -259,19 +259,15 @@ impl StreamLifetime {
             let why = "the client's credential has expired, so the stream was closed";
             return Fault::new(Kind::CredentialExpired, why);
         }
-        if let Some(silence) = self.silence.as_ref().filter(|silence| silence.has_ended()) {
-            let why = format!("no data passed in either direction for {:?}", silence.max);
-            return Fault::new(Kind::StreamCut, why);
-        }
-        if self.watch.is_cutting() {
-            let why = "the stream did not end before all connections of its listener were closed (`shutdown.drain`)";
-            return Fault::new(Kind::StreamCut, why);
-        }
-        let drain = self.streams.drain;
-        Fault::new(
-            Kind::StreamCut,
-            format!("the stream did not end within its drain time of {drain:?}"),
-        )
+        let silence = self.silence.as_ref().filter(|silence| silence.has_ended());
+        let why = if let Some(silence) = silence {
+            format!("no data passed in either direction for {:?}", silence.max)
+        } else if self.watch.is_cutting() {
+            "the stream did not end before all connections of its listener were closed (`shutdown.drain`)".to_owned()
+        } else {
+            format!("the stream did not end within its drain time of {:?}", self.streams.drain)
+        };
+        Fault::new(Kind::StreamCut, why)
     }
 }
 

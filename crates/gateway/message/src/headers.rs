@@ -160,6 +160,18 @@ impl Headers {
         lines.filter(move |line| self.is_named(line, name)).map(|line| line.value.of(&self.bytes))
     }
 
+    /// Returns the value of a header; the values of several lines are joined by `, `. Returns `None` if the header is absent.
+    pub fn get_joined<'a>(&'a self, name: &'a str) -> Option<Cow<'a, [u8]>> {
+        let mut lines = self.get_all(name);
+        let mut joined = Cow::Borrowed(lines.next()?);
+        for line in lines {
+            let all = joined.to_mut();
+            all.extend_from_slice(b", ");
+            all.extend_from_slice(line);
+        }
+        Some(joined)
+    }
+
     pub fn contains(&self, name: &str) -> bool {
         self.candidates(name).iter().any(|line| self.is_named(line, name))
     }
@@ -281,12 +293,6 @@ impl Headers {
     pub fn add_known(&mut self, name: &str, value: &[u8]) {
         debug_assert!(http1::is_token(name.as_bytes()) && http1::is_header_value(value));
         self.append_line(name, &[value]);
-    }
-
-    /// Makes this the only line with its name. Name and value must be valid, as for [`Headers::add_known`].
-    pub fn set_known(&mut self, name: &str, value: &[u8]) {
-        self.drop_lines(name);
-        self.add_known(name, value);
     }
 
     /// Appends a complete line.

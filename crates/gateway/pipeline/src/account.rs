@@ -164,7 +164,7 @@ impl Account {
         self.route.as_ref().map_or(Errors::Problem, |route| route.errors)
     }
 
-    /// Starts a trace of the policies if an operator requested a trace of the next exchange without conditions.
+    /// Starts a trace of the policies if an operator requested, without conditions, a trace of the next exchange.
     pub(crate) fn begin_trace(&mut self) {
         if self.recorders.telemetry.tracer().answers_policies() {
             self.ex.notes().policies = Some(Box::default());

@@ -1,5 +1,7 @@
 //! Configured fields of the access log: the values kept for them, and their results at the end of the exchange.
 
+use std::borrow::Cow;
+
 use expression::{
     Budget, FailureKind, JsonNodes, JsonText, Limits, Member, Number, Scope, Slot, Value,
 };
@@ -45,8 +47,7 @@ impl LoggedHeaders {
         // Harmless: both lists have the same length after the resize.
         for (kept, header) in self.0.iter_mut().zip(&fields.headers) {
             if header.of_reply == of_reply {
-                let lines: Vec<&[u8]> = headers.get_all(&header.name).collect();
-                *kept = (!lines.is_empty()).then(|| lines.join(&b", "[..]));
+                *kept = headers.get_joined(&header.name).map(Cow::into_owned);
             }
         }
     }

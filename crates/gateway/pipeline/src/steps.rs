@@ -164,7 +164,7 @@ pub(crate) async fn run<H: Head>(
     }
 }
 
-/// Runs a step that may transform the body as it passes. Returns true if it does.
+/// Runs a step that may transform the body while it is forwarded. Returns true if the step transforms the body.
 pub(crate) fn stream<H: Head>(
     step: &dyn OnStreamed<H>,
     ex: &mut Exchange,

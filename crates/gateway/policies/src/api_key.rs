@@ -66,13 +66,7 @@ impl Keys {
         // Harmless: the ranges were computed from this text.
         let in_query = in_query.filter_map(|range| query_text.get(range));
         let in_query = in_query.map(|key| percent::decoded(key, false));
-        let mut found = in_header.map(Cow::Borrowed).chain(in_query).filter(|key| !key.is_empty());
-        let key = found.next();
-        if found.any(|other| Some(&other) != key.as_ref()) {
-            Err(refused(Kind::Unauthenticated, 900_901, "api_key: two different keys"))
-        } else {
-            Ok(key)
-        }
+        one(in_header.map(Cow::Borrowed).chain(in_query))
     }
 
     /// Returns the identity of the key's owner.
@@ -86,6 +80,17 @@ impl Keys {
     fn remove(&self, head: &mut RequestHead) {
         self.headers.iter().for_each(|name| head.headers.remove(name));
         self.queries.iter().for_each(|name| query::remove(head, name));
+    }
+}
+
+/// Returns the only key, or `None` if there is none. Two different keys are a fault.
+fn one<'k>(found: impl Iterator<Item = Cow<'k, [u8]>>) -> Result<Option<Cow<'k, [u8]>>, Fault> {
+    let mut found = found.filter(|key| !key.is_empty());
+    let key = found.next();
+    if found.any(|other| Some(&other) != key.as_ref()) {
+        Err(refused(Kind::Unauthenticated, 900_901, "api_key: two different keys"))
+    } else {
+        Ok(key)
     }
 }
 

@@ -179,8 +179,8 @@ struct Around {
 }
 
 impl<H: Head> Rooted<H> {
-    /// Removes the content coding of a message, and splits it. Returns `None` if the step gets the whole message: it has no attachments or
-    /// is empty, or it is the reply for a fault.
+    /// Removes the content coding of a message, and splits it. Returns `None` for a message that the step gets unsplit: a message
+    /// without attachments, an empty message, or the reply for a fault.
     fn opened(
         &self,
         ex: &mut Exchange,

@@ -263,8 +263,8 @@ impl Cache {
         key.into()
     }
 
-    /// Decides whether a request waits for another one's reply. A request that requires the upstream's own reply does not wait. No request
-    /// waits for one with a credential, since the reply to that one is usually not stored.
+    /// Decides whether a request waits for another one's reply. A request that requires the upstream's own reply does not wait. A
+    /// request with a credential never makes others wait, since its reply is usually not stored.
     fn board(
         &self,
         ex: &Exchange,

@@ -1,7 +1,8 @@
 //! `cors`: controls which pages of other origins may call the route from a browser (Fetch standard, CORS protocol).
 //!
-//! It answers preflights. If the origin of a request is allowed, it adds the CORS headers to the reply, even to an error. It refuses no
-//! request: one from a forbidden origin passes, and the browser hides the reply from the page.
+//! It answers preflights. It adds the CORS headers to replies to allowed origins, and to all replies if every origin may call without
+//! credentials. Errors get them, too. It refuses no request: one from a forbidden origin passes, and the browser hides the reply from the
+//! page.
 
 use fault::{Fault, Kind};
 use message::{Body, Headers, Reply, ReplyHead, RequestHead};

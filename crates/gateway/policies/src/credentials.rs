@@ -33,6 +33,22 @@ pub struct Holder {
     pub attributes: Vec<(String, String)>,
 }
 
+#[cfg(test)]
+impl Holder {
+    /// The holder of a secret for tests.
+    pub(crate) fn alice(secret: &str) -> Holder {
+        Holder {
+            name: "alice".to_owned(),
+            subject: "alice".to_owned(),
+            secret: HashedSecret::read(secret).unwrap(),
+            tier: None,
+            application: None,
+            groups: Vec::new(),
+            attributes: Vec::new(),
+        }
+    }
+}
+
 /// The maximum bcrypt cost. A more expensive hash is refused when the configuration is loaded.
 const BCRYPT_COST_MAX: u32 = 14;
 /// The maximum memory cost of Argon2, in KiB.

@@ -6,7 +6,6 @@
 
 mod digest;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -192,7 +191,7 @@ impl Signatures {
     fn is_recent(&self, claim: &Claim<'_>, head: &RequestHead) -> bool {
         let now = UNIX_EPOCH + clock::wall();
         let near = |name: &&str| {
-            let line = value(head, name);
+            let line = head.headers.get_joined(name);
             // Harmless: a date that is not text is refused as not recent.
             let text = line.as_deref().and_then(|line| std::str::from_utf8(line).ok());
             // Harmless: an invalid date is refused as not recent.
@@ -205,14 +204,6 @@ impl Signatures {
     }
 }
 
-/// Returns the value of a header. The values of several lines are joined, as the draft says, so that the signature
-/// covers all lines that the upstream gets.
-fn value<'h>(head: &'h RequestHead, name: &'h str) -> Option<Cow<'h, [u8]>> {
-    let mut lines = head.headers.get_all(name);
-    let first = lines.next()?;
-    Some(lines.fold(Cow::Borrowed(first), |all, line| [&*all, b", ", line].concat().into()))
-}
-
 /// Returns the signed text: a line for each signed header, or for the pseudo-headers `request-line` and `@request-target`.
 fn signed_text(claim: &Claim<'_>, head: &RequestHead) -> Vec<u8> {
     let mut text = Vec::new();
@@ -221,7 +212,8 @@ fn signed_text(claim: &Claim<'_>, head: &RequestHead) -> Vec<u8> {
             text.push(b'\n');
         }
         let host = || name.eq_ignore_ascii_case("host").then(|| head.host().into());
-        match (value(head, name).or_else(host), *name) {
+        // The draft joins the values of several lines, so that the signature covers all that the upstream gets.
+        match (head.headers.get_joined(name).or_else(host), *name) {
             (Some(value), name) => text.extend([name.as_bytes(), b": ", &value].concat()),
             (None, "request-line") => {
                 let version = version(head.protocol);
@@ -312,22 +304,12 @@ impl OnHead<RequestHead> for Signatures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::credentials::HashedSecret;
 
     const OLD: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
     fn signatures(signed: &[&str]) -> Signatures {
-        let alice = Holder {
-            name: "alice".to_owned(),
-            subject: "alice".to_owned(),
-            secret: HashedSecret::read("secret").unwrap(),
-            tier: None,
-            application: None,
-            groups: Vec::new(),
-            attributes: Vec::new(),
-        };
         Signatures::new(HmacSettings {
-            users: vec![(alice, b"secret".to_vec())],
+            users: vec![(Holder::alice("secret"), b"secret".to_vec())],
             algorithms: vec![HmacAlgorithm::Sha256],
             clock_skew: Duration::from_secs(300),
             signed: signed.iter().map(ToString::to_string).collect(),
@@ -336,7 +318,7 @@ mod tests {
         })
     }
 
-    /// Returns a request with these lines, and with a signature that covers `signed`, which consists of `text`.
+    /// Returns a request with these lines, and with a signature that covers the parts in `signed`; the signed text is `text`.
     fn request(lines: &[(&str, &str)], signed: &str, text: &str) -> RequestHead {
         let mut head = RequestHead::new(Protocol::Http11, b"GET", b"/");
         for (name, value) in lines {

@@ -548,7 +548,7 @@ mod tests {
                 Verdict::Ask => None,
             };
             assert_eq!(refused, refusal);
-            // The refusal is kept, so that the next such token costs a look-up.
+            // The refusal is kept, so that the next such token costs only a look-up.
             let kept = verifier.remembered(token.as_bytes(), now).and_then(Result::err);
             assert_eq!(kept, refusal);
         }

@@ -77,8 +77,8 @@ impl MockSettings {
     }
 }
 
-/// Returns the reply that the client prefers by its `Accept` (RFC 9110, 12.5.1): of those with the largest weight, the one whose media range
-/// comes first. Without an `Accept` it is the first reply.
+/// Returns the reply that the client prefers by its `Accept` (RFC 9110, 12.5.1): of those with the largest weight, the one whose media
+/// range comes first. Without an `Accept` it is the first reply.
 fn chosen<'r>(replies: &'r [MockReply], head: &RequestHead) -> Option<&'r MockReply> {
     let mut lines = head.headers.get_all("accept").peekable();
     if lines.peek().is_none() {
@@ -88,7 +88,7 @@ fn chosen<'r>(replies: &'r [MockReply], head: &RequestHead) -> Option<&'r MockRe
     let ranges = lines.flat_map(|line| line.split(|b| *b == b',')).filter_map(weighted);
     let ranges: Vec<(&[u8], u16)> = ranges.collect();
     let preference = |reply: &MockReply| {
-        let Some(kind) = &reply.media_type else { return Some((1000, Reverse(0))) };
+        let Some(kind) = &reply.media_type else { return Some((Reverse(1000), 0)) };
         let fits = |range: &[u8]| precision(message::media_type(kind.as_bytes()), range);
         // Harmless: the other ranges do not select this reply.
         let selecting = ranges
@@ -97,13 +97,11 @@ fn chosen<'r>(replies: &'r [MockReply], head: &RequestHead) -> Option<&'r MockRe
             .filter_map(|(at, (range, weight))| Some((fits(range)?, Reverse(at), *weight)));
         // The most precise range decides, and the first of several.
         let (_, at, weight) = selecting.max()?;
-        (weight > 0).then_some((weight, at))
+        (weight > 0).then_some((Reverse(weight), at.0))
     };
     // Harmless: a reply without a preference is not acceptable.
     let acceptable = replies.iter().filter_map(|reply| Some((preference(reply)?, reply)));
-    // `max_by_key` returns the last of equal maxima, so that the replies are iterated in reverse.
-    let best = acceptable.rev().max_by_key(|(preference, _)| *preference);
-    best.map(|(_, reply)| reply)
+    acceptable.min_by_key(|(preference, _)| *preference).map(|(_, reply)| reply)
 }
 
 /// Returns how precisely a media range selects a media type, or `None` if it does not.

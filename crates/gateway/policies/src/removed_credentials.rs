@@ -15,8 +15,8 @@ pub struct CutNames {
     pub queries: Vec<String>,
 }
 
-/// Wraps a policy: before the policy runs, the header lines and query parameters that it may remove are recorded. What it removes from the
-/// body is not. No policy that streams the body removes credentials, so none is wrapped.
+/// Wraps a policy: before the policy runs, the header lines and query parameters that it may remove are recorded. What the policy removes
+/// from the body is not recorded. Policies that stream the body remove no credentials, so they are not wrapped.
 pub fn recording_removed(policy: Policy, names: CutNames) -> Policy {
     let request = match policy.request {
         Some(Step::Head(step)) => Some(Step::Head(Box::new(RecordingStep { step, names }) as _)),

@@ -44,7 +44,8 @@ const RESPONSE: &str = "Response - XSD validation failed";
 const UPSTREAM_ERROR: &str =
     "Service Backend returned an HTTP error. The SOAP/XML process is ignored";
 
-/// Returns the policy. A side that is not validated has no step. But if operations are counted, replies are read for the code of a fault.
+/// Returns the policy. Requests have a step if they are validated. Replies have one if they are validated, if errors of the upstream become
+/// faults, or if operations are counted; in the last case only the code of a fault is read.
 pub fn policy(definitions: Arc<Definitions>, settings: SoapSettings) -> Policy {
     let side = || Side { definitions: definitions.clone(), settings };
     // Kong treats a message with attachments as XML.

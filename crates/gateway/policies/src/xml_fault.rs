@@ -9,8 +9,8 @@ use policy::Exchange;
 /// removed.
 pub(crate) const RESPONSE_GENERAL: &str = "Response - General process failed";
 
-/// Returns true if the reply is empty and may be: it answers a HEAD, or its status is that of a one-way operation (202, 204), of a tunnel
-/// (101), or one that has no body (205, 304).
+/// Returns true if the body is empty and the reply needs none: it answers a HEAD, or has the status of a one-way operation (202, 204), of a
+/// tunnel (101), or of a reply without a body (205, 304).
 pub(crate) fn has_no_body(ex: &Exchange, head: &ReplyHead, body: &GatheredBody) -> bool {
     let asked_head = ex.notes.as_ref().is_some_and(|notes| notes.asked_head);
     body.bytes.is_empty() && (asked_head || matches!(head.status, 101 | 202 | 204 | 205 | 304))

@@ -29,7 +29,7 @@ pub struct Call<'a> {
     pub alarm: SharedAlarm,
     /// The sums of the exchange. The call adds its waits and retries to them.
     pub totals: &'a Totals,
-    /// Receives the target of each attempt, so that the last one stays, if the caller wants to know it.
+    /// If set, receives the target of each attempt; the target of the last attempt remains.
     pub target: Option<&'a mut Option<Arc<str>>>,
     /// The receiver of interim replies, if the caller wants them.
     pub interim: Option<&'a Interim>,

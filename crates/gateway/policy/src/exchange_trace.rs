@@ -220,7 +220,7 @@ fn inject(formats: &[Propagation], span: SpanIds, headers: &mut Headers) {
                 let received = only(headers, TRACEPARENT).and_then(ParentSpan::of_traceparent);
                 if received.is_none() {
                     // Without a valid `traceparent`, the received `tracestate` must not be passed on (W3C Trace Context, 4.2 and 4.3). At
-                    // a second attempt the first one's is there.
+                    // a second attempt, the headers already have the `traceparent` of the first attempt.
                     headers.remove("tracestate");
                 }
                 headers.set_line(TRACEPARENT, &span.traceparent_line());
@@ -267,7 +267,7 @@ mod tests {
             let mut headers = Headers::new();
             parents.iter().for_each(|parent| headers.add_known(TRACEPARENT, parent.as_bytes()));
             headers.add_known("tracestate", b"a=b");
-            // A second attempt sends what the first one does.
+            // A second attempt sends the same lines as the first attempt.
             for _attempt in 0..2 {
                 inject(&[Propagation::W3c], span, &mut headers);
                 assert_eq!(headers.contains("tracestate"), passes, "{parents:?}");

@@ -260,7 +260,8 @@ impl PlaceholderValue {
             PlaceholderValue::Query => of_head(|head| head.query().unwrap_or_default()),
             PlaceholderValue::Header(name) => {
                 // Harmless: without a head, the value is empty by definition.
-                return head.map(|head| lines_of(head, name)).unwrap_or_default();
+                // Harmless: an absent header is empty.
+                return head.and_then(|head| head.headers.get_joined(name)).unwrap_or_default();
             }
             PlaceholderValue::QueryValue(name) => {
                 // Harmless: without a head or without this parameter, the value is empty by definition.
@@ -288,18 +289,6 @@ impl PlaceholderValue {
         };
         told.into()
     }
-}
-
-fn lines_of<'v>(head: &'v RequestHead, name: &'v str) -> Cow<'v, [u8]> {
-    let mut lines = head.headers.get_all(name);
-    // Harmless: an absent header is empty.
-    let mut joined = Cow::Borrowed(lines.next().unwrap_or_default());
-    for line in lines {
-        let all = joined.to_mut();
-        all.extend_from_slice(b", ");
-        all.extend_from_slice(line);
-    }
-    joined
 }
 
 fn parameter<'v>(head: &'v RequestHead, name: &str) -> Option<Cow<'v, [u8]>> {

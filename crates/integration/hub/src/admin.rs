@@ -20,10 +20,10 @@ use crate::subscription::{Id, Subscription, read};
 pub enum ActionError {
     /// The subscription or dead event does not exist. Contains the text for the operator.
     Unknown(&'static str),
-    /// The dead event cannot be read or sent. Contains the text for the operator.
+    /// The dead event cannot be read. Contains the text for the operator.
     Conflict(&'static str),
     Store(Error),
-    /// The change is in the store, but the worker was not told of it: its queue is full.
+    /// The change is in the store, but the worker was not informed, since the worker's queue is full.
     Busy,
 }
 

@@ -85,8 +85,8 @@ impl Agenda {
         Some((id, at))
     }
 
-    /// Queues a subscription whose check was due at a time, unless the check has been rescheduled. No check is scheduled then, so that
-    /// [`Agenda::bring_forward`] accepts a time after `at`.
+    /// Queues a subscription whose check was due at a time, unless the check has been rescheduled. After that no check is
+    /// scheduled, so [`Agenda::bring_forward`] accepts a time after `at`.
     pub(crate) fn queue_due(&mut self, id: Id, entry: &mut Entry, at: Instant) {
         if entry.timer == Some(at) {
             entry.timer = None;

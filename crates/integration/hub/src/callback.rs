@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 use kit::names::LookUps;
+use telemetry::trace::MASK;
 use upstream::{AddressRule, CalledUrl};
 
 /// The URL of a callback, strictly parsed.
@@ -18,8 +20,8 @@ pub(crate) struct Callback {
 /// subscribe with names whose name servers do not answer.
 static LOOK_UPS: LookUps = LookUps::new(64, 8);
 
-/// Replaces a value that may be secret.
-pub(crate) const MASK: &str = "***";
+/// The timeout for looking up the name of a callback.
+const LOOK_UP: Duration = Duration::from_secs(5);
 
 /// The reason why a callback is refused, as a sentence for the client.
 pub(crate) type CallbackError = Cow<'static, str>;
@@ -73,20 +75,17 @@ pub(crate) async fn is_permitted(
     if let Some(address) = url.address() {
         return rule.permits(address).then_some(()).ok_or_else(refused);
     }
-    let found = match LOOK_UPS.find(asker, &url.origin.host, url.origin.port).await {
+    let found = LOOK_UPS.find(asker, &url.origin.host, url.origin.port);
+    let found = tokio::time::timeout(LOOK_UP, found).await.unwrap_or_else(|late| Err(late.into()));
+    let found = match found {
         Ok(found) if !found.is_empty() => found,
         Ok(_) => return Err("The host of `hub.callback` is unknown.".into()),
         Err(error) => {
             tracing::debug!(host = url.origin.host, "a callback cannot be looked up: {error}");
-            return Err(not_looked_up());
+            return Err("The host of `hub.callback` cannot be looked up.".into());
         }
     };
     found.iter().all(|address| rule.permits(address.ip())).then_some(()).ok_or_else(refused)
-}
-
-/// The error for a name whose look-up has failed or took too long.
-pub(crate) fn not_looked_up() -> CallbackError {
-    "The host of `hub.callback` cannot be looked up.".into()
 }
 
 impl fmt::Display for Callback {

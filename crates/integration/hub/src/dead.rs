@@ -10,9 +10,10 @@ use delivery::Switch;
 use delivery::rows::{self, Rows};
 use serde_json::{Map, Value, json};
 use store::{Change, Error, Expect, ReadQuery, Row};
+use telemetry::trace::MASK;
 
 use crate::admin::{ActionError, Page, unreadable};
-use crate::callback::{self, MASK, masked};
+use crate::callback::{self, masked};
 use crate::event::{Event, rfc3339, text_of_line};
 use crate::hub::Hub;
 use crate::subscription::{Dead, Failure, Id, Subscription, dead_key, read};

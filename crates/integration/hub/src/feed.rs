@@ -173,7 +173,8 @@ impl Feed {
             let read = ReadQuery { after, records_max: most.events, bytes_max: most.bytes };
             let records = self.store.read(&self.log, read).await?.records;
             let Some(last) = records.last() else { return Ok(Vec::new()) };
-            // Harmless: a record that another version wrote in another form cannot be delivered. `catch_up` logs such records when they arrive.
+            // Harmless: a record that another version wrote in another form cannot be delivered. `catch_up` logs such records when they
+            // arrive.
             let events: Vec<_> = records.iter().filter_map(Event::of).map(Rc::new).collect();
             if !events.is_empty() {
                 return Ok(events);

@@ -96,7 +96,6 @@ const ROWS_MAX: usize = 1000;
 pub(crate) type StoredSubscription = (Id, u64, Subscription, Option<StoredPosition>);
 
 /// The stored subscriptions of a worker in a partition.
-#[derive(Default)]
 pub(crate) struct StoredSubscriptions {
     pub(crate) all: Vec<StoredSubscription>,
     /// The positions of subscriptions that cannot be read.
@@ -277,7 +276,7 @@ impl Hub {
         worker: usize,
         workers: usize,
     ) -> Result<StoredSubscriptions, Error> {
-        let StoredSubscriptions { mut all, mut unread } = StoredSubscriptions::default();
+        let (mut all, mut unread) = (Vec::new(), UnreadPositions::new());
         for prefix in Id::prefixes(partition, worker, workers) {
             let rows = self.rows_of(&self.tables.cursors, &prefix).await?;
             for row in rows.iter().filter(|row| !positions::is_known_form(&row.value)) {
@@ -289,9 +288,11 @@ impl Hub {
                     "positions in the store cannot be read: another version wrote them; their subscriptions start again where they began"
                 );
             }
-            let mut places: HashMap<Id, (&[u8], StoredPosition)> = HashMap::new();
+            let mut places: HashMap<Id, (u32, StoredPosition)> = HashMap::new();
             for row in &rows {
-                let topic = Group::topic_of(&row.key);
+                // Harmless: subscriptions to topics that are not configured are left out, so their positions are not needed.
+                let Some(topic) = self.place_of(Group::topic_of(&row.key)) else { continue };
+                let topic = u32::try_from(topic).unwrap_or(u32::MAX);
                 places.extend(positions::read(&row.value).map(|(id, place)| (id, (topic, place))));
             }
             for row in self.rows_of(&self.tables.subscriptions, &prefix).await? {
@@ -299,12 +300,7 @@ impl Hub {
                 let place = id.and_then(|id| places.remove(&id));
                 let (Some(id), Some(known)) = (id, read::<Subscription>(&row.value)) else {
                     self.warn_unread("subscription", &row.key);
-                    // Harmless: the row with the positions of a topic that is not configured is not written.
-                    let kept =
-                        place.and_then(|(topic, place)| Some((self.place_of(topic)?, place)));
-                    if let (Some(id), Some((topic, place))) = (id, kept) {
-                        unread.insert(id, (u32::try_from(topic).unwrap_or(u32::MAX), place));
-                    }
+                    unread.extend(id.zip(place));
                     continue;
                 };
                 let place = place.map(|(_, place)| place).filter(|place| place.from == known.from);

@@ -12,7 +12,7 @@ use crate::hub::{Hub, StoredSubscriptions};
 use crate::hub_state::SubscriptionUpdate;
 use crate::jobs::{self, JobOutcome, SubscriptionRow};
 use crate::positions::StoredPosition;
-use crate::subscription::{Id, Subscription, read};
+use crate::subscription::{Id, Subscription};
 use crate::write_batch::UnwrittenChanges;
 
 /// The maximum number of remote updates that are handled after one read of the table.
@@ -79,13 +79,13 @@ fn remote_updates(hub: Arc<Hub>, is_late: bool) -> LocalBoxFuture<'static, JobOu
 fn look(hub: Arc<Hub>, update: RemoteUpdate, known: u64) -> LocalBoxFuture<'static, JobOutcome> {
     Box::pin(async move {
         let id = update.id;
-        let row = hub.store.get(&hub.tables.subscriptions, &id.key()).await;
+        let row = hub.row(id).await;
         if row.is_ok() {
             let change = hub.news_change(update.key, None, Expect::Version(update.version));
             // Harmless: an update that is not deleted, because it is newer or the write failed, is handled again later.
             let _whether_gone = hub.store.change(vec![change], hub.guard().as_ref()).await;
         }
-        let row = row.map(|row| row.map(|row| (row.version, read(&row.value).map(Box::new))));
+        let row = row.map(|row| row.map(|(version, known)| (version, known.map(Box::new))));
         JobOutcome::RowRead { id, known, row }
     })
 }

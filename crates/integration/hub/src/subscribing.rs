@@ -1,13 +1,12 @@
 //! Subscribing and unsubscribing.
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::time::Duration;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
 use message::{Body, Reply, Request};
 use policy::Exchange;
-use store::{Change, Error, Expect, Row};
+use store::{Change, Error, Expect};
 
 use crate::callback;
 use crate::end::parameter;
@@ -24,9 +23,6 @@ const TRIES: usize = 4;
 
 /// The reference system's code for too many subscriptions.
 const SUBSCRIPTIONS_CODE: u32 = 900_808;
-
-/// The timeout for looking up the name of a callback.
-const LOOK_UP: Duration = Duration::from_secs(5);
 
 /// The smallest limit on an asker's unconfirmed subscriptions. A callback that works confirms faster than most subscribers send the next
 /// request.
@@ -131,19 +127,16 @@ impl Hub {
 
     async fn subscribe(&self, attempt: SubscriptionAttempt<'_>) -> Result<(), Fault> {
         let rule = &self.settings.callbacks;
-        let permitted = callback::is_permitted(&attempt.asked.callback, &attempt.asker, rule);
-        let permitted = tokio::time::timeout(LOOK_UP, permitted).await;
-        permitted
-            .unwrap_or_else(|_| Err(callback::not_looked_up()))
-            .map_err(|why| subscribe::wrong(&why))?;
+        let permitted = callback::is_permitted(&attempt.asked.callback, &attempt.asker, rule).await;
+        permitted.map_err(|why| subscribe::wrong(&why))?;
         for _ in 0..TRIES {
-            let known = self.row(attempt.id).await?;
+            let known = self.row(attempt.id).await.map_err(|error| store_fault(&error))?;
             let now = self.state.lease_clock.now();
             let (expect, known) = match known {
                 None => (Expect::Nothing, None),
-                Some((row, known)) => {
+                Some((version, known)) => {
                     let known = known.filter(|known| !known.is_over(now));
-                    (Expect::Version(row.version), known)
+                    (Expect::Version(version), known)
                 }
             };
             let is_new = known.is_none();
@@ -216,7 +209,11 @@ impl Hub {
     /// Stops counting a subscription of an asker as pending if its callback has answered another node.
     async fn forget_answered(&self, asker: &str) -> Result<(), Fault> {
         for id in self.state.pending_ids(asker) {
-            let known = self.row(id).await?.and_then(|(_, known)| known);
+            let known = self
+                .row(id)
+                .await
+                .map_err(|error| store_fault(&error))?
+                .and_then(|(_, known)| known);
             if known.is_none_or(|known| known.until.is_some()) {
                 self.state.answered(id);
             }
@@ -274,9 +271,10 @@ impl Hub {
 
     async fn unsubscribe(&self, attempt: SubscriptionAttempt<'_>) -> Result<(), Fault> {
         for _ in 0..TRIES {
-            let Some((row, subscription)) = self.row(attempt.id).await? else { return Ok(()) };
+            let row = self.row(attempt.id).await.map_err(|error| store_fault(&error))?;
+            let Some((version, subscription)) = row else { return Ok(()) };
             let mut subscription = subscription.ok_or_else(unreadable)?;
-            let expect = Expect::Version(row.version);
+            let expect = Expect::Version(version);
             let is_done = if self.settings.verify {
                 subscription.intent = Some(Intent::Unsubscribe(attempt.terms.asked.clone()).into());
                 self.write(attempt.id, expect, subscription, false, None).await?
@@ -290,14 +288,10 @@ impl Hub {
         Err(contended())
     }
 
-    /// The row of a subscription, decoded.
-    pub(crate) async fn row(&self, id: Id) -> Result<Option<(Row, Option<Subscription>)>, Fault> {
-        let row = self.store.get(&self.tables.subscriptions, &id.key()).await;
-        let row = row.map_err(|error| store_fault(&error))?;
-        Ok(row.map(|row| {
-            let subscription = read(&row.value);
-            (row, subscription)
-        }))
+    /// The version of a subscription's row, and the subscription, or `None` if it cannot be read.
+    pub(crate) async fn row(&self, id: Id) -> Result<Option<(u64, Option<Subscription>)>, Error> {
+        let row = self.store.get(&self.tables.subscriptions, &id.key()).await?;
+        Ok(row.map(|row| (row.version, read(&row.value))))
     }
 
     /// Writes a subscription and informs its worker. Returns false if another request changed it meanwhile.

@@ -199,7 +199,8 @@ impl Batch {
         self.first.saturating_add(i64::from(self.last_delta.max(0)))
     }
 
-    /// Returns the batch's records from an offset on, or `None` if they cannot be parsed. Increases `spent` by their size in memory, also then.
+    /// Returns the batch's records from an offset on, or `None` if they cannot be parsed. Increases `spent` by the size in
+    /// memory of what was decompressed and parsed, even if the result is `None`.
     fn read(&self, from: i64, spent: &mut usize) -> Option<Vec<FetchedRecord>> {
         let mut records = match self.attributes & COMPRESSION {
             0 => {

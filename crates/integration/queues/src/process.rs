@@ -168,7 +168,7 @@ impl Process {
         }
         let runs = self.runs.clone();
         let (mut timer, mut is_ending, mut ticked) = (Alarm::default(), false, clock::now());
-        // When the store is asked for messages again, after it has failed.
+        // The time at which messages are read again after the store has failed.
         let mut asks_again = None::<Instant>;
         loop {
             if self.is_lost() {
@@ -177,7 +177,7 @@ impl Process {
             let is_leaving = !self.standing.borrow().has(self.hold.partition());
             let may_start = !is_ending && !is_leaving;
             if may_start && asks_again.is_none_or(|at| clock::now() >= at) {
-                let started = runs.beside(self.start()).await;
+                let started = runs.beside(&mut timer, self.start()).await;
                 asks_again = started.err().and_then(|error| {
                     let queue = self.queue.name();
                     tracing::warn!(queue, "the queue is waiting for the store: {error}");
@@ -193,13 +193,13 @@ impl Process {
             let now = clock::now();
             if now.duration_since(ticked) >= TICK {
                 ticked = now;
-                runs.beside(self.tick()).await;
+                runs.beside(&mut timer, self.tick()).await;
             }
             self.set_timer(&mut timer, may_start, asks_again);
             match self.next((&mut news, &mut state), &mut timer, is_ending).await {
-                Next::RunOutcome(ran) => runs.beside(self.ran(ran)).await,
+                Next::RunOutcome(ran) => runs.beside(&mut timer, self.ran(ran)).await,
                 Next::News => self.is_at_end = false,
-                Next::State => runs.beside(self.look_at_state()).await,
+                Next::State => runs.beside(&mut timer, self.look_at_state()).await,
                 Next::Standing => {
                     self.standing.borrow_and_update();
                 }

@@ -41,10 +41,7 @@ impl Runs {
     /// Ready with the next outcome.
     pub(crate) fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<RunOutcome> {
         self.advance(cx);
-        match self.ended.borrow_mut().pop_front() {
-            Some(ended) => Poll::Ready(ended),
-            None => Poll::Pending,
-        }
+        self.ended.borrow_mut().pop_front().map_or(Poll::Pending, Poll::Ready)
     }
 
     fn advance(&self, cx: &mut Context<'_>) {
@@ -54,10 +51,10 @@ impl Runs {
         }
     }
 
-    /// Awaits a step of the processing, which may take as long as calls of the store do. Meanwhile the runs continue, since they have
-    /// deadlines of their own, and are cut where they have to be.
-    pub(crate) async fn beside<T>(&self, step: impl Future<Output = T>) -> T {
-        let (mut step, mut timer) = (pin!(step), Alarm::default());
+    /// Awaits a step of the processing, which may wait for the store. Meanwhile the runs continue, because their timeouts do not stop, and
+    /// [`Runs::cut`] aborts those that must not continue. `timer` is set anew.
+    pub(crate) async fn beside<T>(&self, timer: &mut Alarm, step: impl Future<Output = T>) -> T {
+        let mut step = pin!(step);
         timer.set(clock::now(), TICK);
         poll_fn(|cx| {
             if let Poll::Ready(done) = step.as_mut().poll(cx) {

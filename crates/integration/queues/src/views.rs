@@ -100,8 +100,8 @@ impl Queue {
             }
             messages.push(message);
         }
-        // A page also ends where a read does, by its number of records or of bytes. The record at `newest` may have been removed from the log
-        // already. The next page is then empty.
+        // A page also ends where a read does, by its number of records or of bytes. The record at `newest` may have been removed from the
+        // log already. The next page is then empty.
         let next = seen.filter(|seen| *seen < found.newest).map(|seen| seen.to_string());
         Ok(json!({ "messages": messages, "next": next }))
     }

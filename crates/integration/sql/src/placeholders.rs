@@ -103,12 +103,11 @@ fn walk<'s>(
 ) -> Result<Option<&'s str>, Fault> {
     let mut first = None;
     let mut rest = statement;
-    let mut before = ' ';
-    // True if the token before is the word `E`, after which a backslash in a string escapes.
-    let mut is_after_e = false;
     while let Some(c) = rest.chars().next() {
+        // Harmless: `rest` is the end of the statement.
+        let before = statement.get(..statement.len() - rest.len()).unwrap_or_default();
         let (taken, number) = match dialect {
-            Dialect::Standard => standard(c, rest, (before, is_after_e))?,
+            Dialect::Standard => standard(c, rest, before)?,
             Dialect::MySql => mysql(c, rest, before)?,
         };
         if first.is_none() && c.is_ascii_alphabetic() {
@@ -116,25 +115,23 @@ fn walk<'s>(
         }
         let (token, left) = rest.split_at_checked(taken).unwrap_or((rest, ""));
         show(token, number);
-        is_after_e = token.eq_ignore_ascii_case("e") && !is_word(before);
-        before = token.chars().next_back().unwrap_or(' ');
         rest = left;
     }
     Ok(first)
 }
 
-/// Returns the length of the first token, and its number if it is a placeholder.
-fn standard(
-    c: char,
-    rest: &str,
-    (before, is_after_e): (char, bool),
-) -> Result<(usize, Option<usize>), Fault> {
+/// Returns the length of the first token, and its number if it is a placeholder. After the word `E`, a backslash in a string escapes.
+fn standard(c: char, rest: &str, before: &str) -> Result<(usize, Option<usize>), Fault> {
     Ok(match c {
-        '\'' => (quoted(rest, c, is_after_e, "a text in `'`")?, None),
+        '\'' => {
+            let word = before.strip_suffix(['e', 'E']);
+            let escapes = word.is_some_and(|before| !before.ends_with(is_word));
+            (quoted(rest, c, escapes, "a text in `'`")?, None)
+        }
         '"' => (quoted(rest, '"', false, "a name in `\"`")?, None),
         '-' if rest.starts_with("--") => (line(rest), None),
         '/' if rest.starts_with("/*") => (comment(rest)?, None),
-        '$' if !is_word(before) => match number(rest) {
+        '$' if !before.ends_with(is_word) => match number(rest) {
             Some((taken, number)) => (taken, Some(number)),
             None => (dollar(rest)?, None),
         },
@@ -143,7 +140,7 @@ fn standard(
 }
 
 /// Like `standard`, for MySQL: a backslash escapes in all strings, comments do not nest, and `--` begins one only before white space.
-fn mysql(c: char, rest: &str, before: char) -> Result<(usize, Option<usize>), Fault> {
+fn mysql(c: char, rest: &str, before: &str) -> Result<(usize, Option<usize>), Fault> {
     let is_comment = |after: &str| after.chars().next().is_none_or(|c| c <= ' ');
     Ok(match c {
         '\'' => (quoted(rest, c, true, "a text in `'`")?, None),
@@ -157,7 +154,7 @@ fn mysql(c: char, rest: &str, before: char) -> Result<(usize, Option<usize>), Fa
             (end.ok_or(Fault::Open("a comment"))? + 4, None)
         }
         '?' => return Err(Fault::Question),
-        '$' if !is_word(before) => match number(rest) {
+        '$' if !before.ends_with(is_word) => match number(rest) {
             Some((taken, number)) => (taken, Some(number)),
             None => (1, None),
         },

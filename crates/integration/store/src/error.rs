@@ -21,8 +21,8 @@ pub enum Error {
     Conflict { index: usize, version: Option<u64> },
     /// Records after the requested position were trimmed. `oldest` is the position of the first record that is kept.
     Trimmed { oldest: u64 },
-    /// A name, key, value, record or list exceeds the store's limit, or a name, key or list is empty. `max` is `None` if only another server
-    /// knows the limit.
+    /// A name, key, value, record or list exceeds the store's limit, or a name, key or list is empty. `max` is `None` if the
+    /// gateway does not know the limit, because a server of the store sets it.
     Size { what: &'static str, size: usize, max: Option<usize> },
 }
 

@@ -28,25 +28,20 @@ impl<'a> Reader<'a> {
     pub(crate) fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let (tag, rest) = self.0.split_first()?;
         let (first, rest) = rest.split_first()?;
-        let (length, rest) = match *first {
-            short @ 0..=0x7f => (usize::from(short), rest),
+        let (length, shortest, rest) = match *first {
+            short @ 0..=0x7f => (usize::from(short), 0, rest),
             // Lengths of up to two bytes are supported. That is 64 KiB, more than any certificate here has.
             0x81 => {
                 let (length, rest) = rest.split_first()?;
-                (usize::from(*length), rest)
+                (usize::from(*length), 0x80, rest)
             }
             0x82 => {
                 let (length, rest) = rest.split_first_chunk::<2>()?;
-                (usize::from(u16::from_be_bytes(*length)), rest)
+                (usize::from(u16::from_be_bytes(*length)), 0x100, rest)
             }
             _ => return None,
         };
         // The shortest form is the only one (X.690, 10.1).
-        let shortest = match *first {
-            0x81 => 0x80,
-            0x82 => 0x100,
-            _ => 0,
-        };
         if length < shortest {
             return None;
         }

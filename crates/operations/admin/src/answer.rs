@@ -22,7 +22,7 @@ pub(crate) async fn healthz() -> Json<Value> {
 }
 
 /// Reports whether new clients should connect here. An unavailable store is reported, but does not count: all gateways share it, so
-/// another one could not serve the requests that need it either, and all other requests work.
+/// no other gateway could serve the requests that need the store. All other requests work.
 pub(crate) async fn readyz(State(control): ControlState) -> Result<Json<Value>, Problem> {
     if let Some(why) = control.not_ready() {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, why));

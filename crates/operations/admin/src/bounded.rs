@@ -101,8 +101,8 @@ impl BoundedListener {
         }
     }
 
-    /// Tells the connection with the longest idle time to close. If none is idle, this is the one that has been busy longest, if it has
-    /// been busy for at least [`BUSY_MIN`].
+    /// Tells the connection with the longest idle time to close. If none is idle, tells the one that has been busy longest, provided
+    /// that it has been busy for at least [`BUSY_MIN`].
     fn evict_one(&mut self) {
         let connections = self.open.iter().enumerate();
         let first = connections.map(|(at, open)| (open.phase.get(), at)).min();
@@ -228,7 +228,8 @@ impl AsyncWrite for BoundedConnection {
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.stream).poll_write(cx, buf);
         if poll.is_pending() {
-            // The client does not read. `poll_read` may not be called meanwhile, so the end is also checked here.
+            // The client does not read. The caller may stop calling `poll_read` meanwhile, so
+            // `poll_end` is also checked here.
             return self.poll_end(cx).map(|()| Err(io::ErrorKind::TimedOut.into()));
         }
         self.speaks();

@@ -66,11 +66,20 @@ pub(crate) fn document() -> Value {
         for (path, operations) in paths {
             // Harmless: a path is a map of operations.
             for (method, operation) in operations.as_object_mut().into_iter().flatten() {
+                tell_body(operation);
                 tell_access(path, method, operation);
             }
         }
     }
     document
+}
+
+/// Adds the refusals of a body to an operation that takes one.
+fn tell_body(operation: &mut Value) {
+    if operation.get("requestBody").is_some() {
+        add_response(operation, "408", "The body did not arrive in time");
+        add_response(operation, "413", "The body is too large");
+    }
 }
 
 /// Adds the role that an operation needs, and the reply to a request without a credential.
@@ -97,7 +106,7 @@ fn configuration_paths() -> Value {
     json!({
         "/config": {
             "get": get_config(),
-            "put": change("putConfig", "Bring a configuration into service", "Changed"),
+            "put": change("putConfig", "Bring a configuration into service"),
         },
         "/config/check": {
             "post": trial("checkConfig", "Check a configuration without a change", "Checked"),
@@ -146,9 +155,7 @@ fn put_bundle() -> Value {
         "responses": {
             "200": changed(),
             "403": { "$ref": "#/components/responses/Forbidden" },
-            "408": problem("The body did not arrive in time"),
             "409": problem("There is no folder for bundles, it cannot be written, or the configuration cannot be brought into service"),
-            "413": problem("The body is too large"),
             "422": problem("The archive is invalid, or the configuration cannot be used; `complaints` says where and why"),
         },
     })
@@ -205,8 +212,6 @@ fn revoke() -> Value {
             "200": { "description": "Revoked", "content": { "application/json": { "schema": schema } } },
             "400": problem("The body is not UTF-8 text"),
             "403": { "$ref": "#/components/responses/Forbidden" },
-            "408": problem("The body did not arrive in time"),
-            "413": problem("The body is too large"),
             "422": problem("The body has no `jti` or an unknown member, `until` is over, or too many tokens are revoked"),
         },
     })
@@ -226,8 +231,8 @@ fn take_back() -> Value {
 }
 
 /// An operation that puts a configuration into service.
-pub(crate) fn change(id: &str, summary: &str, result: &str) -> Value {
-    let mut operation = with_configuration(id, summary, result);
+pub(crate) fn change(id: &str, summary: &str) -> Value {
+    let mut operation = with_configuration(id, summary, "Changed");
     if let Some(operation) = operation.as_object_mut() {
         operation.insert("parameters".to_owned(), json!([if_match()]));
     }
@@ -264,8 +269,6 @@ fn with_configuration(id: &str, summary: &str, result: &str) -> Value {
                 "content": { "application/json": { "schema": { "$ref": format!("#/components/schemas/{result}") } } },
             },
             "403": { "$ref": "#/components/responses/Forbidden" },
-            "408": problem("The body did not arrive in time"),
-            "413": problem("The body is too large"),
             "422": problem("The configuration cannot be used; `complaints` says where and why"),
         },
     })

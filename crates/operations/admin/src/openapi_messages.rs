@@ -6,10 +6,11 @@ use crate::openapi::read;
 use crate::openapi_requests::add_response;
 
 /// Why a dead event may not be shown or delivered again.
-const UNREADABLE: &str = "It cannot be read, since another version of the gateway wrote it";
+const UNREADABLE: &str = "The event cannot be read, since another version of the gateway wrote it";
 
 /// Why a dead message may not be put back.
-const NOT_RETRIED: &str = "Another request is putting it back, or its record is missing";
+const NOT_RETRIED: &str =
+    "Another request is putting the message back, or the message's record is missing";
 
 /// The paths of hubs.
 pub(crate) fn hub_paths() -> Value {
@@ -78,10 +79,10 @@ pub(crate) fn queue_paths() -> Value {
             "post": run_schedule(),
         },
         "/schedules/{name}/pause": {
-            "post": schedule("pauseSchedule", "Pause the schedule: its times are skipped on all gateways until it is resumed", "204", &["name"]),
+            "post": stored(schedule("pauseSchedule", "Pause the schedule: its times are skipped on all gateways until it is resumed", "204")),
         },
         "/schedules/{name}/resume": {
-            "post": schedule("resumeSchedule", "Resume the schedule", "204", &["name"]),
+            "post": stored(schedule("resumeSchedule", "Resume the schedule", "204")),
         },
     })
 }
@@ -97,13 +98,13 @@ fn queue(id: &str, summary: &str, success: &str, parameters: &[&str]) -> Value {
 }
 
 /// An operation on a schedule.
-fn schedule(id: &str, summary: &str, success: &str, parameters: &[&str]) -> Value {
-    stored(by_name(id, summary, success, parameters, "There is no such schedule"))
+fn schedule(id: &str, summary: &str, success: &str) -> Value {
+    by_name(id, summary, success, &["name"], "There is no such schedule")
 }
 
 fn run_schedule() -> Value {
     let summary = "Run the schedule now, even if it is paused";
-    let operation = schedule("runSchedule", summary, "202", &["name"]);
+    let operation = schedule("runSchedule", summary, "202");
     let mut operation = conflicting(operation, "A run of this schedule is in progress");
     add_response(&mut operation, "503", "Another gateway runs this schedule; `detail` says which");
     operation
@@ -115,7 +116,7 @@ fn stored(mut operation: Value) -> Value {
     operation
 }
 
-/// An operation that may not be possible now.
+/// An operation that is refused in some states.
 fn conflicting(mut operation: Value, why: &str) -> Value {
     add_response(&mut operation, "409", why);
     operation

@@ -17,8 +17,6 @@ fn with_object(id: &str, summary: &str, properties: &Value) -> Value {
             "200": { "description": "Done", "content": { "application/json": {} } },
             "400": problem("The body is not UTF-8 text"),
             "403": { "$ref": "#/components/responses/Forbidden" },
-            "408": problem("The body did not arrive in time"),
-            "413": problem("The body is too large"),
             "422": problem("The body has an unknown member, or a value that cannot be used"),
         },
     })
@@ -163,19 +161,11 @@ pub(crate) fn past(id: &str, summary: &str, kind: &str, query: &[&str]) -> Value
 }
 
 pub(crate) fn roll_back() -> Value {
-    let mut operation = change(
-        "rollBack",
-        "Put an earlier configuration into service again, as a new generation",
-        "Changed",
-    );
+    let mut operation =
+        change("rollBack", "Put an earlier configuration into service again, as a new generation");
     if let Some(operation) = operation.as_object_mut() {
         operation.remove("requestBody");
         operation.insert("parameters".to_owned(), json!([generation(), if_match()]));
-    }
-    // It takes no body.
-    if let Some(Value::Object(responses)) = operation.get_mut("responses") {
-        responses.remove("408");
-        responses.remove("413");
     }
     add_response(&mut operation, "400", "`If-Match` cannot be read");
     add_response(&mut operation, "404", "The history has no such configuration");

@@ -137,7 +137,10 @@ mod tests {
         assert_eq!(to_bytes(body, 10).await.unwrap(), "abc");
         let fails = |take: &mut TakePiece<'_>| take(b"a".to_vec()).and(Err(fmt::Error));
         let body = rendered(Duration::from_secs(30), (), fails);
-        assert!(to_bytes(body, 10).await.is_err(), "the client would take it for a complete one");
+        assert!(
+            to_bytes(body, 10).await.is_err(),
+            "the client would take the body for a complete one"
+        );
     }
 
     #[test]

@@ -136,7 +136,7 @@ fn check_names(dto: &Value) -> Vec<String> {
     });
     if text("context").is_empty() || !is_path || whole.len() > CONTEXT_CHARS_MAX {
         wrong.push(format!(
-            "context must be a path of letters, digits, dots, dashes, underscores and tildes, with up to {CONTEXT_CHARS_MAX} characters including the version; no part may be empty or have dots alone"
+            "context must be a path of letters, digits, dots, dashes, underscores and tildes, with up to {CONTEXT_CHARS_MAX} characters including the version; no part may be empty or consist only of dots"
         ));
     }
     wrong

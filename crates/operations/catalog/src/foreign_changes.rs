@@ -1,8 +1,8 @@
 //! Changes of other gateways. Each change of the catalog lists its rows in a ring of its writer, so that other gateways read only these
 //! rows.
 //!
-//! A reader that may have missed a change reads all rows. This happens after more changes of one writer than its ring holds, and while a
-//! change is missing that its writer has not reported as failed, until it can no longer be written.
+//! A reader that may have missed a change reads all rows. This happens after more changes of one writer than its ring holds. It also
+//! happens while a change is missing that its writer has not reported as failed, until that change can no longer be written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,8 +30,8 @@ const FAILED_MAX: usize = 1024;
 /// The limit of rows in one entry. After a larger change, readers read all rows.
 const NAMED_MAX: usize = 2000;
 
-/// The time after which a missing change is no longer awaited: a write that began before that has ended. The store waits up to 30 seconds
-/// for an answer.
+/// The time after which a missing change is no longer awaited. By then, a write that began earlier has ended: the store waits up to
+/// 30 seconds for an answer.
 const LATE_MAX: Duration = Duration::from_secs(60);
 
 /// The number of writers above which those without entries are forgotten. Each start of a gateway is a new writer.
@@ -262,6 +262,7 @@ mod tests {
         let many = writer.begin(vec![String::new(); NAMED_MAX + 1]);
         assert_eq!(read(&mut reader, &[row(&many)]), ForeignChanges::Everything);
     }
+
     #[test]
     fn changes_whose_entries_were_removed_are_missing_for_a_minute_only() {
         let (writer, mut reader) = (Writer::new(), Reader::default());

@@ -512,6 +512,11 @@ impl Catalog {
     /// Puts the administrators' plans into service.
     async fn deploy_plans(&self) -> Result<(), Refusal> {
         let _alone = self.deploying.lock().await;
+        self.deploy_known_plans().await
+    }
+
+    /// Puts the administrators' plans into service. The caller holds `deploying`.
+    async fn deploy_known_plans(&self) -> Result<(), Refusal> {
         self.place(PLANS.to_owned(), plans::bundle(&self.plans())).await
     }
 

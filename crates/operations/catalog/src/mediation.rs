@@ -50,7 +50,7 @@ pub(crate) fn refused(written: Option<&Value>) -> Vec<UnsupportedPolicy> {
 /// The gateway's policy for a policy of the reference system. The error is the key that is not supported, and the reason.
 fn policy(one: &Value, flow: &str) -> Result<Value, (&'static str, &'static str)> {
     if !FLOWS.contains(&flow) || flow == "fault" {
-        return Err(("policyName", "only the flows request and response are supported"));
+        return Err(("policyName", "only the flows `request` and `response` are supported"));
     }
     let headers = |edit: Value| json!({ "headers": { flow: edit } });
     let name = |key: &'static str, place: &'static str| {

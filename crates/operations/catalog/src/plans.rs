@@ -188,8 +188,7 @@ async fn one(
     }
 }
 
-/// Stores a change, after which there are these plans, and puts it into service. A change with which the configuration would be refused is
-/// not stored.
+/// Tries the configuration with `plans`, the plans after a change. If it compiles, stores the change and puts the plans into service.
 async fn change(
     catalog: &Catalog,
     plans: &[Arc<Plan>],
@@ -199,7 +198,7 @@ async fn change(
     let tried = catalog.control.try_bundle(crate::PLANS.to_owned(), bundle(plans)).await;
     tried.map_err(crate::refusal)?;
     write.await?;
-    catalog.place(crate::PLANS.to_owned(), bundle(&catalog.plans())).await
+    catalog.deploy_known_plans().await
 }
 
 /// The bundle with plans.

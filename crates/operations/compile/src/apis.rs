@@ -71,7 +71,7 @@ fn generate(
     let model = model.map_err(|faults| refuse(faults, "", report)).ok()?;
     let text = |value: &Option<Spanned<String>>| value.as_ref().map(|value| value.value.clone());
     let ready = ready_plans(At::NOWHERE);
-    let ready = ready.filter(|(name, _)| config.plans.names().all(|known| known != *name));
+    let ready = ready.filter(|(name, _)| !config.plans.has(name));
     let ready = ready.map(|(name, plan)| (name.to_owned(), of_requests(&plan.value)));
     let plans =
         config.plans.iter().map(|(name, plan)| (name.value.clone(), of_requests(&plan.value)));

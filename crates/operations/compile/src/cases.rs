@@ -28,7 +28,7 @@ pub(crate) fn check(config: &Config, upstreams: &[String], report: &mut Report) 
             self::call(&call.value, report);
         }
         for (queue, messages) in case.value.queues.iter().flat_map(Map::iter) {
-            known("queue", queue, &config.queues, report);
+            names::known("queue", queue, &config.queues, report);
             messages.iter().for_each(|message| expect(message, report));
         }
         reply(&case.value.reply, report);
@@ -59,20 +59,11 @@ fn begin(case: &Spanned<Case>, config: &Config, report: &mut Report) {
     }
     if let Some(message) = message {
         let CaseMessage { queue, method, path, headers, body, body_file } = &message.value;
-        known("queue", queue, &config.queues, report);
+        names::known("queue", queue, &config.queues, report);
         self::sent_message((method, path, headers), body.as_ref(), body_file.as_ref(), report);
     }
     if let Some(schedule) = schedule {
-        known("schedule", schedule, &config.schedules, report);
-    }
-}
-
-/// Complains about a name that does not exist in its section of the configuration.
-fn known<T>(kind: &str, name: &Spanned<String>, section: &Map<T>, report: &mut Report) {
-    if !section.has(&name.value) {
-        let meant = report.suggest(&name.value, section.names());
-        let what = names::unknown(kind, &name.value, meant);
-        report.error(name.at, what, format!("name one of the `{kind}s`"));
+        names::known("schedule", schedule, &config.schedules, report);
     }
 }
 
@@ -106,13 +97,7 @@ fn peer(call: &Spanned<CaseCall>, config: &Config, upstreams: &[String], report:
                 report.error(name.at, what, "name one of the `upstreams`");
             }
         }
-        (None, Some(name)) => {
-            if !config.databases.has(&name.value) {
-                let meant = report.suggest(&name.value, config.databases.names());
-                let what = names::unknown("database", &name.value, meant);
-                report.error(name.at, what, "name one of the `databases`");
-            }
-        }
+        (None, Some(name)) => names::known("database", name, &config.databases, report),
         (Some(_), Some(name)) => {
             report.error(
                 name.at,

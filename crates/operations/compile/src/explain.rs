@@ -171,12 +171,9 @@ fn listener<'p>(plan: &'p Plan, url: &str, text: &mut String) -> Option<&'p List
 /// Prints why a path is refused.
 fn write_refused_path(text: &mut String, why: PathRefusal) {
     let told = why.why().trim_end_matches('.').replacen("The", "the", 1);
-    match why.key() {
-        None => line(text, format_args!("refused with 400: {told}")),
-        Some(key) => {
-            line(text, format_args!("refused with 400: {told}, see the listener's `paths.{key}`"));
-        }
-    }
+    let see = why.key().map(|key| format!(", see the listener's `paths.{key}`"));
+    // Harmless: some refusals have no key.
+    line(text, format_args!("refused with 400: {told}{}", see.unwrap_or_default()));
 }
 
 /// Describes the reply to a request that no route matches.

@@ -389,11 +389,7 @@ impl<'a> Compiler<'a, '_> {
             return None;
         }
         if self.config.flows.get(&name.value).is_none() {
-            if !self.config.flows.has(&name.value) {
-                let meant = self.report.suggest(&name.value, self.config.flows.names());
-                let what = crate::names::unknown("flow", &name.value, meant);
-                self.report.error(name.at, what, "name one of the `flows`");
-            }
+            crate::names::known("flow", name, &self.config.flows, self.report);
             return None;
         }
         self.block(&name.value)

@@ -25,6 +25,15 @@ pub(crate) fn unknown(what: &str, name: &str, meant: Option<&str>) -> String {
     format!("there is no {} `{name}`{meant}", what.trim_start_matches("a "))
 }
 
+/// Complains about a name that does not exist in its section of the configuration. What could not be read there was already reported.
+pub(crate) fn known<T>(kind: &str, name: &Spanned<String>, section: &Map<T>, report: &mut Report) {
+    if !section.has(&name.value) {
+        let meant = report.suggest(&name.value, section.names());
+        let what = unknown(kind, &name.value, meant);
+        report.error(name.at, what, format!("name one of the `{kind}s`"));
+    }
+}
+
 /// Returns the name of a header in lower case, or complains if it is invalid.
 pub(crate) fn header(name: &str, at: At, report: &mut Report) -> Option<String> {
     if http1::is_token(name.as_bytes()) {

@@ -13,6 +13,7 @@ use crate::decode::Decode as _;
 use crate::excerpt::is_secret;
 use crate::hidden::without_user;
 use crate::load::LoadedConfig;
+use crate::masks::FREE_MAPS;
 use crate::node::{Node, Value};
 use crate::substitute::open;
 use crate::values::NOT_SHOWN;
@@ -49,15 +50,12 @@ pub enum ShownValue {
     Api,
 }
 
-/// How much of two files is read and compared at a time.
+/// How many bytes of each file are read at a time.
 const PIECE_BYTES_MAX: u64 = 64 * 1024;
 
-/// The number of pieces of two files that are compared. Files that are equal up to here, at 1 GiB, count as different: a name may be that
-/// of a device without an end.
+/// The number of pieces of two files that are compared. Files that are equal up to here, at 1 GiB, count as different, so that a
+/// file that never ends, such as `/dev/zero`, is not read forever.
 const PIECES_MAX: usize = 16 * 1024;
-
-/// Keys whose members are values of headers and parameters, which the admin API does not show.
-const HOLDERS: &[&str] = &["set", "add", "headers", "query", "parameters", "trailers", "form"];
 
 /// Keys with the body of a message, or with a template of one.
 const BODIES: &[&str] = &["body", "xml", "json", "text", "form"];
@@ -269,7 +267,7 @@ impl Comparison<'_> {
     fn show_member(&self, key: &str, holder: &str, value: &Json) -> Json {
         match value {
             Json::Object(members) => {
-                let key = if HOLDERS.contains(&holder) { holder } else { key };
+                let key = if FREE_MAPS.contains(&holder) { holder } else { key };
                 let show = |(name, value): (&String, &Json)| {
                     (name.clone(), self.show_member(name, key, value))
                 };
@@ -291,7 +289,7 @@ impl Comparison<'_> {
             [self.old, self.new].iter().any(|loaded| loaded.files.iter().any(|one| one == file))
         };
         match self.shown {
-            ShownValue::Api if HOLDERS.contains(&holder) || BODIES.contains(&key) => true,
+            ShownValue::Api if FREE_MAPS.contains(&holder) || BODIES.contains(&key) => true,
             // `key: key.pem` names a file, and is not itself a secret.
             ShownValue::Api | ShownValue::Operator => is_secret(key) && !names_file(),
         }

@@ -17,7 +17,8 @@ use crate::scalars::{WrittenScalar, comments, replaced, scalars};
 pub const MASK: &str = "***";
 
 /// Maps of headers, parameters and so on, whose keys are not in the schema.
-const FREE_MAPS: &[&str] = &["headers", "set", "add", "query", "parameters", "trailers", "form"];
+pub(crate) const FREE_MAPS: &[&str] =
+    &["headers", "set", "add", "query", "parameters", "trailers", "form"];
 
 /// Headers with credentials that [`CREDENTIAL_WORDS`] does not match.
 const CREDENTIAL_HEADERS: &[&str] =

@@ -188,7 +188,7 @@ impl Links<'_> {
             self.left = self.left.checked_sub(1).ok_or_else(|| {
                 io::Error::other(format!("the folder has more than {ENTRIES_MAX} entries"))
             })?;
-            // Archives have no hidden files, but a hidden folder may be large, such as that of git.
+            // A hidden folder, such as `.git`, may be large. Archives have no hidden files, so it is linked as a whole.
             let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
             if entry.path().is_dir() && depth < DEPTH_MAX && !is_hidden {
                 fs::create_dir_all(&place)?;

@@ -225,11 +225,9 @@ impl Swap {
         remove(&self.commit()?)
     }
 
-    /// Makes the replacement permanent, also if the previous bundle cannot be removed. Returns the place where that one is now.
+    /// Makes the replacement permanent even if the previous bundle cannot be removed afterwards. Returns its new folder.
     fn commit(self) -> io::Result<PathBuf> {
-        let old = place::name_of_old(&self.before);
-        fs::rename(&self.before, &old)?;
-        Ok(old)
+        place::set_aside(&self.before)
     }
 
     /// Moves everything back.
@@ -243,10 +241,7 @@ impl Swap {
 }
 
 fn remove(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done,
-    }
+    place::ignore_missing(fs::remove_dir_all(folder))
 }
 
 /// True if a folder has exactly these files.

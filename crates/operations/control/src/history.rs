@@ -5,9 +5,9 @@
 //! written, the history is kept in memory, with one warning.
 
 use std::collections::VecDeque;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::archive::NamedFile;
-use crate::lock;
+use crate::{lock, place};
 
 /// One configuration that was in service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -189,7 +189,7 @@ impl History {
         let lines = format!("{}\n{files}\n", entry.to_json());
         // Harmless: an existing file is from an interrupted write.
         let _left = fs::remove_file(&new);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        let mut file = place::private().create_new(true).open(&new)?;
         file.write_all(lines.as_bytes())?;
         fs::rename(&new, &path)
     }

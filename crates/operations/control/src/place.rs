@@ -66,12 +66,9 @@ impl Replacement {
         fs::remove_dir_all(self.commit()?)
     }
 
-    /// Makes the replacement permanent, also if the copies of the old files cannot be removed. Returns the folder with these.
+    /// Makes the replacement permanent even if the copies of the old files cannot be removed afterwards. Returns their new folder.
     fn commit(self) -> io::Result<PathBuf> {
-        let before = self.folder.join(BEFORE);
-        let old = name_of_old(&before);
-        fs::rename(before, &old)?;
-        Ok(old)
+        set_aside(&self.folder.join(BEFORE))
     }
 
     /// Restores the old files.
@@ -99,11 +96,13 @@ pub(crate) fn recover(folder: &Path) -> io::Result<()> {
     fs::remove_dir_all(&before)
 }
 
-/// A new name for a folder with old files that are no longer needed. The next start removes it.
-pub(crate) fn name_of_old(folder: &Path) -> PathBuf {
+/// Renames a folder with old files that are no longer needed, and returns its new path. The next start removes it.
+pub(crate) fn set_aside(folder: &Path) -> io::Result<PathBuf> {
     // Harmless: the folder has a name.
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    folder.with_file_name(format!("{name}.{}{OLD}", kit::clock::wall().as_nanos()))
+    let old = folder.with_file_name(format!("{name}.{}{OLD}", kit::clock::wall().as_nanos()));
+    fs::rename(folder, &old)?;
+    Ok(old)
 }
 
 /// Removes copies of old files that could not be removed before.
@@ -111,8 +110,8 @@ pub(crate) fn remove_old(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let number = name.strip_prefix(BEFORE).and_then(|rest| rest.strip_prefix('.'));
-        if number.is_some_and(|rest| rest.ends_with(OLD)) {
+        let rest = name.strip_prefix(BEFORE).and_then(|rest| rest.strip_prefix('.'));
+        if rest.is_some_and(|rest| rest.ends_with(OLD)) {
             fs::remove_dir_all(entry.path())?;
         }
     }
@@ -144,11 +143,11 @@ pub(crate) fn put(place: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(parent) = place.parent() {
         fs::create_dir_all(parent)?;
     }
-    // Harmless: the caller keeps a copy of an existing file.
+    // Harmless: an existing file was copied before, or is left over from an interrupted change.
     private().create(true).truncate(true).open(place)?.write_all(bytes)
 }
 
-fn ignore_missing(removed: io::Result<()>) -> io::Result<()> {
+pub(crate) fn ignore_missing(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         done => done,

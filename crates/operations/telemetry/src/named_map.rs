@@ -20,11 +20,11 @@ pub(crate) struct NamedMap<T> {
 #[derive(Debug)]
 struct NamedObject<T> {
     object: Arc<T>,
-    /// How many objects were made before it, of all maps.
+    /// How many objects were made earlier, in all maps.
     number: u64,
 }
 
-/// The number of objects that were made, of all maps.
+/// The number of objects that were made, in all maps.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
 /// A moment: objects that are made later are new.

@@ -171,7 +171,7 @@ metrics! {
     MemoryLimit = Gauge "tidegate_memory_limit_bytes", "The limit of allocated memory, set by `limits.memory`.";
     MemoryRefused = Counter "tidegate_memory_refused", "How often there was no memory for a message.";
     ConfigInfo = Info "tidegate_config" [Hash], "The configuration in service, by the hash of its content.";
-    ConfigGeneration = Gauge "tidegate_config_generation", "The number of the configuration in service, as in its history.";
+    ConfigGeneration = Gauge "tidegate_config_generation", "The number of the configuration in service, as in the history.";
     PlansAlive = Gauge "tidegate_plans_alive", "Configurations in memory: the one in service, and those with unanswered requests.";
     ConfigReloads = Counter "tidegate_config_reloads" [Result], "Attempts to bring a configuration into effect, by result.";
     ConfigReloaded = Gauge "tidegate_config_last_reload_success_timestamp_seconds", "When the plan in service came into effect.";

@@ -361,8 +361,8 @@ mod tests {
         SoapMessage::read(None, text.as_bytes()).unwrap().unwrap()
     }
 
-    /// The nonce and the creation time are those of the profile's example (3.1), whose password is not known. Python's `hashlib` computed
-    /// the digest of this one.
+    /// The nonce and the creation time are those of the profile's example (3.1), whose password is not published. The expected digest was
+    /// computed with Python's `hashlib`.
     #[test]
     fn a_digest_covers_nonce_time_and_password() {
         let nonce = STANDARD.decode("WScqanjCEAC4mQoBE07sAQ==").unwrap();

@@ -64,12 +64,9 @@ impl Spaces {
         self.prefixes.truncate(2);
         // Harmless: the entries that stay are predefined in every document.
         self.bindings.truncate(1);
-        // Harmless: the entries that stay are predefined in every document.
-        self.top.truncate(2);
-        // A parse that ended early may have left declarations of both in effect.
-        if let [default, xml, ..] = &mut *self.top {
-            (*default, *xml) = (NONE, 0);
-        }
+        // A parse that ended early may have left other declarations of the default namespace and of `xml` in effect.
+        self.top.clear();
+        self.top.extend([NONE, 0]);
     }
 
     /// Restores the bindings of another scope, with the same numbers.

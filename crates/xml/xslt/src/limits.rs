@@ -7,8 +7,9 @@ pub struct Budgets {
     pub steps_max: u64,
     /// Maximum nesting of templates and loops. Frames are on the heap, so this bounds memory and not the stack.
     pub depth_max: u32,
-    /// Number of bytes of names and text in the result and in all result tree fragments together. Namespace declarations, escapes and end
-    /// tags are not counted, so the serialised result may be larger. This is also the maximum size of a string in an expression.
+    /// Number of bytes of names, namespace declarations, attribute values and text in the result and in all result tree fragments together,
+    /// before escaping. Escapes and end tags are not counted, so the serialised result may be larger. This is also the maximum size of a
+    /// string in an expression.
     pub output_bytes_max: u64,
     /// Number of nodes in the result and in all result tree fragments together. This is also the maximum size of a node-set.
     pub nodes_max: u64,

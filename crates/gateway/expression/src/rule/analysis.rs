@@ -212,39 +212,23 @@ pub(super) fn path_of(part: &IdedExpr) -> Option<Vec<&str>> {
     let mut names = Vec::new();
     let mut at = part;
     loop {
-        match &at.expr {
-            Expr::Ident(name) => {
-                names.push(name.as_str());
-                names.reverse();
-                return Some(names);
-            }
-            Expr::Select(select) => {
-                names.push(&select.field);
-                at = &select.operand;
-            }
-            Expr::Call(call) => match (call.func_name.as_str(), &*call.args) {
-                (operators::INDEX, [of, member]) => {
-                    names.push(text(member)?);
-                    at = of;
-                }
-                _ => return None,
-            },
-            Expr::Comprehension(_)
-            | Expr::List(_)
-            | Expr::Literal(_)
-            | Expr::Map(_)
-            | Expr::Struct(_)
-            | Expr::Unspecified => return None,
+        if let Expr::Ident(name) = &at.expr {
+            names.push(name.as_str());
+            names.reverse();
+            return Some(names);
         }
+        let (of, member) = member_of(at)?;
+        names.push(member);
+        at = of;
     }
 }
 
-/// Returns the member that the part selects, if its name is written in the expression.
-pub(super) fn member_of(part: &IdedExpr) -> Option<&str> {
+/// If the part selects a member whose name is written in the expression, returns the operand and that name.
+pub(super) fn member_of(part: &IdedExpr) -> Option<(&IdedExpr, &str)> {
     match &part.expr {
-        Expr::Select(select) => Some(&select.field),
+        Expr::Select(select) => Some((&*select.operand, select.field.as_str())),
         Expr::Call(call) => match (call.func_name.as_str(), &*call.args) {
-            (operators::INDEX, [_, member]) => text(member),
+            (operators::INDEX, [of, member]) => Some((of, text(member)?)),
             _ => None,
         },
         Expr::Comprehension(_)

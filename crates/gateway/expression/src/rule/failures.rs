@@ -51,7 +51,7 @@ fn absent(member: &str, whole: &IdedExpr) -> String {
     let mut is_written = false;
     let mut waiting = vec![whole];
     while let Some(part) = waiting.pop() {
-        is_written |= member_of(part).is_some_and(|written| written == member);
+        is_written |= member_of(part).is_some_and(|(_, written)| written == member);
         if let Some(path) = path_of(part)
             && path.len() > 1
             && path.last().is_some_and(|last| *last == member)

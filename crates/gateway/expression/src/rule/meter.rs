@@ -219,7 +219,7 @@ fn texts<'a>(arguments: &'a [CowVal<'_, '_>]) -> Result<(&'a str, &'a str), Exec
     Ok((text(0).ok_or_else(wrong)?, text(1).ok_or_else(wrong)?))
 }
 
-/// The pattern is not quoted, since it may come from a message. One that is written in an expression was checked when it was compiled.
+/// The pattern is not quoted, since it may come from a message. A pattern that is written in an expression was checked when the expression was compiled.
 fn invalid_pattern() -> ExecutionError {
     ExecutionError::function_error("matches", "the pattern is not a regular expression")
 }

@@ -102,8 +102,8 @@ fn processing(fault: &Fault) -> Option<&fault::ProcessingFault> {
     fault.more.as_ref().and_then(|more| more.processing.as_ref())
 }
 
-/// The status of the fault. A message that a policy over XML refused gets 500, even if the client is to blame, as SOAP 1.1 requires. So does one that
-/// a flow refused, unless the flow chose a status. The gateway's own errors keep their status.
+/// The status of the fault. A message that a policy over XML refused gets 500, even if the client is to blame, as SOAP 1.1 requires. A
+/// message that a flow refused gets 500, too, unless the flow chose a status. The gateway's own errors keep their status.
 fn status(own: u16, fault: &Fault) -> u16 {
     let chosen = fault.more.as_ref().is_some_and(|more| more.status.is_some());
     let by_flow = matches!(fault.kind, Kind::FlowRefused | Kind::Missing) && !chosen;

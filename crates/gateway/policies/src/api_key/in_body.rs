@@ -8,7 +8,7 @@ use message::{GatheredBody, RequestHead};
 use policy::{Decision, Exchange, Flow, OnBuffered, OnHead as _, Onward};
 use serde_json::{Map, Value};
 
-use super::{Keys, missing, refused};
+use super::{Keys, missing, one, refused};
 use crate::body_lines;
 use crate::json_edits::{EditRefusal, JsonEdits, Pointer};
 use crate::query::is_named;
@@ -73,16 +73,16 @@ impl KeysInBody {
             BodyForm::Form => self.in_form(&body.bytes),
             BodyForm::Json => self.in_json(&body.bytes)?,
         };
-        let key = one(found)?.ok_or_else(missing)?;
+        let key = one(found.into_iter())?.ok_or_else(missing)?;
         let holder = self.keys.holder(&key)?;
-        // Computed even if the upstream gets the key, so that a member that occurs twice is always refused.
-        let without = match form {
-            BodyForm::Form => self.form_without(&body.bytes),
-            BodyForm::Json => self.json_without(body)?,
+        // JSON is edited even if the upstream gets the key, so that a member that occurs twice is always refused.
+        let edited = match form {
+            BodyForm::Form => None,
+            BodyForm::Json => Some(self.json_without(body)?),
         };
         ex.identity = Some(holder);
         if !self.keys.forward {
-            body.bytes = without.into();
+            body.bytes = edited.unwrap_or_else(|| self.form_without(&body.bytes)).into();
             body_lines::edited(&mut head.headers);
         }
         Ok(Onward::Next)
@@ -124,17 +124,6 @@ impl KeysInBody {
     }
 }
 
-/// Returns the key, or `None` if there is none. Two different keys are a fault.
-fn one(found: Vec<Cow<'_, [u8]>>) -> Result<Option<Cow<'_, [u8]>>, Fault> {
-    let mut found = found.into_iter().filter(|key| !key.is_empty());
-    let key = found.next();
-    if found.any(|other| Some(&other) != key.as_ref()) {
-        Err(refused(Kind::Unauthenticated, 900_901, "api_key: two different keys"))
-    } else {
-        Ok(key)
-    }
-}
-
 fn malformed(why: &str) -> Fault {
     refused(Kind::Unauthenticated, 900_901, &format!("api_key: {why}"))
 }
@@ -146,21 +135,12 @@ fn unreadable() -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::credentials::{HashedSecret, Holder};
+    use crate::credentials::Holder;
     use message::Protocol;
     use policy::{Caller, Scheme};
 
     fn step(forward: bool) -> KeysInBody {
-        let alice = Holder {
-            name: "alice".to_owned(),
-            subject: "alice".to_owned(),
-            secret: HashedSecret::read("k1").unwrap(),
-            tier: None,
-            application: None,
-            groups: Vec::new(),
-            attributes: Vec::new(),
-        };
-        let keys = Keys::new(Vec::new(), Vec::new(), forward, vec![alice]);
+        let keys = Keys::new(Vec::new(), Vec::new(), forward, vec![Holder::alice("k1")]);
         let keys = keys.unwrap_or_else(|_| panic!("the keys are valid"));
         KeysInBody { keys, names: vec!["key".to_owned()], bytes_max: 1000 }
     }

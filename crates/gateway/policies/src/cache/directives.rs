@@ -11,7 +11,8 @@ pub(super) struct Directives {
     pub(super) public: bool,
     /// A cache must not use the reply without validation once it is stale.
     pub(super) must_revalidate: bool,
-    /// The same for shared caches. Unlike `must-revalidate` it does not permit sharing (RFC 9111, 5.2.2.8).
+    /// A shared cache must not use the reply without validation once it is stale. Unlike `must-revalidate`, this does not permit sharing
+    /// (RFC 9111, 5.2.2.8).
     pub(super) proxy_revalidate: bool,
     pub(super) only_if_cached: bool,
     pub(super) max_age: Option<u64>,

@@ -128,12 +128,13 @@ impl ReplyCache for StepCache {
         let mut varies: Vec<Box<str>> = Vec::new();
         let mut is_unknown = false;
         for name in varies_of(reply) {
-            // If the flow has set a header, later requests cannot be compared by it. One that the flow has removed cannot affect the reply.
+            // If the flow has set a header, later requests cannot be compared by it. A header that the
+            // flow has removed cannot affect the reply.
             let is_sent = sent.contains(&name);
             let is_the_clients =
                 entry::value_of(sent, &name) == entry::value_of(&head.headers, &name);
             is_unknown |= name == "*" || is_sent && !is_the_clients;
-            // The request may lack the header that the next one has.
+            // A header that this request lacks is listed, too: a later request may have it.
             if is_the_clients {
                 varies.push(name.into());
             }
@@ -222,7 +223,7 @@ mod tests {
         head
     }
 
-    /// Stores the message that the steps make for a request: they pass it on, without the header `X-Own`, and return the reply.
+    /// Stores the message for a request that the flow forwarded without `X-Own`, and whose reply has the header `reply`.
     fn keep(
         cache: &StepCache,
         asked: &RequestHead,

@@ -20,7 +20,7 @@ impl OnBuffered<RequestHead> for WithDigest {
     fn wants(&self, ex: &mut Exchange, head: &mut RequestHead) -> Result<bool, Fault> {
         let digest = head.headers.get("digest").is_some();
         self.signatures.on_head(ex, head)?;
-        if digest || ex.has_body { Ok(true) } else { Ok(false) }
+        Ok(digest || ex.has_body)
     }
 
     fn bytes_max(&self) -> usize {
@@ -33,13 +33,16 @@ impl OnBuffered<RequestHead> for WithDigest {
         head: &'a mut RequestHead,
         body: &'a mut GatheredBody,
     ) -> Decision<'a> {
-        let made = || format!("SHA-256={}", STANDARD.encode(sha256(&body.bytes)));
-        let why = match super::value(head, "digest") {
-            None if body.bytes.is_empty() => return Decision::Ready(Ok(Onward::Next)),
-            None => "a request with a body needs a `Digest`",
-            Some(said) if *said == *made().as_bytes() => return Decision::Ready(Ok(Onward::Next)),
-            Some(_) => "the body does not match `Digest`",
+        let why = match head.headers.get_joined("digest") {
+            None => (!body.bytes.is_empty()).then_some("a request with a body needs a `Digest`"),
+            Some(said) => {
+                let made = format!("SHA-256={}", STANDARD.encode(sha256(&body.bytes)));
+                (*said != *made.as_bytes()).then_some("the body does not match `Digest`")
+            }
         };
-        Decision::Ready(Err(self.signatures.refused(why)))
+        Decision::Ready(match why {
+            None => Ok(Onward::Next),
+            Some(why) => Err(self.signatures.refused(why)),
+        })
     }
 }

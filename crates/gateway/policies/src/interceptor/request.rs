@@ -233,7 +233,7 @@ fn has_dots(path: &str) -> bool {
     })
 }
 
-fn log_ignored_trailers(ex: &Exchange) {
+pub(super) fn log_ignored_trailers(ex: &Exchange) {
     tracing::error!(
         request_id = ex.id.as_str(),
         "an interceptor changed trailers, but `includes` lists neither the body nor the trailers; the trailers are unchanged"

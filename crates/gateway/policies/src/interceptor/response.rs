@@ -10,6 +10,7 @@ use crate::body_lines;
 
 use super::answer::{self, Answer};
 use super::call_body::{self, JsonObject};
+use super::request::log_ignored_trailers;
 use super::{Interception, InterceptorSettings, Service, apply, call};
 
 const PATH: &[u8] = b"/api/v1/handle-response";
@@ -136,10 +137,7 @@ fn obey(
     head.status = answer.status.unwrap_or(head.status);
     let Some(body) = body else {
         if !answer.trailers.is_empty() {
-            tracing::error!(
-                request_id = ex.id.as_str(),
-                "an interceptor changed trailers, but `includes` lists neither the body nor the trailers; the trailers are unchanged"
-            );
+            log_ignored_trailers(ex);
         }
         return Ok(());
     };

@@ -38,7 +38,7 @@ pub struct Issuer {
     /// Whether tokens are accepted whatever their `nbf`.
     pub beginning_ignored: bool,
     pub subject_claim: String,
-    /// The paths of claims, of which the first one present has the scopes.
+    /// The paths of claims that may contain the scopes. The first that the token has is used.
     pub scope_claims: Arc<[String]>,
     pub consumer_claim: String,
     /// The claim with the consumer key of an application, or `None` if tokens do not identify applications.

@@ -14,7 +14,7 @@ pub(super) enum Answer {
 /// The maximum size of an answer. Four windows of a thousand keys take 100 KB, or 200 KB if they are clock-aligned.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Sends a command and reads the answer. A list may have `items_max` items. An error reply of the server is returned as an error.
+/// Sends a command and reads the answer. A list may have at most `items_max` items. An error reply of the server is returned as an error.
 pub(super) async fn ask<'a>(
     link: &mut Link,
     command: impl Iterator<Item = &'a str>,
@@ -60,7 +60,7 @@ impl Answer {
     }
 }
 
-/// Parses an answer, which may be a list of `items_max` texts. Returns `None` if it is incomplete.
+/// Parses an answer, which may be a list of at most `items_max` texts. Without `items_max`, a list is an error. Returns `None` if it is incomplete.
 fn read(rest: &mut &[u8], items_max: Option<usize>) -> io::Result<Option<Answer>> {
     let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
     let (line, after) = rest.split_at(end);

@@ -284,7 +284,7 @@ impl ToJson<'_> {
         if depth > DEPTH_MAX {
             return Err(Fault::new(Kind::FlowFailed, "convert: the message is nested too deeply"));
         }
-        let Parts { text, children, lists, absent } = self.parts(element);
+        let Parts { text, children, lists, mut absent } = self.parts(element);
         let attributes = self.attributes(element)?;
         let is_there = |name: &str| children.iter().any(|(known, _)| *known == name);
         let mut empty: Vec<&str> = Vec::new();
@@ -294,8 +294,8 @@ impl ToJson<'_> {
                 empty.push(name);
             }
         }
-        let declared = empty.clone();
-        empty.extend(absent.into_iter().filter(|name| !declared.contains(name)));
+        absent.retain(|name| !empty.contains(name));
+        empty.append(&mut absent);
         if children.is_empty() && attributes.is_empty() && empty.is_empty() {
             self.scalar(&text, out);
             return Ok(());

@@ -146,19 +146,11 @@ fn unanswered(is_write: bool, why: &str) -> Error {
     if is_write { Error::OutcomeUnknown(why) } else { Error::Unavailable(why) }
 }
 
-/// The error of another process for a call. One of a kind that is not known here leaves open only whether a write was made.
+/// Returns the error that another process sent for a call. An unknown kind is read as `OutcomeUnknown`. A call that writes nothing then
+/// gets `Unavailable`.
 fn of_call(error: Error, is_write: bool) -> Error {
-    match error {
-        Error::OutcomeUnknown(why) => unanswered(is_write, &why),
-        error @ (Error::Unavailable(_)
-        | Error::Full(_)
-        | Error::Busy
-        | Error::Corrupt(_)
-        | Error::Fenced
-        | Error::Conflict { .. }
-        | Error::Trimmed { .. }
-        | Error::Size { .. }) => error,
-    }
+    let Error::OutcomeUnknown(why) = error else { return error };
+    unanswered(is_write, &why)
 }
 
 fn is_write(call: &Call) -> bool {

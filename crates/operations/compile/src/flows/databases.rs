@@ -239,11 +239,7 @@ impl<'a> Compiler<'a, '_> {
 
     fn known_database(&mut self, name: &Spanned<String>) -> Option<&FlowDatabase> {
         let Some(known) = self.databases.get(&name.value) else {
-            if !self.config.databases.has(&name.value) {
-                let meant = self.report.suggest(&name.value, self.config.databases.names());
-                let what = names::unknown("database", &name.value, meant);
-                self.report.error(name.at, what, "name one of the `databases`");
-            }
+            names::known("database", name, &self.config.databases, self.report);
             return None;
         };
         known.as_ref()

@@ -128,10 +128,8 @@ impl<'a> Compiler<'a, '_> {
     /// Returns the entrance of a queue.
     fn entrance(&mut self, name: &Spanned<String>) -> Option<Arc<Entrance>> {
         let entrance = self.queues.get(&name.value).cloned();
-        if entrance.is_none() && name.intact && !self.config.queues.has(&name.value) {
-            let meant = self.report.suggest(&name.value, self.config.queues.names());
-            let what = names::unknown("queue", &name.value, meant);
-            self.report.error(name.at, what, "name one of the `queues`");
+        if entrance.is_none() && name.intact {
+            names::known("queue", name, &self.config.queues, self.report);
         }
         entrance
     }

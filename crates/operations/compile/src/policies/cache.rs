@@ -62,13 +62,13 @@ impl PolicyKind for Cache {
 }
 
 /// Returns a text of the policies below a cache and of the flows that the route runs. When they change, the replies cached so far are
-/// dropped, because others would be made now.
+/// dropped, because the same requests would now get other replies.
 fn makers(place: &RouteScope<'_, '_>, below: usize) -> String {
     let policies = place.of.policies.get(below..).unwrap_or_default();
-    let policies: Vec<_> = policies.iter().map(|policy| policy.value.encode()).collect();
+    let policies = policies.iter().map(|policy| policy.value.encode());
     let flows = place.of.flow.iter().flat_map(|flow| flows::run_by(place.config, &flow.value));
-    let flows: Vec<_> = flows.map(config::FlowKeys::encode).collect();
-    format!("{policies:?} {flows:?}")
+    let flows = flows.map(config::FlowKeys::encode);
+    serde_json::Value::Array(policies.chain(flows).collect()).to_string()
 }
 
 /// Complains if replies have no lifetime at all: their headers are ignored and no `ttl` is configured.

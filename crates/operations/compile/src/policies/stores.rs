@@ -10,12 +10,7 @@ use crate::upstreams;
 pub(super) fn store(name: &Spanned<String>, config: &Config, report: &mut Report) -> Option<Store> {
     let stores = &config.stores;
     let Some(written) = stores.get(&name.value) else {
-        // A store that could not be read was already reported.
-        if !stores.has(&name.value) {
-            let meant = report.suggest(&name.value, stores.names());
-            let what = names::unknown("store", &name.value, meant);
-            report.error(name.at, what, "name one of the `stores`");
-        }
+        names::known("store", name, stores, report);
         return None;
     };
     let Some((place, tls, database)) = address(&written.redis.value) else {

@@ -210,7 +210,7 @@ policies! {
 impl Policy {
     /// Returns the policy that is applied: the one inside a `for`, or else this one.
     pub fn applied(&self) -> &Policy {
-        if let Policy::ForClients(keys) = self { keys.policy.0.value.applied() } else { self }
+        if let Policy::ForClients(keys) = self { &keys.policy.0.value } else { self }
     }
 }
 

@@ -14,8 +14,8 @@ use crate::values::{
 };
 
 keys! {
-    /// A route: how the requests that it matches are handled. It needs one of `upstream`, `flow`, `hub` and `respond`. A `respond` with
-    /// `trigger` needs another one beside it, and a route with `redirect`, `mock` or `jwks` has none.
+    /// A route: how the requests that it matches are handled. It needs exactly one of `upstream`, `flow`, `hub` and `respond`; a
+    /// `respond` with `trigger` does not count. A route with the policy `redirect`, `mock` or `jwks` needs none of them.
     pub struct Route {
         /// The requests that it matches, such as `{ path: "/orders/**", methods: [GET] }`.
         matches as "match": Spanned<Match>,

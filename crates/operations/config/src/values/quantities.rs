@@ -144,7 +144,10 @@ impl Percent {
     }
 
     fn read(text: &str) -> Option<Self> {
-        let text = text.strip_suffix('%').unwrap_or(text);
+        Self::number(text.strip_suffix('%').unwrap_or(text))
+    }
+
+    fn number(text: &str) -> Option<Self> {
         decimal(text, DECIMALS).map(Self).filter(|percent| *percent <= Self::ALL)
     }
 }
@@ -216,13 +219,9 @@ impl Decode for Fraction {
 impl MemoryLimit {
     fn read(text: &str) -> Result<Self, String> {
         let limit = match text.strip_suffix('%') {
-            Some(number) => decimal(number, DECIMALS)
-                .map(Percent)
-                .filter(|percent| *percent <= Percent::ALL)
-                .map(Self::Share)
-                .ok_or_else(|| {
-                    format!("{} must be a number from 0 to 100 followed by `%`", quote(text))
-                })?,
+            Some(number) => Percent::number(number).map(Self::Share).ok_or_else(|| {
+                format!("{} must be a number from 0 to 100 followed by `%`", quote(text))
+            })?,
             None => Self::Bytes(Size(quantity(text, SIZE_UNITS, BYTES_MAX, "size")?)),
         };
         match limit {

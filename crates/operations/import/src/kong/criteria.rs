@@ -162,16 +162,11 @@ impl Criteria {
         for path in route.item.list("paths") {
             let Some(text) = path.scalar() else { continue };
             let is_old_regex = route.is_old && !is_plain(text);
-            let regex = match text.strip_prefix('~') {
-                Some(regex) => {
-                    // Kong puts a second `~` before it, and compares the first one.
-                    if is_old_regex {
-                        verdict.nearly(format!("`{text}`: before format 3.0 the `~` is a part of the expression, which matches nothing in Kong; Tidegate takes it as the mark of an expression"));
-                    }
-                    Some(regex)
-                }
-                None => is_old_regex.then_some(text),
-            };
+            if is_old_regex && text.starts_with('~') {
+                // Kong puts its mark `~` before the text, so the written `~` becomes a part of the expression.
+                verdict.nearly(format!("`{text}`: before format 3.0 the `~` is a part of the expression, which matches nothing in Kong; Tidegate takes it as the mark of an expression"));
+            }
+            let regex = text.strip_prefix('~').or_else(|| is_old_regex.then_some(text));
             if !regex.unwrap_or(text).trim_start_matches('^').starts_with('/') {
                 mistakes.add(
                     path.at,

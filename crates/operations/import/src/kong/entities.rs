@@ -112,7 +112,7 @@ struct File<'f> {
 pub(super) fn merge(files: &[Item], wanted: &[String], mistakes: &mut Mistakes) -> Entities {
     let mut all = Entities::default();
     let mut references = References::default();
-    let version = version(files, mistakes);
+    let is_old = !version(files, mistakes).starts_with('3');
     for root in files {
         if !root.is_map() {
             mistakes.add(root.at, "expected a map with `_format_version` and entities");
@@ -128,13 +128,8 @@ pub(super) fn merge(files: &[Item], wanted: &[String], mistakes: &mut Mistakes) 
             }
             tags = info.texts("select_tags").into_iter().map(str::to_owned).collect();
         }
-        let file = File {
-            root,
-            is_old: !version.starts_with('3'),
-            is_hashed: !root.is_true("_transform", true),
-            wanted,
-            tags,
-        };
+        let file =
+            File { root, is_old, is_hashed: !root.is_true("_transform", true), wanted, tags };
         all.shared_configs(root, mistakes);
         all.take(&file, &mut references, mistakes);
     }
@@ -142,8 +137,8 @@ pub(super) fn merge(files: &[Item], wanted: &[String], mistakes: &mut Mistakes) 
     all
 }
 
-/// The format of all files. As in decK, a file without `_format_version` has that of the others, and 1.1 if none of them has one.
-fn version(files: &[Item], mistakes: &mut Mistakes) -> String {
+/// The format of all files. As in decK, a file without `_format_version` has the version of the other files, or 1.1 if no file has one.
+fn version<'f>(files: &'f [Item], mistakes: &mut Mistakes) -> &'f str {
     let mut version: Option<&str> = None;
     // Harmless: a file that is not a map is a mistake.
     for item in files.iter().filter_map(|root| root.get("_format_version")) {
@@ -154,7 +149,7 @@ fn version(files: &[Item], mistakes: &mut Mistakes) -> String {
             _ => mistakes.add(item.at, "`_format_version` must be 1.1, 2.1 or 3.0"),
         }
     }
-    version.unwrap_or("1.1").to_owned()
+    version.unwrap_or("1.1")
 }
 
 /// References by name, which are resolved once all files are read.

@@ -225,7 +225,7 @@ const HMAC_AUTH: &[Field] = &[
     used("realm", Text),
 ];
 
-const LOGIN: &str = "Tidegate has no logins, sessions and grants";
+pub(super) const LOGIN: &str = "Tidegate has no logins, sessions and grants";
 
 const OPENID_CONNECT: &[Field] = &[
     used("issuer", Text),

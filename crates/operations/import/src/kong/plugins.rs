@@ -167,7 +167,7 @@ impl Converter<'_> {
     }
 
     pub(super) fn plugin_title(&self, plugin: &PluginInstance) -> String {
-        let name = |list: &[super::entities::Entity], at: Option<usize>, kind: &str| {
+        let name = |list: &[Entity], at: Option<usize>, kind: &str| {
             let entity = at.and_then(|at| list.get(at));
             entity.map(|entity| format!(" of {kind} {}", entity.name)).unwrap_or_default()
         };
@@ -206,10 +206,7 @@ impl Converter<'_> {
                 }
                 // A disabled plugin must not add a log or traces either.
                 if !verdict.is_refused() && plugin.item.is_true("enabled", true) {
-                    self.convert(plugin, people, &mut made, &mut verdict);
-                    if plugin.name == "cors" {
-                        replies::preflights(routes, &mut verdict);
-                    }
+                    self.convert(plugin, routes, people, &mut made, &mut verdict);
                 }
                 if of_client && !made.route.is_empty() {
                     verdict
@@ -244,6 +241,7 @@ impl Converter<'_> {
     fn convert(
         &mut self,
         plugin: &PluginInstance,
+        routes: &[&Entity],
         people: &Clients,
         made: &mut RouteEffect,
         verdict: &mut Verdict,
@@ -271,7 +269,10 @@ impl Converter<'_> {
                 transform::response(config, made, verdict);
             }
             "correlation-id" => replies::correlation(config, made, verdict),
-            "cors" => replies::cors(config, made, verdict),
+            "cors" => {
+                replies::cors(config, made, verdict);
+                replies::preflights(routes, verdict);
+            }
             "redirect" => self.redirect(config, made, verdict),
             "proxy-cache" => replies::cache(config, made, verdict),
             "request-termination" => self.termination(config, made),

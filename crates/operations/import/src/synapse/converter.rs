@@ -343,6 +343,19 @@ impl<'a> Converter<'a> {
         (steps, ended)
     }
 
+    /// Like [`Converter::flow_of`], for a flow that another one runs: its notes are not those of the other.
+    pub(super) fn inner_flow(
+        &mut self,
+        flow: Flow<'a>,
+        make: impl FnOnce(&mut Converter<'a>) -> Vec<Json>,
+        catch: Option<Vec<Element<'a>>>,
+    ) -> String {
+        let notes = std::mem::take(&mut self.notes);
+        let name = self.flow_of(flow, make, catch);
+        self.notes = notes;
+        name
+    }
+
     /// Makes another flow, and returns its name. The current flow is continued afterwards.
     pub(super) fn flow_of(
         &mut self,
@@ -405,6 +418,13 @@ impl<'a> Converter<'a> {
         self.artifacts.sequences.get(key).map(Element::children)
     }
 
+    /// Returns a sequence of the artifacts, with its name.
+    pub(super) fn sequence_by_key(&self, key: &str) -> Result<(&'a str, Element<'a>), String> {
+        let found = self.artifacts.sequences.get_key_value(key);
+        let found = found.map(|(key, sequence)| (*key, *sequence));
+        found.ok_or_else(|| format!("the sequence `{key}` is not among the artifacts"))
+    }
+
     /// Adds the steps of a sequence by its name: a step that runs the sequence as a flow, or its own steps if they affect a call or a reply
     /// outside the sequence.
     pub(super) fn named_sequence(
@@ -412,10 +432,7 @@ impl<'a> Converter<'a> {
         key: &str,
         steps: &mut Vec<Json>,
     ) -> Result<Next, String> {
-        let found = self.artifacts.sequences.get_key_value(key);
-        let Some((&key, &sequence)) = found else {
-            return Err(format!("the sequence `{key}` is not among the artifacts"));
-        };
+        let (key, sequence) = self.sequence_by_key(key)?;
         self.used.push(key.to_owned());
         if self.flow.expanding.contains(&key) {
             return Err(format!("the sequence `{key}` runs itself"));
@@ -432,14 +449,11 @@ impl<'a> Converter<'a> {
             let ends = sequence.children().last().is_some_and(|last| last.name() == "respond");
             return Ok(if ends { Next::End } else { Next::Continue });
         }
-        match sequence.attribute("onError") {
-            Some(fault) if !self.flow.in_branch => {
+        if let Some(fault) = sequence.attribute("onError") {
+            if !self.flow.in_branch {
                 return Ok(self.guarded(key, sequence, fault, steps));
             }
-            Some(_) => {
-                self.note("the fault sequence of a sequence that is written out has no effect");
-            }
-            None => {}
+            self.note("the fault sequence of a sequence that is written out has no effect");
         }
         self.flow.expanding.push(key);
         let (made, ended) = self.steps(&sequence.children());
@@ -448,8 +462,8 @@ impl<'a> Converter<'a> {
         Ok(if ended { Next::End } else { Next::Continue })
     }
 
-    /// Adds a step that runs a sequence which affects a call or a reply outside of it and has a fault sequence: a flow for this place, since
-    /// only flows have a `catch`.
+    /// Converts a sequence with a fault sequence whose effect depends on its place. It becomes a flow for this place alone, since only flows
+    /// have a `catch`.
     fn guarded(
         &mut self,
         key: &'a str,
@@ -461,18 +475,16 @@ impl<'a> Converter<'a> {
         let name = self.out.fresh("flow", &format!("{}-{key}", self.flow.name));
         let mut flow = Flow { name, namespaces: Vec::new(), ..self.flow.clone() };
         flow.expanding.push(key);
-        let mut left = None;
-        let notes = std::mem::take(&mut self.notes);
+        let mut left = (false, Flow::default());
         let make = |this: &mut Self| {
             let (made, ended) = this.steps(&sequence.children());
-            left = Some((ended, this.flow.clone()));
+            left = (ended, this.flow.clone());
             made
         };
-        let name = self.flow_of(flow, make, catch);
-        self.notes = notes;
+        let name = self.inner_flow(flow, make, catch);
         steps.push(json!({ "sequence": name }));
-        let Some((ended, inner)) = left else { return Next::Continue };
-        // What it has set is about what follows it here.
+        let (ended, inner) = left;
+        // The settings of the sequence apply to the mediators after it.
         self.flow.pending = inner.pending;
         self.flow.base = inner.base;
         self.flow.reply_flow = inner.reply_flow;
@@ -495,10 +507,7 @@ impl<'a> Converter<'a> {
         let mut expanding = self.flow.expanding.clone();
         expanding.push(key);
         let flow = Flow { name, expanding, side: Side::Request, ..Flow::default() };
-        let notes = std::mem::take(&mut self.notes);
-        let name = self.flow_of(flow, |this| this.steps(&sequence.children()).0, catch);
-        self.notes = notes;
-        name
+        self.inner_flow(flow, |this| this.steps(&sequence.children()).0, catch)
     }
 
     /// True if the effect of a list of mediators depends on its place: it sends, or sets something for a later call.

@@ -305,9 +305,7 @@ impl<'a> Converter<'a> {
 
     /// The flow of a task: the flow of its sequence. If the effect of the sequence depends on its place, the task gets a separate flow.
     fn task_flow(&mut self, task: &str, key: &str) -> Result<String, String> {
-        let found = self.artifacts.sequences.get_key_value(key);
-        let (&key, &sequence) =
-            found.ok_or_else(|| format!("the sequence `{key}` is not among the artifacts"))?;
+        let (key, sequence) = self.sequence_by_key(key)?;
         self.used.push(key.to_owned());
         if !self.has_side(&sequence, &mut Vec::new()) {
             return Ok(self.sequence_flow(key, sequence));

@@ -40,9 +40,8 @@ impl<'a> Converter<'a> {
             }
             let Some(key) = of.attribute(name) else { return Ok((Vec::new(), None)) };
             self.used.push(key.to_owned());
-            let found = self.artifacts.sequences.get_key_value(key);
-            let found = found.map(|(key, sequence)| (sequence.children(), Some(*key)));
-            found.ok_or_else(|| format!("the sequence `{key}` is not among the artifacts"))
+            let (key, sequence) = self.sequence_by_key(key)?;
+            Ok((sequence.children(), Some(key)))
         };
         let (request, named) = items("inSequence")?;
         let (reply, _) = items("outSequence")?;
@@ -396,9 +395,7 @@ impl<'a> Converter<'a> {
         let port = port.parse::<u16>().ok().filter(|port| *port > 0);
         let port = port.ok_or("its port is not a number")?;
         let key = inbound.attribute("sequence").ok_or("it has no sequence")?;
-        let found = self.artifacts.sequences.get_key_value(key);
-        let (&key, sequence) =
-            found.ok_or_else(|| format!("the sequence `{key}` is not among the artifacts"))?;
+        let (key, sequence) = self.sequence_by_key(key)?;
         self.used.push(key.to_owned());
         let sequences = Sequences {
             request: sequence.children(),

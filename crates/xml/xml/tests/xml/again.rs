@@ -171,7 +171,7 @@ fn budgets_hold_for_tags_that_were_met() {
     }
 }
 
-/// A thread reuses its parser. What an unfinished document declares must not last.
+/// A thread reuses its parser. Declarations of an unfinished document must not affect the next one.
 #[test]
 fn the_prefix_xml_keeps_its_namespace_after_a_document_that_ends_early() {
     const UNFINISHED: &[&str] = &[

@@ -41,7 +41,7 @@ impl Machine<'_> {
                 let mut at = Some(node);
                 while let Some(ancestor) = at {
                     if self.counts(n, ancestor, node, reach)? {
-                        // If no ancestor matches `from`, other processors count too.
+                        // The number counts even if no ancestor matches `from`, as in other processors.
                         return Ok(vec![self.count_siblings(n, ancestor, node, reach)?]);
                     }
                     if self.is_from(n, ancestor, reach)? {

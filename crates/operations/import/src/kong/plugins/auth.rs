@@ -7,6 +7,7 @@ use super::super::converter::Converter;
 use super::super::entities::{CredentialKind, Entity, PluginInstance};
 use super::super::fields::Verdict;
 use super::super::output::{one_or_more, regex_here};
+use super::super::plugin_fields::LOGIN;
 use super::super::tree::Item;
 use super::{OneCredential, RouteEffect};
 
@@ -23,7 +24,12 @@ impl Converter<'_> {
             return false;
         };
         let all = self.all;
-        let is_it = |consumer: &Entity| consumer.name == name || consumer_id(consumer) == name;
+        // The id that Kong makes has 36 characters. It is not computed for other names, since there may be many consumers.
+        let is_it = |consumer: &Entity| {
+            consumer.name == name
+                || consumer.item.text("id") == Some(name)
+                || name.len() == 36 && consumer_id(consumer) == name
+        };
         let known = all.consumers.iter().position(is_it);
         if known.is_none() {
             verdict.nearly(format!(
@@ -144,9 +150,7 @@ impl Converter<'_> {
             return;
         };
         if config.texts("auth_methods") != ["bearer"] {
-            verdict.refuse(
-                "`auth_methods` must be `[bearer]`: Tidegate has no logins, sessions and grants",
-            );
+            verdict.refuse(format!("`auth_methods` must be `[bearer]`: {LOGIN}"));
             return;
         }
         if config.get("anonymous").is_some() {

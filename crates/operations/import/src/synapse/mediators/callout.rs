@@ -6,14 +6,7 @@ use wsdl::{SOAP_11, SOAP_12};
 use super::super::converter::{Converter, Next};
 use super::super::element::Element;
 use super::super::endpoints::Target;
-
-/// The form of the request: that of the message, as in Synapse.
-#[derive(Clone, Copy)]
-enum Form {
-    Soap11,
-    Soap12,
-    Plain,
-}
+use super::super::sending::Format;
 
 /// What the service gets.
 struct Request {
@@ -50,7 +43,7 @@ pub(super) fn callout<'a>(
     let request = Request { body, is_whole: source.is("type", "envelope"), action };
     let reply = c.out.variable("callout.reply");
     let pending = c.flow.pending.clone();
-    let [of_11, of_12, plain] = [Form::Soap11, Form::Soap12, Form::Plain].map(|form| {
+    let [of_11, of_12, plain] = [Format::Soap11, Format::Soap12, Format::Pox].map(|form| {
         c.flow.pending = pending.clone();
         called(c, target, &request, form, &reply)
     });
@@ -70,15 +63,15 @@ fn called(
     c: &mut Converter<'_>,
     target: &Target,
     request: &Request,
-    form: Form,
+    form: Format,
     reply: &str,
 ) -> Result<Vec<Json>, String> {
     let mut steps = Vec::new();
     let variable = c.out.variable("callout.request");
     let envelope = match form {
-        Form::Soap11 => Some(("soap", SOAP_11)),
-        Form::Soap12 => Some(("soap12", SOAP_12)),
-        Form::Plain => None,
+        Format::Soap11 => Some(("soap", SOAP_11)),
+        Format::Soap12 => Some(("soap12", SOAP_12)),
+        Format::Pox => None,
     };
     let body = match envelope.filter(|_| !request.is_whole) {
         // The service gets the selected elements in a new envelope.
@@ -99,17 +92,17 @@ fn called(
     let action = &request.action;
     let quoted = format!("\"{action}\"");
     let headers = match form {
-        Form::Soap11 => {
+        Format::Soap11 => {
             json!({ "set": { "content-type": "text/xml; charset=utf-8", "SOAPAction": quoted } })
         }
-        Form::Soap12 => {
+        Format::Soap12 => {
             let mut kind = "application/soap+xml; charset=utf-8".to_owned();
             if !action.is_empty() {
                 kind.push_str(&format!("; action={quoted}"));
             }
             json!({ "set": { "content-type": kind }, "remove": ["SOAPAction"] })
         }
-        Form::Plain => {
+        Format::Pox => {
             json!({ "set": { "content-type": "application/xml; charset=utf-8", "SOAPAction": quoted } })
         }
     };

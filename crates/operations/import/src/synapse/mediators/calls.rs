@@ -47,9 +47,7 @@ fn received<'a>(
     key: &str,
     steps: &mut Vec<Json>,
 ) -> Result<(), String> {
-    let found = c.artifacts.sequences.get_key_value(key);
-    let (&key, sequence) =
-        found.ok_or_else(|| format!("the sequence `{key}` is not among the artifacts"))?;
+    let (key, sequence) = c.sequence_by_key(key)?;
     if c.flow.expanding.contains(&key) {
         return Err(format!("the sequence `{key}` gets replies to what it sends itself"));
     }
@@ -151,10 +149,7 @@ pub(in super::super) fn reply(c: &mut Converter<'_>, steps: &mut Vec<Json>) {
                 pending: PendingProperties { sender: Sender::Service, ..Default::default() },
                 ..Flow::default()
             };
-            let notes = std::mem::take(&mut c.notes);
-            let name = c.flow_of(flow, replied, None);
-            c.notes = notes;
-            name
+            c.inner_flow(flow, replied, None)
         }
     };
     steps.push(json!({ "sequence": name }));

@@ -222,10 +222,7 @@ fn template_flow<'a>(
         Some(key) => c.fault_sequence(Some(key), None),
         None => None,
     };
-    let notes = std::mem::take(&mut c.notes);
-    let name = c.flow_of(flow, |c| c.steps(&sequence.children()).0, catch);
-    c.notes = notes;
-    name
+    c.inner_flow(flow, |c| c.steps(&sequence.children()).0, catch)
 }
 
 /// `foreach`: both versions.
