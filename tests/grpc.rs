@@ -1,5 +1,7 @@
-//! gRPC: faults as statuses, deadlines, gRPC-Web, and peers that people use.
+//! gRPC: faults as statuses, deadlines, gRPC-Web, JSON for services, and peers that people use.
 
 mod faults;
+mod json;
 mod peers;
+pub(crate) mod shop;
 mod web;

@@ -7,10 +7,12 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::grpc::shop;
 use crate::harness::{Gateway, Message, Origin};
 use crate::soap_rest::TYPES;
 
@@ -93,6 +95,13 @@ fn numbers(count: usize) -> String {
 
 fn texts(count: usize, length: usize) -> String {
     format!("[{}\"\"]", format!("\"{}\",", "x".repeat(length)).repeat(count))
+}
+
+/// An order with items at the bottom of a deep nesting.
+fn deep_order(count: usize) -> String {
+    let items = r#"{"tags":["x"],"sizes":[-1,-1]},"#.repeat(count);
+    let (open, close) = (r#"{"inner":"#.repeat(90), "}".repeat(90));
+    format!(r#"{open}{{"items":[{items}{{}}]}}{close}"#)
 }
 
 fn patterns(count: usize) -> String {
@@ -346,6 +355,15 @@ fn policies() -> Vec<Attack> {
                 numbers(60_000),
             )
         },
+        Attack {
+            target: "/v1/orders",
+            ..attack(
+                "grpc_json",
+                "[grpc_json: { descriptors: shop.pb, prefix: /aAT, body_bytes_max: 8MiB }]",
+                JSON,
+                deep_order(60_000),
+            )
+        },
         attack("soap", "[soap: { schema: types.wsdl, validate: [request] }]", SOAP, order(100_000)),
         Attack {
             target: "/Order",
@@ -419,9 +437,14 @@ fn start(origin: &Origin, attacks: &[Attack], as_flow: bool) -> Gateway {
              databases: { db: { url: \"sqlite:a.db\" } }\n",
         );
     }
-    let files = files();
-    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, &**text)).collect();
-    Gateway::start_beside(yaml, &files)
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
+    for (name, text) in files() {
+        write(name, text.as_bytes());
+    }
+    write("shop.pb", &shop::set());
+    write("tidegate.yaml", yaml.as_bytes());
+    Gateway::start_of(folder, "tidegate.yaml")
 }
 
 /// Sends an attack, and requests the fixed reply meanwhile. Returns the duration of the attack and the longest wait.

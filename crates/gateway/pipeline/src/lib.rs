@@ -12,6 +12,7 @@ mod grpc_call;
 mod hops;
 mod limited;
 mod line_fields;
+mod passing;
 mod problem;
 mod server_span;
 mod steps;

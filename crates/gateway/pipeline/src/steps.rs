@@ -1,16 +1,15 @@
 //! Descending and ascending through the list of policies.
 
-use std::task::{Context, Poll, ready};
-
 use fault::{Fault, Kind};
-use kit::{clock, scratch, turns};
-use message::{Body, Fill, Headers, Reply, ReplyHead, Request, RequestHead, Source, Trailers};
+use kit::{clock, turns};
+use message::{Body, Headers, Reply, ReplyHead, Request, RequestHead, Source};
 use plan::Route;
 use policy::{
-    BodyTransform, Decision, Exchange, ExchangeTrace, Flow, OnStreamed, Onward, OpenSpan, Step,
-    TracedHead, WaitTime,
+    Decision, Exchange, ExchangeTrace, Flow, OnStreamed, Onward, OpenSpan, Step, TracedHead,
+    WaitTime,
 };
 
+use crate::passing::{PacedBody, TransformedBody};
 use crate::{gather, limited, problem, traced};
 
 /// The result of a descent.
@@ -143,6 +142,9 @@ pub(crate) async fn run<H: Head>(
         }
         Step::Buffered(step) => {
             if !step.wants(ex, head)? {
+                if let Some(transform) = step.on_passing(ex, head)? {
+                    transformed(PacedBody::new(TransformedBody::new(body, transform)), head, body);
+                }
                 return Ok(Onward::Next);
             }
             if head.is_endless() {
@@ -172,13 +174,16 @@ pub(crate) fn stream<H: Head>(
     body: &mut Body,
 ) -> Result<bool, Fault> {
     let Some(transform) = step.on_streamed(ex, head)? else { return Ok(false) };
-    let inner = std::mem::take(body);
-    let mapped = TransformedBody { inner, transform, trailers: Trailers::new(), broken: None };
-    if mapped.remaining().is_none() {
+    transformed(TransformedBody::new(body, transform), head, body);
+    Ok(true)
+}
+
+/// Replaces a body by one whose bytes pass through a step.
+fn transformed<H: Head>(made: impl Source + 'static, head: &mut H, body: &mut Body) {
+    if made.remaining().is_none() {
         head.headers().remove("content-length");
     }
-    *body = Body::Stream(Box::new(mapped));
-    Ok(true)
+    *body = Body::Stream(Box::new(made));
 }
 
 /// Waits for a policy within a separate span.
@@ -226,80 +231,14 @@ impl Head for ReplyHead {
         self.is_event_stream()
     }
 }
-
-/// A body whose bytes pass through a step.
-struct TransformedBody {
-    inner: Body,
-    transform: Box<dyn BodyTransform>,
-    /// The trailers that the step returned.
-    trailers: Trailers,
-    /// The fault that follows the bytes returned last.
-    broken: Option<Box<Fault>>,
-}
-
-impl TransformedBody {
-    /// Ends the body here. Its sender is notified at once, by the end of its connection or stream.
-    fn end_early(&mut self) -> Fill {
-        self.inner = Body::Empty;
-        Fill::End
-    }
-
-    /// Passes new bytes to the step.
-    fn step(&mut self, bytes: &[u8], fill: Fill, out: &mut Vec<u8>) -> Result<Fill, Fault> {
-        if !bytes.is_empty() && self.transform.on_bytes(bytes, out)? == Fill::End {
-            return Ok(self.end_early());
-        }
-        if fill == Fill::End {
-            self.trailers = self.inner.trailers();
-            self.transform.on_trailers(&mut self.trailers);
-            self.transform.on_end(out)?;
-        }
-        Ok(fill)
-    }
-}
-
-impl Source for TransformedBody {
-    fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Result<Fill, Fault>> {
-        if let Some(fault) = self.broken.take() {
-            return Poll::Ready(Err(*fault));
-        }
-        if self.transform.poll_end(cx).is_ready() {
-            return Poll::Ready(Ok(self.end_early()));
-        }
-        let mut bytes = scratch::lend();
-        let fill = ready!(self.inner.poll_fill(cx, &mut bytes))?;
-        let before = out.len();
-        match self.step(&bytes, fill, out) {
-            // The caller would discard bytes that come with a fault. So this poll returns the bytes, and the next one the fault.
-            Err(fault) if out.len() > before => {
-                self.broken = Some(Box::new(fault));
-                Poll::Ready(Ok(Fill::More))
-            }
-            filled => Poll::Ready(filled),
-        }
-    }
-
-    fn remaining(&self) -> Option<u64> {
-        self.transform.remaining(self.inner.remaining())
-    }
-
-    fn trailers(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.trailers)
-    }
-
-    fn may_trail(&self) -> bool {
-        self.inner.may_trail()
-    }
-
-    fn expects_continue(&self) -> bool {
-        self.inner.expects_continue()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Poll};
+
+    use message::Fill;
+    use policy::{BodyTransform, Caller, Scheme};
+
     use super::*;
-    use policy::{Caller, Scheme};
 
     /// A body whose client waits for a 100.
     struct Expecting;

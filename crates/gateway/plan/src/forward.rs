@@ -82,7 +82,7 @@ impl Forward {
         {
             mirror.copy(ex, request);
         }
-        if ex.grpc.is_some() && request.body.is_empty() && self.passes_te() {
+        if request.body.is_empty() && self.passes_te() && calls(ex, &request.head) {
             // A gRPC request must end with a DATA frame, even without a message: gRPC servers do not recognize an end of stream on the
             // HEADERS frame.
             request.body = Body::Stream(Box::new(GatheredBody::default()));
@@ -236,6 +236,12 @@ impl PathSent {
             }
         }
     }
+}
+
+/// Returns true for a call of gRPC: the client's own, or one that a policy made of its request.
+fn calls(ex: &Exchange, head: &RequestHead) -> bool {
+    let is_made = || head.headers.get("content-type") == Some(b"application/grpc");
+    ex.grpc.is_some() || is_made()
 }
 
 /// Rules that accept every path that the listener's own rules have already accepted.

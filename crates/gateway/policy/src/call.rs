@@ -25,6 +25,8 @@ pub struct Call<'a> {
     /// The deadline of the whole call, including the body of the reply. With `None`, the pauses of the call are bounded, but not its total
     /// duration.
     pub deadline: Option<Instant>,
+    /// Whether the reply may pause without limit if it is that of a gRPC call. The recipient must then limit its silence.
+    pub may_pause: bool,
     /// The alarm for the deadline of the current pause. Nothing else may use it during the call.
     pub alarm: SharedAlarm,
     /// The sums of the exchange. The call adds its waits and retries to them.
@@ -100,6 +102,7 @@ impl Call<'_> {
             captured: None,
             id: None,
             deadline,
+            may_pause: true,
             alarm: kit::alarm::take(),
             totals,
             target: None,
@@ -119,6 +122,7 @@ impl Exchange {
             captured: None,
             id: Some(&self.id),
             deadline: self.grpc.as_ref().and_then(|call| call.deadline),
+            may_pause: !self.notes.as_ref().is_some_and(|notes| notes.is_translated_call),
             alarm: self.alarm.clone(),
             totals: &self.totals,
             target: Some(&mut self.target),

@@ -36,6 +36,8 @@ pub struct Notes {
     pub message_format: Option<MessageFormat>,
     /// Whether the envelope was made from a client's message in another format, so that it does not indicate the client's format.
     pub translated: bool,
+    /// Whether the client gets the reply of a gRPC call as an ordinary one, so that its pauses have the limits of those.
+    pub is_translated_call: bool,
     /// The content coding that a policy over XML removed from the reply. The topmost such policy applies it again.
     pub coding: Option<&'static str>,
     /// The index of the request's operation in the route's list, or [`UNKNOWN_OPERATION`]. `None` if no policy has determined it.

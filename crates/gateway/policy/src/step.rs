@@ -88,9 +88,19 @@ pub trait BodyTransform {
 }
 
 pub trait OnBuffered<H>: Send + Sync {
-    /// Reads the head before the body is gathered. If it returns false, the step is finished, and the body is streamed unchanged.
+    /// Reads the head before the body is gathered. If it returns false, the body is streamed, see [`OnBuffered::on_passing`].
     fn wants(&self, _ex: &mut Exchange, _head: &mut H) -> Result<bool, Fault> {
         Ok(true)
+    }
+
+    /// Called if the body is not gathered. Returns a transform for its bytes, or `None` to let the body pass unchanged. Unlike one of
+    /// [`OnStreamed`], the transform runs in turns, so it may do as much work on the bytes as a step on a whole body.
+    fn on_passing(
+        &self,
+        _ex: &mut Exchange,
+        _head: &mut H,
+    ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
+        Ok(None)
     }
 
     /// Returns the maximum size of the body. A larger body gets 413 for a request, and 502 for a reply.

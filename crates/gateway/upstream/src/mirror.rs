@@ -139,6 +139,7 @@ impl Copy {
                 captured: None,
                 id: None,
                 deadline: clock::now().checked_add(TIME_MAX),
+                may_pause: true,
                 alarm: kit::alarm::take(),
                 totals: &totals,
                 target: None,

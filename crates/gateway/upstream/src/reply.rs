@@ -28,6 +28,8 @@ pub(crate) struct Lease {
     pub(crate) place: Rc<Place>,
     /// The longest pause between two pieces of the body.
     pub(crate) timeout: Duration,
+    /// Whether the reply of a gRPC call may pause without limit.
+    pub(crate) may_pause: bool,
     /// The deadline of the whole call.
     pub(crate) deadline: Option<Instant>,
     pub(crate) alarm: SharedAlarm,
@@ -119,7 +121,7 @@ pub(crate) fn reply(begun: Box<StartedReply>, hold: Lease, now: Instant) -> Repl
     }
     // An event stream or a gRPC reply has no timeout here: the client's side limits silence in both directions, and notices if the client
     // has gone.
-    let endless = is_stream(&begun.head);
+    let endless = is_stream(&begun.head, &hold);
     let incoming = IncomingBody {
         reusable: begun.parsed.keep_alive && begun.intact && begun.rest.is_empty(),
         timeout: (!endless).then_some(hold.timeout),
@@ -132,9 +134,9 @@ pub(crate) fn reply(begun: Box<StartedReply>, hold: Lease, now: Instant) -> Repl
 }
 
 /// True for a reply that may pause without limit: an event stream, or the reply to a gRPC call.
-pub(crate) fn is_stream(head: &ReplyHead) -> bool {
+pub(crate) fn is_stream(head: &ReplyHead, hold: &Lease) -> bool {
     let is_call = || head.headers.get("content-type").is_some_and(|of| Dialect::of(of).is_some());
-    head.is_event_stream() || is_call()
+    head.is_event_stream() || hold.may_pause && is_call()
 }
 
 impl IncomingBody {

@@ -168,6 +168,7 @@ impl Upstream {
                             pool: attempts.pool,
                             place,
                             timeout: self.settings.timeout.response,
+                            may_pause: call.may_pause,
                             deadline: call.deadline,
                             alarm: attempts.alarm,
                             in_flight,

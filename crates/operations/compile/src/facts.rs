@@ -50,7 +50,7 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
                 policy.value.name()
             );
             let help =
-                "move it below a `soap` with a `schema` that validates requests, or a `soap_rest`";
+                "move it below a `soap` that validates requests, a `soap_rest` or a `grpc_json`";
             report.error(policy.at, what, help);
         }
         if let Policy::Cache(keys) = &policy.value {

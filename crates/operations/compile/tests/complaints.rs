@@ -7,6 +7,9 @@ use std::path::Path;
 use expect_test::{Expect, expect};
 use plan::telemetry::Telemetry;
 
+#[path = "../../../../tests/grpc/shop.rs"]
+mod shop;
+
 fn said(text: &str, folder: &Path) -> String {
     let loaded = config::parse(text, &folder.join("gate.yaml"));
     let report = match compile::compile(&loaded, None, &Telemetry::new(1)) {
@@ -453,6 +456,64 @@ routes:
               help: add `protocol: http2` to the upstream
         "#]],
     );
+}
+
+#[test]
+fn descriptors_are_checked_with_their_rules() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = [(2, "/v1/{nope}", "", ""), (2, "/v1/orders/{note}", "", ""), (2, "/a{b}", "", "")];
+    for (name, bytes) in [
+        ("shop.pb", shop::set()),
+        ("rules.pb", shop::set_with(&rules)),
+        ("text.pb", b"syntax = \"proto3\";".to_vec()),
+        // A file `a` that imports a file `b`.
+        ("lacks.pb", b"\x0a\x06\x0a\x01a\x1a\x01b".to_vec()),
+        ("empty.pb", b"\x0a\x03\x0a\x01a".to_vec()),
+    ] {
+        fs::write(folder.path().join(name), bytes).unwrap();
+    }
+    let text = r#"
+listen: { a: { address: "127.0.0.1:0" } }
+upstreams: { u: { targets: ["http://h"], protocol: http2 }, old: { targets: ["http://h"] } }
+routes:
+  a: { match: { path: /a }, upstream: old, policies: [grpc_json: { descriptors: shop.pb, services: [shop.v1.Order, x], prefix: api }] }
+  b: { match: { path: /b }, upstream: u, policies: [grpc_json: { descriptors: rules.pb }] }
+  c: { match: { path: /c }, upstream: u, policies: [grpc_json: { descriptors: text.pb }] }
+  d: { match: { path: /d }, upstream: u, policies: [grpc_json: { descriptors: lacks.pb }] }
+  e: { match: { path: /e }, upstream: u, policies: [grpc_json: { descriptors: empty.pb }] }
+  f: { match: { path: /f }, respond: {}, policies: [grpc_json: { descriptors: none.pb }] }
+  g: { match: { path: /g }, upstream: u, policies: [grpc_json: { descriptors: shop.pb, services: [shop.v1.Orders], stream: events, ignore_query: [key] }] }
+"#;
+    let said = said(text, folder.path());
+    for (line, what) in [
+        (5, "warning: the upstream `old` uses HTTP/1, but gRPC needs HTTP/2"),
+        (
+            5,
+            "there is no service in the descriptors `shop.v1.Order`; did you mean `shop.v1.Orders`?",
+        ),
+        (5, "there is no service in the descriptors `x`"),
+        (5, "`api` is not a path"),
+        (
+            6,
+            "`GET /v1/{nope}` of `shop.v1.Orders/Extra`: the variable `nope`: the message has no such field",
+        ),
+        (
+            6,
+            "`GET /v1/orders/{note}` of `shop.v1.Orders/Extra`: `shop.v1.Orders/Get` has the same paths",
+        ),
+        (6, "`GET /a{b}` of `shop.v1.Orders/Extra`: `{` in `a{b}` has to be escaped"),
+        (7, "`text.pb`: it is not a descriptor set"),
+        (8, "`lacks.pb`: `b`, which `a` imports, is not in it"),
+        (9, "the descriptors have no service"),
+        (10, "nothing answers calls here: the route has no upstream"),
+        (10, "cannot read `none.pb`: there is no such file"),
+    ] {
+        let is_there = |complaint: &str| {
+            complaint.starts_with(&format!("gate.yaml:{line}:")) && complaint.contains(what)
+        };
+        assert!(said.lines().any(is_there), "{line}: {what}\n{said}");
+    }
+    assert!(!said.contains("gate.yaml:11:"), "{said}");
 }
 
 #[test]

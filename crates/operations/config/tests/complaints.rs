@@ -56,7 +56,7 @@ zebra: {}
             gate.yaml:11:14: unknown value `roundrobin`; did you mean `round_robin`?
               help: write `round_robin`, `least_requests`, `failover` or `hash`
             gate.yaml:16:9: unknown policy `header`; did you mean `headers`?
-              help: the policies are `api_key`, `authenticate`, `authorize`, `backend_jwt`, `basic`, `hmac`, `jwks`, `jwt`, `key_type`, `mutual_tls`, `headers`, `transform`, `redirect`, `rate_limit`, `for`, `subscription`, `concurrency`, `sse`, `websocket`, `correlation`, `canary`, `cors`, `cache`, `compress`, `grpc_web`, `forward_auth`, `ip_filter`, `interceptor`, `openapi`, `json_schema`, `mock`, `soap`, `soap_rest`, `user_agent`, `use`, `ws_security`, `xpath_route` and `xslt`
+              help: the policies are `api_key`, `authenticate`, `authorize`, `backend_jwt`, `basic`, `hmac`, `jwks`, `jwt`, `key_type`, `mutual_tls`, `headers`, `transform`, `redirect`, `rate_limit`, `for`, `subscription`, `concurrency`, `sse`, `websocket`, `correlation`, `canary`, `cors`, `cache`, `compress`, `grpc_json`, `grpc_web`, `forward_auth`, `ip_filter`, `interceptor`, `openapi`, `json_schema`, `mock`, `soap`, `soap_rest`, `user_agent`, `use`, `ws_security`, `xpath_route` and `xslt`
             gate.yaml:18:10: expected a whole number from 1 to 256, found `many`
               help: write a whole number from 1 to 256 without quotes
             gate.yaml:19:1: unknown key `zebra`

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use fault::{Fault, Kind};
 use mediation::soap_json::TranslationError;
-use message::{Body, GatheredBody, Headers, Reply, RequestHead, Trailers};
+use message::{Body, GatheredBody, Reply, RequestHead, Trailers};
 use policy::{Decision, Exchange, Flow, MessageFormat, OnBuffered, Onward, Slot};
 
 use super::{OperationPath, Service};
 use crate::body_lines;
+use crate::json_api::{no_body, no_such_path, not_allowed, require_json};
 
 /// The request step.
 pub(super) struct Translate {
@@ -83,24 +84,8 @@ impl Translate {
             return Ok(place);
         }
         let methods: Vec<&str> = at_path().map(|place| &*place.method).collect();
-        if methods.is_empty() {
-            let cause = "no operation has this path";
-            Err(Fault::with_detail(Kind::PathUnknown, cause, "There is no such operation."))
-        } else {
-            Err(not_allowed(&methods.join(", ")))
-        }
+        if methods.is_empty() { Err(no_such_path()) } else { Err(not_allowed(&methods.join(", "))) }
     }
-}
-
-#[cold]
-fn no_body() -> Fault {
-    let text = "/: the operation takes parameters and no body";
-    Fault::new(Kind::RequestInvalid, text).with_errors(vec![text.into()])
-}
-
-fn not_allowed(methods: &str) -> Fault {
-    Fault::new(Kind::MethodNotAllowed, format!("the operation takes {methods}"))
-        .with_header("Allow", methods)
 }
 
 fn published(head: &RequestHead, document: &bytes::Bytes) -> Reply {
@@ -111,27 +96,6 @@ fn published(head: &RequestHead, document: &bytes::Bytes) -> Reply {
     let mut reply = Reply::new(200, body);
     reply.head.headers.add_known("Content-Type", b"application/json");
     reply
-}
-
-/// Refuses a body that is not JSON. A body without a content type is treated as JSON.
-fn require_json(headers: &Headers, body: &[u8]) -> Result<(), Fault> {
-    let unsupported = |what: &str| {
-        let detail = "Send JSON, as `application/json`, without a content coding.";
-        Fault::with_detail(Kind::MediaTypeUnsupported, what, detail)
-    };
-    if body.is_empty() {
-        return Ok(());
-    }
-    if headers.get("content-encoding").is_some_and(|value| !value.eq_ignore_ascii_case(b"identity"))
-    {
-        return Err(unsupported("the body is encoded"));
-    }
-    let Some(value) = headers.get("content-type") else { return Ok(()) };
-    if message::is_json(message::media_type(value)) {
-        Ok(())
-    } else {
-        Err(unsupported("the content type is not JSON"))
-    }
 }
 
 #[cold]

@@ -32,7 +32,7 @@ struct LeasedBody {
 pub(crate) fn reply(begun: StartedReply, hold: Lease) -> Reply {
     // An event stream or a gRPC reply has no timeout here: the client's side limits silence in both directions, and notices if the client
     // has gone.
-    let timeout = (!crate::reply::is_stream(&begun.head)).then_some(hold.timeout);
+    let timeout = (!crate::reply::is_stream(&begun.head, &hold)).then_some(hold.timeout);
     let whole = begun.stream.with(|session, number| session.whole_body(number));
     let body = match whole {
         // The rest of the request is not sent, since the target replied without it.

@@ -14,6 +14,7 @@ pub(crate) mod cors;
 mod facts;
 pub(crate) mod for_clients;
 pub(crate) mod forward_auth;
+pub(crate) mod grpc_json;
 pub(crate) mod grpc_web;
 pub(crate) mod headers;
 pub(crate) mod hmac;
@@ -102,6 +103,7 @@ kinds! {
     Cors,
     ForClients,
     ForwardAuth,
+    GrpcJson,
     GrpcWeb,
     Headers,
     Hmac,

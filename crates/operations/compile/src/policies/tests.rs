@@ -38,6 +38,7 @@ routes:
       - concurrency: { by: subject, requests: 1 }
       - cors: { origins: ["*"] }
       - forward_auth: { upstream: a, headers: { take: [x-user] } }
+      - grpc_json: { descriptors: a.pb }
       - grpc_web: {}
       - ip_filter: { allow: [10.0.0.0/8] }
       - user_agent: { deny: [curl] }
@@ -137,6 +138,7 @@ fn each_kind_of_policy_has_the_listed_facts() {
         concurrency: asks_identity true; counts Requests;
         cors: access AnswersPreflights;
         forward_auth: access Guards; replies_differ true; writes These(["x-user"]); upstreams These(["a"]);
+        grpc_json: tells_operations true;
         grpc_web:
         ip_filter: access FiltersAddresses;
         user_agent: access FiltersAddresses;

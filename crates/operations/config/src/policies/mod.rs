@@ -12,6 +12,7 @@ mod correlation;
 mod cors;
 mod for_clients;
 mod forward_auth;
+mod grpc_json;
 mod grpc_web;
 mod headers;
 mod hmac;
@@ -51,6 +52,7 @@ pub use correlation::{Correlation, CorrelationGenerator};
 pub use cors::{Cors, OriginMatch};
 pub use for_clients::{ClientList, ForClients, InnerPolicy};
 pub use forward_auth::{ForwardAuth, ForwardAuthHeaders, OnAuthFailure};
+pub use grpc_json::{FieldNames, GrpcJson, GrpcStream};
 pub use grpc_web::GrpcWeb;
 pub use headers::{Headers, HeadersEdit};
 pub use hmac::{Hmac, HmacAlgorithm};
@@ -177,6 +179,8 @@ policies! {
     Cache = "cache",
     /// Compresses replies.
     Compress = "compress",
+    /// Presents a gRPC service as a JSON API.
+    GrpcJson = "grpc_json",
     /// Translates gRPC-Web calls of browsers to gRPC.
     GrpcWeb = "grpc_web",
     /// Asks a service whether a request may pass.
@@ -258,7 +262,7 @@ impl Decode for Policy {
 
 /// Returns a hint about what to write in place of one of Kong's plugins.
 fn kong_plugin(name: &str) -> String {
-    const PLUGINS: [(&str, &str); 13] = [
+    const PLUGINS: [(&str, &str); 14] = [
         ("key-auth", "api_key"),
         ("basic-auth", "basic"),
         ("jwt", "jwt"),
@@ -272,6 +276,7 @@ fn kong_plugin(name: &str) -> String {
         ("request-transformer", "headers"),
         ("response-transformer", "headers"),
         ("grpc-web", "grpc_web"),
+        ("grpc-gateway", "grpc_json"),
     ];
     let ours = PLUGINS.iter().find(|(theirs, _)| *theirs == name).map(|(_, ours)| *ours);
     let ours = ours.or_else(|| Policy::NAMES.iter().copied().find(|ours| *ours == name));

@@ -83,7 +83,7 @@ const PLUGINS: &[PluginRow] = &[
     ),
     unsupported_guard("xml-threat-protection", 1_008, "Tidegate has no limits on the shape of XML"),
     guard("request-validator", 999, REQUEST_VALIDATOR),
-    unsupported_guard("grpc-gateway", 998, "Tidegate does not translate JSON to gRPC"),
+    unsupported_guard("grpc-gateway", 998, PROTO_FILE),
     guard("ip-restriction", 990, IP_RESTRICTION),
     guard("request-size-limiting", 951, REQUEST_SIZE_LIMITING),
     guard("acl", 950, ACL),
@@ -445,8 +445,12 @@ const PROXY_CACHE: &[Field] = &[
     used("response_headers.X-Cache-Key", Switch),
 ];
 
+/// The reason why a plugin that names a definition of Protocol Buffers is refused.
+const PROTO_FILE: &str =
+    "Tidegate does not read `.proto` files: compile the file with `protoc`, and use `grpc_json`";
+
 const GRPC_WEB: &[Field] = &[
-    only("proto", Text, "", "Tidegate does not translate JSON to gRPC"),
+    only("proto", Text, "", PROTO_FILE),
     silent("pass_stripped_path", Switch),
     used("allow_origin_header", Text),
 ];

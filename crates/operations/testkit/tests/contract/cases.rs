@@ -189,6 +189,23 @@ pub(crate) const CASES: &[Case] = &[
         ..CASE
     },
     Case {
+        policy: "grpc_json",
+        policies: "grpc_json: { descriptors: shop.pb }",
+        reply: ("Content-Type: application/grpc\r\ngrpc-status: 0\r\n", "\0\0\0\0\x04\x0a\x02ok"),
+        asks: &[
+            Ask { start: "GET /v1/orders/7?note=3", shows: Shows::Below(r#"{"id":"ok"}"#), ..GET },
+            Ask {
+                start: "POST /v1/orders",
+                body: r#"{"id":"a"}"#,
+                shows: Shows::Above("\0\0\0\0\x03\x0a\x01a"),
+                ..POST
+            },
+            Ask { start: "POST /v1/orders", body: r#"{"x":1}"#, status: "400", ..POST },
+            Ask { start: "GET /v1/nothing", status: "404", ..GET },
+        ],
+        ..CASE
+    },
+    Case {
         policy: "forward_auth",
         policies: "forward_auth: { url: \"http://192.0.2.40:9000/verify\", headers: { take: [x-user] } }",
         asks: &[

@@ -11,6 +11,9 @@ use testkit::{Client, Gateway, Message, ServiceAnswer, ServiceRequest, Services}
 
 use crate::cases::{Ask, Case};
 
+#[path = "../../../../../tests/grpc/shop.rs"]
+mod shop;
+
 /// Keys, tokens and documents, created once.
 struct Files {
     folder: tempfile::TempDir,
@@ -40,6 +43,7 @@ static FILES: LazyLock<Files> = LazyLock::new(|| {
         std::fs::copy(examples.join(from), folder.path().join(name)).unwrap();
     }
     std::fs::write(folder.path().join("sums.yaml"), SUMS).unwrap();
+    std::fs::write(folder.path().join("shop.pb"), shop::set()).unwrap();
     for (name, schema) in [
         ("sum.json", r#"{"type":"object","required":["a"],"properties":{"a":{"type":"integer"}}}"#),
         ("number.json", r#"{"type":"integer"}"#),
