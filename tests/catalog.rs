@@ -1,4 +1,4 @@
-//! The catalog over its REST interface, by the steps of the reference's own scripts, and what its gateway does with it.
+//! The catalog over its REST interface, by the steps of WSO2 API Manager's own scripts, and what its gateway does with it.
 
 use std::net::SocketAddr;
 
@@ -100,7 +100,7 @@ pub(crate) fn token(gateway: &Gateway, client: &str, secret: &str, body: &str) -
     read(&reply)
 }
 
-/// A client with a token of this user, as the reference's scripts get one.
+/// A client with a token of this user, as WSO2 API Manager's scripts get one.
 #[track_caller]
 pub(crate) fn log_in<'g>(gateway: &'g Gateway, user: &str, password: &str) -> Client<'g> {
     let by_password = Client { gateway, authorization: basic(user, password) };
@@ -542,7 +542,7 @@ fn requests_are_what_the_interface_describes() {
         let reply = client.ask(method, target, &Value::Null);
         assert_eq!((reply.status(), reply.get("allow")), (405, Some(allowed)), "{method} {target}");
     }
-    // Resources of the reference system that the catalog does not have.
+    // Resources of WSO2 API Manager that the catalog does not have.
     for (method, target) in [
         ("POST", "/api/am/publisher/v4/apis/validate-openapi"),
         ("POST", "/api/am/devportal/v3/applications/import"),
@@ -558,7 +558,7 @@ fn requests_are_what_the_interface_describes() {
         let is_of = |one: &Value| one["message"].as_str().unwrap().starts_with(place);
         assert!(told.iter().any(is_of), "{place}: {told:?}");
     }
-    // Clients of the reference system send null for absent members, and additional members.
+    // Clients of WSO2 API Manager send null for absent members, and additional members.
     let wish = json!({ "name": "app", "throttlingPolicy": null, "description": null, "attributes": null, "groups": [], "tokenType": "JWT" });
     client.done("POST", applications, &wish, 201);
     let mut wish = definition("echo", &origin);

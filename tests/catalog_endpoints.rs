@@ -149,7 +149,7 @@ fn secrets_of_endpoints_are_never_shown_and_stay_where_a_change_leaves_them_empt
             assert!(!shown.text().contains(hidden), "{target}: {}", shown.text());
         }
     }
-    // As in the pages of the reference system: the object is sent back with a change.
+    // As in the pages of WSO2 API Manager: the object is sent back with a change.
     let mut shown = client.done("GET", &at, &Value::Null, 200);
     assert_eq!(shown["endpointConfig"]["endpoint_security"]["production"]["username"], "ann");
     shown["description"] = json!("another");
@@ -338,7 +338,7 @@ fn extensions_of_an_imported_document_lead_nowhere() {
     assert_eq!(made.status(), 201, "{}", made.text());
     let mut wish = crate::catalog::read(&made);
     let id = wish["id"].as_str().unwrap().to_owned();
-    // Only parts that operations have in the reference system are taken from the document. The publisher then changes them back.
+    // Only parts that operations have in WSO2 API Manager are taken from the document. The publisher then changes them back.
     wish["operations"] = json!([{ "target": "/pets", "verb": "GET", "authType": "Application & Application User", "scopes": [] }]);
     client.done("PUT", &format!("/api/am/publisher/v4/apis/{id}"), &wish, 200);
     crate::catalog_imports::serve(&client, &id);

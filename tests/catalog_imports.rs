@@ -208,7 +208,7 @@ fn a_document_is_replaced_and_its_operations_with_it() {
     let token = subscribed(&client, id, "Bronze", "&scope=cats");
     assert_eq!(call(&gateway, "/echo/1.0.0/cats/7", &token).status(), 200);
     assert_eq!(call(&gateway, "/echo/1.0.0/dogs", &token).status(), 404);
-    // A form without parts is what clients of the reference may send, too.
+    // A form without parts is what clients of WSO2 API Manager may send, too.
     let lines = format!(
         "Authorization: {}\r\nContent-Type: application/x-www-form-urlencoded\r\n",
         client.authorization

@@ -126,7 +126,7 @@ fn the_invocation_context_says_who_asks_for_what() {
     assert_eq!(told, &expected);
 }
 
-/// In the reference contract, the authentication context has the token, whether or not the upstream gets it.
+/// In Choreo Connect's contract, the authentication context has the token, whether or not the upstream gets it.
 #[test]
 fn the_authentication_context_has_the_token() {
     use crate::tokens::{EC, jwks, now};

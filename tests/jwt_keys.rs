@@ -116,7 +116,7 @@ fn an_issuer_that_never_answers_holds_nobody_up_for_longer_than_its_deadline() {
     until("nobody waits any more", || ask(&gateway, &token).status() == 503);
 }
 
-/// The reply of the reference system's router when its enforcer does not answer. The token may be one of the failed
+/// The reply of WSO2 API Manager's router when its enforcer does not answer. The token may be one of the failed
 /// issuer, whatever its position in the list.
 #[test]
 fn a_token_that_one_of_two_issuers_could_not_be_asked_about_is_not_refused() {

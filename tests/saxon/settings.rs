@@ -74,7 +74,7 @@ fn a_machine_that_gives_up_is_a_complaint() {
     assert!(text.contains("it needs Saxon") && text.contains("it gave up"), "{text}");
 }
 
-/// In the format that clients of the reference system compare. Places are only for operators.
+/// In the format that clients of WSO2 API Manager compare. Places are only for operators.
 #[test]
 fn clients_are_told_of_a_stylesheet_in_saxons_words() {
     let unknown =

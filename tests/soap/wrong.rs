@@ -258,7 +258,7 @@ fn a_client_is_not_told_what_a_stylesheet_asked_for() {
     assert!(!text.contains("inner.corp") && !text.contains("SECRET"), "{text}");
 }
 
-/// In the format that clients of the reference system compare. Lines of a stylesheet are in `check` and the log.
+/// In the format that clients of WSO2 API Manager compare. Lines of a stylesheet are in `check` and the log.
 #[test]
 fn a_stylesheet_is_told_in_the_words_of_libxml2_and_libxslt() {
     let later = RENAME.replace("version=\"1.0\" xmlns", "version=\"2.0\" xmlns");

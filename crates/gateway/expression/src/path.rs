@@ -1,6 +1,7 @@
 //! XPath 1.0 over the documents of a message, whose values are available as variables.
 //!
-//! `$NAME` in a path is a value of the message. `$headers.X-Id` is a single name in XPath too. `$body.total` selects a member of a JSON
+//! `$NAME` in a path is a value of the message. In XPath, `headers.X-Id` is a single name, so
+//! `$headers.X-Id` needs no other syntax. `$body.total` selects a member of a JSON
 //! value, and `$body..total` all members with that name. A path into a value that is not a node finds nothing. `count` and `sum` take the
 //! items of an array.
 
@@ -38,7 +39,7 @@ pub(crate) struct Path {
     variables: Vec<Variable>,
     /// The document for `/` and for paths without an explicit start, or `None` if nothing starts there.
     document: Option<Slot>,
-    /// The value that the path starts at, or `None` if it does not start at a variable.
+    /// The value that the path starts at, or `None` if it does not start at a variable without members.
     started: Option<Slot>,
 }
 
@@ -74,8 +75,8 @@ impl Path {
         variables.chain(self.document).collect()
     }
 
-    /// Returns the number of element levels of the message that the path uses, or `None` if it may use deeper levels or anything else.
-    /// `body` may be the slot of the Body of a SOAP message, which is at level 2.
+    /// Returns how many levels of the message's elements the path uses. Returns `None` if there is no limit on them, or if the path also
+    /// uses other values. `body` is the slot of the Body of a SOAP message, which is at level 2.
     pub(crate) fn levels(&self, body: Slot) -> Option<usize> {
         let of_message = |(start, levels): (DownStart, usize)| match start {
             DownStart::Root => Some(levels),
@@ -233,8 +234,13 @@ impl Values<'_> {
             _ if variable.taken_as == Use::Start => xpath::Value::nodes(Vec::new()),
             Value::Nothing if variable.taken_as == Use::Joined => xpath::Value::nodes(Vec::new()),
             _ if variable.taken_as == Use::Joined => {
-                let held =
-                    if matches!(value, Value::Json(_)) { "a value of JSON" } else { "a text" };
+                let held = match &value {
+                    Value::Json(_) => "a JSON value",
+                    Value::Boolean(_) => "a boolean",
+                    Value::Number(_) => "a number",
+                    Value::Null => "null",
+                    Value::Text(_) | Value::Bytes(_) | Value::Nodes(_) | Value::Nothing => "text",
+                };
                 let what = format!("`|` joins XML nodes, but a variable beside it is {held}");
                 return Err(FailureKind::Type(what.into()));
             }
@@ -364,7 +370,8 @@ fn document_in(documents: &DocumentSet, document: &Arc<Document>) -> Result<DocI
     }
 }
 
-/// Converts a result. A namespace node has no place in a document, so it is converted to its text.
+/// Converts a result. A namespace node is not a part of a document: if it is the first node, the result is its text, and otherwise it is
+/// left out.
 fn taken(value: &xpath::Value, documents: &DocumentSet) -> Value {
     match value {
         xpath::Value::Boolean(yes) => Value::Boolean(*yes),

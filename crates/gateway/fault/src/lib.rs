@@ -25,7 +25,7 @@ pub struct Fault {
 /// Details for the client that only few faults have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FaultExtras {
-    /// The reference system's code, if it differs from the kind's (behaviours of Choreo Connect, table 2.4).
+    /// The code of Choreo Connect's error bodies, if it differs from the kind's.
     pub code: Option<u32>,
     /// Header lines of the reply: `WWW-Authenticate`, `Retry-After`. Names and values need no escaping.
     pub headers: Vec<(Cow<'static, str>, Box<str>)>,
@@ -44,9 +44,9 @@ pub struct FaultExtras {
 /// A fault of a step that validates, transforms or routes XML messages, as SOAP faults describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessingFault {
-    /// The step, as the reference system names it.
+    /// The step, as Kong's SOAP/XML plugins name it.
     pub step: &'static str,
-    /// The mistake, in the reference system's words.
+    /// The mistake, in the words of Kong's SOAP/XML plugins.
     pub text: Box<str>,
     /// The same text without the address, if `text` names an address that the client did not send. It is used in all layouts except
     /// Kong's.
@@ -326,7 +326,7 @@ impl Fault {
         self
     }
 
-    /// Sets the code for the reference system's error bodies.
+    /// Sets the code of Choreo Connect's error bodies.
     pub fn with_code(mut self, code: u32) -> Fault {
         self.more.get_or_insert_default().code = Some(code);
         self

@@ -65,7 +65,8 @@ struct CallBody {
     end: Rc<GrpcEnd>,
 }
 
-/// Makes a call end with a status instead of a reset, and returns its lifetime. Returns `None` for any other reply, which does not change.
+/// Makes a call end with a status instead of a reset, and returns its lifetime. Returns `None` for the reply to anything else, which
+/// does not change.
 pub(crate) fn end_call_with_status(
     reply: &mut Reply,
     account: &Account,

@@ -18,8 +18,8 @@ static ROOM: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// The descriptors reserved for the program itself: listening sockets, wake-ups of the workers, the log and the store.
 const OWN: usize = 32;
 
-/// Sets the limit of the process. A quarter of it is for upstreams and files, [`OWN`] for the program, and the rest for
-/// clients.
+/// Derives the limit of client connections from `limit`, the process's limit of descriptors. A quarter of it is for upstreams and files,
+/// [`OWN`] for the program, and the rest for clients.
 pub fn set_descriptors(limit: u64) {
     ROOM.store(for_clients(limit), Ordering::Relaxed);
 }

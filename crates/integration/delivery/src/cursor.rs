@@ -1,4 +1,4 @@
-//! The position of deliveries in a log: the record up to which all were started, and those of them that have not ended.
+//! The position of deliveries in a log: the last record whose delivery was started, and the started records that have not ended.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::retries::Retries;
 /// The position of deliveries in a log. Its form in JSON is that of the stored position of a queue.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cursor {
-    /// The last record that was started. All before it were started too.
+    /// The last record that was started. No record before it remains to be started.
     pub head: u64,
     /// The started records that have not ended.
     pub open: Vec<OpenRecord>,
@@ -20,7 +20,7 @@ pub struct Cursor {
 /// A record that was started and has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct OpenRecord {
-    /// Its position in the log. Stored positions of queues use this name.
+    /// Its position in the log. Stored positions of queues have it under the name `message`.
     #[serde(rename = "message")]
     pub position: u64,
     /// The number of failed attempts.
@@ -44,7 +44,7 @@ impl Cursor {
         self.reopen(position);
     }
 
-    /// Opens a record before the head again, with a new series of attempts. Does nothing if it is open.
+    /// Opens a record that has ended, or was never open, with a new series of attempts. Does nothing if it is open.
     pub fn reopen(&mut self, position: u64) {
         if self.get(position).is_none() {
             // There may be a million cursors. Most have one open record at a time, so no spare memory is kept.

@@ -26,7 +26,7 @@ impl Algorithm {
 
     fn hmac(self) -> hmac::Algorithm {
         match self {
-            // WebSub of 2018 and the reference system use it. No forgery of HMAC-SHA1 is known.
+            // WebSub of 2018 and WSO2 API Manager use it. No forgery of HMAC-SHA1 is known.
             Algorithm::Sha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
             Algorithm::Sha256 => hmac::HMAC_SHA256,
             Algorithm::Sha384 => hmac::HMAC_SHA384,

@@ -21,7 +21,7 @@ use crate::subscription::{Id, Intent, Subscription, Terms, read, stored};
 /// How often a change is attempted if other requests change the subscription at the same time.
 const TRIES: usize = 4;
 
-/// The reference system's code for too many subscriptions.
+/// WSO2 API Manager's code for too many subscriptions.
 const SUBSCRIPTIONS_CODE: u32 = 900_808;
 
 /// The smallest limit on an asker's unconfirmed subscriptions. A callback that works confirms faster than most subscribers send the next

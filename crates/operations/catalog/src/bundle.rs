@@ -9,7 +9,7 @@ use crate::endpoints::{PRODUCTION, SANDBOX, SIDES, Side, is_failover};
 use crate::objects::{ApiState, config_name, context, items, set, text, texts};
 use crate::{document, mediation, wsdl_document};
 
-/// The paths of a WEBSUB API to which publishers send events: the reference system's path, and the default path of hubs.
+/// The paths of a WEBSUB API to which publishers send events: WSO2 API Manager's path, and the default path of hubs.
 const PUBLISH: [&str; 2] = ["/webhooks_events_receiver_resource", "/publish"];
 
 /// The files of an API's bundle: its configuration and, if it has one, its document.
@@ -462,7 +462,7 @@ impl Bundle<'_> {
                 json!(if algorithm.is_empty() { "sha1" } else { &algorithm }),
             );
         } else {
-            // Subscribers of the reference system verify SHA-1.
+            // Subscribers of WSO2 API Manager verify SHA-1.
             set(&mut hub, "algorithm", json!("sha1"));
         }
         let mut policies: Vec<Value> = self.cors().into_iter().collect();

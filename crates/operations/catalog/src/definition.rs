@@ -25,7 +25,7 @@ pub(crate) const KINDS: [&str; 6] = ["HTTP", "SOAP", "SOAPTOREST", "SSE", "WS", 
 /// The methods of operations.
 pub(crate) const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"];
 
-/// The topic of a WEBSUB API without topics, as in the reference system.
+/// The topic of a WEBSUB API without topics, as in WSO2 API Manager.
 const TOPIC: &str = "_default";
 
 /// The gateway's settings that affect APIs.
@@ -84,7 +84,7 @@ pub(crate) fn kind(dto: &Value) -> &str {
     dto.get("type").and_then(Value::as_str).unwrap_or("HTTP")
 }
 
-/// Fills in the defaults of the reference system, and returns all errors, including unsupported parts.
+/// Fills in the defaults of WSO2 API Manager, and returns all errors, including unsupported parts.
 pub(crate) fn check(dto: &mut Value, site: &Site<'_>) -> Vec<String> {
     let mut wrong = check_all(dto, site);
     wrong.extend(unsupported::list(dto).iter().map(ToString::to_string));
@@ -95,7 +95,7 @@ pub(crate) fn check(dto: &mut Value, site: &Site<'_>) -> Vec<String> {
 pub(crate) fn check_all(dto: &mut Value, site: &Site<'_>) -> Vec<String> {
     let mut wrong = check_names(dto);
     let Some(members) = dto.as_object_mut() else { return wrong };
-    // The reference system writes null for absent members.
+    // WSO2 API Manager writes null for absent members.
     members.retain(|_, value| !value.is_null());
     let kind = members.entry("type").or_insert_with(|| json!("HTTP"));
     // Harmless: a value that is not text is not a known type.
@@ -287,7 +287,7 @@ pub(crate) fn topic(target: &str) -> &str {
     target.strip_prefix('/').unwrap_or(target)
 }
 
-/// An operation with the defaults of the reference system.
+/// An operation with the defaults of WSO2 API Manager.
 pub(crate) fn operation(target: &str, verb: &str) -> Value {
     json!({
         "id": "",

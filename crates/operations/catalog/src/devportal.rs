@@ -32,7 +32,7 @@ const SECONDS_MAX: i64 = 10 * 365 * 86_400;
 pub(crate) async fn answer(catalog: &Catalog, asked: &CatalogRequest, path: &[&str]) -> Answer {
     match (&asked.method, path) {
         (&Method::GET, ["apis"]) => {
-            // Published APIs need no credential, as in the reference system.
+            // Published APIs need no credential, as in WSO2 API Manager.
             // Harmless: without a query, all APIs are found.
             let query = asked.parameter("query").unwrap_or_default();
             let mut all = catalog.objects.all::<Api>();

@@ -94,7 +94,7 @@ fn paths(dto: &Value, known: &Value, is_served: bool) -> Value {
     Value::Object(paths)
 }
 
-/// The operations that an OpenAPI document describes, in the format of the reference system.
+/// The operations that an OpenAPI document describes, in the format of WSO2 API Manager.
 pub(crate) fn operations_of(document: &Value) -> Vec<Value> {
     let paths = document.get("paths").and_then(Value::as_object);
     let mut all = Vec::new();

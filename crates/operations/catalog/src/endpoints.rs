@@ -86,7 +86,7 @@ fn urls(config: Option<&Value>, key: &str) -> Vec<String> {
     }
 }
 
-/// Additional parameters of a token request. The reference system writes an object, or its JSON as text.
+/// Additional parameters of a token request. WSO2 API Manager writes an object, or its JSON as text.
 fn parameters(security: &Value) -> Option<Map<String, Value>> {
     let written = security.get("customParameters")?;
     let read = match written.as_str() {
@@ -135,7 +135,7 @@ pub(crate) fn refused(config: Option<&Value>) -> Vec<(Vec<String>, &'static str)
     all
 }
 
-/// Removes the secrets from the credentials of a definition, as the reference system does in its answers.
+/// Removes the secrets from the credentials of a definition, as WSO2 API Manager does in its answers.
 pub(crate) fn without_secrets(dto: &mut Value) {
     for_each_secret(dto, |secret, _, _| {
         if secret.as_str().is_some_and(|text| !text.is_empty()) {

@@ -1,4 +1,4 @@
-//! Parsed requests of the catalog's interface, and answers in the format of the reference system.
+//! Parsed requests of the catalog's interface, and answers in the format of WSO2 API Manager.
 
 use std::net::IpAddr;
 
@@ -266,7 +266,7 @@ pub(crate) fn check_match(asked: &CatalogRequest, version: u64) -> Result<(), Re
     }
 }
 
-/// A page of a list, in the format of the reference system.
+/// A page of a list, in the format of WSO2 API Manager.
 pub(crate) fn list(asked: &CatalogRequest, all: Vec<Value>) -> Answer {
     list_of(asked, &all, |one| Some(one.clone()))
 }

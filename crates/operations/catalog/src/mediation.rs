@@ -1,4 +1,4 @@
-//! Maps mediation policies of the reference system, by their original names, to policies of a route.
+//! Maps mediation policies of WSO2 API Manager, by their original names, to policies of a route.
 
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ pub(crate) fn refused(written: Option<&Value>) -> Vec<UnsupportedPolicy> {
     all
 }
 
-/// The gateway's policy for a policy of the reference system. The error is the key that is not supported, and the reason.
+/// The gateway's policy for a policy of WSO2 API Manager. The error is the key that is not supported, and the reason.
 fn policy(one: &Value, flow: &str) -> Result<Value, (&'static str, &'static str)> {
     if !FLOWS.contains(&flow) || flow == "fault" {
         return Err(("policyName", "only the flows `request` and `response` are supported"));
@@ -70,7 +70,7 @@ fn policy(one: &Value, flow: &str) -> Result<Value, (&'static str, &'static str)
         Ok(value.to_owned())
     };
     match text(one, "policyName") {
-        // The policy of the reference system also replaces an existing header.
+        // The policy of WSO2 API Manager also replaces an existing header.
         "addHeader" | "setHeader" | "ccAddHeader" | "ccSetHeader" => {
             let name = name("headerName", "parameters.headerName")?;
             Ok(headers(json!({ "set": { name: value("headerValue", "parameters.headerValue")? } })))

@@ -25,7 +25,7 @@ pub(crate) struct Api {
     pub(crate) id: String,
     pub(crate) state: ApiState,
     pub(crate) owner: String,
-    /// The publisher's definition, in the format of the reference system.
+    /// The publisher's definition, in the format of WSO2 API Manager.
     pub(crate) dto: Value,
     /// The imported document: OpenAPI, AsyncAPI, or a WSDL with its files.
     pub(crate) document: Option<Value>,
@@ -126,7 +126,7 @@ pub(crate) struct Plan {
     pub(crate) id: String,
     pub(crate) level: PlanLevel,
     pub(crate) name: String,
-    /// The definition in the format of the reference system.
+    /// The definition in the format of WSO2 API Manager.
     pub(crate) dto: Value,
 }
 
@@ -158,7 +158,7 @@ pub(crate) struct SigningKey {
     pub(crate) pem: String,
     /// Seconds since the Unix epoch.
     pub(crate) created: u64,
-    /// The end of the last token with an unusually long lifetime, such as an API key; in seconds since the Unix epoch.
+    /// When the last of its tokens with an unusually long lifetime, such as API keys, expires; in seconds since the Unix epoch.
     #[serde(default)]
     pub(crate) until: u64,
 }
@@ -174,7 +174,7 @@ pub(crate) struct Family {
     pub(crate) current: String,
     /// Seconds since the Unix epoch.
     pub(crate) until: u64,
-    /// `jti` and end of access tokens that may still be valid.
+    /// `jti` and expiry of access tokens that may still be valid.
     pub(crate) tokens: Vec<(String, u64)>,
     pub(crate) revoked: bool,
 }
@@ -188,8 +188,8 @@ pub(crate) struct Revoked {
     pub(crate) until: u64,
 }
 
-/// A consumer key of a removed application, or the id of that application, which its API keys name. Tokens of it are refused until they
-/// expire.
+/// A consumer key of a removed application, or the id of that application. Its tokens contain the former, and its API keys the latter.
+/// Both are refused until they expire.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RemovedKey {
     /// The consumer key, or the id of the application.
@@ -288,7 +288,7 @@ pub(crate) fn config_name(dto: &Value) -> String {
     format!("{} {}", text(dto, "name"), text(dto, "version"))
 }
 
-/// The text of a member. Empty if it is absent.
+/// The text of a member. Empty if it is absent or not a string.
 pub(crate) fn text<'v>(object: &'v Value, key: &str) -> &'v str {
     // Harmless: callers that need a text refuse an empty one.
     object.get(key).and_then(Value::as_str).unwrap_or_default()
@@ -320,8 +320,8 @@ pub(crate) fn set(object: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// Returns the texts of a list, such as scopes. A text alone counts as a list of one. Other values are returned as JSON, so that an
-/// operation never loses a scope that it requires.
+/// Returns the texts of a list, such as scopes. A single text counts as a list of one, and `null` as an empty list. Other values are
+/// returned as JSON, so that an operation never loses a scope that it requires.
 pub(crate) fn texts(list: Option<&Value>) -> Vec<String> {
     let text = |item: &Value| item.as_str().map_or_else(|| item.to_string(), str::to_owned);
     match list {

@@ -189,7 +189,7 @@ impl Segment {
     fn fits(&self, part: &str) -> bool {
         match self {
             Segment::Word(word) => word == part,
-            // Other names at this place are resources of the reference system, such as `apis/validate-openapi`.
+            // Other names at this place are resources of WSO2 API Manager, such as `apis/validate-openapi`.
             Segment::Id => {
                 let is_digit = |c: char| c.is_ascii_hexdigit() || c == '-';
                 part.len() == 36 && part.chars().all(is_digit)

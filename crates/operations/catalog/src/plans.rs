@@ -1,4 +1,4 @@
-//! Plans: the predefined ones, and those of administrators in the format of the reference system.
+//! Plans: the predefined ones, and those of administrators in the format of WSO2 API Manager.
 
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &CatalogRequest, path: &[&s
             word @ ("application" | "subscription" | "advanced"),
             rest @ ..,
         ] => (*word, rest),
-        // The reference system also has policies of other levels, which do not exist here.
+        // WSO2 API Manager also has policies of other levels, which do not exist here.
         ["throttling", "policies", word, ..] if *word != "custom" => {
             return Err(Refusal::missing("level of policies"));
         }
@@ -270,7 +270,7 @@ fn checked(dto: &Value) -> Result<String, Refusal> {
     Ok(name.to_owned())
 }
 
-/// Converts limits of the reference system to a plan of the configuration.
+/// Converts limits of WSO2 API Manager to a plan of the configuration.
 pub(crate) fn limits(dto: &Value) -> Result<Value, String> {
     let default = dto.get("defaultLimit").ok_or("defaultLimit is missing")?;
     let kind = crate::objects::text(default, "type");
@@ -329,7 +329,7 @@ pub(crate) fn limits(dto: &Value) -> Result<Value, String> {
     Ok(Value::Object(plan))
 }
 
-/// A positive number. None if it is absent, 0 or -1, as in the reference system.
+/// A positive number. None if it is absent, 0 or -1, as in WSO2 API Manager.
 fn optional(dto: &Value, key: &str) -> Result<Option<u64>, String> {
     match dto.get(key) {
         None | Some(Value::Null) => Ok(None),

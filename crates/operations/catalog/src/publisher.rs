@@ -12,7 +12,7 @@ use crate::object_store::Read;
 use crate::objects::{Api, ApiState, Application, Revision, Subscription, SubscriptionState};
 use crate::{endpoints, imports, plans, secrets};
 
-/// The limit of revisions of one API, as in the reference system.
+/// The limit of revisions of one API, as in WSO2 API Manager.
 pub(crate) const REVISIONS_MAX: usize = 5;
 
 pub(crate) const VIEW: [&str; 5] =

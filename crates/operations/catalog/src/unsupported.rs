@@ -15,7 +15,7 @@ pub struct Unsupported {
     /// The keys that lead to it.
     pub at: Vec<String>,
     pub why: &'static str,
-    /// True if ignoring it would allow requests that the reference system refuses.
+    /// True if ignoring it would allow requests that WSO2 API Manager refuses.
     pub guards: bool,
 }
 
@@ -104,7 +104,7 @@ fn of_endpoints(dto: &Value) -> Vec<Unsupported> {
     all
 }
 
-/// Unsupported mediation policies. In the reference system, streams have none.
+/// Unsupported mediation policies. In WSO2 API Manager, streams have none.
 fn of_policies(dto: &Value, written: Option<&Value>, at: &[&str]) -> Vec<Unsupported> {
     let place = |more: Vec<String>| at.iter().map(|key| (*key).to_owned()).chain(more).collect();
     if is_stream(kind(dto)) {

@@ -3,7 +3,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::wildcard_enum_match_arm,
-    reason = "a test ends where it is surprised"
+    reason = "a panic fails the test"
 )]
 
 use std::path::Path;
@@ -23,7 +23,7 @@ fn check(text: &str, expected: Expect) {
     expected.assert_eq(&written);
 }
 
-/// A configuration with every key.
+/// A configuration with most keys.
 const FULL: &str = include_str!("full.yaml");
 
 #[test]

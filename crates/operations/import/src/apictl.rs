@@ -24,7 +24,7 @@ pub struct Project {
 /// An API as its project writes it.
 #[derive(Debug)]
 pub struct ApiProject {
-    /// The API as the reference system's DTO, with the values of the environment applied.
+    /// The API as WSO2 API Manager's DTO, with the values of the environment applied.
     pub dto: Json,
     /// The OpenAPI or AsyncAPI document, or the WSDL with its files: `{root, files}`.
     pub document: Option<Json>,

@@ -305,7 +305,7 @@ fn credentials(
     }
 }
 
-/// Converts the client credentials that the reference system's API Manager writes to the key `oauth` of an upstream.
+/// Converts the client credentials that WSO2 API Manager's API Manager writes to the key `oauth` of an upstream.
 fn oauth(config: &Json) -> Result<Json, String> {
     let word = |name: &str| config.get(name).and_then(Json::as_str);
     if !matches!(word("grantType"), None | Some("CLIENT_CREDENTIALS")) {

@@ -37,7 +37,7 @@ pub(crate) enum Level {
     Below,
 }
 
-/// The name after the prefix of this system or of the reference system.
+/// The name after the prefix of this system or of WSO2 API Manager.
 fn own_name(name: &str) -> Option<&str> {
     name.strip_prefix("x-wso2-").or_else(|| name.strip_prefix("x-tidegate-"))
 }

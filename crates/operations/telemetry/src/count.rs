@@ -18,8 +18,8 @@ pub struct Gauge(AtomicI64);
 #[derive(Debug, Default)]
 pub struct SharedCounter(AtomicU64);
 
-/// Keeps the numbers of two workers on different cache lines. The prefetcher of x86 loads pairs of lines, so these are separate
-/// as well.
+/// Keeps the numbers of two workers on different cache lines. The prefetcher of x86 loads pairs of lines, so different
+/// workers' numbers are not in one pair either.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct CachePadded<T>(pub T);

@@ -1,6 +1,6 @@
-//! `tidegate ctl support`: an archive for a remote helper, without secrets.
+//! `tidegate ctl support`: an archive for someone who helps from elsewhere.
 //!
-//! Its files come from the admin API, which masks secrets; the log is a file that the operator names.
+//! Most of its files come from the admin API, which masks secrets. The log is a file that the operator names, and is copied unchanged.
 
 use std::fs::{self, File};
 use std::io::{Cursor, Read as _, Seek as _, SeekFrom, Write as _};
@@ -14,7 +14,7 @@ use zip::write::SimpleFileOptions;
 use crate::ask::{self, AdminRequest, Gateway, NO_ACCESS};
 use crate::{log, sync};
 
-/// The files of the archive, each with its path in the admin API.
+/// The files of the archive that come from the admin API, each with its path there.
 const PARTS: &[(&str, &str)] = &[
     ("configuration.yaml", "/config"),
     ("plan.json", "/plan"),

@@ -1,4 +1,5 @@
-//! Error texts of invalid messages, with the wording and error codes of libxml2. Clients of the reference system compare them.
+//! Error texts of invalid messages, with the wording and error codes of libxml2, as in replies of Kong's SOAP/XML plugin. Clients may rely
+//! on them.
 //!
 //! Owns the table from schema rules to codes. Where libxml2's wording needs details that our validator does not report, our own text is
 //! used.
@@ -341,7 +342,8 @@ fn expected(invalid: &Invalid) -> String {
 }
 
 /// Returns the line of the element that a complaint is about. A complaint from the end of an element or from its text has the position
-/// there, so the message is parsed a second time. The message is refused anyway, so this delays no call of an upstream.
+/// of that end or text. The message is therefore parsed again, to find the start of the element. It is refused anyway, so this delays no
+/// call of an upstream.
 fn line_of(message: &[u8], invalid: &Invalid) -> u32 {
     let mut lines = Lines { wanted: invalid.at.offset, open: Vec::new(), found: None };
     let options = xml::Options::default();

@@ -37,9 +37,9 @@ pub type OperationAt = (usize, usize);
 /// The result of a search by method and path.
 pub enum OperationMatch<'a> {
     Operation(OperationAt, &'a Operation, Values<'a>),
-    /// The request is OPTIONS; the value of `Allow`.
+    /// The request is OPTIONS, for which the path has no operation. The value of `Allow`.
     Options(&'a str),
-    /// The path has no operation for the method; the value of `Allow`.
+    /// The path has no operation for the method. The value of `Allow`.
     OtherMethod(&'a str),
     Nothing,
 }
@@ -69,7 +69,7 @@ impl Operations {
         self.items.iter().position(|item| *item.template == *template)
     }
 
-    /// Returns true if any operation describes a body. With `only`, looks only at the path with that index.
+    /// Returns true if any operation describes the body of a request. With `only`, looks only at the path with that index.
     pub fn have_bodies(&self, only: Option<usize>) -> bool {
         let items = self.items.iter().enumerate();
         let items = items.filter(|(at, _)| only.is_none_or(|only| only == *at));
@@ -143,14 +143,14 @@ impl Operation {
                     BodyCheck::Wrong(more) => wrong.extend(more),
                 }
             }
-            // Harmless: no body is described, or there is no body and none is required.
+            // Harmless: no body is described, the body does not have to be read, or there is none and none is required.
             _ => {}
         }
         if wrong.is_empty() { Ok(()) } else { Err(OpenApiRejection::Wrong(wrong)) }
     }
 
-    /// Returns true if the body of the response has to be read for its validation. `has_none`: the response has no body, such as one to
-    /// HEAD.
+    /// Returns true if the body of the response has to be read for its validation. `has_none` is true if the response cannot have a body,
+    /// as after HEAD.
     pub fn reads_response(&self, status: u16, has_none: bool, headers: &Headers) -> bool {
         let reply = self.reply(status).filter(|reply| !has_none && !reply.content.is_empty());
         reply.is_some_and(|reply| body::is_read(&reply.content, headers))
@@ -163,8 +163,8 @@ impl Operation {
         best.map(|(_, reply)| reply)
     }
 
-    /// Validates a response by its status. `has_none`: the response has no body, such as one to HEAD. `body` is `None` if the body does not
-    /// have to be read. The error lists faults as [`OpenApiRejection::Wrong`] does.
+    /// Validates a response by its status. `has_none` is true if the response cannot have a body, as after HEAD. `body` is `None` if the
+    /// body does not have to be read. The error lists faults as [`OpenApiRejection::Wrong`] does.
     pub fn check_response(
         &self,
         status: u16,

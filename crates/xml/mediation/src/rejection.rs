@@ -14,7 +14,7 @@ pub struct Rejection {
 /// Texts about a definition that cannot be used. Its addresses are known only to the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefinitionFailure {
-    /// The text for clients, without addresses. Routes that reproduce the reference system's faults to the letter use `Rejection::text`
+    /// The text for clients, without addresses. Routes that reproduce Kong's faults to the letter use `Rejection::text`
     /// instead.
     pub client: Box<str>,
     /// The complete text, for the log.
@@ -32,7 +32,7 @@ impl Rejection {
         Rejection { text: text.into(), server: true, separate_texts: None }
     }
 
-    /// Creates a refusal for which the receiver is responsible, whose `text` is the reference system's and contains names that the sender
+    /// Creates a refusal for which the receiver is responsible, whose `text` is Kong's and contains names that the sender
     /// did not supply. `client` is shown to clients of all other routes; `log` goes to the log.
     pub fn hiding(
         text: impl Into<Box<str>>,

@@ -88,7 +88,7 @@ impl Definitions {
         check::check(self, settled.as_deref().unwrap_or(message), transcript, None, found)
     }
 
-    /// Returns the message in UTF-8 if it cannot be parsed unchanged. The reference system ignores the content type, so a lenient check
+    /// Returns the message in UTF-8 if it cannot be parsed unchanged. Kong's SOAP/XML plugin ignores the content type, so a lenient check
     /// parses a mislabelled message unchanged.
     fn settled(
         &self,

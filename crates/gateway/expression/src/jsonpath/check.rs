@@ -15,7 +15,7 @@ pub(super) enum Part {
     Truth(Logical),
 }
 
-/// Accepts a part that may be an operand of a comparison.
+/// Accepts a part that has one value: an operand of a comparison, or an argument of a function.
 pub(super) fn comparable(
     cursor: &Cursor<'_>,
     from: usize,
@@ -27,9 +27,11 @@ pub(super) fn comparable(
         Part::Query(_) => wrong(
             cursor,
             from,
-            "a query that may find several values is not a value; use `value(...)` for its only value, or `count(...)` for their number",
+            "a query that may find several values is not a value; use `value(...)` if it finds one, or `count(...)` for their number",
         ),
-        Part::Truth(_) => wrong(cursor, from, "a boolean cannot be compared; use it alone"),
+        Part::Truth(_) => {
+            wrong(cursor, from, "a boolean is not a value; use it as a test of its own")
+        }
     }
 }
 

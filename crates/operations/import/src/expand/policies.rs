@@ -48,7 +48,7 @@ struct Requirements {
 }
 
 impl Requirements {
-    /// The requirements in the reference system's own extension.
+    /// The requirements in WSO2 API Manager's own extension.
     fn of_application(&mut self, said: Option<&Json>) {
         let Some(said) = said else { return };
         self.optional = said.get("optional").and_then(truth) == Some(true);
@@ -400,14 +400,14 @@ impl Expansion<'_> {
             includes.is_some_and(|parts| parts.iter().any(|part| part == "invocation_context"))
         };
         if is_told("request") || is_told("response") {
-            // As in the reference system, whether or not the upstream gets the token.
+            // As in WSO2 API Manager, whether or not the upstream gets the token.
             keys.insert("token".to_owned(), json!(true));
         }
         keys.insert("api".to_owned(), api);
         Some(json!({ "interceptor": keys }))
     }
 
-    /// One side of an interceptor: the reference system's keys are translated, ours stay.
+    /// One side of an interceptor: WSO2 API Manager's keys are translated, ours stay.
     fn service(
         &mut self,
         location: &JsonLocation,

@@ -1,7 +1,7 @@
 //! Checks the SOAP action of a request against the action in the description of its operation.
 //!
-//! Owns the table of expected actions and the parsing of `SOAPAction` and of the parameter `action`. The error texts are the reference
-//! system's.
+//! Owns the table of expected actions and the parsing of `SOAPAction` and of the parameter `action`. The error texts are those of
+//! Kong's SOAP/XML plugin.
 
 use std::collections::BTreeMap;
 
@@ -137,7 +137,7 @@ impl Actions {
         message: &[u8],
         quotes: Quotes,
     ) -> Result<(), String> {
-        // The reference system, which accepts either kind of quotes, knows only one action for each element.
+        // Kong's plugin, which accepts either kind of quotes, knows only one action for each element.
         let is_any = quotes == Quotes::Double;
         if is_any && value.is_some_and(|value| self.has(operation, version, value)) {
             return Ok(());
@@ -275,7 +275,7 @@ const MALFORMED: &str =
 pub(super) enum Quotes {
     /// Double quotes of a quoted string (RFC 9110, 5.6.4).
     Double,
-    /// Double or single quotes, as the reference system accepts.
+    /// Double or single quotes, as Kong's SOAP/XML plugin accepts.
     Either,
 }
 
@@ -327,7 +327,7 @@ fn piece(value: &[u8], quotes: Quotes) -> Option<(&[u8], Option<&[u8]>)> {
     for (at, byte) in value.iter().enumerate() {
         match (quote, byte) {
             (Some(_), _) if std::mem::take(&mut escaped) => {}
-            // The reference system supports no escapes.
+            // Kong's SOAP/XML plugin supports no escapes.
             (Some(b'"'), b'\\') => escaped = quotes == Quotes::Double,
             (None, b'"') => quote = Some(*byte),
             (None, b'\'') if quotes == Quotes::Either => quote = Some(*byte),

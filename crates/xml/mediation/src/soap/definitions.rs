@@ -25,7 +25,7 @@ pub struct Definitions {
     pub action: Option<ActionRules>,
     /// Indices of the route's operations, by the name of the first element of the Body. Empty if operations are not counted.
     pub operations: HashMap<Box<str>, u32>,
-    /// Whether to accept messages that the reference system accepts although other servers may read them differently: with content after
+    /// Whether to accept messages that Kong's SOAP/XML plugin accepts although other servers may read them differently: with content after
     /// the first element of the Body or after the Body, or with labels that contradict the message.
     pub lenient: bool,
 }

@@ -1,5 +1,5 @@
-//! Parses a message with our own parser and passes the events to Saxon. Both engines thus use the same parser, with the same limits and
-//! without document types.
+//! Parses a message for Saxon with our own parser, which records its events as a feed. Saxon thus gets the same documents as our XSLT
+//! engine: the limits are the same, and a document type declaration is an error.
 
 use saxon::{Feed, Name, TextRange};
 use xml::{Error, Here, Pool, QName, Recall, Sink, Start, TemplateCache};
@@ -13,7 +13,7 @@ pub(super) type FeedCache = TemplateCache<Feed, Feed, TextRange>;
 /// Parses a document.
 pub(super) fn feed(message: &[u8], caches: &Pool<FeedCache>) -> Result<Feed, Error> {
     let mut sink = FeedSink { feed: Feed::with_capacity(message.len().saturating_mul(GROWTH)) };
-    // Harmless: without a cached template, an empty one is used.
+    // Harmless: if the pool is empty, a new cache is used.
     let mut known = caches.take().unwrap_or_default();
     let parsed = known.parse(message, &xml::Options::default(), &mut sink);
     caches.give(known);

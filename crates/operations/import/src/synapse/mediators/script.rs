@@ -16,7 +16,7 @@ use super::super::pending::KeptProperty;
 use super::super::xpath_text::Gives;
 use super::properties;
 
-/// Names that only the reference's interpreter of JavaScript has: those of Java, and of XML in the language.
+/// Names that only Synapse's interpreter of JavaScript has: those of Java, and of XML in the language.
 static FOREIGN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     // Harmless: the expression compiles, as each test of a script shows.
     Regex::new(r"\b(?:java|javax|org\.apache)\s*\.|\b(?:Packages|Java)\s*\.|\b(?:importPackage|importClass|JavaImporter|load|print|println|XML|XMLList)\s*\(").ok()
