@@ -484,10 +484,9 @@ impl<'a> Converter<'a> {
         let name = self.inner_flow(flow, make, catch);
         steps.push(json!({ "sequence": name }));
         let (ended, inner) = left;
-        // The settings of the sequence apply to the mediators after it.
-        self.flow.pending = inner.pending;
-        self.flow.base = inner.base;
-        self.flow.reply_flow = inner.reply_flow;
+        // What the sequence set also applies to the mediators after it.
+        let Flow { name, namespaces, has_catch, expanding, .. } = std::mem::take(&mut self.flow);
+        self.flow = Flow { name, namespaces, has_catch, expanding, ..inner };
         if ended { Next::End } else { Next::Continue }
     }
 
