@@ -168,6 +168,55 @@ routes:
 }
 
 #[test]
+fn preflights_may_be_options_like_others_and_may_go_to_the_upstream() {
+    let origin = Origin::answering(
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nAccess-Control-Allow-Origin: *\r\nAccess-Control-Max-Age: 7\r\n\r\nok",
+    );
+    let cors = |word: &str| {
+        format!("policies: [{{ cors: {{ origins: [\"{PAGE}\"], preflights: {word} }} }}]")
+    };
+    let (answered, forwarded) = (cors("as_options"), cors("forward"));
+    let gateway = Gateway::start(format!(
+        r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+workers: 1
+upstreams: {{ origin: {{ targets: [{:?}] }} }}
+routes:
+  read: {{ match: {{ path: /x, methods: [GET] }}, upstream: origin, {answered} }}
+  own: {{ match: {{ path: /own, methods: [GET, OPTIONS] }}, upstream: origin, {answered} }}
+  each: {{ match: {{ path: /each }}, upstream: origin, {answered} }}
+  passed: {{ match: {{ path: /passed }}, upstream: origin, {forwarded} }}
+  missed: {{ match: {{ path: /missed, methods: [GET] }}, upstream: origin, {forwarded} }}
+  all: {{ match: {{ path: "/**" }}, respond: {{ status: 418 }} }}
+"#,
+        origin.url()
+    ));
+    for target in ["/x", "/missed"] {
+        assert_eq!(preflight(&gateway, target, PAGE, "GET").status(), 418, "{target}");
+    }
+    for target in ["/own", "/each"] {
+        let reply = preflight(&gateway, target, PAGE, "GET");
+        let allowed = reply.get("access-control-allow-origin");
+        assert_eq!((reply.status(), allowed), (204, Some(PAGE)), "{target}");
+        let reply = preflight(&gateway, target, "https://evil.example", "GET");
+        let allowed = reply.get("access-control-allow-origin");
+        assert_eq!((reply.status(), allowed), (204, None), "{target}");
+    }
+    assert!(origin.requests().is_empty());
+    // The permission is that of the service, whoever asks.
+    for page in [PAGE, "https://evil.example"] {
+        let reply = preflight(&gateway, "/passed", page, "PUT");
+        assert_eq!(reply.text(), "ok");
+        assert_eq!(reply.all("access-control-allow-origin"), ["*"]);
+        assert_eq!(reply.get("access-control-max-age"), Some("7"));
+    }
+    assert_eq!(origin.requests().len(), 2);
+    let reply = ask(&gateway, "GET", "/passed", &[("Origin", PAGE)]);
+    assert_eq!(reply.all("access-control-allow-origin"), [PAGE]);
+    assert_eq!(reply.get("access-control-max-age"), None);
+}
+
+#[test]
 fn options_of_a_path_that_takes_none_lists_what_it_takes() {
     let origin = Origin::saying("ok");
     let gateway = Gateway::start(format!(
@@ -266,6 +315,7 @@ fn mistakes_are_complained_about_with_a_way_out() {
         ("origins: [\"*\"], expose: [\"a\\r\\nb\"]", "is not a valid header name"),
         ("methods: [GET]", "the key `origins` is missing"),
         ("origins: []", "no origin is listed"),
+        ("origins: [\"*\"], preflights: pass", "`forward`"),
     ] {
         let route = format!("policies: [{{ cors: {{ {cors} }} }}]");
         std::fs::write(&file, Plain { route: &route, ..Plain::default() }.yaml(&origin)).unwrap();

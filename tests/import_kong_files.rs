@@ -227,23 +227,54 @@ fn an_anonymous_consumer_may_have_the_id_that_kong_makes() {
 }
 
 #[test]
-fn preflights_of_a_route_without_options_are_reported() {
-    let text = |criteria: &str| {
-        format!(
-            "_format_version: \"3.0\"\nservices: [{{ name: a, url: \"http://h\", routes: [{{ name: r, {criteria} }}], plugins: [{{ name: cors }}] }}]\n"
-        )
-    };
-    for (criteria, code) in [
-        ("paths: [/r], methods: [GET, POST]", 3),
-        ("expression: 'http.path ^= \"/r\" && http.method == \"GET\"'", 3),
-        ("paths: [/r], methods: [GET, OPTIONS]", 0),
-        ("paths: [/r]", 0),
+fn preflights_match_routes_as_options_as_in_kong() {
+    let origin = Origin::answering(
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nAccess-Control-Allow-Origin: https://own.test\r\n\r\nok",
+    );
+    let text = format!(
+        r#"
+_format_version: "3.0"
+services:
+  - name: a
+    url: {}
+    routes:
+      - {{ name: some, paths: [/some], methods: [GET, POST] }}
+      - {{ name: own, paths: [/own], methods: [GET, OPTIONS] }}
+      - {{ name: all, paths: [/all] }}
+      - {{ paths: [/unnamed], methods: [PUT] }}
+      - name: behind
+        paths: [/behind]
+        plugins: [{{ name: cors, config: {{ origins: ["https://a.test"], preflight_continue: true }} }}]
+    plugins: [{{ name: cors, config: {{ origins: ["https://a.test", "https://b.test"] }} }}]
+"#,
+        origin.url()
+    );
+    let run = imported(&text, &[]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let gateway = Gateway::start(&run.stdout);
+    for (path, page, status, allowed) in [
+        // No route takes OPTIONS.
+        ("/some", "https://a.test", 404, None),
+        ("/unnamed", "https://a.test", 404, None),
+        ("/own", "https://a.test", 204, Some("https://a.test")),
+        ("/all", "https://b.test", 204, Some("https://b.test")),
+        // The gateway answers pages of other origins too.
+        ("/own", "https://c.test", 204, None),
+        // The answer of the service.
+        ("/behind", "https://c.test", 200, Some("https://own.test")),
     ] {
-        let run = imported(&text(criteria), &[]);
-        assert_eq!(run.code, Some(code), "{criteria}: {}", run.stderr);
-        let told = run.stderr.contains("Tidegate answers preflights of route r");
-        assert_eq!(told, code == 3, "{criteria}: {}", run.stderr);
+        let method = "Access-Control-Request-Method: GET";
+        let reply = gateway.wire().ask(format!(
+            "OPTIONS {path} HTTP/1.1\r\nHost: h\r\nOrigin: {page}\r\n{method}\r\n\r\n"
+        ));
+        assert_eq!(reply.status(), status, "{path} {page}: {reply:?}");
+        assert_eq!(reply.get("access-control-allow-origin"), allowed, "{path} {page}");
     }
+    assert_eq!(origin.requests().len(), 1);
+    // A reply to another request has the headers of the gateway.
+    let get = "GET /behind HTTP/1.1\r\nHost: h\r\nOrigin: https://a.test\r\n\r\n";
+    let reply = gateway.wire().ask(get);
+    assert_eq!(reply.get("access-control-allow-origin"), Some("https://a.test"));
 }
 
 #[test]

@@ -649,10 +649,6 @@ fn what_a_plugin_cannot_do_here_is_refused_with_its_place() {
         ),
         ("{ name: cors, config: { origins: [a.test] } }", "no page has an origin of this list"),
         (
-            "{ name: cors, config: { preflight_continue: true } }",
-            "Tidegate always answers preflights itself",
-        ),
-        (
             "{ name: request-transformer, config: { add: { headers: [\"a:$(headers.b or 1)\"] } } }",
             "Tidegate has no template `$(headers.b or 1)`",
         ),

@@ -42,11 +42,11 @@ pub struct Operation {
     pub metrics: Arc<OperationMetrics>,
 }
 
-/// The policies of a route that answer preflight requests (CORS).
+/// How a route treats preflight requests (CORS).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Preflights {
-    /// Whether any policy answers them.
-    pub answered: bool,
+    /// Whether they reach the route by the method that they ask about, instead of `OPTIONS`.
+    pub attracted: bool,
     /// The number of policies at the top of the list that answer them. The bound on the body is checked below them, so that a page can read
     /// the 413.
     pub topmost: usize,

@@ -155,7 +155,7 @@ impl Table {
     }
 
     /// Returns the route of a request, if there is one. `path` is the path as resolved by [`path::resolve`]. A preflight gets the route of
-    /// the request it asks about, unless a route that names `OPTIONS` matches, or the route of that request does not answer preflights.
+    /// the request it asks about, unless a route that names `OPTIONS` matches, or the route of that request does not attract preflights.
     pub fn find(
         &self,
         arrival: Arrival<'_>,
@@ -168,7 +168,7 @@ impl Table {
             return found;
         }
         let answering = self.find_for(asked, arrival, head, path);
-        answering.filter(|found| found.route.preflights.answered).or(found)
+        answering.filter(|found| found.route.preflights.attracted).or(found)
     }
 
     /// Returns the `Allow` header for an `OPTIONS` request that no route accepts, if routes accept other methods (RFC 9110, 9.3.7).

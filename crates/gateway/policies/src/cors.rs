@@ -1,8 +1,8 @@
 //! `cors`: controls which pages of other origins may call the route from a browser (Fetch standard, CORS protocol).
 //!
-//! It answers preflights. It adds the CORS headers to replies to allowed origins, and to all replies if every origin may call without
-//! credentials. Errors get them, too. It refuses no request: one from a forbidden origin passes, and the browser hides the reply from the
-//! page.
+//! It answers preflights, unless the upstream does. It adds the CORS headers to replies to allowed origins, and to all replies if every
+//! origin may call without credentials. Errors get them, too. It refuses no request: one from a forbidden origin passes, and the browser
+//! hides the reply from the page.
 
 use fault::{Fault, Kind};
 use message::{Body, Headers, Reply, ReplyHead, RequestHead};
@@ -25,8 +25,16 @@ pub struct CorsSettings {
     pub max_age: Option<u64>,
     /// The value of `Allow`, for the reply to a preflight whose origin is not allowed.
     pub allow: String,
-    /// Whether the methods of the route name `OPTIONS`. A preflight whose origin is not allowed then passes on.
-    pub options_pass: bool,
+    pub passes: PassedPreflights,
+}
+
+/// The preflights that go on to the upstream instead of being answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PassedPreflights {
+    None,
+    /// Those whose origin is not allowed.
+    OfOtherOrigins,
+    All,
 }
 
 /// The origins whose pages may call the route.
@@ -73,7 +81,7 @@ const PREFLIGHT_VARY: &[u8] =
 
 /// Returns the policy.
 pub fn policy(settings: CorsSettings, slots: &mut Slots) -> Policy {
-    let cors = Cors { settings, origin: slots.assign() };
+    let cors = Cors { settings, noted: slots.assign() };
     Policy {
         name: "cors",
         request: Some(Step::Head(Box::new(cors.clone()))),
@@ -84,8 +92,15 @@ pub fn policy(settings: CorsSettings, slots: &mut Slots) -> Policy {
 #[derive(Clone)]
 struct Cors {
     settings: CorsSettings,
-    /// The slot with the allowed origin, if the reply names it.
-    origin: Slot<Box<[u8]>>,
+    noted: Slot<Noted>,
+}
+
+/// What the reply's side has to know about the request.
+enum Noted {
+    /// The allowed origin, which the reply names.
+    Origin(Box<[u8]>),
+    /// It is a preflight for the upstream, whose CORS headers are the answer.
+    Forwarded,
 }
 
 impl Origins {
@@ -216,13 +231,21 @@ fn is_preflight(head: &RequestHead) -> bool {
 
 impl OnHead<RequestHead> for Cors {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
-        let Cors { settings, origin: slot } = self;
+        let Cors { settings, noted } = self;
         let origin = settings.origin(head);
-        if is_preflight(head) && !(origin.is_none() && settings.options_pass) {
-            return Ok(Onward::Turn(settings.preflight(origin.as_deref(), head)));
+        match (is_preflight(head), settings.passes) {
+            (true, PassedPreflights::All) => {
+                noted.put(ex, Noted::Forwarded);
+                return Ok(Onward::Next);
+            }
+            (true, PassedPreflights::OfOtherOrigins) if origin.is_none() => {}
+            (true, PassedPreflights::OfOtherOrigins | PassedPreflights::None) => {
+                return Ok(Onward::Turn(settings.preflight(origin.as_deref(), head)));
+            }
+            (false, _) => {}
         }
         if let Some(origin) = origin.filter(|_| !settings.is_for_all()) {
-            slot.put(ex, origin);
+            noted.put(ex, Noted::Origin(origin));
         }
         Ok(Onward::Next)
     }
@@ -231,6 +254,11 @@ impl OnHead<RequestHead> for Cors {
 impl OnHead<ReplyHead> for Cors {
     fn on_head(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Flow {
         let settings = &self.settings;
+        let origin = match self.noted.remove(ex) {
+            Some(Noted::Forwarded) => return Ok(Onward::Next),
+            Some(Noted::Origin(origin)) => Some(origin),
+            None => None,
+        };
         let lines = &mut head.headers;
         // Browsers reject duplicate CORS headers, so those of the upstream are removed.
         const PREFIX: &[u8] = b"access-control-";
@@ -241,7 +269,6 @@ impl OnHead<ReplyHead> for Cors {
         if !settings.is_for_all() && !varies() {
             lines.add_known("Vary", b"Origin");
         }
-        let origin = self.origin.remove(ex);
         // A cache may serve a reply that is the same for all origins to any page, so `*` is sent even if the request has no origin (Fetch
         // standard, CORS protocol and HTTP caches).
         let named = if settings.is_for_all() { Some(&b"*"[..]) } else { origin.as_deref() };

@@ -331,12 +331,13 @@ fn description<'c>(
     draft
 }
 
-/// Returns whether policies answer CORS preflight requests, and how many of them are at the top of the list.
+/// Returns whether CORS preflight requests reach the route by the method that they ask about, and how many policies of the top of the list
+/// answer them.
 fn preflights(route: &Route) -> Preflights {
     let rows = policies::of(route);
     let answers = |row: &Facts<'_>| row.access == Access::AnswersPreflights;
     Preflights {
-        answered: rows.iter().any(answers),
+        attracted: rows.iter().any(|row| row.attracts_preflights),
         topmost: rows.iter().take_while(|row| answers(row)).count(),
     }
 }

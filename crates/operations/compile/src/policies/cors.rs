@@ -1,7 +1,9 @@
 //! Compiles `cors`.
 
-use config::{At, Cors, OriginMatch, Report, Spanned};
-use policies::cors::{self, AllowedHeaders, CorsSettings, Origin, OriginRegex, Origins};
+use config::{At, Cors, CorsPreflights, OriginMatch, Report, Spanned};
+use policies::cors::{
+    self, AllowedHeaders, CorsSettings, Origin, OriginRegex, Origins, PassedPreflights,
+};
 
 use super::{Access, Facts, PolicyKind, PolicyPlace};
 use crate::names;
@@ -22,7 +24,11 @@ impl PolicyKind for Cors {
     }
 
     fn facts(&self, _parameters: &[String]) -> Facts<'_> {
-        Facts { access: Access::AnswersPreflights, ..Facts::NONE }
+        Facts {
+            access: Access::AnswersPreflights,
+            attracts_preflights: self.preflights == CorsPreflights::Answer,
+            ..Facts::NONE
+        }
     }
 }
 
@@ -53,7 +59,12 @@ fn settings<'m>(
     } else {
         AllowedHeaders::Listed(names(&keys.headers.0, report).join(", "))
     };
-    let options_pass = own.clone().any(|method| method == "OPTIONS");
+    let names_options = own.clone().any(|method| method == "OPTIONS");
+    let passes = match keys.preflights {
+        CorsPreflights::Answer if names_options => PassedPreflights::OfOtherOrigins,
+        CorsPreflights::Answer | CorsPreflights::AsOptions => PassedPreflights::None,
+        CorsPreflights::Forward => PassedPreflights::All,
+    };
     let allow: Vec<&str> = match own.len() {
         0 => METHODS.iter().copied().chain(["OPTIONS"]).collect(),
         _ => own.filter(|method| *method != "OPTIONS").chain(["OPTIONS"]).collect(),
@@ -66,7 +77,7 @@ fn settings<'m>(
         credentials: keys.credentials.value,
         max_age: Some(keys.max_age.as_secs()).filter(|seconds| *seconds > 0),
         allow: allow.join(", "),
-        options_pass,
+        passes,
     }
 }
 

@@ -10,6 +10,8 @@ use config::MessageSide;
 pub(crate) struct Facts<'p> {
     /// How the policy decides which requests pass.
     pub(crate) access: Access,
+    /// Whether preflights reach the route by the method that they ask about, instead of `OPTIONS`.
+    pub(crate) attracts_preflights: bool,
     /// Whether the policy answers every request, so that the route needs no destination.
     pub(crate) answers: bool,
     /// Whether the policy needs the client identity.
@@ -37,6 +39,7 @@ impl Facts<'_> {
     /// The facts of a policy that does not affect any other.
     pub(crate) const NONE: Self = Facts {
         access: Access::Open,
+        attracts_preflights: false,
         answers: false,
         asks_identity: false,
         counts: CountedRequests::Nothing,

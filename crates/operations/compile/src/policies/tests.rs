@@ -61,6 +61,7 @@ routes:
 fn by_name(facts: Facts<'_>) -> Vec<(&'static str, String)> {
     let Facts {
         access,
+        attracts_preflights,
         answers,
         asks_identity,
         counts,
@@ -75,6 +76,7 @@ fn by_name(facts: Facts<'_>) -> Vec<(&'static str, String)> {
     } = facts;
     vec![
         ("access", format!("{access:?}")),
+        ("attracts_preflights", format!("{attracts_preflights:?}")),
         ("answers", format!("{answers:?}")),
         ("asks_identity", format!("{asks_identity:?}")),
         ("counts", format!("{counts:?}")),
@@ -136,7 +138,7 @@ fn each_kind_of_policy_has_the_listed_facts() {
         cache:
         compress:
         concurrency: asks_identity true; counts Requests;
-        cors: access AnswersPreflights;
+        cors: access AnswersPreflights; attracts_preflights true;
         forward_auth: access Guards; replies_differ true; writes These(["x-user"]); upstreams These(["a"]);
         grpc_json: tells_operations true;
         grpc_web:

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use crate::decode::{Decode, Decoder, keys};
+use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::{Node, Value};
 use crate::schema::SchemaBuilder;
 use crate::values::{OneOrMore, Spanned};
@@ -31,6 +31,23 @@ keys! {
         // Without it, browsers cache for 5 s, which means a preflight for nearly every call; Chromium caches at most two hours. Ten minutes
         // are enough, and changes take effect soon.
         max_age: Duration = Duration::from_secs(600),
+        /// What becomes of preflights: with `answer`, the gateway answers them, also if the route does not take `OPTIONS`. With `as_options`,
+        /// it answers only those that the route takes as `OPTIONS` requests. With `forward`, the upstream gets them like other `OPTIONS`
+        /// requests, and its CORS headers are in the reply.
+        // A list of methods rarely names OPTIONS, and pages could not use such a route.
+        preflights: CorsPreflights = CorsPreflights::Answer,
+    }
+}
+
+words! {
+    /// What becomes of preflights.
+    pub enum CorsPreflights {
+        /// The gateway answers those that ask about a request for the route.
+        Answer = "answer",
+        /// The gateway answers those that match the route.
+        AsOptions = "as_options",
+        /// The upstream gets those that match the route.
+        Forward = "forward",
     }
 }
 

@@ -49,7 +49,7 @@ pub use canary::{Canary, Ramp};
 pub use compress::{Compress, Encoding};
 pub use concurrency::Concurrency;
 pub use correlation::{Correlation, CorrelationGenerator};
-pub use cors::{Cors, OriginMatch};
+pub use cors::{Cors, CorsPreflights, OriginMatch};
 pub use for_clients::{ClientList, ForClients, InnerPolicy};
 pub use forward_auth::{ForwardAuth, ForwardAuthHeaders, OnAuthFailure};
 pub use grpc_json::{FieldNames, GrpcJson, GrpcStream};

@@ -163,7 +163,7 @@ const CORS: &[Field] = &[
     used("exposed_headers", Texts),
     used("credentials", Switch),
     used("max_age", Number),
-    only("preflight_continue", Switch, "false", "Tidegate always answers preflights itself"),
+    used("preflight_continue", Switch),
     only(
         "private_network",
         Switch,

@@ -269,10 +269,7 @@ impl Converter<'_> {
                 transform::response(config, made, verdict);
             }
             "correlation-id" => replies::correlation(config, made, verdict),
-            "cors" => {
-                replies::cors(config, made, verdict);
-                replies::preflights(routes, verdict);
-            }
+            "cors" => replies::cors(config, routes, made, verdict),
             "redirect" => self.redirect(config, made, verdict),
             "proxy-cache" => replies::cache(config, made, verdict),
             "request-termination" => self.termination(config, made),

@@ -19,7 +19,12 @@ const MAX_AGE: &str = "5s";
 /// The statuses of replies that the gateway's cache may keep.
 const KEPT: [u64; 13] = [200, 203, 204, 300, 301, 302, 307, 308, 404, 405, 410, 414, 501];
 
-pub(super) fn cors(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict) {
+pub(super) fn cors(
+    config: &Item,
+    routes: &[&Entity],
+    made: &mut RouteEffect,
+    verdict: &mut Verdict,
+) {
     let mut keys = Map::new();
     let origins = config.texts("origins");
     let credentials = config.is_true("credentials", false);
@@ -52,23 +57,20 @@ pub(super) fn cors(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict)
     let max_age =
         config.number("max_age").map_or(MAX_AGE.to_owned(), |seconds| format!("{seconds}s"));
     keys.insert("max_age".to_owned(), json!(max_age));
+    let preflights = preflights(config, routes);
+    keys.extend(preflights.map(|word| ("preflights".to_owned(), json!(word))));
     made.policies.push(json!({ "cors": keys }));
 }
 
-/// Reports that the gateway answers preflights for routes that Kong does not find by `OPTIONS`.
-pub(super) fn preflights(routes: &[&Entity], verdict: &mut Verdict) {
-    let lacks = |route: &&&Entity| {
-        let methods = route.item.texts("methods");
-        let by_list = !methods.is_empty() && !methods.contains(&"OPTIONS");
-        let by_expression = |text: &str| text.contains("http.method") && !text.contains("OPTIONS");
-        by_list || route.item.text("expression").is_some_and(by_expression)
-    };
-    if let Some(route) = routes.iter().find(lacks) {
-        verdict.nearly(format!(
-            "Tidegate answers preflights of route {}; in Kong it does not match them, because its methods do not include `OPTIONS`",
-            route.name
-        ));
+/// What becomes of preflights. Kong finds their route by `OPTIONS`, which matters only if one of the plugin's routes is for some methods.
+fn preflights(config: &Item, routes: &[&Entity]) -> Option<&'static str> {
+    if config.is_true("preflight_continue", false) {
+        return Some("forward");
     }
+    let is_for_some = |route: &&Entity| {
+        !route.item.texts("methods").is_empty() || route.item.text("expression").is_some()
+    };
+    routes.iter().any(is_for_some).then_some("as_options")
 }
 
 /// Converts an entry of Kong's list of origins. An entry with characters other than letters, digits and `.:/-` is a regular expression for
