@@ -388,3 +388,88 @@ fn kong_writes_some_headers_itself() {
     assert_eq!(run.code, Some(3), "{}", run.stderr);
     assert!(run.stderr.contains("Kong writes `x-forwarded-proto` itself"), "{}", run.stderr);
 }
+
+#[test]
+fn the_slash_at_the_end_of_a_services_path_counts() {
+    let origin = Origin::echo();
+    let mut text = "_format_version: \"3.0\"\nservices:\n".to_owned();
+    let cases = [
+        // The path of the service and of its route, `strip_path`, a request, and what the service sees.
+        ("", "/", true, "/", "/"),
+        ("/base", "/", true, "/", "/base"),
+        ("/base", "/", true, "/x", "/base/x"),
+        ("/base/", "/", true, "/", "/base/"),
+        ("/base/", "/", true, "/x", "/base/x"),
+        ("/base/", "/", false, "/", "/base/"),
+        ("/base/", "/", false, "/x/", "/base/x/"),
+        ("/base/", "/r", true, "/r", "/base"),
+        ("/base/", "/r", true, "/r/", "/base/"),
+        ("/base/", "/r", false, "/r", "/base/r"),
+    ];
+    for (at, (base, path, strips, ..)) in cases.iter().enumerate() {
+        let route = format!("hosts: [h{at}], paths: [{path}], strip_path: {strips}");
+        let url = format!("{}{base}", origin.url());
+        text += &format!(
+            "  - {{ name: s{at}, url: \"{url}\", routes: [{{ name: r{at}, {route} }}] }}\n"
+        );
+    }
+    let gateway = serving(&text);
+    for (at, (.., target, sent)) in cases.iter().enumerate() {
+        let reply = gateway.wire().ask(format!("GET {target} HTTP/1.1\r\nHost: h{at}\r\n\r\n"));
+        assert_eq!(reply.status(), 200, "{at}");
+        assert_eq!(origin.request().target(), *sent, "{at}");
+        origin.forget();
+    }
+}
+
+#[test]
+fn a_request_that_is_terminated_without_a_message_has_that_of_its_status() {
+    for (config, status, body) in [
+        ("{}", 503, r#"{"message":"Service unavailable"}"#),
+        ("{ status_code: 405 }", 405, r#"{"message":"Method not allowed"}"#),
+        ("{ status_code: 200, message: null }", 200, ""),
+        ("{ status_code: 403 }", 403, ""),
+        ("{ status_code: 429, message: slow }", 429, r#"{"message":"slow"}"#),
+    ] {
+        let gateway = serving(&format!(
+            "_format_version: \"3.0\"\nroutes: [{{ name: r, paths: [/r], plugins: [{{ name: request-termination, config: {config} }}] }}]\n"
+        ));
+        let reply = gateway.wire().get("/r");
+        assert_eq!((reply.status(), reply.text().as_str()), (status, body), "{config}");
+        let kind = (!body.is_empty()).then_some("application/json; charset=utf-8");
+        assert_eq!(reply.get("content-type"), kind, "{config}");
+    }
+}
+
+#[test]
+fn what_would_not_be_noticed_has_a_row() {
+    for (text, code, row) in [
+        (
+            "consumers: [{ username: a, keyauth_credentials: [{ key: k, ttl: 60 }] }]",
+            3,
+            "keys do not expire",
+        ),
+        ("consumers: [{ username: a, keyauth_credentials: [{ key: k, ttl: 0 }] }]", 0, ""),
+        (
+            "plugins: [{ name: rate-limiting, config: { minute: 1, limit_by: service } }]",
+            3,
+            "all services share one count",
+        ),
+        (
+            "plugins: [{ name: rate-limiting, service: s, config: { minute: 1, limit_by: service } }]",
+            0,
+            "",
+        ),
+        (
+            "plugins: [{ name: rate-limiting, config: { minute: 1, limit_by: service, policy: cluster } }]",
+            3,
+            "each gateway counts for itself",
+        ),
+    ] {
+        let services = "services: [{ name: s, url: \"http://h\", routes: [{ paths: [/s], plugins: [{ name: cors }] }] }]";
+        let run = imported(&format!("_format_version: \"3.0\"\n{services}\n{text}\n"), &[]);
+        assert_eq!(run.code, Some(code), "{text}: {}", run.stderr);
+        assert!(run.stderr.contains(row), "{text}: {}", run.stderr);
+        assert!(run.stderr.contains("plugin cors of route without a name"), "{}", run.stderr);
+    }
+}

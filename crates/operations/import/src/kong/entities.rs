@@ -38,6 +38,15 @@ pub(super) struct Entity {
     pub(super) is_old: bool,
 }
 
+impl Entity {
+    /// The name for messages. Routes and services need none.
+    pub(super) fn label(&self) -> &str {
+        let own = Some(self.name.as_str()).filter(|name| !name.is_empty());
+        let address = || self.item.text("url").or_else(|| self.item.text("host"));
+        own.or_else(address).unwrap_or("without a name")
+    }
+}
+
 /// A plugin and where it applies.
 #[derive(Debug)]
 pub(super) struct PluginInstance {

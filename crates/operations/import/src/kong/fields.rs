@@ -269,8 +269,11 @@ pub(super) const CA_CERTIFICATE: &[Field] = &[used("cert", Text), silent("cert_d
 pub(super) const VAULT: &[Field] =
     &[used("name", Text), used("prefix", Text), silent("description", Text), used("config", Any)];
 
-pub(super) const KEY_AUTH: &[Field] =
-    &[used("key", Text), used("consumer", Any), silent("ttl", Any)];
+pub(super) const KEY_AUTH: &[Field] = &[
+    used("key", Text),
+    used("consumer", Any),
+    only("ttl", Any, "0", "keys do not expire in Tidegate"),
+];
 
 pub(super) const BASIC_AUTH: &[Field] =
     &[used("username", Text), used("password", Text), used("consumer", Any)];

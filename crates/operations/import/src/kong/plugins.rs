@@ -169,7 +169,7 @@ impl Converter<'_> {
     pub(super) fn plugin_title(&self, plugin: &PluginInstance) -> String {
         let name = |list: &[Entity], at: Option<usize>, kind: &str| {
             let entity = at.and_then(|at| list.get(at));
-            entity.map(|entity| format!(" of {kind} {}", entity.name)).unwrap_or_default()
+            entity.map(|entity| format!(" of {kind} {}", entity.label())).unwrap_or_default()
         };
         let Scope { service, route, consumer, group } = plugin.scope;
         let of = [

@@ -310,6 +310,10 @@ impl Converter<'_> {
         });
         let rewrite = match (strips && !is_root, service.base.is_empty(), paths.as_slice()) {
             (false, true, _) => None,
+            // `/` becomes `/base` of a service with the path `/base`, and `/base/` of one with `/base/`.
+            (false, false, _) if is_root && service.has_last_slash => {
+                Some(format!("{}/{{**}}", service.base))
+            }
             (false, false, _) => Some(format!("{}{{path}}", service.base)),
             (true, true, [PathCondition::Prefix(prefix)]) => {
                 draft.keys.insert("strip_prefix".to_owned(), json!(prefix));
@@ -419,7 +423,7 @@ impl Converter<'_> {
                 continue;
             };
             let note =
-                format!("`{}` has the same conditions and takes {what}, as in Kong", name(other));
+                format!("`{}` has the same conditions and takes {what}, as in Kong", other.label());
             if !draft.verdict.notes.contains(&note) {
                 draft.verdict.nearly(note);
             }
@@ -471,7 +475,7 @@ impl Converter<'_> {
             else {
                 continue;
             };
-            let (a, b) = (name(winner), name(loser));
+            let (a, b) = (winner.label(), loser.label());
             let mut verdict = Verdict::default();
             verdict.nearly(format!("{} goes to {a} in Kong, and to {b} in Tidegate", pair.example));
             self.row(&format!("routes {a}, {b}"), &winner.item, verdict);
@@ -505,13 +509,5 @@ fn by_client(policy: &Json, identified: bool) -> Json {
 }
 
 fn title(route: &Entity) -> String {
-    format!("route {}", name(route))
-}
-
-fn name(route: &Entity) -> &str {
-    if route.name.is_empty() {
-        route.item.text("id").unwrap_or("without a name")
-    } else {
-        &route.name
-    }
+    format!("route {}", route.label())
 }

@@ -15,6 +15,8 @@ pub(super) struct ServiceEnd {
     pub(super) upstream: Option<String>,
     /// The path of the service, without a slash at its end.
     pub(super) base: String,
+    /// True if the path of the service has a slash at its end, and more before it.
+    pub(super) has_last_slash: bool,
     /// The Host that is sent if the route does not preserve the client's.
     pub(super) host: String,
     pub(super) enabled: bool,
@@ -119,23 +121,20 @@ impl Converter<'_> {
 
     fn service(&mut self, service: &Entity, pools: &[Pool]) -> ServiceEnd {
         let mut verdict = self.checked(&service.item, fields::SERVICE);
-        let label = if service.name.is_empty() {
-            service.item.text("url").or(service.item.text("host")).unwrap_or("").to_owned()
-        } else {
-            service.name.clone()
-        };
+        let label = service.label();
         let what = format!("service {label}");
         let enabled = service.item.is_true("enabled", true);
         let address = self.address(&service.item, &mut verdict);
         let mut end = ServiceEnd { enabled, ..ServiceEnd::default() };
         if let Some(address) = address {
             end.base = address.path.trim_end_matches('/').to_owned();
+            end.has_last_slash = !end.base.is_empty() && address.path.ends_with('/');
             let pool = pools.iter().find(|pool| pool.name == address.host);
             let host = pool.and_then(|pool| pool.host_header.clone());
             end.host = host.unwrap_or_else(|| "target".to_owned());
             let made = self.upstream(&service.item, &address, pool, &mut verdict);
             if let Some(made) = made.filter(|_| enabled) {
-                let name = self.out.fresh("upstream", &label);
+                let name = self.out.fresh("upstream", label);
                 self.out.upstreams.insert(name.clone(), Json::Object(made));
                 self.origins.insert(
                     ("upstreams".to_owned(), name.clone()),

@@ -84,7 +84,7 @@ impl Converter<'_> {
     ) {
         let config = &plugin.config;
         let windows = self.windows(config, "a rate-limiting", verdict);
-        let by = by(config, "limit_by", verdict);
+        let by = by(plugin, "limit_by", verdict);
         let mut keys = self.limit(plugin, &windows, by, verdict);
         keys.insert("algorithm".to_owned(), json!("fixed"));
         self.counted(config, config.text("policy"), &mut keys, verdict);
@@ -136,7 +136,7 @@ impl Converter<'_> {
                 return;
             }
             let windows = self.windows(windows, &format!("the limit `{name}`"), verdict);
-            let by = by(config, "limit_by", verdict);
+            let by = by(plugin, "limit_by", verdict);
             let mut keys = self.limit(plugin, &windows, by, verdict);
             keys.insert("algorithm".to_owned(), json!("fixed"));
             if early {
@@ -173,7 +173,7 @@ impl Converter<'_> {
         }
         // Harmless: lists of different lengths are a mistake.
         let windows: Vec<(u64, u64)> = limits.into_iter().zip(sizes).collect();
-        let by = by(config, "identifier", verdict);
+        let by = by(plugin, "identifier", verdict);
         let mut keys = self.limit(plugin, &windows, by, verdict);
         let kind = if config.text("window_type") == Some("fixed") { "fixed" } else { "sliding" };
         keys.insert("algorithm".to_owned(), json!(kind));
@@ -310,7 +310,8 @@ impl Converter<'_> {
 }
 
 /// The key of the count.
-fn by(config: &Item, key: &str, verdict: &mut Verdict) -> Json {
+fn by(plugin: &PluginInstance, key: &str, verdict: &mut Verdict) -> Json {
+    let config = &plugin.config;
     match config.text(key).unwrap_or("consumer") {
         "ip" => json!("client"),
         "header" => {
@@ -320,7 +321,12 @@ fn by(config: &Item, key: &str, verdict: &mut Verdict) -> Json {
             }
             json!(format!("header:{name}"))
         }
-        "service" => json!("cel:'service'"),
+        "service" => {
+            if plugin.scope.service.is_none() && plugin.scope.route.is_none() {
+                verdict.nearly("in Tidegate all services share one count");
+            }
+            json!("cel:'service'")
+        }
         "path" => {
             let path = json!(config.text("path").unwrap_or("/"));
             json!(format!("cel:request.path == {path} ? 'path' : ''"))

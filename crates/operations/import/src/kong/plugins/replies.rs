@@ -198,36 +198,32 @@ impl Converter<'_> {
         if message.is_some() && (body.is_some() || config.get("content_type").is_some()) {
             self.mistakes.add(config.at, "`message` cannot stand beside `body` and `content_type`");
         }
-        let (text, kind) = match body {
-            Some(body) => (
-                body.to_owned(),
-                config.text("content_type").unwrap_or("application/json; charset=utf-8"),
-            ),
-            None => {
-                let message = message.map_or_else(|| standing(status).to_owned(), str::to_owned);
-                (json!({ "message": message }).to_string(), "application/json; charset=utf-8")
-            }
-        };
-        let headers = json!({ "content-type": literal(kind) });
-        let mut respond = json!({ "status": status, "body": literal(&text), "headers": headers });
-        if let (Some(trigger), Some(respond)) = (config.text("trigger"), respond.as_object_mut()) {
+        let message = message.or_else(|| default_message(status));
+        let text =
+            body.map(str::to_owned).or_else(|| Some(json!({ "message": message? }).to_string()));
+        let mut respond = Map::from_iter([("status".to_owned(), json!(status))]);
+        if let Some(text) = text {
+            let kind = config.text("content_type").unwrap_or("application/json; charset=utf-8");
+            respond.insert("body".to_owned(), json!(literal(&text)));
+            respond.insert("headers".to_owned(), json!({ "content-type": literal(kind) }));
+        }
+        if let Some(trigger) = config.text("trigger") {
             respond.insert("trigger".to_owned(), json!(trigger));
             made.is_triggered = true;
         }
-        made.respond = Some(respond);
+        made.respond = Some(Json::Object(respond));
     }
 }
 
-/// Kong's default message for a status.
-fn standing(status: u64) -> &'static str {
+/// The message of `request-termination` for a status. With any other status, the reply has no body.
+fn default_message(status: u64) -> Option<&'static str> {
     match status {
-        503 => "Service unavailable",
-        404 => "Not found",
-        403 => "Forbidden",
-        401 => "Unauthorized",
-        429 => "Too many requests",
-        500 => "An unexpected error occurred",
-        502 => "Bad gateway",
-        _ => "The upstream server responded with this status",
+        401 => Some("Unauthorized"),
+        404 => Some("Not found"),
+        405 => Some("Method not allowed"),
+        500 => Some("An unexpected error occurred"),
+        502 => Some("Bad Gateway"),
+        503 => Some("Service unavailable"),
+        _ => None,
     }
 }
