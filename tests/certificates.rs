@@ -206,3 +206,34 @@ fn an_expired_certificate_takes_the_place_of_no_valid_one() {
     until("it is in service", || end(&gateway, default).is_some_and(|end| end < now() - 5 * DAY));
     assert!(!gateway.log().contains(STAYS), "{}", gateway.log());
 }
+
+#[test]
+fn a_listener_for_development_needs_no_files() {
+    let origin = Origin::saying("ok");
+    let listener = "tls: { self_signed: true }";
+    let gateway = Plain { listener, ..Plain::default() }.start(&origin);
+    gateway.wait_for_log("clients cannot verify a certificate that is `self_signed`");
+    let targets = [format!("https://{}", gateway.address("public"))];
+    for (upstream, status) in [("tls: { verify: false }", 200), ("", 502)] {
+        let client = Plain { targets: &targets, upstream, ..Plain::default() }.start(&origin);
+        assert_eq!(client.wire().get("/").status(), status, "{upstream:?}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gate.yaml");
+    for (tls, code, said) in [
+        ("self_signed: true", 0, "write `certificate` and `key` elsewhere"),
+        ("self_signed: true, certificate: a.pem, key: a.key", 1, "keep the files"),
+        ("self_signed: true, key: a.key", 1, "keep the files"),
+        ("key: a.key", 1, "the key `certificate` is missing"),
+        ("certificate: a.pem", 1, "the key `key` is missing"),
+        ("self_signed: false", 1, "write `self_signed: true` for development"),
+    ] {
+        let listener = format!("tls: {{ {tls} }}");
+        let yaml = Plain { listener: &listener, ..Plain::default() }.yaml(&origin);
+        std::fs::write(&file, yaml).unwrap();
+        let run = tidegate(&["check", file.to_str().unwrap()]);
+        let told = run.stdout + &run.stderr;
+        assert_eq!(run.code, Some(code), "{tls}: {told}");
+        assert!(told.contains(said), "{tls}: {told}");
+    }
+}

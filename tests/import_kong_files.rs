@@ -4,7 +4,7 @@ use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::harness::{Gateway, Origin, Run, tidegate, until};
+use crate::harness::{Gateway, Origin, Plain, Run, tidegate, until};
 
 fn imported(text: &str, more: &[&str]) -> Run {
     let folder = tempfile::tempdir().unwrap();
@@ -472,4 +472,33 @@ fn what_would_not_be_noticed_has_a_row() {
         assert!(run.stderr.contains(row), "{text}: {}", run.stderr);
         assert!(run.stderr.contains("plugin cors of route without a name"), "{}", run.stderr);
     }
+}
+
+#[test]
+fn routes_for_https_alone_have_a_certificate_as_in_kong() {
+    let origin = Origin::echo();
+    let text = format!(
+        "_format_version: \"3.0\"\nservices: [{{ name: a, url: \"{}\", routes: [{{ name: r, paths: [/r], protocols: [https] }}, {{ name: both, paths: [/both] }}] }}]\n",
+        origin.url()
+    );
+    let run = imported(&text, &["--listen-tls", "127.0.0.1:0"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stderr.contains("the gateway makes the certificate"), "{}", run.stderr);
+    let gateway = Gateway::start(&run.stdout);
+    assert_eq!(gateway.wire().get("/r").status(), 426);
+    assert_eq!(gateway.wire().get("/both").status(), 200);
+    let secure = [format!("https://{}", gateway.address("secure"))];
+    let upstream = "tls: { verify: false }";
+    let client = Plain { targets: &secure, upstream, ..Plain::default() }.start(&origin);
+    assert_eq!(client.wire().get("/r").status(), 200);
+    assert_eq!(client.wire().get("/both").status(), 200);
+}
+
+#[test]
+fn a_certificate_that_cannot_be_read_is_not_replaced_by_another() {
+    let text = "_format_version: \"3.0\"\nservices: [{ name: a, url: \"http://h\", routes: [{ name: r, paths: [/r], protocols: [https] }] }]\ncertificates: [{ cert: \"{vault://hcv/a}\", key: \"{vault://hcv/b}\", snis: [{ name: a.test }] }]\n";
+    let run = imported(text, &[]);
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stderr.contains("nothing listens for HTTPS"), "{}", run.stderr);
+    assert!(!run.stdout.contains("self_signed"), "{}", run.stdout);
 }

@@ -10,6 +10,7 @@ mod client;
 mod details;
 mod handshake;
 mod pem;
+mod self_signed;
 mod server;
 mod subject;
 
@@ -19,6 +20,7 @@ pub use client::{BlockingStream, Client, ClientSpec};
 pub use details::CertificateDetails;
 pub use handshake::{Peer, failure};
 pub use pem::{Error, PAIR_MISMATCH};
+pub use self_signed::self_signed;
 pub use server::{Expiry, Pair, Server, ServerSpec, Version};
 pub use subject::Subject;
 

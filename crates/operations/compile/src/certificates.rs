@@ -14,8 +14,9 @@ pub(crate) fn shown(config: &Config, report: &mut Report) -> Vec<ShownCertificat
     let mut all: Vec<(&'static str, String, &Spanned<FilePath>)> = Vec::new();
     for (name, listener) in config.listen.iter() {
         let Some(tls) = &listener.tls else { continue };
-        all.push(("listener", name.value.clone(), &tls.certificate));
-        for (host, certificate) in tls.sni.iter() {
+        // A certificate that the gateway makes itself has no file.
+        all.extend(tls.value.certificate.iter().map(|file| ("listener", name.value.clone(), file)));
+        for (host, certificate) in tls.value.sni.iter() {
             let name = format!("{} {}", name.value, host.value);
             all.push(("listener", name, &certificate.certificate));
         }

@@ -147,18 +147,19 @@ fn limits(limits: &ListenerLimits, report: &mut Report) -> Limits {
 }
 
 fn server(
-    tls: &ListenerTls,
+    written: &Spanned<ListenerTls>,
     listener: &str,
     http2: bool,
     in_service: InService<'_>,
     report: &mut Report,
 ) -> Option<tls::Server> {
+    let tls = &written.value;
     if tls.versions.value.is_empty() {
         report.error(tls.versions.at, "no TLS version is allowed", "write `versions: [1.2, 1.3]`");
     }
     let replaces_valid =
         |host: Option<&str>| in_service.is_valid_at(&Listener::certificate_place(listener, host));
-    let default = files::pair(&tls.certificate, &tls.key, replaces_valid(None), report);
+    let default = default_pair(written, replaces_valid(None), report);
     let pairs: Vec<Option<(String, tls::Pair)>> = tls
         .sni
         .iter()
@@ -193,8 +194,46 @@ fn server(
         return None;
     }
     // Each certificate was validated above, so the error must be in the certificate authorities.
-    let at = client_ca.map_or(tls.certificate.at, |(at, _)| at);
+    let at = client_ca.map_or(written.at, |(at, _)| at);
     tls::Server::new(&spec).map_err(|error| files::complain(&error, at, at, report)).ok()
+}
+
+/// Returns the certificate for clients that send no server name or an unknown one: that of the files, or one of the gateway's own.
+fn default_pair(
+    tls: &Spanned<ListenerTls>,
+    replaces_valid: bool,
+    report: &mut Report,
+) -> Option<tls::Pair> {
+    let ListenerTls { certificate, key, self_signed, .. } = &tls.value;
+    match (certificate, key, self_signed.value) {
+        (Some(certificate), Some(key), false) => {
+            files::pair(certificate, key, replaces_valid, report)
+        }
+        (None, None, true) => {
+            let what = "clients cannot verify a certificate that is `self_signed`";
+            report.warn(
+                self_signed.at,
+                what,
+                "use it for development only, and write `certificate` and `key` elsewhere",
+            );
+            let made = tls::self_signed();
+            let complain = |error: tls::Error| report.error(self_signed.at, error.to_string(), "");
+            made.map_err(complain).ok()
+        }
+        (_, _, true) => {
+            let what = "`self_signed` cannot be combined with `certificate` and `key`";
+            report.error(self_signed.at, what, "keep the files");
+            None
+        }
+        (_, _, false) => {
+            if tls.intact {
+                let lacks = if certificate.is_none() { "certificate" } else { "key" };
+                let what = format!("the key `{lacks}` is missing");
+                report.error(tls.at, what, "name the PEM files of `certificate` and `key`, or write `self_signed: true` for development");
+            }
+            None
+        }
+    }
 }
 
 fn version(version: TlsVersion) -> tls::Version {

@@ -121,9 +121,12 @@ fn paths_start_at_the_file_that_names_them() {
         ("conf/hello.txt", "hello\n"),
     ]);
     let (config, files) = load(&folder);
-    let tls = config.listen.get("a").unwrap().tls.as_ref().unwrap();
-    assert_eq!(tls.certificate.value.as_path(), folder.path().join("conf/tls/a.pem"));
-    assert_eq!(tls.key.value.as_path(), Path::new("/k.pem"));
+    let tls = &config.listen.get("a").unwrap().tls.as_ref().unwrap().value;
+    let path = |file: &Option<config::Spanned<config::FilePath>>| {
+        file.as_ref().unwrap().value.as_path().to_owned()
+    };
+    assert_eq!(path(&tls.certificate), folder.path().join("conf/tls/a.pem"));
+    assert_eq!(path(&tls.key), Path::new("/k.pem"));
     let respond = config.routes.get("r").unwrap().value.respond.as_ref().unwrap();
     assert_eq!(respond.value.body.value, "hello!");
     assert!(files.contains(&folder.path().join("conf/hello.txt")));

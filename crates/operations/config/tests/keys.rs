@@ -45,6 +45,7 @@ telemetry: { access_log: {} }
                   "tls": {
                     "certificate": "/etc/tidegate/c.pem",
                     "key": "/etc/tidegate/k.pem",
+                    "self_signed": false,
                     "sni": {},
                     "versions": [
                       "1.2",
@@ -340,6 +341,7 @@ fn every_key() {
                   "tls": {
                     "certificate": "/etc/tidegate/tls/cert.pem",
                     "key": "/etc/tidegate/tls/key.pem",
+                    "self_signed": false,
                     "sni": {
                       "*.example.com": {
                         "certificate": "/etc/tidegate/tls/wild.pem",

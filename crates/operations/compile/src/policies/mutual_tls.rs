@@ -29,7 +29,7 @@ pub(super) fn trusted(
     report: &mut Report,
 ) -> TrustedCertificates {
     let asked = |listener: &config::Listener| {
-        let tls = listener.tls.as_ref();
+        let tls = listener.tls.as_ref().map(|tls| &tls.value);
         tls.is_some_and(|tls| tls.client_ca.is_some() || tls.client_auth.is_some())
     };
     let listeners = &place.config.listen;

@@ -11,7 +11,7 @@ keys! {
         /// An address of this machine and a port, such as `0.0.0.0:8080`. With port 0, a free port is chosen.
         address: Spanned<Address>,
         /// TLS for the socket; plain HTTP if absent.
-        tls: Option<ListenerTls>,
+        tls: Option<Spanned<ListenerTls>>,
         /// Whether clients may use HTTP/2: by ALPN with TLS, or with prior knowledge without TLS.
         http2: bool = true,
         /// Whether each connection must start with a PROXY protocol header, version 1 or 2. A connection without it is then closed.
@@ -85,10 +85,15 @@ words! {
 keys! {
     /// TLS to clients.
     pub struct ListenerTls {
-        /// The PEM file with the certificate and its chain, for clients that send no server name or an unknown one.
-        certificate: FilePathAt,
+        /// The PEM file with the certificate and its chain, for clients that send no server name or an unknown one. Required, unless
+        /// `self_signed` is `true`.
+        certificate: Option<FilePathAt>,
         /// The PEM file with the certificate's private key.
-        key: FilePathAt,
+        key: Option<FilePathAt>,
+        /// Whether the gateway makes this certificate itself, for `localhost` and the loopback addresses. It is another one after each
+        /// start, and clients cannot verify it: for development. This is a warning.
+        // Clients that get used to unverified certificates do not notice an attack.
+        self_signed: Spanned<bool> = Spanned::unwritten(false),
         /// More certificates, by the server name that the client sends: `api.example.com` or `*.example.com`.
         sni: Map<Certificate> = Map::default(),
         /// The TLS versions to offer.

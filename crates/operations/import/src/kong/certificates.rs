@@ -3,6 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::converter::Converter;
+use super::entities::Entity;
 use super::fields::{self, Verdict};
 use super::output::{literal, pem};
 
@@ -68,8 +69,15 @@ impl Converter<'_> {
             }
             self.row(&format!("sni {}", sni.name), &sni.item, verdict);
         }
-        if let Some((certificate, key)) = first {
-            let tls = json!({ "certificate": certificate, "key": key, "sni": names });
+        let tls = match first {
+            Some((certificate, key)) => {
+                Some(json!({ "certificate": certificate, "key": key, "sni": names }))
+            }
+            // Kong makes a certificate for clients whose server name has none.
+            None => (all.snis.is_empty() && all.routes.iter().any(is_secure_alone))
+                .then(|| json!({ "self_signed": true })),
+        };
+        if let Some(tls) = tls {
             self.out.listen.insert(
                 SECURE.to_owned(),
                 json!({ "address": listen_tls, "tls": tls, "paths": paths }),
@@ -102,4 +110,16 @@ impl Converter<'_> {
     pub(super) fn has_tls(&self) -> bool {
         self.out.listen.contains_key(SECURE)
     }
+
+    /// True if the listener for HTTPS has a certificate that the gateway makes.
+    pub(super) fn is_self_signed(&self) -> bool {
+        let tls = self.out.listen.get(SECURE).and_then(|listener| listener.get("tls"));
+        tls.is_some_and(|tls| tls.get("self_signed").is_some())
+    }
+}
+
+/// True for a route that plain HTTP does not reach.
+fn is_secure_alone(route: &Entity) -> bool {
+    let protocols = route.item.texts("protocols");
+    !protocols.is_empty() && protocols.iter().all(|one| ["https", "grpcs", "wss"].contains(one))
 }

@@ -343,6 +343,9 @@ impl Converter<'_> {
             (false, true) => {
                 if self.has_tls() {
                     listener = Some(SECURE);
+                    if self.is_self_signed() {
+                        draft.verdict.say("the gateway makes the certificate, as Kong does");
+                    }
                 } else {
                     draft.verdict.refuse("there is no certificate, so nothing listens for HTTPS");
                 }
