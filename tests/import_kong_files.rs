@@ -502,3 +502,17 @@ fn a_certificate_that_cannot_be_read_is_not_replaced_by_another() {
     assert!(run.stderr.contains("nothing listens for HTTPS"), "{}", run.stderr);
     assert!(!run.stdout.contains("self_signed"), "{}", run.stdout);
 }
+
+#[test]
+fn a_route_for_get_takes_no_head() {
+    let origin = Origin::echo();
+    let gateway = serving(&format!(
+        "_format_version: \"3.0\"\nservices: [{{ name: a, url: \"{}\", routes: [{{ name: get, paths: [/a], methods: [GET, POST] }}, {{ name: head, paths: [/b], methods: [GET, HEAD] }}, {{ name: each, paths: [/c] }}] }}]\n",
+        origin.url()
+    ));
+    for (target, status) in [("/a", 404), ("/b", 200), ("/c", 200)] {
+        let asked = format!("HEAD {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        assert_eq!(gateway.wire().ask(asked).status(), status, "{target}");
+        assert_eq!(gateway.wire().get(target).status(), 200, "{target}");
+    }
+}

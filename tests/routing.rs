@@ -277,6 +277,34 @@ routes:
   wso2:    { match: { path: "/wso2", methods: [POST] }, errors: wso2, respond: { body: wso2 } }
 "#;
 
+#[test]
+fn get_takes_no_head_where_the_route_says_so() {
+    let gateway = Gateway::start(
+        r#"
+listen: { public: { address: "127.0.0.1:0" } }
+routes:
+  own:  { match: { path: "/a", methods: [GET], head: false }, respond: { status: 201 } }
+  post: { match: { path: "/b", methods: [GET, POST], head: false }, respond: { status: 202 } }
+  both: { match: { path: "/c", methods: [GET, HEAD], head: false }, respond: { status: 203 } }
+  rest: { match: { path: "/a/**" }, respond: { status: 204 } }
+"#,
+    );
+    let status = |method: &str, target: &str| {
+        let asked = format!("{method} {target} HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        gateway.wire().ask(asked).status()
+    };
+    for (method, target, expected) in [
+        ("GET", "/a", 201),
+        ("HEAD", "/a", 204),
+        ("GET", "/b", 202),
+        ("HEAD", "/b", 405),
+        ("HEAD", "/c", 203),
+        ("GET", "/c", 203),
+    ] {
+        assert_eq!(status(method, target), expected, "{method} {target}");
+    }
+}
+
 /// RFC 9110, 9.3.2: HEAD is GET without the content.
 #[test]
 fn head_goes_where_get_does() {

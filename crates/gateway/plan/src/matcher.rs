@@ -25,6 +25,8 @@ pub struct Matcher {
     pub sources: Vec<IpNet>,
     /// Methods. If empty, any method matches.
     pub methods: Vec<String>,
+    /// Whether `GET` among the methods takes `HEAD`, too.
+    pub get_takes_head: bool,
     pub headers: Vec<(String, ValueCondition)>,
     pub query: Vec<(String, ValueCondition)>,
 }
@@ -100,8 +102,9 @@ impl Matcher {
         if let Some(refusal) = self.unmet_by_arrival(arrival) {
             return Some(refusal);
         }
-        // A route that takes GET also takes HEAD (RFC 9110, 9.3.2).
-        let takes = |m: &String| m.as_bytes() == method || (method == b"HEAD" && m == "GET");
+        // A route that takes GET usually also takes HEAD (RFC 9110, 9.3.2).
+        let is_head = self.get_takes_head && method == b"HEAD";
+        let takes = |m: &String| m.as_bytes() == method || (is_head && m == "GET");
         if !self.methods.is_empty() && !self.methods.iter().any(takes) {
             return Some(Refusal::Method);
         }

@@ -385,6 +385,7 @@ fn matchers(
             .iter()
             .filter_map(|method| names::method(method, report))
             .collect(),
+        get_takes_head: matches.head,
         headers: wants(&matches.headers, report, |name, report| {
             names::header(&name.value, name.at, report)
         }),

@@ -40,7 +40,7 @@ const PATHS: [&str; 12] = [
     "/x/1",
     "~/[ax]",
 ];
-const METHODS: [&str; 3] = ["GET", "POST", "PUT"];
+const METHODS: [&str; 4] = ["GET", "POST", "PUT", "HEAD"];
 const ASKED_HOSTS: [&str; 7] =
     ["a.test", "b.a.test", "z.a.test", "c.other", "a.de", "x.test", "none"];
 const ASKED_PATHS: [&str; 12] =

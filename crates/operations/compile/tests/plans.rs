@@ -195,6 +195,7 @@ fn the_whole_in_words() {
               sni: []
               source: []
               methods: [GET, POST]
+              head: true
               headers: {}
               query: {}
             strip_prefix: /orders/
@@ -222,6 +223,7 @@ fn the_whole_in_words() {
               sni: []
               source: []
               methods: []
+              head: true
               headers:
                 X-Tier: gold
               query:
@@ -249,6 +251,7 @@ fn the_whole_in_words() {
               sni: []
               source: []
               methods: []
+              head: true
               headers: {}
               query: {}
             rewrite: "/cards/{card}/of/{id}"
@@ -273,6 +276,7 @@ fn the_whole_in_words() {
               sni: []
               source: []
               methods: []
+              head: true
               headers: {}
               query: {}
             host: preserve

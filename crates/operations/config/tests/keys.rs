@@ -157,6 +157,7 @@ telemetry: { access_log: {} }
                     "sni": [],
                     "source": [],
                     "methods": [],
+                    "head": true,
                     "headers": {},
                     "query": {}
                   },
@@ -185,6 +186,7 @@ telemetry: { access_log: {} }
                     "sni": [],
                     "source": [],
                     "methods": [],
+                    "head": true,
                     "headers": {},
                     "query": {}
                   },
@@ -594,6 +596,7 @@ fn every_key() {
                       "GET",
                       "POST"
                     ],
+                    "head": true,
                     "headers": {
                       "x-tier": "gold",
                       "x-any": {
@@ -678,6 +681,7 @@ fn every_key() {
                     "sni": [],
                     "source": [],
                     "methods": [],
+                    "head": true,
                     "headers": {},
                     "query": {}
                   },
@@ -714,6 +718,7 @@ fn every_key() {
                     "sni": [],
                     "source": [],
                     "methods": "GET",
+                    "head": true,
                     "headers": {},
                     "query": {}
                   },

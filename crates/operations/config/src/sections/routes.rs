@@ -78,6 +78,9 @@ keys! {
         source: OneOrMore<Spanned<Network>> = OneOrMore(Vec::new()),
         /// The methods; any if absent.
         methods: OneOrMore<Spanned<String>> = OneOrMore(Vec::new()),
+        /// Whether `GET` among the methods takes `HEAD`, too, unless another route of the same path names `HEAD`.
+        // Servers have to support both (RFC 9110, 9.1), and lists of methods rarely name HEAD.
+        head: bool = true,
         /// Headers by name: the exact value, `{ any: [a, b] }` for one of several, `{ regex: "a.*" }` for the whole value, or
         /// `{ present: true }`.
         headers: Map<Spanned<ValueMatch>> = Map::default(),

@@ -367,6 +367,10 @@ impl Criteria {
         }
         if !methods.is_empty() {
             found.insert("methods".to_owned(), json!(methods));
+            let names = |wanted: &str| methods.iter().any(|method| method == wanted);
+            if names("GET") && !names("HEAD") {
+                found.insert("head".to_owned(), json!(false));
+            }
         }
         let mut headers: Map<String, Json> = Map::new();
         for (name, values) in &self.headers {
