@@ -465,6 +465,16 @@ fn what_would_not_be_noticed_has_a_row() {
             3,
             "each gateway counts for itself",
         ),
+        (
+            "plugins: [{ name: key-auth }]\nconsumers: [{ custom_id: c, keyauth_credentials: [{ key: k }] }]",
+            3,
+            "`X-Consumer-Username` is the custom id",
+        ),
+        (
+            "plugins: [{ name: key-auth }]\nconsumers: [{ username: c, keyauth_credentials: [{ key: k }] }]",
+            0,
+            "",
+        ),
     ] {
         let services = "services: [{ name: s, url: \"http://h\", routes: [{ paths: [/s], plugins: [{ name: cors }] }] }]";
         let run = imported(&format!("_format_version: \"3.0\"\n{services}\n{text}\n"), &[]);
@@ -515,4 +525,20 @@ fn a_route_for_get_takes_no_head() {
         assert_eq!(gateway.wire().ask(asked).status(), status, "{target}");
         assert_eq!(gateway.wire().get(target).status(), 200, "{target}");
     }
+}
+
+#[test]
+fn a_header_without_a_value_is_not_edited() {
+    let origin = Origin::echo();
+    let gateway = serving(&format!(
+        "_format_version: \"3.0\"\nservices: [{{ name: a, url: \"{}\", routes: [{{ name: a, paths: [/a], plugins: [{{ name: request-transformer, config: {{ add: {{ headers: [x-new, \"x-other:1\"] }}, replace: {{ headers: [x-old] }} }} }}] }}] }}]\n",
+        origin.url()
+    ));
+    let asked = "GET /a HTTP/1.1\r\nHost: h\r\nX-Old: kept\r\n\r\n";
+    assert_eq!(gateway.wire().ask(asked).status(), 200);
+    let seen = origin.request();
+    assert_eq!(
+        (seen.get("x-new"), seen.get("x-other"), seen.get("x-old")),
+        (None, Some("1"), Some("kept"))
+    );
 }

@@ -24,6 +24,8 @@ pub(super) struct Clients {
     pub(super) tokens: Vec<Token>,
     /// Whether at least one consumer has a `custom_id`, and whether all of them have one.
     pub(super) custom_ids: (bool, bool),
+    /// Whether a consumer has no `username`.
+    pub(super) lacks_username: bool,
 }
 
 /// A credential of `jwt`.
@@ -78,6 +80,7 @@ impl<'a> Converter<'a> {
         let ids: Vec<bool> = ids.collect();
         let mut people = Clients {
             custom_ids: (ids.contains(&true), !ids.contains(&false)),
+            lacks_username: all.consumers.iter().any(|one| one.item.text("username").is_none()),
             ..Clients::default()
         };
         let groups = self.groups();

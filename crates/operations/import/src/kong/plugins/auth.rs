@@ -345,6 +345,9 @@ fn identity(people: &Clients, verdict: &mut Verdict) -> Vec<Json> {
     set.insert("x-consumer-username".to_owned(), json!("{subject}"));
     set.insert("x-consumer-id".to_owned(), json!("{attributes.id}"));
     set.insert("x-credential-identifier".to_owned(), json!("{attributes.credential}"));
+    if people.lacks_username {
+        verdict.nearly("`X-Consumer-Username` is the custom id of a consumer without a username");
+    }
     let (some, each) = people.custom_ids;
     if some {
         set.insert("x-consumer-custom-id".to_owned(), json!("{attributes.custom_id}"));

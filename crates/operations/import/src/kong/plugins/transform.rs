@@ -43,11 +43,13 @@ impl<'i> Edits<'i> {
         self.config.get(action).map_or_else(Vec::new, |action| action.texts(self.part))
     }
 
-    /// The names, each with the text after its colon. Blanks around the name and the value of a header mean nothing, and are removed.
+    /// The names, each with the text after its colon. Blanks around the name and the value of a header mean nothing, and are removed. A
+    /// header without a value is not edited.
     fn pairs(&self, action: &str) -> Vec<(&'i str, &'i str)> {
         let pair = |text: &'i str| text.split_once(':').unwrap_or((text, ""));
         let pairs = self.list(action).into_iter().map(pair);
         if self.part == "headers" {
+            let pairs = pairs.filter(|(_, text)| !text.is_empty());
             pairs.map(|(name, text)| (name.trim(), text.trim())).collect()
         } else {
             pairs.collect()
