@@ -542,3 +542,24 @@ fn a_header_without_a_value_is_not_edited() {
         (None, Some("1"), Some("kept"))
     );
 }
+
+#[test]
+fn a_service_gets_no_post_twice() {
+    // It closes its first connection without an answer.
+    let closing = || {
+        Origin::start(|peer| {
+            let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+            while peer.request().is_some() && peer.number > 0 && peer.try_send(ok) {}
+        })
+    };
+    for (method, status, times) in [("POST", 502, 1), ("PATCH", 502, 1), ("GET", 200, 2)] {
+        let origin = closing();
+        let gateway = serving(&format!(
+            "_format_version: \"3.0\"\nservices: [{{ name: a, url: \"{}\", routes: [{{ name: r, paths: [/r] }}] }}]\n",
+            origin.url()
+        ));
+        let asked = format!("{method} /r HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\na");
+        assert_eq!(gateway.wire().ask(asked).status(), status, "{method}");
+        assert_eq!(origin.requests().len(), times, "{method}");
+    }
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::harness::{Gate, Origin, PATIENCE, Plain, tidegate};
+use crate::harness::{ClosedPort, Gate, Origin, PATIENCE, Plain, tidegate};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const BUSY: &str = "HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy";
@@ -33,6 +33,41 @@ fn retries_wait_for_their_pauses() {
         assert_eq!(gateway.wire().get("/").status(), 200);
         assert!(began.elapsed() >= Duration::from_millis(least), "{:?}", began.elapsed());
         assert_eq!(origin.requests().len(), 4);
+    }
+}
+
+/// What a target may have received is not sent again, if the operator says so.
+#[test]
+fn a_post_is_repeated_only_where_that_is_allowed() {
+    const ASK: &str = " / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\na";
+    for (key, method, statuses) in [
+        ("", "POST", [200, 200]),
+        ("non_idempotent: true", "PATCH", [200, 200]),
+        ("non_idempotent: false", "POST", [503, 502]),
+        ("non_idempotent: false", "PATCH", [503, 502]),
+        ("non_idempotent: false", "PUT", [200, 200]),
+    ] {
+        let upstream = format!("retry: {{ attempts: 2, when: [503, reset], {key} }}");
+        let closing = Origin::start(|peer| {
+            // The first request of all gets no answer.
+            while peer.request().is_some() && peer.number > 0 && peer.try_send(OK) {}
+        });
+        for (origin, status) in [busy(1), closing].into_iter().zip(statuses) {
+            let gateway = Plain { upstream: &upstream, ..Plain::default() }.start(&origin);
+            let reply = gateway.wire().ask(format!("{method}{ASK}"));
+            assert_eq!(reply.status(), status, "{method} {key}");
+            let times = if status == 200 { 2 } else { 1 };
+            assert_eq!(origin.requests().len(), times, "{method} {key}");
+        }
+    }
+    // Nothing was sent.
+    let origin = Origin::saying("ok");
+    let closed = ClosedPort::any();
+    let targets = [format!("http://{}", closed.address), origin.url()];
+    let upstream = "retry: { attempts: 1, non_idempotent: false }";
+    let gateway = Plain { upstream, targets: &targets, ..Plain::default() }.start(&origin);
+    for _ in 0..4 {
+        assert_eq!(gateway.wire().ask(format!("POST{ASK}")).status(), 200);
     }
 }
 

@@ -54,6 +54,8 @@ pub(crate) struct Attempts<'a> {
     tried: Vec<Arc<Target>>,
     /// The remaining attempts.
     left: u32,
+    /// Whether the request may be sent again after a target may have received it.
+    may_repeat: bool,
     /// The number of retries that a target may have received.
     retried: u32,
     repeated: u32,
@@ -250,6 +252,7 @@ impl Upstream {
             host,
             tried: Vec::new(),
             left: retry.attempts,
+            may_repeat: idempotent || retry.non_idempotent,
             retried: 0,
             repeated: 0,
             active_retry: None,
@@ -475,7 +478,8 @@ impl<'a> Attempts<'a> {
 
     /// Returns the target for a retry, if a reply with this head is to be dropped, or `None` if the reply is to be forwarded.
     fn repeats(&mut self, target: &Arc<Target>, head: &ReplyHead) -> Option<Rc<Place>> {
-        if self.left == 0 || !self.upstream.settings.retry.on.have_reply(head) {
+        let is_meant = self.may_repeat && self.upstream.settings.retry.on.have_reply(head);
+        if self.left == 0 || !is_meant {
             return None;
         }
         self.restore();
@@ -499,11 +503,9 @@ impl<'a> Attempts<'a> {
     fn next_attempt(&mut self, target: &Arc<Target>, failure: Failure) -> Result<Rc<Place>, Fault> {
         // The total deadline of the call is not a failure of the target.
         let is_late = self.deadline.is_some_and(|deadline| clock::now() >= deadline);
-        if !is_late && self.should_retry(target, &failure) {
-            self.choose_again().ok_or(failure.fault)
-        } else {
-            Err(failure.fault)
-        }
+        let is_retried = !is_late && self.should_retry(target, &failure);
+        let next = if is_retried { self.choose_again() } else { None };
+        next.ok_or(failure.fault)
     }
 
     fn should_retry(&mut self, target: &Arc<Target>, failure: &Failure) -> bool {
@@ -537,7 +539,8 @@ impl<'a> Attempts<'a> {
             self.elsewhere -= 1;
             return true;
         }
-        settings.retry.on.have(kind) && self.left > 0 && !self.spent && self.may_retry()
+        let is_meant = (connecting || self.may_repeat) && settings.retry.on.have(kind);
+        is_meant && self.left > 0 && !self.spent && self.may_retry()
     }
 }
 

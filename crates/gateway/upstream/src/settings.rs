@@ -249,6 +249,8 @@ pub struct Retry {
     pub on: Failures,
     /// The largest body that is kept for a retry.
     pub body_bytes_max: usize,
+    /// Whether a request that is not idempotent is sent again after a target may have received it.
+    pub non_idempotent: bool,
     /// The pause before the first retry, if any. It doubles with each further one.
     pub pause: Option<Duration>,
     pub pause_max: Duration,
@@ -266,6 +268,7 @@ impl Retry {
             elsewhere: true,
             on,
             body_bytes_max: 0,
+            non_idempotent: true,
             pause: None,
             pause_max: Duration::ZERO,
             try_timeout: None,

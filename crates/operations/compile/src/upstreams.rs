@@ -230,6 +230,7 @@ fn retry(retry: &Retry) -> settled::Retry {
         elsewhere: !stays(retry),
         on: failures(&retry.when),
         body_bytes_max: bytes(retry.body_bytes_max),
+        non_idempotent: retry.non_idempotent,
         pause: retry.pause.as_ref().map(|pause| pause.value.0),
         pause_max: retry.pause_max.value.0,
         try_timeout: retry.try_timeout.as_ref().map(|timeout| timeout.value.0),

@@ -139,6 +139,7 @@ fn the_whole_in_words() {
               attempts: 2
               when: [reset, 503, timeout]
               body_bytes_max: 64KiB
+              non_idempotent: true
               pause_max: 250ms
             health:
               path: /health
@@ -173,6 +174,7 @@ fn the_whole_in_words() {
             retry:
               when: [connect_failure]
               body_bytes_max: 64KiB
+              non_idempotent: true
               pause_max: 250ms
             breaker:
               connections: 65536

@@ -110,6 +110,7 @@ telemetry: { access_log: {} }
                       "connect_failure"
                     ],
                     "body_bytes_max": "64KiB",
+                    "non_idempotent": true,
                     "pause_max": "250ms"
                   },
                   "health": {
@@ -445,6 +446,7 @@ fn every_key() {
                       503
                     ],
                     "body_bytes_max": "1MB",
+                    "non_idempotent": true,
                     "pause_max": "250ms"
                   },
                   "suspend": {
@@ -519,6 +521,7 @@ fn every_key() {
                       "connect_failure"
                     ],
                     "body_bytes_max": "64KiB",
+                    "non_idempotent": true,
                     "pause_max": "250ms"
                   },
                   "breaker": {
@@ -561,6 +564,7 @@ fn every_key() {
                       "connect_failure"
                     ],
                     "body_bytes_max": "64KiB",
+                    "non_idempotent": true,
                     "pause_max": "250ms"
                   },
                   "breaker": {

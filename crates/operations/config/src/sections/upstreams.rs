@@ -174,6 +174,10 @@ keys! {
         when or "on": Vec<RetryOn> = vec![RetryOn::ConnectFailure],
         /// The largest request body that is buffered for a retry; larger ones have one attempt.
         body_bytes_max: Size = Size(64 * 1024),
+        /// Whether a request with a method that is not idempotent (RFC 9110, 9.2.2), such as POST, is also retried after a target may have
+        /// received it. If no connection could be made, it is retried in either case.
+        // Who configures retries declares that the service may get a request twice.
+        non_idempotent: bool = true,
         /// The pause before the first retry, such as `25ms`. It doubles with each further retry, and is reduced by up to half at random. No
         /// pause if absent. After a failed connection, another target is tried without a pause.
         pause: Option<Spanned<Timeout>>,

@@ -237,7 +237,9 @@ impl Converter<'_> {
             verdict.nearly("Tidegate retries a request at most 10 times");
         }
         let when = ["connect_failure", "reset", "timeout"];
-        made.insert("retry".to_owned(), json!({ "attempts": retries.min(10), "when": when }));
+        // The rule of nginx: a target must not get a POST twice.
+        let retry = json!({ "attempts": retries.min(10), "when": when, "non_idempotent": false });
+        made.insert("retry".to_owned(), retry);
         if address.scheme == "https" {
             let tls = self.upstream_tls(item, verdict);
             made.insert("tls".to_owned(), Json::Object(tls));
