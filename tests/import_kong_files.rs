@@ -466,6 +466,11 @@ fn what_would_not_be_noticed_has_a_row() {
             "each gateway counts for itself",
         ),
         (
+            "upstreams: [{ name: u, targets: [{ target: h }], healthchecks: { active: { type: https, healthy: { interval: 1, successes: 1 }, unhealthy: { interval: 1, http_failures: 1, tcp_failures: 1, timeouts: 1 } } } }]",
+            3,
+            "health checks use the protocol of the service",
+        ),
+        (
             "plugins: [{ name: key-auth }]\nconsumers: [{ custom_id: c, keyauth_credentials: [{ key: k }] }]",
             3,
             "`X-Consumer-Username` is the custom id",

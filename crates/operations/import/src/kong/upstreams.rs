@@ -467,6 +467,9 @@ fn active_health(active: &Item, keys: &mut Map<String, Json>, verdict: &mut Verd
         verdict.nearly("Tidegate checks healthy and unhealthy targets at the same interval");
     }
     let mut health = Map::new();
+    if matches!(active.text("type"), Some("https" | "grpcs")) {
+        verdict.nearly("health checks use the protocol of the service, and verify a certificate only if requests do");
+    }
     match active.text("type").unwrap_or("http") {
         "tcp" => {}
         "grpc" | "grpcs" => drop(health.insert("grpc".to_owned(), json!(""))),
