@@ -678,7 +678,7 @@ fn what_a_plugin_cannot_do_here_is_refused_with_its_place() {
         ),
         (
             "{ name: grpc-web, config: { proto: a.proto } }",
-            "compile it with `protoc`, and use `grpc_json`",
+            "compile the file with `protoc`, and use `grpc_json`",
         ),
         (
             "{ name: tcp-log, config: { host: h, port: 1, custom_fields_by_lua: { a: return 1 } } }",
@@ -694,7 +694,7 @@ fn what_a_plugin_cannot_do_here_is_refused_with_its_place() {
         ),
         (
             "{ name: grpc-gateway, config: { proto: a.proto } }",
-            "compile it with `protoc`, and use `grpc_json`",
+            "compile the file with `protoc`, and use `grpc_json`",
         ),
         ("{ name: mtls-auth }", "Tidegate does not look up certificates among consumers"),
         ("{ name: session }", "Tidegate has no sessions: each request must have its credential"),
