@@ -310,6 +310,55 @@ fn a_callout_has_the_form_of_the_message() {
     }
 }
 
+/// The action of SOAP 1.2 is in the content type. It stays what it is when an endpoint gets the other version.
+#[test]
+fn an_action_is_where_the_version_of_soap_has_it() {
+    let send = |format: &str| {
+        format!(
+            r#"<send><endpoint name="E"><address uri="http://e.test/e" format="{format}"/></endpoint></send>"#
+        )
+    };
+    let plain = r#"<send><endpoint name="E"><address uri="http://e.test/e"/></endpoint></send>"#;
+    let set = r#"<header name="Action" value="urn:new"/>"#;
+    let removed = r#"<header name="Action" action="remove"/>"#;
+    let read = r#"<filter source="get-property('Action')" regex="urn:x"><then><header name="X-Case" scope="transport" value="x"/></then></filter>"#;
+    let of_11 = ("text/xml; charset=utf-8", "SOAPAction: '\"urn:x\"'");
+    let of_12 = ("application/soap+xml; charset=utf-8; action=\"urn:x\"", "X-None: none");
+    let type_12 = |action: &str| {
+        format!("content-type: 'application/soap+xml; charset=utf-8; action=\"{action}\"'")
+    };
+    let bare = "content-type: 'application/soap+xml; charset=utf-8'".to_owned();
+    let header = |action: &str| format!("SOAPAction: '\"{action}\"'");
+    let case = "X-Case: x".to_owned();
+    for (mediators, (kind, line), expected) in [
+        (format!("{set}{plain}"), of_11, header("urn:new")),
+        (format!("{set}{plain}"), of_12, type_12("urn:new")),
+        (format!("{removed}{plain}"), of_12, bare),
+        (format!("{read}{plain}"), of_11, case.clone()),
+        (format!("{read}{plain}"), of_12, case),
+        (send("soap11"), of_12, header("urn:x")),
+        (send("soap12"), of_11, type_12("urn:x")),
+        (format!("{set}{}", send("soap11")), of_12, header("urn:new")),
+        (format!("{set}{}", send("soap12")), of_11, type_12("urn:new")),
+        (format!("{set}{}", send("soap12")), of_11, header("urn:x")),
+        (format!("{set}{}", send("soap12")), of_12, type_12("urn:new")),
+    ] {
+        let artifact = format!(
+            r#"<proxy xmlns="http://ws.apache.org/ns/synapse" name="P"><target><inSequence>{mediators}</inSequence></target></proxy>"#
+        );
+        let version = if kind.starts_with("text/xml") {
+            "http://schemas.xmlsoap.org/soap/envelope/"
+        } else {
+            "http://www.w3.org/2003/05/soap-envelope"
+        };
+        let body = format!("<e:Envelope xmlns:e=\"{version}\"><e:Body><id/></e:Body></e:Envelope>");
+        let cases = format!(
+            "  action:\n    request: {{ method: POST, path: /services/P, headers: {{ content-type: '{kind}', {line} }}, body: '{body}' }}\n    calls:\n      - {{ upstream: E, expect: {{ headers: {{ {expected} }} }}, reply: {{ body: ok }} }}\n    reply: {{ status: 200 }}\n"
+        );
+        tested(&artifact, 0, &cases);
+    }
+}
+
 /// In Synapse a sequence has no time limit, so a flow gets the sum of its calls' limits.
 #[test]
 fn flows_have_the_time_of_long_calls() {

@@ -158,7 +158,12 @@ fn backend(seen: Arc<Mutex<Vec<String>>>) -> Origin {
 /// A request as a backend gets it, without irrelevant parts.
 fn told(request: &Message) -> String {
     let action = request.get("soapaction").unwrap_or("").trim_matches('"');
-    format!("{} {} action={action} {}", request.method(), request.target(), contents(request))
+    // SOAP 1.2 has it as a parameter of the content type.
+    let kind = request.get("content-type").unwrap_or("");
+    let parameter = kind.split_once("action=").map_or("", |(_, rest)| rest);
+    let parameter = parameter.split(';').next().unwrap().trim_matches('"');
+    let (method, target) = (request.method(), request.target());
+    format!("{method} {target} action={action} {parameter} {}", contents(request))
 }
 
 /// The headers that count, and the body by its meaning.

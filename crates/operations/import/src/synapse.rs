@@ -24,6 +24,7 @@ mod recheck;
 mod scheduled;
 mod sending;
 mod services;
+mod soap_action;
 mod times;
 mod xpath_text;
 

@@ -72,6 +72,172 @@ fn check(cases: &[(&str, Expect)]) {
     }
 }
 
+/// The action of SOAP 1.2 is in the content type, that of other messages in `SOAPAction`.
+#[test]
+fn actions_are_where_the_message_has_them() {
+    check(&[
+        (
+            r#"<header name="Action" value="urn:a"/>
+<header name="Action" expression="//m:action"/>
+<header name="Action" action="remove"/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    namespaces:
+                      m: "urn:m"
+                    steps:
+                      - switch:
+                          "on": "$headers.content-type"
+                          cases:
+                            - matches: "(?i)^application/soap\\+xml"
+                              steps:
+                                - header:
+                                    set:
+                                      content-type: "application/soap+xml{{ concat(substring('; charset=', 1 + 9999999 * not(contains($headers.content-type, 'charset='))), substring-before(concat(substring-after($headers.content-type, 'charset='), ';'), ';')) }}; action=\"urn:a\""
+                          default:
+                            - header:
+                                set:
+                                  SOAPAction: "\"urn:a\""
+                      - filter:
+                          when: "texts($infoset//m:action)"
+                          then:
+                            - switch:
+                                "on": "$headers.content-type"
+                                cases:
+                                  - matches: "(?i)^application/soap\\+xml"
+                                    steps:
+                                      - header:
+                                          set:
+                                            content-type: "application/soap+xml{{ concat(substring('; charset=', 1 + 9999999 * not(contains($headers.content-type, 'charset='))), substring-before(concat(substring-after($headers.content-type, 'charset='), ';'), ';')) }}; action=\"{{ translate(texts($infoset//m:action), '\"', '') }}\""
+                                default:
+                                  - header:
+                                      set:
+                                        SOAPAction: "\"{{ translate(texts($infoset//m:action), '\"', '') }}\""
+                          else:
+                            - filter:
+                                when:
+                                  value: "$headers.content-type"
+                                  matches: "(?i)^application/soap\\+xml"
+                                then:
+                                  - header:
+                                      set:
+                                        content-type: "application/soap+xml{{ concat(substring('; charset=', 1 + 9999999 * not(contains($headers.content-type, 'charset='))), substring-before(concat(substring-after($headers.content-type, 'charset='), ';'), ';')) }}"
+                      - filter:
+                          when:
+                            value: "$headers.content-type"
+                            matches: "(?i)^application/soap\\+xml"
+                          then:
+                            - header:
+                                set:
+                                  content-type: "application/soap+xml{{ concat(substring('; charset=', 1 + 9999999 * not(contains($headers.content-type, 'charset='))), substring-before(concat(substring-after($headers.content-type, 'charset='), ';'), ';')) }}"
+                      # approximated: respond, p.xml:6:1: the headers of the request, which are sent back there, do not go to the client
+                      - respond: {}
+            "#]],
+        ),
+        (
+            r#"<filter source="$ctx:Action" regex="urn:a"><then/></filter>"#,
+            expect![[r#"
+            flows:
+              P:
+                - filter:
+                    when:
+                      value: "concat(translate(substring-before(concat(substring-after($headers.content-type, 'action='), ';'), ';'), '\" ', ''), substring(translate($headers.SOAPAction, '\"', ''), 1 + 9999999 * contains($headers.content-type, 'action=')))"
+                      matches: "^(?:urn:a)$"
+                    then: []
+                # approximated: respond, p.xml:4:1: the headers of the request, which are sent back there, do not go to the client
+                - respond: {}
+        "#]],
+        ),
+        (
+            r#"<call><endpoint><address uri="http://a.test/a" format="soap11"/></endpoint></call><call><endpoint><address uri="http://b.test/b" format="soap12"/></endpoint></call>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - filter:
+                        when: "translate(substring-before(concat(substring-after($headers.content-type, 'action='), ';'), ';'), '\" ', '')"
+                        then:
+                          - header:
+                              set:
+                                SOAPAction: "\"{{ translate(substring-before(concat(substring-after($headers.content-type, 'action='), ';'), ';'), '\" ', '') }}\""
+                    - convert:
+                        to: soap11
+                    - call:
+                        upstream: a.test
+                        method: POST
+                        path: /a
+                    # approximated: call, p.xml:3:83: the headers of the reply before it are not sent on; those of the request are
+                    - convert:
+                        to: soap12
+                    - filter:
+                        when: "translate($headers.SOAPAction, '\"', '') != '' and not(contains($headers.content-type, 'action='))"
+                        then:
+                          - header:
+                              set:
+                                content-type: "application/soap+xml{{ concat(substring('; charset=', 1 + 9999999 * not(contains($headers.content-type, 'charset='))), substring-before(concat(substring-after($headers.content-type, 'charset='), ';'), ';')) }}; action=\"{{ translate($headers.SOAPAction, '\"', '') }}\""
+                    - call:
+                        upstream: b.test
+                        method: POST
+                        path: /b
+                        headers:
+                          remove: [SOAPAction]
+                    - respond: {}
+                approximated p.xml:3:83: the headers of the reply before it are not sent on; those of the request are
+            "#]],
+        ),
+        (
+            r#"<property name="messageType" value="application/soap+xml" scope="axis2"/><call><endpoint key="E"/></call><property name="messageType" value="text/xml" scope="axis2"/>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    # approximated: property messageType, p.xml:3:1: plain XML and SOAP of the other version get an envelope of that version and its content type; Synapse itself sends them as they came
+                    - convert:
+                        to: soap12
+                    - filter:
+                        when: "translate($headers.SOAPAction, '\"', '') != '' and not(contains($headers.content-type, 'action='))"
+                        then:
+                          - header:
+                              set:
+                                content-type: "application/soap+xml{{ concat(substring('; charset=', 1 + 9999999 * not(contains($headers.content-type, 'charset='))), substring-before(concat(substring-after($headers.content-type, 'charset='), ';'), ';')) }}; action=\"{{ translate($headers.SOAPAction, '\"', '') }}\""
+                    - call:
+                        upstream: E
+                        path: "{{ concat('/service/Echo', substring(substring-after($request.path, '/services/P'), 1 + 9999999 * ((contains($request.headers.content-type, 'text/xml') or contains($request.headers.content-type, 'application/soap+xml')) and $method = 'POST'))) }}"
+                    # approximated: property messageType, p.xml:3:106: plain XML and SOAP of the other version get an envelope of that version and its content type; Synapse itself sends them as they came
+                    - convert:
+                        to: soap11
+                    - respond: {}
+                approximated p.xml:3:1: plain XML and SOAP of the other version get an envelope of that version and its content type; Synapse itself sends them as they came
+                approximated p.xml:3:106: plain XML and SOAP of the other version get an envelope of that version and its content type; Synapse itself sends them as they came
+            "#]],
+        ),
+        (
+            r#"<header name="Action" value="urn:a"/><log level="custom"><property name="a" expression="$trp:SOAPAction"/></log>"#,
+            expect![[r#"
+                flows:
+                  P:
+                    - switch:
+                        "on": "$headers.content-type"
+                        cases:
+                          - matches: "(?i)^application/soap\\+xml"
+                            steps:
+                              - header:
+                                  set:
+                                    content-type: "application/soap+xml{{ concat(substring('; charset=', 1 + 9999999 * not(contains($headers.content-type, 'charset='))), substring-before(concat(substring-after($headers.content-type, 'charset='), ';'), ';')) }}; action=\"urn:a\""
+                        default:
+                          - header:
+                              set:
+                                SOAPAction: "\"urn:a\""
+                    # approximated: log custom, p.xml:3:38: it is the action that was set; there it is the header as it came
+                    - log:
+                        level: info
+                        message: "a = {{ $headers.SOAPAction }}"
+                    # approximated: respond, p.xml:4:1: the headers of the request, which are sent back there, do not go to the client
+                    - respond: {}
+                approximated p.xml:3:38: it is the action that was set; there it is the header as it came
+            "#]],
+        ),
+    ]);
+}
+
 /// A script that asks for what is not there is refused, with the line.
 #[test]
 fn scripts_are_run_only_where_they_find_all_that_they_ask_for() {
@@ -912,9 +1078,18 @@ fn values_and_headers() {
                     - header:
                         set:
                           X-A: "1"
-                    - header:
-                        set:
-                          SOAPAction: "urn:a"
+                    - switch:
+                        "on": "$headers.content-type"
+                        cases:
+                          - matches: "(?i)^application/soap\\+xml"
+                            steps:
+                              - header:
+                                  set:
+                                    content-type: "application/soap+xml{{ concat(substring('; charset=', 1 + 9999999 * not(contains($headers.content-type, 'charset='))), substring-before(concat(substring-after($headers.content-type, 'charset='), ';'), ';')) }}; action=\"urn:a\""
+                        default:
+                          - header:
+                              set:
+                                SOAPAction: "\"urn:a\""
                     # refused: header From, p.xml:3:86: `From` of WS-Addressing has no counterpart
                     # approximated: respond, p.xml:4:1: the headers of the request, which are sent back there, do not go to the client
                     - respond: {}
@@ -929,13 +1104,13 @@ fn values_and_headers() {
                     - log:
                         level: warn
                         message: "id = {{ $headers.X-Id }} | all = {{ texts($infoset_body) }}"
-                    # approximated: log full, p.xml:3:144: the line has the method, the action and the texts of the message, not the addresses of WS-Addressing
+                    # approximated: log full, p.xml:3:144: the line has the method, `SOAPAction` and the texts of the message, not the addresses of WS-Addressing
                     - log:
                         level: info
                         message: "{{ $method }} {{ $headers.SOAPAction }} {{ $envelope }}"
                     # approximated: respond, p.xml:4:1: the headers of the request, which are sent back there, do not go to the client
                     - respond: {}
-                approximated p.xml:3:144: the line has the method, the action and the texts of the message, not the addresses of WS-Addressing
+                approximated p.xml:3:144: the line has the method, `SOAPAction` and the texts of the message, not the addresses of WS-Addressing
             "#]],
         ),
         (
@@ -1979,9 +2154,18 @@ fn messages_that_are_split_and_joined() {
                           - call:
                               upstream: E
                               path: "{{ concat('/service/Echo', substring(substring-after($request.path, '/services/P'), 1 + 9999999 * ((contains($request.headers.content-type, 'text/xml') or contains($request.headers.content-type, 'application/soap+xml')) and $method = 'POST'))) }}"
-                          - - header:
-                                set:
-                                  SOAPAction: "\"urn:b\""
+                          - - switch:
+                                "on": "$headers.content-type"
+                                cases:
+                                  - matches: "(?i)^application/soap\\+xml"
+                                    steps:
+                                      - header:
+                                          set:
+                                            content-type: "application/soap+xml{{ concat(substring('; charset=', 1 + 9999999 * not(contains($headers.content-type, 'charset='))), substring-before(concat(substring-after($headers.content-type, 'charset='), ';'), ';')) }}; action=\"urn:b\""
+                                default:
+                                  - header:
+                                      set:
+                                        SOAPAction: "\"urn:b\""
                             - call:
                                 upstream: E
                                 path: "{{ concat('/service/Echo', substring(substring-after($request.path, '/services/P'), 1 + 9999999 * ((contains($request.headers.content-type, 'text/xml') or contains($request.headers.content-type, 'application/soap+xml')) and $method = 'POST'))) }}"
@@ -2142,7 +2326,7 @@ fn what_keeps_and_counts() {
                   P:
                     # approximated: cache, p.xml:3:1: requests are equal by method, action and body; name other values that matter in `key`
                     - cache:
-                        key: "{{ $method }} {{ $headers.SOAPAction }} {{ $request.body }}"
+                        key: "{{ $method }} {{ concat(translate(substring-before(concat(substring-after($headers.content-type, 'action='), ';'), ';'), '\" ', ''), substring(translate($headers.SOAPAction, '\"', ''), 1 + 9999999 * contains($headers.content-type, 'action='))) }} {{ $request.body }}"
                         ttl: "20s"
                         steps:
                           - call:
@@ -2336,10 +2520,20 @@ fn urls_that_rules_make() {
                         path: "{{ concat('/', $headers.To) }}"
                         query: "y={z}"
                     # approximated: call, p.xml:4:87: the headers of the reply before it are not sent on; those of the request are
+                    - filter:
+                        when:
+                          value: "$headers.content-type"
+                          matches: "(?i)^application/soap\\+xml"
+                        then:
+                          - header:
+                              set:
+                                content-type: "application/soap+xml{{ concat(substring('; charset=', 1 + 9999999 * not(contains($headers.content-type, 'charset='))), substring-before(concat(substring-after($headers.content-type, 'charset='), ';'), ';')) }}"
                     - call:
                         upstream: E
                         method: POST
                         path: /service/Echo
+                        headers:
+                          remove: [SOAPAction]
                     - respond: {}
                 approximated p.xml:4:87: the headers of the reply before it are not sent on; those of the request are
             "#]],
@@ -3317,13 +3511,13 @@ fn what_is_posted_as_a_form_is_a_form() {
                           form:
                             user: "{{ texts($infoset//m:user) }}"
                             grant: "a b&c"
-                      # approximated: log simple, p.xml:4:1: the line has the method, the action and the texts of the message, not the addresses of WS-Addressing
+                      # approximated: log simple, p.xml:4:1: the line has the method, `SOAPAction` and the texts of the message, not the addresses of WS-Addressing
                       - log:
                           level: info
                           message: "{{ $method }} {{ $headers.SOAPAction }}"
                       # approximated: respond, p.xml:5:1: the headers of the request, which are sent back there, do not go to the client
                       - respond: {}
-                approximated p.xml:4:1: the line has the method, the action and the texts of the message, not the addresses of WS-Addressing
+                approximated p.xml:4:1: the line has the method, `SOAPAction` and the texts of the message, not the addresses of WS-Addressing
             "#]],
         ),
         (

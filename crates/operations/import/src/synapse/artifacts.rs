@@ -67,6 +67,8 @@ pub(super) struct Artifacts<'a> {
     pub(super) gathers: bool,
     /// Something sets a property that is about a later call or reply.
     pub(super) sets_axis2: bool,
+    /// Something sets the action of a message.
+    pub(super) sets_action: bool,
     /// Templates that endpoints are made of.
     used_templates: HashSet<&'a str>,
     /// The endpoints that messages themselves name for a message processor.
@@ -159,6 +161,7 @@ impl<'a> Artifacts<'a> {
                 }
                 artifacts.reads_loops |= reads_loop(&element);
                 artifacts.sets_axis2 |= is_about_call(&element);
+                artifacts.sets_action |= sets_action(&element);
                 artifacts.gathers |= element.name() == "aggregate";
                 if element.name() == "endpoint" {
                     artifacts.used_templates.extend(element.attribute("template"));
@@ -326,6 +329,11 @@ fn is_about_call(element: &Element<'_>) -> bool {
     element.name() == "property"
         && element.is("scope", "axis2")
         && element.attribute("name").is_some_and(|name| names.contains(&name))
+}
+
+fn sets_action(element: &Element<'_>) -> bool {
+    let is_action = element.is("name", "Action") && !element.is("scope", "transport");
+    element.name() == "header" && is_action || element.attribute("soapAction").is_some()
 }
 
 /// The properties that a loop sets: its number of finished rounds, and the message that it began with.

@@ -443,6 +443,7 @@ impl<'a> Converter<'a> {
         if !self.has_side(&sequence, &mut Vec::new()) {
             let name = self.sequence_flow(key, sequence);
             steps.push(json!({ "sequence": name }));
+            self.flow.pending.has_action |= self.artifacts.sets_action;
             if sequence.descendants().iter().any(|it| matches!(it.name(), "call" | "callout")) {
                 self.flow.pending.sender = Sender::Either;
             }

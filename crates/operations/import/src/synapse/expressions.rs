@@ -10,6 +10,7 @@ use super::converter::{Converter, Side};
 use super::dollar;
 use super::element::Element;
 use super::known::{self, Fate};
+use super::soap_action;
 use super::xpath_text::{self, Gives, Meaning};
 
 /// A value as a flow writes it.
@@ -189,7 +190,12 @@ impl<'a> Converter<'a> {
     pub(super) fn named(&mut self, scope: &str, name: &str) -> Result<String, String> {
         match scope {
             "default" | "synapse" | "ctx" | "operation" => self.own(name),
-            "transport" | "trp" => header(name),
+            "transport" | "trp" => {
+                if name.eq_ignore_ascii_case("SOAPAction") && self.artifacts.sets_action {
+                    self.note("it is the action that was set; there it is the header as it came");
+                }
+                header(name)
+            }
             "axis2" | "axis2-client" => match name {
                 "HTTP_METHOD" | "REST_METHOD" => Ok("$method".to_owned()),
                 "HTTP_SC" => Ok("$status".to_owned()),
@@ -250,7 +256,7 @@ impl<'a> Converter<'a> {
             "REST_METHOD" | "HTTP_METHOD" if !is_set => "$method",
             "MessageID" if !is_set => "concat('urn:uuid:', $request.id)",
             "SERVER_IP" if !is_set => "$request.local_address",
-            "Action" | "WSAction" | "SOAPAction" if !is_set => "$headers.SOAPAction",
+            "Action" | "WSAction" | "SOAPAction" if !is_set => return Ok(soap_action::expression()),
             _ if is_set => {
                 let variable = self.out.variable(name);
                 return Ok(format!("${variable}"));

@@ -70,6 +70,8 @@ pub(super) struct PendingProperties {
     pub(super) one_way: bool,
     /// A SOAP fault of the service is a fault.
     pub(super) fault_on_fault: bool,
+    /// The action was, or may have been, set since the last reply.
+    pub(super) has_action: bool,
     /// The URL for a `send` without an endpoint.
     pub(super) to: Option<String>,
     /// That URL was computed.
@@ -97,6 +99,7 @@ impl Converter<'_> {
         if left.sender != self.flow.pending.sender {
             self.flow.pending.sender = Sender::Either;
         }
+        self.flow.pending.has_action |= left.has_action;
         let pending = self.flow.pending.clone();
         let differs = [
             (KeptProperty::Status, left.status != pending.status),

@@ -8,6 +8,7 @@ use super::endpoints::Target;
 use super::expressions::{escaped, quoted};
 use super::mediators::properties;
 use super::pending::{KeptProperty, Postfix, Sender};
+use super::soap_action;
 
 /// The form in which an endpoint gets messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,12 +39,14 @@ impl Converter<'_> {
         steps: &mut Vec<Json>,
     ) -> Result<(), String> {
         let path = self.path_of(target)?;
-        self.write_message(target.format, steps);
+        let was_set = self.artifacts.sets_action;
+        self.write_message(target.format, |kind| request_form(kind, was_set), steps);
         let pending = std::mem::take(&mut self.flow.pending);
         if more.contains_key("into") {
             // The message stays, and with it the settings for its reply.
             self.flow.pending.status.clone_from(&pending.status);
             self.flow.pending.sender = pending.sender;
+            self.flow.pending.has_action = pending.has_action;
         } else {
             self.flow.pending.sender = Sender::Service;
         }
@@ -76,6 +79,14 @@ impl Converter<'_> {
             keys.insert("fault_on".to_owned(), json!(["5xx"]));
         }
         keys.extend(more);
+        // A forwarded reply has no action.
+        if pending.sender == Sender::Service && !pending.has_action && !keys.contains_key("headers")
+        {
+            keys.insert("headers".to_owned(), json!({ "remove": ["SOAPAction"] }));
+            if target.format.is_none() && target.method.is_none() {
+                steps.push(soap_action::removed());
+            }
+        }
         steps.push(match keys.len() {
             1 if target.url.is_none() => json!({ "call": target.upstream }),
             _ => json!({ "call": keys }),
@@ -83,19 +94,19 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Writes the message in the format set by properties and the endpoint.
-    pub(super) fn write_message(&mut self, format: Option<Format>, steps: &mut Vec<Json>) {
+    /// Writes the message in the format set by properties and the endpoint. `form` has the steps for a media type.
+    pub(super) fn write_message(
+        &mut self,
+        format: Option<Format>,
+        form: impl Fn(&str) -> Vec<Json>,
+        steps: &mut Vec<Json>,
+    ) {
         let to = |to: &str| json!({ "convert": { "to": to } });
         let message_type = self.flow.pending.message_type.take();
         let content_type = self.flow.pending.content_type.take();
         match format {
-            Some(Format::Soap11) => steps.push(to("soap11")),
-            Some(Format::Soap12) => {
-                steps.push(to("soap12"));
-                let content_type = "application/soap+xml; charset=utf-8; action=\"{{ translate($headers.SOAPAction, '\"', '') }}\"";
-                let named = json!({ "header": { "set": { "content-type": content_type } } });
-                steps.push(json!({ "filter": { "when": "$headers.SOAPAction", "then": [named] } }));
-            }
+            Some(Format::Soap11) => steps.extend(form("text/xml")),
+            Some(Format::Soap12) => steps.extend(form("application/soap+xml")),
             Some(Format::Pox) => {
                 steps.push(json!({ "convert": { "to": "xml", "root": "jsonObject" } }));
                 steps.push(to("pox"));
@@ -109,11 +120,10 @@ impl Converter<'_> {
                     "application/soap+xml",
                     "text/plain",
                 ];
-                let cases = kinds
-                    .map(|kind| json!({ "equals": kind, "steps": properties::conversion(kind) }));
+                let cases = kinds.map(|kind| json!({ "equals": kind, "steps": form(kind) }));
                 steps.push(json!({ "switch": { "on": format!("${variable}"), "cases": cases } }));
             }
-            None => steps.extend(message_type.iter().flat_map(|kind| properties::conversion(kind))),
+            None => steps.extend(message_type.iter().flat_map(|kind| form(kind))),
         }
         if let Some(content_type) = content_type.filter(|_| format.is_none()) {
             steps.push(json!({ "header": { "set": { "content-type": content_type } } }));
@@ -225,6 +235,18 @@ impl Converter<'_> {
             Some(_) => Err("the rest of the path cannot be put behind a second address".to_owned()),
         }
     }
+}
+
+/// The steps that write a request in the format of a media type. SOAP keeps its action.
+fn request_form(kind: &str, action_was_set: bool) -> Vec<Json> {
+    let mut steps = properties::conversion(kind);
+    match kind {
+        "text/xml" => steps.insert(0, soap_action::into_header()),
+        "application/soap+xml" => steps.push(soap_action::into_type(action_was_set)),
+        // Harmless: no other format has an action.
+        _ => {}
+    }
+    steps
 }
 
 /// The path of a call; `/` for an empty one.

@@ -64,7 +64,7 @@ pub(super) const MEDIATORS: &[Part] = &[
     differs(
         "log",
         "@level=full @level=simple @level=headers",
-        "the line has the method, the action and the texts of the message, not the addresses of WS-Addressing",
+        "the line has the method, `SOAPAction` and the texts of the message, not the addresses of WS-Addressing",
     ),
     may_differ("log", "@level", "without a level and a message the line is that of `simple`"),
     same(

@@ -6,7 +6,7 @@ use super::super::converter::{Converter, Flow, Next, Side};
 use super::super::element::Element;
 use super::super::endpoints::Target;
 use super::super::pending::{KeptProperty, PendingProperties, Sender};
-use super::gathering;
+use super::{gathering, properties};
 
 /// `send`: a call and the mediators for its reply, or the answer to the client.
 pub(super) fn send<'a>(
@@ -179,7 +179,7 @@ fn answer(c: &mut Converter<'_>, steps: &mut Vec<Json>) {
     if c.flow.side != Side::Reply && c.flow.pending.sender != Sender::Service {
         c.note("the headers of the request, which are sent back there, do not go to the client");
     }
-    c.write_message(None, steps);
+    c.write_message(None, properties::conversion, steps);
     let status = if c.keeps(KeptProperty::Status) {
         let variable = c.kept_variable(KeptProperty::Status);
         Some(format!("{{{{ ${variable} }}}}"))

@@ -198,6 +198,7 @@ pub(super) fn call_template<'a>(
     }
     let name = template_flow(c, key, template, sequence);
     steps.push(json!({ "sequence": name }));
+    c.flow.pending.has_action |= c.artifacts.sets_action;
     Ok(Next::Continue)
 }
 

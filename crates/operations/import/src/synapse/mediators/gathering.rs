@@ -12,6 +12,7 @@ use super::super::endpoints::{Target, duration};
 use super::super::expressions::Value;
 use super::super::known::{self, Fate};
 use super::super::pending::Sender;
+use super::super::soap_action;
 use super::calls;
 use super::control;
 use super::transforms::PAYLOAD;
@@ -260,7 +261,7 @@ fn branch_steps<'a>(
 ) -> Result<Vec<Json>, String> {
     let mut steps = Vec::new();
     if let Some(action) = target.attribute("soapAction") {
-        steps.push(json!({ "header": { "set": { "SOAPAction": format!("\"{action}\"") } } }));
+        steps.push(soap_action::set(c, &Value::Literal(action.to_owned())));
     }
     let items = body(c, target);
     let is_within = !found.on_reply && found.taken == 0 && found.aggregate.is_some();

@@ -6,6 +6,7 @@ use super::super::converter::{Converter, Next};
 use super::super::element::Element;
 use super::super::expressions::{Value, escaped};
 use super::super::pending::KeptProperty;
+use super::super::soap_action;
 use super::super::xpath_text::Gives;
 use super::properties;
 
@@ -54,12 +55,10 @@ pub(super) fn header<'a>(
             }
             properties::keep(c, KeptProperty::To, value, steps);
         }
-        // The `SOAPAction` of the request is sent nevertheless.
-        ("Action", true) => {}
+        ("Action", true) => steps.push(soap_action::removed()),
         ("Action", false) => {
             let value = c.value(item, "value", "expression")?.ok_or("it has no value")?;
-            let value = c.text_placeholder(&value);
-            steps.push(json!({ "header": { "set": { "SOAPAction": value } } }));
+            steps.push(soap_action::set(c, &value));
         }
         ("From" | "ReplyTo" | "FaultTo" | "RelatesTo" | "MessageID", _) => {
             return Err(format!("`{name}` of WS-Addressing has no counterpart"));
@@ -141,7 +140,7 @@ pub(super) fn log<'a>(
         parts.push(format!("{} = {value}", escaped(name)));
     }
     if says_more && item.attribute("level").is_none() {
-        c.note("the line has the method, the action and the texts of the message, not the addresses of WS-Addressing");
+        c.note("the line has the method, `SOAPAction` and the texts of the message, not the addresses of WS-Addressing");
     }
     let level = match item.attribute("category").unwrap_or("INFO").to_ascii_uppercase().as_str() {
         "ERROR" | "FATAL" => "error",

@@ -6,6 +6,7 @@ use xml::{Document, Kind, Options};
 use super::super::converter::{Converter, Next};
 use super::super::element::Element;
 use super::super::expressions::Value;
+use super::super::soap_action;
 
 /// `cache`: the mediators after it run once for equal requests.
 pub(super) fn cache<'a>(
@@ -20,7 +21,8 @@ pub(super) fn cache<'a>(
     }
     let seconds = c.number("timeout", item.attribute("timeout")).unwrap_or(5000);
     let (made, ended) = c.branch(rest);
-    let key = "{{ $method }} {{ $headers.SOAPAction }} {{ $request.body }}";
+    let action = soap_action::expression();
+    let key = format!("{{{{ $method }}}} {{{{ {action} }}}} {{{{ $request.body }}}}");
     steps.push(json!({ "cache": { "key": key, "ttl": format!("{seconds}s"), "steps": made } }));
     Ok(if ended { Next::EndAfter(rest.len()) } else { Next::Skip(rest.len()) })
 }
