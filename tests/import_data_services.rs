@@ -66,9 +66,13 @@ const SERVICE: &str = "/services/Shop";
 
 /// A gateway with the imported service.
 fn start(driver: &str, jdbc: &str, url: &str) -> Gateway {
+    start_with(SHOP, driver, jdbc, url)
+}
+
+fn start_with(data: &str, driver: &str, jdbc: &str, url: &str) -> Gateway {
     let folder = tempfile::tempdir().unwrap();
     let (file, into) = (folder.path().join("shop.dbs"), folder.path().join("made"));
-    std::fs::write(&file, SHOP.replace("DRIVER", driver).replace("JDBC", jdbc)).unwrap();
+    std::fs::write(&file, data.replace("DRIVER", driver).replace("JDBC", jdbc)).unwrap();
     let arguments = ["import", "synapse", file.to_str().unwrap(), "--into", into.to_str().unwrap()];
     let run = tidegate(&arguments);
     assert_eq!(run.code, Some(3), "{}", run.stderr);
@@ -293,4 +297,47 @@ fn a_service_over_postgresql_serves() {
     operates(&gateway);
     takes_together(&gateway);
     tells(&gateway);
+}
+
+/// The values of an array are one argument, whatever is in them.
+#[test]
+fn arrays_are_arguments_of_postgresql() {
+    let server = Postgres::start();
+    server.sql(&TABLES.replace("KEY", "serial primary key"));
+    let (front, _) = SHOP.split_once("<query").unwrap();
+    let queries = r#"<query id="some" useConfig="db">
+    <sql>select FirstName from Employees where EmployeeNumber in (:numbers) and FirstName not in (:names) order by FirstName</sql>
+    <param name="numbers" sqlType="INTEGER" paramType="ARRAY"/>
+    <param name="names" sqlType="STRING" paramType="ARRAY"><validateLength minimum="1" maximum="20"/></param>
+    <result element="Some" rowName="One"><element name="Name" column="FirstName"/></result>
+  </query>
+  <operation name="some"><call-query href="some"><with-param name="numbers" query-param="number"/><with-param name="names" query-param="not"/></call-query></operation>
+  <resource method="POST" path="some"><call-query href="some"><with-param name="numbers" query-param="number"/><with-param name="names" query-param="not"/></call-query></resource>
+</data>"#;
+    let jdbc = "jdbc:postgresql://db.test:5432/shop";
+    let data = format!("{front}{queries}");
+    let gateway = start_with(&data, "org.postgresql.Driver", jdbc, &server.url());
+    let soap = |inner: &str| {
+        let envelope = format!(
+            "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body><some xmlns=\"urn:shop\">{inner}</some></s:Body></s:Envelope>"
+        );
+        post(&gateway, SERVICE, "text/xml", &envelope)
+    };
+    let numbers = "<number>3</number><number>4</number><number>5</number>";
+    let found = soap(&format!("{numbers}<not>Ann</not>")).text();
+    assert!(found.contains("<Name>Bob</Name></One><One><Name>Edgar"), "{found}");
+    let found = soap(&format!("{numbers}<not>Edgar &lt;&amp;&gt; \"E</not><not>Bob</not>")).text();
+    assert!(found.contains("<Name>Ann</Name>") && !found.contains("Edgar"), "{found}");
+    let path = format!("{SERVICE}/some");
+    let json = r#"{"_postsome":{"number":[4,5],"not":"{x,\"y"}}"#;
+    let found = post(&gateway, &path, "application/json", json).text();
+    assert!(found.contains("Ann") && found.contains("Bob"), "{found}");
+    for bad in [
+        format!("{numbers}<number>4 or 1=1</number><not>a</not>"),
+        numbers.to_owned(),
+        format!("{numbers}<not>a</not><not/>"),
+    ] {
+        let bad = format!("<_postsome>{bad}</_postsome>");
+        assert_eq!(post(&gateway, &path, "application/xml", &bad).status(), 400, "{bad}");
+    }
 }

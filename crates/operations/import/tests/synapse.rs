@@ -3694,7 +3694,10 @@ fn data_services_are_refused_where_something_would_be_lost() {
     for (queries, why) in [
         (good.clone(), ""),
         (with(r#"sqlType="QUERY_STRING">"#, "select a from t :id"), "a part of the statement"),
-        (with(r#"sqlType="STRING" paramType="ARRAY">"#, "select ?"), "is an array"),
+        (
+            with(r#"sqlType="STRING" paramType="ARRAY">"#, "select a from t where b in (?)"),
+            "is an array, and those of an address are one text",
+        ),
         (with(r#"sqlType="TIMESTAMP">"#, "select ?"), "of the type TIMESTAMP"),
         (with(r#"sqlType="STRING"><validateCustom class="x.Y"/>"#, "select ?"), "validateCustom"),
         (
@@ -3728,6 +3731,76 @@ fn data_services_are_refused_where_something_would_be_lost() {
             assert!(refused.len() == 1 && refused[0].contains(why), "{queries}: {}", made.table);
             assert!(!text.contains("select"), "{text}");
         }
+    }
+}
+
+/// An array is one argument, where PostgreSQL has the operator for it.
+#[test]
+fn arrays_of_data_services_are_arguments_of_any() {
+    let made = |scheme: &str, parameter: &str, sql: &str| {
+        let queries = format!(
+            r#"<query id="q" useConfig="db"><sql>{sql}</sql><result element="As" rowName="A"><element name="a" column="a"/></result><param name="id" paramType="ARRAY" {parameter}</param><param name="b" sqlType="STRING"/></query><operation name="find"><call-query href="q"><with-param name="id" query-param="ids"/><with-param name="b" query-param="b"/></call-query></operation>"#
+        );
+        let data = DATA.replace("QUERIES", &queries);
+        imported(&[("shop.dbs", &data.replace("jdbc:mysql", scheme).replace("?useSSL=false", ""))])
+    };
+    let postgres = "jdbc:postgresql";
+    let checked = r#"sqlType="INTEGER"><validateLongRange minimum="1" maximum="9"/>"#;
+    let text = made(postgres, checked, "select a from t where b = :b and id\n IN ( :id )");
+    assert!(text.table.rows.iter().all(|row| row.outcome != Outcome::Refused), "{}", text.table);
+    let (_, flow) = text.configuration.split_once("steps:\n").unwrap();
+    let (flow, _) = flow.split_once("- payload").unwrap();
+    expect![[r#"
+                      - set:
+                          dbs_id:
+                            cel: "[]"
+                      - foreach:
+                          over: "$infoset_body/*/*[local-name()='ids']"
+                          steps:
+                            - set:
+                                dbs_id:
+                                  cel: "vars.dbs_id + [string(body)]"
+                      - filter:
+                          when:
+                            cel: "size(vars.dbs_id) > 0 && vars.dbs_id.all(item, (item.matches(\"^[+-]?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?$\")) && (item.matches(\"^[+-]?[0-9]{1,18}$\") && int(item) >= 1 && int(item) <= 9))"
+                          else:
+                            - fault:
+                                code: client
+                                reason: "The parameter id is not valid"
+                                status: 400
+                      - set:
+                          dbs_b:
+                            value: "$infoset_body/*/*[local-name()='b']"
+                            required: true
+                      - sql:
+                          database: shop
+                          query: "select a from t where b = $1 and id = any($2)"
+                          into: dbs_rows
+                          arguments: ["$dbs_b", "$dbs_id"]
+              "#]].assert_eq(flow);
+    let text = r#"sqlType="STRING">"#;
+    for (scheme, parameter, sql, found) in [
+        (
+            postgres,
+            text,
+            "select a from t where id not in(?) and b = ?",
+            "id <> all($1) and b = $2",
+        ),
+        (postgres, text, "select a from t where b in (?, ?)", "not alone in `in (...)`"),
+        (postgres, text, "insert into t values (?) -- ?", "not alone in `in (...)`"),
+        (postgres, text, "select a from t where margin(?) = ?", "not alone in `in (...)`"),
+        ("jdbc:mysql", text, "select a from t where id in (?) and b = ?", "only PostgreSQL takes"),
+        (
+            postgres,
+            r#"sqlType="STRING" optional="true">"#,
+            "select a from t where id in (?) and b = ?",
+            "an array that may be missing",
+        ),
+    ] {
+        let made = made(scheme, parameter, sql);
+        let refused = made.table.rows.iter().find(|row| row.outcome == Outcome::Refused);
+        let note = refused.map_or(&*made.configuration, |row| &*row.note);
+        assert!(note.contains(found), "{sql}: {note}");
     }
 }
 

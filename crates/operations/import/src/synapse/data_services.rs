@@ -1,8 +1,9 @@
 //! Data services. Each resource becomes a route, all SOAP operations together become another one, and queries become `sql` steps.
 //!
-//! Owns the parameters of a service's requests, and the route of a request through the service. `queries` converts statements, and
-//! `results` converts their rows.
+//! Owns the parameters of a service's requests, and the route of a request through the service. `queries` converts statements,
+//! `arrays` parameters with several values, and `results` rows.
 
+mod arrays;
 mod groups;
 mod queries;
 mod results;
@@ -334,6 +335,15 @@ fn placeholders(path: &str) -> Result<Vec<&str>, String> {
 }
 
 impl Source<'_> {
+    /// True for a parameter of the path or the query.
+    fn in_address(&self, name: &str) -> bool {
+        match self {
+            Source::Address(_) => true,
+            Source::Body(names) => names.contains(&name),
+            Source::Operation | Source::Part => false,
+        }
+    }
+
     /// The expression of a parameter.
     fn expression(&self, name: &str) -> Result<String, String> {
         match self {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{DataSource, Service, Source, results};
+use super::{DataSource, Service, Source, arrays, results};
 use crate::synapse::converter::Converter;
 use crate::synapse::element::Element;
 use crate::synapse::jdbc::Vendor;
@@ -39,23 +39,31 @@ impl<'a> Converter<'a> {
     ) -> Result<(Vec<Json>, bool), String> {
         let (id, query) = found(service, call)?;
         self.check_artifact("data query", &query)?;
+        let database = database(service, &query)?;
+        let vendor = database.vendor;
         let mut steps = Vec::new();
         let mut arguments = Vec::new();
         for parameter in query.all("param") {
             let (name, given) = passed(call, &parameter)?;
+            let is_array = parameter.is("paramType", "ARRAY");
             let value = match given {
+                Some(ParameterOrigin::Parameter(from)) if is_array => {
+                    self.array(&parameter, source, from, &mut steps)?
+                }
                 Some(ParameterOrigin::Parameter(from)) => {
                     self.parameter(&parameter, &source.expression(from)?, &mut steps)?
                 }
                 Some(ParameterOrigin::Column(column)) => {
                     return Err(format!("no query around it has the column `{column}`"));
                 }
+                None if is_array => {
+                    return Err(format!("the call gives the array `{name}` no value"));
+                }
                 None => fallback(&parameter, name)?,
             };
-            arguments.push((name, value));
+            arguments.push(Argument { name, value, is_array, vendor });
         }
         let (text, ordered) = statement(&query, &arguments)?;
-        let database = database(service, &query)?;
         let source_of_rows = answer_source(&query, &database)?;
         let text = source_of_rows.statement(text)?;
         let mut sql = json!({ "database": database.name, "query": text });
@@ -130,8 +138,11 @@ impl<'a> Converter<'a> {
                     }
                     None => fallback(&parameter, name)?,
                 };
+                if parameter.is("paramType", "ARRAY") {
+                    return Err(format!("the parameter `{name}` of a nested query is an array"));
+                }
                 kind(&parameter, name)?;
-                arguments.push((name, value));
+                arguments.push(Argument { name, value, is_array: false, vendor: None });
             }
             let (text, ordered) = statement(&query, &arguments)?;
             let database = database(nesting.service, &query)?;
@@ -173,20 +184,9 @@ impl<'a> Converter<'a> {
                 "then": [{ "set": { variable.clone(): { "value": { "text": default } } } }],
             } }));
         }
-        let mut checks = Vec::new();
-        if kind == ParameterType::Number {
-            checks.push(format!("{text}.matches(\"^[+-]?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?$\")"));
-        }
-        for validator in parameter.children() {
-            checks.extend(check(&validator, &text)?);
-        }
-        for check in checks {
+        for check in checks(parameter, name, &text)? {
             let check = if is_optional { format!("{text} == \"\" || ({check})") } else { check };
-            let reason = format!("The parameter {name} is not valid");
-            steps.push(json!({ "filter": {
-                "when": { "cel": check },
-                "else": [{ "fault": { "code": "client", "reason": reason, "status": 400 } }],
-            } }));
+            steps.push(refused_unless(&check, name));
         }
         if is_optional {
             // An absent value is null, which a variable cannot have.
@@ -198,6 +198,41 @@ impl<'a> Converter<'a> {
         }
         Ok(json!(format!("${variable}")))
     }
+}
+
+/// An argument of a statement.
+pub(super) struct Argument<'a> {
+    pub(super) name: &'a str,
+    /// Its expression.
+    value: Json,
+    is_array: bool,
+    /// The kind of the database.
+    pub(super) vendor: Option<Vendor>,
+}
+
+/// The conditions in CEL under which a text is a value of a parameter.
+pub(super) fn checks(
+    parameter: &Element<'_>,
+    name: &str,
+    text: &str,
+) -> Result<Vec<String>, String> {
+    let mut checks = Vec::new();
+    if kind(parameter, name)? == ParameterType::Number {
+        checks.push(format!("{text}.matches(\"^[+-]?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?$\")"));
+    }
+    for validator in parameter.children() {
+        checks.extend(check(&validator, text)?);
+    }
+    Ok(checks)
+}
+
+/// The step that refuses a request whose parameter is not valid.
+pub(super) fn refused_unless(check: &str, name: &str) -> Json {
+    let reason = format!("The parameter {name} is not valid");
+    json!({ "filter": {
+        "when": { "cel": check },
+        "else": [{ "fault": { "code": "client", "reason": reason, "status": 400 } }],
+    } })
 }
 
 /// The query that a call names.
@@ -334,8 +369,9 @@ fn fallback(parameter: &Element<'_>, name: &str) -> Result<Json, String> {
 
 /// The type of a parameter, if it has a counterpart.
 fn kind(parameter: &Element<'_>, name: &str) -> Result<ParameterType, String> {
-    if !parameter.attribute("paramType").unwrap_or("SCALAR").eq_ignore_ascii_case("SCALAR") {
-        return Err(format!("the parameter `{name}` is an array"));
+    let form = parameter.attribute("paramType").unwrap_or("SCALAR").to_ascii_uppercase();
+    if !matches!(&*form, "SCALAR" | "ARRAY") {
+        return Err(format!("the parameter `{name}` is a {form}"));
     }
     if !parameter.attribute("type").unwrap_or("IN").eq_ignore_ascii_case("IN") {
         return Err(format!("the parameter `{name}` is a result of a procedure"));
@@ -386,7 +422,7 @@ fn check(validator: &Element<'_>, text: &str) -> Result<Option<String>, String> 
 /// The statement with numbered placeholders, and the arguments in their order.
 fn statement(
     query: &Element<'_>,
-    arguments: &[(&str, Json)],
+    arguments: &[Argument<'_>],
 ) -> Result<(String, Vec<Json>), String> {
     let [sql] = <[Element<'_>; 1]>::try_from(query.all("sql"))
         .map_err(|all| format!("it has {} statements", all.len()))?;
@@ -399,11 +435,6 @@ fn statement(
     }
     let ordinals = ordinals(query)?;
     let (mut out, mut ordered, mut used) = (String::new(), Vec::new(), 0);
-    let place = |at: usize, ordered: &mut Vec<Json>| -> Result<String, String> {
-        let (_, value) = arguments.get(at).ok_or("a placeholder has no parameter")?;
-        ordered.push(value.clone());
-        Ok(format!("${}", ordered.len()))
-    };
     let (mut quote, mut rest) = (None, &*text);
     while let Some(c) = rest.chars().next() {
         let mut taken = c.len_utf8();
@@ -414,18 +445,18 @@ fn statement(
                 used += 1;
                 let at = ordinals.iter().position(|ordinal| *ordinal == used);
                 let at = at.ok_or_else(|| format!("the placeholder {used} has no parameter"))?;
-                out.push_str(&place(at, &mut ordered)?);
-                rest = rest.get(taken..).unwrap_or_default();
+                let after = rest.get(taken..).unwrap_or_default();
+                rest = placed(arguments.get(at), &mut ordered, &mut out, after)?;
                 continue;
             }
             (':', None) => {
                 let after = rest.get(1..).unwrap_or_default();
                 let is_end = |c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-');
                 let name = after.get(..after.find(is_end).unwrap_or(after.len())).unwrap_or("");
-                if let Some(at) = arguments.iter().position(|(known, _)| *known == name) {
+                if let Some(at) = arguments.iter().position(|known| known.name == name) {
                     used += 1;
-                    out.push_str(&place(at, &mut ordered)?);
-                    rest = after.get(name.len()..).unwrap_or_default();
+                    let after = after.get(name.len()..).unwrap_or_default();
+                    rest = placed(arguments.get(at), &mut ordered, &mut out, after)?;
                     continue;
                 }
                 // A cast of PostgreSQL is not a name.
@@ -438,6 +469,22 @@ fn statement(
         rest = rest.get(taken..).unwrap_or_default();
     }
     Ok((out, ordered))
+}
+
+/// Writes the placeholder of an argument behind `out`, and returns what remains of the statement.
+fn placed<'r>(
+    argument: Option<&Argument<'_>>,
+    ordered: &mut Vec<Json>,
+    out: &mut String,
+    rest: &'r str,
+) -> Result<&'r str, String> {
+    let argument = argument.ok_or("a placeholder has no parameter")?;
+    ordered.push(argument.value.clone());
+    if argument.is_array {
+        return arrays::write(argument, ordered.len(), out, rest);
+    }
+    out.push_str(&format!("${}", ordered.len()));
+    Ok(rest)
 }
 
 /// The ordinal of each parameter: the given one, or the next one.
