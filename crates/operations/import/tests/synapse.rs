@@ -238,6 +238,78 @@ fn actions_are_where_the_message_has_them() {
     ]);
 }
 
+/// What stands from the beginning of a transaction to its `commit` takes effect together.
+#[test]
+fn transactions_are_steps() {
+    let sql = r#"<dbreport useTransaction="true"><connection><pool><dsName>jdbc/Shop</dsName></pool></connection><statement><sql>delete from a</sql></statement></dbreport>"#;
+    let begin = r#"<transaction action="new"/>"#;
+    let end = r#"<transaction action="commit"/>"#;
+    let whole = format!(
+        r#"{begin}<filter xpath="//m:a"><then>{sql}</then></filter>{sql}{end}<log level="custom"><property name="a" value="b"/></log>"#
+    );
+    expect![[r#"
+        flows:
+          P:
+            namespaces:
+              m: "urn:m"
+            steps:
+              # approximated: transaction, p.xml:3:1: the data source jdbc/Shop is the URL in the variable SHOP_URL
+              - transaction:
+                  database: Shop
+                  steps:
+                    - filter:
+                        when: "$infoset//m:a"
+                        then:
+                          # approximated: dbreport, p.xml:3:56: the data source jdbc/Shop is the URL in the variable SHOP_URL
+                          - sql:
+                              database: Shop
+                              query: "delete from a"
+                    # approximated: dbreport, p.xml:3:226: the data source jdbc/Shop is the URL in the variable SHOP_URL
+                    - sql:
+                        database: Shop
+                        query: "delete from a"
+              - log:
+                  level: info
+                  message: "a = b"
+              # approximated: respond, p.xml:4:1: the headers of the request, which are sent back there, do not go to the client
+              - respond: {}
+        approximated p.xml:3:1: the data source jdbc/Shop is the URL in the variable SHOP_URL
+        approximated p.xml:3:56: the data source jdbc/Shop is the URL in the variable SHOP_URL
+        approximated p.xml:3:226: the data source jdbc/Shop is the URL in the variable SHOP_URL
+    "#]].assert_eq(&steps(&whole));
+    let other = sql.replace("jdbc/Shop", "jdbc/Other");
+    let own = sql.replace("<dsName>jdbc/Shop</dsName>", "<url>jdbc:postgresql://db.test/a</url>");
+    for (mediators, why) in [
+        (format!("{begin}{sql}"), "it has no `commit` in the same list of mediators"),
+        (format!("{begin}{sql}{other}{end}"), "2 databases, which have no common transaction"),
+        (format!("{begin}{end}"), "0 databases, which have no common transaction"),
+        (format!("{begin}{own}{end}"), "a connection of its own"),
+        (
+            format!(r#"{begin}{sql}<filter xpath="//m:a"><then><respond/></then></filter>{end}"#),
+            "`respond` stands in the transaction",
+        ),
+        (
+            format!(r#"{begin}{sql}<filter xpath="//m:a"><then sequence="plain"/></filter>{end}"#),
+            "`then` stands in the transaction",
+        ),
+        (sql.to_owned(), "the transaction that it takes part in has no counterpart"),
+        (
+            r#"<transaction action="rollback"/>"#.to_owned(),
+            "a transaction is rolled back by a fault",
+        ),
+        (r#"<transaction action="suspend"/>"#.to_owned(), "`@action`: a transaction begins"),
+    ] {
+        let made = steps(&mediators);
+        assert!(made.contains(why), "{mediators}: {made}");
+        assert!(!made.contains("- transaction:"), "{mediators}: {made}");
+    }
+    let artifact = format!(
+        "<definitions {HEAD}><proxy name=\"P\"><target><inSequence>{begin}{sql}{end}<respond/></inSequence><faultSequence><transaction action=\"rollback\"/><respond/></faultSequence></target></proxy></definitions>"
+    );
+    let made = imported(&[("p.xml", &artifact)]);
+    assert!(made.table.rows.iter().all(|row| row.outcome != Outcome::Refused), "{}", made.table);
+}
+
 /// A script that asks for what is not there is refused, with the line.
 #[test]
 fn scripts_are_run_only_where_they_find_all_that_they_ask_for() {

@@ -81,6 +81,8 @@ pub(super) struct Flow<'a> {
     pub(super) proxy: Option<String>,
     /// True if its requests keep the path that the client sent.
     pub(super) is_whole: bool,
+    /// True if the mediators stand in a transaction.
+    pub(super) in_transaction: bool,
     /// True if the mediators run because a message is invalid.
     pub(super) in_on_fail: bool,
     /// Properties that the converter itself sets.

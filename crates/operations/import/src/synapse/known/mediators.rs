@@ -297,7 +297,18 @@ pub(super) const MEDIATORS: &[Part] = &[
         "dbreport",
         "statement/parameter@type statement/result@name statement/result@column @useTransaction=false",
     ),
-    refused("dbreport", "@useTransaction", "there are no transactions over several steps"),
+    may_differ("dbreport", "@useTransaction", "it is refused outside of a `transaction`"),
+    same("transaction", ". @action=new @action=use-existing-or-new @action=commit"),
+    may_differ(
+        "transaction",
+        "@action=rollback",
+        "a fault rolls back; outside of a fault sequence it is refused",
+    ),
+    refused(
+        "transaction",
+        "@action",
+        "a transaction begins and ends in one list of mediators, and uses one database",
+    ),
     same(
         "rewrite",
         ". rewriterule/action@type rewriterule/action@value rewriterule/action@xpath rewriterule/action@fragment rewriterule/action@regex",
@@ -345,7 +356,6 @@ pub(super) const MEDIATORS: &[Part] = &[
     refused("oauthService", ".", "tokens are checked by `jwt` on the route"),
     refused("ntlm", ".", "NTLM is not spoken"),
     refused("opa", ".", "OPA is not asked; `authorize` on the route has rules"),
-    refused("transaction", ".", "there are no transactions over several steps"),
     refused("event", ".", "there is no broker; a `hub` has subscribers of its own"),
     refused(
         "enqueue",

@@ -12,6 +12,7 @@ pub(super) mod rewrite;
 mod router;
 mod script;
 mod stores;
+mod transactions;
 mod transforms;
 
 use serde_json::Value as Json;
@@ -82,6 +83,7 @@ pub(super) fn convert<'a>(
         "builder" => messages::builder(),
         "store" => stores::store(c, item, rest, steps),
         "dblookup" | "dbreport" => stores::sql(c, item, steps),
+        "transaction" => transactions::transaction(c, item, rest, steps),
         "http.get" | "http.post" | "http.put" | "http.patch" | "http.delete" | "http.head" => {
             connector::operation(c, item, steps)
         }

@@ -112,6 +112,9 @@ pub(super) fn sql<'a>(
 ) -> Result<Next, String> {
     let pool = item.child("connection").and_then(|connection| connection.child("pool"));
     let pool = pool.ok_or("it has no connection")?;
+    if item.is("useTransaction", "true") && !c.flow.in_transaction {
+        return Err("the transaction that it takes part in has no counterpart".to_owned());
+    }
     let mut statements = Vec::new();
     for statement in item.all("statement") {
         let query = statement.text_of("sql").ok_or("a statement without SQL")?;
