@@ -3055,6 +3055,38 @@ fn apis() {
     "#]].assert_eq(&whole(&[("api.xml", api), ("sequences/failed.xml", failed)]));
 }
 
+/// The message of a task stands in an envelope of SOAP 1.2, unless its format is another.
+#[test]
+fn tasks_inject_envelopes() {
+    let message = r#"<property name="message"><a xmlns="">1</a></property>"#;
+    let format = |value: &str| format!(r#"{message}<property name="format" value="{value}"/>"#);
+    for (properties, expected) in [
+        (message.to_owned(), Ok(Some("soap12"))),
+        (format("soap12"), Ok(Some("soap12"))),
+        (format("soap11"), Ok(Some("soap11"))),
+        (format("pox"), Ok(None)),
+        (r#"<property name="message" value='{"a": 1}'/>"#.to_owned(), Ok(None)),
+        (format("get"), Err("a message as the query of GET has no counterpart")),
+    ] {
+        let text = format!(
+            r#"<definitions {HEAD}><sequence name="s"><log level="custom"><property name="a" expression="//a"/></log></sequence><task name="t" class="org.apache.synapse.startup.tasks.MessageInjector"><trigger cron="0 0 2 * * ?"/><property name="sequenceName" value="s"/>{properties}</task></definitions>"#
+        );
+        let made = imported(&[("t.xml", &text)]);
+        let (text, table) = (&made.configuration, &made.table);
+        match expected {
+            Ok(Some(form)) => {
+                assert!(text.contains(&format!("to: {form}\n")), "{text}");
+                assert!(text.contains("flow: t-message\n"), "{text}");
+            }
+            Ok(None) => {
+                assert!(!text.contains("convert"), "{text}");
+                assert!(text.contains("flow: s\n"), "{text}");
+            }
+            Err(why) => assert!(table.rows.iter().any(|row| row.note.contains(why)), "{table}"),
+        }
+    }
+}
+
 #[test]
 fn queues_schedules_and_what_is_left() {
     let artifacts = r#"<definitions SYNAPSE>
@@ -3129,6 +3161,8 @@ fn queues_schedules_and_what_is_left() {
                 path: /s
                 fault_on: ["5xx"]
           ticks:
+            - convert:
+                to: soap12
             - call:
                 upstream: E
                 path: /s

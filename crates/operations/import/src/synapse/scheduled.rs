@@ -281,44 +281,70 @@ impl<'a> Converter<'a> {
         let property =
             |name: &str| properties.iter().find(|p| p.attribute("name") == Some(name)).copied();
         let value_of = |name: &str| property(name).and_then(|p| p.attribute("value"));
+        let message = property("message").map(|message| written(&message));
+        let form = match (&message, value_of("format")) {
+            (None | Some(("json", _)), _) | (_, Some("pox")) => None,
+            (Some(_), Some("soap11")) => Some("soap11"),
+            (Some(_), _) => Some("soap12"),
+        };
         let flow = match (value_of("injectTo"), value_of("sequenceName"), value_of("proxyName")) {
-            (_, Some(key), _) => self.task_flow(name, key)?,
+            (_, Some(key), _) => self.task_flow(name, key, form)?,
             (_, None, Some(proxy)) => {
                 let found = self.proxy_flows.iter().find(|(known, _)| known == proxy);
-                found.map(|(_, flow)| flow.clone()).ok_or("its proxy is not among the artifacts")?
+                let flow = found.map(|(_, flow)| flow.clone());
+                self.enveloped(name, flow.ok_or("its proxy is not among the artifacts")?, form)
             }
-            _ => self.task_flow(name, "main")?,
+            _ => self.task_flow(name, "main", form)?,
         };
         let mut keys =
             Map::from_iter([(key.to_owned(), json!(value)), ("flow".to_owned(), json!(flow))]);
-        if let Some(message) = property("message") {
-            let (kind, text) = match (message.children().is_empty(), message.attribute("value")) {
-                (false, _) => ("xml", message.content()),
-                (true, Some(text)) if text.starts_with('<') => ("xml", text.to_owned()),
-                (true, Some(text)) if text.starts_with(['{', '[']) => ("json", text.to_owned()),
-                (true, text) => ("text", text.map_or_else(|| message.text(), str::to_owned)),
-            };
-            keys.insert("message".to_owned(), json!({ kind: text }));
-        }
+        keys.extend(message.map(|(kind, text)| ("message".to_owned(), json!({ kind: text }))));
         Ok((keys, note))
     }
 
     /// The flow of a task: the flow of its sequence. If the effect of the sequence depends on its place, the task gets a separate flow.
-    fn task_flow(&mut self, task: &str, key: &str) -> Result<String, String> {
+    fn task_flow(&mut self, task: &str, key: &str, form: Option<&str>) -> Result<String, String> {
         let (key, sequence) = self.sequence_by_key(key)?;
         self.used.push(key.to_owned());
         if !self.has_side(&sequence, &mut Vec::new()) {
-            return Ok(self.sequence_flow(key, sequence));
+            let flow = self.sequence_flow(key, sequence);
+            return Ok(self.enveloped(task, flow, form));
         }
         let name = self.out.fresh("flow", task);
         let flow = Flow { name, expanding: vec![key], ..Flow::default() };
         let catch =
             sequence.attribute("onError").and_then(|key| self.fault_sequence(Some(key), None));
         let make = |this: &mut Self| {
-            let begun: Vec<Json> = this.begin_kept().into_iter().collect();
-            begun.into_iter().chain(this.steps(&sequence.children()).0).collect()
+            let mut steps: Vec<Json> = form.map(in_envelope).into_iter().collect();
+            steps.extend(this.begin_kept());
+            steps.extend(this.steps(&sequence.children()).0);
+            steps
         };
         Ok(self.flow_of(flow, make, catch))
+    }
+
+    /// The flow of a task whose message another flow gets, in an envelope if it has a form of SOAP.
+    fn enveloped(&mut self, task: &str, flow: String, form: Option<&str>) -> String {
+        let Some(form) = form else { return flow };
+        let name = self.out.fresh("flow", &format!("{task}-message"));
+        let steps = json!([in_envelope(form), { "sequence": flow }]);
+        self.out.flows.insert(name.clone(), steps);
+        name
+    }
+}
+
+/// The step that puts a task's message into an envelope of this form, in which the sequence gets it.
+fn in_envelope(form: &str) -> Json {
+    json!({ "convert": { "to": form } })
+}
+
+/// The message of a task: its kind, and its text.
+fn written(message: &Element<'_>) -> (&'static str, String) {
+    match (message.children().is_empty(), message.attribute("value")) {
+        (false, _) => ("xml", message.content()),
+        (true, Some(text)) if text.starts_with('<') => ("xml", text.to_owned()),
+        (true, Some(text)) if text.starts_with(['{', '[']) => ("json", text.to_owned()),
+        (true, text) => ("text", text.map_or_else(|| message.text(), str::to_owned)),
     }
 }
 

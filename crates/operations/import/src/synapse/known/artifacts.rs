@@ -231,8 +231,11 @@ pub(super) const ARTIFACTS: &[Part] = &[
     ),
     refused("task", "trigger@once trigger@count", "a number of runs has no counterpart"),
     refused("task", "@pinnedServers", "a task runs once in a cluster, on any node"),
-    same("task property", "message injectTo sequenceName proxyName"),
-    differs("task property", "format", "the message has the form that it is written in"),
+    same(
+        "task property",
+        "message injectTo sequenceName proxyName format=soap11 format=soap12 format=pox",
+    ),
+    refused("task property", "format", "a message as the query of GET has no counterpart"),
     refused("task property", "*", "no property of that name is known"),
     // Inbound endpoints.
     same(
