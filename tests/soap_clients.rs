@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::{Backend, Gateway};
+use crate::harness::{Backend, Gateway, Origin, tidegate};
 
 const WSDL: &str = include_str!("../examples/soap/calculator/calculator.wsdl");
 
@@ -94,21 +94,34 @@ fn gsoap_calls_through_the_gateway() {
     assert_eq!(second, said);
 }
 
-/// The output of a client that knows only the URL of a description in several documents.
-fn generated(program: &str, script: &str) -> String {
-    let said = "<t:Got xmlns:t=\"urn:p\"><t:name>ann</t:name></t:Got>";
-    let origin = crate::soap_services::answering(said);
-    let route = "services: { wsdl: main.wsdl }, policies: [{ soap: { schema: main.wsdl, validate: [request, response], action: required } }]";
-    let yaml = crate::soap_services::yaml(&origin, route);
-    let mut files = vec![("tidegate.yaml", yaml.as_str())];
-    let described = crate::soap_services::PUBLISHED.map(|(name, text)| {
+/// The documents of a description, without what clients cannot reach.
+fn described() -> [(&'static str, String); 4] {
+    crate::soap_services::PUBLISHED.map(|(name, text)| {
         let far = "<xs:import namespace=\"urn:q\" schemaLocation=\"http://127.0.0.1:1/far.xsd\"/>";
         let jms = "<wsdl:port name=\"J\" binding=\"t:B\"><soap:address location=\"jms:queue\"/></wsdl:port>";
         (name, text.replace(far, "").replace(jms, ""))
-    });
+    })
+}
+
+/// The service that the documents describe.
+fn service() -> Origin {
+    crate::soap_services::answering("<t:Got xmlns:t=\"urn:p\"><t:name>ann</t:name></t:Got>")
+}
+
+/// The output of a client that knows only the URL of a description in several documents.
+fn generated(program: &str, script: &str) -> String {
+    let origin = service();
+    let route = "services: { wsdl: main.wsdl }, policies: [{ soap: { schema: main.wsdl, validate: [request, response], action: required } }]";
+    let yaml = crate::soap_services::yaml(&origin, route);
+    let mut files = vec![("tidegate.yaml", yaml.as_str())];
+    let described = described();
     files.extend(described.iter().map(|(name, text)| (*name, text.as_str())));
     let gateway = Gateway::start_folder(&files);
-    let url = format!("http://{}/ws?wsdl", gateway.address("public"));
+    told(program, script, &format!("http://{}/ws?wsdl", gateway.address("public")))
+}
+
+/// The output of a client that gets the URL of a description.
+fn told(program: &str, script: &str, url: &str) -> String {
     let clients = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("soap-clients");
     let program = if program.contains('/') { clients.join(program) } else { program.into() };
     let run = Command::new(&program)
@@ -120,6 +133,44 @@ fn generated(program: &str, script: &str) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(run.status.success(), "{}{}", text(&run.stdout), text(&run.stderr));
     text(&run.stdout)
+}
+
+/// An imported proxy publishes the description that it names, with the documents in it.
+#[test]
+fn clients_are_made_from_the_description_of_an_imported_proxy() {
+    let origin = service();
+    let entries = described().map(|(name, text)| {
+        let text = text.replace("<?xml version=\"1.0\"?>\n", "");
+        format!("<localEntry key=\"{name}\">{text}</localEntry>")
+    });
+    let locations = [
+        ("parts/interface.wsdl", "parts/interface.wsdl"),
+        ("types.xsd", "parts/types.xsd"),
+        ("../common.xsd", "common.xsd"),
+    ]
+    .map(|(location, key)| format!("<resource location=\"{location}\" key=\"{key}\"/>"));
+    let artifacts = format!(
+        "<definitions xmlns=\"http://ws.apache.org/ns/synapse\">{}<proxy name=\"S\"><target><inSequence><send><endpoint><address uri=\"{}/ws\"/></endpoint></send></inSequence><outSequence><send/></outSequence></target><publishWSDL key=\"main.wsdl\">{}</publishWSDL></proxy></definitions>",
+        entries.concat(),
+        origin.url(),
+        locations.concat()
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let (file, into) = (folder.path().join("all.xml"), folder.path().join("made"));
+    std::fs::write(&file, artifacts).unwrap();
+    let run =
+        tidegate(&["import", "synapse", file.to_str().unwrap(), "--into", into.to_str().unwrap()]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let configuration = into.join("tidegate.yaml");
+    let text = std::fs::read_to_string(&configuration).unwrap();
+    let (before, after) = text.split_once("address: \"").unwrap();
+    let (_, after) = after.split_once('"').unwrap();
+    let text = format!("{before}address: \"127.0.0.1:0\"{after}\nworkers: 1\n");
+    std::fs::write(&configuration, text).unwrap();
+    let gateway = Gateway::start_in(&into, "tidegate.yaml");
+    let url = format!("http://{}/services/S?wsdl", gateway.address("public"));
+    assert_eq!(told("zeep/bin/python", "zeep_described.py", &url), "ann\n");
+    assert_eq!(told("node", "soap_described.mjs", &url), "ann\n");
 }
 
 #[test]
