@@ -280,7 +280,7 @@ impl GatheredBody {
     /// Returns the bytes with their transcript, if the step that wrote them recorded one.
     pub fn transcribed(&mut self) -> (&Bytes, Option<&mut Transcript>) {
         let view = self.view.as_mut().filter(|view| view.is_of(&self.bytes));
-        (&self.bytes, view.and_then(View::events))
+        (&self.bytes, view.and_then(View::transcript_mut))
     }
 
     /// Stores the transcript of the bytes for the next step.

@@ -21,7 +21,7 @@ struct ViewOf {
 enum ParsedForm {
     Json(Tape),
     Xml(Arc<Document>),
-    Events(Transcript),
+    Transcript(Transcript),
 }
 
 impl View {
@@ -34,7 +34,7 @@ impl View {
     }
 
     pub(crate) fn transcript(of: &Bytes, transcript: Transcript) -> View {
-        View(Box::new(ViewOf { of: of.clone(), parsed: ParsedForm::Events(transcript) }))
+        View(Box::new(ViewOf { of: of.clone(), parsed: ParsedForm::Transcript(transcript) }))
     }
 
     /// Returns true if this is the parsed form of these bytes: the same bytes in memory, not merely equal ones.
@@ -46,20 +46,20 @@ impl View {
     pub(crate) fn into_tape(self) -> Option<Tape> {
         match self.0.parsed {
             ParsedForm::Json(tape) => Some(tape),
-            ParsedForm::Xml(_) | ParsedForm::Events(_) => None,
+            ParsedForm::Xml(_) | ParsedForm::Transcript(_) => None,
         }
     }
 
     pub(crate) fn tree(&self) -> Option<&Arc<Document>> {
         match &self.0.parsed {
             ParsedForm::Xml(tree) => Some(tree),
-            ParsedForm::Json(_) | ParsedForm::Events(_) => None,
+            ParsedForm::Json(_) | ParsedForm::Transcript(_) => None,
         }
     }
 
-    pub(crate) fn events(&mut self) -> Option<&mut Transcript> {
+    pub(crate) fn transcript_mut(&mut self) -> Option<&mut Transcript> {
         match &mut self.0.parsed {
-            ParsedForm::Events(transcript) => Some(transcript),
+            ParsedForm::Transcript(transcript) => Some(transcript),
             ParsedForm::Json(_) | ParsedForm::Xml(_) => None,
         }
     }

@@ -62,7 +62,7 @@ pub(crate) fn arrive(
 
 /// Returns the fault for a request that routes accept only with other methods (RFC 9110, 15.5.6), and the route that determines the fault's
 /// format. Returns `None` if no route accepts another method either.
-pub(crate) fn misdirected<'p>(
+pub(crate) fn method_not_allowed<'p>(
     plan: &'p Plan,
     listener: &Listener,
     ex: &Exchange,

@@ -144,7 +144,7 @@ fn unrouted(
         if let Some(allow) = arrive::options(plan, listener, &account.ex, &request.head) {
             return allowing(&allow);
         }
-        let found = arrive::misdirected(plan, listener, &account.ex, &request.head);
+        let found = arrive::method_not_allowed(plan, listener, &account.ex, &request.head);
         if let Some((fault, route)) = found {
             problem::note_message_format(route.errors, &mut account.ex, &request.head);
             return problem::reply(&mut account.ex, route.errors, fault);

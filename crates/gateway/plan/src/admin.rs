@@ -54,7 +54,7 @@ pub struct AdminTls {
     pub server: tls::Server,
     pub files: Vec<PathBuf>,
     /// Whether every client needs a certificate.
-    pub has_certificates: bool,
+    pub requires_certificates: bool,
 }
 
 /// One operator.

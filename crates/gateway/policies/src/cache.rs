@@ -25,7 +25,7 @@ use policy::{
     RouteOverride, Slot, Slots, Step,
 };
 
-pub use entry::{KEPT, TTL_STATUSES};
+pub use entry::{STORABLE_STATUSES, TTL_STATUSES};
 pub use step::{StepCache, StepCacheSettings};
 pub use store::Store;
 

@@ -32,9 +32,9 @@ pub struct CompressSettings {
 pub enum MediaType {
     Exact(String),
     /// A prefix, such as `text/`.
-    Below(String),
+    Prefix(String),
     /// A suffix, such as `+json`.
-    Suffixed(String),
+    Suffix(String),
 }
 
 /// Returns the policy.
@@ -135,8 +135,8 @@ impl CompressSettings {
         !kind.is_empty()
             && self.types.iter().any(|wanted| match wanted {
                 MediaType::Exact(name) => name.as_bytes() == kind,
-                MediaType::Below(front) => kind.starts_with(front.as_bytes()),
-                MediaType::Suffixed(end) => kind.ends_with(end.as_bytes()),
+                MediaType::Prefix(front) => kind.starts_with(front.as_bytes()),
+                MediaType::Suffix(end) => kind.ends_with(end.as_bytes()),
             })
     }
 }

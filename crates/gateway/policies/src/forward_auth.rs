@@ -108,7 +108,7 @@ impl ForwardAuthSettings {
             let _always_ok =
                 std::str::from_utf8(name).map(|name| asked.headers.add_known(name, value));
         }
-        upstream_lines(&mut asked.headers, ex, head);
+        add_forwarded_lines(&mut asked.headers, ex, head);
         asked
     }
 
@@ -152,7 +152,7 @@ const NOT_SENT: [&str; 22] = [
 ];
 
 /// Adds the lines that describe the request to the service, with Traefik's names.
-fn upstream_lines(lines: &mut Headers, ex: &Exchange, head: &RequestHead) {
+fn add_forwarded_lines(lines: &mut Headers, ex: &Exchange, head: &RequestHead) {
     lines.add_known("X-Forwarded-Method", head.method());
     lines.add_known("X-Forwarded-Proto", proto(ex, head));
     if let Some(host) = head.headers.get("x-forwarded-host").or(head.headers.get("host")) {

@@ -26,7 +26,7 @@ use policy::{Decision, Exchange, Flow, Identity, OnCall, Onward, Policy, Revoked
 use crate::credential_check::CredentialCheck;
 use crate::verdict_cache::{VerdictCache, next_number};
 
-pub use crate::listed_api::Subscription;
+pub use crate::listed_api::ApiReference;
 pub use claims::ClaimRequirement;
 pub use introspect::Introspection;
 pub use issuer::{Issuer, IssuerClient, Keys, OwnIssuerKeys};
@@ -62,7 +62,7 @@ pub struct JwtSettings {
     pub keeps_token: bool,
     /// The path of the claim with the groups.
     pub groups: Option<String>,
-    pub subscription: Option<Subscription>,
+    pub subscription: Option<ApiReference>,
     /// Whether tokens without a required scope are refused by a policy below, after its own checks.
     pub defers_scopes: bool,
     pub realm: String,
@@ -82,7 +82,7 @@ struct VerifiedToken {
     /// When the token expires, in seconds since the Unix epoch.
     until: Option<u64>,
     /// When an introspected token must be introspected again.
-    asked_again: Option<Instant>,
+    ask_again_at: Option<Instant>,
     /// The id of the token (`jti`).
     id: Option<Box<str>>,
     /// The index of the issuer.
@@ -212,7 +212,7 @@ impl Verifier {
         };
         let now = clock::wall().as_secs();
         let known = self.remembered(&text, now);
-        let verdict = known.map_or_else(|| self.look(&text, now), Verdict::Known);
+        let verdict = known.map_or_else(|| self.verify_with_known_keys(&text, now), Verdict::Known);
         match verdict {
             Verdict::Known(Ok(pass)) => Some(self.pass(ex, head, place, pass)),
             Verdict::Known(Err(refusal)) => Some(self.refuse(&refusal)),
@@ -238,7 +238,7 @@ impl Verifier {
     fn remembered(&self, text: &[u8], now: u64) -> Option<Result<Pass, Refusal>> {
         let known = VERIFIED.with_borrow_mut(|memory| {
             let verified = memory.get(self.number, text)?;
-            if verified.asked_again.is_some_and(|at| at <= clock::now()) {
+            if verified.ask_again_at.is_some_and(|at| at <= clock::now()) {
                 memory.remove(self.number, text);
                 return None;
             }
@@ -283,7 +283,7 @@ impl Verifier {
     }
 
     /// Parses and verifies a token with the known keys.
-    fn look(&self, text: &[u8], now: u64) -> Verdict {
+    fn verify_with_known_keys(&self, text: &[u8], now: u64) -> Verdict {
         let token = match Token::parse(text) {
             Ok(token) => token,
             Err(_) if self.opaque(text) => return Verdict::Ask,
@@ -341,7 +341,7 @@ impl Verifier {
                 permitted: checked.permitted.map(Rc::new),
             },
             until: checked.until,
-            asked_again: None,
+            ask_again_at: None,
             id: checked.id,
             issuer,
             generation,
@@ -388,7 +388,7 @@ impl Verifier {
         let mut last = Refusal::Inactive;
         for (index, issuer) in self.issuers.iter().enumerate() {
             let Some(introspection) = &issuer.introspection else { continue };
-            let (claims, asked_again) = match introspection.ask(ex, text).await {
+            let (claims, ask_again_at) = match introspection.ask(ex, text).await {
                 Ok(answer) => answer,
                 Err(refusal) => {
                     if last == Refusal::Inactive {
@@ -400,7 +400,7 @@ impl Verifier {
             let now = clock::wall().as_secs();
             let checked = claims::check_introspected(claims, issuer, &self.settings, now)?;
             let verified = self.verified(checked, index, self.generation(index), now)?;
-            return Ok(VerifiedToken { asked_again, ..verified });
+            return Ok(VerifiedToken { ask_again_at, ..verified });
         }
         Err(last)
     }
@@ -543,7 +543,7 @@ mod tests {
         ] {
             let issuers = vec![Arc::new(issuer(algorithms))];
             let verifier = Verifier::new(JwtSettings::default(), issuers, Arc::default());
-            let refused = match verifier.look(token.as_bytes(), now) {
+            let refused = match verifier.verify_with_known_keys(token.as_bytes(), now) {
                 Verdict::Known(judged) => judged.err(),
                 Verdict::Ask => None,
             };

@@ -4,13 +4,13 @@ use serde_json::Value;
 
 /// The API in terms of `subscribedAPIs`. An absent field matches any value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Subscription {
+pub struct ApiReference {
     pub name: Option<String>,
     pub context: Option<String>,
     pub version: Option<String>,
 }
 
-impl Subscription {
+impl ApiReference {
     /// Returns true if an item of `subscribedAPIs` refers to this API.
     pub(crate) fn matches(&self, one: &Value) -> bool {
         // Harmless: an absent member is compared as an empty text, which no API has.

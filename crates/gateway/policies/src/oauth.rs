@@ -50,7 +50,7 @@ const SHOWN_CHARS_MAX: usize = 64;
 pub struct TokenSettings {
     /// The upstream that gets the tokens, for the log.
     pub upstream: String,
-    pub outlet: Arc<dyn Fetch>,
+    pub fetch: Arc<dyn Fetch>,
     pub path: String,
     pub client: TokenClient,
     /// Further parameters of the token request, as pairs of a name and a value.
@@ -73,7 +73,7 @@ pub struct TokenClient {
 /// The access tokens of one upstream.
 pub struct AccessTokens {
     upstream: String,
-    outlet: Arc<dyn Fetch>,
+    fetch: Arc<dyn Fetch>,
     path: String,
     /// The value of `Authorization` for the token endpoint.
     authorization: Option<String>,
@@ -113,7 +113,7 @@ struct Fetches {
 impl AccessTokens {
     /// Creates the tokens of an upstream. No token is fetched yet.
     pub fn new(settings: TokenSettings) -> AccessTokens {
-        let TokenSettings { upstream, outlet, path, client, parameters, .. } = settings;
+        let TokenSettings { upstream, fetch, path, client, parameters, .. } = settings;
         let authorization =
             (!client.in_body).then(|| client_credentials(&client.id, &client.secret));
         let own = client.in_body.then(|| {
@@ -127,7 +127,7 @@ impl AccessTokens {
             });
         AccessTokens {
             upstream,
-            outlet,
+            fetch,
             path,
             authorization,
             body,
@@ -220,7 +220,7 @@ impl AccessTokens {
         let began = clock::now();
         let totals = Totals::default();
         let call = Call::detached(caller, began.checked_add(self.timeout), &totals);
-        let reply = self.outlet.fetch(call, request).await.map_err(|fault| fault.cause)?;
+        let reply = self.fetch.fetch(call, request).await.map_err(|fault| fault.cause)?;
         let status = reply.head.status;
         let body = reply.body.gather(ANSWER_BYTES_MAX, Kind::ReplyTooLarge).await;
         let body = body.map_err(|fault| fault.cause)?;

@@ -162,12 +162,12 @@ impl Tier {
     }
 
     /// Returns the windows, all of which apply.
-    pub fn all_windows(&self) -> &[Window] {
+    pub fn windows(&self) -> &[Window] {
         &self.windows
     }
 
     /// Returns the number of windows.
-    pub fn windows(&self) -> usize {
+    pub fn window_count(&self) -> usize {
         self.windows.len()
     }
 }
@@ -239,7 +239,7 @@ impl Limit {
         let CountedKey { tier, number, key } = *key;
         match shared {
             Some(shared) if !shared.is_away() => {
-                self.counts.take_unreported(key, number, &tier.windows, tier.slack)
+                self.counts.take_without_asking(key, number, &tier.windows, tier.slack)
             }
             Some(_) | None => Some(self.counts.take(key, number, &tier.windows)),
         }

@@ -64,17 +64,17 @@ pub trait DefinitionCompiler<M>: Send + Sync {
 
 /// A definition `M`, and the work that renews it.
 pub struct RenewableDefinition<M> {
-    pub supply: Arc<RemoteDefinition<M>>,
+    pub definition: Arc<RemoteDefinition<M>>,
     pub renewal: Arc<Renewal<M>>,
 }
 
 /// The background work that renews a definition `M`.
 pub struct Renewal<M> {
     /// The definition. It owns this work, so that the work exists for as long as the definition is in use.
-    supply: OnceLock<Weak<RemoteDefinition<M>>>,
-    recipe: Arc<dyn DefinitionCompiler<M>>,
+    definition: OnceLock<Weak<RemoteDefinition<M>>>,
+    compiler: Arc<dyn DefinitionCompiler<M>>,
     /// Connections, by origin.
-    outlets: HashMap<String, Arc<dyn Fetch>>,
+    fetches: HashMap<String, Arc<dyn Fetch>>,
     metrics: Arc<DefinitionMetrics>,
 }
 
@@ -82,30 +82,31 @@ impl<M: Send + Sync + 'static> RenewableDefinition<M> {
     /// Creates a renewable definition. `last` serves immediately.
     pub fn new(
         name: &str,
-        recipe: Arc<dyn DefinitionCompiler<M>>,
-        outlets: HashMap<String, Arc<dyn Fetch>>,
+        compiler: Arc<dyn DefinitionCompiler<M>>,
+        fetches: HashMap<String, Arc<dyn Fetch>>,
         pace: RefreshTimes,
         metrics: Arc<DefinitionMetrics>,
         last: Arc<LastGood<M>>,
     ) -> RenewableDefinition<M> {
-        let fetched = !outlets.is_empty();
-        let renewal = Arc::new(Renewal { supply: OnceLock::new(), recipe, outlets, metrics });
-        let supply = Arc::new(RemoteDefinition::new(name, pace, last, fetched, renewal.clone()));
+        let fetched = !fetches.is_empty();
+        let renewal = Arc::new(Renewal { definition: OnceLock::new(), compiler, fetches, metrics });
+        let definition =
+            Arc::new(RemoteDefinition::new(name, pace, last, fetched, renewal.clone()));
         // Harmless: the cell was empty.
-        let _first = renewal.supply.set(Arc::downgrade(&supply));
-        RenewableDefinition { supply, renewal }
+        let _first = renewal.definition.set(Arc::downgrade(&definition));
+        RenewableDefinition { definition, renewal }
     }
 }
 
 impl<M: Send + Sync + 'static> Renewal<M> {
-    async fn renew(&self, supply: &RemoteDefinition<M>, caller: &Rc<Caller>) {
-        supply.begin();
-        let made = match self.fetch(supply, caller).await {
+    async fn renew(&self, definition: &RemoteDefinition<M>, caller: &Rc<Caller>) {
+        definition.begin();
+        let made = match self.fetch(definition, caller).await {
             Ok(fetched) => {
-                let recipe = self.recipe.clone();
+                let compiler = self.compiler.clone();
                 // Compiled on another thread, since this one does the upkeep of all upstreams. Each definition has one compilation at a
                 // time.
-                let compiled = kit::task::run_blocking(move || recipe.compile(&fetched)).await;
+                let compiled = kit::task::run_blocking(move || compiler.compile(&fetched)).await;
                 let compiled =
                     compiled.unwrap_or_else(|| Err(Rejection::server("it cannot be compiled")));
                 self.metrics.compiled(compiled.is_ok());
@@ -114,20 +115,20 @@ impl<M: Send + Sync + 'static> Renewal<M> {
             Err(failed) => Err(failed),
         };
         match made {
-            Ok(compiled) => supply.serve(compiled),
-            Err(failed) => supply.fail(failed),
+            Ok(compiled) => definition.serve(compiled),
+            Err(failed) => definition.fail(failed),
         }
     }
 
     async fn fetch(
         &self,
-        supply: &RemoteDefinition<M>,
+        definition: &RemoteDefinition<M>,
         caller: &Rc<Caller>,
     ) -> Result<FetchedDocuments, Rejection> {
         let mut fetched = FetchedDocuments::new();
         let mut bytes = 0_usize;
         loop {
-            let wanted = self.recipe.wanted(&mut fetched);
+            let wanted = self.compiler.wanted(&mut fetched);
             // The text only quotes the location; no server has been contacted.
             let wanted = wanted.map_err(|why| Rejection::hiding(why.as_str(), UNFETCHED, &*why))?;
             if wanted.is_empty() {
@@ -139,7 +140,7 @@ impl<M: Send + Sync + 'static> Renewal<M> {
                         format!("the definition refers to over {FETCHED_MAX} documents by URL");
                     return Err(Rejection::server(text));
                 }
-                let document = self.get(supply.timeout(), caller, &wanted).await;
+                let document = self.get(definition.timeout(), caller, &wanted).await;
                 self.metrics.fetched(document.is_ok());
                 let document = document.map_err(|why| unfetched(&wanted.location, &why))?;
                 bytes = bytes.saturating_add(document.len());
@@ -159,7 +160,7 @@ impl<M: Send + Sync + 'static> Renewal<M> {
         caller: &Rc<Caller>,
         wanted: &DocumentRequest,
     ) -> Result<Vec<u8>, Box<str>> {
-        let outlet = self.outlets.get(&wanted.origin).ok_or(
+        let fetch = self.fetches.get(&wanted.origin).ok_or(
             "it is on a host that only a fetched document names; give a file for it in `imports`",
         )?;
         let mut head = RequestHead::new(Protocol::Http11, b"GET", wanted.path.as_bytes());
@@ -168,7 +169,7 @@ impl<M: Send + Sync + 'static> Renewal<M> {
         let totals = Totals::default();
         let deadline = clock::now().checked_add(timeout);
         let call = Call::detached(caller, deadline, &totals);
-        let reply = outlet.fetch(call, request).await.map_err(|fault| fault.cause)?;
+        let reply = fetch.fetch(call, request).await.map_err(|fault| fault.cause)?;
         if reply.head.status != 200 {
             return Err(format!("it answered {}", reply.head.status).into());
         }
@@ -180,14 +181,16 @@ impl<M: Send + Sync + 'static> Renewal<M> {
 impl<M: Send + Sync + 'static> Background for Renewal<M> {
     fn round<'a>(&'a self, caller: &'a Rc<Caller>) -> LocalBoxFuture<'a, Duration> {
         Box::pin(async move {
-            let Some(supply) = self.supply.get().and_then(Weak::upgrade) else { return ROUND };
-            let left = supply.left();
+            let Some(definition) = self.definition.get().and_then(Weak::upgrade) else {
+                return ROUND;
+            };
+            let left = definition.left();
             if !left.is_zero() {
                 return left.min(ROUND);
             }
             // A demand is noticed within a round. Work that nothing owns any more ends between two rounds.
-            if supply.is_wanted(ROUND).await {
-                self.renew(&supply, caller).await;
+            if definition.is_wanted(ROUND).await {
+                self.renew(&definition, caller).await;
             }
             Duration::ZERO
         })

@@ -3,21 +3,22 @@
 use fault::Fault;
 use message::{GatheredBody, RequestHead};
 use policy::{
-    CutCredentials, Decision, Exchange, Flow, OnBuffered, OnCall, OnHead, OnPieces, Policy, Step,
+    Decision, Exchange, Flow, OnBuffered, OnCall, OnHead, OnPieces, Policy, RemovedCredentials,
+    Step,
 };
 
 use crate::query;
 
 /// The header lines and query parameters that a policy removes.
 #[derive(Debug, Clone, Default)]
-pub struct CutNames {
+pub struct CredentialNames {
     pub headers: Vec<String>,
     pub queries: Vec<String>,
 }
 
 /// Wraps a policy: before the policy runs, the header lines and query parameters that it may remove are recorded. What the policy removes
 /// from the body is not recorded. Policies that stream the body remove no credentials, so they are not wrapped.
-pub fn recording_removed(policy: Policy, names: CutNames) -> Policy {
+pub fn recording_removed(policy: Policy, names: CredentialNames) -> Policy {
     let request = match policy.request {
         Some(Step::Head(step)) => Some(Step::Head(Box::new(RecordingStep { step, names }) as _)),
         Some(Step::Call(step)) => Some(Step::Call(Box::new(RecordingStep { step, names }) as _)),
@@ -31,25 +32,25 @@ pub fn recording_removed(policy: Policy, names: CutNames) -> Policy {
 
 /// A step with the names of what it may remove.
 struct RecordingStep<S: ?Sized> {
-    names: CutNames,
+    names: CredentialNames,
     step: Box<S>,
 }
 
 impl<S: ?Sized> RecordingStep<S> {
     fn note(&self, ex: &mut Exchange, head: &RequestHead) {
         let query = head.query().unwrap_or(b"");
-        let cut = ex.notes().cut.get_or_insert_default();
+        let removed = ex.notes().removed_credentials.get_or_insert_default();
         for name in &self.names.headers {
-            if !cut.lines.contains(name) {
-                head.headers.get_all(name).for_each(|value| cut.lines.add_known(name, value));
+            if !removed.lines.contains(name) {
+                head.headers.get_all(name).for_each(|value| removed.lines.add_known(name, value));
             }
         }
         for name in &self.names.queries {
-            if !cut.pairs.iter().any(|(known, _)| known == name) {
+            if !removed.pairs.iter().any(|(known, _)| known == name) {
                 // Harmless: the ranges were computed from this query.
                 let values = query::values(query, name).filter_map(|range| query.get(range));
                 let pairs = values.map(|value| (name.clone(), value.to_vec()));
-                cut.pairs.extend(pairs.collect::<Vec<_>>());
+                removed.pairs.extend(pairs.collect::<Vec<_>>());
             }
         }
     }
@@ -98,9 +99,9 @@ impl OnBuffered<RequestHead> for RecordingStep<dyn OnBuffered<RequestHead>> {
 }
 
 /// Returns the query with the removed parameters added again.
-pub(crate) fn query(head: &RequestHead, cut: &CutCredentials) -> Vec<u8> {
+pub(crate) fn query(head: &RequestHead, removed: &RemovedCredentials) -> Vec<u8> {
     let mut all = head.query().unwrap_or(b"").to_vec();
-    for (name, value) in &cut.pairs {
+    for (name, value) in &removed.pairs {
         let is_there = query::values(head.query().unwrap_or(b""), name).next().is_some();
         if !is_there {
             let name = kit::percent::encoded(name.as_bytes(), b"");
@@ -159,7 +160,8 @@ mod tests {
             Step::Buffered(Box::new(Remove)),
         ] {
             let cost = step.cost();
-            let names = CutNames { headers: vec!["x-key".into()], queries: vec!["key".into()] };
+            let names =
+                CredentialNames { headers: vec!["x-key".into()], queries: vec!["key".into()] };
             let built = Policy { name: "p", request: Some(step), response: None };
             let built = recording_removed(built, names);
             let peer = ([192, 0, 2, 1], 1).into();
@@ -176,9 +178,9 @@ mod tests {
                 Step::Streamed(_) => panic!("{cost}"),
             }
             assert_eq!((head.headers.get("x-key"), head.query()), (None, Some(&b"a=b"[..])));
-            let cut = ex.notes().cut.take().unwrap();
-            assert_eq!(cut.lines.get("x-key"), Some(&b"secret"[..]), "{cost}");
-            assert_eq!(query(&head, &cut), b"a=b&key=k", "{cost}");
+            let removed = ex.notes().removed_credentials.take().unwrap();
+            assert_eq!(removed.lines.get("x-key"), Some(&b"secret"[..]), "{cost}");
+            assert_eq!(query(&head, &removed), b"a=b&key=k", "{cost}");
         }
     }
 }

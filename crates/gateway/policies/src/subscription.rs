@@ -44,20 +44,20 @@ pub struct SubscriptionSettings {
     /// The plan of the API or of the resource, which all applications share.
     pub own: Option<OwnPlan>,
     /// Whether policies below limit by subscription.
-    pub told: bool,
+    pub records_subscription: bool,
 }
 
 /// An API as identified in `subscribedAPIs`.
 #[derive(Debug)]
 pub struct ListedApi {
     /// By its context, which includes the version.
-    pub by_context: Option<crate::listed_api::Subscription>,
+    pub by_context: Option<crate::listed_api::ApiReference>,
     /// By its name, if the token or the API has no context.
-    pub by_name: crate::listed_api::Subscription,
+    pub by_name: crate::listed_api::ApiReference,
 }
 
 impl ListedApi {
-    fn is_of(&self, one: &Value) -> bool {
+    fn matches(&self, one: &Value) -> bool {
         match &self.by_context {
             Some(by_context) if one.get("context").is_some() => by_context.matches(one),
             Some(_) | None => self.by_name.matches(one),
@@ -103,7 +103,7 @@ pub fn policy(
         counts,
         own_key,
         of_api,
-        api_key: of_api.finish(),
+        api_hash: of_api.finish(),
         slot: slots.assign(),
     });
     Policy {
@@ -122,7 +122,7 @@ struct Check {
     /// The hash that the keys of clients are computed from. It already contains the API.
     of_api: Hash,
     /// The hash of the API alone, which tells the counts of an application's subscriptions apart.
-    api_key: u64,
+    api_hash: u64,
     slot: Slot<Measured>,
 }
 
@@ -174,7 +174,7 @@ impl Check {
     /// take as long as all look-ups together.
     fn key_of(&self, application: u64) -> u64 {
         // Multiplying by an odd number keeps different digests different. This number is 2^64 divided by the golden ratio.
-        (application ^ self.api_key).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        (application ^ self.api_hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
     /// Finds the client by the application of the credential. Returns `None` if the credential belongs to no application.
@@ -220,7 +220,7 @@ impl Check {
     /// Finds the plan by the subscriptions that the token lists.
     fn of_claim(&self, identity: &Identity) -> Option<Arc<NamedPlan>> {
         let listed = identity.claims.as_ref()?.get("subscribedAPIs")?.as_array()?;
-        let found = listed.iter().find(|one| self.settings.claim.is_of(one))?;
+        let found = listed.iter().find(|one| self.settings.claim.matches(one))?;
         let named = found.get("subscriptionTier").and_then(Value::as_str).unwrap_or("Unlimited");
         // A token with an unknown plan counts as one without a subscription, instead of passing without a limit.
         self.settings.plans.iter().find(|plan| *plan.name == *named).cloned()
@@ -265,7 +265,7 @@ impl Check {
             Ok(_) => {}
             Err(over) => return Err(refusal(&over)),
         }
-        if self.settings.told
+        if self.settings.records_subscription
             && let (Some(plan), Some(limits)) = (&client.plan, &limits)
         {
             let events = limits.events.clone();

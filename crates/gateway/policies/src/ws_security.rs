@@ -177,7 +177,7 @@ impl WsSecuritySettings {
 
     /// Checks the password of a token as far as possible without waiting. Returns true for a valid digest, and false for a plain text that
     /// must still be checked.
-    fn has_digest(&self, users: &TokenUsers, token: &UsernameToken) -> Result<bool, Fault> {
+    fn check_password_now(&self, users: &TokenUsers, token: &UsernameToken) -> Result<bool, Fault> {
         if let Some((_, created)) = &token.created {
             self.check_age(*created, clock::wall())?;
         }
@@ -240,7 +240,7 @@ impl OnBuffered<RequestHead> for WsSecuritySettings {
         let Some(token) = header.username_token else {
             return Decision::Ready(Err(missing("no UsernameToken")));
         };
-        let has_digest = match self.has_digest(users, &token) {
+        let has_digest = match self.check_password_now(users, &token) {
             Ok(has_digest) => has_digest,
             Err(fault) => return Decision::Ready(Err(fault)),
         };

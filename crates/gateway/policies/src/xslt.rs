@@ -124,7 +124,7 @@ impl OnBuffered<RequestHead> for XsltSettings {
         head: &'a mut RequestHead,
         body: &'a mut GatheredBody,
     ) -> Decision<'a> {
-        let message_format = client_format::heard(ex, &body.bytes);
+        let message_format = client_format::format_of(ex, &body.bytes);
         let made = self.transformed(ex, &head.headers, body);
         let mut take = move |made: Result<TransformResult, TransformRejection>| {
             let refused = |failed| {
@@ -166,8 +166,8 @@ impl XsltSettings {
             }
             return Ok(false);
         }
-        let taken_off = self.codings.decode(ex, head, body);
-        taken_off.map_err(|refused| refused.fault(self.verbose, head.status))?;
+        let decoded = self.codings.decode(ex, head, body);
+        decoded.map_err(|refused| refused.fault(self.verbose, head.status))?;
         Ok(true)
     }
 }

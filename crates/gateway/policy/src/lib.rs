@@ -34,7 +34,8 @@ pub use grpc_call::{GrpcCall, GrpcEnd};
 pub use identity::{Claims, Identity, Scheme as IdentityScheme, claim_at, states_scope};
 pub use interim::{Interim, InterimReplies};
 pub use notes::{
-    Conditions, CutCredentials, MessageFormat, Notes, RouteOverride, StreamNotes, UNKNOWN_OPERATION,
+    Conditions, MessageFormat, Notes, RemovedCredentials, RouteOverride, StreamNotes,
+    UNKNOWN_OPERATION,
 };
 pub use outside::{Background, EndSignal, Fetch, Residence, Resident};
 pub use relay::{Outbox, Relay, TunnelSide};

@@ -59,12 +59,12 @@ pub struct Notes {
     /// The trace of what policies do, if an operator requested one.
     pub policies: Option<Box<PolicyTrace>>,
     /// Credentials that policies may have removed from the request, if a policy below validates the request as received.
-    pub cut: Option<Box<CutCredentials>>,
+    pub removed_credentials: Option<Box<RemovedCredentials>>,
 }
 
 /// Credentials as received, which policies may since have removed from the request.
 #[derive(Debug, Default)]
-pub struct CutCredentials {
+pub struct RemovedCredentials {
     /// Header lines.
     pub lines: Headers,
     /// Query parameters, each with its value as received.

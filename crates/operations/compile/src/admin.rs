@@ -199,8 +199,8 @@ fn server(
     let server = tls_server((certificate, key), authorities, with_tokens, report)?;
     let named = [Some(certificate), Some(key), client_ca.as_ref()].into_iter().flatten();
     let files = named.map(|file| file.value.as_path().to_owned()).collect::<Vec<PathBuf>>();
-    let has_certificates = client_ca.is_some() && !with_tokens;
-    Some(plan::AdminTls { server, files, has_certificates })
+    let requires_certificates = client_ca.is_some() && !with_tokens;
+    Some(plan::AdminTls { server, files, requires_certificates })
 }
 
 pub(crate) fn tls_server(

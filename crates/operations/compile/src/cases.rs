@@ -82,7 +82,7 @@ fn sent_message(
         report.error(file.at, "a message can have only one body", "remove `body` or `body_file`");
     }
     if let Some(file) = body_file {
-        let _complained = files::read_text(file, report);
+        let _complained = files::read_document(file, report);
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn compile(
         report.error(written.at, what, "add `store: { path: var/tidegate }`");
     }
     // The catalog keeps its objects in the store.
-    builder.store.late();
+    builder.store.get_or_default();
     check_listen(catalog, previous, report);
     if catalog.issuer.value.is_empty() {
         let help = "write `issuer: \"https://gateway.example\"`";

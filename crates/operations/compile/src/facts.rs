@@ -16,11 +16,11 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
     // Harmless: `policies::of` returns one row for each policy, so `zip` drops none.
     let rows: Vec<Row<'_>> = route.policies.iter().zip(&rows).collect();
     for (at, (policy, row)) in rows.iter().enumerate() {
-        let (above, below) = rows.split_at(at);
+        let (above, from_here) = rows.split_at(at);
         let identifies = |(_, row): &&Row<'_>| row.access == Access::Identifies;
         let counts = row.counts != CountedRequests::Nothing;
         if row.asks_identity && !above.iter().any(|row| identifies(&row)) {
-            match below.iter().find(identifies).map(|(policy, _)| policy.value.name()) {
+            match from_here.iter().find(identifies).map(|(policy, _)| policy.value.name()) {
                 Some(identify) => {
                     let what = format!(
                         "`{}` {} subject, which only `{identify}` below it finds",
@@ -54,7 +54,7 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
             report.error(policy.at, what, help);
         }
         if let Policy::Cache(keys) = &policy.value {
-            check_cache(keys, policy.at, route, (below, at + 1), report);
+            check_cache(keys, policy.at, route, (from_here, at + 1), report);
         }
         if let Policy::Sse(_) = policy.value.applied() {
             check_streams(policy.at, &rows, report);
@@ -96,17 +96,17 @@ fn reads_whole_replies((policy, row): &Row<'_>) -> bool {
     sends_bodies || row.xml.is_some_and(|xml| xml.reads_replies)
 }
 
-/// Checks a cache. `below` are the cache and the policies below it. `next` is the index of the policy after the cache.
+/// Checks a cache. `from_cache_on` are the cache and the policies below it. `next` is the index of the policy after the cache.
 fn check_cache(
     keys: &Cache,
     place: At,
     route: &Route,
-    (below, next): (&[Row<'_>], usize),
+    (from_cache_on, next): (&[Row<'_>], usize),
     report: &mut Report,
 ) {
     let parameters = templates::parameters(&route.matches.value);
     let find = |is: &dyn Fn(&Facts<'_>) -> bool| {
-        below.iter().find(|(_, row)| is(row)).map(|(policy, _)| policy.value.name())
+        from_cache_on.iter().find(|(_, row)| is(row)).map(|(policy, _)| policy.value.name())
     };
     let guards = [Access::Identifies, Access::Guards, Access::FiltersAddresses];
     if let Some(skipped) = find(&|row| guards.contains(&row.access)) {
@@ -114,7 +114,7 @@ fn check_cache(
         report.warn(place, what, format!("move it below `{skipped}`"));
     }
     let is_cache = |(policy, _): &Row<'_>| matches!(policy.value, Policy::Cache(_));
-    if below.iter().skip(1).any(is_cache) {
+    if from_cache_on.iter().skip(1).any(is_cache) {
         let what = "`cache` is above another `cache`, which never sees the replies cached here";
         report.error(place, what, "keep one of the two");
     }

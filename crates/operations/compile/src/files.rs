@@ -23,7 +23,7 @@ pub(crate) fn read(file: &Spanned<FilePath>, report: &mut Report) -> Option<Vec<
 }
 
 /// Reads a file that holds a body or a schema.
-pub(crate) fn read_text(file: &Spanned<FilePath>, report: &mut Report) -> Option<Vec<u8>> {
+pub(crate) fn read_document(file: &Spanned<FilePath>, report: &mut Report) -> Option<Vec<u8>> {
     let help = "name a file that can be read; a relative path starts at this file's folder";
     read_bounded(file, BODY_BYTES_MAX, help, report)
 }
@@ -34,7 +34,7 @@ pub(crate) fn json_schema(
     compile: impl FnOnce(&serde_json::Value) -> Result<Schema, String>,
     report: &mut Report,
 ) -> Option<Schema> {
-    let bytes = read_text(file, report)?;
+    let bytes = read_document(file, report)?;
     let text = std::str::from_utf8(&bytes).map_err(|_| "it is not UTF-8".to_owned());
     let read = text.and_then(config::json_text).map(import::portable_schema);
     match read.and_then(|schema| compile(&schema)) {

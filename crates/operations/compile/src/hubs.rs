@@ -126,7 +126,7 @@ pub(crate) fn compile(
                     Some(log) => kafka::store(log, builder),
                     None => store(builder),
                 },
-                nodes: builder.store.late().nodes().clone(),
+                nodes: builder.store.get_or_default().nodes().clone(),
                 state: builder.reuse_or_build(&key, || Arc::new(HubState::new(workers))),
                 tls,
                 connections: telemetry.upstream(CALLBACKS),
@@ -143,7 +143,7 @@ pub(crate) fn compile(
 
 /// Returns the store of events and messages.
 pub(crate) fn store(builder: &mut PolicyBuilder<'_>) -> Arc<dyn Store> {
-    builder.store.late()
+    builder.store.get_or_default()
 }
 
 fn settings(

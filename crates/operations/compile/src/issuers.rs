@@ -99,13 +99,13 @@ fn issuer(
     let location = location(keys, report);
     let published = match &location {
         Some((url, location)) => {
-            let settings = outlet(url, keys, report)?;
+            let settings = upstream_settings(url, keys, report)?;
             Some(published(name, keys, settings, location, builder, telemetry))
         }
         None => None,
     };
     let introspection = match &keys.introspection {
-        Some(asked) => Some((asked, outlet(&asked.value.url.value, keys, report)?)),
+        Some(asked) => Some((asked, upstream_settings(&asked.value.url.value, keys, report)?)),
         None => None,
     };
     let secret = keys.introspection.as_ref().and_then(|asked| asked.value.client_secret.as_ref());
@@ -118,7 +118,7 @@ fn issuer(
         introspection.as_ref().map(|(_, settings)| settings),
     );
     let introspection = introspection.map(|(asked, settings)| {
-        introspecting(&asked.value, builder.own_outlet(settings), keys.timeout.0)
+        introspecting(&asked.value, builder.own_fetch(settings), keys.timeout.0)
     });
     Some(builder.reuse_or_build(&key, || {
         Arc::new(Issuer {
@@ -167,12 +167,12 @@ fn ignores(keys: &config::Issuer, claim: TimeClaim) -> bool {
 /// Compiles the introspection of opaque tokens.
 fn introspecting(
     asked: &config::Introspection,
-    outlet: Arc<dyn Fetch>,
+    fetch: Arc<dyn Fetch>,
     timeout: Duration,
 ) -> Introspection {
     let secret = asked.client_secret.as_ref().map_or("", |secret| &secret.0);
     let client = (!asked.client_id.is_empty()).then_some((asked.client_id.as_str(), secret));
-    Introspection::new(outlet, asked.url.value.path.clone(), client, timeout, asked.cache)
+    Introspection::new(fetch, asked.url.value.path.clone(), client, timeout, asked.cache)
 }
 
 /// Returns the keys given in the configuration, if any. The outer `None` means that they cannot be used.
@@ -363,7 +363,11 @@ fn location(keys: &config::Issuer, report: &mut Report) -> Option<(WebUrl, Locat
     Some((url, location))
 }
 
-fn outlet(url: &WebUrl, keys: &config::Issuer, report: &mut Report) -> Option<UpstreamSettings> {
+fn upstream_settings(
+    url: &WebUrl,
+    keys: &config::Issuer,
+    report: &mut Report,
+) -> Option<UpstreamSettings> {
     let timeout = Timeouts {
         connect: keys.timeout.0,
         response: keys.timeout.0,
@@ -388,11 +392,11 @@ fn published(
     let issuer = keys.issuer.as_ref().map(|issuer| &issuer.value);
     let known = format!("known keys {name} {issuer:?} {location:?} {targets:?} {tls:?}");
     let known = builder.reuse_or_build(&known, || Arc::new(KnownKeys::default()));
-    let outlet = builder.own_outlet(settings);
+    let fetch = builder.own_fetch(settings);
     let published = builder.reuse_or_build(&key, || {
         let times = (keys.refresh.0, keys.timeout.0);
         let metrics = telemetry.issuer(name);
-        Arc::new(PublishedKeys::new(name, outlet, location.clone(), times, metrics, known))
+        Arc::new(PublishedKeys::new(name, fetch, location.clone(), times, metrics, known))
     });
     builder.work(published.clone());
     published

@@ -103,7 +103,7 @@ fn renamed(name: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 pub(crate) fn store(log: &Log, builder: &mut PolicyBuilder<'_>) -> Arc<dyn Store> {
     let name = format!("log {:016x}{}", log.key, log.place);
     let logs = builder.reuse_or_build(&name, || Arc::new(Kafka::new(log.settings.clone())));
-    Arc::new(SplitStore { logs, rest: builder.store.late() })
+    Arc::new(SplitStore { logs, rest: builder.store.get_or_default() })
 }
 
 fn brokers(written: &Spanned<Vec<Spanned<String>>>, report: &mut Report) -> Vec<Broker> {

@@ -6,25 +6,28 @@ use plan::{PathCondition, PathPiece, PathRegex, PathSent, Pattern, Segment};
 use crate::listeners::path_rules;
 
 /// Reads `match.path`. Returns `None` if one of its paths is invalid, or if the paths do not name the same parameters.
-pub(crate) fn wants(matches: &Spanned<Match>, report: &mut Report) -> Option<Vec<PathCondition>> {
+pub(crate) fn conditions(
+    matches: &Spanned<Match>,
+    report: &mut Report,
+) -> Option<Vec<PathCondition>> {
     let paths = &matches.value.path.0;
-    let read: Vec<_> = paths.iter().map(|path| want(path, report)).collect();
-    let wants = read.into_iter().collect::<Option<Vec<PathCondition>>>()?;
-    let Some(first) = wants.first() else {
+    let read: Vec<_> = paths.iter().map(|path| condition(path, report)).collect();
+    let conditions = read.into_iter().collect::<Option<Vec<PathCondition>>>()?;
+    let Some(first) = conditions.first() else {
         let help = "write a path, or leave `path` out to match all";
         report.error(matches.at, "the match has no path", help);
         return None;
     };
-    let other = wants.iter().position(|other| !other.parameters().eq(first.parameters()));
+    let other = conditions.iter().position(|other| !other.parameters().eq(first.parameters()));
     if let Some(path) = other.and_then(|other| paths.get(other)) {
         let what = "the paths of a route must have the same parameters in the same order";
         report.error(path.at, what, "use the same names, or write a separate route");
         return None;
     }
-    Some(wants)
+    Some(conditions)
 }
 
-fn want(path: &Spanned<RoutePath>, report: &mut Report) -> Option<PathCondition> {
+fn condition(path: &Spanned<RoutePath>, report: &mut Report) -> Option<PathCondition> {
     match &path.value {
         RoutePath::Pattern(text) => pattern(text, path, report).map(PathCondition::Pattern),
         RoutePath::Regex(text) => {
@@ -97,12 +100,12 @@ fn regex(
 pub(crate) fn warn_of_unreachable(
     path: &Spanned<RoutePath>,
     matches: &Match,
-    want: &PathCondition,
+    condition: &PathCondition,
     config: &Config,
     report: &mut Report,
 ) {
     // The paths that a regular expression matches cannot be listed.
-    let PathCondition::Pattern(pattern) = want else { return };
+    let PathCondition::Pattern(pattern) = condition else { return };
     let plain = Pattern { open: false, ..pattern.clone() }.to_string();
     let comes = |rules| {
         let resolved = plan::path::resolve(plain.as_bytes(), rules);
@@ -123,11 +126,15 @@ pub(crate) fn warn_of_unreachable(
 }
 
 /// Returns the path that is sent to the upstream, by `strip_prefix` or `rewrite`.
-pub(crate) fn sent(route: &Route, want: &PathCondition, report: &mut Report) -> Option<PathSent> {
+pub(crate) fn sent(
+    route: &Route,
+    condition: &PathCondition,
+    report: &mut Report,
+) -> Option<PathSent> {
     match (&route.strip_prefix, &route.rewrite) {
         (None, None) => Some(PathSent::Unchanged),
-        (Some(prefix), None) => without(prefix, want, report),
-        (None, Some(template)) => made(template, want, report),
+        (Some(prefix), None) => without(prefix, condition, report),
+        (None, Some(template)) => made(template, condition, report),
         (Some(_), Some(template)) => {
             let help = "keep `rewrite`, where `{**}` stands for the rest, or keep `strip_prefix`";
             report.error(template.at, "`rewrite` and `strip_prefix` cannot be combined", help);
@@ -150,13 +157,13 @@ pub(crate) fn is_target(text: &str) -> bool {
 
 fn without(
     prefix: &Spanned<String>,
-    want: &PathCondition,
+    condition: &PathCondition,
     report: &mut Report,
 ) -> Option<PathSent> {
-    if let PathCondition::Prefix(begins) = want {
+    if let PathCondition::Prefix(begins) = condition {
         return without_text(prefix, begins, report);
     }
-    let PathCondition::Pattern(pattern) = want else {
+    let PathCondition::Pattern(pattern) = condition else {
         let what = "a regular expression has no fixed prefix to remove";
         report.error(
             prefix.at,
@@ -215,9 +222,13 @@ fn prefixes(pattern: &Pattern) -> String {
     }
 }
 
-fn made(template: &Spanned<String>, want: &PathCondition, report: &mut Report) -> Option<PathSent> {
-    let names: Vec<&str> = want.parameters().collect();
-    let open = want.has_rest();
+fn made(
+    template: &Spanned<String>,
+    condition: &PathCondition,
+    report: &mut Report,
+) -> Option<PathSent> {
+    let names: Vec<&str> = condition.parameters().collect();
+    let open = condition.has_rest();
     let read = pieces(&template.value, &names, open, report);
     let complain = |what: String| {
         let mut known: Vec<String> = names.iter().map(|name| format!("`{{{name}}}`")).collect();

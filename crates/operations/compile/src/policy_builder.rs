@@ -34,7 +34,7 @@ pub(crate) struct PolicyBuilder<'p> {
     settings: Vec<UpstreamSettings>,
     /// Upstreams that are not in the configuration: one for each URL that a policy calls.
     made: Vec<UpstreamSettings>,
-    outlets: HashMap<String, Arc<UpstreamHandle>>,
+    handles: HashMap<String, Arc<UpstreamHandle>>,
     /// API documents by file, so that each is read only once for all routes.
     pub(crate) documents: HashMap<PathBuf, Arc<ReadDocument>>,
     /// The engine for stylesheets of XSLT 2.0 and 3.0, which runs in a JVM. `None` until a stylesheet needs it.
@@ -57,7 +57,7 @@ impl<'p> PolicyBuilder<'p> {
             upstreams: Vec::new(),
             settings: Vec::new(),
             made: Vec::new(),
-            outlets: HashMap::new(),
+            handles: HashMap::new(),
             documents: HashMap::new(),
             saxon: None,
             flow_steps: Vec::new(),
@@ -131,7 +131,7 @@ impl<'p> PolicyBuilder<'p> {
     }
 
     /// Returns a connection to a configured upstream.
-    pub(crate) fn outlet(
+    pub(crate) fn upstream_fetch(
         &mut self,
         name: &Spanned<String>,
         report: &mut Report,
@@ -145,14 +145,14 @@ impl<'p> PolicyBuilder<'p> {
             );
             return None;
         }
-        Some(self.outlet_to(&name.value))
+        Some(self.handle_of(&name.value))
     }
 
     /// Returns a connection to an upstream that exists only for a policy. Equal settings share one upstream; different settings of the same
     /// name get a number.
-    pub(crate) fn own_outlet(&mut self, settings: UpstreamSettings) -> Arc<dyn Fetch> {
+    pub(crate) fn own_fetch(&mut self, settings: UpstreamSettings) -> Arc<dyn Fetch> {
         let name = self.own_upstream(settings);
-        self.outlet_to(&name)
+        self.handle_of(&name)
     }
 
     /// Adds an upstream that exists only for a policy. Returns its name.
@@ -171,8 +171,8 @@ impl<'p> PolicyBuilder<'p> {
         name
     }
 
-    fn outlet_to(&mut self, name: &str) -> Arc<UpstreamHandle> {
-        self.outlets.entry(name.to_owned()).or_default().clone()
+    fn handle_of(&mut self, name: &str) -> Arc<UpstreamHandle> {
+        self.handles.entry(name.to_owned()).or_default().clone()
     }
 
     /// Returns the settings of the upstreams that exist only for policies.
@@ -186,8 +186,8 @@ impl<'p> PolicyBuilder<'p> {
         upstreams: &[Arc<Upstream>],
     ) -> (CarriedState, Vec<Arc<dyn Background>>) {
         for upstream in upstreams {
-            if let Some(outlet) = self.outlets.get(&upstream.settings().name) {
-                outlet.connect(upstream.clone());
+            if let Some(handle) = self.handles.get(&upstream.settings().name) {
+                handle.connect(upstream.clone());
             }
         }
         (self.kept, self.background)

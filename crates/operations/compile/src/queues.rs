@@ -55,7 +55,7 @@ pub(crate) fn compile(
         };
         let taken = format!("who processes the queue {}", name.value);
         let is_taken = builder.reuse_or_build(&taken, || Arc::new(AtomicBool::new(false)));
-        let nodes = builder.store.late().nodes().clone();
+        let nodes = builder.store.get_or_default().nodes().clone();
         queues.push(Arc::new(Queue::new(settings, entrance.clone(), end, is_taken, nodes)));
     }
     queues

@@ -240,10 +240,10 @@ fn draft<'c>(
 ) -> Draft<'c> {
     let Route { matches, limits, policies, .. } = &route.value;
     // Harmless: an invalid path got a complaint earlier.
-    let paths = paths::wants(matches, report).unwrap_or_default();
+    let paths = paths::conditions(matches, report).unwrap_or_default();
     // Harmless: `paths` has one item for each path, or is empty after a complaint.
-    for (path, want) in matches.value.path.0.iter().zip(&paths) {
-        paths::warn_of_unreachable(path, &matches.value, want, config, report);
+    for (path, condition) in matches.value.path.0.iter().zip(&paths) {
+        paths::warn_of_unreachable(path, &matches.value, condition, config, report);
     }
     let parameters: Vec<&str> =
         paths.first().into_iter().flat_map(PathCondition::parameters).collect();
@@ -359,7 +359,7 @@ fn errors(route: &Route) -> Errors {
             let own = errors == Errors::Problem && route.flow.is_some();
             if own { Errors::Flow } else { errors }
         }
-        config::Errors::Kong => Errors::Kong { verbose: policies::soap::tells(route) },
+        config::Errors::Kong => Errors::Kong { verbose: policies::soap::is_verbose(route) },
         config::Errors::Wso2 => Errors::Wso2,
         config::Errors::Apim => Errors::Apim,
     }
@@ -386,10 +386,10 @@ fn matchers(
             .filter_map(|method| names::method(method, report))
             .collect(),
         get_takes_head: matches.head,
-        headers: wants(&matches.headers, report, |name, report| {
+        headers: conditions(&matches.headers, report, |name, report| {
             names::header(&name.value, name.at, report)
         }),
-        query: wants(&matches.query, report, |name, _| Some(name.value.clone())),
+        query: conditions(&matches.query, report, |name, _| Some(name.value.clone())),
     };
     let hosts = matches.host.0.iter().filter_map(|host| names::host(&host.value, host.at, report));
     let hosts: Vec<Option<plan::HostPattern>> =
@@ -430,26 +430,26 @@ fn server_names(matches: &Match, config: &Config, report: &mut Report) -> Vec<pl
     sni.0.iter().filter_map(|name| names::host(&name.value, name.at, report)).collect()
 }
 
-fn wants(
+fn conditions(
     map: &Map<Spanned<ValueMatch>>,
     report: &mut Report,
     name_of: impl Fn(&Spanned<String>, &mut Report) -> Option<String>,
 ) -> Vec<(String, ValueCondition)> {
     map.iter()
-        .filter_map(|(name, want)| {
-            let want = value_condition(want, report);
-            Some((name_of(name, report)?, want?))
+        .filter_map(|(name, condition)| {
+            let condition = value_condition(condition, report);
+            Some((name_of(name, report)?, condition?))
         })
         .collect()
 }
 
-fn value_condition(want: &Spanned<ValueMatch>, report: &mut Report) -> Option<ValueCondition> {
-    Some(match &want.value {
+fn value_condition(condition: &Spanned<ValueMatch>, report: &mut Report) -> Option<ValueCondition> {
+    Some(match &condition.value {
         ValueMatch::Present => ValueCondition::Present,
         ValueMatch::Exact(value) => ValueCondition::Equals(value.as_bytes().into()),
         ValueMatch::Any(values) if values.is_empty() => {
             report.error(
-                want.at,
+                condition.at,
                 "no value is listed, so nothing can match",
                 "write `{ any: [a, b] }`",
             );
@@ -466,7 +466,7 @@ fn value_condition(want: &Spanned<ValueMatch>, report: &mut Report) -> Option<Va
                     text.escape_debug()
                 );
                 report.error(
-                    want.at,
+                    condition.at,
                     what,
                     "write an expression for the whole value, without look-around and backreferences",
                 );

@@ -18,7 +18,7 @@ const FOLDER: &str = "var/tidegate";
 #[derive(Default)]
 pub(crate) struct StoreBuilder {
     /// The store of the previous plan, the configured one, or the default one if something needs it.
-    late: Option<Arc<LazyStore>>,
+    store: Option<Arc<LazyStore>>,
     default: PathBuf,
 }
 
@@ -33,9 +33,9 @@ impl StoreBuilder {
         let file = loaded.files.first().map(|file| file.as_path());
         let default = file.and_then(Path::parent).unwrap_or(Path::new("")).join(FOLDER);
         let running = previous.and_then(|plan| plan.store.clone());
-        let Some(written) = &config.store else { return StoreBuilder { late: running, default } };
+        let Some(written) = &config.store else { return StoreBuilder { store: running, default } };
         let Some(place) = configured(written, report) else {
-            return StoreBuilder { late: running, default };
+            return StoreBuilder { store: running, default };
         };
         if let Some(running) = &running
             && *running.place() != place
@@ -44,20 +44,20 @@ impl StoreBuilder {
             let what = format!("the store stays at {stays} until the gateway is restarted");
             report.warn(written.at, what, "restart it, or restore the value in use");
         }
-        StoreBuilder { late: running.or_else(|| Some(Arc::new(LazyStore::at(place)))), default }
+        StoreBuilder { store: running.or_else(|| Some(Arc::new(LazyStore::at(place)))), default }
     }
 
     /// Returns the store for durable data. Without `store` in the configuration, it is in the default folder.
-    pub(crate) fn late(&mut self) -> Arc<LazyStore> {
-        self.late.get_or_insert_with(|| Arc::new(LazyStore::new(&self.default))).clone()
+    pub(crate) fn get_or_default(&mut self) -> Arc<LazyStore> {
+        self.store.get_or_insert_with(|| Arc::new(LazyStore::new(&self.default))).clone()
     }
 
     /// Returns the store for the plan, and registers its metrics.
     pub(crate) fn finish(self, telemetry: &Telemetry) -> Option<Arc<LazyStore>> {
-        if let Some(counted) = self.late.clone() {
+        if let Some(counted) = self.store.clone() {
             telemetry.set_durable(Box::new(move || reading(&counted)));
         }
-        self.late
+        self.store
     }
 }
 

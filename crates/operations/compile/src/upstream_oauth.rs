@@ -49,7 +49,7 @@ pub(crate) fn compile(
     }
     let secret = &oauth.client_secret.value.0;
     let key = format!("access tokens {upstream} {} {secret:?} {settings:?}", oauth.encode());
-    let outlet = builder.own_outlet(settings);
+    let fetch = builder.own_fetch(settings);
     let tokens = builder.reuse_or_build(&key, || {
         let scopes: Vec<&str> = oauth.scopes.iter().map(|scope| scope.value.as_str()).collect();
         let scope = (!scopes.is_empty()).then(|| ("scope".to_owned(), scopes.join(" ")));
@@ -57,7 +57,7 @@ pub(crate) fn compile(
         let others = others.map(|(name, value)| (name.value.clone(), value.clone()));
         Arc::new(AccessTokens::new(TokenSettings {
             upstream: upstream.to_owned(),
-            outlet,
+            fetch,
             path: url.path.clone(),
             client: TokenClient {
                 id: oauth.client_id.value.clone(),

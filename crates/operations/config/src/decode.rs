@@ -35,7 +35,7 @@ pub trait Decode: Sized {
 pub struct Decoder<'a> {
     report: &'a mut Report,
     /// The number of mistakes so far: complaints, and values whose references could not be replaced, which were reported earlier.
-    faults: usize,
+    mistakes: usize,
     /// Files that values name, which are watched for changes.
     named: Vec<PathBuf>,
     /// The places of secrets that are written in the configuration.
@@ -58,14 +58,20 @@ pub(crate) struct Decoded {
 pub struct Section<'n> {
     node: &'n Node,
     /// Alternative names of keys, each with the primary name.
-    older: &'n [(&'n str, &'n str)],
+    other_names: &'n [(&'n str, &'n str)],
     /// Known keys that were probably misspelt. They are not reported as missing.
     misspelt: Vec<&'n str>,
 }
 
 impl<'a> Decoder<'a> {
     pub(crate) fn new(report: &'a mut Report) -> Self {
-        Self { report, faults: 0, named: Vec::new(), secrets: Vec::new(), secret_files: Vec::new() }
+        Self {
+            report,
+            mistakes: 0,
+            named: Vec::new(),
+            secrets: Vec::new(),
+            secret_files: Vec::new(),
+        }
     }
 
     pub(crate) fn finish(self) -> Decoded {
@@ -86,7 +92,7 @@ impl<'a> Decoder<'a> {
 
     /// Complains at a place. If the value there is a secret, the complaint does not quote it.
     pub fn error(&mut self, at: At, what: impl Into<String>, help: impl Into<String>) {
-        self.faults += 1;
+        self.mistakes += 1;
         let what = what.into();
         let secret =
             if self.report.is_full() { None } else { hidden_at(self.report.sources(), at) };
@@ -104,14 +110,14 @@ impl<'a> Decoder<'a> {
     }
 
     /// Returns the number of mistakes so far. A value is intact if the number does not change while it is decoded.
-    pub(crate) fn faults(&self) -> usize {
-        self.faults
+    pub(crate) fn mistakes(&self) -> usize {
+        self.mistakes
     }
 
     /// Complains that a value does not have the type of the key.
     pub fn expected(&mut self, node: &Node, what: &str, help: impl Into<String>) {
         if let Value::Unreadable = node.value {
-            self.faults += 1;
+            self.mistakes += 1;
             return;
         }
         self.error(node.at, format!("expected {what}, found {}", node.describe()), help);
@@ -156,12 +162,12 @@ impl<'a> Decoder<'a> {
         &mut self,
         node: &'n Node,
         known: &[&'n str],
-        older: &'n [(&'n str, &'n str)],
+        other_names: &'n [(&'n str, &'n str)],
     ) -> Option<Section<'n>> {
         let entries = self.entries(node, "a map")?;
-        self.refuse_two_names(entries, known, older);
+        self.refuse_two_names(entries, known, other_names);
         let mut misspelt = Vec::new();
-        let unknown = |entry: &&MapEntry| first_name(&entry.key, known, older).is_none();
+        let unknown = |entry: &&MapEntry| first_name(&entry.key, known, other_names).is_none();
         for entry in entries.iter().filter(unknown) {
             let meant = self.suggest(&entry.key, known.iter().copied());
             misspelt.extend(meant);
@@ -177,12 +183,18 @@ impl<'a> Decoder<'a> {
             let what = format!("unknown key {}{}", quote(&entry.key), did_you_mean(meant));
             self.error(entry.key_at, what, help);
         }
-        Some(Section { node, older, misspelt })
+        Some(Section { node, other_names, misspelt })
     }
 
-    fn refuse_two_names(&mut self, entries: &[MapEntry], known: &[&str], older: &[(&str, &str)]) {
-        for (_, first) in older {
-            let same = |entry: &&MapEntry| first_name(&entry.key, known, older) == Some(first);
+    fn refuse_two_names(
+        &mut self,
+        entries: &[MapEntry],
+        known: &[&str],
+        other_names: &[(&str, &str)],
+    ) {
+        for (_, first) in other_names {
+            let same =
+                |entry: &&MapEntry| first_name(&entry.key, known, other_names) == Some(first);
             let mut names = entries.iter().filter(same);
             let Some(kept) = names.next() else { continue };
             for other in names {
@@ -251,11 +263,11 @@ impl<'a> Decoder<'a> {
 impl<'n> Section<'n> {
     /// Returns the value of a key, by any of its names.
     fn get(&self, key: &str) -> Option<&'n Node> {
-        let by_older = || {
-            let names = self.older.iter().filter(|(_, first)| *first == key);
+        let by_other_name = || {
+            let names = self.other_names.iter().filter(|(_, first)| *first == key);
             names.flat_map(|(name, _)| spellings(name)).find_map(|name| self.node.get(name))
         };
-        self.node.get(key).or_else(by_older)
+        self.node.get(key).or_else(by_other_name)
     }
 }
 
@@ -289,10 +301,15 @@ fn kong_key(name: &str, known: &[&str]) -> Option<&'static str> {
 }
 
 /// Returns the primary name of a key, if the name is known.
-fn first_name<'k>(name: &str, known: &[&'k str], older: &[(&str, &'k str)]) -> Option<&'k str> {
+fn first_name<'k>(
+    name: &str,
+    known: &[&'k str],
+    other_names: &[(&str, &'k str)],
+) -> Option<&'k str> {
     let first = known.iter().copied().find(|key| *key == name);
-    let by_older = || older.iter().find(|(old, _)| spellings(old).any(|old| old == name));
-    first.or_else(|| by_older().map(|(_, first)| *first))
+    let by_other_name =
+        || other_names.iter().find(|(other, _)| spellings(other).any(|other| other == name));
+    first.or_else(|| by_other_name().map(|(_, first)| *first))
 }
 
 /// Returns the possible spellings of a name. YAML 1.1 tools treat the key `on` as a boolean and write it as `true`.
@@ -318,7 +335,7 @@ pub(crate) fn list(words: &[&str], and: &str) -> String {
 /// Defines a section: a map with fixed keys.
 ///
 /// `name: Type` takes its default from the type, and is a required key if the type has no default. `name: Type = value` states the
-/// default. `name as "key"` is for keys that are reserved words in Rust, and `name or "older"` for keys with another valid name. The doc
+/// default. `name as "key"` is for keys that are reserved words in Rust, and `name or "other"` for keys with another valid name. The doc
 /// comments are the help texts and the schema's descriptions.
 #[macro_export]
 macro_rules! keys {
@@ -327,7 +344,7 @@ macro_rules! keys {
         $vis:vis struct $name:ident {
             $(
                 $(#[doc = $field_doc:literal])*
-                $field:ident $(as $key:literal)? $(or $older:literal)? : $ty:ty $(= $default:expr)?
+                $field:ident $(as $key:literal)? $(or $other:literal)? : $ty:ty $(= $default:expr)?
             ),* $(,)?
         }
     ) => {
@@ -344,9 +361,9 @@ macro_rules! keys {
                 decoder: &mut $crate::decode::Decoder<'_>,
             ) -> Option<Self> {
                 const KEYS: &[&str] = &[$( $crate::decode::keys!(@key $field $($key)?) ),*];
-                const OLDER: &[(&str, &str)] =
-                    &[$( $( ($older, stringify!($field)), )? )*];
-                let section = decoder.section(node, KEYS, OLDER)?;
+                const OTHER_NAMES: &[(&str, &str)] =
+                    &[$( $( ($other, stringify!($field)), )? )*];
+                let section = decoder.section(node, KEYS, OTHER_NAMES)?;
                 $(
                     let $field = decoder.field::<$ty>(
                         &section,
@@ -381,7 +398,7 @@ macro_rules! keys {
                             concat!($($field_doc, "\n"),*),
                             $crate::decode::keys!(@absent $ty $(, $default)?),
                         );
-                        $( section.older(stringify!($field), $older); )?
+                        $( section.other_name(stringify!($field), $other); )?
                     )*
                 })
             }

@@ -303,7 +303,7 @@ impl Reading {
             }
             .apply(&mut tree);
             if of_bundles.is_some_and(|first| usize::try_from(file).is_ok_and(|at| at >= first)) {
-                keep_named(&mut tree, &mut report);
+                refuse_gateway_keys(&mut tree, &mut report);
             }
             trees.push(tree);
         }
@@ -334,7 +334,7 @@ pub fn is_configuration(path: &Path) -> bool {
 }
 
 /// Refuses keys that a bundle may not have because they apply to the whole gateway.
-fn keep_named(tree: &mut Node, report: &mut Report) {
+fn refuse_gateway_keys(tree: &mut Node, report: &mut Report) {
     let Value::Map(entries) = &mut tree.value else { return };
     entries.retain(|entry| {
         let is_own = OF_THE_GATEWAY.contains(&entry.key.as_str());

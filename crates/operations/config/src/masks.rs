@@ -60,8 +60,11 @@ fn mask(loaded: &LoadedConfig, scalar: &WrittenScalar) -> Option<String> {
     if is_reference(&scalar.text) {
         return None;
     }
-    let is_typed = |at: &At| loaded.secrets.binary_search(at).is_ok();
-    if is_typed(&scalar.at) || scalar.aliases.iter().any(is_typed) || is_private_key(&scalar.text) {
+    let is_secret_by_type = |at: &At| loaded.secrets.binary_search(at).is_ok();
+    if is_secret_by_type(&scalar.at)
+        || scalar.aliases.iter().any(is_secret_by_type)
+        || is_private_key(&scalar.text)
+    {
         return quoted();
     }
     if is_credential(&scalar.path) && !is_expression(&scalar.text) {

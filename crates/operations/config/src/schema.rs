@@ -92,18 +92,18 @@ impl SectionSchema<'_> {
     }
 
     /// Adds another name of a key that was added before. The schema marks the other name as deprecated.
-    pub fn older(&mut self, key: &'static str, older: &'static str) {
+    pub fn other_name(&mut self, key: &'static str, other: &'static str) {
         // Harmless: a key is added before its other name.
         let mut schema = self.properties.get(key).cloned().unwrap_or_default();
         if let Some(schema) = schema.as_object_mut() {
             schema.insert("description".to_owned(), format!("Another name of `{key}`.").into());
             schema.insert("deprecated".to_owned(), true.into());
         }
-        self.properties.insert(older.to_owned(), schema);
+        self.properties.insert(other.to_owned(), schema);
         let needed = self.required.iter().position(|name| *name == key);
         let held = match needed.map(|at| self.required.remove(at)) {
-            Some(_) => json!({ "oneOf": [{ "required": [key] }, { "required": [older] }] }),
-            None => json!({ "not": { "required": [key, older] } }),
+            Some(_) => json!({ "oneOf": [{ "required": [key] }, { "required": [other] }] }),
+            None => json!({ "not": { "required": [key, other] } }),
         };
         self.named.push(held);
     }

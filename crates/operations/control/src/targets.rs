@@ -47,7 +47,7 @@ impl Control {
         let set: BTreeMap<&str, Value> =
             plan.upstreams.iter().filter_map(|upstream| set_of(upstream)).collect();
         let value = if set.is_empty() { None } else { Some(json!(set).to_string().into_bytes()) };
-        let kept = set_targets::keep(store, value).await;
+        let kept = set_targets::write(store, value).await;
         kept.map_err(|error| {
             let why = "the change is in effect, but could not be stored, so a restart loses it";
             HubFailure::Unavailable(format!("{why}: {error}"))
@@ -58,7 +58,7 @@ impl Control {
     pub async fn restore_targets(&self) {
         let plan = self.plan();
         let Some(store) = &plan.store else { return };
-        let kept = match set_targets::kept(store).await {
+        let kept = match set_targets::read(store).await {
             Ok(Some(kept)) => kept,
             Ok(None) => return,
             Err(error) => {

@@ -36,7 +36,7 @@ pub enum StylesheetSource {
     /// Compiled with the configuration, or the error with which every message is refused.
     Fixed(Result<Arc<CompiledStylesheet>, Rejection>),
     /// Fetched and compiled in the background.
-    Supplied(Arc<RemoteDefinition<CompiledStylesheet>>),
+    Remote(Arc<RemoteDefinition<CompiledStylesheet>>),
 }
 
 /// A transformation.
@@ -116,8 +116,8 @@ impl Transformation {
         match &self.sheet {
             StylesheetSource::Fixed(Ok(sheet)) => self.by(sheet, alarm, message),
             StylesheetSource::Fixed(Err(why)) => Work::Done(Err(why.clone().into())),
-            StylesheetSource::Supplied(supply) => {
-                if let (true, Ok(serving)) = (supply.is_ready(), supply.current())
+            StylesheetSource::Remote(definition) => {
+                if let (true, Ok(serving)) = (definition.is_ready(), definition.current())
                     && let Some(CompiledStylesheet::Native(stylesheet)) = serving.as_deref()
                 {
                     return Work::Done(self.natively(
@@ -127,11 +127,11 @@ impl Transformation {
                     ));
                 }
                 Work::Waits(Box::pin(async move {
-                    if !supply.is_ready() {
+                    if !definition.is_ready() {
                         // Harmless: if the definition is still missing, the request is refused below.
-                        let _late = timeout(supply.patience(), supply.settled()).await;
+                        let _late = timeout(definition.patience(), definition.settled()).await;
                     }
-                    self.by_supplied(supply, alarm, message).await
+                    self.by_remote_definition(definition, alarm, message).await
                 }))
             }
         }
@@ -159,13 +159,13 @@ impl Transformation {
         Some(self.natively(stylesheet, message, parameters))
     }
 
-    async fn by_supplied(
+    async fn by_remote_definition(
         &self,
-        supply: &RemoteDefinition<CompiledStylesheet>,
+        definition: &RemoteDefinition<CompiledStylesheet>,
         alarm: SharedAlarm,
         message: Message,
     ) -> Result<TransformResult, TransformRejection> {
-        let serving = supply.current()?;
+        let serving = definition.current()?;
         // A newer stylesheet may come into use while Saxon runs.
         let serving = Guard::into_inner(serving);
         match &serving {

@@ -113,7 +113,8 @@ fn date_now(headers: &mut Headers) {
 
 /// Statuses that may be stored if the reply sets its freshness. 206 is excluded, since partial replies are not
 /// combined.
-pub const KEPT: [u16; 13] = [200, 203, 204, 300, 301, 302, 307, 308, 404, 405, 410, 414, 501];
+pub const STORABLE_STATUSES: [u16; 13] =
+    [200, 203, 204, 300, 301, 302, 307, 308, 404, 405, 410, 414, 501];
 
 /// Statuses to which `ttl` applies: successes (206 is never stored), and permanent redirects. Errors are excluded: a client could
 /// cause one, which others would then get.
@@ -130,7 +131,7 @@ pub(super) fn hindrance(
     let Times { said, .. } = times;
     let may_be_used = !times.fresh_for.is_zero() && !said.no_cache || has_validator(&head.headers);
     let hindrances = [
-        (!KEPT.contains(&head.status), "status"),
+        (!STORABLE_STATUSES.contains(&head.status), "status"),
         (head.is_event_stream(), "event-stream"),
         (said.no_store, "no-store"),
         (said.private, "private"),

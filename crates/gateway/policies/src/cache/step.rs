@@ -14,7 +14,7 @@ use super::directives::Directives;
 use super::entry::{self, CachedReply, Times};
 use super::request::{Bypass, keyed_lines};
 use super::store::Store;
-use super::{KEPT, is_authorized};
+use super::{STORABLE_STATUSES, is_authorized};
 
 /// Settings of one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,7 +169,7 @@ impl ReplyCache for StepCache {
         let status = made.head.status;
         let why = if hindrance.is_some() {
             hindrance
-        } else if !KEPT.contains(&status) || status >= 500 {
+        } else if !STORABLE_STATUSES.contains(&status) || status >= 500 {
             Some("status")
         } else if is_authorized(ex, &head.headers) && !may_be_shared {
             Some(entry::AUTHORIZATION)

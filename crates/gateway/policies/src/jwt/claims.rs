@@ -12,7 +12,7 @@ use super::permitted::Permitted;
 use super::refusal::Refusal;
 use crate::application_keys::consumer_key;
 use crate::identity::identity;
-use crate::listed_api::Subscription;
+use crate::listed_api::ApiReference;
 
 /// The requirement on a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -271,7 +271,7 @@ fn application(claims: &Members<'_>, issuer: &Issuer) -> Option<ApplicationKey> 
 }
 
 /// Returns the plan of the token's subscription to the API.
-fn tier(claims: &Members<'_>, api: &Subscription) -> Result<Option<Box<str>>, Refusal> {
+fn tier(claims: &Members<'_>, api: &ApiReference) -> Result<Option<Box<str>>, Refusal> {
     let subscribed = claims.get("subscribedAPIs").and_then(Value::as_array);
     let found = subscribed.map_or(&[][..], Vec::as_slice).iter().find(|one| api.matches(one));
     let found = found.ok_or(Refusal::Subscription)?;
@@ -528,7 +528,7 @@ pub(super) mod tests {
     #[test]
     fn a_subscription_names_the_api_and_gives_the_plan() {
         let api = |context: &str| JwtSettings {
-            subscription: Some(Subscription {
+            subscription: Some(ApiReference {
                 name: Some("orders".to_owned()),
                 context: Some(context.to_owned()),
                 version: None,

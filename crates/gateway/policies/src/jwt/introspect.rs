@@ -22,7 +22,7 @@ const TOKEN_BYTES_MAX: usize = 4096;
 
 /// The connection to the introspection endpoint of an issuer.
 pub struct Introspection {
-    outlet: Arc<dyn Fetch>,
+    fetch: Arc<dyn Fetch>,
     path: String,
     /// The value of `Authorization`.
     credentials: Option<String>,
@@ -33,14 +33,14 @@ pub struct Introspection {
 impl Introspection {
     /// Creates a connection. `client` is the gateway's client id and secret.
     pub fn new(
-        outlet: Arc<dyn Fetch>,
+        fetch: Arc<dyn Fetch>,
         path: String,
         client: Option<(&str, &str)>,
         timeout: Duration,
         cache: Duration,
     ) -> Introspection {
         let credentials = client.map(|(id, secret)| client_credentials(id, secret));
-        Introspection { outlet, path, credentials, timeout, cache }
+        Introspection { fetch, path, credentials, timeout, cache }
     }
 
     /// Introspects a token. Returns the claims of an active token, and when to introspect it again.
@@ -67,7 +67,7 @@ impl Introspection {
         let body = format!("token={}&token_type_hint=access_token", form(token));
         let request = Request { head, body: Body::whole(body.into()) };
         let call = ex.additional_call(clock::now().checked_add(self.timeout));
-        let reply = self.outlet.fetch(call, request).await.map_err(|fault| fault.cause)?;
+        let reply = self.fetch.fetch(call, request).await.map_err(|fault| fault.cause)?;
         if reply.head.status != 200 {
             return Err(format!("it answered {}", reply.head.status).into());
         }

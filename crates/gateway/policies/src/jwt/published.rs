@@ -48,7 +48,7 @@ pub enum Location {
 pub struct PublishedKeys {
     /// The issuer's name in the configuration, for the log.
     name: String,
-    outlet: Arc<dyn Fetch>,
+    fetch: Arc<dyn Fetch>,
     location: Location,
     refresh: Duration,
     timeout: Duration,
@@ -107,7 +107,7 @@ impl PublishedKeys {
     /// Creates published keys. They are fetched at once, even if keys are already known.
     pub fn new(
         name: &str,
-        outlet: Arc<dyn Fetch>,
+        fetch: Arc<dyn Fetch>,
         location: Location,
         (refresh, timeout): (Duration, Duration),
         metrics: Arc<IssuerMetrics>,
@@ -116,7 +116,7 @@ impl PublishedKeys {
         known.snapshot.send_modify(|snapshot| snapshot.due = None);
         PublishedKeys {
             name: name.to_owned(),
-            outlet,
+            fetch,
             location,
             refresh,
             timeout,
@@ -271,7 +271,7 @@ impl PublishedKeys {
         let request = Request { head, body: Body::Empty };
         let totals = Totals::default();
         let call = Call::detached(caller, deadline, &totals);
-        let reply = self.outlet.fetch(call, request).await.map_err(|fault| fault.cause)?;
+        let reply = self.fetch.fetch(call, request).await.map_err(|fault| fault.cause)?;
         if reply.head.status != 200 {
             return Err(format!("{path} answered {}", reply.head.status).into());
         }

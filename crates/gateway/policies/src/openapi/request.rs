@@ -92,12 +92,13 @@ impl Checks {
             OperationMatch::Operation(at, operation, values) => {
                 if self.request {
                     // The document may require credentials that policies above have removed, so they are validated, too.
-                    let cut = ex.notes.as_ref().and_then(|notes| notes.cut.as_deref());
-                    let query = match cut {
-                        Some(cut) => Cow::Owned(removed_credentials::query(head, cut)),
+                    let notes = ex.notes.as_ref();
+                    let removed = notes.and_then(|notes| notes.removed_credentials.as_deref());
+                    let query = match removed {
+                        Some(removed) => Cow::Owned(removed_credentials::query(head, removed)),
                         None => Cow::Borrowed(head.query().unwrap_or(b"")),
                     };
-                    let lines = cut.map(|cut| &cut.lines);
+                    let lines = removed.map(|removed| &removed.lines);
                     let asked = (&*query, &head.headers, lines);
                     let checked = operation.check_request(&values, asked, body, self.errors_max());
                     checked.map_err(|why| self.refused(why))?;

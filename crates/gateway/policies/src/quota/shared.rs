@@ -20,7 +20,7 @@ use crate::stores::{Store, StoreConnection};
 
 /// The shared quotas of one policy. Counts are reported to the store for as long as this has an owner.
 pub struct SharedQuotas {
-    line: StoreConnection,
+    connection: StoreConnection,
     quotas: Arc<Quotas>,
     /// Streams that wait for the count of their client.
     asks: Mutex<Vec<Ask>>,
@@ -71,8 +71,8 @@ const SCRIPT: &str = "local out = {} \
 impl SharedQuotas {
     /// Creates shared quotas. `quotas` are those that the policy charges.
     pub fn new(store: Store, quotas: Arc<Quotas>, metrics: Arc<StoreMetrics>) -> SharedQuotas {
-        let line = StoreConnection::new(store, metrics);
-        SharedQuotas { line, quotas, asks: Mutex::default(), bell: Notify::new() }
+        let connection = StoreConnection::new(store, metrics);
+        SharedQuotas { connection, quotas, asks: Mutex::default(), bell: Notify::new() }
     }
 
     pub fn quotas(&self) -> Arc<Quotas> {
@@ -81,7 +81,7 @@ impl SharedQuotas {
 
     /// Waits until the client's use at other gateways is known, unless the server is unavailable.
     pub(crate) async fn load_counts(&self, client: u64, tier: &Tier) {
-        if self.line.is_away() {
+        if self.connection.is_away() {
             return;
         }
         let told = |(number, quota): (usize, &Quota)| WindowReport {
@@ -101,7 +101,7 @@ impl SharedQuotas {
         }
         self.bell.notify_one();
         // The deadline covers one call in progress and the next one. Harmless: without an answer in time, the locally known counts apply.
-        let _known = tokio::time::timeout(2 * self.line.store.timeout, known).await;
+        let _known = tokio::time::timeout(2 * self.connection.store.timeout, known).await;
     }
 
     /// Queries the counts of all waiting streams.
@@ -130,13 +130,13 @@ impl SharedQuotas {
     /// Reports a batch of counts. Returns true if there is more to report.
     async fn tell_some(&self) -> bool {
         // Counts are not sent to a server that does not answer: after a pause, it would process everything sent in the meantime.
-        if self.line.is_away() && !self.line.ping().await {
+        if self.connection.is_away() && !self.connection.ping().await {
             return false;
         }
         let told = self.quotas.take_unreported(WINDOWS_PER_CALL);
         if told.is_empty() {
             // Harmless: `ping` records whether the server answers.
-            let _there = self.line.ping().await;
+            let _there = self.connection.ping().await;
             return false;
         }
         match self.call(&told).await {
@@ -163,7 +163,7 @@ impl SharedQuotas {
         let count = keys.len().to_string();
         let command = ["EVAL", SCRIPT, &count].into_iter();
         let command = command.chain(keys.iter().chain(&values).map(String::as_str));
-        self.line.numbers(command, values.len()).await
+        self.connection.numbers(command, values.len()).await
     }
 }
 
@@ -171,7 +171,7 @@ impl Background for SharedQuotas {
     fn round<'a>(&'a self, _caller: &'a Rc<Caller>) -> LocalBoxFuture<'a, Duration> {
         Box::pin(async move {
             let answer_all = async || self.answer_all().await;
-            self.line.answer_for_an_interval(&self.bell, answer_all).await;
+            self.connection.answer_for_an_interval(&self.bell, answer_all).await;
             for _ in 0..CALLS_MAX {
                 if !self.tell_some().await {
                     break;

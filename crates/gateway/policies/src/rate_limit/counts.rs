@@ -74,12 +74,12 @@ impl KeyCounts {
         windows: usize,
         algorithm: Algorithm,
         hash: Key,
-        told: bool,
+        is_shared: bool,
     ) -> KeyCounts {
         let numbers = windows.clamp(1, WINDOWS_MAX) * algorithm.numbers();
         let slots = 2 * keys_max / SHARDS;
         let shard =
-            |_| Shard(Mutex::new(Slots::new(slots, numbers, told, algorithm.is_on_clock())));
+            |_| Shard(Mutex::new(Slots::new(slots, numbers, is_shared, algorithm.is_on_clock())));
         let shards = (0..SHARDS).map(shard).collect();
         KeyCounts { epoch: clock::now(), hash, algorithm, shards }
     }
@@ -100,7 +100,7 @@ impl KeyCounts {
 
     /// Like `take`, but lets a request pass only if at most `slack` requests of the key are unreported afterwards. If the request would
     /// pass but there would be more, charges nothing and returns `None`: the store must be asked.
-    pub(crate) fn take_unreported(
+    pub(crate) fn take_without_asking(
         &self,
         key: u64,
         tier: u32,

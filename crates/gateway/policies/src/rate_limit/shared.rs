@@ -31,7 +31,7 @@ use crate::stores::{Store, StoreConnection};
 
 /// The shared counts of one limit. They are reported to the store for as long as this has an owner.
 pub struct SharedCounts {
-    line: StoreConnection,
+    connection: StoreConnection,
     counts: Arc<KeyCounts>,
     /// The tiers, in the order of the policy's indices.
     tiers: Vec<Tier>,
@@ -167,7 +167,7 @@ impl SharedCounts {
     ) -> SharedCounts {
         let plans = plans.iter().map(|(_, tier)| tier.clone());
         SharedCounts {
-            line: StoreConnection::new(store, metrics),
+            connection: StoreConnection::new(store, metrics),
             counts,
             tiers: [otherwise].into_iter().chain(plans).collect(),
             asks: Mutex::default(),
@@ -181,7 +181,7 @@ impl SharedCounts {
 
     /// Returns true if the server did not answer the last call. Then no request waits for it.
     pub(crate) fn is_away(&self) -> bool {
-        self.line.is_away()
+        self.connection.is_away()
     }
 
     /// Asks the server whether one more request of a key passes. With `charges`, the server charges a request that passes. Returns `None`
@@ -197,7 +197,7 @@ impl SharedCounts {
         }
         self.bell.notify_one();
         // Harmless: without an answer, the local counts decide. The deadline covers one call in progress and the next one.
-        tokio::time::timeout(2 * self.line.store.timeout, said).await.ok()?.ok()
+        tokio::time::timeout(2 * self.connection.store.timeout, said).await.ok()?.ok()
     }
 
     /// Asks the server about all waiting requests.
@@ -291,7 +291,7 @@ impl SharedCounts {
     /// Reports a batch of counts. Returns true if there is more to report.
     async fn tell_some(&self) -> bool {
         // Counts are not sent to a server that does not answer: after a pause, it would process everything sent in the meantime.
-        if self.is_away() && !self.line.ping().await {
+        if self.is_away() && !self.connection.ping().await {
             return false;
         }
         let mut told = Vec::new();
@@ -306,7 +306,7 @@ impl SharedCounts {
         });
         if told.is_empty() {
             // Harmless: `ping` records whether the server answers.
-            let _there = self.line.ping().await;
+            let _there = self.connection.ping().await;
             return false;
         }
         match self.call(&told, false).await {
@@ -383,7 +383,7 @@ impl SharedCounts {
         let count = keys.len().to_string();
         let command = ["EVAL", script, &count].into_iter();
         let command = command.chain(keys.iter().chain(&costs).map(String::as_str));
-        self.line.numbers(command, keys.len() + verdicts).await
+        self.connection.numbers(command, keys.len() + verdicts).await
     }
 
     /// Like `call`, for clock-aligned windows.
@@ -406,7 +406,7 @@ impl SharedCounts {
         let count = keys.len().to_string();
         let command = ["EVAL", ON_CLOCK, &count].into_iter();
         let command = command.chain(keys.iter().chain(&arguments).map(String::as_str));
-        self.line.numbers(command, CLOCK_NUMBERS * keys.len() + verdicts).await
+        self.connection.numbers(command, CLOCK_NUMBERS * keys.len() + verdicts).await
     }
 
     fn learn(&self, told: &[CountReport], said: &[u64]) {
@@ -493,7 +493,7 @@ impl Background for SharedCounts {
     fn round<'a>(&'a self, _caller: &'a Rc<Caller>) -> LocalBoxFuture<'a, Duration> {
         Box::pin(async move {
             let answer_all = async || self.answer_all().await;
-            self.line.answer_for_an_interval(&self.bell, answer_all).await;
+            self.connection.answer_for_an_interval(&self.bell, answer_all).await;
             for _ in 0..CALLS_MAX {
                 if !self.tell_some().await {
                     break;

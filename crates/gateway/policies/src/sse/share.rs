@@ -219,8 +219,7 @@ impl Share {
     async fn stream(&self, ex: &mut Exchange, request: &Request) -> Result<Reply, Fault> {
         // An empty id counts as none (WHATWG HTML, 9.2.6).
         let last_id = request.head.headers.get("last-event-id").filter(|id| !id.is_empty());
-        let own: Option<Box<[u8]>> = last_id.map(Into::into);
-        let last_id = own.clone();
+        let last_id: Option<Box<[u8]>> = last_id.map(Into::into);
         let (head, mut key) = self.request(&request.head);
         let opener = self.sse.slot.get(ex).map_or(0, |admitted| admitted.counted.key);
         let (ring, is_new) =
@@ -229,7 +228,8 @@ impl Share {
         let client = Client::of(ring.clone());
         self.shares.trim(opener, self.sse.lingering_max(opener));
         if is_new {
-            pump::start(self, Opening { key, head, own }, ring.clone(), ex.caller.clone());
+            let opening = Opening { key, head, last_id: last_id.clone() };
+            pump::start(self, opening, ring.clone(), ex.caller.clone());
         }
         Ok(match ring.opened().await? {
             ClientAnswer::Stream(head) => {

@@ -14,7 +14,7 @@ pub(super) struct End {
 
 impl End {
     /// Creates an end for which the client gets this code, and the upstream only `GOING_AWAY`.
-    pub(super) fn by_client(why: StreamEnd, client: CloseCode, reason: &'static str) -> End {
+    pub(super) fn with_client_code(why: StreamEnd, client: CloseCode, reason: &'static str) -> End {
         End { why, client, upstream: CloseCode::GOING_AWAY, reason }
     }
 
@@ -28,7 +28,7 @@ impl End {
     /// Creates the end for a message that cannot be gathered for lack of memory.
     pub(super) fn no_memory() -> End {
         let (why, client) = (StreamEnd::NoMemory, CloseCode::TRY_AGAIN_LATER);
-        End::by_client(why, client, "the gateway is short of memory")
+        End::with_client_code(why, client, "the gateway is short of memory")
     }
 
     /// Creates the end for a protocol violation by this side.

@@ -184,7 +184,7 @@ impl Session {
             // The beginning of the message has been passed or gathered, so the rest is not dropped.
             if message_bytes > self.window_bytes() {
                 let code = self.settings().codes.throttled;
-                return Err(End::by_client(StreamEnd::Quota, code, "too many bytes"));
+                return Err(End::with_client_code(StreamEnd::Quota, code, "too many bytes"));
             }
             self.charge(data.header.len);
         }
@@ -210,7 +210,7 @@ impl Session {
         let gathers = from == TunnelSide::Client && settings.schema.is_some();
         match from {
             TunnelSide::Client if !rights.publish => {
-                return Err(End::by_client(
+                return Err(End::with_client_code(
                     StreamEnd::Forbidden,
                     settings.codes.forbidden,
                     "no right to publish",
@@ -218,7 +218,7 @@ impl Session {
             }
             TunnelSide::Upstream if !rights.subscribe => return Ok(Fate::Dropped),
             TunnelSide::Client if gathers && !data.is_text => {
-                return Err(End::by_client(
+                return Err(End::with_client_code(
                     StreamEnd::Invalid,
                     CloseCode::UNSUPPORTED,
                     "only text messages are accepted",
@@ -229,7 +229,7 @@ impl Session {
         if let Some(wait) = self.over_quota(data.header.len) {
             if settings.closes {
                 let code = settings.codes.throttled;
-                return Err(End::by_client(StreamEnd::Quota, code, "too many messages"));
+                return Err(End::with_client_code(StreamEnd::Quota, code, "too many messages"));
             }
             self.drop_until(wait);
             return Ok(Fate::Dropped);
@@ -332,7 +332,7 @@ impl Session {
             Document::read(message).is_ok_and(|document| schema.allows(&document))
         });
         if !is_valid {
-            return Err(End::by_client(
+            return Err(End::with_client_code(
                 StreamEnd::Invalid,
                 codes.invalid,
                 "the message does not match the schema",
@@ -458,28 +458,28 @@ impl Session {
             longest.is_some_and(|longest| now.duration_since(way.last_seen) >= longest)
         };
         if self.expires.is_some_and(|at| at <= now) {
-            return Some(End::by_client(
+            return Some(End::with_client_code(
                 StreamEnd::Expired,
                 codes.expired,
                 "the token has expired",
             ));
         }
         if idle.is_some_and(|idle| now.duration_since(self.last_data) >= idle) {
-            return Some(End::by_client(
+            return Some(End::with_client_code(
                 StreamEnd::Idle,
                 CloseCode::GOING_AWAY,
                 "no data for too long",
             ));
         }
         if is_silent(&self.up) {
-            return Some(End::by_client(
+            return Some(End::with_client_code(
                 StreamEnd::Unanswered,
                 CloseCode::GOING_AWAY,
                 "no answer to pings",
             ));
         }
         is_silent(&self.down).then(|| {
-            End::by_client(
+            End::with_client_code(
                 StreamEnd::Unanswered,
                 CloseCode::BAD_GATEWAY,
                 "the service does not answer",
@@ -545,13 +545,13 @@ impl Relay for Session {
         let is_between =
             |way: &Direction| !way.is_within_message && way.reader.is_between_messages();
         if self.closing.is_none() && is_between(&self.up) && is_between(&self.down) {
-            self.end(&End::by_client(StreamEnd::Leaving, CloseCode::GOING_AWAY, ""), out);
+            self.end(&End::with_client_code(StreamEnd::Leaving, CloseCode::GOING_AWAY, ""), out);
         }
     }
 
     fn cut(&mut self, why: StreamEnd, out: &mut Outbox) {
         if self.closing.is_none() {
-            self.end(&End::by_client(why, CloseCode::GOING_AWAY, ""), out);
+            self.end(&End::with_client_code(why, CloseCode::GOING_AWAY, ""), out);
         }
     }
 

@@ -11,7 +11,7 @@ use wsdl::{SOAP_11, SOAP_12};
 const LOOKED_BYTES_MAX: usize = 1 << 10;
 
 /// Returns the format that the message itself indicates, or `None` if no format is recorded on this route.
-pub(super) fn heard(ex: &Exchange, message: &[u8]) -> Option<MessageFormat> {
+pub(super) fn format_of(ex: &Exchange, message: &[u8]) -> Option<MessageFormat> {
     let notes = ex.notes.as_ref()?;
     if notes.translated {
         notes.message_format

@@ -154,7 +154,7 @@ impl Compiler<'_, '_> {
             Some(file) => {
                 // Harmless: a file without an ending has no type.
                 let ending = file.value.as_path().extension().unwrap_or_default();
-                let bytes = Bytes::from(files::read_text(file, self.report)?);
+                let bytes = Bytes::from(files::read_document(file, self.report)?);
                 Some(PayloadSource::file(bytes, &ending.to_string_lossy()))
             }
             None => None,

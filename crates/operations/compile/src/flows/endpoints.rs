@@ -100,7 +100,7 @@ impl Compiler<'_, '_> {
     ) -> Option<CallTo> {
         match (&keys.upstream, &keys.url) {
             (Some(upstream), None) => {
-                let to = self.builder.outlet(upstream, self.report)?;
+                let to = self.builder.upstream_fetch(upstream, self.report)?;
                 Some(CallTo::Upstream(to, upstream.value.as_str().into()))
             }
             (None, Some(url)) => {

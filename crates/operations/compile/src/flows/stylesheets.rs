@@ -149,7 +149,7 @@ impl<'a> Compiler<'a, '_> {
 
     /// Compiles an XML schema. Its imports are read from the folder of its file.
     fn xml_schema(&mut self, file: &Spanned<FilePath>) -> Option<Schemas> {
-        let bytes = files::read_text(file, self.report)?;
+        let bytes = files::read_document(file, self.report)?;
         let path = file.value.as_path();
         let folder = path.parent().unwrap_or(Path::new("."));
         let resolver = Directory::new(folder, SCHEMA_BYTES_MAX);

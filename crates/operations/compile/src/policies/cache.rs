@@ -86,8 +86,9 @@ fn ttl_statuses(keys: &Cache, report: &mut Report) -> Box<[u16]> {
         report.error(written.at, what, "add `ttl: 10s`, or remove `statuses`");
     }
     let statuses: Box<[u16]> = written.value.iter().map(|status| status.get_u16()).collect();
-    if let Some(status) = statuses.iter().find(|status| !cache::KEPT.contains(status)) {
-        let known: Vec<String> = cache::KEPT.iter().map(u16::to_string).collect();
+    if let Some(status) = statuses.iter().find(|status| !cache::STORABLE_STATUSES.contains(status))
+    {
+        let known: Vec<String> = cache::STORABLE_STATUSES.iter().map(u16::to_string).collect();
         let what = format!("a reply with the status {status} is never cached");
         report.error(written.at, what, format!("write some of {}", known.join(", ")));
     }

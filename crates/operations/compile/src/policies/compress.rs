@@ -65,11 +65,11 @@ fn written_type(text: &Spanned<String>, report: &mut Report) -> Option<MediaType
 
 fn media_type(text: &str) -> Option<MediaType> {
     if let Some(suffix) = text.strip_prefix("*+") {
-        return is_token(suffix).then(|| MediaType::Suffixed(format!("+{suffix}")));
+        return is_token(suffix).then(|| MediaType::Suffix(format!("+{suffix}")));
     }
     let (kind, sub) = text.split_once('/').filter(|(kind, _)| is_token(kind))?;
     match sub {
-        "*" => Some(MediaType::Below(format!("{kind}/"))),
+        "*" => Some(MediaType::Prefix(format!("{kind}/"))),
         sub => is_token(sub).then(|| MediaType::Exact(text.to_owned())),
     }
 }

@@ -90,7 +90,7 @@ fn service(
             let none = <UpstreamTls as config::Decode>::absent()?;
             let tls = keys.tls.as_ref().map_or(&none, |tls| &tls.value);
             let settings = upstreams::to_url(&url.value.target, timeout, tls, report)?;
-            Some((place.builder.own_outlet(settings), url.value.path.clone()))
+            Some((place.builder.own_fetch(settings), url.value.path.clone()))
         }
         (None, Some(name)) => {
             if let Some(tls) = &keys.tls {
@@ -98,7 +98,7 @@ fn service(
                 report.error(tls.at, "`tls` cannot be combined with `upstream`", help);
             }
             let path = path(keys.path.as_ref(), report);
-            Some((place.builder.outlet(name, report)?, path))
+            Some((place.builder.upstream_fetch(name, report)?, path))
         }
         (Some(_), Some(name)) => {
             let what = "`url` and `upstream` cannot be combined";

@@ -83,7 +83,7 @@ fn schema(
     report: &mut Report,
 ) -> Option<Arc<Schema>> {
     let file = &keys.descriptors;
-    let set = files::read_text(file, report)?;
+    let set = files::read_document(file, report)?;
     let content = BuildHasherDefault::<DefaultHasher>::default().hash_one(&set);
     let key = format!("grpc_json {content:x} {}", set.len());
     let read: Arc<SchemaResult> =

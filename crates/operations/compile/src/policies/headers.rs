@@ -32,7 +32,7 @@ impl PolicyKind for Headers {
         Facts {
             asks_identity: asks_identity(&self.request, parameters),
             replies_differ: replies_differ(self, parameters),
-            writes: WrittenLines::These(telling(&self.request, parameters)),
+            writes: WrittenLines::These(client_dependent_lines(&self.request, parameters)),
             removes: removed(&self.request),
             ..Facts::NONE
         }
@@ -59,7 +59,10 @@ pub(crate) fn replies_differ(
 }
 
 /// Returns the header lines whose values depend on the client.
-pub(crate) fn telling<'k>(keys: &'k HeadersEdit, parameters: &[String]) -> Vec<&'k str> {
+pub(crate) fn client_dependent_lines<'k>(
+    keys: &'k HeadersEdit,
+    parameters: &[String],
+) -> Vec<&'k str> {
     written(keys)
         .filter(|(_, text)| templates::depends_on_client(&text.value, parameters))
         .map(|(name, _)| name.value.as_str())

@@ -120,14 +120,14 @@ fn connect(
             let none = <UpstreamTls as config::Decode>::absent()?;
             let tls = keys.tls.as_ref().map_or(&none, |tls| &tls.value);
             let settings = upstreams::to_url(&url.value.0, timeout, tls, report)?;
-            Some(place.builder.own_outlet(settings))
+            Some(place.builder.own_fetch(settings))
         }
         (None, Some(name)) => {
             if let Some(tls) = &keys.tls {
                 let help = "write `tls` below the upstream";
                 report.error(tls.at, "`tls` cannot be combined with `upstream`", help);
             }
-            place.builder.outlet(name, report)
+            place.builder.upstream_fetch(name, report)
         }
         (Some(_), Some(name)) => {
             let what = "`url` and `upstream` cannot be combined";

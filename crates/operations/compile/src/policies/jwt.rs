@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ::policies::jwt::{self, ClaimRequirement, JwtSettings, Subscription, Verifier, backend};
+use ::policies::jwt::{self, ApiReference, ClaimRequirement, JwtSettings, Verifier, backend};
 use config::{
     BackendJwt, ClaimWanted, Decode as _, Errors, FilePath, Jwks, Jwt, Policy, Report, Spanned,
 };
@@ -115,7 +115,7 @@ fn settings(keys: &Jwt, report: &mut Report) -> JwtSettings {
         keeps_token: false,
         defers_scopes: false,
         groups: keys.groups.as_ref().map(|claim| claim.value.clone()),
-        subscription: keys.subscription.as_ref().map(|api| Subscription {
+        subscription: keys.subscription.as_ref().map(|api| ApiReference {
             name: api.name.clone(),
             context: api.context.clone(),
             version: api.version.clone(),

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use ::policies::openapi::{OpenApiSettings, policy};
-use ::policies::removed_credentials::{self, CutNames};
+use ::policies::removed_credentials::{self, CredentialNames};
 use config::{OpenApi, Report, Spanned};
 use import::{Documents, JsonLocation, Model, SchemaSide};
 use mediation::json_schema::{Schema, Schemas};
@@ -102,7 +102,7 @@ pub(crate) fn seen_below(built: plan::Policy, route: &config::Route, at: usize) 
     if row.access != Access::Identifies {
         return built;
     }
-    let names = CutNames { headers: owned(&row.removes), queries: owned(&row.secrets) };
+    let names = CredentialNames { headers: owned(&row.removes), queries: owned(&row.secrets) };
     removed_credentials::recording_removed(built, names)
 }
 

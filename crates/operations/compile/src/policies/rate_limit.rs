@@ -146,7 +146,7 @@ fn warn_of_nameless(keys: &RateLimit, settings: &RateLimitSettings, report: &mut
         return;
     }
     let tiers = settings.plans.iter().map(|(_, tier)| tier).chain([&settings.otherwise]);
-    let mut windows = tiers.flat_map(Tier::all_windows);
+    let mut windows = tiers.flat_map(Tier::windows);
     if let Some(window) = windows.find(|window| !rate_limit::has_kong_lines(window.per)) {
         let rest = match keys.cost.as_ref().and_then(|cost| cost.value.name.as_ref()) {
             Some(_) => "replies have no headers for it",
@@ -289,7 +289,7 @@ fn otherwise(
         let plans = &place.config.plans;
         return match plans.get(&default.value) {
             Some(plan) => {
-                if !bounds_requests(&plan.value) {
+                if !applies_to_requests(&plan.value) {
                     let what = format!("the plan `{}` has no limit of requests", default.value);
                     report.error(default.at, what, "add `requests: 100` to it, or name another");
                 }
@@ -300,7 +300,7 @@ fn otherwise(
             None => {
                 let ready = || ready_plans(default.at);
                 if let Some((name, plan)) = ready().find(|(name, _)| *name == default.value) {
-                    if !bounds_requests(&plan.value) {
+                    if !applies_to_requests(&plan.value) {
                         let what = format!("the plan `{name}` has no limit of requests");
                         report.error(default.at, what, "name another plan, such as `Bronze`");
                     }
@@ -338,13 +338,13 @@ fn plans(keys: &RateLimit, config: &Config, report: &mut Report) -> Vec<(Box<str
     let mut named: Vec<_> = config
         .plans
         .iter()
-        .filter(|(_, plan)| bounds_requests(&plan.value))
+        .filter(|(_, plan)| applies_to_requests(&plan.value))
         .map(|(name, plan)| {
             (name.value.as_str().into(), tier(&name.value, plan, algorithm(keys), report))
         })
         .collect();
     for (name, plan) in ready_plans(At::NOWHERE) {
-        if !config.plans.has(name) && bounds_requests(&plan.value) {
+        if !config.plans.has(name) && applies_to_requests(&plan.value) {
             named.push((name.into(), tier(name, &plan, algorithm(keys), report)));
         }
     }
@@ -352,7 +352,7 @@ fn plans(keys: &RateLimit, config: &Config, report: &mut Report) -> Vec<(Box<str
 }
 
 /// Returns false for a plan that limits only streams. Its clients are treated as clients without a plan.
-fn bounds_requests(plan: &LimitPlan) -> bool {
+fn applies_to_requests(plan: &LimitPlan) -> bool {
     !crate::plans::bounds_streams(plan) || crate::plans::bounds_requests(plan)
 }
 
@@ -410,7 +410,7 @@ fn counts(
     );
     let keys_max = count(keys.keys_max.get());
     let tiers = settings.plans.iter().map(|(_, tier)| tier).chain([&settings.otherwise]);
-    let windows = tiers.map(Tier::windows).fold(0, usize::max);
+    let windows = tiers.map(Tier::window_count).fold(0, usize::max);
     let Some(name) = &keys.shared else {
         let new = || Arc::new(KeyCounts::counting(keys_max, windows, algorithm(keys)));
         return (place.builder.reuse_or_build(&key, new), None);

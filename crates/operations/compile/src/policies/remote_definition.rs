@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ::policies::remote_definition::{self as supplies, DefinitionCompiler, DocumentRequest};
+use ::policies::remote_definition::{DefinitionCompiler, DocumentRequest, RenewableDefinition};
 use config::{At, Decode as _, DefinitionAt, DefinitionFetch, Report, Spanned, WebUrl};
 use mediation::remote_definition::{LastGood, RefreshTimes, RemoteDefinition};
 use plan::upstreams::Timeouts;
@@ -24,11 +24,11 @@ pub(crate) struct DefinitionParts<'d, M> {
     pub(crate) key: String,
     /// URLs that are known to be needed.
     pub(crate) remote: &'d [String],
-    pub(crate) recipe: Arc<dyn DefinitionCompiler<M>>,
+    pub(crate) compiler: Arc<dyn DefinitionCompiler<M>>,
     /// The definition that serves at once, or `None` if something must be fetched first.
     pub(crate) first: Option<Arc<M>>,
     /// Whether requests get a fault while the definition is faulty, instead of a complaint at start.
-    pub(crate) faulty: bool,
+    pub(crate) answers_with_faults: bool,
 }
 
 impl<M: Send + Sync + 'static> DefinitionParts<'_, M> {
@@ -40,12 +40,12 @@ impl<M: Send + Sync + 'static> DefinitionParts<'_, M> {
         place: &mut RouteScope<'_, '_>,
         report: &mut Report,
     ) -> Option<Arc<RemoteDefinition<M>>> {
-        let mut outlets = HashMap::new();
+        let mut fetches = HashMap::new();
         let mut known = Vec::new();
         for location in self.remote {
             let url = match WebUrl::parse(location) {
                 Ok(url) => url,
-                Err(why) if self.faulty => {
+                Err(why) if self.answers_with_faults => {
                     report.warn(at, why, "correct it; until then every message is refused");
                     continue;
                 }
@@ -63,7 +63,7 @@ impl<M: Send + Sync + 'static> DefinitionParts<'_, M> {
             };
             let settings = upstreams::to_url(&url.target, timeout, &fetch.tls, report)?;
             known.push(format!("{settings:?}"));
-            outlets.insert(url.target.to_string(), place.builder.own_outlet(settings));
+            fetches.insert(url.target.to_string(), place.builder.own_fetch(settings));
         }
         let pace =
             RefreshTimes { timeout: fetch.timeout.0, ttl: fetch.ttl.0, eager: fetch.background };
@@ -74,20 +74,13 @@ impl<M: Send + Sync + 'static> DefinitionParts<'_, M> {
         if let Some(first) = self.first {
             last.put(first);
         }
-        let key = format!("supply of {} {known:?} {}", self.key, fetch.encode());
+        let key = format!("definition of {} {known:?} {}", self.key, fetch.encode());
         let kept = place.builder.reuse_or_build(&key, || {
             let name = self.location;
-            Arc::new(supplies::RenewableDefinition::new(
-                name,
-                self.recipe,
-                outlets,
-                pace,
-                metrics,
-                last,
-            ))
+            Arc::new(RenewableDefinition::new(name, self.compiler, fetches, pace, metrics, last))
         });
         place.builder.work(kept.renewal.clone());
-        Some(kept.supply.clone())
+        Some(kept.definition.clone())
     }
 }
 

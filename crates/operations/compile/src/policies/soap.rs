@@ -31,14 +31,14 @@ use wsdl::RpcMessages;
 /// Returns the default form of a route's faults: SOAP if one of its policies processes XML.
 pub(crate) fn faults(route: &Route) -> plan::Errors {
     if policies::of(route).iter().any(|row| row.xml.is_some()) {
-        plan::Errors::Soap { verbose: tells(route), flow: route.flow.is_some() }
+        plan::Errors::Soap { verbose: is_verbose(route), flow: route.flow.is_some() }
     } else {
         plan::Errors::Problem
     }
 }
 
 /// Returns true if a policy that processes XML reports the reason of a fault to the client.
-pub(crate) fn tells(route: &Route) -> bool {
+pub(crate) fn is_verbose(route: &Route) -> bool {
     policies::of(route).iter().any(|row| row.xml.is_some_and(|xml| xml.verbose))
 }
 
@@ -56,7 +56,10 @@ pub(crate) fn reads_replies(keys: &config::Soap) -> bool {
 }
 
 /// Returns true if requests get a fault when the definition does not compile, instead of a complaint at start.
-pub(super) fn faulty_pass(written: Option<BadDefinitions>, place: &RouteScope<'_, '_>) -> bool {
+pub(super) fn answers_with_faults(
+    written: Option<BadDefinitions>,
+    place: &RouteScope<'_, '_>,
+) -> bool {
     match written {
         Some(BadDefinitions::Fault) => true,
         Some(BadDefinitions::Complain) => false,
@@ -95,9 +98,9 @@ impl PolicyKind for config::Soap {
         report: &mut Report,
     ) -> plan::Policy {
         complain_of_empty_lists(self, report);
-        let faulty = faulty_pass(self.bad_definitions, place);
+        let answers_with_faults = answers_with_faults(self.bad_definitions, place);
         let envelopes = [Version::V11, Version::V12]
-            .map(|version| envelope(self, version, faulty, place, report));
+            .map(|version| envelope(self, version, answers_with_faults, place, report));
         let mut definitions = Definitions {
             envelopes,
             api: Api::None,
@@ -115,8 +118,9 @@ impl PolicyKind for config::Soap {
                 };
                 if let Some(comment) = documents.as_ref().filter(|documents| documents.is_comment())
                 {
-                    if faulty {
-                        definitions.action = action_rules(comment, self, schema, faulty, report)
+                    if answers_with_faults {
+                        definitions.action =
+                            action_rules(comment, self, schema, answers_with_faults, report)
                     } else {
                         complain_of_action(self, report)
                     }
@@ -125,8 +129,10 @@ impl PolicyKind for config::Soap {
                         documents.rpc = RpcMessages::Undeclared;
                     }
                     definitions.operations = counted(&documents, self, (schema.at, place), report);
-                    definitions.action = action_rules(&documents, self, schema, faulty, report);
-                    definitions.api = api(documents, self, schema, faulty, place, report);
+                    definitions.action =
+                        action_rules(&documents, self, schema, answers_with_faults, report);
+                    definitions.api =
+                        api(documents, self, schema, answers_with_faults, place, report);
                 }
             }
             None => complain_of_unused_keys(self, report),
@@ -204,13 +210,14 @@ fn api(
     documents: Documents,
     keys: &config::Soap,
     schema: &Spanned<DefinitionAt>,
-    faulty: bool,
+    answers_with_faults: bool,
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> Api {
     if let (Some(fetch), false) = (&keys.fetch, documents.remote.is_empty()) {
-        let supply = load::supplied(documents, None, fetch, (schema.at, faulty), place, report);
-        return supply.map_or(Api::None, Api::Supplied);
+        let definition =
+            load::remote(documents, None, fetch, (schema.at, answers_with_faults), place, report);
+        return definition.map_or(Api::None, Api::Remote);
     }
     let made = load::compiled(&documents, place);
     let broken = match &*made {
@@ -218,7 +225,7 @@ fn api(
         Err(wrong) => Some(wrong),
     };
     if let Some(wrong) = broken {
-        complain(wrong, schema.at, faulty, report);
+        complain(wrong, schema.at, answers_with_faults, report);
         if let (Some(location), None) = (documents.remote.first(), &keys.fetch) {
             let what = format!("`{location}` is imported, but `fetch` is not set");
             let help = "give a file for it in `imports`, or add `fetch: { ttl: 1h }`";
@@ -241,9 +248,15 @@ fn api(
             }
             let Some(fetch) = fetch else { return Api::Fixed(Ok(good.compiled.clone())) };
             let first = Some(good.compiled.clone());
-            let supply =
-                load::supplied(documents, first, fetch, (schema.at, faulty), place, report);
-            supply.map_or(Api::None, Api::Supplied)
+            let definition = load::remote(
+                documents,
+                first,
+                fetch,
+                (schema.at, answers_with_faults),
+                place,
+                report,
+            );
+            definition.map_or(Api::None, Api::Remote)
         }
         (Err(wrong), _) => Api::Fixed(Err(wrong.failed())),
     }
@@ -269,7 +282,7 @@ fn action_rules(
     documents: &Documents,
     keys: &config::Soap,
     schema: &Spanned<DefinitionAt>,
-    faulty: bool,
+    answers_with_faults: bool,
     report: &mut Report,
 ) -> Option<ActionRules> {
     let SoapAction { check, empty } = keys.action.value;
@@ -281,7 +294,7 @@ fn action_rules(
     if documents.is_schema() || documents.is_comment() {
         let what = format!("`{}` is not a WSDL, so it names no actions", schema.value);
         let help = "name a WSDL in `schema`, or remove `action`";
-        if faulty {
+        if answers_with_faults {
             report.warn(
                 keys.action.at,
                 format!("{what}, and requests that name one are refused"),
@@ -324,9 +337,14 @@ fn counted(
 }
 
 /// Complains about a faulty definition: with a warning if requests get faults, or else with an error.
-pub(super) fn complain(wrong: &DefinitionError, at: At, faulty: bool, report: &mut Report) {
+pub(super) fn complain(
+    wrong: &DefinitionError,
+    at: At,
+    answers_with_faults: bool,
+    report: &mut Report,
+) {
     for what in &wrong.complaints {
-        if faulty {
+        if answers_with_faults {
             report.warn(at, what.as_str(), "correct it; until then every message is refused")
         } else {
             report.error(at, what.as_str(), "correct the definition")
@@ -337,7 +355,7 @@ pub(super) fn complain(wrong: &DefinitionError, at: At, faulty: bool, report: &m
 fn envelope(
     keys: &config::Soap,
     version: Version,
-    faulty: bool,
+    answers_with_faults: bool,
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> Envelope {
@@ -354,7 +372,7 @@ fn envelope(
         config::Envelope::Schemas(schemas) => schemas,
     };
     let (text, name) = match (schemas.get(version.text()), version, taken) {
-        (Some(file), _, _) => return own_envelope(file, keys, faulty, place, report),
+        (Some(file), _, _) => return own_envelope(file, keys, answers_with_faults, place, report),
         (None, Version::V12, None) => return Envelope::Missing,
         (None, Version::V11, _) => {
             if place.of.errors == config::Errors::Kong {
@@ -382,7 +400,7 @@ fn envelope(
 fn own_envelope(
     file: &Spanned<DefinitionAt>,
     keys: &config::Soap,
-    faulty: bool,
+    answers_with_faults: bool,
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> Envelope {
@@ -393,8 +411,9 @@ fn own_envelope(
         return Envelope::Missing;
     };
     if let (Some(fetch), false) = (&keys.fetch, documents.remote.is_empty()) {
-        let supply = load::supplied(documents, None, fetch, (file.at, faulty), place, report);
-        return supply.map_or(Envelope::Missing, Envelope::Supplied);
+        let definition =
+            load::remote(documents, None, fetch, (file.at, answers_with_faults), place, report);
+        return definition.map_or(Envelope::Missing, Envelope::Remote);
     }
     if documents.is_comment() {
         return Envelope::Off;
@@ -402,15 +421,22 @@ fn own_envelope(
     match (&*load::compiled(&documents, place), &keys.fetch) {
         (Ok(good), Some(fetch)) => {
             let first = Some(good.compiled.clone());
-            let supply = load::supplied(documents, first, fetch, (file.at, faulty), place, report);
-            supply.map_or(Envelope::Missing, Envelope::Supplied)
+            let definition = load::remote(
+                documents,
+                first,
+                fetch,
+                (file.at, answers_with_faults),
+                place,
+                report,
+            );
+            definition.map_or(Envelope::Missing, Envelope::Remote)
         }
         (Ok(good), None) => {
             let schema = good.compiled.schemas.first().cloned();
             schema.map_or(Envelope::Missing, Envelope::Own)
         }
         (Err(wrong), _) => {
-            complain(wrong, file.at, faulty, report);
+            complain(wrong, file.at, answers_with_faults, report);
             Envelope::Broken(wrong.failed_of_envelope())
         }
     }

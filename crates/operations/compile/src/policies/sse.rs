@@ -120,7 +120,7 @@ fn shared(
         }
     };
     // A missing upstream is reported with the route.
-    let fetch = place.builder.outlet(&upstream, &mut Report::default())?;
+    let fetch = place.builder.upstream_fetch(&upstream, &mut Report::default())?;
     let sharing = ShareSettings {
         replay: count(replay.get()),
         skip_missed: *slow == SlowClient::Skip,

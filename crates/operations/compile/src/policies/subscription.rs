@@ -1,6 +1,6 @@
 //! Compiles `subscription`.
 
-use ::policies::jwt::Subscription;
+use ::policies::jwt::ApiReference;
 use ::policies::subscription::{self, ApiNumber, ListedApi, OwnPlan, SubscriptionSettings};
 use config::{Policy, Report, SubscriptionCheck};
 
@@ -43,11 +43,11 @@ impl PolicyKind for SubscriptionCheck {
         let settings = SubscriptionSettings {
             api: ApiNumber::of(api),
             claim: ListedApi {
-                by_context: self.context.as_ref().map(|context| Subscription {
+                by_context: self.context.as_ref().map(|context| ApiReference {
                     context: Some(context.clone()),
-                    ..Subscription::default()
+                    ..ApiReference::default()
                 }),
-                by_name: Subscription {
+                by_name: ApiReference {
                     name: Some(api.to_owned()),
                     context: None,
                     version: self.version.clone(),
@@ -57,7 +57,7 @@ impl PolicyKind for SubscriptionCheck {
             plans: if self.plans.is_empty() { shared.plans().cloned().collect() } else { offered },
             subscriptionless: subscriptionless.filter(|_| !self.required),
             own,
-            told: is_told(place),
+            records_subscription: records_subscription(place),
         };
         subscription::policy(settings, shared.maps(), shared.counts(), place.slots)
     }
@@ -68,7 +68,7 @@ impl PolicyKind for SubscriptionCheck {
 }
 
 /// Returns true if a policy below limits clients by plan, or if the route ends in a hub, which may do so.
-fn is_told(place: &RouteScope<'_, '_>) -> bool {
+fn records_subscription(place: &RouteScope<'_, '_>) -> bool {
     let below = place.of.policies.iter().skip(place.at);
     let by_plan = below.map(|policy| policy.value.applied()).any(|policy| {
         matches!(policy, Policy::RateLimit(keys) if keys.plans)

@@ -6,7 +6,7 @@ mod saxon;
 use std::path::Path;
 use std::sync::Arc;
 
-use ::policies::remote_definition::{self as supplies, DocumentRequest, FetchedDocuments};
+use ::policies::remote_definition::{DefinitionCompiler, DocumentRequest, FetchedDocuments};
 use ::policies::xslt::{self as transforms, TransformedSide, XsltSettings};
 use ::saxon::Engine;
 use config::{Map, MessageSide, Report, XsltEngine, XsltOutput};
@@ -97,7 +97,7 @@ pub(crate) fn is_native(transformation: &Transformation) -> bool {
     match &transformation.sheet {
         StylesheetSource::Fixed(Ok(sheet)) => matches!(**sheet, CompiledStylesheet::Native(_)),
         StylesheetSource::Fixed(Err(_)) => true,
-        StylesheetSource::Supplied(_) => false,
+        StylesheetSource::Remote(_) => false,
     }
 }
 
@@ -144,29 +144,24 @@ fn stylesheet_source(
     if !remote_definition::may_be_fetched(stylesheet, keys.fetch.as_ref(), report) {
         return None;
     }
-    let documents = load::load(stylesheet, &Map::default(), ReferenceRules::NOTHING_ELSE, report)?;
+    let documents = load::load(stylesheet, &Map::default(), ReferenceRules::NO_OPTIONAL, report)?;
     let first = (DefinitionDocuments { documents: &documents, fetched: &FetchedDocuments::new() })
         .first()
         .to_vec();
-    let later = version(&first).is_some_and(|(_, version)| version > NATIVE_VERSION_MAX);
-    let by_saxon = match keys.engine {
-        XsltEngine::Native => false,
-        XsltEngine::Saxon => true,
-        XsltEngine::Auto => later,
-    };
+    let by_saxon = runs_on_saxon(&keys.engine, &first);
     let engine = if by_saxon { saxon::engine(place, report).map(Some) } else { Ok(None) };
     if let (true, Some(output)) = (by_saxon, &keys.output) {
         let what = "`output` applies only to the native engine, but this stylesheet uses Saxon";
         report.error(output.at, what, "remove `output`");
     }
-    let recipe = match engine {
-        Ok(None) => DefinitionCompiler { documents, saxon: None },
+    let definition = match engine {
+        Ok(None) => StylesheetDefinition { documents, saxon: None },
         Ok(Some(engine)) => {
             let parameters = keys.parameters.iter();
             let parameters = parameters.map(|(name, value)| (name.value.clone(), value.clone()));
             let modules = saxon::modules(stylesheet, &first, report);
             let saxon = BySaxon { engine, parameters: parameters.collect(), modules };
-            DefinitionCompiler { documents, saxon: Some(saxon) }
+            StylesheetDefinition { documents, saxon: Some(saxon) }
         }
         Err(unavailable) => {
             let what = format!("it needs Saxon: {}", unavailable.what);
@@ -175,11 +170,11 @@ fn stylesheet_source(
             return Some(StylesheetSource::Fixed(Err(Rejection::hiding(text, text, what))));
         }
     };
-    let recipe = Arc::new(recipe);
-    let remote = recipe.remote();
+    let definition = Arc::new(definition);
+    let remote = definition.remote();
     let first = match &keys.fetch {
         Some(_) if !remote.is_empty() => None,
-        Some(_) | None => match recipe.at_once(place) {
+        Some(_) | None => match definition.at_once(place) {
             Ok(sheet) => Some(warn_of_missing(sheet, stylesheet.at, report)),
             Err(wrong) => {
                 let help = if remote.is_empty() {
@@ -188,7 +183,7 @@ fn stylesheet_source(
                     "name files in the stylesheet, or add `fetch: { ttl: 1h }`"
                 };
                 complain(&wrong.complaints, help, keys, place, report);
-                let failed = wrong.failed(&recipe.documents, &FetchedDocuments::new());
+                let failed = wrong.failed(&definition.documents, &FetchedDocuments::new());
                 return Some(StylesheetSource::Fixed(Err(failed)));
             }
         },
@@ -196,14 +191,30 @@ fn stylesheet_source(
     let Some(fetch) = &keys.fetch else {
         return first.map(|sheet| StylesheetSource::Fixed(Ok(sheet)));
     };
-    let (location, key) = (recipe.documents.location.as_str(), recipe.key());
-    let faulty = soap::faulty_pass(keys.bad_definitions, place);
-    let supplied = DefinitionParts { location, key, remote, recipe: recipe.clone(), first, faulty };
-    supplied.build(fetch, stylesheet.at, place, report).map(StylesheetSource::Supplied)
+    let parts = DefinitionParts {
+        location: &definition.documents.location,
+        key: definition.key(),
+        remote,
+        compiler: definition.clone(),
+        first,
+        answers_with_faults: soap::answers_with_faults(keys.bad_definitions, place),
+    };
+    parts.build(fetch, stylesheet.at, place, report).map(StylesheetSource::Remote)
+}
+
+/// Returns true if Saxon runs a stylesheet: by the configuration, or because its version is too new for the gateway's own engine.
+fn runs_on_saxon(engine: &XsltEngine, stylesheet: &[u8]) -> bool {
+    match engine {
+        XsltEngine::Native => false,
+        XsltEngine::Saxon => true,
+        XsltEngine::Auto => {
+            version(stylesheet).is_some_and(|(_, version)| version > NATIVE_VERSION_MAX)
+        }
+    }
 }
 
 /// Compiles a stylesheet from its modules.
-struct DefinitionCompiler {
+struct StylesheetDefinition {
     documents: Documents,
     /// The form for Saxon, or `None` if the gateway's own engine runs it.
     saxon: Option<BySaxon>,
@@ -215,15 +226,15 @@ struct StylesheetError {
     /// The complaints, one per line, each with its file, line and column.
     complaints: String,
     /// The text for clients.
-    told: String,
+    client_text: String,
 }
 
 impl StylesheetError {
     /// Returns the rejection. It has three texts: the exact text for clients that compare it with that of Kong, a text without
     /// hosts for all other clients, and the complaints with their places for the log.
     fn failed(self, documents: &Documents, fetched: &FetchedDocuments) -> Rejection {
-        let client = documents.without_hosts(&self.told, fetched);
-        Rejection::hiding(self.told, client, self.complaints)
+        let client = documents.without_hosts(&self.client_text, fetched);
+        Rejection::hiding(self.client_text, client, self.complaints)
     }
 }
 
@@ -235,7 +246,7 @@ struct BySaxon {
     modules: Vec<saxon::Module>,
 }
 
-impl DefinitionCompiler {
+impl StylesheetDefinition {
     /// Returns the modules that must be fetched. For a stylesheet in a file, Saxon gets no fetched modules.
     fn remote(&self) -> &[String] {
         match &self.saxon {
@@ -271,19 +282,19 @@ impl DefinitionCompiler {
         }
         let bytes = found.first();
         if let Some(complaints) = refused_version(bytes, location) {
-            return Err(StylesheetError { complaints, told: error_text::later() });
+            return Err(StylesheetError { complaints, client_text: error_text::later() });
         }
         let sheet = Stylesheet::compile(bytes, location, &found);
         sheet.map(|sheet| CompiledStylesheet::Native(Box::new(sheet))).map_err(|error| {
             StylesheetError {
                 complaints: error.to_string(),
-                told: error_text::broken(&error, &found),
+                client_text: error_text::broken(&error, &found),
             }
         })
     }
 }
 
-impl supplies::DefinitionCompiler<CompiledStylesheet> for DefinitionCompiler {
+impl DefinitionCompiler<CompiledStylesheet> for StylesheetDefinition {
     fn wanted(&self, fetched: &mut FetchedDocuments) -> Result<Vec<DocumentRequest>, String> {
         if self.remote().is_empty() {
             Ok(Vec::new())
@@ -322,7 +333,7 @@ fn complain(
 ) {
     let at = keys.stylesheet.at;
     for line in what.lines() {
-        if soap::faulty_pass(keys.bad_definitions, place) {
+        if soap::answers_with_faults(keys.bad_definitions, place) {
             report.warn(at, line, format!("{help}; until then every message is refused"))
         } else {
             report.error(at, line, help)

@@ -121,7 +121,7 @@ impl LogReceiver {
 }
 
 fn place(node: &Node, decoder: &mut Decoder<'_>) -> Option<LogTo> {
-    let faults = decoder.faults();
+    let mistakes = decoder.mistakes();
     let written = LogPlace::decode(node, decoder)?;
     let LogPlace { file, http, otlp, syslog, tcp, udp, headers, timeout, tls } = written;
     let over_http = http.is_some() || otlp.is_some();
@@ -137,7 +137,7 @@ fn place(node: &Node, decoder: &mut Decoder<'_>) -> Option<LogTo> {
     // Harmless: keys that are not written are skipped on purpose.
     let mut places = places.into_iter().flatten();
     let (Some(place), None) = (places.next(), places.next()) else {
-        if decoder.faults() == faults {
+        if decoder.mistakes() == mistakes {
             let help = format!("write exactly one of {}", list(&PLACES, "and"));
             decoder.error(node.owner, "a log needs exactly one destination", help);
         }

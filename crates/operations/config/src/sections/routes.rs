@@ -241,13 +241,13 @@ impl RoutePath {
     }
 
     fn of_map(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        let (before, form) = (decoder.faults(), PathForm::decode(node, decoder)?);
+        let (before, form) = (decoder.mistakes(), PathForm::decode(node, decoder)?);
         match (form.regex, form.regex_prefix, form.prefix) {
             (Some(text), None, None) => Some(Self::Regex(text)),
             (None, Some(text), None) => Some(Self::RegexPrefix(text)),
             (None, None, Some(text)) => Some(Self::Prefix(text)),
             _ => {
-                if decoder.faults() == before {
+                if decoder.mistakes() == before {
                     let help = "write `{ regex: \"/a/[0-9]+\" }`, `{ regex_prefix: \"/a/[0-9]+\" }` or `{ prefix: /a }`";
                     decoder.error(
                         node.at,

@@ -176,9 +176,9 @@ impl Decoder<'_> {
 
 impl<T: Decode> Decode for Spanned<T> {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        let faults = decoder.faults();
+        let mistakes = decoder.mistakes();
         let value = T::decode(node, decoder)?;
-        Some(Self { value, at: node.at, intact: decoder.faults() == faults })
+        Some(Self { value, at: node.at, intact: decoder.mistakes() == mistakes })
     }
 
     // `absent` is not implemented: only a value that was written has a place.

@@ -31,7 +31,7 @@ pub enum Envelope {
     /// The operator's schema.
     Own(Arc<Schema>),
     /// The operator's schema, fetched and compiled in the background.
-    Supplied(Arc<RemoteDefinition<CompiledDefinition>>),
+    Remote(Arc<RemoteDefinition<CompiledDefinition>>),
     /// A schema that does not compile, with the reason.
     Broken(Rejection),
 }
@@ -400,17 +400,17 @@ impl Pass<'_> {
         };
         let version = state.version.unwrap_or(Version::V11);
         let slot = version.index();
-        let supplied;
+        let remote;
         let schema = match self.definitions.envelopes.get(slot) {
             Some(Envelope::BuiltIn(schema)) => {
                 state.shallow = true;
                 schema
             }
             Some(Envelope::Own(schema)) => schema,
-            Some(Envelope::Supplied(supply)) => match supply.current() {
+            Some(Envelope::Remote(definition)) => match definition.current() {
                 Ok(serving) => {
-                    supplied = serving;
-                    let compiled = supplied.as_ref();
+                    remote = serving;
+                    let compiled = remote.as_ref();
                     let Some(schema) = compiled.and_then(|made| made.schemas.first()) else {
                         state.refused = Some(without_schema(version));
                         return;

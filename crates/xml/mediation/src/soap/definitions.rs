@@ -37,7 +37,7 @@ pub enum Api {
     /// Compiled with the configuration. If it does not compile, every message is refused.
     Fixed(Result<Arc<CompiledDefinition>, Rejection>),
     /// Fetched and compiled in the background.
-    Supplied(Arc<RemoteDefinition<CompiledDefinition>>),
+    Remote(Arc<RemoteDefinition<CompiledDefinition>>),
 }
 
 /// A compiled schema or description.
@@ -52,7 +52,7 @@ pub struct CompiledDefinition {
 pub(super) enum Current<'a> {
     Nothing,
     Fixed(&'a Arc<CompiledDefinition>),
-    Supplied(Guard<Option<Arc<CompiledDefinition>>>),
+    Remote(Guard<Option<Arc<CompiledDefinition>>>),
 }
 
 impl Current<'_> {
@@ -60,7 +60,7 @@ impl Current<'_> {
         match self {
             Current::Nothing => None,
             Current::Fixed(compiled) => Some(compiled),
-            Current::Supplied(serving) => serving.as_ref(),
+            Current::Remote(serving) => serving.as_ref(),
         }
     }
 }
@@ -72,7 +72,7 @@ impl Api {
             Api::None => Ok(Current::Nothing),
             Api::Fixed(Ok(compiled)) => Ok(Current::Fixed(compiled)),
             Api::Fixed(Err(failed)) => Err(failed.clone()),
-            Api::Supplied(supply) => supply.current().map(Current::Supplied),
+            Api::Remote(definition) => definition.current().map(Current::Remote),
         }
     }
 }
@@ -81,7 +81,7 @@ impl Definitions {
     /// Returns the definitions that have not been fetched yet.
     pub fn awaited(&self) -> impl Iterator<Item = &Arc<RemoteDefinition<CompiledDefinition>>> {
         let envelopes = self.envelopes.iter().filter_map(|envelope| match envelope {
-            Envelope::Supplied(supply) => Some(supply),
+            Envelope::Remote(definition) => Some(definition),
             Envelope::Off
             | Envelope::Missing
             | Envelope::BuiltIn(_)
@@ -90,22 +90,22 @@ impl Definitions {
         });
         let api = match &self.api {
             Api::None | Api::Fixed(_) => None,
-            Api::Supplied(supply) => Some(supply),
+            Api::Remote(definition) => Some(definition),
         };
-        envelopes.chain(api).filter(|supply| !supply.is_ready())
+        envelopes.chain(api).filter(|definition| !definition.is_ready())
     }
 
     /// Waits until each definition is there or has failed. The message is then checked or refused accordingly.
     pub async fn settle(&self) {
         let awaited: Vec<_> = self.awaited().collect();
-        for supply in &awaited {
-            supply.ask();
+        for definition in &awaited {
+            definition.ask();
         }
         let patience =
-            awaited.iter().map(|supply| supply.patience()).max().unwrap_or(Duration::ZERO);
+            awaited.iter().map(|definition| definition.patience()).max().unwrap_or(Duration::ZERO);
         let all = async {
-            for supply in awaited {
-                supply.settled().await;
+            for definition in awaited {
+                definition.settled().await;
             }
         };
         // Harmless: the caller sees which definition is still missing.

@@ -36,7 +36,7 @@ fn of_envelope(definitions: &Definitions, version: Option<Version>) -> Option<&A
     let slot = version.unwrap_or(Version::V11).index();
     match definitions.envelopes.get(slot)? {
         Envelope::BuiltIn(schema) | Envelope::Own(schema) => Some(schema),
-        Envelope::Off | Envelope::Missing | Envelope::Supplied(_) | Envelope::Broken(_) => None,
+        Envelope::Off | Envelope::Missing | Envelope::Remote(_) | Envelope::Broken(_) => None,
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) struct Slots {
     /// The number of words for all windows of a key.
     window_numbers: usize,
     /// Whether slots have the second header word, for shared counts.
-    told: bool,
+    is_shared: bool,
     /// Whether windows are clock-aligned, so that times are those of the wall clock.
     on_clock: bool,
     slots_max: usize,
@@ -56,12 +56,12 @@ impl Slots {
     pub(super) fn new(
         slots_max: usize,
         window_numbers: usize,
-        told: bool,
+        is_shared: bool,
         on_clock: bool,
     ) -> Slots {
         let slots_max = slots_max.next_power_of_two().max(PROBES);
         let window_numbers = window_numbers.clamp(1, NUMBERS_MAX);
-        Slots { numbers: Vec::new(), window_numbers, told, on_clock, slots_max }
+        Slots { numbers: Vec::new(), window_numbers, is_shared, on_clock, slots_max }
     }
 
     /// Returns when the entry expires because its counts have no effect any more.
@@ -75,7 +75,7 @@ impl Slots {
     }
 
     fn stride(&self) -> usize {
-        (if self.told { SHARED_HEADER_WORDS } else { HEADER_WORDS }) + self.window_numbers
+        (if self.is_shared { SHARED_HEADER_WORDS } else { HEADER_WORDS }) + self.window_numbers
     }
 
     /// Returns the slots that are probed for a key.
@@ -97,7 +97,7 @@ impl Slots {
         // Harmless: the rest belongs to other slots.
         let mut numbers = self.numbers.iter().skip(from).take(self.stride()).copied();
         let key = numbers.next().unwrap_or(0);
-        let rest = if self.told { numbers.next().unwrap_or(0) } else { 0 };
+        let rest = if self.is_shared { numbers.next().unwrap_or(0) } else { 0 };
         let mut of_windows = [0; NUMBERS_MAX];
         // Harmless: a slot has at most `NUMBERS_MAX` words for windows.
         of_windows.iter_mut().zip(numbers).for_each(|(place, number)| *place = number);
@@ -119,7 +119,7 @@ impl Slots {
             | u64::from(entry.unreported);
         // Harmless: the rest belongs to other slots.
         let mut slot = self.numbers.iter_mut().skip(from).take(stride);
-        let before = std::iter::once(entry.key).chain(self.told.then_some(rest));
+        let before = std::iter::once(entry.key).chain(self.is_shared.then_some(rest));
         for number in before.chain(entry.numbers) {
             let Some(place) = slot.next() else { return };
             *place = number;

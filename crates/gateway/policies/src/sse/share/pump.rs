@@ -47,18 +47,18 @@ pub(super) struct Opening {
     pub(super) key: Box<[u8]>,
     pub(super) head: RequestHead,
     /// The last event id of the client that opens the stream.
-    pub(super) own: Option<Box<[u8]>>,
+    pub(super) last_id: Option<Box<[u8]>>,
 }
 
 /// Opens the stream of a ring, and reads it until it ends or has had no client for the linger time. The events are kept for a while
 /// afterwards.
 pub(super) fn start(share: &Share, opening: Opening, ring: Arc<Ring>, caller: Rc<Caller>) {
     let (sharing, upstream) = (share.sharing.clone(), share.upstream.clone());
-    let Opening { key, head, own } = opening;
+    let Opening { key, head, last_id } = opening;
     let pump = Pump { ring, shares: share.shares.clone(), key, sse: share.sse.clone() };
     kit::spawn(async move {
         let ended = {
-            let running = pin!(pump.run(&sharing, &*upstream, (head, own), &caller));
+            let running = pin!(pump.run(&sharing, &*upstream, (head, last_id), &caller));
             kit::task::contain(running).await
         };
         let end = match ended {
@@ -104,17 +104,17 @@ impl Pump {
         &self,
         sharing: &ShareSettings,
         upstream: &dyn Fetch,
-        (head, own): (RequestHead, Option<Box<[u8]>>),
+        (head, last_id): (RequestHead, Option<Box<[u8]>>),
         caller: &Caller,
     ) -> Result<(), Fault> {
-        let mut lonely = Lonely { pump: self, linger: sharing.linger, alarm: Alarm::default() };
+        let mut watch = UnusedWatch { pump: self, linger: sharing.linger, alarm: Alarm::default() };
         let from = self.ring.from.as_deref();
         let asked = request_after(&head, from);
-        let Some(mut reply) = lonely.fetch(upstream, asked, caller).await? else { return Ok(()) };
-        if !reply.head.is_event_stream() && from != own.as_deref() {
+        let Some(mut reply) = watch.fetch(upstream, asked, caller).await? else { return Ok(()) };
+        if !reply.head.is_event_stream() && from != last_id.as_deref() {
             // An answer about the event id of another client, such as that the id is unknown, must not be given to this client.
-            let asked = request_after(&head, own.as_deref());
-            let Some(other) = lonely.fetch(upstream, asked, caller).await? else { return Ok(()) };
+            let asked = request_after(&head, last_id.as_deref());
+            let Some(other) = watch.fetch(upstream, asked, caller).await? else { return Ok(()) };
             reply = other;
         }
         let Reply { mut head, body, .. } = reply;
@@ -127,7 +127,7 @@ impl Pump {
         };
         self.ring.open(SharedAnswer::of(&head));
         let blocks = Blocks::new(sharing.event_bytes_max);
-        UpstreamStream { lonely, body, decoder, blocks }.run(sharing).await
+        UpstreamStream { watch, body, decoder, blocks }.run(sharing).await
     }
 
     /// Ends the ring if no client has joined it again. Returns true if it did.
@@ -157,13 +157,13 @@ impl Drop for Pump {
 }
 
 /// Waits for the upstream, and ends the ring once it has had no client for the linger time.
-struct Lonely<'p> {
+struct UnusedWatch<'p> {
     pump: &'p Pump,
     linger: Duration,
     alarm: Alarm,
 }
 
-impl Lonely<'_> {
+impl UnusedWatch<'_> {
     /// Sends the request to the upstream. If the upstream is at its connection limit, lingering streams are ended to free connections.
     async fn fetch(
         &mut self,
@@ -222,7 +222,7 @@ impl Lonely<'_> {
 
 /// The open stream of the upstream.
 struct UpstreamStream<'p> {
-    lonely: Lonely<'p>,
+    watch: UnusedWatch<'p>,
     body: Body,
     decoder: Option<Decoder>,
     blocks: Blocks,
@@ -235,7 +235,7 @@ impl UpstreamStream<'_> {
         let mut pushed = 0;
         loop {
             let read = self.read().await;
-            let ring = &self.lonely.pump.ring;
+            let ring = &self.watch.pump.ring;
             let mut blocks = std::mem::take(&mut self.blocks.ended).into_iter().peekable();
             while blocks.peek().is_some() {
                 let room = at_once - pushed;
@@ -255,7 +255,7 @@ impl UpstreamStream<'_> {
     /// Reads and splits the next data into blocks. The stream ends if the upstream ends, if an event is too large, or after the linger time
     /// without a client.
     async fn read(&mut self) -> Result<Fill, Fault> {
-        let UpstreamStream { lonely, body, decoder, blocks } = self;
+        let UpstreamStream { watch, body, decoder, blocks } = self;
         let cut = poll_fn(|cx| {
             let mut bytes = scratch::lend();
             let fill = ready!(body.poll_fill(cx, &mut bytes))?;
@@ -273,7 +273,7 @@ impl UpstreamStream<'_> {
                 (Ok(()), fill) => Ok(fill),
             })
         });
-        Ok(lonely.unless_left(cut).await?.unwrap_or(Fill::End))
+        Ok(watch.unless_left(cut).await?.unwrap_or(Fill::End))
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct ReferenceRules {
 
 impl ReferenceRules {
     /// No optional references, as for a stylesheet, of which only the modules are followed.
-    pub(crate) const NOTHING_ELSE: ReferenceRules =
+    pub(crate) const NO_OPTIONAL: ReferenceRules =
         ReferenceRules { namespaces: false, descriptions: false };
 
     /// Returns the rules that a policy's keys select.

@@ -24,7 +24,7 @@ use crate::policy::RouteScope;
 pub(crate) struct DefinitionError {
     /// The complaints, each with its file, line and column.
     pub(crate) complaints: Vec<String>,
-    told: ClientReason,
+    client_reason: ClientReason,
 }
 
 /// The text for a client.
@@ -47,13 +47,13 @@ impl DefinitionError {
             None
         };
         let why = unusable.as_deref().unwrap_or(first);
-        let told = ClientReason::First(found.documents.failed(why, found.fetched));
-        DefinitionError { complaints, told }
+        let client_reason = ClientReason::First(found.documents.failed(why, found.fetched));
+        DefinitionError { complaints, client_reason }
     }
 
     /// Returns the rejection that clients get.
     pub(crate) fn failed(&self) -> Rejection {
-        match &self.told {
+        match &self.client_reason {
             ClientReason::NoXml(text) => {
                 Rejection::server(format!("Invalid WSDL/XSD schema. {text}"))
             }
@@ -64,7 +64,7 @@ impl DefinitionError {
 
     /// Returns the rejection for a failure of an envelope's schema.
     pub(crate) fn failed_of_envelope(&self) -> Rejection {
-        match &self.told {
+        match &self.client_reason {
             ClientReason::NoXml(text) => Rejection::server(format!(
                 "Invalid XSD schema. {text}. Error code: 3067, Line: 0, Message: Failed to parse the \
                  XML resource 'in_memory_buffer'."
@@ -124,35 +124,35 @@ pub(crate) fn compiled(documents: &Documents, place: &mut RouteScope<'_, '_>) ->
 
 /// Returns the remote definition that messages are validated against, for a definition that is partly fetched or renewed from time to time.
 /// `first` is the part that can be compiled at once.
-pub(crate) fn supplied(
+pub(crate) fn remote(
     documents: Documents,
     first: Option<Arc<CompiledDefinition>>,
     fetch: &DefinitionFetch,
-    (at, faulty): (At, bool),
+    (at, answers_with_faults): (At, bool),
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> Option<Arc<RemoteDefinition<CompiledDefinition>>> {
-    let recipe = Arc::new(Whole { documents, faulty });
-    let documents = &recipe.documents;
-    let supplied = DefinitionParts {
+    let definition = Arc::new(SoapDefinition { documents, answers_with_faults });
+    let documents = &definition.documents;
+    let parts = DefinitionParts {
         location: &documents.location,
-        key: format!("{} {faulty}", documents.key()),
+        key: format!("{} {answers_with_faults}", documents.key()),
         remote: &documents.remote,
-        recipe: recipe.clone(),
+        compiler: definition.clone(),
         first,
-        faulty,
+        answers_with_faults,
     };
-    supplied.build(fetch, at, place, report)
+    parts.build(fetch, at, place, report)
 }
 
 /// Documents with everything that they refer to.
-struct Whole {
+struct SoapDefinition {
     documents: Documents,
     /// Whether requests get a fault while the definition is faulty.
-    faulty: bool,
+    answers_with_faults: bool,
 }
 
-impl DefinitionCompiler<CompiledDefinition> for Whole {
+impl DefinitionCompiler<CompiledDefinition> for SoapDefinition {
     fn wanted(&self, fetched: &mut FetchedDocuments) -> Result<Vec<DocumentRequest>, String> {
         remote_definition::wanted(self.documents.missing(fetched))
     }
@@ -161,7 +161,7 @@ impl DefinitionCompiler<CompiledDefinition> for Whole {
         let made = compile(&self.documents, fetched).map_err(|wrong| wrong.failed());
         let (compiled, flaws) = made?;
         match flaws.broken {
-            Some(wrong) if !self.faulty => Err(wrong.failed()),
+            Some(wrong) if !self.answers_with_faults => Err(wrong.failed()),
             Some(_) | None => Ok(compiled),
         }
     }
@@ -178,13 +178,13 @@ fn compile(
     let document = parsed(first).map_err(|error| {
         let wrong = wrong(vec![format!("{location}:{error}")]);
         match not_starting_as_xml(&error, first) {
-            Some(text) => DefinitionError { told: ClientReason::NoXml(text), ..wrong },
+            Some(text) => DefinitionError { client_reason: ClientReason::NoXml(text), ..wrong },
             None => wrong,
         }
     })?;
     let root = document.root_element().map(|root| document.name(root));
     let root = root.map(|name| (name.namespace.uri, name.local));
-    let told = |complaints: Vec<Complaint>| wrong(texts(&complaints));
+    let broken = |complaints: Vec<Complaint>| wrong(texts(&complaints));
     let as_libxml = documents.rpc == RpcMessages::Undeclared;
     let xsd_limits = xsd::Limits { as_libxml, ..xsd::Limits::default() };
     match root {
@@ -198,12 +198,12 @@ fn compile(
                     || "Invalid WSDL/XSD schema. Unable to find the '< wsdl:types >'".to_owned();
                 return Err(wrong(vec![found.unusable().unwrap_or_else(none)]));
             }
-            described(&outline.map_err(told)?, &found)
+            described(&outline.map_err(broken)?, &found)
         }
         Some((XSD, "schema")) => {
             let mut set = xsd::SchemaSet::new(&found, xsd_limits);
             set.add_bytes(first, location);
-            let schema = set.compile().map_err(told)?;
+            let schema = set.compile().map_err(broken)?;
             let flaws = Flaws { noted: texts(schema.noted()), ..Flaws::default() };
             let schemas = Schemas::one(Arc::new(schema));
             Ok((CompiledDefinition { schemas, actions: None }, flaws))
@@ -212,7 +212,7 @@ fn compile(
             let what = format!(
                 "{location}: the root is {{{uri}}}{local}, which is neither a WSDL's nor a schema's"
             );
-            Err(DefinitionError { complaints: vec![what], told: ClientReason::NoSchema })
+            Err(DefinitionError { complaints: vec![what], client_reason: ClientReason::NoSchema })
         }
         None => Err(wrong(vec![format!("{location}: there is no element")])),
     }

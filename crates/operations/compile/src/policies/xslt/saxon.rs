@@ -100,23 +100,23 @@ fn reading(engine: &Engine) -> EngineReading {
 
 /// Compiles a stylesheet. The error text has a line for each mistake.
 pub(super) fn compiled(
-    recipe: &BySaxon,
+    parts: &BySaxon,
     found: &DefinitionDocuments<'_>,
 ) -> Result<::saxon::Stylesheet, StylesheetError> {
     let location = &found.documents.location;
-    let texts: Vec<(String, Vec<u8>)> = if recipe.modules.is_empty() {
+    let texts: Vec<(String, Vec<u8>)> = if parts.modules.is_empty() {
         // The stylesheet itself is the first module. It refers to the others by URL.
         let others = found.fetched.iter().filter(|(uri, _)| *uri != location);
         let others = others.map(|(uri, bytes)| (uri.clone(), bytes.clone()));
         [(location.clone(), found.first().to_vec())].into_iter().chain(others).collect()
     } else {
-        let modules = recipe.modules.iter();
+        let modules = parts.modules.iter();
         modules.map(|module| (module.uri.clone(), module.bytes.clone())).collect()
     };
-    let made = recipe.engine.compile(&texts, &recipe.parameters);
+    let made = parts.engine.compile(&texts, &parts.parameters);
     made.map_err(|complaints| StylesheetError {
-        told: error_text::by_saxon(&complaints, ROOT),
-        complaints: listed(&complaints, &recipe.modules, location),
+        client_text: error_text::by_saxon(&complaints, ROOT),
+        complaints: listed(&complaints, &parts.modules, location),
     })
 }
 
