@@ -35,7 +35,7 @@ pub(crate) struct ListenerState {
     /// The connections that had been idle longest at the last scan. The one that had been idle longest of all is last.
     idlest: RefCell<Vec<(Instant, u64)>>,
     /// The time of the last scan.
-    looked: Cell<Option<Instant>>,
+    last_scan: Cell<Option<Instant>>,
 }
 
 /// A stream that ends when a reload changes its route.
@@ -105,7 +105,7 @@ impl ListenerState {
             wakers: RefCell::default(),
             streams: RefCell::default(),
             idlest: RefCell::default(),
-            looked: Cell::default(),
+            last_scan: Cell::default(),
         })
     }
 
@@ -188,11 +188,11 @@ impl ListenerState {
         idlest: &mut Vec<(Instant, u64)>,
     ) -> Option<()> {
         let now = clock::now();
-        let looked = self.looked.get().map(|looked| now.saturating_duration_since(looked));
-        if looked.is_some_and(|ago| ago < LOOK_EVERY) {
+        let since_scan = self.last_scan.get().map(|at| now.saturating_duration_since(at));
+        if since_scan.is_some_and(|ago| ago < LOOK_EVERY) {
             return None;
         }
-        self.looked.set(Some(now));
+        self.last_scan.set(Some(now));
         idlest.extend(wakers.iter().filter_map(|(number, one)| match one.idle.get() {
             Idle::Since(since) => Some((since, *number)),
             Idle::No | Idle::GivenUp => None,

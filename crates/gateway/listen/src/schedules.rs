@@ -186,7 +186,7 @@ async fn wait(
     }
     *reading = ClockReading::now();
     while let Some(wait) = due.wait() {
-        if tokio::time::timeout(wait, control.asked()).await.is_ok() {
+        if tokio::time::timeout(wait, control.run_requested()).await.is_ok() {
             return true;
         }
         if let Some(other) = timing.set_back(*reading) {
@@ -205,7 +205,7 @@ async fn run_for(
     state: &State,
 ) -> Option<Due> {
     let store = worker.current().plan.store.clone();
-    let store = store.as_deref().filter(|store| !store.nodes().is_alone());
+    let store = store.as_deref().filter(|store| !store.nodes().is_single());
     if let (Some(store), Some(due)) = (store, due) {
         wait_for_partition(store.nodes(), schedule, due).await;
     }

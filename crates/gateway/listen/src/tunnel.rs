@@ -66,7 +66,7 @@ pub(crate) async fn run(
     let timeout = &listener.timeout;
     let half_closed = timeout.idle.min(timeout.tunnel);
     let silence = Silence { open: stay.tunnel_silence(timeout.tunnel), half_closed };
-    let ends = (client, (tunnel.wire, tunnel.early));
+    let ends = (client, (tunnel.wire, tunnel.first_bytes));
     let notes = account.ex.notes.as_mut();
     let (passed, ended, client) = match notes.and_then(|notes| notes.relay.take()) {
         Some(relay) => {

@@ -68,7 +68,7 @@ impl WholeLine {
     }
 
     /// Makes a line. Name and value must be valid.
-    pub fn made(name: &str, value: &str) -> WholeLine {
+    pub fn new(name: &str, value: &str) -> WholeLine {
         debug_assert!(http1::is_token(name.as_bytes()) && http1::is_header_value(value.as_bytes()));
         WholeLine { text: format!("{name}: {value}\r\n").into(), name_len: name.len() }
     }

@@ -48,9 +48,9 @@ pub struct Reply {
 pub struct Tunnel {
     pub wire: Wire,
     /// Bytes of the new protocol that arrived together with the 101.
-    pub early: Vec<u8>,
+    pub first_bytes: Vec<u8>,
     /// Whatever must live as long as the tunnel, such as counts and permits.
-    pub held: Option<Box<dyn std::any::Any>>,
+    pub guards: Option<Box<dyn std::any::Any>>,
 }
 
 /// The maximum size of a value that is moved without a call of `memcpy`. These calls accounted for 2% of the instructions of a request.

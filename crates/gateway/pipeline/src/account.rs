@@ -61,7 +61,7 @@ pub struct Account {
     status: u16,
     route: Option<HeldRoute>,
     /// The request's data. It is kept for the access log, for the span of a sampled exchange, and for operators who watch requests.
-    asked: Option<Box<RequestSummary>>,
+    summary: Option<Box<RequestSummary>>,
     /// The counter for the bytes of the request's body, if the body counts itself.
     counted: Option<Rc<Cell<u64>>>,
     /// The time at which the exchange ended, if it ended before the account is dropped.
@@ -107,7 +107,7 @@ impl Account {
             reply_bytes: 0,
             status: Kind::ClientGone.status(),
             route: None,
-            asked: None,
+            summary: None,
             counted: None,
             ended: None,
             is_traced: false,
@@ -128,7 +128,7 @@ impl Account {
         }
         let is_watched = self.recorders.telemetry.tail().accepts_more(self.ex.caller.worker);
         if self.recorders.access_log.is_some() || self.sampled().is_some() || is_watched {
-            self.asked = Some(Box::new(RequestSummary {
+            self.summary = Some(Box::new(RequestSummary {
                 time: clock::wall(),
                 method: head.method().to_vec(),
                 host: head.host().to_vec(),
@@ -233,20 +233,20 @@ impl Account {
             return;
         };
         let unread;
-        let asked = match self.asked.as_deref() {
-            Some(asked) => asked,
+        let summary = match self.summary.as_deref() {
+            Some(summary) => summary,
             None => {
                 unread = RequestSummary::unread(&self.ex);
                 &unread
             }
         };
         let request = server_span::SpannedRequest {
-            began: asked.time,
-            method: &asked.method,
-            host: &asked.host,
-            target: &asked.target,
-            user_agent: asked.user_agent.as_deref(),
-            protocol: asked.protocol,
+            began: summary.time,
+            method: &summary.method,
+            host: &summary.host,
+            target: &summary.target,
+            user_agent: summary.user_agent.as_deref(),
+            protocol: summary.protocol,
             status: self.status,
         };
         server_span::record(&self.ex, trace, &request, std::mem::take(&mut self.span_lines));
@@ -333,11 +333,11 @@ impl Account {
 
     /// Describes the exchange, if the request's data was noted.
     fn ended_exchange(&self, time: Duration, duration: Duration) -> Option<EndedExchange> {
-        let asked = self.asked.as_ref()?;
+        let summary = self.summary.as_ref()?;
         // Harmless: the method is only displayed.
-        let method = String::from_utf8_lossy(&asked.method);
+        let method = String::from_utf8_lossy(&summary.method);
         // Harmless: the target is only displayed.
-        let target = String::from_utf8_lossy(&asked.target);
+        let target = String::from_utf8_lossy(&summary.target);
         let fault = self.ex.fault.as_ref();
         Some(EndedExchange {
             time,
@@ -360,8 +360,8 @@ impl Account {
         let called = self.called();
         let stream = self.ex.notes.as_ref().and_then(|notes| notes.stream.as_deref());
         let unread;
-        let asked = match self.asked.as_deref() {
-            Some(asked) => asked,
+        let summary = match self.summary.as_deref() {
+            Some(summary) => summary,
             None => {
                 unread = RequestSummary::unread(&self.ex);
                 &unread
@@ -369,14 +369,14 @@ impl Account {
         };
         let route = self.route.as_deref();
         let target =
-            masked(&asked.target, route.map_or(&self.recorders.secrets, |route| &route.secrets));
+            masked(&summary.target, route.map_or(&self.recorders.secrets, |route| &route.secrets));
         let ended = LoggedExchange {
             ex: &self.ex,
             headers: &self.logged,
             status: self.status,
-            method: &asked.method,
-            host: &asked.host,
-            target: &asked.target,
+            method: &summary.method,
+            host: &summary.host,
+            target: &summary.target,
             route: route.map(|route| route.name.as_str()),
         };
         let extra = ended.fields(&self.recorders.fields);
@@ -384,12 +384,12 @@ impl Account {
         log.write(
             self.ex.caller.worker,
             &AccessEntry {
-                time: asked.time,
+                time: summary.time,
                 client: self.ex.client,
-                method: &asked.method,
-                host: (!asked.host.is_empty()).then_some(&asked.host),
+                method: &summary.method,
+                host: (!summary.host.is_empty()).then_some(&summary.host),
                 path: &target,
-                protocol: asked.protocol.name(),
+                protocol: summary.protocol.name(),
                 status: self.status,
                 request_bytes: self.request_bytes,
                 reply_bytes: self.reply_bytes,
@@ -401,7 +401,7 @@ impl Account {
                 upstream_target: self.ex.target.as_deref(),
                 request_id: Some(self.ex.id.as_bytes()),
                 trace: self.ex.trace.as_ref().map(|trace| trace.span),
-                user_agent: asked.user_agent.as_deref(),
+                user_agent: summary.user_agent.as_deref(),
                 tls: self.ex.caller.tls,
                 fault: self.ex.fault.as_ref().map(|f| f.kind.label()),
                 cause: self.ex.fault.as_ref().map(|f| &*f.cause),

@@ -22,7 +22,7 @@ pub(crate) fn arrive(
     ex: &mut Exchange,
     head: &mut RequestHead,
 ) -> Result<HeldRoute, Fault> {
-    if let Some(id) = head.headers.get("x-request-id").and_then(RequestId::kept) {
+    if let Some(id) = head.headers.get("x-request-id").and_then(RequestId::from_client) {
         ex.id = id;
     }
     ex.peer_trusted = listener.trusts(ex.caller.peer.ip());
@@ -69,7 +69,7 @@ pub(crate) fn method_not_allowed<'p>(
     head: &RequestHead,
 ) -> Option<(Fault, &'p HeldRoute)> {
     let path = path::resolve(head.path(), listener.paths).ok()?.path;
-    let (allow, route) = plan.table.others(arrival(listener, ex), head, &path)?;
+    let (allow, route) = plan.table.other_methods(arrival(listener, ex), head, &path)?;
     let (method, shown_path) = (head.method(), shown(&masked(head.path(), &[])));
     let known = http1::is_registered_method(method) || plan.table.names(method);
     let fault = if known {

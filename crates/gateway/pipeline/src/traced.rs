@@ -4,7 +4,7 @@
 use fault::Fault;
 use message::Body;
 use plan::Route;
-use policy::{Exchange, Flow, MessageBefore, Onward, Step, TracedHead, held};
+use policy::{Exchange, Flow, MessageBefore, Onward, Step, TracedHead, bytes_in_memory};
 use telemetry::trace::{PolicyTrace, TracedPolicy};
 
 use crate::steps::{self, Head};
@@ -27,7 +27,7 @@ pub(crate) async fn run<H: Head + TracedHead>(
     body: &mut Body,
 ) -> Flow {
     hold::<H>(body).await?;
-    let before = MessageBefore::of(ex, head, held(body));
+    let before = MessageBefore::of(ex, head, bytes_in_memory(body));
     let mut is_transformed = false;
     let flow = match step {
         Step::Streamed(step) => steps::stream(&**step, ex, head, body).map(|is| {
@@ -39,7 +39,7 @@ pub(crate) async fn run<H: Head + TracedHead>(
         }
     };
     let of_policy = name_and_place(route, depth);
-    let mut traced = before.after(of_policy, (ex, head), held(body), &flow);
+    let mut traced = before.after(of_policy, (ex, head), bytes_in_memory(body), &flow);
     if is_transformed {
         traced.verdict = "passes, and may change the body as it is forwarded".into();
     }

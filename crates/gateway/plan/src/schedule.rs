@@ -33,7 +33,7 @@ pub struct ScheduleControl {
     /// Whether the schedule is paused, as last set here or read from the store.
     is_paused: AtomicBool,
     is_running: AtomicBool,
-    asked: Notify,
+    run_requested: Notify,
 }
 
 /// The table in the store with a row for each paused schedule, by name.
@@ -51,8 +51,8 @@ pub enum Beginning {
 
 impl ScheduleControl {
     /// Resolves when an operator has requested a run now.
-    pub async fn asked(&self) {
-        self.asked.notified().await;
+    pub async fn run_requested(&self) {
+        self.run_requested.notified().await;
     }
 
     /// Records that a run begins or has ended.
@@ -237,7 +237,7 @@ impl Schedule {
     pub fn run_now(&self) -> bool {
         let is_running = self.control.is_running.load(Ordering::Relaxed);
         if !is_running {
-            self.control.asked.notify_one();
+            self.control.run_requested.notify_one();
         }
         !is_running
     }

@@ -23,7 +23,7 @@ pub struct SharedChange {
     /// The number of a new configuration, and its files as an archive.
     pub files: Option<(u64, Vec<u8>)>,
     /// Numbers of configurations to remove.
-    pub gone: Vec<u64>,
+    pub removed: Vec<u64>,
 }
 
 /// Reads the state. Returns `None` if no gateway has written one.
@@ -39,7 +39,7 @@ pub async fn files(store: &LazyStore, number: u64) -> Result<Option<Bytes>, Erro
 
 /// Writes a state. Returns false if another gateway has written one in the meantime.
 pub async fn write(store: &LazyStore, change: SharedChange) -> Result<bool, Error> {
-    let SharedChange { state, version, files, gone } = change;
+    let SharedChange { state, version, files, removed } = change;
     let row = |key: Vec<u8>, value: Option<Vec<u8>>, expect| {
         let value = value.map(Bytes::from);
         Change { table: TABLE.into(), key, value, expect }
@@ -47,7 +47,7 @@ pub async fn write(store: &LazyStore, change: SharedChange) -> Result<bool, Erro
     let expect = version.map_or(Expect::Nothing, Expect::Version);
     let mut changes = vec![row(STATE.to_vec(), Some(state), expect)];
     changes.extend(files.map(|(number, bytes)| row(key(number), Some(bytes), Expect::Anything)));
-    changes.extend(gone.into_iter().map(|number| row(key(number), None, Expect::Anything)));
+    changes.extend(removed.into_iter().map(|number| row(key(number), None, Expect::Anything)));
     match store.change(changes, None).await {
         Ok(_) => Ok(true),
         Err(Error::Conflict { .. }) => Ok(false),

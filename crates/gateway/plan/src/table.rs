@@ -176,12 +176,12 @@ impl Table {
         if head.method() != b"OPTIONS" {
             return None;
         }
-        self.others(arrival, head, path).map(|(allow, _)| allow)
+        self.other_methods(arrival, head, path).map(|(allow, _)| allow)
     }
 
     /// Returns the `Allow` header for a request whose method no route accepts (RFC 9110, 15.5.6), and one of the routes that accept another
     /// method, or `None` if there is no such route.
-    pub fn others(
+    pub fn other_methods(
         &self,
         arrival: Arrival<'_>,
         head: &RequestHead,

@@ -501,7 +501,7 @@ impl Cache {
     fn times(&self, head: &ReplyHead, asked: Instant, now: Instant) -> Times {
         let ttl = self.ttl(head.status);
         if self.settings.ignores_directives {
-            Times::told(ttl, now)
+            Times::ignoring_directives(ttl, now)
         } else {
             Times::of(&head.headers, ttl, asked, now)
         }
@@ -541,7 +541,7 @@ impl Cache {
         let ttl = self.ttl(stale.status());
         let mut fresh = stale.freshened(&head.headers, ttl, asked.at, now);
         if self.settings.ignores_directives {
-            fresh.set_times(Times::told(ttl, now));
+            fresh.set_times(Times::ignoring_directives(ttl, now));
         }
         let is_known = fresh.vary_by(&asked.headers, &self.settings.unknown_headers);
         let fresh = Arc::new(fresh);

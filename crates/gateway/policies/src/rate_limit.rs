@@ -64,7 +64,7 @@ pub enum LimitHeaders {
 pub struct Tier {
     windows: Vec<Window>,
     /// The value of `RateLimit-Policy`.
-    told: Box<str>,
+    policy_line: Box<str>,
     /// With a shared store, the number of requests of a key that may pass without asking the store.
     slack: u32,
 }
@@ -138,26 +138,26 @@ struct Tell;
 impl Tier {
     /// Creates a tier. There must be at most [`WINDOWS_MAX`] windows, since further ones are not enforced.
     pub fn new(windows: Vec<Window>) -> Tier {
-        let mut told = String::new();
+        let mut policy_line = String::new();
         for window in &windows {
-            let comma = if told.is_empty() { "" } else { ", " };
+            let comma = if policy_line.is_empty() { "" } else { ", " };
             let (name, burst) = (&window.name, window.burst);
             let per = window.per.as_secs_f64().ceil();
             // Harmless: writing to a String does not fail.
-            let _always_ok = write!(told, "{comma}\"{name}\";q={burst};w={per}");
+            let _always_ok = write!(policy_line, "{comma}\"{name}\";q={burst};w={per}");
         }
         let burst = windows.iter().map(|window| window.burst).min().unwrap_or(0);
-        Tier { windows, told: told.into(), slack: burst.saturating_sub(1) / SLACK }
+        Tier { windows, policy_line: policy_line.into(), slack: burst.saturating_sub(1) / SLACK }
     }
 
     /// Appends the value of `RateLimit`.
-    fn tell(&self, taken: &CountVerdict, out: &mut Vec<u8>) {
+    fn write_states(&self, taken: &CountVerdict, out: &mut Vec<u8>) {
         // Harmless: there is one state for each window of a limit.
         for (at, (window, standing)) in self.windows.iter().zip(taken.standings).enumerate() {
             if at > 0 {
                 out.extend_from_slice(b", ");
             }
-            window.tell(standing, out);
+            window.write_state(standing, out);
         }
     }
 
@@ -180,7 +180,7 @@ impl Limit {
     }
 
     fn refusal(&self, tier: &Tier, taken: &CountVerdict, wait: u64) -> Fault {
-        let cause = format!("over the limit {}", tier.told);
+        let cause = format!("over the limit {}", tier.policy_line);
         let wait = seconds(wait).max(1).to_string();
         let fault = Fault::new(Kind::RateLimited, cause)
             .with_code(self.code)
@@ -203,11 +203,11 @@ impl Limit {
             },
             LimitHeaders::Draft => {
                 let mut standing = Vec::new();
-                tier.tell(taken, &mut standing);
+                tier.write_states(taken, &mut standing);
                 fault
                     // Harmless: names of windows are UTF-8, and the rest is ASCII.
                     .with_header("RateLimit", String::from_utf8(standing).unwrap_or_default())
-                    .with_header("RateLimit-Policy", tier.told.clone())
+                    .with_header("RateLimit-Policy", tier.policy_line.clone())
             }
         }
     }
@@ -258,26 +258,31 @@ impl Limit {
     }
 
     /// Records the header lines for the reply, or refuses the request.
-    fn decided(&self, tier: &Tier, taken: &CountVerdict, told: &mut Option<Headers>) -> Flow {
+    fn decided(
+        &self,
+        tier: &Tier,
+        taken: &CountVerdict,
+        reply_lines: &mut Option<Headers>,
+    ) -> Flow {
         if let Some(wait) = taken.wait {
             return Err(self.refusal(tier, taken, wait));
         }
-        self.tell(tier, taken, told);
+        self.add_lines(tier, taken, reply_lines);
         Ok(Onward::Next)
     }
 
-    fn tell(&self, tier: &Tier, taken: &CountVerdict, told: &mut Option<Headers>) {
+    fn add_lines(&self, tier: &Tier, taken: &CountVerdict, reply_lines: &mut Option<Headers>) {
         match self.headers {
             LimitHeaders::None => {}
             LimitHeaders::Draft => {
                 let mut standing = scratch::lend();
-                tier.tell(taken, &mut standing);
-                let lines = told.get_or_insert_with(Headers::new);
+                tier.write_states(taken, &mut standing);
+                let lines = reply_lines.get_or_insert_with(Headers::new);
                 lines.add_known("RateLimit", &standing);
-                lines.add_known("RateLimit-Policy", tier.told.as_bytes());
+                lines.add_known("RateLimit-Policy", tier.policy_line.as_bytes());
             }
             LimitHeaders::Kong => {
-                let lines = told.get_or_insert_with(Headers::new);
+                let lines = reply_lines.get_or_insert_with(Headers::new);
                 let mut add = |name: &str, value: u64| {
                     lines.add_known(name, itoa::Buffer::new().format(value).as_bytes());
                 };
@@ -329,8 +334,8 @@ impl RequestLimit for StepLimit {
                 (None, None) => self.limit.counts.take(key.key, key.number, &key.tier.windows),
                 (Some(taken), _) => taken,
             };
-            let mut told = None;
-            self.limit.decided(key.tier, &taken, &mut told).map(|_| told)
+            let mut reply_lines = None;
+            self.limit.decided(key.tier, &taken, &mut reply_lines).map(|_| reply_lines)
         })
     }
 }

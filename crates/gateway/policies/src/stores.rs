@@ -39,7 +39,7 @@ pub(crate) struct StoreConnection {
     pub(crate) store: Store,
     link: Mutex<Option<Link>>,
     /// When the server last answered, if ever.
-    heard: Mutex<Option<Instant>>,
+    last_answer: Mutex<Option<Instant>>,
     /// Whether the server answered the last call. Changes are logged.
     answers: AtomicBool,
     metrics: Arc<StoreMetrics>,
@@ -50,7 +50,7 @@ impl StoreConnection {
         StoreConnection {
             store,
             link: Mutex::default(),
-            heard: Mutex::default(),
+            last_answer: Mutex::default(),
             answers: AtomicBool::new(true),
             metrics,
         }
@@ -89,26 +89,28 @@ impl StoreConnection {
             }
         };
         let answered = tokio::time::timeout(self.store.timeout, asked).await;
-        self.heard(answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())))
+        self.record_answer(answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())))
     }
 
     /// Pings the server, unless it has answered recently. Returns true if it is available.
     pub(crate) async fn ping(&self) -> bool {
-        let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.is_away() && heard.is_some_and(|heard| heard.elapsed() < SILENCE_MAX) {
+        let last_answer = *self.last_answer.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_away() && last_answer.is_some_and(|at| at.elapsed() < SILENCE_MAX) {
             return true;
         }
         let asked = self.command(["PING"].into_iter(), 0);
         let answered = tokio::time::timeout(self.store.timeout, asked).await;
-        self.heard(answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))).is_some()
+        self.record_answer(answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())))
+            .is_some()
     }
 
     /// Records whether the server answers.
-    fn heard<T>(&self, answered: io::Result<T>) -> Option<T> {
+    fn record_answer<T>(&self, answered: io::Result<T>) -> Option<T> {
         match answered {
             Ok(answer) => {
                 self.metrics.answered();
-                *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock::now());
+                *self.last_answer.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Some(clock::now());
                 if !self.answers.swap(true, Ordering::Relaxed) {
                     tracing::info!("the store of shared limits answers again");
                 }

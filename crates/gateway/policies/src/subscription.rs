@@ -181,7 +181,7 @@ impl Check {
     fn of_application(&self, identity: &Identity) -> Option<Result<Client, Fault>> {
         let key = identity.application.as_ref()?;
         let look = |owner: &KeyOwner, plans: &PlanTable| {
-            if owner.gone {
+            if owner.is_removed {
                 return Err(gone());
             }
             let application = &owner.application;

@@ -95,7 +95,7 @@ pub type Parameters = Vec<Box<[u8]>>;
 impl Caller {
     pub fn new(peer: SocketAddr, local: SocketAddr, scheme: Scheme, worker: usize) -> Caller {
         let address = peer.ip().to_canonical().to_string();
-        let forwarded_for = WholeLine::made("X-Forwarded-For", &address);
+        let forwarded_for = WholeLine::new("X-Forwarded-For", &address);
         let (tls, server_name, certificate) = (None, None, None);
         Caller { peer, forwarded_for, local, scheme, tls, server_name, certificate, worker }
     }
@@ -105,7 +105,7 @@ impl Exchange {
     /// Creates a new exchange. Its id is generated. A valid id from the client replaces it later.
     pub fn new(caller: Rc<Caller>, alarm: SharedAlarm) -> Exchange {
         Exchange {
-            id: RequestId::made(),
+            id: RequestId::random(),
             peer_trusted: false,
             client: caller.peer.ip(),
             caller,
@@ -154,7 +154,7 @@ pub const REQUEST_ID_BYTES_MAX: usize = 96;
 
 impl RequestId {
     /// Generates an id: 128 random bits as 32 hex digits. It is unique, but not secret.
-    pub fn made() -> RequestId {
+    pub fn random() -> RequestId {
         let mut bytes = [0; REQUEST_ID_BYTES_MAX];
         let random = fastrand::u128(..).to_le_bytes();
         // Harmless: 16 bytes make 32 digits.
@@ -165,7 +165,7 @@ impl RequestId {
     }
 
     /// Returns the client's id if it is short enough and consists of visible ASCII characters.
-    pub fn kept(value: &[u8]) -> Option<RequestId> {
+    pub fn from_client(value: &[u8]) -> Option<RequestId> {
         let fits = !value.is_empty() && value.iter().all(u8::is_ascii_graphic);
         let mut bytes = [0; REQUEST_ID_BYTES_MAX];
         bytes.get_mut(..value.len()).filter(|_| fits)?.copy_from_slice(value);
@@ -203,14 +203,14 @@ mod tests {
         for (value, kept) in
             [("abc-1", true), ("", false), ("a b", false), ("a\x7f", false), (&long, false)]
         {
-            assert_eq!(RequestId::kept(value.as_bytes()).is_some(), kept, "{value}");
+            assert_eq!(RequestId::from_client(value.as_bytes()).is_some(), kept, "{value}");
         }
-        assert_eq!(RequestId::kept(b"abc").unwrap().as_str(), "abc");
+        assert_eq!(RequestId::from_client(b"abc").unwrap().as_str(), "abc");
     }
 
     #[test]
     fn made_ids_are_32_hex_digits_and_differ() {
-        let (a, b) = (RequestId::made(), RequestId::made());
+        let (a, b) = (RequestId::random(), RequestId::random());
         assert_eq!(a.as_str().len(), 32);
         assert!(a.as_str().bytes().all(|c| c.is_ascii_hexdigit()));
         assert_ne!(a.as_str(), b.as_str());

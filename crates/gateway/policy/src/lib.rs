@@ -49,5 +49,5 @@ pub use step::{
 };
 pub use subscription::{ApplicationKey, Quota, Subscribed};
 pub use template::{Escape, PLACEHOLDERS, Template, UnknownPlaceholder};
-pub use traced::{MessageBefore, TracedHead, held};
+pub use traced::{MessageBefore, TracedHead, bytes_in_memory};
 pub use upstream_addition::UpstreamAddition;

@@ -117,7 +117,7 @@ impl MessageBefore {
 }
 
 /// Returns the bytes of a body if they are in memory.
-pub fn held(body: &Body) -> Option<Bytes> {
+pub fn bytes_in_memory(body: &Body) -> Option<Bytes> {
     match body {
         Body::Empty => Some(Bytes::new()),
         Body::Whole(bytes, _) => Some(bytes.clone()),

@@ -21,10 +21,10 @@ const DIGITS: usize = 12;
 
 impl Pseudonym {
     fn made() -> Pseudonym {
-        let id = RequestId::made();
+        let id = RequestId::random();
         let name = format!("tidegate-{}", id.as_str().get(..DIGITS).unwrap_or(id.as_str()));
         let versions = ["1.0", "1.1", "2.0"];
-        let lines = versions.map(|version| WholeLine::made("Via", &format!("{version} {name}")));
+        let lines = versions.map(|version| WholeLine::new("Via", &format!("{version} {name}")));
         Pseudonym { name, lines }
     }
 
@@ -252,7 +252,7 @@ mod tests {
         let peer = "192.0.2.1:1".parse().unwrap();
         let mut ex =
             Exchange::new(Caller::new(peer, peer, Scheme::Https, 0).into(), Default::default());
-        ex.id = policy::RequestId::kept(b"id").unwrap();
+        ex.id = policy::RequestId::from_client(b"id").unwrap();
         if !trusted {
             drop_claims(&mut head.headers);
         }

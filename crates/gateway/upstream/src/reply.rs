@@ -115,8 +115,9 @@ struct LeasedBody {
 /// Converts a started reply into one that can be forwarded.
 pub(crate) fn reply(begun: Box<StartedReply>, hold: Lease, now: Instant) -> Reply {
     if begun.parsed.upgrade {
-        let held: Box<dyn std::any::Any> = Box::new((begun.connection.open, hold));
-        let tunnel = Tunnel { wire: begun.connection.wire, early: begun.rest, held: Some(held) };
+        let guards: Box<dyn std::any::Any> = Box::new((begun.connection.open, hold));
+        let tunnel =
+            Tunnel { wire: begun.connection.wire, first_bytes: begun.rest, guards: Some(guards) };
         return Reply { head: begun.head, body: Body::Empty, tunnel: Some(Box::new(tunnel)) };
     }
     // An event stream or a gRPC reply has no timeout here: the client's side limits silence in both directions, and notices if the client

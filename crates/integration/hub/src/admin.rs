@@ -89,7 +89,7 @@ impl Hub {
                 "expires": expires,
                 "status": status,
             });
-            if let (false, Some(view)) = (self.nodes.is_alone(), view.as_object_mut()) {
+            if let (false, Some(view)) = (self.nodes.is_single(), view.as_object_mut()) {
                 let owner = self.nodes.owner(id.partition());
                 view.insert("node".to_owned(), json!(owner));
             }

@@ -83,7 +83,7 @@ pub(crate) struct Deliveries {
     /// True if these changes have to be read again after that job.
     pub(crate) checks_again: bool,
     /// The keys of dead events that are being sent again and whose requests may still be in the store.
-    pub(crate) again: HashSet<String>,
+    pub(crate) resending: HashSet<String>,
     pub(crate) place: Residence,
     pub(crate) members: HashMap<Id, Member>,
     pub(crate) common_parts: CommonParts,
@@ -92,7 +92,7 @@ pub(crate) struct Deliveries {
     /// Positions that are written with those of the members, so that they are not lost.
     pub(crate) unread: UnreadPositions,
     /// Removed subscriptions, with the versions of their removals.
-    pub(crate) gone: HashMap<Id, u64>,
+    pub(crate) removals: HashMap<Id, u64>,
     pub(crate) failures: Failures,
     /// True if an operator has paused the deliveries, or as long as this is not known.
     pub(crate) is_paused: bool,
@@ -144,14 +144,14 @@ impl Deliveries {
             remote_updates: woken(hub.store.watch(&hub.tables.news)),
             is_checking: false,
             checks_again: false,
-            again: HashSet::new(),
+            resending: HashSet::new(),
             hub,
             place,
             members: HashMap::new(),
             common_parts: CommonParts::default(),
             news: Rc::default(),
             unread: UnreadPositions::new(),
-            gone: HashMap::new(),
+            removals: HashMap::new(),
             failures: Failures::default(),
             is_paused: true,
             is_ending: false,

@@ -33,7 +33,7 @@ impl Job {
             };
             let outcome = outcome.unwrap_or_else(|panic| {
                 tracing::error!("a delivery has panicked: {panic}");
-                Outcome::Failed { why: "an error of the gateway".to_owned(), again: None }
+                Outcome::Failed { why: "an error of the gateway".to_owned(), retry_after: None }
             });
             let (id, counters) = (self.id, self.permit.counters.clone());
             drop(self);
@@ -79,7 +79,7 @@ impl Job {
         match sent {
             SendOutcome::Taken => Outcome::Accepted,
             SendOutcome::Gone => Outcome::Gone,
-            SendOutcome::Failed { why, again } => Outcome::Failed { why, again },
+            SendOutcome::Failed { why, retry_after } => Outcome::Failed { why, retry_after },
         }
     }
 

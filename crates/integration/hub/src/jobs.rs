@@ -106,7 +106,7 @@ pub(crate) enum Outcome {
     Failed {
         why: String,
         /// The delay before the next attempt, if the callback asked for one.
-        again: Option<Duration>,
+        retry_after: Option<Duration>,
     },
     /// The event exceeds the limits of the subscriber's plan.
     Limited,

@@ -70,10 +70,10 @@ impl Deliveries {
             // The next write of the group's row deletes the position.
             self.unwritten.note(group);
         }
-        if self.gone.len() >= GONE_MAX {
-            self.gone.clear();
+        if self.removals.len() >= GONE_MAX {
+            self.removals.clear();
         }
-        self.gone.insert(id, version);
+        self.removals.insert(id, version);
     }
 
     /// Drops a subscription without changing its row. Returns its group.
@@ -101,7 +101,7 @@ impl Deliveries {
                 reservation: _reserved,
             } => {
                 let known = self.members.get(&id).map(|member| member.version);
-                let latest = known.max(self.gone.get(&id).copied());
+                let latest = known.max(self.removals.get(&id).copied());
                 if latest.is_none_or(|latest| version > latest) {
                     if is_new {
                         // An earlier subscription with the same id may still be known, with its position.

@@ -28,7 +28,7 @@ impl Deliveries {
             JobOutcome::Denied { counters } => counters.next(self.agenda.ready()),
             JobOutcome::Loaded { partition, found } => self.loaded(partition, found),
             JobOutcome::RemoteUpdatesRead(found) => self.remote_updates_found(found),
-            JobOutcome::RowRead { id, known, row } => self.looked(id, known, row),
+            JobOutcome::RowRead { id, known, row } => self.apply_row(id, known, row),
             JobOutcome::Confirmed { id, asked, written, counters } => {
                 self.confirmed(id, asked, written);
                 counters.next(self.agenda.ready());
@@ -137,8 +137,8 @@ impl Deliveries {
                     open.put_off(STORE_RETRY_PAUSE);
                 }
             }
-            Outcome::Failed { why, again } => {
-                let delivered = self.failed(id, event, why, again);
+            Outcome::Failed { why, retry_after } => {
+                let delivered = self.failed(id, event, why, retry_after);
                 count(delivered);
             }
         }
@@ -163,7 +163,7 @@ impl Deliveries {
         id: Id,
         event: u64,
         why: String,
-        again: Option<Duration>,
+        retry_after: Option<Duration>,
     ) -> DeliveryOutcome {
         let Some(member) = self.members.get_mut(&id) else { return DeliveryOutcome::Failure };
         member.is_failing = true;
@@ -171,7 +171,7 @@ impl Deliveries {
         let Some(open) = member.cursor.get(event) else { return DeliveryOutcome::Failure };
         let now = millis(clock::wall());
         self.failures.note(id, event, Failure::new(now, &why));
-        if open.fail(&delivery.retries, again.unwrap_or(Duration::ZERO)).is_some() {
+        if open.fail(&delivery.retries, retry_after.unwrap_or(Duration::ZERO)).is_some() {
             return DeliveryOutcome::Failure;
         }
         let attempts = open.attempts;

@@ -204,7 +204,7 @@ mod tests {
     }
 
     fn adopted() -> (Arc<Nodes>, Ownership) {
-        let nodes = Arc::new(Nodes::alone());
+        let nodes = Arc::new(Nodes::single());
         let mut ownership = Ownership::new(nodes.clone());
         let adopted = ownership.adopt(&nodes.standing(), false);
         assert_eq!(adopted, Adopted { is_lost: false, unread: (0..PARTITIONS).collect() });
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_stops_adopts_nothing() {
-        let nodes = Arc::new(Nodes::alone());
+        let nodes = Arc::new(Nodes::single());
         let mut ownership = Ownership::new(nodes.clone());
         assert_eq!(ownership.adopt(&nodes.standing(), true), Adopted::default());
         assert_eq!(ownership.loading(), 0);

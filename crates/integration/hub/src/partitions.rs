@@ -22,7 +22,7 @@ const NEWS_MAX: usize = 1000;
 pub(crate) struct RemoteUpdate {
     id: Id,
     /// The dead event to send again, or `None` if the subscription's row has changed.
-    again: Option<u64>,
+    dead_event: Option<u64>,
     key: Vec<u8>,
     version: u64,
 }
@@ -61,11 +61,11 @@ fn remote_updates(hub: Arc<Hub>, is_late: bool) -> LocalBoxFuture<'static, JobOu
         let rows = hub.rows_of(&hub.tables.news, "").await;
         let update = |row: store::Row| {
             let (id, event) = row.key.split_at_checked(32)?;
-            let again = event.strip_prefix(b"-").map(std::str::from_utf8);
+            let dead_event = event.strip_prefix(b"-").map(std::str::from_utf8);
             // Harmless: without a number the change concerns the subscription itself.
-            let again = again.and_then(Result::ok).and_then(|event| event.parse().ok());
+            let dead_event = dead_event.and_then(Result::ok).and_then(|event| event.parse().ok());
             let id = Id::parse(id)?;
-            Some(RemoteUpdate { id, again, key: row.key.to_vec(), version: row.version })
+            Some(RemoteUpdate { id, dead_event, key: row.key.to_vec(), version: row.version })
         };
         JobOutcome::RemoteUpdatesRead(rows.map(|rows| RemoteUpdates {
             is_paused: rows.iter().any(|row| *row.key == *Switch::KEY),
@@ -133,11 +133,11 @@ impl Deliveries {
         self.members.clear();
         self.agenda.clear();
         self.common_parts.clear_waiting();
-        self.gone.clear();
+        self.removals.clear();
         self.failures.clear();
         self.unread.clear();
         self.is_paused = true;
-        self.again.clear();
+        self.resending.clear();
         self.is_checking = false;
         self.topics.iter_mut().for_each(|topic| topic.ids.clear());
         self.hub.state.let_all_go(self.worker());
@@ -223,13 +223,13 @@ impl Deliveries {
         self.set_paused(is_paused);
         let (worker, workers) = (self.worker(), self.hub.state.workers());
         let seen = |key: &String| updates.iter().any(|update| update.key == key.as_bytes());
-        self.again.retain(seen);
+        self.resending.retain(seen);
         let is_ours = |id: Id| id.worker(workers) == worker && self.ownership.has(id);
         // Harmless: the handled updates are deleted, which causes another read with the rest.
         let ours = updates.into_iter().filter(|update| is_ours(update.id)).take(NEWS_MAX);
         for update in ours.collect::<Vec<_>>() {
-            let RemoteUpdate { id, again, .. } = update;
-            match again {
+            let RemoteUpdate { id, dead_event, .. } = update;
+            match dead_event {
                 Some(event) => self.open_again(id, event, &update.key),
                 None => {
                     let known = self.known(id);
@@ -261,7 +261,7 @@ impl Deliveries {
             self.sending.start(jobs::forget_news(self.hub.clone(), id, forget, guard));
             return;
         };
-        if self.again.insert(text) {
+        if self.resending.insert(text) {
             member.cursor.reopen(event);
             self.unwritten.note_with(member.group(id), forget);
             self.queue(id);
@@ -271,11 +271,11 @@ impl Deliveries {
     /// The known version of a subscription, or the version of its removal. 0 if neither is known.
     fn known(&self, id: Id) -> u64 {
         let member = self.members.get(&id).map(|member| member.version);
-        member.max(self.gone.get(&id).copied()).unwrap_or(0)
+        member.max(self.removals.get(&id).copied()).unwrap_or(0)
     }
 
     /// Applies the row of a subscription, which was read because another node had changed it.
-    pub(crate) fn looked(
+    pub(crate) fn apply_row(
         &mut self,
         id: Id,
         known: u64,

@@ -26,7 +26,7 @@ pub(crate) enum SendOutcome {
     Failed {
         why: String,
         /// The pause that the callback asks for.
-        again: Option<Duration>,
+        retry_after: Option<Duration>,
     },
 }
 
@@ -69,12 +69,12 @@ pub(crate) async fn event(
     match permit.send(caller, deadline, request, trace).await {
         Ok(reply) => {
             let status = reply.head.status;
-            let again = reply.head.headers.get("retry-after").and_then(retry_after);
+            let retry_after = reply.head.headers.get("retry-after").and_then(retry_after);
             discard(reply).await;
             let sent = match status {
                 200..=299 => SendOutcome::Taken,
                 410 => SendOutcome::Gone,
-                status => SendOutcome::Failed { why: format!("status {status}"), again },
+                status => SendOutcome::Failed { why: format!("status {status}"), retry_after },
             };
             (status, sent)
         }
@@ -84,7 +84,7 @@ pub(crate) async fn event(
 
 impl SendOutcome {
     fn failed(fault: &Fault) -> SendOutcome {
-        SendOutcome::Failed { why: fault.to_string(), again: None }
+        SendOutcome::Failed { why: fault.to_string(), retry_after: None }
     }
 }
 

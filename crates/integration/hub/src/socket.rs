@@ -107,7 +107,7 @@ pub(crate) fn answer(
         waiting: None,
     };
     let wire = Wire::Wrapped(Box::new(socket));
-    reply.tunnel = Some(Box::new(Tunnel { wire, early: Vec::new(), held: None }));
+    reply.tunnel = Some(Box::new(Tunnel { wire, first_bytes: Vec::new(), guards: None }));
     Ok(reply)
 }
 

@@ -360,7 +360,7 @@ async fn the_next_event_waits_until_the_end_of_the_one_before_is_written() {
         let Delivery { retries, .. } = settings().delivery;
         let retries = Retries { attempts: u32::MAX, ..retries };
         let delivery = Delivery { retries, ..settings().delivery };
-        let node = Node::of(&store, Nodes::alone(), HubSettings { delivery, ..settings() });
+        let node = Node::of(&store, Nodes::single(), HubSettings { delivery, ..settings() });
         let of = |path: &str| {
             let got = got.borrow();
             got.iter().filter(|(to, ..)| to == path).map(|(_, id, _)| *id).collect::<Vec<u64>>()
@@ -448,7 +448,7 @@ async fn the_oldest_dead_events_above_the_limit_are_removed() {
     LocalSet::new()
         .run_until(async {
             let store = Memory::new();
-            let node = Node::of(&store, Nodes::alone(), settings());
+            let node = Node::of(&store, Nodes::single(), settings());
             let hub = &node.hub;
             for number in 0..500_u64 {
                 let dead = crate::subscription::Dead {
@@ -494,7 +494,7 @@ async fn operators_do_not_see_the_values_in_the_queries_of_callbacks() {
     LocalSet::new()
         .run_until(async {
             let (store, (address, _got)) = (Memory::new(), callbacks().await);
-            let node = Node::of(&store, Nodes::alone(), settings());
+            let node = Node::of(&store, Nodes::single(), settings());
             let callback = format!("http://{address}/a?token=s3cret,no");
             assert_eq!(node.ask("subscribe", &callback).await, 200);
             node.publish("dead").await.unwrap();
@@ -517,7 +517,7 @@ async fn a_subscription_that_cannot_be_read_is_not_said_to_have_ended() {
     LocalSet::new()
         .run_until(async {
             let (store, (address, _got)) = (Memory::new(), callbacks().await);
-            let node = Node::of(&store, Nodes::alone(), settings());
+            let node = Node::of(&store, Nodes::single(), settings());
             let callback = format!("http://{address}/a");
             assert_eq!(node.ask("subscribe", &callback).await, 200);
             let hub = &node.hub;
@@ -538,7 +538,7 @@ async fn events_that_cannot_be_read_are_passed_over() {
     LocalSet::new()
         .run_until(async {
             let (store, (address, got)) = (Memory::new(), callbacks().await);
-            let node = Node::of(&store, Nodes::alone(), settings());
+            let node = Node::of(&store, Nodes::single(), settings());
             assert_eq!(node.ask("subscribe", &format!("http://{address}/a")).await, 200);
             let log = node.hub.topic(b"sports").unwrap().log.clone();
             node.kill();
@@ -547,7 +547,7 @@ async fn events_that_cannot_be_read_are_passed_over() {
             store.append(&log, vec![newer(), newer()], None).await.unwrap();
             let record = crate::event::record(&Representation::default(), b"one").unwrap();
             let first = *store.append(&log, vec![record], None).await.unwrap().end();
-            let node = Node::of(&store, Nodes::alone(), settings());
+            let node = Node::of(&store, Nodes::single(), settings());
             let feed = node.hub.feed(node.hub.topic(b"sports").unwrap());
             let read = feed.read_log(first - 3, ReadBounds::ONE).await.unwrap();
             assert_eq!(read.iter().map(|event| event.id).collect::<Vec<_>>(), [first]);
@@ -565,7 +565,7 @@ async fn the_failures_of_an_event_are_forgotten_when_the_event_has_ended() {
             let retries = Retries { attempts: 3, ..retries };
             let delivery = Delivery { retries, ..settings().delivery };
             let settings = HubSettings { delivery, ..settings() };
-            let node = Node::of(&Memory::new(), Nodes::alone(), settings);
+            let node = Node::of(&Memory::new(), Nodes::single(), settings);
             let hub = node.hub.clone();
             node.kill();
             let callback = Callback::parse("http://127.0.0.1/").unwrap();
@@ -584,7 +584,7 @@ async fn the_failures_of_an_event_are_forgotten_when_the_event_has_ended() {
                 };
                 deliveries.insert(id, 1, subscription, None);
                 deliveries.members.get_mut(&id).unwrap().cursor.begin(1);
-                let failed = Outcome::Failed { why: "status 503".to_owned(), again: None };
+                let failed = Outcome::Failed { why: "status 503".to_owned(), retry_after: None };
                 deliveries.delivered(id, 1, failed);
                 deliveries.delivered(id, 1, ended);
                 assert!(deliveries.failures.take(id, 1).is_empty());
@@ -599,7 +599,7 @@ async fn the_position_of_a_subscription_that_cannot_be_read_is_kept() {
     LocalSet::new()
         .run_until(async {
             let (store, (address, got)) = (Memory::new(), callbacks().await);
-            let node = Node::of(&store, Nodes::alone(), settings());
+            let node = Node::of(&store, Nodes::single(), settings());
             let hub = node.hub.clone();
             let callback = Callback::parse(&format!("http://{address}/a")).unwrap();
             let (known, other) =
@@ -622,7 +622,7 @@ async fn the_position_of_a_subscription_that_cannot_be_read_is_kept() {
                 let row = row.map(|row| positions::read(&row.value).collect::<Vec<_>>());
                 row.unwrap_or_default()
             };
-            let node = Node::of(&store, Nodes::alone(), settings());
+            let node = Node::of(&store, Nodes::single(), settings());
             let first = node.publish("one").await.unwrap();
             // The row is written with the position of the subscription that can be read.
             while !stored()

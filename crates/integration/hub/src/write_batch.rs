@@ -20,7 +20,7 @@ pub(crate) struct UnwrittenChanges {
     open: BTreeMap<Group, GroupWrites>,
     writing: Option<WriteBatch>,
     /// The time of the next attempt, if the store has failed.
-    again: Option<Instant>,
+    retry_at: Option<Instant>,
 }
 
 /// The unwritten changes of a group.
@@ -103,12 +103,12 @@ impl UnwrittenChanges {
 
     /// True while the store fails. Deliveries wait then, since their positions could not be written.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.again.is_some()
+        self.retry_at.is_some()
     }
 
     /// The time of the next attempt.
     pub(crate) fn wakes(&self) -> Option<Instant> {
-        self.again.filter(|_| self.writing.is_none() && !self.open.is_empty())
+        self.retry_at.filter(|_| self.writing.is_none() && !self.open.is_empty())
     }
 
     /// Starts to write, unless a write is in progress. `row` returns the change of a group's row.
@@ -118,7 +118,7 @@ impl UnwrittenChanges {
         guard: Option<&Guard>,
         row: impl Fn(Group) -> Option<Change>,
     ) {
-        let must_wait = self.again.is_some_and(|again| clock::now() < again);
+        let must_wait = self.retry_at.is_some_and(|retry_at| clock::now() < retry_at);
         if self.writing.is_some() || self.open.is_empty() || must_wait {
             return;
         }
@@ -157,7 +157,7 @@ impl UnwrittenChanges {
         let open = self.writing.take().map(|writing| writing.open).unwrap_or_default();
         match written {
             Ok(_) => {
-                self.again = None;
+                self.retry_at = None;
                 Poll::Ready(Ok(open.into_values().flat_map(|entry| entry.ended).collect()))
             }
             Err(error) => {
@@ -167,7 +167,7 @@ impl UnwrittenChanges {
                     entry.ended.append(&mut newer.ended);
                     *newer = entry;
                 }
-                self.again = clock::now().checked_add(PAUSE);
+                self.retry_at = clock::now().checked_add(PAUSE);
                 Poll::Ready(Err(error))
             }
         }

@@ -69,7 +69,7 @@ impl Queue {
         if let (true, Some(view)) = (self.switch().is_paused().await?, view.as_object_mut()) {
             view.insert("paused".to_owned(), json!(true));
         }
-        if let (false, Some(view)) = (self.nodes.is_alone(), view.as_object_mut()) {
+        if let (false, Some(view)) = (self.nodes.is_single(), view.as_object_mut()) {
             let owner = self.nodes.owner(nodes::partition(self.name()));
             view.insert("node".to_owned(), json!(owner));
         }

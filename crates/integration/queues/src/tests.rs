@@ -83,7 +83,7 @@ impl Node {
     /// The only node of its store, with a queue in free order that processes two messages at a time.
     fn alone(store: &Memory, runs: &Runs) -> Node {
         let settings = QueueSettings { concurrency: 2, order: Order::Free, ..settings() };
-        Node::of(store, "a", runs, Nodes::alone(), settings)
+        Node::of(store, "a", runs, Nodes::single(), settings)
     }
 
     fn of(

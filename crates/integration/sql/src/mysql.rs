@@ -60,7 +60,7 @@ pub(crate) struct Session {
     /// The keys of `prepared`, in the order in which they were prepared.
     order: VecDeque<Arc<str>>,
     /// When the server last answered.
-    heard: Instant,
+    last_answer: Instant,
 }
 
 /// A prepared statement.
@@ -208,7 +208,7 @@ impl connections::Server for Server {
 /// Returns true if there is a connection that can take a statement.
 async fn is_usable(kept: &mut Option<Session>) -> bool {
     let Some(session) = kept else { return false };
-    if clock::now().duration_since(session.heard) < SURE_FOR {
+    if clock::now().duration_since(session.last_answer) < SURE_FOR {
         return session.wire.is_quiet().await;
     }
     session.wire.is_quiet().await && session.ping().await.is_ok()
@@ -242,7 +242,7 @@ impl Server {
             number: connected.number,
             prepared: HashMap::new(),
             order: VecDeque::new(),
-            heard: clock::now(),
+            last_answer: clock::now(),
         };
         session.simple(SETTINGS).await?;
         Ok(session)
@@ -286,7 +286,7 @@ impl Session {
 
     async fn done(&mut self) -> Result<(), LoginError> {
         let packet = self.wire.receive().await?;
-        self.heard = clock::now();
+        self.last_answer = clock::now();
         match (packet.first(), ServerError::read(&packet)) {
             (_, Some(error)) => Err(LoginError::Server(error)),
             (Some(&OK), None) => Ok(()),
@@ -307,7 +307,7 @@ impl Session {
         let (made, order) = positional(text).map_err(|why| refused(why.to_string()))?;
         self.wire.command(&[&[COM_STMT_PREPARE], made.as_bytes()].concat()).await?;
         let packet = self.wire.receive().await?;
-        self.heard = clock::now();
+        self.last_answer = clock::now();
         if let Some(error) = ServerError::read(&packet) {
             return Err(error.into());
         }
@@ -359,7 +359,7 @@ impl Session {
         let mut rows = None;
         loop {
             let packet = self.wire.receive().await?;
-            self.heard = clock::now();
+            self.last_answer = clock::now();
             let more = match packet.first() {
                 Some(&ERROR) => return Err(ServerError::of(&packet)?.into()),
                 Some(&LOCAL_FILE) => {

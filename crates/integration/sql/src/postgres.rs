@@ -222,7 +222,7 @@ impl Server {
         let bytes_left = Arc::new(AtomicU64::new(BYTES_BESIDE));
         let stream = BoundedStream { stream, left: bytes_left.clone() };
         let connected = config.connect_raw(stream, Secure { tls: self.tls.clone(), host }).await;
-        let (client, mut connection) = connected.map_err(|error| away(&said(&error)))?;
+        let (client, mut connection) = connected.map_err(|error| away(&error_text(&error)))?;
         let driver = kit::spawn(async move {
             let messages = stream::poll_fn(|cx| connection.poll_message(cx));
             let mut messages = pin!(messages);
@@ -234,7 +234,7 @@ impl Server {
                     Ok(_) => {}
                     Err(error) => {
                         tracing::debug!(
-                            error = said(&error),
+                            error = error_text(&error),
                             "a connection to a database has ended"
                         );
                         return;
@@ -246,7 +246,7 @@ impl Server {
         let session = Session { client, driver, bytes_left, prepared, order };
         if self.config.get_target_session_attrs() == TargetSessionAttrs::ReadWrite {
             let asked = session.client.simple_query("show transaction_read_only").await;
-            let answer = asked.map_err(|error| away(&said(&error)))?;
+            let answer = asked.map_err(|error| away(&error_text(&error)))?;
             let is_on = |message: &SimpleQueryMessage| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("on"));
             if answer.iter().any(is_on) {
                 return Err(away(&"it is read-only"));
@@ -398,7 +398,7 @@ fn has_io(error: &Error) -> bool {
 }
 
 /// Formats an error with its cause. The server's details and hints are left out, because they quote rows.
-pub fn said(error: &Error) -> String {
+pub fn error_text(error: &Error) -> String {
     if let Some(error) = error.as_db_error() {
         return format!("{}: {} ({})", error.severity(), error.message(), error.code().code());
     }
@@ -414,7 +414,7 @@ fn lost() -> Failure {
 
 fn failure(error: &Error, statement: &str) -> Failure {
     let Some(db) = error.as_db_error() else {
-        return Failure::Unavailable(said(error));
+        return Failure::Unavailable(error_text(error));
     };
     let at = match db.position() {
         Some(ErrorPosition::Original(position)) => {
@@ -424,7 +424,7 @@ fn failure(error: &Error, statement: &str) -> Failure {
         }
         Some(ErrorPosition::Internal { .. }) | None => String::new(),
     };
-    let what = format!("{}{at}", said(error));
+    let what = format!("{}{at}", error_text(error));
     match db.code().code() {
         "57014" => Failure::Late,
         // Error classes for connection, authorisation, database, resources, and operator intervention.

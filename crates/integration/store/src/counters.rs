@@ -51,15 +51,15 @@ impl CounterMap {
         let (total, until) = open.unwrap_or((0, last));
         let sum = total.saturating_add(by);
         let granted = sum <= limit;
-        let left = Duration::from_millis(until.saturating_sub(now));
+        let remaining = Duration::from_millis(until.saturating_sub(now));
         if granted && by > 0 {
             if state.dirty.insert(name.to_owned()) && state.counters.len() >= state.cleanup_at {
                 state.forget(now);
             }
             state.counters.insert(name.to_owned(), (sum, until));
-            return CounterValue { total: sum, granted, left };
+            return CounterValue { total: sum, granted, remaining };
         }
-        CounterValue { total, granted, left }
+        CounterValue { total, granted, remaining }
     }
 
     /// Returns true if there are unwritten changes.

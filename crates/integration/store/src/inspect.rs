@@ -33,7 +33,7 @@ impl CheckReport {
     /// Returns true if no durable data is damaged.
     pub fn is_whole(&self) -> bool {
         self.recovered.damage.is_empty()
-            && self.recovered.gone.is_empty()
+            && self.recovered.missing.is_empty()
             && self.damaged_rows == 0
             && self.tables.is_none()
             && self.unreadable.is_none()

@@ -129,7 +129,7 @@ impl LazyStore {
     /// Returns a store at a location. Several processes share it if it is a database. Nothing is opened or created yet.
     pub fn at(place: StoreLocation) -> LazyStore {
         let nodes = match &place {
-            StoreLocation::Folder(_) => Nodes::alone(),
+            StoreLocation::Folder(_) => Nodes::single(),
             StoreLocation::Database(_) => Nodes::shared(&own_name(), LEASE),
         };
         let shared = SharedStore {

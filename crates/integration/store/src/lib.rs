@@ -292,5 +292,5 @@ pub struct CounterValue {
     /// False if the addition would have exceeded the limit and was not made.
     pub granted: bool,
     /// The remaining time of the window.
-    pub left: Duration,
+    pub remaining: Duration,
 }

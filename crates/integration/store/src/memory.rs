@@ -390,7 +390,7 @@ impl Counters for Memory {
                 counts.remove(&counter);
             }
             if by == 0 && !counts.contains_key(&counter) {
-                return Ok(CounterValue { total: 0, granted: true, left: window });
+                return Ok(CounterValue { total: 0, granted: true, remaining: window });
             }
             let open = counts.entry(counter).or_insert(Window { total: 0, until: now + window });
             let sum = open.total.saturating_add(by);
@@ -398,7 +398,7 @@ impl Counters for Memory {
             if granted {
                 open.total = sum;
             }
-            Ok(CounterValue { total: open.total, granted, left: open.until - now })
+            Ok(CounterValue { total: open.total, granted, remaining: open.until - now })
         })
     }
 }

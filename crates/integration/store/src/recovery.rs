@@ -40,7 +40,7 @@ pub struct RecoveryReport {
     /// Durable data that cannot be read: the file and the range.
     pub damage: Vec<(String, Range<u64>)>,
     /// Positions of durable records that are missing without damage: the file was truncated, or replaced with an older one.
-    pub gone: Vec<(String, RangeInclusive<u64>)>,
+    pub missing: Vec<(String, RangeInclusive<u64>)>,
 }
 
 /// Opens a store on a disk.
@@ -77,7 +77,7 @@ pub(crate) fn open(
         return Err(Error::Corrupt(why.to_owned()));
     }
     skip_missing_positions(&mut engine, &kept.newest, &mut recovered);
-    engine.shared.measures.damaged(recovered.damage.len() + recovered.gone.len());
+    engine.shared.measures.damaged(recovered.damage.len() + recovered.missing.len());
     recovered.logs = engine.logs.len();
     engine.sweep();
     Ok((engine, recovered))
@@ -96,12 +96,12 @@ fn skip_missing_positions(
         if newest < *noted {
             // The damage explains the missing records.
             if recovered.damage.is_empty() {
-                recovered.gone.push((name.clone(), newest + 1..=*noted));
+                recovered.missing.push((name.clone(), newest + 1..=*noted));
             }
             written.next = written.next.max(*noted + 1);
         }
     }
-    recovered.gone.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+    recovered.missing.sort_unstable_by(|one, other| one.0.cmp(&other.0));
 }
 
 /// Reads all segments. Returns false if there are records of a log that is not in the tables. Since the tables are always written first,

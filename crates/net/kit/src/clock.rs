@@ -16,8 +16,8 @@ pub fn now() -> Instant {
 )]
 pub fn wall() -> Duration {
     #[cfg(any(test, feature = "fake"))]
-    if let Some(told) = crate::fake::told() {
-        return told;
+    if let Some(now) = crate::fake::wall_now() {
+        return now;
     }
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)
 }

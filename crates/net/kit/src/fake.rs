@@ -46,7 +46,7 @@ pub(crate) fn found(host: &str) -> Option<io::Result<Vec<IpAddr>>> {
     Some(names(host))
 }
 
-pub(crate) fn told() -> Option<Duration> {
+pub(crate) fn wall_now() -> Option<Duration> {
     let (time, since) = WALL.get()?;
     Some(time + since.elapsed())
 }

@@ -86,7 +86,7 @@ pub(crate) async fn dispatch(catalog: &Catalog, asked: &CatalogRequest) -> Answe
     if !catalog.is_ready.load(std::sync::atomic::Ordering::Acquire) {
         return Err(Refusal::unready());
     }
-    if let Some(others) = catalog.interface.others(&asked.method, &asked.path) {
+    if let Some(others) = catalog.interface.other_methods(&asked.method, &asked.path) {
         let refusal =
             Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "The resource does not have this method");
         return Err(refusal.with(header::ALLOW, others));

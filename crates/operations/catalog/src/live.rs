@@ -96,8 +96,9 @@ impl Live {
             let mut kept = Vec::new();
             if let Some(read) = &read {
                 let made = Arc::new(made(&read.object, objects, settings));
-                let owner =
-                    |sandbox| Some(KeyOwner { application: made.clone(), sandbox, gone: false });
+                let owner = |sandbox| {
+                    Some(KeyOwner { application: made.clone(), sandbox, is_removed: false })
+                };
                 // API keys name the application by its id.
                 changes.push((consumer_key(id), owner(false)));
                 for key in &read.object.keys {
@@ -130,7 +131,7 @@ impl Live {
 fn gone_owner(key: &str, objects: &ObjectStore) -> Option<KeyOwner> {
     objects.get::<RemovedKey>(key)?;
     let application = Arc::new(subscription::Application::new("gone", None, Vec::new()));
-    Some(KeyOwner { application, sandbox: false, gone: true })
+    Some(KeyOwner { application, sandbox: false, is_removed: true })
 }
 
 /// An application in the form for workers.

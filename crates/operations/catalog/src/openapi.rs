@@ -135,7 +135,7 @@ impl Interface {
     }
 
     /// The methods that a resource allows instead of this one. None if it allows this one, or does not exist.
-    pub(crate) fn others(&self, method: &Method, path: &str) -> Option<String> {
+    pub(crate) fn other_methods(&self, method: &Method, path: &str) -> Option<String> {
         let place = self.place(path)?;
         if place.operations.iter().any(|(known, _)| known == method) {
             return None;
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn resources_are_found_in_every_version_and_unsupported_ones_are_not() {
         let interface = Interface::read().unwrap();
-        let allow = |method: Method, path: &str| interface.others(&method, path);
+        let allow = |method: Method, path: &str| interface.other_methods(&method, path);
         for path in
             ["/api/am/publisher/v4/apis", "/api/am/publisher/v1/apis", "/api/am/publisher/apis"]
         {

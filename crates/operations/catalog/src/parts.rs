@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mediation::multipart::{Multipart, once};
+use mediation::multipart::{Multipart, single_parameter};
 use serde_json::Value;
 
 use crate::http::{CatalogRequest, Refusal};
@@ -17,8 +17,9 @@ pub(crate) fn read(asked: &CatalogRequest) -> Result<Vec<(String, Vec<u8>)>, Ref
     for part in form.parts() {
         // Harmless: a part without this header is refused.
         let line = part.line(&asked.body, "content-disposition").unwrap_or_default();
-        let name =
-            once(&line, "name").map_err(wrong)?.ok_or_else(|| wrong("a part has no name"))?;
+        let name = single_parameter(&line, "name")
+            .map_err(wrong)?
+            .ok_or_else(|| wrong("a part has no name"))?;
         let content = part.content(&asked.body).map_err(wrong)?;
         // Harmless: a name that is not text is never looked up.
         parts.push((String::from_utf8_lossy(&name).into_owned(), content.into_owned()));

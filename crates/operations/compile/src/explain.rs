@@ -180,7 +180,7 @@ fn write_refused_path(text: &mut String, why: PathRefusal) {
 fn reply_without_route(plan: &Plan, by: Arrival<'_>, head: &RequestHead, path: &[u8]) -> String {
     let method = shown(head.method());
     let known = http1::is_registered_method(head.method()) || plan.table.names(head.method());
-    match plan.table.others(by, head, path) {
+    match plan.table.other_methods(by, head, path) {
         Some((allow, _)) if known => {
             format!("no route accepts {method} here: 405 with `Allow: {allow}`\n")
         }
@@ -217,8 +217,8 @@ fn write_match(text: &mut String, found: RouteMatch<'_>, asking: RequestFacts, p
         }
     }
     let (verdicts, way) = verdicts::walk(route, found.parameters, asking);
-    for Verdict { name, place, said, changes, body } in verdicts {
-        line(text, format_args!("  policy {name}: {said} ({place})"));
+    for Verdict { name, place, decision, changes, body } in verdicts {
+        line(text, format_args!("  policy {name}: {decision} ({place})"));
         changes.iter().for_each(|change| line(text, format_args!("    {change}")));
         let made = body.iter().flat_map(|body| body.lines());
         made.for_each(|part| line(text, format_args!("      {}", printable(part))));

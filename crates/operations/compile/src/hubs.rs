@@ -120,7 +120,7 @@ pub(crate) fn compile(
             // Positions of readers and deliveries are kept per log, so the place of the log is part of the key.
             let place = log.as_ref().map_or("", |log| log.place.as_str());
             let key = format!("what lasts of the hub {}{place}", name.value);
-            settings.log = log.as_ref().map(|log| (log.said.as_str().into(), log.key));
+            settings.log = log.as_ref().map(|log| (log.description.as_str().into(), log.key));
             let parts = Parts {
                 store: match &log {
                     Some(log) => kafka::store(log, builder),
@@ -134,7 +134,7 @@ pub(crate) fn compile(
             };
             let new = Arc::new(Hub::new(settings.clone(), parts));
             let key = format!("hub {}", name.value);
-            builder.kept_if(&key, |known: &Hub| known.is_of(&settings), &new)
+            builder.reuse_if(&key, |known: &Hub| known.is_of(&settings), &new)
         });
         hubs.insert(name.value.clone(), made);
     }

@@ -19,7 +19,7 @@ use crate::{names, upstreams};
 pub(crate) struct Log {
     settings: KafkaSettings,
     /// A description for operators.
-    pub(crate) said: String,
+    pub(crate) description: String,
     /// A text that identifies the log. It begins with a separator, so that it can be appended to a name.
     pub(crate) place: String,
     /// A hash of all settings.
@@ -52,7 +52,7 @@ pub(crate) fn log(hub: &config::Hub, report: &mut Report) -> Option<Log> {
     let mut key = DefaultHasher::new();
     (&place, &sasl, &new_topics, format!("{tls:?}")).hash(&mut key);
     Some(Log {
-        said: format!("events in Kafka at {listed}, topics `{prefix}*`"),
+        description: format!("events in Kafka at {listed}, topics `{prefix}*`"),
         place,
         key: key.finish(),
         settings: KafkaSettings {

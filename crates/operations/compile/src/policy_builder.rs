@@ -88,7 +88,7 @@ impl<'p> PolicyBuilder<'p> {
     }
 
     /// Returns the value that this plan or the previous one has under this key, or else makes a new one.
-    pub(crate) fn kept<T: Send + Sync + 'static, E>(
+    pub(crate) fn try_reuse_or_build<T: Send + Sync + 'static, E>(
         &mut self,
         key: &str,
         make: impl FnOnce() -> Result<Arc<T>, E>,
@@ -96,13 +96,13 @@ impl<'p> PolicyBuilder<'p> {
         self.kept.take_over(self.previous, key, make)
     }
 
-    /// Like `kept`, for a value whose creation cannot fail.
+    /// Like `try_reuse_or_build`, for a value whose creation cannot fail.
     pub(crate) fn reuse_or_build<T: Send + Sync + 'static>(
         &mut self,
         key: &str,
         make: impl FnOnce() -> Arc<T>,
     ) -> Arc<T> {
-        let made = self.kept(key, || Ok::<_, std::convert::Infallible>(make()));
+        let made = self.try_reuse_or_build(key, || Ok::<_, std::convert::Infallible>(make()));
         match made {
             Ok(thing) => thing,
             Err(never) => match never {},
@@ -110,7 +110,7 @@ impl<'p> PolicyBuilder<'p> {
     }
 
     /// Returns the value that the previous plan has under this key if `will_do` accepts it, or else `new`.
-    pub(crate) fn kept_if<T: Send + Sync + 'static>(
+    pub(crate) fn reuse_if<T: Send + Sync + 'static>(
         &mut self,
         key: &str,
         will_do: impl FnOnce(&T) -> bool,

@@ -121,7 +121,7 @@ fn reading(store: &LazyStore) -> Option<DurableReading> {
         // Harmless: there is one count for each bound, and one for all values above.
         syncs: bounds.zip(measured.syncs).collect(),
         sync_seconds: measured.sync_time.as_secs_f64(),
-        shared: (!store.nodes().is_alone()).then(|| shared(store)),
+        shared: (!store.nodes().is_single()).then(|| shared(store)),
     })
 }
 
@@ -130,7 +130,7 @@ fn shared(store: &LazyStore) -> SharedReading {
     let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     SharedReading {
         is_away: store.away().is_some(),
-        nodes: count(nodes.seen().len()),
+        nodes: count(nodes.views().len()),
         partitions: count((0..PARTITIONS).filter(|partition| nodes.has(*partition)).count()),
         losses: nodes.losses(),
     }

@@ -51,5 +51,5 @@ fn since(name: &str, written: RouteParts, builder: &mut PolicyBuilder<'_>) -> u6
     let generation = builder.generation;
     let now = Arc::new(Since { written, generation });
     let is_same = |before: &Since| before.written == now.written;
-    builder.kept_if(&format!("streams {name}"), is_same, &now).generation
+    builder.reuse_if(&format!("streams {name}"), is_same, &now).generation
 }

@@ -93,7 +93,7 @@ pub(crate) fn compile(config: &Config, builder: &mut PolicyBuilder<'_>, report: 
         let plan = keys.plan.as_ref().and_then(|plan| made.numbered(plan, &written, report));
         let subscriptions = made.subscriptions(keys, config, &offers, &written, report);
         let owned = Arc::new(subscription::Application::new(&name.value, plan, subscriptions));
-        let owner = |sandbox| KeyOwner { application: owned.clone(), sandbox, gone: false };
+        let owner = |sandbox| KeyOwner { application: owned.clone(), sandbox, is_removed: false };
         owners.push((application_name(&name.value), Some(owner(false))));
         for key in &keys.keys.0 {
             let text = &key.value.consumer_key;

@@ -63,7 +63,7 @@ pub(crate) fn attempt(
     telemetry: &Telemetry,
     known: &Contents,
 ) -> CompileAttempt {
-    let mut before = known.again();
+    let mut before = known.reread();
     let loaded = input.load();
     let compiled = compile::compile(&loaded, previous, telemetry);
     let named = match &compiled {

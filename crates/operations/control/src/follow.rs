@@ -95,7 +95,7 @@ impl Control {
         store: &LazyStore,
         follower: &mut Follower,
     ) -> Result<(), String> {
-        let seen = store.nodes().seen();
+        let seen = store.nodes().views();
         // Harmless: a gateway that is not listed has not joined yet, and checks again later.
         let Some(me) = seen.iter().find(|node| node.is_this).map(|node| node.name.clone()) else {
             return Ok(());
@@ -134,19 +134,19 @@ impl Control {
         let archive = self.shown_archive(true).await.map_err(|failure| failure.to_string())?;
         let by = self.history().first().map_or_else(String::new, |entry| entry.by.clone());
         let number = state.last + 1;
-        let gone = state.trial.as_ref().map(|trial| trial.number);
+        let removed = state.trial.as_ref().map(|trial| trial.number);
         let canaries = turn.canaries();
         let next = if canaries.is_empty() || state.stable == 0 {
-            let gone = [state.stable].into_iter().filter(|stable| *stable > 0).chain(gone);
-            (Shared { last: number, stable: number, ..Shared::default() }, gone.collect())
+            let removed = [state.stable].into_iter().filter(|stable| *stable > 0).chain(removed);
+            (Shared { last: number, stable: number, ..Shared::default() }, removed.collect())
         } else {
             let until = millis(kit::clock::wall().saturating_add(turn.settings.hold));
             let trial = Trial { number, canaries, origin: turn.me.clone(), by, until };
             let state = Shared { last: number, trial: Some(trial), withdrawn: None, ..state };
-            (state, gone.into_iter().collect())
+            (state, removed.into_iter().collect())
         };
-        let (next, gone) = next;
-        if turn.write(&next, Some((number, archive)), gone).await? {
+        let (next, removed) = next;
+        if turn.write(&next, Some((number, archive)), removed).await? {
             tracing::info!(
                 number,
                 on_trial = next.trial.is_some(),
@@ -222,9 +222,9 @@ impl Control {
             }
         }
         if trial.origin == turn.me && now >= trial.until {
-            let gone = vec![state.stable];
+            let removed = vec![state.stable];
             let next = Shared { stable: trial.number, trial: None, ..state };
-            if turn.write(&next, None, gone).await? {
+            if turn.write(&next, None, removed).await? {
                 tracing::info!(
                     number = trial.number,
                     "the trial succeeded: all gateways apply the configuration"
@@ -265,18 +265,18 @@ impl Turn<'_> {
         &self,
         state: &Shared,
         files: Option<(u64, Vec<u8>)>,
-        gone: Vec<u64>,
+        removed: Vec<u64>,
     ) -> Result<bool, String> {
         let state = state.to_json().to_string().into_bytes();
-        let change = SharedChange { state, version: self.version, files, gone };
+        let change = SharedChange { state, version: self.version, files, removed };
         shared::write(self.store, change).await.map_err(|error| error.to_string())
     }
 
     async fn withdraw(&self, state: Shared, why: String) -> Result<(), String> {
-        let gone = state.trial.iter().map(|trial| trial.number).collect();
+        let removed = state.trial.iter().map(|trial| trial.number).collect();
         let number = state.trial.as_ref().map(|trial| trial.number);
         let next = Shared { trial: None, withdrawn: Some(why.clone()), ..state };
-        if self.write(&next, None, gone).await? {
+        if self.write(&next, None, removed).await? {
             tracing::error!(number, "the configuration on trial is withdrawn: {why}");
         }
         Ok(())

@@ -127,8 +127,8 @@ impl Control {
     fn shown(&self, name: &str, list: Vec<Value>) -> Value {
         let mut shown = serde_json::Map::from_iter([(name.to_owned(), Value::Array(list))]);
         let store = self.plan().store.clone();
-        if let Some(store) = store.filter(|store| !store.nodes().is_alone()) {
-            let nodes = store.nodes().seen().into_iter().map(|node| {
+        if let Some(store) = store.filter(|store| !store.nodes().is_single()) {
+            let nodes = store.nodes().views().into_iter().map(|node| {
                 json!({ "name": node.name, "partitions": node.partitions, "this": node.is_this })
             });
             shown.insert("nodes".to_owned(), nodes.collect());

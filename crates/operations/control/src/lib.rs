@@ -313,7 +313,7 @@ impl Control {
         let Some(UnsavedText { file, .. }) = self.current().unwritten.clone() else {
             return self.change(self.files(), by).await;
         };
-        if blocking(move || file.again() != file).await? {
+        if blocking(move || file.reread() != file).await? {
             tracing::warn!(
                 "the configuration that could not be written is dropped, since its file has changed"
             );
@@ -347,7 +347,7 @@ impl Control {
     /// True if the files are the same as when the current plan was compiled.
     async fn is_unchanged(&self) -> Result<bool, Failure> {
         let Some(known) = self.current().contents.clone() else { return Ok(false) };
-        blocking(move || known.again() == known).await
+        blocking(move || known.reread() == known).await
     }
 
     /// Compiles a plan, publishes it, and makes it the current one. A text is written to a draft beside the file before the plan is
@@ -389,7 +389,7 @@ impl Control {
     async fn compile(&self, input: Arc<Input>) -> Result<Built, Failure> {
         let (current, telemetry) = (self.current(), self.telemetry.clone());
         // Taken before anything is read, so that later changes are noticed.
-        let stamps = lock(&self.watched).again();
+        let stamps = lock(&self.watched).reread();
         // Harmless: without known contents, every file counts as changed.
         let known = current.contents.clone().unwrap_or_default();
         let work = move || build::attempt(&input, Some(&current.plan), &telemetry, &known);

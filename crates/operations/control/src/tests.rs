@@ -434,7 +434,7 @@ async fn files_that_the_gateway_itself_writes_cause_no_reload() {
     assert_eq!(rig.control.reload().await.unwrap(), Outcome::Serving(2));
     let watched = lock(&rig.control.watched).clone();
     fs::write(rig.at("access.log"), "a line\n").unwrap();
-    assert_eq!(watched.again(), watched);
+    assert_eq!(watched.reread(), watched);
     assert_eq!(rig.control.reload().await.unwrap(), Outcome::Unchanged(2));
 }
 

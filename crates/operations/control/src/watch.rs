@@ -76,5 +76,5 @@ impl Control {
 async fn look_again(stamps: &Stamps) -> Option<Stamps> {
     let stamps = stamps.clone();
     // Harmless: the next poll may succeed.
-    blocking(move || stamps.again()).await.ok()
+    blocking(move || stamps.reread()).await.ok()
 }

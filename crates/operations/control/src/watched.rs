@@ -37,7 +37,7 @@ impl Stamps {
     }
 
     /// New stamps of the same files.
-    pub(crate) fn again(&self) -> Stamps {
+    pub(crate) fn reread(&self) -> Stamps {
         Stamps(self.0.iter().map(|(file, _)| (file.clone(), Stamp::of(file))).collect())
     }
 
@@ -78,7 +78,7 @@ impl Contents {
     }
 
     /// The same files, read again.
-    pub(crate) fn again(&self) -> Contents {
+    pub(crate) fn reread(&self) -> Contents {
         Contents(self.0.iter().map(|(file, _)| (file.clone(), content_of(file))).collect())
     }
 
@@ -205,11 +205,11 @@ mod tests {
 
         let check = |what: &str, change: &dyn Fn()| {
             let (stamps, contents) = (Stamps::take(&files), Contents::read(&files));
-            assert_eq!((stamps.again(), contents.again()), (stamps.clone(), contents.clone()));
+            assert_eq!((stamps.reread(), contents.reread()), (stamps.clone(), contents.clone()));
             change();
-            assert_ne!(stamps.again(), stamps, "{what}");
-            assert_ne!(contents.again(), contents, "{what}");
-            assert!(!contents.again().agrees(&contents), "{what}");
+            assert_ne!(stamps.reread(), stamps, "{what}");
+            assert_ne!(contents.reread(), contents, "{what}");
+            assert!(!contents.reread().agrees(&contents), "{what}");
         };
         check("written", &|| fs::write(at("one"), "one").unwrap());
         check("renamed over", &|| {

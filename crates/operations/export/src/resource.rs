@@ -11,7 +11,7 @@ const NAME: &str = "tidegate";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A different value for each process, so that a collector can distinguish gateways.
-static INSTANCE: LazyLock<String> = LazyLock::new(|| RequestId::made().as_str().to_owned());
+static INSTANCE: LazyLock<String> = LazyLock::new(|| RequestId::random().as_str().to_owned());
 
 /// The attributes of this process, and those that the operator has set, which replace attributes of the same name.
 pub(crate) fn resource(added: &[(String, String)]) -> Resource {

@@ -121,9 +121,9 @@ impl<'a> Converter<'a> {
     /// Converts artifacts of one kind. Entries that are made meanwhile are recorded as theirs.
     fn each(&mut self, artifacts: &[Element<'a>], convert: fn(&mut Self, &Element<'a>)) {
         for artifact in artifacts {
-            self.owner = format!("{} {}", mediators::told(artifact), artifact.place());
+            self.owner = format!("{} {}", mediators::label(artifact), artifact.place());
             convert(self, artifact);
-            self.out.own(&mediators::told(artifact), &artifact.place());
+            self.out.own(&mediators::label(artifact), &artifact.place());
         }
     }
 
@@ -210,6 +210,6 @@ impl<'a> Converter<'a> {
             "priority-executor" => "there are no executors with priorities".to_owned(),
             name => format!("the artifact `{name}` has no counterpart"),
         };
-        self.refuse("routes", &mediators::told(other), other.place(), &why);
+        self.refuse("routes", &mediators::label(other), other.place(), &why);
     }
 }

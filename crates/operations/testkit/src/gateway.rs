@@ -74,7 +74,7 @@ impl Gateway {
                 background.round(&caller).await;
             }
         }
-        self.services.asked();
+        self.services.take_requests();
     }
 
     /// Starts the background work of upstreams, such as DNS look-ups. It runs until the thread's runtime ends.

@@ -54,7 +54,7 @@ impl Services {
     }
 
     /// Returns the requests to the services since the last call, in order.
-    pub fn asked(&self) -> Vec<ServiceRequest> {
+    pub fn take_requests(&self) -> Vec<ServiceRequest> {
         self.0.asked.take()
     }
 

@@ -173,11 +173,11 @@ fn a_suspended_target_is_told_from_a_group_without_one() {
                 let reply = ask(&gateway, "").await;
                 assert_eq!((reply.method_or_status.as_str(), &*reply.body), ("503", &b"busy"[..]));
             }
-            let asked = gateway.services().asked().len();
+            let asked = gateway.services().take_requests().len();
             let reply = ask(&gateway, "").await;
             assert!(reply.text().contains(&format!("\"fault\":\"{fault}\"")), "{reply:?}");
             assert_eq!((reply.method_or_status.as_str(), asked), ("503", all.len()));
-            assert!(gateway.services().asked().is_empty(), "nobody is asked");
+            assert!(gateway.services().take_requests().is_empty(), "nobody is asked");
         });
     }
 }
@@ -192,7 +192,7 @@ fn a_retry_goes_to_the_next_target() {
         let retry = format!("{ENDPOINT}, retry: {{ attempts: 2, when: [503] }}");
         let gateway = targets.gateway(&[FIRST, SECOND, THIRD], &retry);
         let asked = || -> Vec<String> {
-            gateway.services().asked().iter().map(|asked| asked.to.to_string()).collect()
+            gateway.services().take_requests().iter().map(|asked| asked.to.to_string()).collect()
         };
         assert_eq!(says(&gateway).await, THIRD);
         assert_eq!(asked(), [FIRST, SECOND, THIRD]);
@@ -228,12 +228,12 @@ fn a_client_stays_at_its_target_until_that_is_not_ready() {
         let first = ask(&gateway, "").await;
         let (home, pin) = (String::from_utf8(first.body.clone()).unwrap(), cookie(&first).unwrap());
         let with = |pin: &str| format!("Cookie: a=1; {pin}; b=2\r\n");
-        gateway.services().asked();
+        gateway.services().take_requests();
         for _ in 0..4 {
             let reply = ask(&gateway, &with(&pin)).await;
             assert_eq!((&reply.body, cookie(&reply)), (&first.body, None));
         }
-        for asked in gateway.services().asked() {
+        for asked in gateway.services().take_requests() {
             let sent: Vec<&[u8]> = asked.request.values("cookie").collect();
             assert_eq!(sent, [b"a=1; b=2"], "the gateway's own cookie stays here");
         }

@@ -37,12 +37,12 @@ pub(crate) fn ctl(url: &str, access: &Access, what: &Ctl) -> anyhow::Result<Exit
     };
     let asked = Gateway::new(url, access, ANSWER_MAX).and_then(|gateway| gateway.ask(&question));
     match asked {
-        Ok(answer) => said(&answer),
+        Ok(answer) => report_answer(&answer),
         Err(why) => Ok(ask::report_no_access(&why)),
     }
 }
 
-pub(crate) fn said(answer: &Answer) -> anyhow::Result<ExitCode> {
+pub(crate) fn report_answer(answer: &Answer) -> anyhow::Result<ExitCode> {
     if !(200..300).contains(&answer.status) {
         log::say_error(&answer.refusal(&|name| name.to_owned()));
         return Ok(if answer.is_forbidden() {

@@ -179,7 +179,7 @@ async fn open_store(plan: &Plan) -> Result<(), String> {
         let (from, to) = (range.start, range.end);
         tracing::error!(file, from, to, "store: damaged; `tidegate store check` has the details");
     }
-    for (log, positions) in &found.gone {
+    for (log, positions) in &found.missing {
         let (from, to) = (positions.start(), positions.end());
         tracing::error!(
             log,

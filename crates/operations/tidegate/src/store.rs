@@ -75,7 +75,7 @@ fn damage(checked: &CheckReport) -> String {
             range.start, range.end
         ));
     }
-    for (log, positions) in &checked.recovered.gone {
+    for (log, positions) in &checked.recovered.missing {
         let (first, last) = (positions.start(), positions.end());
         lines.push(format!("DAMAGED: the records {first} to {last} of `{log}` are missing: their file was truncated, or replaced with an older one"));
     }

@@ -23,7 +23,7 @@ pub(crate) fn tail(
         let question = AdminRequest { request: &format!("GET {path}"), headers: &[], body: b"" };
         let answer = match gateway.ask(&question) {
             Ok(answer) if answer.status == 200 => answer,
-            Ok(answer) => return ctl::said(&answer),
+            Ok(answer) => return ctl::report_answer(&answer),
             Err(why) => return Ok(ask::report_no_access(&why)),
         };
         let told = answer.json()?;

@@ -10,7 +10,7 @@ use json::push_string;
 use kit::percent;
 
 use crate::charset;
-use crate::multipart::{Multipart, MultipartError, Part, once, parameter};
+use crate::multipart::{Multipart, MultipartError, Part, parameter, single_parameter};
 
 /// Maximum number of fields, far above that of real forms.
 const FIELDS_MAX: usize = 10_000;
@@ -111,7 +111,7 @@ pub fn name_of<'m>(
 ) -> Result<(String, Cow<'m, [u8]>), MultipartError> {
     let disposition = part.line(message, "content-disposition");
     let disposition = disposition.ok_or("a part of the form has no Content-Disposition")?;
-    let name = once(&disposition, "name")?.ok_or("a part of the form has no name")?;
+    let name = single_parameter(&disposition, "name")?.ok_or("a part of the form has no name")?;
     if parameter(&disposition, "name*").is_some() || parameter(&disposition, "filename*").is_some()
     {
         // RFC 7578, 4.2 forbids `filename*`. Readers that support such parameters would use another name than those that do not.
@@ -147,7 +147,7 @@ fn field(part: &Part, message: &[u8]) -> Result<(String, String), MultipartError
     let content = part.content(message)?;
     let content_type = part.line(message, "content-type");
     let text = text_of(content_type.as_deref(), &content);
-    let file = once(&disposition, "filename")?;
+    let file = single_parameter(&disposition, "filename")?;
     let value = match (file, text) {
         (None, Some(text)) => string(&text),
         (file, text) => as_object(file.as_deref(), content_type.as_deref(), text, &content)?,

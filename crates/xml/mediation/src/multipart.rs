@@ -237,7 +237,8 @@ fn next_line(message: &[u8], delimiter: &[u8], from: usize) -> Option<DelimiterL
 }
 
 fn delimiter(content_type: &[u8]) -> Result<Box<[u8]>, MultipartError> {
-    let boundary = once(content_type, "boundary")?.ok_or("the boundary is not named")?;
+    let boundary =
+        single_parameter(content_type, "boundary")?.ok_or("the boundary is not named")?;
     let fits = (1..=BOUNDARY_BYTES_MAX).contains(&boundary.len())
         && boundary.iter().all(|byte| matches!(byte, b' '..=b'~'))
         && !boundary.ends_with(b" ");
@@ -263,7 +264,7 @@ pub fn parameter(value: &[u8], name: &str) -> Option<Vec<u8>> {
 }
 
 /// Returns a parameter, and fails if it occurs more than once.
-pub fn once(value: &[u8], name: &str) -> Result<Option<Vec<u8>>, MultipartError> {
+pub fn single_parameter(value: &[u8], name: &str) -> Result<Option<Vec<u8>>, MultipartError> {
     // Harmless: parameters with other names are irrelevant.
     let all = charset::parameters(value).filter_map(|written| charset::value_of(written, name));
     match all.count() {

@@ -255,7 +255,7 @@ impl JavaStylesheet {
     /// Records a run: its elapsed time, and its CPU time, so that the stylesheet is not blamed when other threads use the core. A worker
     /// does not measure CPU time and passes the elapsed time twice.
     pub(crate) fn ran(&self, time: Duration, busy: Duration) {
-        self.trust.took(busy);
+        self.trust.record_time(busy);
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         add(&self.shared.counts.busy_micros, micros);
     }

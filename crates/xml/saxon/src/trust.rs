@@ -40,7 +40,7 @@ impl Trust {
     }
 
     /// Records the CPU time of a run.
-    pub(crate) fn took(&self, time: Duration) {
+    pub(crate) fn record_time(&self, time: Duration) {
         let credit = self.credit.load(Relaxed);
         if time > FAST_MAX {
             let less = |credit: u32| Some(credit.saturating_sub(SLOW));
@@ -76,7 +76,7 @@ mod tests {
     fn after(runs: &[(u32, Duration)]) -> Trust {
         let trust = Trust::new();
         for (count, time) in runs {
-            (0..*count).for_each(|_| trust.took(*time));
+            (0..*count).for_each(|_| trust.record_time(*time));
         }
         trust
     }
@@ -103,7 +103,7 @@ mod tests {
         let trust = after(&[(9_999, FAST)]);
         trust.bar();
         let earns = |trust: &Trust| {
-            (0..NEEDED).for_each(|_| trust.took(FAST));
+            (0..NEEDED).for_each(|_| trust.record_time(FAST));
             trust.is_enough()
         };
         assert!(!earns(&trust));

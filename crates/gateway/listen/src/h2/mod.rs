@@ -61,7 +61,7 @@ struct H2 {
     phase: Phase,
     alarm: Alarm,
     /// True if data has arrived since the alarm was set.
-    heard: bool,
+    has_received: bool,
     /// The time up to which the client's resets have been forgiven, or `None` if there are none.
     unforgiven: Option<Instant>,
     write_progress: WriteProgress,
@@ -113,7 +113,7 @@ pub(crate) async fn serve(wire: Wire, early: Vec<u8>, connection: Connection) {
         unflushed: false,
         phase: Phase::Beginning,
         alarm: Alarm::default(),
-        heard: false,
+        has_received: false,
         unforgiven: None,
         write_progress: WriteProgress::default(),
         put_off: 0,
@@ -177,7 +177,7 @@ impl H2 {
                     return Err(EndReason::Gone(io::ErrorKind::UnexpectedEof.into()));
                 }
                 Poll::Ready(Ok(_)) => {
-                    self.heard = true;
+                    self.has_received = true;
                     self.forgive();
                 }
                 Poll::Ready(Err(error)) => return Err(EndReason::Gone(error)),
@@ -317,7 +317,7 @@ impl H2 {
 
     fn enter(&mut self, phase: Phase) {
         self.phase = phase;
-        self.heard = false;
+        self.has_received = false;
         self.shared.session().rest();
         let now = clock::now();
         self.alarm.set(now, self.time(phase));
@@ -341,13 +341,13 @@ impl H2 {
                 session.leave();
                 Phase::Leaving
             }
-            Phase::Busy if self.heard => Phase::Busy,
+            Phase::Busy if self.has_received => Phase::Busy,
             Phase::Busy => {
                 session.ping();
                 self.write_progress = WriteProgress::since(&self.shared.wire());
                 Phase::Asked
             }
-            Phase::Asked if self.heard => Phase::Busy,
+            Phase::Asked if self.has_received => Phase::Busy,
             // The ping may not have reached the client yet.
             Phase::Asked
                 if self.write_progress.has_progressed(&self.shared.wire())

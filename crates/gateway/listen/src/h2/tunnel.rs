@@ -33,7 +33,7 @@ pub(super) fn check(protocol: &[u8]) -> Result<(), Fault> {
 
 /// Adds the headers of an upgrade to a request for a tunnel, as an HTTP/1 client would.
 pub(super) fn ask(request: &mut RequestHead) {
-    let id = RequestId::made();
+    let id = RequestId::random();
     let key = [id.as_bytes().get(..KEY_RANDOM).unwrap_or(b""), KEY_END].concat();
     request.headers.remove("sec-websocket-key");
     request.headers.add_known("Connection", b"upgrade");

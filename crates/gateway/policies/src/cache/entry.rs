@@ -25,13 +25,13 @@ pub(super) struct CachedReply {
 /// The times that determine freshness, computed when the reply arrived.
 #[derive(Debug, Clone)]
 pub(super) struct Times {
-    said: Directives,
-    came: Instant,
+    directives: Directives,
+    arrived: Instant,
     /// The age of the reply when it arrived.
     age: Duration,
     fresh_for: Duration,
     /// True if the reply or the operator sets the freshness.
-    is_told: bool,
+    has_freshness: bool,
 }
 
 impl Times {
@@ -47,20 +47,26 @@ impl Times {
 
     /// Returns the times of a message that is fresh for this long, and is not used after that.
     pub(super) fn until(fresh_for: Duration, now: Instant) -> Times {
-        let said = Directives { must_revalidate: true, ..Directives::default() };
-        Times { said, came: now, age: Duration::ZERO, fresh_for, is_told: true }
+        let directives = Directives { must_revalidate: true, ..Directives::default() };
+        Times { directives, arrived: now, age: Duration::ZERO, fresh_for, has_freshness: true }
     }
 
     /// Returns the times of a reply whose directives are ignored.
-    pub(super) fn told(ttl: Option<Duration>, now: Instant) -> Times {
-        let is_told = ttl.is_some();
-        let (said, age) = (Directives::default(), Duration::ZERO);
-        Times { said, came: now, age, fresh_for: ttl.unwrap_or(Duration::ZERO), is_told }
+    pub(super) fn ignoring_directives(ttl: Option<Duration>, now: Instant) -> Times {
+        let has_freshness = ttl.is_some();
+        let (directives, age) = (Directives::default(), Duration::ZERO);
+        Times {
+            directives,
+            arrived: now,
+            age,
+            fresh_for: ttl.unwrap_or(Duration::ZERO),
+            has_freshness,
+        }
     }
 
     /// The remaining freshness, if the freshness is known.
-    pub(super) fn left(&self) -> Option<Duration> {
-        self.is_told.then(|| self.fresh_for.saturating_sub(self.age))
+    pub(super) fn remaining(&self) -> Option<Duration> {
+        self.has_freshness.then(|| self.fresh_for.saturating_sub(self.age))
     }
 
     /// Computes the times. `age` is the `Age` of the received reply: after a 304, `headers` are the stored ones, which have no `Age`.
@@ -71,23 +77,29 @@ impl Times {
         asked: Instant,
         now: Instant,
     ) -> Times {
-        let said = Directives::of(headers);
+        let directives = Directives::of(headers);
         let wall = UNIX_EPOCH + clock::wall();
         let date = headers.get("date").and_then(date);
         // RFC 9111, 4.2.3.
         let apparent = date.map_or(Duration::ZERO, |date| between(date, wall));
-        let told = Duration::from_secs(age.map_or(0, seconds));
-        let age = apparent.max(told + now.duration_since(asked));
+        let received_age = Duration::from_secs(age.map_or(0, seconds));
+        let age = apparent.max(received_age + now.duration_since(asked));
         let expires = || {
             let line = headers.get("expires")?;
             // An invalid date means expired.
             let until = date_or(line, date.unwrap_or(wall));
             Some(between(date.unwrap_or(wall), until))
         };
-        let max_age = said.s_maxage.or(said.max_age).map(Duration::from_secs);
+        let max_age = directives.s_maxage.or(directives.max_age).map(Duration::from_secs);
         let fresh_for = max_age.or_else(expires).or(ttl);
-        let is_told = fresh_for.is_some();
-        Times { said, came: now, age, fresh_for: fresh_for.unwrap_or(Duration::ZERO), is_told }
+        let has_freshness = fresh_for.is_some();
+        Times {
+            directives,
+            arrived: now,
+            age,
+            fresh_for: fresh_for.unwrap_or(Duration::ZERO),
+            has_freshness,
+        }
     }
 }
 
@@ -128,17 +140,18 @@ pub(super) fn hindrance(
     is_authorized: bool,
     times: &Times,
 ) -> Option<&'static str> {
-    let Times { said, .. } = times;
-    let may_be_used = !times.fresh_for.is_zero() && !said.no_cache || has_validator(&head.headers);
+    let Times { directives, .. } = times;
+    let may_be_used =
+        !times.fresh_for.is_zero() && !directives.no_cache || has_validator(&head.headers);
     let hindrances = [
         (!STORABLE_STATUSES.contains(&head.status), "status"),
         (head.is_event_stream(), "event-stream"),
-        (said.no_store, "no-store"),
-        (said.private, "private"),
+        (directives.no_store, "no-store"),
+        (directives.private, "private"),
         (head.headers.contains("set-cookie"), "set-cookie"),
-        (!times.is_told, "no-freshness"),
+        (!times.has_freshness, "no-freshness"),
         (!may_be_used, "never-fresh"),
-        (is_authorized && !said.permits_sharing(), AUTHORIZATION),
+        (is_authorized && !directives.permits_sharing(), AUTHORIZATION),
     ];
     hindrances.iter().find(|(hinders, _)| *hinders).map(|(_, why)| *why)
 }
@@ -294,28 +307,28 @@ impl CachedReply {
     }
 
     fn age(&self, now: Instant) -> Duration {
-        self.times.age + now.duration_since(self.times.came)
+        self.times.age + now.duration_since(self.times.arrived)
     }
 
     /// Returns true if the reply may be used without validation for a request with these directives (RFC 9111, 4.2 and 5.2.1).
     pub(super) fn may_be_used(&self, asked: &Directives, now: Instant) -> bool {
-        let Times { said, fresh_for, .. } = &self.times;
+        let Times { directives, fresh_for, .. } = &self.times;
         let age = self.age(now);
         let least = Duration::from_secs(asked.min_fresh.unwrap_or(0));
         let stale = (age + least).saturating_sub(*fresh_for);
         let is_fresh = age + least < *fresh_for;
-        let may_be_stale = !said.forbids_stale()
+        let may_be_stale = !directives.forbids_stale()
             && asked.max_stale.is_some_and(|max| stale <= Duration::from_secs(max));
         let is_young = asked.max_age.is_none_or(|max| age <= Duration::from_secs(max));
-        !said.no_cache && !asked.no_cache && is_young && (is_fresh || may_be_stale)
+        !directives.no_cache && !asked.no_cache && is_young && (is_fresh || may_be_stale)
     }
 
     /// Returns true if the reply may be used in place of an error of the upstream (`stale-if-error`, RFC 5861, 4).
     pub(super) fn may_stand_in(&self, configured: Duration, now: Instant) -> bool {
-        let Times { said, fresh_for, .. } = &self.times;
-        let longest = said.stale_if_error.map_or(configured, Duration::from_secs);
+        let Times { directives, fresh_for, .. } = &self.times;
+        let longest = directives.stale_if_error.map_or(configured, Duration::from_secs);
         let stale = self.age(now).saturating_sub(*fresh_for);
-        let forbidden = said.forbids_stale() || said.no_cache;
+        let forbidden = directives.forbids_stale() || directives.no_cache;
         !longest.is_zero() && stale <= longest && !forbidden
     }
 

@@ -117,7 +117,7 @@ impl ReplyCache for StepCache {
     fn note(&self, head: &RequestHead, sent: &Headers, reply: &ReplyHead, terms: &mut CacheTerms) {
         let now = clock::now();
         let said = Directives::of(&reply.headers);
-        let fresh_for = Times::of(&reply.headers, None, now, now).left();
+        let fresh_for = Times::of(&reply.headers, None, now, now).remaining();
         let status = match reply.status {
             206 | 304 | 500.. => Some("status"),
             status if fresh_for.is_none() && !self.settings.ttl_statuses.contains(&status) => {
@@ -163,7 +163,7 @@ impl ReplyCache for StepCache {
         let settings = &self.settings;
         let may_be_shared = settings.ignores_credentials || settings.key.authorization || is_shared;
         let now = clock::now();
-        let own = Times::of(&made.head.headers, None, now, now).left();
+        let own = Times::of(&made.head.headers, None, now, now).remaining();
         let [told, own] = [terms.fresh_for, own].map(|time| time.unwrap_or(settings.ttl));
         let fresh_for = told.min(own).min(settings.ttl);
         let status = made.head.status;

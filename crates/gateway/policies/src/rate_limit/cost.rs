@@ -184,10 +184,10 @@ impl OnHead<ReplyHead> for Charge {
             return Err(limit.refusal(tier, &taken, wait));
         }
         if limit.headers != LimitHeaders::None {
-            let mut told = None;
-            limit.tell(tier, &taken, &mut told);
+            let mut reply_lines = None;
+            limit.add_lines(tier, &taken, &mut reply_lines);
             // Harmless: without a window, there are no lines to add.
-            told.iter().for_each(|lines| head.headers.add_all(lines));
+            reply_lines.iter().for_each(|lines| head.headers.add_all(lines));
         }
         Ok(Onward::Next)
     }

@@ -56,7 +56,7 @@ pub struct Window {
     /// The cost of the burst, in nanoseconds.
     tolerance: u64,
     /// The constant first part of the window's item in `RateLimit`.
-    told: Box<str>,
+    state_start: Box<str>,
 }
 
 /// The state of a key in one window after a request.
@@ -72,9 +72,18 @@ impl Window {
     pub fn new(name: &str, requests: u32, per: Duration, burst: u32) -> Window {
         let interval = (nanoseconds(per) / u64::from(requests.max(1))).max(1);
         let tolerance = interval.saturating_mul(u64::from(burst.max(1)));
-        let told = format!("\"{name}\";r=").into();
+        let state_start = format!("\"{name}\";r=").into();
         let algorithm = Algorithm::Gcra;
-        Window { name: name.into(), requests, per, burst, algorithm, interval, tolerance, told }
+        Window {
+            name: name.into(),
+            requests,
+            per,
+            burst,
+            algorithm,
+            interval,
+            tolerance,
+            state_start,
+        }
     }
 
     /// Creates a clock-aligned window. `per` must be whole seconds.
@@ -141,8 +150,8 @@ impl Window {
     }
 
     /// Appends the window's item of `RateLimit`.
-    pub(crate) fn tell(&self, standing: WindowState, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.told.as_bytes());
+    pub(crate) fn write_state(&self, standing: WindowState, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.state_start.as_bytes());
         decimal(standing.remaining, out);
         out.extend_from_slice(b";t=");
         decimal(seconds(standing.full_in), out);
@@ -216,14 +225,14 @@ mod tests {
     #[test]
     fn a_window_is_written_as_a_list_item() {
         let window = window(5, Duration::from_secs(1), 5);
-        for (remaining, full_in, told) in [
+        for (remaining, full_in, expected) in [
             (0, 0, "\"a\";r=0;t=0"),
             (10, 1, "\"a\";r=10;t=1"),
             (u64::MAX, 1_000_000_001, "\"a\";r=18446744073709551615;t=2"),
         ] {
             let mut out = Vec::new();
-            window.tell(WindowState { remaining, full_in }, &mut out);
-            assert_eq!(String::from_utf8(out).unwrap(), told);
+            window.write_state(WindowState { remaining, full_in }, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
         }
     }
 

@@ -32,7 +32,7 @@ pub struct KeyOwner {
     /// Whether the key is for the sandbox only.
     pub sandbox: bool,
     /// Whether the application was removed, so that its tokens are revoked.
-    pub gone: bool,
+    pub is_removed: bool,
 }
 
 /// An application, with the data that requests need.
@@ -247,7 +247,7 @@ mod tests {
         };
         let subscriptions = apis.iter().map(subscription).collect();
         let application = Arc::new(Application::new(name, None, subscriptions));
-        KeyOwner { application, sandbox: false, gone: false }
+        KeyOwner { application, sandbox: false, is_removed: false }
     }
 
     #[test]

@@ -47,7 +47,7 @@ struct H2 {
     phase: Phase,
     alarm: Alarm,
     /// True if data has arrived since the alarm was set.
-    heard: bool,
+    has_received: bool,
     /// The number of bytes written.
     written: u64,
     /// The value of `written` when the PING was sent.
@@ -139,7 +139,7 @@ impl H2 {
             unflushed: false,
             phase: Phase::Beginning,
             alarm: Alarm::default(),
-            heard: false,
+            has_received: false,
             written: 0,
             written_before: 0,
         }
@@ -191,8 +191,8 @@ impl H2 {
                     return Err(EndReason::Gone(io::ErrorKind::UnexpectedEof.into()));
                 }
                 Poll::Ready(Ok(_)) => {
-                    self.heard = true;
-                    self.shared.heard();
+                    self.has_received = true;
+                    self.shared.note_received();
                 }
                 Poll::Ready(Err(error)) => return Err(EndReason::Gone(error)),
                 Poll::Pending => break ReadState::Nothing,
@@ -264,11 +264,11 @@ impl H2 {
         let is_idle = self.shared.permits() == 0;
         match self.phase {
             Phase::Beginning if !self.shared.session().has_begun() => Phase::Beginning,
-            Phase::Asked if !self.heard => Phase::Asked,
+            Phase::Asked if !self.has_received => Phase::Asked,
             _ if self.shared.is_suspect() => Phase::Asked,
             _ if is_idle => Phase::Idle,
             Phase::Asked => Phase::Quiet,
-            Phase::Quiet if !self.heard => Phase::Quiet,
+            Phase::Quiet if !self.has_received => Phase::Quiet,
             Phase::Beginning | Phase::Idle | Phase::Busy | Phase::Quiet => Phase::Busy,
         }
     }
@@ -282,7 +282,7 @@ impl H2 {
             self.shared.wake_task();
         }
         self.phase = phase;
-        self.heard = false;
+        self.has_received = false;
         self.shared.session().rest();
         self.alarm.set(clock::now(), self.time(phase));
     }
@@ -300,7 +300,7 @@ impl H2 {
     fn on_alarm(&mut self) -> Result<Phase, EndReason> {
         match self.phase {
             Phase::Idle => Err(EndReason::Over),
-            Phase::Busy | Phase::Quiet if self.heard => Ok(Phase::Busy),
+            Phase::Busy | Phase::Quiet if self.has_received => Ok(Phase::Busy),
             Phase::Busy | Phase::Quiet => Ok(Phase::Asked),
             // The PING may not have reached the target yet, since the target is still accepting earlier data.
             Phase::Asked if self.written > self.written_before && self.unflushed => {

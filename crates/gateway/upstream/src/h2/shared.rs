@@ -183,7 +183,7 @@ impl SharedConnection {
         self.is_suspect.get()
     }
 
-    pub(super) fn heard(&self) {
+    pub(super) fn note_received(&self) {
         self.is_suspect.set(false);
         self.wake_waiting();
     }

@@ -526,15 +526,15 @@ impl From<RowsMessage> for Rows {
 }
 
 impl From<CounterValue> for CounterMessage {
-    fn from(CounterValue { total, granted, left }: CounterValue) -> CounterMessage {
-        CounterMessage { total, granted, left_millis: millis(left) }
+    fn from(CounterValue { total, granted, remaining }: CounterValue) -> CounterMessage {
+        CounterMessage { total, granted, left_millis: millis(remaining) }
     }
 }
 
 impl From<CounterMessage> for CounterValue {
     fn from(counter: CounterMessage) -> CounterValue {
-        let left = Duration::from_millis(counter.left_millis);
-        CounterValue { total: counter.total, granted: counter.granted, left }
+        let remaining = Duration::from_millis(counter.left_millis);
+        CounterValue { total: counter.total, granted: counter.granted, remaining }
     }
 }
 

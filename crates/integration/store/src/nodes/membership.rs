@@ -109,7 +109,7 @@ impl Nodes {
             let partitions = roll.of_holder(holder).collect();
             NodeView { name: entry.name.clone(), partitions, is_this: holder == me }
         });
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen.collect();
+        *self.views.lock().unwrap_or_else(PoisonError::into_inner) = seen.collect();
     }
 }
 

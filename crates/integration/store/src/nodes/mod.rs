@@ -42,7 +42,7 @@ pub struct Nodes {
     nudge: Notify,
     is_leaving: AtomicBool,
     has_left: watch::Sender<bool>,
-    seen: Mutex<Vec<NodeView>>,
+    views: Mutex<Vec<NodeView>>,
     /// The number of times that another node took over this node's work.
     losses: AtomicU64,
     /// Whether a previous or next process of an upgrade uses the store as well.
@@ -110,7 +110,7 @@ pub fn partition(name: &str) -> usize {
 
 impl Nodes {
     /// Returns the only node of its store.
-    pub fn alone() -> Nodes {
+    pub fn single() -> Nodes {
         Nodes::new(None, NodeStanding { partitions: u16::MAX, ..NodeStanding::default() }, u64::MAX)
     }
 
@@ -132,20 +132,20 @@ impl Nodes {
             nudge: Notify::new(),
             is_leaving: AtomicBool::new(false),
             has_left: watch::Sender::new(false),
-            seen: Mutex::default(),
+            views: Mutex::default(),
             losses: AtomicU64::new(0),
             has_company: AtomicBool::new(false),
         }
     }
 
     /// Returns true if no other node can share the store.
-    pub fn is_alone(&self) -> bool {
+    pub fn is_single(&self) -> bool {
         self.shared.is_none()
     }
 
     /// Returns true if another process may use the store too: another node, or during an upgrade the previous or the next process.
     pub fn has_company(&self) -> bool {
-        !self.is_alone() || self.has_company.load(Ordering::Acquire)
+        !self.is_single() || self.has_company.load(Ordering::Acquire)
     }
 
     /// Sets whether another process of an upgrade uses the store as well.
@@ -216,20 +216,20 @@ impl Nodes {
 
     /// Reports that a write was refused because the lease of a term was lost. No more work starts then.
     pub fn tell_fenced(&self, term: u64) {
-        if !self.is_alone() && self.term.load(Ordering::Acquire) == term {
+        if !self.is_single() && self.term.load(Ordering::Acquire) == term {
             self.until.store(0, Ordering::Release);
             self.nudge.notify_one();
         }
     }
 
     /// Returns all nodes, as of the last time this node read the rows.
-    pub fn seen(&self) -> Vec<NodeView> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn views(&self) -> Vec<NodeView> {
+        self.views.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the name of the owner of a partition, as of the last time this node read the rows.
     pub fn owner(&self, partition: usize) -> Option<String> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.views.lock().unwrap_or_else(PoisonError::into_inner);
         let owner = seen.iter().find(|node| node.partitions.contains(&partition));
         owner.map(|node| node.name.clone())
     }
@@ -241,7 +241,7 @@ impl Nodes {
 
     /// Gives all partitions back, so that other nodes need not wait until the lease expires. All work must have ended before.
     pub async fn leave(&self) {
-        if self.is_alone() {
+        if self.is_single() {
             return;
         }
         self.is_leaving.store(true, Ordering::Release);

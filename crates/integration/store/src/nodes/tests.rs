@@ -52,7 +52,7 @@ async fn nodes_share_all_partitions_as_they_come_and_go() {
             let c = start(&store, "c");
             settle().await;
             assert!(shared_evenly(&[&a, &b, &c]));
-            let seen: Vec<String> = a.nodes.seen().into_iter().map(|seen| seen.name).collect();
+            let seen: Vec<String> = a.nodes.views().into_iter().map(|seen| seen.name).collect();
             assert_eq!(seen, ["a", "b", "c"]);
             let before = held(&a);
             sleep(LEASE * 5).await;
@@ -179,5 +179,5 @@ fn names_are_spread_over_all_partitions() {
     let many: std::collections::BTreeSet<usize> =
         (0..200).map(|n| partition(&n.to_string())).collect();
     assert_eq!(many.len(), PARTITIONS);
-    assert!((0..PARTITIONS).all(|p| Nodes::alone().has(p)));
+    assert!((0..PARTITIONS).all(|p| Nodes::single().has(p)));
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use sql::Failure;
-use sql::postgres::{OnNotification, Server, Session, said};
+use sql::postgres::{OnNotification, Server, Session, error_text};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
@@ -66,14 +66,14 @@ impl StatementFailure {
 
 /// Converts an error of the client library.
 pub(super) fn failed(error: &tokio_postgres::Error) -> StatementFailure {
-    let Some(db) = error.as_db_error() else { return StatementFailure::Lost(said(error)) };
+    let Some(db) = error.as_db_error() else { return StatementFailure::Lost(error_text(error)) };
     match db.code().code() {
-        "53100" => StatementFailure::Full(said(error)),
+        "53100" => StatementFailure::Full(error_text(error)),
         // A lost connection, a server that shuts down or has become a standby, and a timeout of the session: another connection may work.
         code if ["08", "57P", "25006", "25P03"].iter().any(|class| code.starts_with(class)) => {
-            StatementFailure::Lost(said(error))
+            StatementFailure::Lost(error_text(error))
         }
-        _ => StatementFailure::Refused(said(error)),
+        _ => StatementFailure::Refused(error_text(error)),
     }
 }
 
@@ -151,7 +151,7 @@ pub(super) fn column<'a, T: tokio_postgres::types::FromSql<'a>>(
     row: &'a Row,
     index: usize,
 ) -> Result<T, StatementFailure> {
-    row.try_get(index).map_err(|error| StatementFailure::Refused(said(&error)))
+    row.try_get(index).map_err(|error| StatementFailure::Refused(error_text(&error)))
 }
 
 /// Returns a column with an unsigned number, which the database stores as a signed one with the same bits.

@@ -221,15 +221,15 @@ impl State {
         let last = now.saturating_add(micros(window));
         let open = self.counters.get(name).filter(|open| open.until > now && open.until <= last);
         let (total, until) = open.map_or((0, last), |open| (open.total, open.until));
-        let left = Duration::from_micros(until.saturating_sub(now));
+        let remaining = Duration::from_micros(until.saturating_sub(now));
         let sum = total.saturating_add(by);
         let granted = sum <= limit;
         if !granted || by == 0 {
-            return CounterValue { total, granted, left };
+            return CounterValue { total, granted, remaining };
         }
         self.counters.insert(name.to_owned(), Window { total: sum, until, changed: true });
         self.changed = true;
-        CounterValue { total: sum, granted, left }
+        CounterValue { total: sum, granted, remaining }
     }
 }
 

@@ -427,7 +427,7 @@ async fn counters_have_limits_and_windows(a: &Handle, b: &Handle) {
     {
         let counted = store.add("count", by, 5, LONG).await.unwrap();
         assert_eq!((counted.total, counted.granted), (total, granted), "{by}");
-        assert!(counted.left <= LONG && counted.left > LONG / 2, "{counted:?}");
+        assert!(counted.remaining <= LONG && counted.remaining > LONG / 2, "{counted:?}");
     }
     let wider = a.add("count", 1, 6, LONG).await.unwrap();
     assert_eq!((wider.total, wider.granted), (6, true), "the limit is the caller's");

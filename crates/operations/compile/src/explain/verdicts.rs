@@ -26,7 +26,7 @@ pub(super) struct Verdict {
     pub(super) name: &'static str,
     /// The place of the policy in the configuration.
     pub(super) place: Box<str>,
-    pub(super) said: String,
+    pub(super) decision: String,
     /// The changes that the policy makes, one line each.
     pub(super) changes: Vec<String>,
     /// The body that the policy produced, if any.
@@ -59,9 +59,9 @@ pub(super) fn walk(
     let mut verdicts = Vec::with_capacity(route.policies.len());
     for (depth, policy) in route.policies.iter().enumerate() {
         let place: Box<str> = route.places.get(depth).cloned().unwrap_or_else(|| "".into());
-        let open = |said: &str, place| {
+        let open = |decision: &str, place| {
             let (changes, body) = (Vec::new(), None);
-            Verdict { name: policy.name, place, said: said.to_owned(), changes, body }
+            Verdict { name: policy.name, place, decision: decision.to_owned(), changes, body }
         };
         verdicts.push(match way {
             Outcome::Open(above) => open(&format!("depends on `{above}`"), place),
@@ -76,10 +76,10 @@ pub(super) fn walk(
                         if !matches!(flow, Ok(Onward::Next)) {
                             way = Outcome::Ended;
                         }
-                        let (said, changes) = (traced.verdict.into(), traced.changes);
-                        Verdict { name: policy.name, place, said, changes, body: traced.body }
+                        let (decision, changes) = (traced.verdict.into(), traced.changes);
+                        Verdict { name: policy.name, place, decision, changes, body: traced.body }
                     }
-                    Asked::Passes(said) => open(said, place),
+                    Asked::Passes(decision) => open(decision, place),
                     Asked::TooLarge(max) => {
                         way = Outcome::Ended;
                         open(&format!("refuses with 413: the body is over {max} bytes"), place)

@@ -170,7 +170,7 @@ impl<'a> Compiler<'a, '_> {
 
     /// Compiles a JSON Schema, which must be self-contained.
     fn json_schema(&mut self, file: &Spanned<FilePath>) -> Option<Schemas> {
-        files::json_schema(file, Schema::alone, self.report).map(Schemas::Json)
+        files::json_schema(file, Schema::self_contained, self.report).map(Schemas::Json)
     }
 }
 

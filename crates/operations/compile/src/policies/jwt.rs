@@ -198,8 +198,9 @@ fn signer(
         report.error(file.at, what, "make one with `openssl genpkey -algorithm ed25519`");
     };
     let text = String::from_utf8(bytes).map_err(|_| complain("it is not a text")).ok()?;
-    let made =
-        place.builder.kept(&format!("signer {text}"), || Signer::from_pem(&text).map(Arc::new));
+    let made = place
+        .builder
+        .try_reuse_or_build(&format!("signer {text}"), || Signer::from_pem(&text).map(Arc::new));
     made.map_err(|why| complain(&why.to_string())).ok()
 }
 

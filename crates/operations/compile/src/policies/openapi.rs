@@ -198,7 +198,7 @@ fn checks_of(
 ) -> Result<Arc<BuiltChecks>, String> {
     let base = crate::paths::as_matched(base.unwrap_or("").trim_end_matches('/'));
     let key = format!("openapi {:x} {request} {response} {base}", read.content);
-    place.builder.kept(&key, || {
+    place.builder.try_reuse_or_build(&key, || {
         let sides = [(SchemaSide::Request, request), (SchemaSide::Response, response)];
         let [request, response] =
             sides.map(|(side, wanted)| wanted.then(|| SideSchemas::new(read, side)).transpose());

@@ -264,7 +264,7 @@ impl<'a> Converter<'a> {
         let idle = ["drop", "log", "description", "respond"];
         for item in rest.iter().filter(|item| !idle.contains(&item.name())) {
             let note = "it stands behind the end of the flow; here nothing runs there";
-            self.table.add(Outcome::Approximated, &mediators::told(item), item.place(), note);
+            self.table.add(Outcome::Approximated, &mediators::label(item), item.place(), note);
         }
     }
 
@@ -279,7 +279,7 @@ impl<'a> Converter<'a> {
             return Next::Continue;
         }
         self.mediators += 1;
-        let what = mediators::told(item);
+        let what = mediators::label(item);
         let row = self.table.begin(what.clone(), item.place());
         let notes = std::mem::take(&mut self.notes);
         let before = std::mem::take(&mut self.before);
@@ -567,7 +567,7 @@ impl<'a> Converter<'a> {
         let name = parameter.attribute("name").unwrap_or("");
         match known::named(of, name, &parameter.text()) {
             Fate::Refused(why) => {
-                self.refuse("routes", &mediators::told(parameter), parameter.place(), why);
+                self.refuse("routes", &mediators::label(parameter), parameter.place(), why);
             }
             Fate::Differs(how) => self.note(how),
             Fate::Same | Fate::MayDiffer(_) => {}
@@ -576,7 +576,7 @@ impl<'a> Converter<'a> {
 
     /// Adds a row for an artifact.
     pub(super) fn artifact(&mut self, element: &Element<'a>, outcome: Outcome, note: &str) {
-        let what = mediators::told(element);
+        let what = mediators::label(element);
         self.table.add(outcome, &what, element.place(), note);
     }
 

@@ -374,7 +374,7 @@ impl<'a> Converter<'a> {
 
     /// Converts an inbound endpoint over HTTP to a listener, with a route for this listener alone.
     pub(super) fn inbound(&mut self, inbound: &Element<'a>) {
-        let what = mediators::told(inbound);
+        let what = mediators::label(inbound);
         let row = self.table.begin(what, inbound.place());
         let notes = std::mem::take(&mut self.notes);
         let result = self.listened(inbound);

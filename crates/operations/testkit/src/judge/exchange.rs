@@ -80,7 +80,7 @@ async fn answered(gateway: &Gateway, client: &Client, heads: &[bool]) -> Vec<Mes
     assert!(replies.iter().all(|reply| reply.whole), "{replies:?} to {sent}");
     let broken = gateway.services().broken();
     assert!(broken.is_empty(), "the upstream cannot read {broken:?}; of {sent}");
-    for asked in gateway.services().asked() {
+    for asked in gateway.services().take_requests() {
         judge(&asked).unwrap_or_else(|why| panic!("{why}: {asked:?}; of {sent}"));
     }
     assert_eq!((&*after.left, after.panics), (&[][..], 0), "{sent}");

@@ -157,7 +157,7 @@ impl Stage {
         };
         Said {
             replies,
-            asked: self.gateway.services().asked(),
+            asked: self.gateway.services().take_requests(),
             written: outcome.written,
             polls: outcome.polls,
             records: after.records - before.records,

@@ -186,7 +186,7 @@ fn failures(loaded: &LoadedConfig, case: &Case) -> anyhow::Result<Vec<String>> {
     let telemetry = Telemetry::new(1);
     let compiled = compile::compile(loaded, None, &telemetry);
     let compiled = compiled.map_err(|report| anyhow::anyhow!("{report:#}"))?;
-    let services = Services::once(case.calls.iter().map(|call| call.value.clone()));
+    let services = Services::answering_once(case.calls.iter().map(|call| call.value.clone()));
     let rehearsed = rehearsal::run(compiled, telemetry, &services, &task(case)?);
     // Calls first, since they are usually the cause of a wrong reply.
     let mut failures = wrong_calls(&services);

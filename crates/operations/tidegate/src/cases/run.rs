@@ -42,7 +42,7 @@ pub(crate) fn explain_run(file: &Path, request: &Path) -> anyhow::Result<ExitCod
     };
     // Harmless: a configuration that could not be read was refused above.
     let calls = loaded.config.as_ref().map(|config| calls(config, &sent)).unwrap_or_default();
-    let services = Services::again(calls.into_iter());
+    let services = Services::answering_always(calls.into_iter());
     let tracer = telemetry.tracer();
     tracer.ask(TraceRequest::any());
     tracer.ask_policies();

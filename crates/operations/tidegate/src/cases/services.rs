@@ -21,7 +21,7 @@ struct Inner {
     listed: RefCell<Vec<ListedCall>>,
     received: RefCell<Vec<ReceivedCall>>,
     /// True if each listed call may be made any number of times.
-    again: bool,
+    repeats: bool,
     /// The answer to unlisted calls. None if such calls are errors.
     reply: RefCell<Option<RecordedReply>>,
     /// Notified of each call.
@@ -48,12 +48,12 @@ pub(super) const WIRE_BYTES: usize = 64 * 1024;
 
 impl Services {
     /// Answers each of these calls once.
-    pub(super) fn once(calls: impl Iterator<Item = CaseCall>) -> Services {
+    pub(super) fn answering_once(calls: impl Iterator<Item = CaseCall>) -> Services {
         Services::new(calls, false)
     }
 
     /// Answers these calls any number of times. The first match is used.
-    pub(super) fn again(calls: impl Iterator<Item = CaseCall>) -> Services {
+    pub(super) fn answering_always(calls: impl Iterator<Item = CaseCall>) -> Services {
         Services::new(calls, true)
     }
 
@@ -72,12 +72,12 @@ impl Services {
         self.0.received.take()
     }
 
-    fn new(calls: impl Iterator<Item = CaseCall>, again: bool) -> Services {
+    fn new(calls: impl Iterator<Item = CaseCall>, repeats: bool) -> Services {
         let listed = calls.map(|call| ListedCall { call, made: false }).collect();
         Services(Rc::new(Inner {
             listed: RefCell::new(listed),
             received: RefCell::default(),
-            again,
+            repeats,
             reply: RefCell::default(),
             called: Notify::new(),
         }))
@@ -149,7 +149,7 @@ impl Services {
     fn answer(&self, upstream: &str, request: Message) -> Option<CaseAnswer> {
         let mut listed = self.0.listed.borrow_mut();
         let fits = |listed: &&mut ListedCall| {
-            (self.0.again || !listed.made)
+            (self.0.repeats || !listed.made)
                 && listed.call.peer() == upstream
                 && of_request(&listed.call.expect, &request).is_empty()
         };
@@ -168,7 +168,7 @@ impl Services {
 
 impl Inner {
     fn is_settled(&self) -> bool {
-        self.again
+        self.repeats
             || self.listed.borrow().iter().all(|listed| listed.made)
             || self.received.borrow().iter().any(|came| came.answered.is_none())
     }

@@ -113,7 +113,7 @@ impl Schemas {
 
 impl Schema {
     /// Compiles a self-contained schema, in the draft that its `$schema` names.
-    pub fn alone(schema: &Json) -> Result<Schema, String> {
+    pub fn self_contained(schema: &Json) -> Result<Schema, String> {
         let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS_MAX);
         let mut options = jsonschema::options_for::<OnTape>().with_pattern_options(patterns);
         let draft = schema.get("$schema").and_then(Json::as_str).unwrap_or("");

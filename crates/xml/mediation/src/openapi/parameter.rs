@@ -10,7 +10,7 @@ use super::model::{
     Field, Form, Object, Operation, Parameter, ParameterLocation, ParameterTypes, Style, Types,
 };
 use super::path::Values;
-use super::text::{ParameterValue, meant, pairs};
+use super::text::{ParameterValue, pairs, typed};
 use crate::json_schema::{Document, Unreadable};
 
 /// The reason why a value is refused before it is validated: servers would parse it differently.
@@ -180,7 +180,7 @@ fn matrix(parameter: &Field, text: &str) -> Result<ParameterValue, AmbiguousValu
         (ParameterTypes::List(types), true) => {
             let items: Option<Vec<&str>> = text.split(';').map(value).collect();
             let items = items.ok_or(wrong)?;
-            Ok(ParameterValue::List(items.into_iter().map(|item| meant(item, *types)).collect()))
+            Ok(ParameterValue::List(items.into_iter().map(|item| typed(item, *types)).collect()))
         }
         (ParameterTypes::Object(object), true) => members(object, text.split(';')),
         _ => delimited(parameter, value(text).ok_or(wrong)?, ","),
@@ -199,7 +199,7 @@ fn delimited(
     delimiter: &str,
 ) -> Result<ParameterValue, AmbiguousValue> {
     match &parameter.shape {
-        ParameterTypes::Plain(types) => Ok(meant(text, *types)),
+        ParameterTypes::Plain(types) => Ok(typed(text, *types)),
         ParameterTypes::List(types) => Ok(list(text, delimiter, *types)),
         ParameterTypes::Object(object) if parameter.explode => {
             members(object, text.split(delimiter))
@@ -219,7 +219,7 @@ fn delimited(
 
 fn list(text: &str, delimiter: &str, types: Types) -> ParameterValue {
     let items = text.split(delimiter).filter(|_| !text.is_empty());
-    ParameterValue::List(items.map(|item| meant(item, types)).collect())
+    ParameterValue::List(items.map(|item| typed(item, types)).collect())
 }
 
 /// Parses members of the form `name=value`.
@@ -238,11 +238,11 @@ fn members<'a>(
 fn member(object: &Object, name: &str, text: &str) -> Result<ParameterValue, AmbiguousValue> {
     let known = object.members.iter().find(|(known, _)| **known == *name);
     Ok(match known.map(|(_, shape)| shape) {
-        Some(ParameterTypes::Plain(types)) => meant(text, *types),
-        Some(ParameterTypes::List(types)) => ParameterValue::List(vec![meant(text, *types)]),
+        Some(ParameterTypes::Plain(types)) => typed(text, *types),
+        Some(ParameterTypes::List(types)) => ParameterValue::List(vec![typed(text, *types)]),
         Some(ParameterTypes::Object(_)) => json(text)?,
-        None if object.others_are_lists => ParameterValue::List(vec![meant(text, object.others)]),
-        None => meant(text, object.others),
+        None if object.others_are_lists => ParameterValue::List(vec![typed(text, object.others)]),
+        None => typed(text, object.others),
     })
 }
 
@@ -259,7 +259,7 @@ fn query(parameter: &Field, query: &[u8], is_other: impl Fn(&str) -> bool) -> Re
         }
         (ParameterTypes::List(types), _) if parameter.explode => {
             let values = named(query, &parameter.name);
-            let items = values.map(|value| Ok(meant(&text(value, true)?, *types)));
+            let items = values.map(|value| Ok(typed(&text(value, true)?, *types)));
             let items = items.collect::<Result<Vec<ParameterValue>, _>>()?;
             Ok((!items.is_empty()).then_some(ParameterValue::List(items)))
         }
@@ -436,7 +436,7 @@ pub(super) fn header(parameter: &Field, headers: &Headers, cut: Option<&Headers>
     let delimiter = delimiter(parameter.style);
     let parts: Vec<&str> = joined.split(delimiter).map(str::trim).collect();
     match parameter.shape {
-        ParameterTypes::Plain(types) => Ok(Some(meant(&joined, types))),
+        ParameterTypes::Plain(types) => Ok(Some(typed(&joined, types))),
         ParameterTypes::List(_) | ParameterTypes::Object(_) => {
             delimited(parameter, &parts.join(delimiter), delimiter).map(Some)
         }

@@ -85,7 +85,7 @@ impl ParameterValue {
 }
 
 /// Converts a text to a value of one of these types.
-pub(super) fn meant(text: &str, types: Types) -> ParameterValue {
+pub(super) fn typed(text: &str, types: Types) -> ParameterValue {
     match text {
         "true" | "false" if types.boolean => ParameterValue::Written(text.to_owned()),
         "null" | "" if types.null => ParameterValue::Written("null".to_owned()),
@@ -138,7 +138,7 @@ mod tests {
         ] {
             let read = |types| {
                 let mut json = String::new();
-                meant(text, types).write(&mut json);
+                typed(text, types).write(&mut json);
                 serde_json::from_str::<Json>(&json).unwrap()
             };
             assert_eq!(read(all), meaning, "{text}");

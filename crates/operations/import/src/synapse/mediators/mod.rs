@@ -21,7 +21,7 @@ use super::converter::{Converter, Next};
 use super::element::Element;
 
 /// The name of an element in a row: its element name, and the attribute that tells it from others.
-pub(super) fn told(element: &Element<'_>) -> String {
+pub(super) fn label(element: &Element<'_>) -> String {
     let telling =
         ["name", "key", "id", "source", "xpath", "expression", "messageStore", "target", "level"];
     let told = telling.into_iter().find_map(|attribute| element.attribute(attribute));
