@@ -1,5 +1,7 @@
 //! Inclusions of XOP (XML-binary Optimized Packaging 1.0): elements that refer to an attachment.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::Range;
 
 use base64::Engine as _;
@@ -8,7 +10,7 @@ use bytes::Bytes;
 use xml::{Doctype, Here, Options, QName, Sink, Start};
 
 use super::IncludeError;
-use crate::multipart::Part;
+use crate::multipart::{MultipartError, Part};
 
 /// The namespace of XOP.
 const XOP: &str = "http://www.w3.org/2004/08/xop/include";
@@ -29,37 +31,63 @@ pub(super) fn included(
         // Harmless: the step that parses the root refuses it and gives the reason.
         return Ok((root.clone(), true));
     }
-    let mut used = vec![false; parts.len()];
+    let mut attachments = Attachments::new(parts, whole);
     let mut out = Vec::with_capacity(whole.len().min(bytes_max));
     let mut from = 0;
     for Inclusion { range, href } in finder.found {
         let id =
             href.strip_prefix("cid:").ok_or_else(|| malformed("an inclusion is not a `cid:`"))?;
         let id = kit::percent::decoded(id.as_bytes(), false);
-        let is_named = |(part, _): &(&&Part, &mut bool)| {
-            part.line(whole, "content-id").is_some_and(|own| unbracketed(&own) == &*id)
-        };
-        // Harmless: there is a flag for each part.
-        let mut all = parts.iter().zip(&mut used);
-        let (part, used) = all
-            .find(is_named)
-            .ok_or_else(|| malformed("an inclusion names a part that does not exist"))?;
-        let content = part.content(whole).map_err(malformed)?;
+        let content = attachments.content(&id).map_err(malformed)?;
         let before = root.get(from..range.start).unwrap_or_default();
         if out.len() + before.len() + content.len() / 3 * 4 + 4 > bytes_max {
             return Err(IncludeError::TooLarge);
         }
         out.extend_from_slice(before);
-        out.extend_from_slice(STANDARD.encode(&content).as_bytes());
+        out.extend_from_slice(STANDARD.encode(content).as_bytes());
         from = range.end;
-        *used = true;
     }
-    let all = used.iter().all(|used| *used);
+    let all = attachments.all_used();
     if from == 0 {
         return Ok((root.clone(), all));
     }
     out.extend_from_slice(root.get(from..).unwrap_or_default());
     if out.len() > bytes_max { Err(IncludeError::TooLarge) } else { Ok((out.into(), all)) }
+}
+
+/// The attachments by Content-ID. Each is searched for its lines and decoded once, because a root may include one as often as it likes.
+struct Attachments<'m> {
+    whole: &'m [u8],
+    /// The first part with each Content-ID.
+    by_id: HashMap<Vec<u8>, usize>,
+    parts: Vec<(&'m Part, Option<Cow<'m, [u8]>>)>,
+}
+
+impl<'m> Attachments<'m> {
+    fn new(parts: &[&'m Part], whole: &'m [u8]) -> Attachments<'m> {
+        let mut by_id = HashMap::with_capacity(parts.len());
+        for (index, part) in parts.iter().enumerate() {
+            if let Some(id) = part.line(whole, "content-id") {
+                by_id.entry(unbracketed(&id).to_vec()).or_insert(index);
+            }
+        }
+        let parts = parts.iter().map(|part| (*part, None)).collect();
+        Attachments { whole, by_id, parts }
+    }
+
+    fn content(&mut self, id: &[u8]) -> Result<&[u8], MultipartError> {
+        let index = self.by_id.get(id);
+        let entry = index.and_then(|index| self.parts.get_mut(*index));
+        let (part, content) = entry.ok_or("an inclusion names a part that does not exist")?;
+        match content {
+            Some(content) => Ok(content),
+            None => Ok(content.insert(part.content(self.whole)?)),
+        }
+    }
+
+    fn all_used(&self) -> bool {
+        self.parts.iter().all(|(_, content)| content.is_some())
+    }
 }
 
 fn unbracketed(id: &[u8]) -> &[u8] {
@@ -129,5 +157,73 @@ impl Sink for Finder<'_> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attachments::Root;
+
+    const TYPE: &[u8] = b"multipart/related; type=\"application/xop+xml\"; boundary=b";
+
+    /// Returns the root with its inclusions, and whether every attachment is included.
+    fn inlined(
+        root: &str,
+        parts: &[String],
+        bytes_max: usize,
+    ) -> Result<(String, bool), IncludeError> {
+        let mut message = format!("--b\r\nContent-Type: application/xop+xml\r\n\r\n{root}");
+        for part in parts {
+            message.push_str(&format!("\r\n--b\r\n{part}"));
+        }
+        let whole = Bytes::from(message + "\r\n--b--");
+        let read = Root::of(TYPE, &whole).unwrap().unwrap();
+        let (bytes, all) = read.with_included(&whole, bytes_max)?;
+        Ok((String::from_utf8(bytes.to_vec()).unwrap(), all))
+    }
+
+    fn include(id: &str) -> String {
+        format!(r#"<Include xmlns="{XOP}" href="cid:{id}"/>"#)
+    }
+
+    #[test]
+    fn inclusions_become_base64() {
+        let parts = [
+            "Content-ID: <1@x>\r\n\r\none".to_owned(),
+            "Content-ID: <2@x>\r\nContent-Transfer-Encoding: base64\r\n\r\ndHdv".to_owned(),
+            "Content-ID: <1@x>\r\n\r\nanother".to_owned(),
+        ];
+        for (ids, expected) in [
+            (&["1@x"][..], Ok((r"<a>b25l</a>", false))),
+            (&["2%40x", "1@x", "2@x"], Ok((r"<a>dHdvb25ldHdv</a>", false))),
+            (&["3@x"], Err("an inclusion names a part that does not exist")),
+        ] {
+            let root: String = ids.iter().map(|id| include(id)).collect();
+            let expected = expected
+                .map(|(text, all)| (text.to_owned(), all))
+                .map_err(|why| IncludeError::Malformed(why.to_owned()));
+            assert_eq!(inlined(&format!("<a>{root}</a>"), &parts, 1_000), expected, "{ids:?}");
+        }
+        let root = format!("<a>{}{}</a>", include("1@x"), include("2@x"));
+        let expected = ("<a>b25ldHdv</a>".to_owned(), true);
+        assert_eq!(inlined(&root, &parts[..2], 1_000), Ok(expected));
+        assert_eq!(inlined(&root, &parts[..2], 14), Err(IncludeError::TooLarge));
+    }
+
+    /// A search or decoding for each inclusion would read more than 100 GB here.
+    #[test]
+    fn the_cost_of_an_inclusion_does_not_grow_with_the_parts() {
+        let line = "x".repeat(10_000);
+        let soft = "=\r\n".repeat(1_000_000);
+        let mut parts: Vec<String> = (0..500)
+            .map(|number| format!("A: {line}\r\nContent-ID: <{number}@x>\r\n\r\n"))
+            .collect();
+        parts.push(format!(
+            "Content-ID: <soft@x>\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n{soft}x"
+        ));
+        let root = include("499@x").repeat(20_000) + &include("soft@x").repeat(20_000);
+        let (text, all) = inlined(&format!("<a>{root}</a>"), &parts, 100_000_000).unwrap();
+        assert_eq!((text.len(), all), ("<a></a>".len() + 20_000 * "eA==".len(), false));
     }
 }
