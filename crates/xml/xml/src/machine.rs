@@ -292,7 +292,7 @@ impl Machine {
 
     #[inline]
     pub(crate) fn here<'a>(&'a self, window: &'a Window<'a>, at: usize) -> Here<'a> {
-        Here { tracker: &self.tracker, window, at }
+        Here { tracker: &self.tracker, window, at, spaces: &self.spaces }
     }
 
     /// Reads as much of a window as possible. Returns how much is used, and the construct in which the window ends.

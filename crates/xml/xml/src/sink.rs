@@ -299,15 +299,22 @@ impl fmt::Debug for Scope<'_> {
     }
 }
 
-/// Position of an event. Lines are counted only on request.
+/// Position of an event, and the namespaces in scope there. Lines are counted only on request.
 #[derive(Clone, Copy)]
 pub struct Here<'a> {
     pub(crate) tracker: &'a Tracker,
     pub(crate) window: &'a Window<'a>,
     pub(crate) at: usize,
+    pub(crate) spaces: &'a Spaces,
 }
 
-impl Here<'_> {
+impl<'a> Here<'a> {
+    /// Returns the namespace of a prefix, as [`Scope::lookup`] does. At the end of an element, its declarations are still in scope.
+    #[inline]
+    pub fn lookup(&self, prefix: &str) -> Option<Namespace<'a>> {
+        self.spaces.resolve(prefix).map(|id| self.spaces.namespace(id))
+    }
+
     /// Returns line and column of the event's first character. Within an entity, they are those of the reference to it.
     pub fn position(&self) -> Position {
         let (window, at) = self.window.place(self.at);

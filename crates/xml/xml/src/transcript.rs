@@ -286,13 +286,15 @@ impl Notes {
         let Notes { events, declared, attributes, spaces, .. } = self;
         // Harmless: an earlier replay may have been ended by its sink and left declarations.
         spaces.truncate(1);
-        let (window, tracker) = (Window { text, last: true, origin: None }, Tracker::new());
-        let here = |at: u32| Here { tracker: &tracker, window: &window, at: at as usize };
+        let source =
+            Source { window: Window { text, last: true, origin: None }, tracker: Tracker::new() };
+        let window = &source.window;
         let (mut declared, mut attributes) = (declared.iter(), attributes.as_slice());
         for event in &*events {
             match event {
                 Noted::Text { from, to } => {
-                    sink.text(window.get(*from as usize, *to as usize), false, here(*from))?;
+                    let text = window.get(*from as usize, *to as usize);
+                    sink.text(text, false, source.here(*from, spaces))?;
                 }
                 Noted::Start(tag) => {
                     let from = spaces.len();
@@ -306,7 +308,7 @@ impl Notes {
                     let spaces = &*spaces;
                     let start = Start {
                         name: qname(
-                            tag.name(&window),
+                            tag.name(window),
                             tag.prefix_len.into(),
                             spaces.namespace(tag.namespace),
                         ),
@@ -315,14 +317,14 @@ impl Notes {
                         empty: tag.empty,
                         place: TagSlot::Nowhere,
                     };
-                    sink.start(&start, here(tag.at))?;
+                    sink.start(&start, source.here(tag.at, spaces))?;
                 }
                 Noted::End { at, start } => {
                     let Some(Noted::Start(tag)) = events.get(*start as usize) else { continue };
                     let namespace = spaces.namespace(tag.namespace);
                     sink.end(
-                        qname(tag.name(&window), tag.prefix_len.into(), namespace),
-                        here(*at),
+                        qname(tag.name(window), tag.prefix_len.into(), namespace),
+                        source.here(*at, spaces),
                     )?;
                     // Harmless: the declarations of the element end with it.
                     spaces.truncate(spaces.len() - usize::from(tag.declared));
@@ -330,6 +332,18 @@ impl Notes {
             }
         }
         Ok(())
+    }
+}
+
+/// The document of a transcript.
+struct Source<'t> {
+    window: Window<'t>,
+    tracker: Tracker,
+}
+
+impl Source<'_> {
+    fn here<'a>(&'a self, at: u32, spaces: &'a Spaces) -> Here<'a> {
+        Here { tracker: &self.tracker, window: &self.window, at: at as usize, spaces }
     }
 }
 

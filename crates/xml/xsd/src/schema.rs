@@ -46,8 +46,6 @@ pub(crate) struct Manner {
     pub(crate) collects: bool,
     /// Whether its text is validated against a simple type.
     pub(crate) typed: bool,
-    /// Whether its value may contain prefixes, so that the namespaces in scope have to be kept.
-    pub(crate) prefixed: bool,
     /// Whether the element is valid if its content is, so that no other check is needed at its end.
     pub(crate) plain: bool,
 }
@@ -120,7 +118,6 @@ impl Manner {
             kind,
             collects: text.is_some(),
             typed: text.is_some(),
-            prefixed: text.is_some_and(|text| text.prefixed),
             plain: text.is_none_or(|text| !text.identifiers && !text.prefixed),
         }
     }
@@ -136,7 +133,7 @@ impl Text {
     }
 }
 
-/// The limit on the depth of simple types bounds the recursion.
+/// The limits on the depth of simple types and on the members of unions bound the recursion.
 fn is_prefixed(simple: &SimpleType) -> bool {
     match simple.variety() {
         Variety::Ur => false,

@@ -259,9 +259,12 @@ impl Sink for Validator {
     }
 }
 
-/// A position that is computed on demand.
+/// The position of an event and the namespaces in scope there, looked up on demand.
 pub(crate) trait LazyPosition {
     fn position(&self) -> Position;
+
+    /// Returns the namespace of a prefix, or `None` if it is not declared. Without a default namespace, the empty prefix has none (`""`).
+    fn resolve(&self, prefix: &str) -> Option<&str>;
 
     /// Returns whether the document declares this unparsed entity. For a stream this is false, because its entities have been reported
     /// already.
@@ -274,11 +277,22 @@ impl LazyPosition for Here<'_> {
     fn position(&self) -> Position {
         Here::position(self)
     }
+
+    fn resolve(&self, prefix: &str) -> Option<&str> {
+        match self.lookup(prefix) {
+            Some(namespace) => Some(namespace.uri),
+            None => prefix.is_empty().then_some(""),
+        }
+    }
 }
 
 impl LazyPosition for Node<'_> {
     fn position(&self) -> Position {
         self.document.position(self.node)
+    }
+
+    fn resolve(&self, prefix: &str) -> Option<&str> {
+        self.bindings.lookup(prefix)
     }
 
     fn entity(&self, name: &str) -> bool {

@@ -50,12 +50,23 @@ const TEXT: &str = "<s:element name='r'><s:complexType mixed='true'><s:sequence>
 const KEYS: &str = "<s:element name='r'><s:complexType><s:sequence><s:element name='k' maxOccurs='9'><s:complexType><s:attribute name='n' type='s:int'/></s:complexType></s:element></s:sequence></s:complexType>\
   <s:unique name='u'><s:selector xpath='k'/><s:field xpath='@n'/></s:unique></s:element>";
 
+const NAMES: &str = "<s:element name='r'><s:complexType><s:sequence><s:element name='q' type='s:QName' minOccurs='0' maxOccurs='unbounded'/></s:sequence>\
+  <s:attribute name='a' type='s:QName'/></s:complexType></s:element>\
+  <s:element name='o'><s:complexType><s:choice><s:element ref='o'/><s:element ref='r'/></s:choice></s:complexType></s:element>";
+
 /// Schema, document, expected errors.
 const CASES: &[(&str, &str, &[&str])] = &[
     (PEOPLE, "<r><a>1</a></r>", &[]),
     (PEOPLE, "<r id='x' to='x' v='1'><a> 1\n</a><b>2026-11-21</b><tail>true</tail></r>", &[]),
     (PEOPLE, "<s/>", &["1:1 s cvc-elt.1"]),
     (PEOPLE, "<r/>", &["1:1 r cvc-complex-type.2.4.b"]),
+    (
+        NAMES,
+        "<r xmlns:p='p' a='p:x'><q>p:x</q><q>x</q><q>xml:x</q><q xmlns:o='o'>o:<!-- -->x</q></r>",
+        &[],
+    ),
+    (NAMES, "<r a='p:x'/>", &["1:1 a cvc-datatype-valid.1.2.1"]),
+    (NAMES, "<r><q xmlns:p='p'>p:x</q><q>p:x</q></r>", &["1:32 q cvc-datatype-valid.1.2.1"]),
     (PEOPLE, "<r>\n<b>2026-11-21</b></r>", &["2:1 b cvc-complex-type.2.4.a"]),
     (PEOPLE, "<r><a>1</a><b>2026-11-31</b></r>", &["1:25 b cvc-datatype-valid.1.2.1"]),
     (PEOPLE, "<r><a>1</a><head/></r>", &["1:12 head cvc-elt.2"]),
@@ -226,6 +237,18 @@ fn constraints_within_one_another_have_one_budget() {
 
 /// IDs are kept until the end of the document, and so are IDREFs whose ID has not occurred yet: in elements, attributes and items of a
 /// list.
+/// A copy of the declarations for each element would take minutes.
+#[test]
+fn the_cost_of_a_qname_does_not_grow_with_the_declarations() {
+    let schema = schema(NAMES);
+    let declared =
+        |at| (0..500).map(move |n| format!(" xmlns:p{n}_{at}='{n}'")).collect::<String>();
+    let outer: String = (0..16).map(|at| format!("<o{}>", declared(at))).collect();
+    let names = "<q>p0_0:x</q>".repeat(100_000);
+    let document = format!("{outer}<r>{names}</r>{}", "</o>".repeat(16));
+    assert_eq!(invalid(&schema, &document, &Root::Declared), [""; 0]);
+}
+
 #[test]
 fn ids_and_idrefs_have_one_budget_of_memory() {
     let schema = schema(

@@ -141,9 +141,6 @@ impl Run {
             manner.collects = !nil;
             manner.plain = false;
         }
-        if manner.prefixed {
-            self.meanings.push(tag.snapshot().into());
-        }
         self.frames.push(Frame {
             type_id,
             element,
@@ -269,7 +266,8 @@ impl Run {
         let judged = if self.is_plainly_right(schema, frame) {
             Ok(())
         } else {
-            self.leave(schema, *frame, name, spot)
+            let frame = *frame;
+            self.judge_content(schema, &frame, name, spot)
         };
         self.frames.pop();
         // Harmless: the counters of an element end with it.
@@ -298,20 +296,6 @@ impl Run {
             }
             (None, Kind::Empty | Kind::Simple | Kind::SimpleContent) => true,
         }
-    }
-
-    fn leave(
-        &mut self,
-        schema: &Schema,
-        frame: Frame,
-        name: QName<'_>,
-        spot: &dyn LazyPosition,
-    ) -> Result<(), ParseStop> {
-        let judged = self.judge_content(schema, &frame, name, spot);
-        if frame.manner.prefixed {
-            self.meanings.pop();
-        }
-        judged
     }
 
     fn judge_content(
@@ -415,10 +399,8 @@ impl Run {
         }
         let wanted = !self.tables.idle() && self.tables.wants_content();
         let found = self.text.get(frame.text as usize..).unwrap_or_default();
-        let prefixes = self.meanings.last().filter(|_| frame.manner.prefixed);
-        let prefixes = prefixes.map_or(&[][..], |known| &**known);
         let (entities, steps) = (&self.entities, &self.steps);
-        let names = Names { prefixes, schema, entities, spot, steps };
+        let names = Names { schema, entities, spot, steps };
         if given.is_none() && !wanted {
             if let Err(violation) = text.simple.check(found, &names) {
                 self.about = ErrorDetails::of_text(schema, &text.simple, found, &names);

@@ -15,9 +15,6 @@ use crate::model::{Element, Type};
 use crate::names::{NsId, Sym};
 use crate::schema::{Manner, Schema};
 
-/// A prefix and its namespace.
-pub(super) type Binding = (Box<str>, Box<str>);
-
 /// An element that is open.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
@@ -45,8 +42,6 @@ pub(super) struct Run {
     /// Whether `xsi:type` may name types of other schemas.
     pub(super) foreign_types: bool,
     pub(super) frames: Vec<Frame>,
-    /// Prefix bindings of the open elements whose text may contain prefixes.
-    pub(super) meanings: Vec<Box<[Binding]>>,
     /// Depth within an element that is skipped.
     pub(super) skipped: u32,
     pub(super) words: Vec<u64>,
@@ -90,7 +85,6 @@ impl Run {
             bounds,
             foreign_types: false,
             frames: Vec::new(),
-            meanings: Vec::new(),
             skipped: 0,
             words: Vec::new(),
             text: String::new(),
@@ -109,7 +103,6 @@ impl Run {
 
     pub(super) fn reset(&mut self) {
         self.frames.clear();
-        self.meanings.clear();
         self.skipped = 0;
         self.words.clear();
         self.text.clear();
@@ -129,8 +122,7 @@ impl Run {
 
     /// Returns a copy of the state, or `None` if there is more state than the open elements.
     pub(super) fn marked(&self) -> Option<RunMark> {
-        let simple = self.meanings.is_empty()
-            && self.invalid.is_empty()
+        let simple = self.invalid.is_empty()
             && self.entities.is_empty()
             && self.violations.is_empty()
             && self.identifiers.is_empty()
@@ -160,8 +152,8 @@ impl Run {
     }
 
     /// Returns the context of texts in a start tag.
-    pub(super) fn names<'a, T: Tag>(&'a self, schema: &'a Schema, tag: &'a T) -> Names<'a, &'a T> {
-        Names { prefixes: tag, schema, entities: &self.entities, spot: tag, steps: &self.steps }
+    pub(super) fn names<'a, T: Tag>(&'a self, schema: &'a Schema, tag: &'a T) -> Names<'a> {
+        Names { schema, entities: &self.entities, spot: tag, steps: &self.steps }
     }
 
     /// Returns the schema's number of a namespace in the document.

@@ -1,9 +1,9 @@
 //! A common interface to start tags of a parser and elements of a tree, with the namespaces in scope of their values.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use kit::turns;
-use xml::{Document, Here, Kind, NodeId, Position, QName, Start};
+use xml::{Document, Here, Kind, NodeId, Position, QName, Start, XML_NAMESPACE};
 
 use super::run::Run;
 use super::{LazyPosition, ParseStop};
@@ -22,9 +22,6 @@ pub(super) trait Tag: LazyPosition {
         &self,
         visit: impl FnMut(QName<'_>, &str) -> Result<(), ParseStop>,
     ) -> Result<(), ParseStop>;
-    fn resolve(&self, prefix: &str) -> Option<&str>;
-    /// Returns all prefixes in scope. Needed for text, which is complete only when the element ends.
-    fn snapshot(&self) -> Vec<(Box<str>, Box<str>)>;
 }
 
 /// A start tag of a parser.
@@ -37,11 +34,54 @@ pub(super) struct Event<'a> {
 pub(crate) struct Node<'a> {
     pub(super) document: &'a Document,
     pub(super) node: NodeId,
+    /// The namespaces in scope of the node.
+    pub(super) bindings: &'a Bindings<'a>,
+}
+
+/// The namespaces in scope while a tree is walked. Searching the ancestors for each prefix would cost as much as there are declarations.
+#[derive(Default)]
+pub(super) struct Bindings<'a>(HashMap<&'a str, Vec<&'a str>>);
+
+impl<'a> Bindings<'a> {
+    /// Returns the namespaces in scope of the parent of an element.
+    fn above(document: &'a Document, element: NodeId) -> Bindings<'a> {
+        let ancestors = std::iter::successors(document.parent(element), |at| document.parent(*at));
+        let ancestors: Vec<NodeId> = ancestors.collect();
+        let mut bindings = Bindings::default();
+        ancestors.iter().rev().for_each(|ancestor| bindings.enter(document, *ancestor));
+        bindings
+    }
+
+    fn enter(&mut self, document: &'a Document, element: NodeId) {
+        for (prefix, uri) in document.declared(element) {
+            self.0.entry(prefix).or_default().push(uri);
+        }
+    }
+
+    fn leave(&mut self, document: &'a Document, element: NodeId) {
+        for (prefix, _) in document.declared(element) {
+            // Harmless: what goes is the declaration of this element.
+            let _ended = self.0.get_mut(prefix).and_then(Vec::pop);
+        }
+    }
+
+    /// Returns the namespace of a prefix, or `None` if it is not declared.
+    pub(super) fn lookup(&self, prefix: &str) -> Option<&'a str> {
+        match (prefix, self.0.get(prefix).and_then(|all| all.last())) {
+            ("xml", _) => Some(XML_NAMESPACE),
+            ("", None) => Some(""),
+            (_, found) => found.copied(),
+        }
+    }
 }
 
 impl LazyPosition for Event<'_> {
     fn position(&self) -> Position {
         self.here.position()
+    }
+
+    fn resolve(&self, prefix: &str) -> Option<&str> {
+        self.here.resolve(prefix)
     }
 }
 
@@ -71,18 +111,6 @@ impl Tag for Event<'_> {
         }
         Ok(())
     }
-
-    fn resolve(&self, prefix: &str) -> Option<&str> {
-        match self.start.scope.lookup(prefix) {
-            Some(namespace) => Some(namespace.uri),
-            None => prefix.is_empty().then_some(""),
-        }
-    }
-
-    fn snapshot(&self) -> Vec<(Box<str>, Box<str>)> {
-        let all = self.start.scope.all();
-        all.map(|(prefix, namespace)| (prefix.into(), namespace.uri.into())).collect()
-    }
 }
 
 impl Tag for Node<'_> {
@@ -107,18 +135,6 @@ impl Tag for Node<'_> {
             .attributes(self.node)
             .try_for_each(|given| visit(document.name(given), document.value(given)))
     }
-
-    fn resolve(&self, prefix: &str) -> Option<&str> {
-        match self.document.lookup_prefix(self.node, prefix) {
-            Some(uri) => Some(uri),
-            None => prefix.is_empty().then_some(""),
-        }
-    }
-
-    fn snapshot(&self) -> Vec<(Box<str>, Box<str>)> {
-        let all = self.document.namespaces(self.node);
-        all.into_iter().map(|(prefix, uri)| (prefix.into(), uri.into())).collect()
-    }
 }
 
 /// Feeds an element and its subtree to a run.
@@ -128,7 +144,9 @@ pub(super) fn walk(
     document: &Document,
     element: NodeId,
 ) -> Result<(), ParseStop> {
-    run.start(schema, &Node { document, node: element })?;
+    let mut bindings = Bindings::above(document, element);
+    bindings.enter(document, element);
+    run.start(schema, &Node { document, node: element, bindings: &bindings })?;
     let mut at = document.first_child(element);
     let mut parent = element;
     // Follows the links of the tree, so that depth needs no stack.
@@ -137,13 +155,15 @@ pub(super) fn walk(
         match at {
             Some(node) => match document.kind(node) {
                 Kind::Element => {
-                    run.start(schema, &Node { document, node })?;
+                    bindings.enter(document, node);
+                    run.start(schema, &Node { document, node, bindings: &bindings })?;
                     parent = node;
                     at = document.first_child(node);
                     continue;
                 }
                 Kind::Text => {
-                    run.text(schema, document.value(node), &Node { document, node })?;
+                    let spot = Node { document, node, bindings: &bindings };
+                    run.text(schema, document.value(node), &spot)?;
                     at = document.next_sibling(node);
                 }
                 Kind::Comment | Kind::Instruction | Kind::Document | Kind::Attribute => {
@@ -151,8 +171,9 @@ pub(super) fn walk(
                 }
             },
             None => {
-                let spot = Node { document, node: parent };
+                let spot = Node { document, node: parent, bindings: &bindings };
                 run.end(schema, document.name(parent), &spot)?;
+                bindings.leave(document, parent);
                 if parent == element {
                     return Ok(());
                 }
@@ -165,38 +186,16 @@ pub(super) fn walk(
 }
 
 /// The context of values in a document: namespaces in scope, and declarations of the schema and the document.
-pub(super) struct Names<'a, R> {
-    pub(super) prefixes: R,
+pub(super) struct Names<'a> {
     pub(super) schema: &'a Schema,
     pub(super) entities: &'a HashSet<Box<str>>,
     pub(super) spot: &'a dyn LazyPosition,
     pub(super) steps: &'a Steps,
 }
 
-/// Look-up of prefixes.
-pub(super) trait Prefixes {
-    fn resolve(&self, prefix: &str) -> Option<&str>;
-}
-
-impl<T: Tag> Prefixes for &T {
+impl datatype::NameScope for Names<'_> {
     fn resolve(&self, prefix: &str) -> Option<&str> {
-        Tag::resolve(*self, prefix)
-    }
-}
-
-impl Prefixes for &[(Box<str>, Box<str>)] {
-    fn resolve(&self, prefix: &str) -> Option<&str> {
-        let found = self.iter().rev().find(|(known, _)| **known == *prefix);
-        match found {
-            Some((_, uri)) => Some(uri),
-            None => prefix.is_empty().then_some(""),
-        }
-    }
-}
-
-impl<R: Prefixes> datatype::NameScope for Names<'_, R> {
-    fn resolve(&self, prefix: &str) -> Option<&str> {
-        self.prefixes.resolve(prefix)
+        self.spot.resolve(prefix)
     }
 
     fn notation(&self, uri: &str, local: &str) -> bool {
