@@ -1,5 +1,6 @@
 //! Simple types: their structure, their construction, and checking texts against them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::atom;
@@ -31,6 +32,8 @@ pub struct SimpleType {
     short: Short,
     has_identifiers: bool,
     depth: u16,
+    /// Number of types that a text is compared with at most: the members of a union and the item type of a list, with those of each.
+    alternatives: usize,
 }
 
 /// A fast path that decides about most texts without examining the whole type.
@@ -118,23 +121,19 @@ impl SimpleType {
         SimpleType::new(Builtin::AnySimpleType, variety, Some(&base)).settle()
     }
 
-    /// Makes a union of members, in order. Members that are unions without facets are replaced by their members.
+    /// Makes a union of members, in order. Members that are unions without facets are replaced by their members. A type that was a member
+    /// before is left out, because it refuses what it has refused.
     pub fn union(members: &[Arc<SimpleType>]) -> Result<SimpleType, FacetError> {
         let mut flat = Vec::with_capacity(members.len());
+        let mut seen = HashSet::with_capacity(members.len());
         for member in members {
-            match &member.variety {
-                Variety::Union(inner) if member.plain => flat.extend(inner.iter().cloned()),
+            let members = match &member.variety {
+                Variety::Union(inner) if member.plain => inner,
                 Variety::Ur | Variety::Atomic(_) | Variety::List(_) | Variety::Union(_) => {
-                    flat.push(Arc::clone(member));
+                    std::slice::from_ref(member)
                 }
-            }
-        }
-        if flat.len() > MEMBERS_MAX {
-            return Err(FacetError {
-                facet: None,
-                code: "limit.union_members_max",
-                message: format!("a union has over {MEMBERS_MAX} members"),
-            });
+            };
+            flat.extend(members.iter().filter(|member| seen.insert(Arc::as_ptr(member))).cloned());
         }
         let base = Builtin::AnySimpleType.simple();
         SimpleType::new(Builtin::AnySimpleType, Variety::Union(flat.into()), Some(&base)).settle()
@@ -186,6 +185,13 @@ impl SimpleType {
             Variety::List(item) => item.has_identifiers,
             Variety::Union(members) => members.iter().any(|member| member.has_identifiers),
         };
+        let alternatives = match &variety {
+            Variety::Ur | Variety::Atomic(_) => 1,
+            Variety::List(item) => item.alternatives,
+            Variety::Union(members) => {
+                members.iter().fold(0, |all: usize, member| all.saturating_add(member.alternatives))
+            }
+        };
         SimpleType {
             builtin,
             variety,
@@ -196,18 +202,21 @@ impl SimpleType {
             short: Short::None,
             has_identifiers,
             depth: base.map_or(0, |base| base.depth).max(below).saturating_add(1),
+            alternatives,
         }
     }
 
     fn settle(mut self) -> Result<SimpleType, FacetError> {
         self.plain = self.is_plain();
         self.short = self.find_short();
+        let over = |code, message| Err(FacetError { facet: None, code, message });
         if self.depth > DEPTH_MAX {
-            Err(FacetError {
-                facet: None,
-                code: "limit.simple_type_depth_max",
-                message: format!("simple types are derived more than {DEPTH_MAX} levels deep"),
-            })
+            let message = format!("simple types are derived more than {DEPTH_MAX} levels deep");
+            over("limit.simple_type_depth_max", message)
+        } else if self.alternatives > MEMBERS_MAX {
+            let message =
+                format!("a union has over {MEMBERS_MAX} members, with those of its members");
+            over("limit.union_members_max", message)
         } else {
             Ok(self)
         }
@@ -500,5 +509,6 @@ impl SimpleType {
     }
 }
 
-/// Maximum number of members after nested unions have been flattened.
+/// Maximum number of members of a union, with the members of those that are unions. Checking a text tries as many types, however unions are
+/// nested.
 const MEMBERS_MAX: usize = 10_000;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::{Builtin, FacetKind, SimpleType, Variety};
+use super::super::{Builtin, EmptyScope, FacetKind, SimpleType, Variety};
 use super::{check, of, restrict};
 
 /// A base, the facets of each step, and the broken rules.
@@ -258,16 +258,42 @@ fn the_depth_of_derivation_and_the_members_of_unions_are_limited() {
         }
     };
     assert_eq!(codes, ["limit.simple_type_depth_max"]);
-    let mut members = hundred(&Builtin::Int.simple());
-    let code = loop {
-        match SimpleType::union(&members) {
-            Ok(union) => members = hundred(&Arc::new(union)),
-            Err(error) => break error.code,
-        }
+    let many = |len: usize| -> Vec<Arc<SimpleType>> {
+        std::iter::repeat_with(|| restrict(&Builtin::Int.simple(), &[]).unwrap())
+            .take(len)
+            .collect()
     };
-    assert_eq!(code, "limit.union_members_max");
+    let code = |members: &[Arc<SimpleType>]| SimpleType::union(members).map_err(|e| e.code).err();
+    assert_eq!(code(&many(10_000)), None);
+    assert_eq!(code(&many(10_001)), Some("limit.union_members_max"));
+    let halves = [many(5_000), many(5_001)].map(|all| Arc::new(SimpleType::union(&all).unwrap()));
+    assert_eq!(code(&halves), Some("limit.union_members_max"));
 }
 
-fn hundred(member: &Arc<SimpleType>) -> Vec<Arc<SimpleType>> {
-    std::iter::repeat_n(member, 100).cloned().collect()
+/// Each level would double the number of types that a text is compared with.
+#[test]
+fn nested_unions_stay_small() {
+    let mut repeated = Arc::new(SimpleType::union(&[Builtin::Int.simple()]).unwrap());
+    for _ in 0..100 {
+        repeated = Arc::new(SimpleType::union(&[Arc::clone(&repeated), repeated]).unwrap());
+    }
+    let Variety::Union(members) = repeated.variety() else { panic!("not a union") };
+    assert_eq!(members.len(), 1);
+    let mut restricted = restrict(&repeated, &["pattern=1"]).unwrap();
+    for _ in 0..100 {
+        let both = [Arc::clone(&restricted), restricted];
+        restricted =
+            restrict(&Arc::new(SimpleType::union(&both).unwrap()), &["pattern=1"]).unwrap();
+    }
+    assert!(restricted.check("1", &EmptyScope).is_ok());
+    assert!(restricted.check("2", &EmptyScope).is_err());
+    let mut distinct = restricted;
+    let error = loop {
+        let both = ["pattern=1", "pattern=."].map(|facet| restrict(&distinct, &[facet]).unwrap());
+        match SimpleType::union(&both) {
+            Ok(union) => distinct = Arc::new(union),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.code, "limit.union_members_max");
 }
