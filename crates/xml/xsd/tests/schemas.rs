@@ -50,6 +50,16 @@ const BROKEN: &[(&str, &str, &[&str])] = &[
         &["a.xsd:2:1 e-props-correct.2"],
     ),
     (
+        "a value for an element that is an ID",
+        "<s:element name='a' type='s:ID' default='x'/>",
+        &["a.xsd:2:1 e-props-correct.5"],
+    ),
+    (
+        "values for attributes that are IDs",
+        "<s:attribute name='a' type='s:ID' fixed='x'/>\n<s:complexType name='t'><s:attribute name='b' type='s:ID' default='x'/></s:complexType>",
+        &["a.xsd:3:25 a-props-correct.3", "a.xsd:2:1 a-props-correct.3"],
+    ),
+    (
         "more at least than at most",
         "<s:group name='g'><s:sequence><s:element name='a' minOccurs='2'/></s:sequence></s:group>",
         &["a.xsd:2:31 p-props-correct.2.1"],

@@ -60,7 +60,7 @@ fn use_value(builder: &mut Builder<'_>, usage: &AttributeUse) {
     let Some(own) = &usage.constraint else { return };
     let decl = &builder.components.attributes[usage.decl];
     let (type_id, declared) = (decl.type_id, decl.constraint.clone());
-    values::check(builder, type_id, own, "a-props-correct.2");
+    values::check(builder, type_id, own, values::OF_ATTRIBUTE);
     if let Some(declared) = declared.filter(|declared| declared.fixed) {
         let same = own.fixed && values::same(builder, (type_id, own), (type_id, &declared));
         if !same {
@@ -75,7 +75,7 @@ pub(super) fn declarations(builder: &mut Builder<'_>) {
     for id in builder.components.attributes.ids() {
         let decl = &builder.components.attributes[id];
         if let Some(constraint) = decl.constraint.clone() {
-            values::check(builder, decl.type_id, &constraint, "a-props-correct.2");
+            values::check(builder, decl.type_id, &constraint, values::OF_ATTRIBUTE);
         }
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn declarations(builder: &mut Builder<'_>) {
     for id in builder.components.elements.ids() {
         let element = &builder.components.elements[id];
         if let Some(constraint) = element.constraint.clone() {
-            values::check(builder, element.type_id, &constraint, "e-props-correct.2");
+            values::check(builder, element.type_id, &constraint, values::OF_ELEMENT);
         }
     }
 }

@@ -5,13 +5,27 @@ use crate::datatype::{Builtin, SimpleType, Value};
 use crate::model::{Content, Type, TypeKind, ValueConstraint};
 use crate::read::{Builder, Scope};
 
-/// Checks that a default or fixed value is valid for the type (cos-valid-default). Complaints get `code`, except the one about a
-/// value for an ID (e-props-correct.5).
+/// The rules about the default or fixed value of a declaration.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ValueRules {
+    /// It is valid for the type.
+    valid: &'static str,
+    /// There is none for an ID.
+    no_id: &'static str,
+}
+
+pub(super) const OF_ELEMENT: ValueRules =
+    ValueRules { valid: "e-props-correct.2", no_id: "e-props-correct.5" };
+
+pub(super) const OF_ATTRIBUTE: ValueRules =
+    ValueRules { valid: "a-props-correct.2", no_id: "a-props-correct.3" };
+
+/// Checks that a default or fixed value is valid for the type (cos-valid-default).
 pub(super) fn check(
     builder: &mut Builder<'_>,
     type_id: Id<Type>,
     constraint: &ValueConstraint,
-    code: &'static str,
+    rules: ValueRules,
 ) {
     let all = &builder.components;
     let complex = match &all.types[type_id].kind {
@@ -21,7 +35,7 @@ pub(super) fn check(
     let message = match (complex, all.text_type(type_id)) {
         (_, Some(simple)) if simple.builtin() == Builtin::Id => {
             let message = "an ID must not have a default or fixed value".to_owned();
-            builder.complain("e-props-correct.5", constraint.place, message);
+            builder.complain(rules.no_id, constraint.place, message);
             return;
         }
         (_, Some(simple)) => value(builder, simple, constraint).err(),
@@ -31,7 +45,7 @@ pub(super) fn check(
         _ => Some("only text, or mixed content that can be empty, may have a default".to_owned()),
     };
     if let Some(message) = message {
-        builder.complain(code, constraint.place, message);
+        builder.complain(rules.valid, constraint.place, message);
     }
 }
 
