@@ -119,7 +119,7 @@ impl<'l> Files<'l> {
             });
         }
         let base = own.map_or_else(|| at.uri().to_owned(), |(id, _)| id);
-        let named = [joined(&base, target), target.to_owned()];
+        let named = [xsd::join(&base, target), target.to_owned()];
         if let Some(found) = named.iter().find_map(|id| self.with_id(id)) {
             return Ok(found);
         }
@@ -198,7 +198,7 @@ fn mark(value: &Json, pointer: &str, base: &str, is_names: bool, file: &mut Sour
     if !is_names {
         let text = |name: &str| members.get(name).and_then(Json::as_str);
         if let Some(id) = text("$id") {
-            base = joined(&base, id);
+            base = xsd::join(&base, id);
             file.ids.insert(base.clone(), pointer.to_owned());
         }
         // Harmless: a schema may have neither.
@@ -235,28 +235,6 @@ fn holds_names(member: &str) -> bool {
             | "paths"
             | "content"
     )
-}
-
-/// Resolves a URI reference against a base URI, without the fragment.
-fn joined(base: &str, reference: &str) -> String {
-    let reference = reference.split('#').next().unwrap_or_default();
-    let has_scheme = reference.split(['/', '?']).next().is_some_and(|first| first.contains(':'));
-    if has_scheme {
-        return reference.to_owned();
-    }
-    let authority = base.find("://").map_or(0, |at| at + 3);
-    let path = base
-        .get(authority..)
-        .and_then(|rest| rest.find('/'))
-        .map_or(base.len(), |at| authority + at);
-    let folder = if reference.starts_with('/') {
-        path
-    } else {
-        base.rfind('/').filter(|at| *at >= path).map_or(path, |at| at + 1)
-    };
-    let divider = if folder == base.len() && !reference.starts_with('/') { "/" } else { "" };
-    let reference = reference.trim_start_matches("./");
-    format!("{}{divider}{reference}", base.get(..folder).unwrap_or_default())
 }
 
 /// The file that a reference points to.
@@ -304,23 +282,4 @@ pub(crate) fn escaped(text: &str, also: &[u8]) -> String {
 fn unescaped(text: &str) -> String {
     // Harmless: if the name is not UTF-8, no file has the resulting name, and that is a fault.
     String::from_utf8_lossy(&percent::decoded(text.as_bytes(), false)).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn uris_are_joined() {
-        for (base, reference, whole) in [
-            ("https://a.test/x/y.json", "z.json#/a", "https://a.test/x/z.json"),
-            ("https://a.test/x/y.json", "./z.json", "https://a.test/x/z.json"),
-            ("https://a.test/x/y.json", "/z", "https://a.test/z"),
-            ("https://a.test", "z", "https://a.test/z"),
-            ("https://a.test/x/", "urn:b:c", "urn:b:c"),
-            ("file:///w/api.yaml", "pet", "file:///w/pet"),
-        ] {
-            assert_eq!(joined(base, reference), whole, "{base} {reference}");
-        }
-    }
 }

@@ -109,7 +109,8 @@ fn scheme(location: &str) -> Option<&str> {
     valid.then_some(scheme)
 }
 
-/// Resolves a location against `base` (RFC 3986, 5.2, without queries), and removes `.` and `..`.
+/// Resolves a location against `base` (RFC 3986, 5.2), and removes `.` and `..`. An empty location is that of the folder of `base`, so that no
+/// document is found there: in schemas it stands for one that is not named.
 pub fn join(base: &str, location: &str) -> String {
     let location = location.split('#').next().unwrap_or_default().trim();
     if scheme(location).is_some() {
@@ -119,20 +120,22 @@ pub fn join(base: &str, location: &str) -> String {
     if let (Some(of_base), true) = (scheme(base), location.starts_with("//")) {
         return format!("{of_base}:{location}");
     }
-    let path = if location.starts_with('/') {
-        location.to_owned()
-    } else {
-        match base_path.rsplit_once('/') {
-            Some((folder, _)) => format!("{folder}/{location}"),
-            None => location.to_owned(),
-        }
+    let (path, query) = location.split_at(location.find('?').unwrap_or(location.len()));
+    let path = match base_path.rsplit_once('/') {
+        _ if path.is_empty() && !query.is_empty() => base_path.to_owned(),
+        _ if path.starts_with('/') => path.to_owned(),
+        Some((folder, _)) => format!("{folder}/{path}"),
+        // A host without a path has the folder `/` (5.2.3).
+        None if root.ends_with(':') || root.is_empty() => path.to_owned(),
+        None => format!("/{path}"),
     };
-    format!("{root}{}", without_dots(&path))
+    format!("{root}{}{query}", without_dots(&path))
 }
 
-/// Splits a location into `http://host` and the path. A relative location consists only of a path.
+/// Splits a location into `http://host` and the path, and drops its query. A relative location is the name of a file, and only a path.
 fn authority(base: &str) -> (&str, &str) {
     let Some(scheme) = scheme(base) else { return ("", base) };
+    let base = base.split('?').next().unwrap_or_default();
     let rest = base.get(scheme.len() + 1..).unwrap_or_default();
     let host = match rest.strip_prefix("//") {
         Some(after) => 2 + after.find('/').unwrap_or(after.len()),
@@ -174,6 +177,18 @@ mod tests {
             ("http://host/x/a.xsd", "../../../b.xsd", "http://host/b.xsd"),
             ("http://host/x/a.xsd", "//other/b.xsd", "http://other/b.xsd"),
             ("x/a.xsd", "urn:b", "urn:b"),
+            ("http://host", "b.xsd", "http://host/b.xsd"),
+            ("http://host", "../x/b.xsd", "http://host/x/b.xsd"),
+            ("http://host", "?b", "http://host?b"),
+            ("http://host?x=/y/z", "b.xsd", "http://host/b.xsd"),
+            ("http://host/x/s?wsdl=/y/a.wsdl", "b.xsd", "http://host/x/b.xsd"),
+            ("http://host/x/s?wsdl", "?xsd=1", "http://host/x/s?xsd=1"),
+            ("http://host/x/s", "b?x=/../c", "http://host/x/b?x=/../c"),
+            ("https://a.test/x/y.json", "./z.json#/a", "https://a.test/x/z.json"),
+            ("https://a.test/x/", "urn:b:c", "urn:b:c"),
+            ("file:///w/api.yaml", "pet", "file:///w/pet"),
+            ("file:a.xsd", "b.xsd", "file:b.xsd"),
+            ("x?/a.xsd", "b.xsd", "x?/b.xsd"),
         ] {
             assert_eq!(join(base, location), joined, "{base} {location}");
         }
