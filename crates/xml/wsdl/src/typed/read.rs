@@ -354,7 +354,7 @@ impl Sink for Reader<'_> {
         }
     }
 
-    fn end(&mut self, name: QName<'_>, _: Here<'_>) -> Result<(), ReadError> {
+    fn end(&mut self, name: QName<'_>, here: Here<'_>) -> Result<(), ReadError> {
         if let Some(fragment) = &mut self.fragment {
             if fragment.end(name) {
                 // Harmless: the line above has checked that there is one.
@@ -365,8 +365,8 @@ impl Sink for Reader<'_> {
             return Ok(());
         }
         match self.part {
-            Part::Value => self.leave(name),
-            Part::Fault if !self.frames.is_empty() => self.leave(name),
+            Part::Value => self.leave(here),
+            Part::Fault if !self.frames.is_empty() => self.leave(here),
             Part::Fault => {
                 if let Some(fault) = &mut self.fault
                     && fault.end()

@@ -1,17 +1,12 @@
 //! Frames of open elements: their start, children, and end.
 
-use xml::{QName, Start};
+use xml::{Here, QName, Start};
 
 use super::{Done, Fragment, Reader, XSI, mismatch};
-use crate::typed::model::{
-    Children, Content, Element, Leaf, MemberOf, Scalar, ScalarKind, Slot, Type,
-};
+use crate::typed::model::{Children, Content, Element, Leaf, MemberOf, Scalar, Slot, Type};
 use json::push_string;
 
 use crate::typed::scalar::quoted_key;
-
-/// Prefixes with their namespaces.
-type Prefixes = Box<[(Box<str>, Box<str>)]>;
 
 /// Frame of an open element.
 #[derive(Debug)]
@@ -20,8 +15,6 @@ pub(super) struct Frame<'a> {
     pub(super) kind: FrameKind<'a>,
     /// The JSON that closes the objects around the value.
     wrap: &'static str,
-    /// Prefixes in scope, kept for qualified names.
-    prefixes: Option<Prefixes>,
 }
 
 #[derive(Debug)]
@@ -76,17 +69,17 @@ impl<'a> Reader<'a> {
         match &of.content {
             _ if nil && bare => {
                 self.out.push_str("null");
-                self.open(element, FrameKind::Empty, wrap, start)
+                self.frames.push(Frame { element, kind: FrameKind::Empty, wrap });
             }
             Content::Text(scalar) if label.is_none() && !beside => {
                 if plain > 0 {
                     return mismatch(format!("<{}> has attributes", element.local));
                 }
-                self.open(element, FrameKind::Text(scalar), wrap, start)
+                self.frames.push(Frame { element, kind: FrameKind::Text(scalar), wrap });
             }
             Content::Children(children) if bare && children.shorthand => {
                 let kind = self.children(children, true);
-                self.open(element, kind, wrap, start)
+                self.frames.push(Frame { element, kind, wrap });
             }
             content @ (Content::Text(_)
             | Content::Value(_)
@@ -118,9 +111,10 @@ impl<'a> Reader<'a> {
                     }
                 };
                 let wrap = if wrap.is_empty() { "}" } else { "}}" };
-                self.open(element, kind, wrap, start)
+                self.frames.push(Frame { element, kind, wrap });
             }
         }
+        Ok(())
     }
 
     /// Evaluates `xsi:type` and `xsi:nil` of an element.
@@ -182,23 +176,6 @@ impl<'a> Reader<'a> {
         let base = self.counts.len();
         self.counts.resize(base + of.members.len(), 0);
         FrameKind::Children { of, base, open: None, near: 0, first: true, pending }
-    }
-
-    fn open(
-        &mut self,
-        element: &'a Element,
-        kind: FrameKind<'a>,
-        wrap: &'static str,
-        start: &Start<'_>,
-    ) -> Done {
-        let is_name =
-            matches!(&kind, FrameKind::Text(scalar) if matches!(scalar.kind, ScalarKind::Name));
-        let prefixes = is_name.then(|| {
-            let all = start.scope.all();
-            all.map(|(prefix, namespace)| (prefix.into(), namespace.uri.into())).collect()
-        });
-        self.frames.push(Frame { element, kind, wrap, prefixes });
-        Ok(())
     }
 
     /// Returns the type that `xsi:type` names, if it differs from the declared one.
@@ -392,7 +369,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Handles the end of the innermost element.
-    pub(super) fn leave(&mut self, _: QName<'_>) -> Done {
+    pub(super) fn leave(&mut self, here: Here<'_>) -> Done {
         if let Some(FrameKind::Children { pending: false, .. }) =
             self.frames.last().map(|f| &f.kind)
         {
@@ -406,14 +383,7 @@ impl<'a> Reader<'a> {
                 if let (true, Some(given)) = (text.is_empty(), &frame.element.given) {
                     text.push_str(&given.text);
                 }
-                let prefixes = frame.prefixes.as_deref().unwrap_or(&[]);
-                let resolve = |prefix: &str| {
-                    prefixes
-                        .iter()
-                        .rev()
-                        .find(|(known, _)| **known == *prefix)
-                        .map(|(_, uri)| &**uri)
-                };
+                let resolve = |prefix: &str| here.lookup(prefix).map(|found| found.uri);
                 let written = self.scalar(scalar, &text, &resolve);
                 text.clear();
                 self.text = text;

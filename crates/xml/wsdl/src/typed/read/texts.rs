@@ -87,3 +87,31 @@ pub(in crate::typed) fn push_value(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use xsd::Map;
+
+    use crate::typed::read::ReadMessage;
+    use crate::typed::{PortChoice, api};
+
+    const TYPES: &str = include_str!("../../../../../../tests/soap_rest/types.wsdl");
+
+    #[test]
+    fn the_names_in_a_list_have_their_namespaces() {
+        let mut documents = Map::default();
+        documents.insert("a.wsdl", TYPES.replace("itemType=\"xs:int\"", "itemType=\"xs:QName\""));
+        let read = crate::read("a.wsdl", &documents, &crate::Limits::default()).unwrap();
+        let api = api(&read, PortChoice::default()).unwrap();
+        let order = api.operations().iter().find(|operation| operation.name() == "Order").unwrap();
+        let message = r#"<s:Envelope xmlns:s="http://schemas.xmlsoap.org/soap/envelope/"><s:Body>
+            <Order xmlns="urn:types"><number>1</number><sizes xmlns:p="urn:p">p:a xml:b c</sizes><kind xmlns:p="urn:o">p:a</kind></Order>
+            </s:Body></s:Envelope>"#;
+        let read = api.reply(order, message.as_bytes(), 1 << 20);
+        let expected = concat!(
+            r#"{"number":1,"sizes":["{urn:p}a","{http://www.w3.org/XML/1998/namespace}b","{urn:types}c"],"#,
+            r#""kind":"{urn:o}a"}"#
+        );
+        assert_eq!(read, Ok(ReadMessage::Value(expected.to_owned())));
+    }
+}
