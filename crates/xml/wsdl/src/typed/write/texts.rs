@@ -114,7 +114,12 @@ impl<'a> Writer<'a> {
                     if !text.is_empty() {
                         text.push(' ');
                     }
-                    text.push_str(&self.lexical(item, None, value)?);
+                    let word = self.lexical(item, None, value)?;
+                    // Blanks divide the items of a list, so that the item would be read as several, or as none.
+                    if word.is_empty() || word.contains(is_blank) {
+                        return Err(Mismatch::new("expected a list of items without blanks"));
+                    }
+                    text.push_str(&word);
                     value = self.entry(value).next as usize;
                 }
                 Ok(text.into())
@@ -193,8 +198,7 @@ impl<'a> Writer<'a> {
         let name = key.strip_prefix('@').unwrap_or(key);
         let (uri, local) = split_name(name).unwrap_or(("", name));
         // Validation would ignore the blanks, but they would be written as part of the name.
-        let is_blank = local.contains(|c: char| c.is_ascii_whitespace());
-        if is_blank
+        if local.contains(is_blank)
             || Builtin::NcName.simple().check(local, &EmptyScope).is_err()
             || local == "xmlns"
         {
@@ -219,6 +223,11 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Returns whether a character is white space in XML.
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r')
+}
+
 /// Splits `{uri}local`.
 fn split_name(text: &str) -> Option<(&str, &str)> {
     text.strip_prefix('{')?.split_once('}').filter(|(uri, _)| !uri.is_empty())
@@ -234,6 +243,39 @@ impl NameScope for Prefix<'_> {
         match prefix {
             "q" => Some(self.uri),
             other => EmptyScope.resolve(other).map(|_| ""),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use xsd::Map;
+
+    use crate::typed::{PortChoice, RequestRefusal, api};
+
+    const TYPES: &str = include_str!("../../../../../../tests/soap_rest/types.wsdl");
+
+    #[test]
+    fn items_of_a_list_have_no_blanks() {
+        let mut documents = Map::default();
+        documents.insert("a.wsdl", TYPES.replace("itemType=\"xs:int\"", "itemType=\"xs:string\""));
+        let read = crate::read("a.wsdl", &documents, &crate::Limits::default()).unwrap();
+        let api = api(&read, PortChoice::default()).unwrap();
+        let order = api.operations().iter().find(|operation| operation.name() == "Order").unwrap();
+        for (sizes, written) in [
+            (r#"["a","b\u00a0c"]"#, Some("sizes>a b\u{a0}c</")),
+            (r#"["a b"]"#, None),
+            (r#"["a","b\n"]"#, None),
+            (r#"["a",""]"#, None),
+        ] {
+            let request = format!(r#"{{"number":1,"sizes":{sizes}}}"#);
+            match (api.request(order, request.as_bytes(), 1 << 20), written) {
+                (Ok(text), Some(written)) => assert!(text.contains(written), "{text}"),
+                (Err(RequestRefusal::Mismatch(why)), None) => {
+                    assert!(why.to_string().contains("without blanks"), "{why}");
+                }
+                (found, _) => panic!("{sizes}: {found:?}"),
+            }
         }
     }
 }
