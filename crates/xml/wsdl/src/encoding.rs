@@ -14,7 +14,7 @@ const NAMESPACES: [&str; 2] =
     ["http://schemas.xmlsoap.org/soap/encoding/", "http://www.w3.org/2003/05/soap-encoding"];
 
 /// The simple types for which the schema has an element and a complex type with `id` and `href`.
-const MIRRORED: [&str; 43] = [
+const MIRRORED: [&str; 44] = [
     "duration",
     "dateTime",
     "NOTATION",
@@ -58,6 +58,7 @@ const MIRRORED: [&str; 43] = [
     "unsignedInt",
     "unsignedShort",
     "unsignedByte",
+    "positiveInteger",
 ];
 
 const HEAD: &str = r###"<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"
@@ -130,4 +131,21 @@ fn imports(tree: &Document, namespace: &str) -> bool {
             && tree.attribute(node, "", "namespace") == Some(namespace)
             && tree.attribute(node, "", "schemaLocation").is_none()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use xsd::datatype::Builtin;
+
+    use super::*;
+
+    #[test]
+    fn every_simple_type_has_a_mirror() {
+        let all = Builtin::ALL.iter().filter(|one| **one != Builtin::AnySimpleType);
+        let mut all: Vec<&str> = all.map(|one| one.name()).collect();
+        let mut mirrored = MIRRORED.to_vec();
+        all.sort_unstable();
+        mirrored.sort_unstable();
+        assert_eq!(mirrored, all);
+    }
 }
