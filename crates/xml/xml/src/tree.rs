@@ -14,6 +14,7 @@ mod without;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 pub use build::{BuildError, Builder};
 
@@ -292,38 +293,71 @@ impl Document {
     }
 
     fn declarations_of(&self, id: NodeId) -> &[Declaration] {
+        self.declarations.get(self.declared_range(id)).unwrap_or_default()
+    }
+
+    /// Returns the range of an element's declarations.
+    fn declared_range(&self, id: NodeId) -> Range<usize> {
         if !self.node(id).is_some_and(|node| node.declares) {
-            return &[];
+            return 0..0;
         }
         let from = self.declarations.partition_point(|d| d.element < id.0);
         let rest = self.declarations.get(from..).unwrap_or_default();
-        let len = rest.partition_point(|d| d.element == id.0);
-        rest.get(..len).unwrap_or_default()
+        from..from + rest.partition_point(|d| d.element == id.0)
     }
 
     /// Returns every prefix in scope with its URI, nearest element first and `xml` last. An undeclared default namespace is left out.
     pub fn namespaces(&self, id: NodeId) -> Vec<(&str, &str)> {
-        let mut seen: Vec<(&str, &str)> = Vec::new();
+        let ranks = self.namespace_ranks(id).into_iter();
+        // Harmless: each rank is that of a declaration.
+        ranks.filter_map(|rank| self.namespace_at(rank)).collect()
+    }
+
+    /// Returns the ranks of the namespaces in scope of an element, in the order of [`Document::namespaces`], which is that of the ranks. A
+    /// rank stands for the same declaration at each element.
+    pub fn namespace_ranks(&self, id: NodeId) -> Vec<u32> {
+        let mut ranks = Vec::new();
+        let mut seen: Vec<u32> = Vec::new();
         // Used when there are many: a sender may declare as many namespaces as the limits allow.
-        let mut many: HashSet<&str> = HashSet::new();
+        let mut many: HashSet<u32> = HashSet::new();
         for element in self.with_ancestors(id) {
-            for (prefix, uri) in self.declared(element) {
+            let range = self.declared_range(element);
+            let base = self.declarations.len().saturating_sub(range.end);
+            let declared = self.declarations.get(range).unwrap_or_default();
+            for (at, Declaration { prefix, uri, .. }) in declared.iter().enumerate() {
                 let is_new = if seen.len() < FEW {
-                    seen.iter().all(|(known, _)| *known != prefix)
+                    !seen.contains(prefix)
                 } else {
                     if many.is_empty() {
-                        many.extend(seen.iter().map(|(known, _)| *known));
+                        many.extend(&seen);
                     }
-                    many.insert(prefix)
+                    many.insert(*prefix)
                 };
                 if is_new {
-                    seen.push((prefix, uri));
+                    seen.push(*prefix);
+                }
+                let (name, uri) = (self.names.prefix(*prefix), self.names.uri(*uri));
+                if is_new && !uri.is_empty() && name != "xml" {
+                    ranks.push(u32::try_from(base + at).unwrap_or(u32::MAX));
                 }
             }
         }
-        seen.retain(|(prefix, uri)| !uri.is_empty() && *prefix != "xml");
-        seen.push(("xml", XML_NAMESPACE));
-        seen
+        ranks.push(u32::try_from(self.declarations.len()).unwrap_or(u32::MAX));
+        ranks
+    }
+
+    /// Returns the prefix and the URI of the namespace with a rank.
+    pub fn namespace_at(&self, rank: u32) -> Option<(&str, &str)> {
+        let (rank, len) = (rank as usize, self.declarations.len());
+        if rank == len {
+            return Some(("xml", XML_NAMESPACE));
+        }
+        // Later elements come first, and the declarations of an element stay in their order.
+        let element = self.declarations.get(len.checked_sub(rank + 1)?)?.element;
+        let range = self.declared_range(NodeId(element));
+        let at = range.start + rank.checked_sub(len.checked_sub(range.end)?)?;
+        let Declaration { prefix, uri, .. } = self.declarations.get(at)?;
+        Some((self.names.prefix(*prefix), self.names.uri(*uri)))
     }
 
     /// Returns the number of namespace declarations of an element and its ancestors, including hidden ones.

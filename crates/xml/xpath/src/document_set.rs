@@ -19,7 +19,7 @@ pub struct Node {
     pub doc: DocId,
     /// The node; for a namespace node, its element.
     pub id: NodeId,
-    /// 0 for other nodes; for a namespace node, one more than its index among the namespaces of the element.
+    /// 0 for other nodes; for a namespace node, one more than its rank in `xml::Document::namespace_ranks`.
     namespace: u32,
 }
 
@@ -67,14 +67,14 @@ impl Node {
         Node { doc, id, namespace: 0 }
     }
 
-    /// Makes the handle of a namespace node by its index in `xml::Document::namespaces`.
-    pub(crate) fn namespace(doc: DocId, element: NodeId, place: u32) -> Node {
-        Node { doc, id: element, namespace: place.saturating_add(1) }
+    /// Makes the handle of a namespace node by its rank in `xml::Document::namespace_ranks`.
+    pub(crate) fn namespace(doc: DocId, element: NodeId, rank: u32) -> Node {
+        Node { doc, id: element, namespace: rank.saturating_add(1) }
     }
 
-    /// Returns a namespace node's index among its element's namespaces.
-    pub(crate) fn place(self) -> Option<usize> {
-        Some(self.namespace.checked_sub(1)? as usize)
+    /// Returns the rank of a namespace node.
+    pub(crate) fn rank(self) -> Option<u32> {
+        self.namespace.checked_sub(1)
     }
 
     /// Returns whether this is a namespace node.
@@ -255,9 +255,7 @@ impl DocumentSet {
     /// Returns prefix and URI of a namespace node.
     #[inline]
     pub fn namespace(&self, node: Node) -> Option<(&str, &str)> {
-        // The index is checked first, because the list of namespaces is built anew for each call.
-        let place = node.place()?;
-        self.of(node).namespaces(node.id).get(place).copied()
+        self.of(node).namespace_at(node.rank()?)
     }
 }
 

@@ -96,6 +96,12 @@ fn many_namespaces_in_scope() {
     let expected = inner.iter().map(|(prefix, uri)| (&**prefix, &**uri)).chain(rest);
     assert_eq!(found, expected.collect::<Vec<_>>());
     assert_eq!(document.declarations_above(element(&document, "c")), 103);
+    let ranks = document.namespace_ranks(element(&document, "c"));
+    assert!(ranks.is_sorted());
+    let by_rank: Vec<_> = ranks.iter().filter_map(|rank| document.namespace_at(*rank)).collect();
+    assert_eq!(by_rank, found);
+    assert_eq!(document.namespace_at(103), Some(("xml", xml::XML_NAMESPACE)));
+    assert_eq!(document.namespace_at(104), None);
 }
 
 #[test]

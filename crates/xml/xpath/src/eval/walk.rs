@@ -32,10 +32,8 @@ enum State {
     Attributes {
         next: u32,
     },
-    Namespaces {
-        next: u32,
-        end: u32,
-    },
+    /// The ranks of the remaining namespaces.
+    Namespaces(Box<std::vec::IntoIter<u32>>),
 }
 
 impl<'w> Walk<'w> {
@@ -69,12 +67,17 @@ impl<'w> Walk<'w> {
                 State::Attributes { next: id.0 + 1 }
             }
             Axis::Namespace if document.kind(id) == Kind::Element => {
-                let end = u32::try_from(document.namespaces(id).len()).unwrap_or(u32::MAX);
-                State::Namespaces { next: 0, end }
+                State::Namespaces(Box::new(document.namespace_ranks(id).into_iter()))
             }
             Axis::Attribute | Axis::Namespace => State::One(None),
         };
-        Walk { document, origin, state, looked: 0 }
+        // All namespaces are found here, even if only the first is needed.
+        let looked = if matches!(state, State::Namespaces(_)) {
+            u32::try_from(document.declarations_above(id)).unwrap_or(u32::MAX)
+        } else {
+            0
+        };
+        Walk { document, origin, state, looked }
     }
 
     /// Returns the children from the last to the first.
@@ -137,11 +140,9 @@ impl Iterator for Walk<'_> {
         let document = self.document;
         let id = match &mut self.state {
             State::One(node) => return node.take(),
-            State::Namespaces { next, end } => {
-                let place = *next;
-                *next += 1;
-                return (place < *end)
-                    .then(|| Node::namespace(self.origin.doc, self.origin.id, place));
+            State::Namespaces(ranks) => {
+                let origin = self.origin;
+                return ranks.next().map(|rank| Node::namespace(origin.doc, origin.id, rank));
             }
             State::UpFrom => {
                 self.state = State::Up(Some(self.origin.id));
@@ -269,16 +270,8 @@ impl<'e> Matcher<'e> {
             Test::Name(NameTest::Any) => true,
             Test::Name(NameTest::Namespace(_)) => false,
             Test::Name(NameTest::Name(name)) => {
-                name.uri.is_empty()
-                    && node
-                        .place()
-                        .and_then(|place| {
-                            document
-                                .namespaces(node.id)
-                                .get(place)
-                                .map(|(prefix, _)| *prefix == &*name.local)
-                        })
-                        .unwrap_or(false)
+                let found = node.rank().and_then(|rank| document.namespace_at(rank));
+                name.uri.is_empty() && found.is_some_and(|(prefix, _)| *prefix == *name.local)
             }
         }
     }

@@ -47,6 +47,30 @@ fn budgets_end_what_costs_too_much() {
     assert!(matches!(huge.unwrap_err().kind, ErrorKind::Regex(_)));
 }
 
+/// Building the list of namespaces for each of its nodes would take minutes.
+#[test]
+fn the_cost_of_a_namespace_node_does_not_grow_with_the_declarations() {
+    let outer: String = (0..16)
+        .map(|at| {
+            let all = (0..500).map(|n| format!(" xmlns:p{n}_{at}='{n}'")).collect::<String>();
+            format!("<o{all}>")
+        })
+        .collect();
+    let document = format!("{outer}{}{}", "<a/>".repeat(2_000), "</o>".repeat(16));
+    let deepest = "//o[a]/namespace::*";
+    for (text, expected) in [
+        (format!("count({deepest})"), 8_001.0),
+        (format!("count({deepest}[name() = 'p7_0' or . = 'x'])"), 1.0),
+        (format!("count({deepest}[string(.) = '7'])"), 16.0),
+        ("count(//o[a]/namespace::p7_3)".to_owned(), 1.0),
+    ] {
+        let value = run(&document, &text, Limits::default());
+        assert_eq!(value.unwrap(), Value::Number(expected), "{text}");
+    }
+    let few = Limits { steps_max: 1_000_000, ..Limits::default() };
+    assert_eq!(limit(run(&document, "count(//a[namespace::*[1] = 'x'])", few)), "steps_max");
+}
+
 #[test]
 fn regular_expressions_stay_linear() {
     let text = format!("<r>{}!</r>", "a".repeat(100_000));
