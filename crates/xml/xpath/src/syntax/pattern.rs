@@ -148,10 +148,13 @@ fn described(start: PatternStart, steps: Vec<PatternStep>) -> Alternative {
         (Test::Name(NameTest::Namespace(_)), true) => -0.25,
         (_, true) => -0.5,
     };
+    // No attribute passes such a test.
+    let is_never = last.axis == Axis::Attribute
+        && matches!(last.test, Test::Text | Test::Comment | Test::Instruction(_));
     Alternative {
         priority,
         shape: shape(last.axis, &last.test),
-        settled: bare,
+        settled: bare && !is_never,
         start,
         steps: steps.into(),
     }
@@ -160,7 +163,7 @@ fn described(start: PatternStart, steps: Vec<PatternStep>) -> Alternative {
 fn shape(axis: Axis, test: &Test) -> Shape {
     match (axis, test) {
         (Axis::Attribute, Test::Name(test)) => Shape::Attribute(test.clone()),
-        (Axis::Attribute, Test::Node) => Shape::Attribute(NameTest::Any),
+        (Axis::Attribute, _) => Shape::Attribute(NameTest::Any),
         (_, Test::Name(test)) => Shape::Element(test.clone()),
         (_, Test::Node) => Shape::Child,
         (_, Test::Text) => Shape::Text,

@@ -53,6 +53,8 @@ fn patterns_match_from_below() {
         ("a[b/b]", "a#5"),
         ("a[b/b]/b", "b#6"),
         ("a[2]//b", "b#6 b#7"),
+        ("@text()", ""),
+        ("@comment() | @processing-instruction()", ""),
         ("text()", "\"x\" \"y\" \"tail\" \"z\""),
         ("a//text()", "\"x\" \"y\" \"z\""),
         ("comment()", "<!--note-->"),
@@ -154,6 +156,7 @@ fn priorities_and_shapes() {
         "comment()",
         "node()",
         "@node()",
+        "@text()",
         "processing-instruction()",
         "processing-instruction('t')",
         "a[1]",
@@ -189,6 +192,7 @@ fn priorities_and_shapes() {
         comment()  -0.5 Comment settled
         node()  -0.5 Child settled
         @node()  -0.5 Attribute(Any) settled
+        @text()  -0.5 Attribute(Any)
         processing-instruction()  -0.5 Instruction(None) settled
         processing-instruction('t')  0 Instruction(Some("t")) settled
         a[1]  0.5 Element(Name(Name { uri: "", local: "a" }))
