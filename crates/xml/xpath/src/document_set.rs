@@ -51,10 +51,15 @@ pub struct DocumentSet {
     /// only the first document, and no pages.
     pages: OnceCell<Box<[OnceCell<Page>; PAGES]>>,
     len: Cell<u32>,
+    /// Number of documents added so far, with those that were dropped.
+    added: Cell<u64>,
     libxml_numbers: Cell<bool>,
 }
 
-type Page = Box<[OnceCell<Arc<Document>>]>;
+type Page = Box<[OnceCell<Added>]>;
+
+/// A document with its serial number.
+type Added = (Arc<Document>, u64);
 
 /// Room for 8 * (2^24 - 1) documents, more than memory can hold.
 const PAGES: usize = 24;
@@ -103,6 +108,7 @@ impl DocumentSet {
             first,
             pages: OnceCell::new(),
             len: Cell::new(1),
+            added: Cell::new(1),
             libxml_numbers: Cell::new(false),
         }
     }
@@ -144,9 +150,11 @@ impl DocumentSet {
             (0..size).map(|_| OnceCell::new()).collect()
         });
         let Some(free) = cells.get(place) else { return Err(full) };
-        if free.set(document).is_err() {
+        let serial = self.added.get();
+        if free.set((document, serial)).is_err() {
             return Err(full);
         }
+        self.added.set(serial.saturating_add(1));
         self.len.set(id.0.saturating_add(1));
         Ok(id)
     }
@@ -180,16 +188,22 @@ impl DocumentSet {
         if id.0 == 0 {
             return &self.first;
         }
-        let (page, place) = place(id);
-        let found = self
-            .pages
-            .get()
-            .and_then(|pages| pages.get(page))
-            .and_then(OnceCell::get)
-            .and_then(|cells| cells.get(place))
-            .and_then(OnceCell::get);
+        let found = self.added(id);
         debug_assert!(found.is_some(), "a document id of another set");
-        found.unwrap_or(&self.first)
+        found.map_or(&self.first, |(document, _)| document)
+    }
+
+    /// Returns the serial number of a document. Unlike its id, it is never given to another one.
+    pub fn serial(&self, id: DocId) -> u64 {
+        if id.0 == 0 { 0 } else { self.added(id).map_or(0, |(_, serial)| *serial) }
+    }
+
+    /// Returns a document other than the first.
+    #[inline]
+    fn added(&self, id: DocId) -> Option<&Added> {
+        let (page, place) = place(id);
+        let pages = self.pages.get()?;
+        pages.get(page)?.get()?.get(place)?.get()
     }
 
     /// Returns the document of a node.

@@ -45,5 +45,5 @@ pub use streaming::{
     Ancestors, DownStart, Needs, NodeFacts, Selection, StreamNode, StreamStep, StreamString,
     StreamTest,
 };
-pub use syntax::is_core_function;
+pub use syntax::{core_arity, is_core_function};
 pub use value::Value;

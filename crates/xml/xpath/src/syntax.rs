@@ -12,7 +12,7 @@ pub(crate) use ast::{
     Arithmetic, Axis, Comparison, Op, Path, PatternStart, PatternStep, Predicate, Start, Step, Test,
 };
 pub(crate) use functions::Core;
-pub use functions::is_core_function;
+pub use functions::{core_arity, is_core_function};
 pub(crate) use parser::compile_expr;
 pub(crate) use pattern::{compile_name_test, compile_pattern};
 

@@ -235,7 +235,10 @@ pub(crate) enum CalledFunction {
     GenerateId,
     SystemProperty,
     ElementAvailable,
-    FunctionAvailable,
+    /// `function-available()`, in a stylesheet of a later version or not.
+    FunctionAvailable {
+        later: bool,
+    },
     UnparsedEntityUri,
     Extension(Function),
     /// A `func:function`, by its index in [`Program::functions`].

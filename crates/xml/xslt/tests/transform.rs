@@ -175,6 +175,103 @@ fn values_loops_and_sorting() {
     );
 }
 
+/// The tree of a call is dropped with it, and the next one has its number.
+#[test]
+fn ids_are_never_generated_twice() {
+    let body = "<x:output method='text'/><x:template name='t'><x:variable name='v'><i/></x:variable>\
+         <x:value-of select='generate-id(e:node-set($v)/i)'/></x:template>\
+         <x:template match='/'><x:call-template name='t'/>|<x:call-template name='t'/>|<x:value-of select='generate-id(*)'/></x:template>";
+    let text = run_with(body, "<a/>", &NoDocuments, Budgets::default());
+    let ids: std::collections::HashSet<&str> = text.split('|').collect();
+    assert_eq!(ids.len(), 3, "{text}");
+}
+
+#[test]
+fn the_namespaces_of_xml_and_xmlns_keep_their_prefixes() {
+    let xml = "http://www.w3.org/XML/1998/namespace";
+    check(
+        &format!(
+            "<x:template match='/'><x:element name='a' namespace='{xml}'><x:attribute name='p:b' namespace='{xml}'>1</x:attribute>\
+             <x:element name='xml:c' namespace='urn:c'/><x:element name='p:d' namespace='{xml}'/><x:element name='xml:e'/></x:element></x:template>"
+        ),
+        "<a/>",
+        expect![[r#"<xml:a xml:b="1"><c xmlns="urn:c"/><xml:d/><xml:e/></xml:a>"#]],
+    );
+    for content in [
+        "<x:element name='a' namespace='NAME'/>",
+        "<a><x:attribute name='a' namespace='NAME'/></a>",
+    ] {
+        let content = content.replace("NAME", "http://www.w3.org/2000/xmlns/");
+        let body = format!("<x:template match='/'>{content}</x:template>");
+        let text = run_with(&body, "<a/>", &NoDocuments, Budgets::default());
+        assert!(text.contains("cannot be in the namespace of xmlns"), "{text}");
+    }
+}
+
+#[test]
+fn attributes_are_neither_text_nor_comments() {
+    check(
+        "<x:template match='@text()|@comment()|@processing-instruction()'>wrong</x:template>\
+         <x:template match='/'><x:apply-templates select='a/node()|a/@*'/></x:template>",
+        "<a b='1'>2<!--c--><?d?></a>",
+        expect!["12"],
+    );
+}
+
+/// Runs a stylesheet of XSLT 2.0.
+fn later(body: &str, source: &str) -> String {
+    let sheet = sheet(body).replace("version='1.0'", "version='2.0'");
+    let compiled = match Stylesheet::compile(sheet.as_bytes(), "main", &NoDocuments) {
+        Ok(compiled) => compiled,
+        Err(error) => return error.to_string(),
+    };
+    let document = xml::Document::parse(source.as_bytes(), &xml::Options::default()).unwrap();
+    let output = compiled.transform(&Arc::new(document), &Run::default()).unwrap();
+    String::from_utf8(output.bytes).unwrap()
+}
+
+#[test]
+fn modes_of_a_later_version_are_listed_once() {
+    for (mode, expected) in [
+        ("m #default", "1"),
+        (" #all ", "1"),
+        ("m", "0"),
+        ("", "mode is empty"),
+        ("#all m", "mode has `#all` beside other modes"),
+        ("m #default m", "mode has `m` twice"),
+    ] {
+        let body =
+            format!("<x:output method='text'/><x:template match='a' mode='{mode}'>1</x:template>");
+        let found = later(&body, "<a>0</a>");
+        assert!(found.ends_with(expected), "{mode}: {found}");
+    }
+}
+
+#[test]
+fn functions_are_available_with_a_number_of_arguments() {
+    for (call, expected) in [
+        ("function-available('concat', 9)", "true"),
+        ("function-available('concat', 1)", "false"),
+        ("function-available('key', 2)", "true"),
+        ("function-available('key', 2.5)", "false"),
+        ("function-available('current', 0)", "true"),
+        ("function-available('string-join')", "true"),
+        ("function-available('string-joint')", "false"),
+        ("function-available('e:node-set', 1)", "true"),
+        ("function-available('e:node-set', 2)", "false"),
+    ] {
+        let body = format!(
+            "<x:output method='text'/><x:template match='/'><x:value-of select=\"{call}\"/></x:template>"
+        );
+        assert_eq!(later(&body, "<a/>"), expected, "{call}");
+    }
+    check(
+        "<x:template match='/'><x:value-of select=\"function-available('string-join')\"/></x:template>",
+        "<a/>",
+        expect!["false"],
+    );
+}
+
 #[test]
 fn numbers() {
     check(

@@ -141,6 +141,11 @@ pub fn is_core_function(name: &str) -> bool {
     find(name, false).is_some()
 }
 
+/// Returns the least and the largest number of arguments of a function of XPath 1.0; with `xpath2`, also of those taken from XPath 2.0.
+pub fn core_arity(name: &str, xpath2: bool) -> Option<(usize, usize)> {
+    find(name, xpath2).map(|row| (row.least, row.most))
+}
+
 /// Returns the row of a function without prefix.
 pub(crate) fn find(name: &str, xpath2: bool) -> Option<&'static Row> {
     let more = if xpath2 { ROWS_2 } else { &[] };

@@ -29,6 +29,7 @@ pub(crate) use element::is_blank;
 pub(crate) use grammar::is_instruction;
 use load::{Declaration, Loader, ParsedModule};
 pub(crate) use names::{is_ncname, split_qname};
+pub(crate) use scope::arity;
 
 /// The namespace of XSLT.
 pub(crate) const XSLT: &str = "http://www.w3.org/1999/XSL/Transform";

@@ -110,22 +110,29 @@ impl<'m> Compiler<'m> {
         Ok(self.mode_number(name))
     }
 
-    /// Returns the modes of a template, or an empty list for all modes. Lists and `#all` are from a later version.
+    /// Returns the modes of a template, or an empty list for all modes. Lists and `#all` are from a later version (XSLT 2.0, 6.5).
     pub(super) fn modes_of(&mut self, element: Element<'_>) -> Result<Vec<u32>, Error> {
         let text = element.attribute("mode").filter(|_| element.forwards());
         let Some(text) = text else { return Ok(vec![self.mode(element)?]) };
+        if text.trim_ascii() == "#all" {
+            return Ok(Vec::new());
+        }
         let mut modes = Vec::new();
         for word in text.split_ascii_whitespace() {
-            modes.push(match word {
-                "#all" => return Ok(Vec::new()),
+            let mode = match word {
+                "#all" => return Err(self.wrong(element, "mode has `#all` beside other modes")),
                 "#default" => NO_MODE,
                 word => {
                     let name = self.qname(element, word)?;
                     self.mode_number(name)
                 }
-            });
+            };
+            if modes.contains(&mode) {
+                return Err(self.wrong(element, format!("mode has `{word}` twice")));
+            }
+            modes.push(mode);
         }
-        Ok(modes)
+        if modes.is_empty() { Err(self.wrong(element, "mode is empty")) } else { Ok(modes) }
     }
 
     pub(super) fn mode_number(&mut self, name: Name) -> u32 {

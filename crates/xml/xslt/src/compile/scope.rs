@@ -76,21 +76,42 @@ fn note(notes: &RefCell<Notes>, call: CallSite) -> Lookup {
     Lookup::Found(u32::try_from(calls.len() - 1).unwrap_or(u32::MAX))
 }
 
+/// Returns a function of XSLT 1.0, 12, with the least and the largest number of its arguments, and whether a call needs the prefixes in
+/// scope. `later`: for a stylesheet of a later version.
+fn standard(local: &str, later: bool) -> Option<(CalledFunction, (usize, usize), bool)> {
+    Some(match local {
+        "key" => (CalledFunction::Key(None), (2, 2), true),
+        "document" => (CalledFunction::Document, (1, 2), false),
+        "format-number" => (CalledFunction::FormatNumber, (2, 3), true),
+        "generate-id" => (CalledFunction::GenerateId, (0, 1), false),
+        "system-property" => (CalledFunction::SystemProperty, (1, 1), true),
+        "element-available" => (CalledFunction::ElementAvailable, (1, 1), true),
+        // The second argument is from XSLT 2.0, 18.1.1.
+        "function-available" => {
+            (CalledFunction::FunctionAvailable { later }, (1, if later { 2 } else { 1 }), true)
+        }
+        "unparsed-entity-uri" => (CalledFunction::UnparsedEntityUri, (1, 1), false),
+        _ => return None,
+    })
+}
+
+/// Returns the least and the largest number of arguments of a function without a namespace.
+pub(crate) fn arity(local: &str, later: bool) -> Option<(usize, usize)> {
+    match local {
+        "current" => Some((0, 0)),
+        local => standard(local, later)
+            .map(|(_, arity, _)| arity)
+            .or_else(|| xpath::core_arity(local, later)),
+    }
+}
+
 type ResolvedCall = Result<Option<(CalledFunction, bool)>, Box<str>>;
 
 impl Scope<'_, '_> {
     /// Resolves a function of XSLT 1.0, 12, and determines whether the call needs the prefixes in scope.
     fn standard(&self, local: &str, arguments: &[Option<&str>]) -> ResolvedCall {
-        let (called, least, most, scoped) = match local {
-            "key" => (CalledFunction::Key(None), 2, 2, true),
-            "document" => (CalledFunction::Document, 1, 2, false),
-            "format-number" => (CalledFunction::FormatNumber, 2, 3, true),
-            "generate-id" => (CalledFunction::GenerateId, 0, 1, false),
-            "system-property" => (CalledFunction::SystemProperty, 1, 1, true),
-            "element-available" => (CalledFunction::ElementAvailable, 1, 1, true),
-            "function-available" => (CalledFunction::FunctionAvailable, 1, 1, true),
-            "unparsed-entity-uri" => (CalledFunction::UnparsedEntityUri, 1, 1, false),
-            _ => return Ok(None),
+        let Some((called, (least, most), scoped)) = standard(local, self.element.forwards()) else {
+            return Ok(None);
         };
         if !(least..=most).contains(&arguments.len()) {
             return Err(format!("`{local}()` does not take {} arguments", arguments.len()).into());

@@ -14,46 +14,6 @@ use crate::program::{CallSite, CalledFunction};
 /// Result of `system-property('xsl:vendor')`.
 const VENDOR: &str = "Tidegate";
 
-/// Functions without a namespace for `function-available()`.
-const STANDARD: &[&str] = &[
-    "boolean",
-    "ceiling",
-    "concat",
-    "contains",
-    "count",
-    "current",
-    "document",
-    "element-available",
-    "false",
-    "floor",
-    "format-number",
-    "function-available",
-    "generate-id",
-    "id",
-    "key",
-    "lang",
-    "last",
-    "local-name",
-    "name",
-    "namespace-uri",
-    "normalize-space",
-    "not",
-    "number",
-    "position",
-    "round",
-    "starts-with",
-    "string",
-    "string-length",
-    "substring",
-    "substring-after",
-    "substring-before",
-    "sum",
-    "system-property",
-    "translate",
-    "true",
-    "unparsed-entity-uri",
-];
-
 /// Returns whether a name is that of a supported instruction, for `element-available()`.
 fn is_element(name: &Name) -> bool {
     if *name.uri == *XSLT {
@@ -109,13 +69,11 @@ impl Machine<'_> {
                 let name = self.runtime_name(&text(0), site)?;
                 Ok(Value::Boolean(is_element(&name)))
             }
-            CalledFunction::FunctionAvailable => {
+            CalledFunction::FunctionAvailable { later } => {
                 let name = self.runtime_name(&text(0), site)?;
-                let user = self.given.program.functions.iter().any(|f| f.name == name);
-                Ok(Value::Boolean(match &*name.uri {
-                    "" => STANDARD.contains(&&*name.local),
-                    uri => user || exslt::find(uri, &name.local).is_some(),
-                }))
+                let asked = arguments.get(1).map(|value| value.to_number(call.documents));
+                let found = self.arity(&name, later);
+                Ok(Value::Boolean(found.is_some_and(|found| takes(found, asked))))
             }
             CalledFunction::UnparsedEntityUri => {
                 let document = call.documents.of(call.focus.node);
@@ -132,6 +90,17 @@ impl Machine<'_> {
             CalledFunction::Missing(number) => Err(self.missing(number)),
             CalledFunction::Broken => Err(dynamic("this expression is not valid in XPath 1.0")),
         }
+    }
+
+    /// Returns the least and the largest number of arguments of a function, or `None` if it is not available.
+    fn arity(&self, name: &Name, later: bool) -> Option<(usize, usize)> {
+        if name.uri.is_empty() {
+            return compile::arity(&name.local, later);
+        }
+        let user = self.given.program.functions.iter().find(|function| function.name == *name);
+        user.map(|function| (0, function.params.len())).or_else(|| {
+            exslt::find(&name.uri, &name.local).map(|function| (function.least, function.most))
+        })
     }
 
     /// Resolves a QName at run time, in the scope of the call.
@@ -242,6 +211,15 @@ impl Machine<'_> {
     }
 }
 
+/// Returns whether a function takes this number of arguments, or any if none is asked for.
+fn takes((least, most): (usize, usize), asked: Option<f64>) -> bool {
+    asked.is_none_or(|asked| {
+        // Harmless: other numbers are not numbers of arguments.
+        let asked = format!("{asked}").parse::<usize>().ok();
+        asked.is_some_and(|asked| (least..=most).contains(&asked))
+    })
+}
+
 /// Evaluates `system-property()` (XSLT 1.0, 12.4).
 fn property(name: &Name) -> Value {
     match (&*name.uri, &*name.local) {
@@ -252,13 +230,14 @@ fn property(name: &Name) -> Value {
     }
 }
 
-/// Returns an identifier for a node, which is constant during the run. It is unique among the documents in the set: a document that is
-/// added after others were dropped reuses their numbers.
+/// Returns an identifier for a node, which is constant and unique during the run.
 fn identity(node: Node, call: &Call<'_>) -> String {
+    // The numbers of documents are reused, but ids may be kept longer than the nodes: in a result, or in a text.
+    let serial = call.documents.serial(node.doc);
     if node.is_namespace() {
         let prefix = call.documents.namespace(node).map_or("", |(prefix, _)| prefix);
-        format!("id{}x{}n{prefix}", node.doc.0, node.id.0)
+        format!("id{serial}x{}n{prefix}", node.id.0)
     } else {
-        format!("id{}x{}", node.doc.0, node.id.0)
+        format!("id{serial}x{}", node.id.0)
     }
 }

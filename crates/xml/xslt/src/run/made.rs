@@ -78,7 +78,16 @@ pub(crate) fn made_name<'t>(
         return Err(dynamic(format!("`{name}` is not a name")));
     };
     if let Some(uri) = uri {
-        let prefix = if uri.is_empty() || prefix == "xmlns" { "" } else { prefix };
+        let prefix = match (uri, prefix) {
+            // Nothing may be bound to it (Namespaces in XML 1.0, 3).
+            (xml::XMLNS_NAMESPACE, _) => {
+                return Err(dynamic(format!("`{name}` cannot be in the namespace of xmlns")));
+            }
+            // This namespace and this prefix belong to each other.
+            (xml::XML_NAMESPACE, _) => "xml",
+            ("", _) | (_, "xml" | "xmlns") => "",
+            (_, prefix) => prefix,
+        };
         return Ok(MadeName { prefix, local, uri });
     }
     if !element && name == "xmlns" {
