@@ -110,9 +110,7 @@ fn parse_line(line: &[u8]) -> io::Result<Option<Ends>> {
 
 fn address(family: &str, ip: &str, port: &str) -> io::Result<SocketAddr> {
     let ip: IpAddr = ip.parse().map_err(|_| bad("not an address"))?;
-    // Harmless: the error below says that it is not a port. `parse` alone would also take a sign.
-    let port = port.parse::<u16>().ok().filter(|_| !port.starts_with('+'));
-    let port = port.ok_or_else(|| bad("not a port"))?;
+    let port = kit::digits::whole::<u16>(port).ok_or_else(|| bad("not a port"))?;
     if ip.is_ipv4() == (family == "TCP4") {
         Ok(SocketAddr::new(ip, port))
     } else {

@@ -73,7 +73,7 @@ impl PublishedDescription {
             };
             let is = |wanted: &[u8]| name.eq_ignore_ascii_case(wanted);
             // Harmless: a value that is not a number names no document.
-            let number = || std::str::from_utf8(value).ok()?.parse::<usize>().ok();
+            let number = || kit::digits::whole::<usize>(std::str::from_utf8(value).ok()?);
             match value.is_empty() {
                 true if is(b"wsdl") => self.descriptions.first(),
                 false if is(b"wsdl") => self.descriptions.get(number()?),

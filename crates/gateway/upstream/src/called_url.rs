@@ -77,11 +77,8 @@ fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     let Some(colon) = colon else { return Some((authority, None)) };
     let (host, port) = authority.split_at_checked(colon)?;
     let port = port.strip_prefix(':')?;
-    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
-    match port.parse::<u16>() {
-        Ok(port) if is_number && port > 0 => Some((host, Some(port))),
-        Ok(_) | Err(_) => None,
-    }
+    let port = kit::digits::whole::<u16>(port).filter(|port| *port > 0)?;
+    Some((host, Some(port)))
 }
 
 /// The host in the form used for connecting. Only the usual form of IPv4 addresses is accepted: some resolvers also

@@ -284,6 +284,8 @@ mod tests {
             ("* * * * * 8", "the weekday `8`: must be from 0 to 7"),
             ("*/0 * * * * *", "the second `*/0`: a step of 0"),
             ("? * * * * *", "the second `?`: neither a number nor a name"),
+            ("+1 * * * * *", "the second `+1`: neither a number nor a name"),
+            ("*/+5 * * * * *", "the second `*/+5`: a step that is not a number"),
             ("1,,2 * * * * *", "the second ``: neither a number nor a name"),
         ] {
             let malformed = Cron::parse(text, "UTC").unwrap().unwrap_err();

@@ -334,7 +334,7 @@ fn wait(text: &[u8]) -> Result<Duration, Fault> {
 
 fn limit(text: &[u8]) -> Result<usize, Fault> {
     // Harmless: an invalid number is refused.
-    let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<usize>().ok());
+    let number = std::str::from_utf8(text).ok().and_then(kit::digits::whole::<usize>);
     let number = number.filter(|number| *number > 0);
     let number = number.ok_or_else(|| subscribe::wrong("`limit` must be a positive number."))?;
     Ok(number.min(EVENTS_MAX))

@@ -135,8 +135,8 @@ fn host_and_port(place: &str) -> Result<(&str, u16), AddressError> {
         // The colons are those of an IPv6 address.
         Some(_) if place.ends_with(']') => (place, 3306),
         Some((host, port)) => {
-            let wrong = |_| AddressError("its port is not a number up to 65535".to_owned());
-            (host, port.parse().map_err(wrong)?)
+            let wrong = || AddressError("its port is not a number up to 65535".to_owned());
+            (host, kit::digits::whole(port).ok_or_else(wrong)?)
         }
         None => (place, 3306),
     };
@@ -270,6 +270,7 @@ mod tests {
             "mysql://u:hunter2@a/b?x=1",
             "mysql://u:hunter2@a:x/b",
             "mysql://u:hunter2@a:70000/b",
+            "mysql://u:hunter2@a:+1/b",
             "mysql://u:hunter2@/b",
             "mysql://:hunter2@a/b",
             "mysql://a/b",

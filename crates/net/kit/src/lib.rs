@@ -8,6 +8,7 @@ pub mod alarm;
 pub mod calendar;
 pub mod clock;
 pub mod dial;
+pub mod digits;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 pub mod memory;

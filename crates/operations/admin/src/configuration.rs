@@ -132,11 +132,11 @@ pub(crate) async fn roll_back(
 }
 
 fn number(text: &str) -> Result<u64, Problem> {
-    let wrong = |_| {
+    let wrong = || {
         let what = format!("The history has no configuration {text}: generations are numbers.");
         Problem::new(StatusCode::NOT_FOUND, what)
     };
-    text.parse().map_err(wrong)
+    kit::digits::whole(text).ok_or_else(wrong)
 }
 
 fn demand(operator: Operator, headers: &HeaderMap) -> Result<ChangeRequest, Problem> {

@@ -37,8 +37,8 @@ pub(crate) async fn traffic_of(
 /// The exchanges that have ended since the previous request.
 pub(crate) async fn tail(State(control): ControlState, uri: Uri) -> Result<Json<Value>, Problem> {
     let after = look::parameter(&uri, "after").map(|after| {
-        let wrong = |_| Problem::new(StatusCode::BAD_REQUEST, "`after` must be a whole number.");
-        after.parse::<u64>().map_err(wrong)
+        let wrong = || Problem::new(StatusCode::BAD_REQUEST, "`after` must be a whole number.");
+        kit::digits::whole::<u64>(after).ok_or_else(wrong)
     });
     Ok(Json(view::tail(control.telemetry(), after.transpose()?)))
 }

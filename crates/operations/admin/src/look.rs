@@ -72,8 +72,8 @@ pub(crate) async fn refusals(
     uri: Uri,
 ) -> Result<Json<Value>, Problem> {
     let limit = parameter(&uri, "limit").map_or(Ok(REFUSALS), |limit| {
-        let wrong = |_| Problem::new(StatusCode::BAD_REQUEST, "`limit` must be a whole number.");
-        limit.parse::<usize>().map_err(wrong)
+        let wrong = || Problem::new(StatusCode::BAD_REQUEST, "`limit` must be a whole number.");
+        kit::digits::whole::<usize>(limit).ok_or_else(wrong)
     })?;
     Ok(Json(view::refusals(control.telemetry(), limit)))
 }

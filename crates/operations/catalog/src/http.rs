@@ -280,9 +280,12 @@ pub(crate) fn list_of<T>(
 ) -> Answer {
     let number = |name: &str| {
         let count = asked.query.iter().filter(|(known, _)| known == name).count();
-        let read = asked.parameter(name).map(str::parse::<u32>).transpose();
         let wrong = || Refusal::bad(format!("{name} must be a number"));
-        read.ok().filter(|_| count < 2).ok_or_else(wrong)
+        match asked.parameter(name) {
+            _ if count > 1 => Err(wrong()),
+            Some(text) => kit::digits::whole::<u32>(text).map(Some).ok_or_else(wrong),
+            None => Ok(None),
+        }
     };
     let (limit, offset) = (number("limit")?, number("offset")?.unwrap_or(0) as usize);
     let limit = limit.map_or(PAGE, |limit| limit as usize).min(PAGE_MAX);

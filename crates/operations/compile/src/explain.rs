@@ -154,7 +154,7 @@ fn server_name(head: &RequestHead, scheme: Scheme) -> Option<String> {
 fn listener<'p>(plan: &'p Plan, url: &str, text: &mut String) -> Option<&'p Listener> {
     let authority = url.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
     // Harmless: a URL without a port uses the default port of its scheme.
-    let port = authority.and_then(|host| host.rsplit_once(':')?.1.parse::<u16>().ok());
+    let port = authority.and_then(|host| kit::digits::whole::<u16>(host.rsplit_once(':')?.1));
     let has_port = |listener: &Listener| Some(listener.address.port()) == port;
     let has_scheme = |listener: &Listener| listener.tls.is_some() == url.starts_with("https://");
     let listeners = || plan.listeners.iter().map(|listener| &**listener);

@@ -175,7 +175,8 @@ pub(crate) fn is_authority(text: &str) -> bool {
         Some((host, port)) if !port.contains(']') => (host, Some(port)),
         Some(_) | None => (text, None),
     };
-    let port_is_good = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
+    let port_is_good =
+        port.is_none_or(|port| kit::digits::whole::<u16>(port).is_some_and(|port| port > 0));
     port_is_good && (is_name(&host.to_ascii_lowercase()) || is_address(host))
 }
 
@@ -186,7 +187,7 @@ fn is_address(text: &str) -> bool {
 }
 
 fn has_port(text: &str) -> bool {
-    text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok())
+    text.rsplit_once(':').is_some_and(|(_, port)| kit::digits::whole::<u16>(port).is_some())
 }
 
 fn is_name(text: &str) -> bool {

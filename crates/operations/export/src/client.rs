@@ -178,5 +178,5 @@ fn retry_after(headers: &Headers) -> Option<Duration> {
     // Harmless: without a readable time the pauses grow.
     let text = std::str::from_utf8(headers.get("retry-after")?).ok()?;
     // Harmless: a date, or any other text, counts as no readable time.
-    text.trim().parse().ok().map(Duration::from_secs)
+    kit::digits::whole(text.trim()).map(Duration::from_secs)
 }

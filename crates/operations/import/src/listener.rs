@@ -17,7 +17,7 @@ fn port(url: &str) -> Option<u16> {
     let (scheme, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?;
     // Harmless: without an explicit port, the default port of the scheme applies.
-    let written = authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+    let written = authority.rsplit_once(':').and_then(|(_, port)| kit::digits::whole(port));
     written.or(match scheme {
         "http" => Some(80),
         "https" => Some(443),

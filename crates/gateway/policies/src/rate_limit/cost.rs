@@ -118,7 +118,7 @@ impl CostLimit {
                 }
             };
             // Harmless: a text that is not a whole number costs nothing.
-            number.trim().parse().ok()
+            kit::digits::whole(number.trim())
         });
         // Harmless: a reply without a cost costs nothing.
         costs.last().unwrap_or(0)

@@ -67,7 +67,7 @@ fn read(rest: &mut &[u8], items_max: Option<usize>) -> io::Result<Option<Answer>
     *rest = after.get(2..).unwrap_or_default();
     let Some((kind, text)) = line.split_first() else { return Err(invalid("an empty line")) };
     // Harmless: an invalid number becomes an error.
-    let number = || std::str::from_utf8(text).ok().and_then(|text| text.parse::<usize>().ok());
+    let number = || std::str::from_utf8(text).ok().and_then(kit::digits::whole::<usize>);
     match kind {
         b'+' | b':' => Ok(Some(Answer::Text(text.to_vec()))),
         // Harmless: the text is only logged.

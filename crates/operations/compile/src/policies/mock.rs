@@ -84,7 +84,7 @@ fn number(status: &str) -> Option<u16> {
     match status {
         "default" => Some(STATUS_OF_DEFAULT),
         // Harmless: a key that is not a status cannot be the status of a reply.
-        _ => status.to_ascii_uppercase().replace("XX", "00").parse().ok(),
+        _ => kit::digits::whole(&status.to_ascii_uppercase().replace("XX", "00")),
     }
     .filter(|status| (200..600).contains(status))
 }

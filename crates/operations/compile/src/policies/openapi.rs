@@ -322,9 +322,9 @@ impl OperationsBuilder<'_> {
         let statuses = match status.strip_suffix("XX") {
             _ if status == "DEFAULT" => Some(Statuses::Default),
             // Harmless: an invalid status is reported below.
-            Some(class) => class.parse().ok().map(Statuses::Class),
+            Some(class) => kit::digits::whole(class).map(Statuses::Class),
             // Harmless: an invalid status is reported below.
-            None => status.parse().ok().map(Statuses::One),
+            None => kit::digits::whole(&status).map(Statuses::One),
         };
         let Some(statuses) = statuses else {
             self.fault(format!("`{}` is not a response status", reply.status));

@@ -39,11 +39,11 @@ fn address(url: &str) -> Option<(ServiceAddress, bool, u32)> {
     };
     let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
     // Harmless: the caller reports a URL that cannot be parsed.
-    let database = if database.is_empty() { 0 } else { database.parse().ok()? };
+    let database = if database.is_empty() { 0 } else { kit::digits::whole(database)? };
     // The colons of an address in brackets do not begin a port.
     let (host, port) = match authority.rsplit_once(':').filter(|_| !authority.ends_with(']')) {
         // Harmless: the caller reports a URL that cannot be parsed.
-        Some((host, port)) => (host, port.parse().ok()?),
+        Some((host, port)) => (host, kit::digits::whole(port)?),
         None => (authority, 6379),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -66,6 +66,8 @@ mod tests {
             ("redis://[::1]/3", tcp("::1", 6379)),
             ("rediss://[::1]:7", tcp("::1", 7)),
             ("redis://h:", None),
+            ("redis://h:+1", None),
+            ("redis://h/+1", None),
             ("redis://", None),
             ("http://h", None),
         ] {

@@ -68,6 +68,9 @@ impl Decode for StatusClass {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         let help = "write a status such as `404`, or a class such as `5xx`";
         decoder.parse(node, "a status", help, |text| {
+            if text.starts_with('+') {
+                return Err(format!("{} is not a status", quote(text)));
+            }
             // Harmless: text that is neither is refused below.
             let one = text.parse::<u16>().ok().filter(|status| (100..=599).contains(status));
             // Harmless: text that is neither is refused below.

@@ -252,7 +252,10 @@ fn target_url(text: &str) -> Result<TargetUrl, String> {
     let (host, port) = split_port(authority).ok_or_else(|| bad("has a bad IPv6 address"))?;
     let port = match port {
         Some(port) => {
-            port.parse().ok().filter(|port| *port != 0).ok_or_else(|| bad("has a bad port"))?
+            // `parse` would take a `+` too.
+            let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+            let number = port.parse().ok().filter(|port| is_number && *port != 0);
+            number.ok_or_else(|| bad("has a bad port"))?
         }
         None if tls => 443,
         None => 80,
@@ -284,4 +287,20 @@ fn is_host(host: &str) -> bool {
     let name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let named = !host.is_empty() && host.len() <= HOST_BYTES_MAX && host.chars().all(name);
     named || host.parse::<Ipv6Addr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_of_a_target_is_digits() {
+        let port = |text: &str| TargetUrl::parse(text).map(|url| url.port);
+        assert_eq!(port("http://h:8080"), Ok(8080));
+        assert_eq!(port("https://[::1]"), Ok(443));
+        for text in ["http://h:+80", "http://h:", "http://h:0", "http://[::1]:+80", "http://h: 80"]
+        {
+            assert_eq!(port(text), Err(format!("the target `{text}` has a bad port")), "{text}");
+        }
+    }
 }

@@ -219,7 +219,10 @@ impl Decode for StatusRange {
         decoder.parse(node, "a status or a range of them", help, |text| {
             let (first, last) = text.split_once('-').unwrap_or((text, text));
             // Harmless: an invalid status is refused below.
-            let status = |text: &str| text.trim().parse().ok().filter(|s| (100..=599).contains(s));
+            let status = |text: &str| {
+                let number = text.trim().parse().ok().filter(|_| !text.contains('+'));
+                number.filter(|status| (100..=599).contains(status))
+            };
             match (status(first), status(last)) {
                 (Some(first), Some(last)) if first <= last => Ok(Self { first, last }),
                 _ => Err(format!("{} is not a status from 100 to 599, nor a range", quote(text))),

@@ -129,8 +129,9 @@ impl Criteria {
                     .add(host.at, "a host must be a name, perhaps with one `*` at one of its ends");
                 continue;
             }
-            let has_port =
-                name.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+            let has_port = name
+                .rsplit_once(':')
+                .is_some_and(|(_, port)| kit::digits::whole::<u16>(port).is_some());
             if has_port {
                 verdict.refuse(format!("`{text}`: Tidegate compares hosts without their ports"));
                 self.is_closed = true;

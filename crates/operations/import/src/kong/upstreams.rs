@@ -317,7 +317,7 @@ fn host_and_port(authority: &str) -> Option<(&str, Option<u64>)> {
                 Some((authority, None))
             } else {
                 // If the port is not a number, the result is `None`.
-                Some((host, Some(port.parse().ok()?)))
+                Some((host, Some(kit::digits::whole(port)?)))
             }
         }
         _ => Some((authority, None)),

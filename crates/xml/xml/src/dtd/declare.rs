@@ -107,9 +107,8 @@ fn check_predefined(at: usize, name: &str, text: &str) -> Scan<()> {
     let digits = text.strip_prefix("&#").and_then(|rest| rest.strip_suffix(';'));
     let referred = digits.and_then(|digits| match digits.strip_prefix('x') {
         // Harmless: any other number is reported as an error below.
-        Some(digits) => u8::from_str_radix(digits, 16).ok(),
-        // Harmless: any other number is reported as an error below.
-        None => digits.parse().ok(),
+        Some(digits) => u8::from_str_radix(digits, 16).ok().filter(|_| !digits.contains('+')),
+        None => kit::digits::whole(digits),
     });
     // A bare `<` or `&` would not be well-formed where the entity is referenced.
     let alone = text == meaning && !matches!(name, "lt" | "amp");
