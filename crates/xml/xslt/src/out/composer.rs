@@ -8,6 +8,8 @@ use xpath::Node;
 use super::Serializer;
 use super::scope::Scope;
 use super::tag::Tag;
+use crate::error::{At, Error, ErrorKind};
+use crate::limits::Budgets;
 
 /// Size of a result from which on the process's memory is checked.
 const LARGE_BYTES: u64 = 64 << 10;
@@ -279,6 +281,21 @@ impl Composer {
             || self.bytes > bytes
             || self.full
             || self.bytes > LARGE_BYTES && !kit::memory::has_room(0)
+    }
+
+    /// Returns the error for a result that [`Composer::is_over`].
+    #[cold]
+    pub(crate) fn over(&self, (nodes, bytes): (u64, u64), budgets: &Budgets) -> Error {
+        let memory = |what: &str| Error::new(ErrorKind::Dynamic(what.into()), At::default());
+        if self.nodes > nodes {
+            Error::limit("nodes_max", budgets.nodes_max, At::default())
+        } else if self.bytes > bytes {
+            Error::limit("output_bytes_max", budgets.output_bytes_max, At::default())
+        } else if self.full {
+            memory("a result tree fragment is larger than a tree may be, or than the memory left")
+        } else {
+            memory("there is no memory for a larger result")
+        }
     }
 
     /// Returns the number of namespace declarations in scope.

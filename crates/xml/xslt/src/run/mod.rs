@@ -364,18 +364,10 @@ impl<'s> Machine<'s> {
     #[inline]
     fn check_spent(&self) -> Result<(), Error> {
         match self.out.last() {
-            Some(out) if out.is_over(self.allowed) => Err(self.over(out)),
+            Some(out) if out.is_over(self.allowed) => {
+                Err(out.over(self.allowed, self.given.budgets))
+            }
             Some(_) | None => Ok(()),
-        }
-    }
-
-    #[cold]
-    fn over(&self, out: &Composer) -> Error {
-        let budgets = self.given.budgets;
-        if out.nodes() > self.allowed.0 {
-            Error::limit("nodes_max", budgets.nodes_max, At::default())
-        } else {
-            Error::limit("output_bytes_max", budgets.output_bytes_max, At::default())
         }
     }
 }

@@ -274,7 +274,7 @@ impl<'s> Machine<'s> {
         let full = composer.is_over((u64::MAX, u64::MAX));
         self.allow();
         if full {
-            return Err(self.over(&composer));
+            return Err(composer.over((u64::MAX, u64::MAX), self.given.budgets));
         }
         self.check_spent()?;
         let tree = Arc::new(composer.into_tree());

@@ -432,21 +432,8 @@ impl<'s> Stream<'s> {
     #[inline]
     pub(super) fn check(&self) -> Result<(), Error> {
         let budgets = self.budgets;
-        if self.out.is_over((budgets.nodes_max, budgets.output_bytes_max)) {
-            Err(self.over())
-        } else {
-            Ok(())
-        }
-    }
-
-    #[cold]
-    fn over(&self) -> Error {
-        let budgets = self.budgets;
-        if self.out.nodes() > budgets.nodes_max {
-            Error::limit("nodes_max", budgets.nodes_max, At::default())
-        } else {
-            Error::limit("output_bytes_max", budgets.output_bytes_max, At::default())
-        }
+        let allowed = (budgets.nodes_max, budgets.output_bytes_max);
+        if self.out.is_over(allowed) { Err(self.out.over(allowed, budgets)) } else { Ok(()) }
     }
 }
 
