@@ -203,7 +203,7 @@ routes:
         assert_eq!((reply.status(), allowed), (204, None), "{target}");
     }
     assert!(origin.requests().is_empty());
-    // The permission is that of the service, whoever asks.
+    // The permission is that of the service, for each origin.
     for page in [PAGE, "https://evil.example"] {
         let reply = preflight(&gateway, "/passed", page, "PUT");
         assert_eq!(reply.text(), "ok");

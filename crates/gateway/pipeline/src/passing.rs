@@ -89,11 +89,11 @@ impl Source for TransformedBody {
 pub(crate) struct PacedBody {
     /// The body, or `None` while it is being polled.
     body: Option<Box<TransformedBody>>,
-    filling: Option<LocalBoxFuture<'static, Filled>>,
+    filling: Option<LocalBoxFuture<'static, FillResult>>,
 }
 
 /// The body after one poll, the bytes that it appended, and the result.
-type Filled = (Box<TransformedBody>, Vec<u8>, Result<Fill, Fault>);
+type FillResult = (Box<TransformedBody>, Vec<u8>, Result<Fill, Fault>);
 
 impl PacedBody {
     pub(crate) fn new(body: TransformedBody) -> PacedBody {
@@ -101,7 +101,7 @@ impl PacedBody {
     }
 }
 
-async fn fill(mut body: Box<TransformedBody>) -> Filled {
+async fn fill(mut body: Box<TransformedBody>) -> FillResult {
     let mut out = Vec::new();
     let filled = poll_fn(|cx| body.poll_fill(cx, &mut out)).await;
     (body, out, filled)

@@ -504,8 +504,7 @@ impl<'a> Attempts<'a> {
         // The total deadline of the call is not a failure of the target.
         let is_late = self.deadline.is_some_and(|deadline| clock::now() >= deadline);
         let is_retried = !is_late && self.should_retry(target, &failure);
-        let next = if is_retried { self.choose_again() } else { None };
-        next.ok_or(failure.fault)
+        is_retried.then(|| self.choose_again()).flatten().ok_or(failure.fault)
     }
 
     fn should_retry(&mut self, target: &Arc<Target>, failure: &Failure) -> bool {

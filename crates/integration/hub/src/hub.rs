@@ -300,7 +300,9 @@ impl Hub {
                 let place = id.and_then(|id| places.remove(&id));
                 let (Some(id), Some(known)) = (id, read::<Subscription>(&row.value)) else {
                     self.warn_unread("subscription", &row.key);
-                    unread.extend(id.zip(place));
+                    if let (Some(id), Some(place)) = (id, place) {
+                        unread.insert(id, place);
+                    }
                     continue;
                 };
                 let place = place.map(|(_, place)| place).filter(|place| place.from == known.from);

@@ -9,7 +9,7 @@ use crate::rule::{self, HttpRule};
 use crate::schema::{
     Cardinality, EnumType, Field, FieldKind, MessageType, Method, Schema, Service, WellKnown,
 };
-use crate::wire::{Fields, Malformed, Raw};
+use crate::wire::{Fields, Raw, WireError};
 
 /// The maximum nesting of type definitions. The reader recurses this deep.
 const NESTED_MAX: usize = 32;
@@ -107,8 +107,8 @@ struct MethodProto {
 /// Calls `each` for every field of a message.
 pub(crate) fn each<'a>(
     message: &'a [u8],
-    mut each: impl FnMut(u32, Raw<'a>) -> Result<(), Malformed>,
-) -> Result<(), Malformed> {
+    mut each: impl FnMut(u32, Raw<'a>) -> Result<(), WireError>,
+) -> Result<(), WireError> {
     let mut fields = Fields::of(message);
     while let Some((number, raw)) = fields.next()? {
         each(number, raw)?;
@@ -116,12 +116,12 @@ pub(crate) fn each<'a>(
     Ok(())
 }
 
-pub(crate) fn text(bytes: &[u8]) -> Result<String, Malformed> {
-    std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| Malformed)
+pub(crate) fn text(bytes: &[u8]) -> Result<String, WireError> {
+    std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| WireError)
 }
 
-fn index(number: u64) -> Result<usize, Malformed> {
-    usize::try_from(number).map_err(|_| Malformed)
+fn index(number: u64) -> Result<usize, WireError> {
+    usize::try_from(number).map_err(|_| WireError)
 }
 
 fn joined(scope: &str, name: &str) -> String {
@@ -129,14 +129,14 @@ fn joined(scope: &str, name: &str) -> String {
 }
 
 impl Loader {
-    fn set(&mut self, set: &[u8]) -> Result<(), Malformed> {
+    fn set(&mut self, set: &[u8]) -> Result<(), WireError> {
         each(set, |number, raw| match (number, raw) {
             (1, Raw::Bytes(file)) => self.file(file),
-            _ => Err(Malformed),
+            _ => Err(WireError),
         })
     }
 
-    fn file(&mut self, file: &[u8]) -> Result<(), Malformed> {
+    fn file(&mut self, file: &[u8]) -> Result<(), WireError> {
         let mut read = FileProto::default();
         let (mut package, mut syntax, mut edition) = (String::new(), String::new(), 0);
         let mut options: &[u8] = &[];
@@ -379,7 +379,7 @@ fn enum_type(written: &EnumProto) -> EnumType {
 
 impl Features {
     /// Returns the features with those that options set. `field` is the number of the field `features` in these options.
-    fn with(self, options: &[u8], field: u32) -> Result<Features, Malformed> {
+    fn with(self, options: &[u8], field: u32) -> Result<Features, WireError> {
         let mut made = self;
         each(options, |number, raw| match raw {
             Raw::Bytes(features) if number == field => each(features, |number, raw| {
@@ -407,9 +407,9 @@ struct Scope<'l> {
 }
 
 impl Scope<'_> {
-    fn message(&mut self, message: &[u8], scope: &str, depth: usize) -> Result<(), Malformed> {
+    fn message(&mut self, message: &[u8], scope: &str, depth: usize) -> Result<(), WireError> {
         if depth > NESTED_MAX {
-            return Err(Malformed);
+            return Err(WireError);
         }
         let mut made = MessageProto {
             name: String::new(),
@@ -457,13 +457,13 @@ impl Scope<'_> {
         Ok(())
     }
 
-    fn field(&mut self, field: &[u8]) -> Result<FieldProto, Malformed> {
+    fn field(&mut self, field: &[u8]) -> Result<FieldProto, WireError> {
         let mut made = FieldProto { features: Some(self.features), ..FieldProto::default() };
         each(field, |number, raw| {
             match (number, raw) {
                 (1, Raw::Bytes(name)) => made.name = text(name)?,
                 (3, Raw::Varint(number)) => {
-                    made.number = u32::try_from(number).map_err(|_| Malformed)?;
+                    made.number = u32::try_from(number).map_err(|_| WireError)?;
                 }
                 (4, Raw::Varint(label)) => made.label = label,
                 (5, Raw::Varint(kind)) => made.kind = kind,
@@ -490,7 +490,7 @@ impl Scope<'_> {
         Ok(made)
     }
 
-    fn enumeration(&mut self, definition: &[u8], scope: &str) -> Result<(), Malformed> {
+    fn enumeration(&mut self, definition: &[u8], scope: &str) -> Result<(), WireError> {
         let mut made = EnumProto { name: String::new(), values: Vec::new() };
         each(definition, |number, raw| {
             match (number, raw) {
@@ -517,7 +517,7 @@ impl Scope<'_> {
         Ok(())
     }
 
-    fn service(&mut self, service: &[u8], scope: &str) -> Result<(), Malformed> {
+    fn service(&mut self, service: &[u8], scope: &str) -> Result<(), WireError> {
         let mut made = ServiceProto { name: String::new(), methods: Vec::new() };
         each(service, |number, raw| {
             match (number, raw) {
@@ -533,7 +533,7 @@ impl Scope<'_> {
     }
 }
 
-fn method_proto(method: &[u8]) -> Result<MethodProto, Malformed> {
+fn method_proto(method: &[u8]) -> Result<MethodProto, WireError> {
     let mut made = MethodProto::default();
     each(method, |number, raw| {
         match (number, raw) {

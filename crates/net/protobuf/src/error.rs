@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::wire::Malformed;
+use crate::wire::WireError;
 
 /// The reason why a message cannot be translated.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,9 +58,9 @@ impl Error {
     }
 }
 
-impl From<Malformed> for Error {
+impl From<WireError> for Error {
     #[cold]
-    fn from(_: Malformed) -> Error {
+    fn from(_: WireError) -> Error {
         Error::wrong("it is not a message of its type")
     }
 }

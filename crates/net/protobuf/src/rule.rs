@@ -1,7 +1,7 @@
 //! The rule that maps a method to HTTP (`google.api.http`), as written in the descriptors.
 
 use crate::descriptors::{each, text};
-use crate::wire::{Malformed, Raw};
+use crate::wire::{Raw, WireError};
 
 /// One binding of a method.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(crate) struct HttpRule {
 }
 
 /// Reads a rule and its additional bindings, which cannot have any themselves.
-pub(crate) fn read(rule: &[u8], rules: &mut Vec<HttpRule>) -> Result<(), Malformed> {
+pub(crate) fn read(rule: &[u8], rules: &mut Vec<HttpRule>) -> Result<(), WireError> {
     rules.push(one(rule)?);
     each(rule, |number, raw| {
         if let (11, Raw::Bytes(additional)) = (number, raw) {
@@ -26,14 +26,14 @@ pub(crate) fn read(rule: &[u8], rules: &mut Vec<HttpRule>) -> Result<(), Malform
     })
 }
 
-fn one(rule: &[u8]) -> Result<HttpRule, Malformed> {
+fn one(rule: &[u8]) -> Result<HttpRule, WireError> {
     let mut made = HttpRule::default();
     each(rule, |number, raw| {
         let Raw::Bytes(bytes) = raw else { return Ok(()) };
         match number {
             2..=6 => {
                 let verbs = ["GET", "PUT", "POST", "DELETE", "PATCH"];
-                let at = usize::try_from(number - 2).map_err(|_| Malformed)?;
+                let at = usize::try_from(number - 2).map_err(|_| WireError)?;
                 // Harmless: there are five methods.
                 made.verb = verbs.get(at).copied().unwrap_or_default().to_owned();
                 made.template = text(bytes)?;

@@ -8,7 +8,7 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 
 use crate::schema::{FieldKind, Schema};
-use crate::wire::{self, Malformed, Raw, WireType};
+use crate::wire::{self, Raw, WireError, WireType};
 
 /// Both alphabets are accepted, with padding or without.
 const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
@@ -236,7 +236,7 @@ pub(crate) fn write(
     kind: FieldKind,
     raw: Raw<'_>,
     out: &mut String,
-) -> Result<(), Malformed> {
+) -> Result<(), WireError> {
     match (kind, raw) {
         (FieldKind::Double, Raw::Fixed64(bits)) => push_double(f64::from_bits(bits), out),
         (FieldKind::Float, Raw::Fixed32(bits)) => push_float(f32::from_bits(bits), out),
@@ -259,14 +259,14 @@ pub(crate) fn write(
             out.push_str(if number == 0 { "false" } else { "true" });
         }
         (FieldKind::String, Raw::Bytes(bytes)) => {
-            let text = std::str::from_utf8(bytes).map_err(|_| Malformed)?;
+            let text = std::str::from_utf8(bytes).map_err(|_| WireError)?;
             json::push_string(out, text);
         }
         (FieldKind::Bytes, Raw::Bytes(bytes)) => push_base64(bytes, out),
         (FieldKind::Enum(index), Raw::Varint(number)) => {
             push_enum(schema, index, int32_of(number), out);
         }
-        _ => return Err(Malformed),
+        _ => return Err(WireError),
     }
     Ok(())
 }
@@ -293,7 +293,7 @@ pub(crate) fn write_default(schema: &Schema, kind: FieldKind, out: &mut String) 
 }
 
 /// Returns the form in which values of a kind are packed, or `None` if they are not.
-pub(crate) fn read_packed(kind: FieldKind, bytes: &mut &[u8]) -> Result<Raw<'static>, Malformed> {
+pub(crate) fn read_packed(kind: FieldKind, bytes: &mut &[u8]) -> Result<Raw<'static>, WireError> {
     match kind {
         FieldKind::Double | FieldKind::Fixed64 | FieldKind::Sfixed64 => {
             wire::read_fixed64(bytes).map(Raw::Fixed64)
@@ -302,7 +302,7 @@ pub(crate) fn read_packed(kind: FieldKind, bytes: &mut &[u8]) -> Result<Raw<'sta
             wire::read_fixed32(bytes).map(Raw::Fixed32)
         }
         kind if kind.is_packable() => wire::read_varint(bytes).map(Raw::Varint),
-        _ => Err(Malformed),
+        _ => Err(WireError),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::scalar;
 use crate::schema::{Cardinality, Field, FieldKind, MessageType, Schema, WellKnown};
 use crate::well_known;
-use crate::wire::{DEPTH_MAX, Fields, Malformed, Raw};
+use crate::wire::{DEPTH_MAX, Fields, Raw, WireError};
 
 /// How messages are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -100,8 +100,8 @@ impl<'s, 'm> Writer<'s, 'm> {
         bytes: &'m [u8],
     ) -> Result<(), Error> {
         let schema = self.schema;
-        let Some(message) = schema.message(of) else { return Err(Malformed.into()) };
-        let Some(wanted) = message.fields.get(field) else { return Err(Malformed.into()) };
+        let Some(message) = schema.message(of) else { return Err(WireError.into()) };
+        let Some(wanted) = message.fields.get(field) else { return Err(WireError.into()) };
         self.collect(message, Parts::One(bytes))?;
         let is_it = |one: &Occurrence<'_>| usize::try_from(one.field).is_ok_and(|at| at == field);
         let from = self.fields.iter().position(is_it).unwrap_or(self.fields.len());
@@ -125,7 +125,7 @@ impl<'s, 'm> Writer<'s, 'm> {
                         Some(Raw::Bytes(bytes) | Raw::Group(bytes)) => {
                             self.collect_part(message, bytes)?;
                         }
-                        _ => return Err(Malformed.into()),
+                        _ => return Err(WireError.into()),
                     }
                 }
             }
@@ -199,7 +199,7 @@ impl<'s, 'm> Writer<'s, 'm> {
 
     fn message(&mut self, of: usize, parts: Parts<'m>) -> Result<(), Error> {
         let schema = self.schema;
-        let Some(message) = schema.message(of) else { return Err(Malformed.into()) };
+        let Some(message) = schema.message(of) else { return Err(WireError.into()) };
         if self.depth >= DEPTH_MAX {
             return Err(Error::wrong(format!("messages are nested more than {DEPTH_MAX} deep")));
         }
@@ -269,7 +269,7 @@ impl<'s, 'm> Writer<'s, 'm> {
             return Ok(false);
         }
         let last = to.checked_sub(1).and_then(|at| self.fields.get(at));
-        Ok(match last.ok_or(Malformed)?.raw {
+        Ok(match last.ok_or(WireError)?.raw {
             Raw::Varint(number) | Raw::Fixed64(number) => number == 0,
             Raw::Fixed32(number) => number == 0,
             Raw::Bytes(bytes) | Raw::Group(bytes) => bytes.is_empty(),
@@ -322,7 +322,7 @@ impl<'s, 'm> Writer<'s, 'm> {
                 self.message(of, Parts::Several(from, to))
             }
             kind => {
-                let last = to.checked_sub(1).and_then(|at| self.fields.get(at)).ok_or(Malformed)?;
+                let last = to.checked_sub(1).and_then(|at| self.fields.get(at)).ok_or(WireError)?;
                 Ok(scalar::write(self.schema, kind, last.raw, &mut self.out)?)
             }
         }
@@ -332,7 +332,7 @@ impl<'s, 'm> Writer<'s, 'm> {
         self.out.push('[');
         let mut index = 0;
         for at in from..to {
-            let raw = self.fields.get(at).ok_or(Malformed)?.raw;
+            let raw = self.fields.get(at).ok_or(WireError)?.raw;
             match (field.kind, raw) {
                 (FieldKind::Message(of) | FieldKind::Group(of), _) => {
                     self.comma(&mut index)?;
@@ -368,9 +368,9 @@ impl<'s, 'm> Writer<'s, 'm> {
 
     fn map(&mut self, field: &Field, from: usize, to: usize) -> Result<(), Error> {
         let schema = self.schema;
-        let message = schema.message_of(field).ok_or(Malformed)?;
-        let key = message.field_numbered(1).ok_or(Malformed)?.1;
-        let value = message.field_numbered(2).ok_or(Malformed)?.1;
+        let message = schema.message_of(field).ok_or(WireError)?;
+        let key = message.field_numbered(1).ok_or(WireError)?.1;
+        let value = message.field_numbered(2).ok_or(WireError)?.1;
         self.out.push('{');
         let mut known = std::collections::HashMap::new();
         // Of several entries with one key, the last counts.
@@ -401,7 +401,7 @@ impl<'s, 'm> Writer<'s, 'm> {
     /// Returns the key of an entry as a string of JSON.
     fn key(&self, key: &Field, at: usize) -> Result<String, Error> {
         let Some(Raw::Bytes(entry)) = self.fields.get(at).map(|one| one.raw) else {
-            return Err(Malformed.into());
+            return Err(WireError.into());
         };
         let mut last = None;
         let mut fields = Fields::of(entry);
@@ -465,7 +465,7 @@ impl<'s, 'm> Writer<'s, 'm> {
                 let number = |raw: Option<Raw<'_>>| match raw {
                     None => Ok(0),
                     Some(Raw::Varint(number)) => Ok(number),
-                    Some(_) => Err(Malformed),
+                    Some(_) => Err(WireError),
                 };
                 let seconds = number(self.last(message, base, 1))?.cast_signed();
                 let nanos = scalar::int32_of(number(self.last(message, base, 2))?);
@@ -478,7 +478,7 @@ impl<'s, 'm> Writer<'s, 'm> {
             }
             WellKnown::FieldMask => self.mask(base),
             WellKnown::Wrapper => {
-                let field = message.fields.first().ok_or(Malformed)?;
+                let field = message.fields.first().ok_or(WireError)?;
                 match self.last(message, base, field.number) {
                     Some(raw) => Ok(scalar::write(self.schema, field.kind, raw, &mut self.out)?),
                     None => {
@@ -488,11 +488,11 @@ impl<'s, 'm> Writer<'s, 'm> {
                 }
             }
             WellKnown::Struct => {
-                let fields = message.fields.first().ok_or(Malformed)?;
+                let fields = message.fields.first().ok_or(WireError)?;
                 self.map(fields, base, self.fields.len())
             }
             WellKnown::ListValue => {
-                let values = message.fields.first().ok_or(Malformed)?;
+                let values = message.fields.first().ok_or(WireError)?;
                 self.list(values, base, self.fields.len())
             }
             WellKnown::Value => self.any_value(message, base),
@@ -506,9 +506,9 @@ impl<'s, 'm> Writer<'s, 'm> {
         for at in base..self.fields.len() {
             self.spend()?;
             let Some(Raw::Bytes(path)) = self.fields.get(at).map(|one| one.raw) else {
-                return Err(Malformed.into());
+                return Err(WireError.into());
             };
-            let path = std::str::from_utf8(path).map_err(|_| Malformed)?;
+            let path = std::str::from_utf8(path).map_err(|_| WireError)?;
             if at > base {
                 self.out.push(',');
             }
@@ -526,10 +526,10 @@ impl<'s, 'm> Writer<'s, 'm> {
             .rev()
             .find(|at| self.fields.get(*at).is_some_and(|one| one.field != OVERWRITTEN));
         let Some(at) = last else { return Err(Error::wrong("a value has no kind")) };
-        let index = self.fields.get(at).map(|one| one.field).ok_or(Malformed)?;
+        let index = self.fields.get(at).map(|one| one.field).ok_or(WireError)?;
         // Harmless: the caller refuses a field that does not exist.
         let field = usize::try_from(index).ok().and_then(|index| message.fields.get(index));
-        let field = field.ok_or(Malformed)?;
+        let field = field.ok_or(WireError)?;
         if let Some(Raw::Fixed64(bits)) = self.fields.get(at).map(|one| one.raw)
             && !f64::from_bits(bits).is_finite()
         {
@@ -545,11 +545,11 @@ impl<'s, 'm> Writer<'s, 'm> {
         let bytes = |raw: Option<Raw<'m>>| match raw {
             None => Ok(&[][..]),
             Some(Raw::Bytes(bytes)) => Ok(bytes),
-            Some(_) => Err(Malformed),
+            Some(_) => Err(WireError),
         };
         let url = bytes(self.last(message, base, 1))?;
         let value = bytes(self.last(message, base, 2))?;
-        self.any_of(std::str::from_utf8(url).map_err(|_| Malformed)?, value)
+        self.any_of(std::str::from_utf8(url).map_err(|_| WireError)?, value)
     }
 
     pub(crate) fn any_of(&mut self, url: &str, value: &'m [u8]) -> Result<(), Error> {
@@ -574,7 +574,7 @@ impl<'s, 'm> Writer<'s, 'm> {
             }
             Some((_, message)) => {
                 if self.depth >= DEPTH_MAX {
-                    return Err(Malformed.into());
+                    return Err(WireError.into());
                 }
                 self.depth += 1;
                 let base = self.collect(message, Parts::One(value))?;

@@ -10,7 +10,7 @@ use crate::parameters;
 use crate::scalar;
 use crate::schema::{Field, MessageType, Schema, WellKnown};
 use crate::to_json::{self, JsonStyle};
-use crate::wire::{Malformed, Raw, push_bytes};
+use crate::wire::{Raw, WireError, push_bytes};
 
 /// The length of a message's prefix in a body of gRPC: a byte for compression, and four for the message's length.
 pub const PREFIX_BYTES: usize = 5;
@@ -234,7 +234,7 @@ impl Transcoder {
         let mut made = String::new();
         let read = each(status, |number, raw| {
             let (3, Raw::Bytes(any)) = (number, raw) else { return Ok(()) };
-            let url = std::str::from_utf8(last_bytes(any, 1)?).map_err(|_| Malformed)?;
+            let url = std::str::from_utf8(last_bytes(any, 1)?).map_err(|_| WireError)?;
             let value = last_bytes(any, 2)?;
             let mut writer = to_json::Writer::new(&self.schema, self.style, self.bytes_max);
             if writer.any_of(url, value).is_err() {
@@ -261,7 +261,7 @@ fn is_http_body(message: &MessageType) -> bool {
 }
 
 /// Returns the last bytes of a field, or none.
-fn last_bytes(message: &[u8], number: u32) -> Result<&[u8], Malformed> {
+fn last_bytes(message: &[u8], number: u32) -> Result<&[u8], WireError> {
     let mut last = &[][..];
     each(message, |known, raw| {
         match raw {

@@ -5,7 +5,7 @@ pub(crate) const DEPTH_MAX: usize = 100;
 
 /// The bytes are not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub(crate) struct WireError;
 
 /// The value of a field as it was sent, without its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,21 +41,21 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns the next field with its number, or `None` at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<(u32, Raw<'a>)>, Malformed> {
+    pub(crate) fn next(&mut self) -> Result<Option<(u32, Raw<'a>)>, WireError> {
         if self.rest.is_empty() {
             return Ok(None);
         }
         let (number, wire_type) = self.tag()?;
         let raw = match wire_type {
             WireType::GroupBegin => Raw::Group(self.group(number)?),
-            WireType::GroupEnd => return Err(Malformed),
+            WireType::GroupEnd => return Err(WireError),
             other => self.plain(other)?,
         };
         Ok(Some((number, raw)))
     }
 
-    fn tag(&mut self) -> Result<(u32, WireType), Malformed> {
-        let tag = u32::try_from(read_varint(&mut self.rest)?).map_err(|_| Malformed)?;
+    fn tag(&mut self) -> Result<(u32, WireType), WireError> {
+        let tag = u32::try_from(read_varint(&mut self.rest)?).map_err(|_| WireError)?;
         let wire_type = match tag & 7 {
             0 => WireType::Varint,
             1 => WireType::Fixed64,
@@ -63,29 +63,29 @@ impl<'a> Fields<'a> {
             3 => WireType::GroupBegin,
             4 => WireType::GroupEnd,
             5 => WireType::Fixed32,
-            _ => return Err(Malformed),
+            _ => return Err(WireError),
         };
-        if tag >> 3 == 0 { Err(Malformed) } else { Ok((tag >> 3, wire_type)) }
+        if tag >> 3 == 0 { Err(WireError) } else { Ok((tag >> 3, wire_type)) }
     }
 
     /// Reads a value that is not a group.
-    fn plain(&mut self, wire_type: WireType) -> Result<Raw<'a>, Malformed> {
+    fn plain(&mut self, wire_type: WireType) -> Result<Raw<'a>, WireError> {
         Ok(match wire_type {
             WireType::Varint => Raw::Varint(read_varint(&mut self.rest)?),
             WireType::Fixed64 => Raw::Fixed64(read_fixed64(&mut self.rest)?),
             WireType::Fixed32 => Raw::Fixed32(read_fixed32(&mut self.rest)?),
             WireType::Bytes => {
-                let len = usize::try_from(read_varint(&mut self.rest)?).map_err(|_| Malformed)?;
-                let (bytes, rest) = self.rest.split_at_checked(len).ok_or(Malformed)?;
+                let len = usize::try_from(read_varint(&mut self.rest)?).map_err(|_| WireError)?;
+                let (bytes, rest) = self.rest.split_at_checked(len).ok_or(WireError)?;
                 self.rest = rest;
                 Raw::Bytes(bytes)
             }
-            WireType::GroupBegin | WireType::GroupEnd => return Err(Malformed),
+            WireType::GroupBegin | WireType::GroupEnd => return Err(WireError),
         })
     }
 
     /// Reads to the end of a group whose first tag was read, without recursion. Returns its fields.
-    fn group(&mut self, number: u32) -> Result<&'a [u8], Malformed> {
+    fn group(&mut self, number: u32) -> Result<&'a [u8], WireError> {
         let whole = self.rest;
         let mut open = vec![number];
         loop {
@@ -94,13 +94,13 @@ impl<'a> Fields<'a> {
             let (number, wire_type) = self.tag()?;
             match wire_type {
                 WireType::GroupBegin if open.len() < DEPTH_MAX => open.push(number),
-                WireType::GroupBegin => return Err(Malformed),
+                WireType::GroupBegin => return Err(WireError),
                 WireType::GroupEnd => {
                     if open.pop() != Some(number) {
-                        return Err(Malformed);
+                        return Err(WireError);
                     }
                     if open.is_empty() {
-                        return whole.get(..before).ok_or(Malformed);
+                        return whole.get(..before).ok_or(WireError);
                     }
                 }
                 other => drop(self.plain(other)?),
@@ -110,27 +110,27 @@ impl<'a> Fields<'a> {
 }
 
 /// Reads a varint from the front. Fails if it is incomplete or has more than ten bytes.
-pub(crate) fn read_varint(bytes: &mut &[u8]) -> Result<u64, Malformed> {
+pub(crate) fn read_varint(bytes: &mut &[u8]) -> Result<u64, WireError> {
     let mut number = 0u64;
     for shift in (0..70).step_by(7) {
-        let (byte, rest) = bytes.split_first().ok_or(Malformed)?;
+        let (byte, rest) = bytes.split_first().ok_or(WireError)?;
         *bytes = rest;
         number |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
         if byte & 0x80 == 0 {
             return Ok(number);
         }
     }
-    Err(Malformed)
+    Err(WireError)
 }
 
-pub(crate) fn read_fixed64(bytes: &mut &[u8]) -> Result<u64, Malformed> {
-    let (number, rest) = bytes.split_first_chunk().ok_or(Malformed)?;
+pub(crate) fn read_fixed64(bytes: &mut &[u8]) -> Result<u64, WireError> {
+    let (number, rest) = bytes.split_first_chunk().ok_or(WireError)?;
     *bytes = rest;
     Ok(u64::from_le_bytes(*number))
 }
 
-pub(crate) fn read_fixed32(bytes: &mut &[u8]) -> Result<u32, Malformed> {
-    let (number, rest) = bytes.split_first_chunk().ok_or(Malformed)?;
+pub(crate) fn read_fixed32(bytes: &mut &[u8]) -> Result<u32, WireError> {
+    let (number, rest) = bytes.split_first_chunk().ok_or(WireError)?;
     *bytes = rest;
     Ok(u32::from_le_bytes(*number))
 }
@@ -205,7 +205,7 @@ fn varint_len(number: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn all(bytes: &[u8]) -> Result<Vec<(u32, Raw<'_>)>, Malformed> {
+    fn all(bytes: &[u8]) -> Result<Vec<(u32, Raw<'_>)>, WireError> {
         let mut fields = Fields::of(bytes);
         let mut all = Vec::new();
         while let Some(field) = fields.next()? {
@@ -221,11 +221,11 @@ mod tests {
             push_varint(number, &mut out);
             assert_eq!(read_varint(&mut &out[..]), Ok(number));
             for len in 0..out.len() {
-                assert_eq!(read_varint(&mut &out[..len]), Err(Malformed), "{number} {len}");
+                assert_eq!(read_varint(&mut &out[..len]), Err(WireError), "{number} {len}");
             }
         }
-        assert_eq!(read_varint(&mut &[0x80; 11][..]), Err(Malformed));
-        assert_eq!(read_varint(&mut &[0xff; 10][..]), Err(Malformed));
+        assert_eq!(read_varint(&mut &[0x80; 11][..]), Err(WireError));
+        assert_eq!(read_varint(&mut &[0xff; 10][..]), Err(WireError));
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
             &[0xff; 5],
             &deep,
         ] {
-            assert_eq!(all(wrong), Err(Malformed), "{wrong:?}");
+            assert_eq!(all(wrong), Err(WireError), "{wrong:?}");
         }
     }
 }

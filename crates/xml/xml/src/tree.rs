@@ -293,6 +293,7 @@ impl Document {
     }
 
     fn declarations_of(&self, id: NodeId) -> &[Declaration] {
+        // Harmless: each range is one of the declarations.
         self.declarations.get(self.declared_range(id)).unwrap_or_default()
     }
 
@@ -321,10 +322,11 @@ impl Document {
         // Used when there are many: a sender may declare as many namespaces as the limits allow.
         let mut many: HashSet<u32> = HashSet::new();
         for element in self.with_ancestors(id) {
-            let range = self.declared_range(element);
-            let base = self.declarations.len().saturating_sub(range.end);
-            let declared = self.declarations.get(range).unwrap_or_default();
-            for (at, Declaration { prefix, uri, .. }) in declared.iter().enumerate() {
+            let end = self.declared_range(element).end;
+            let base = self.declarations.len().saturating_sub(end);
+            for (at, Declaration { prefix, uri, .. }) in
+                self.declarations_of(element).iter().enumerate()
+            {
                 let is_new = if seen.len() < FEW {
                     !seen.contains(prefix)
                 } else {

@@ -350,9 +350,9 @@ fn failures_contain_no_value_of_the_message() {
 #[test]
 fn only_nodes_are_joined() {
     for (source, message, part) in [
-        ("$body | $wanted", items(), "beside it is a value of JSON"),
-        ("$body/n | $items", orders(), "beside it is a value of JSON"),
-        ("$id | $body/n", orders(), "beside it is a text"),
+        ("$body | $wanted", items(), "beside it is a JSON value"),
+        ("$body/n | $items", orders(), "beside it is a JSON value"),
+        ("$id | $body/n", orders(), "beside it is text"),
     ] {
         let failure = compiled(source, Language::Marked, &message)
             .value(&message, &mut Budget::default())

@@ -102,7 +102,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ("$[?@.* == 1]", 4, "several values"),
         ("$[?1]", 4, "neither true nor false"),
         ("$[?length(@.a)]", 4, "neither true nor false"),
-        ("$[?match(@, 'a') == true]", 4, "cannot be compared"),
+        ("$[?match(@, 'a') == true]", 4, "a boolean is not a value"),
         ("$[?count(1) == 1]", 10, "expected a query"),
         ("$[?length(@.*) == 1]", 11, "several values"),
         ("$[?size(@) == 1]", 4, "there is no function `size()`"),

@@ -254,8 +254,10 @@ fn target_url(text: &str) -> Result<TargetUrl, String> {
         Some(port) => {
             // `parse` would take a `+` too.
             let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
-            let number = port.parse().ok().filter(|port| is_number && *port != 0);
-            number.ok_or_else(|| bad("has a bad port"))?
+            match port.parse() {
+                Ok(number) if is_number && number != 0 => number,
+                _ => return Err(bad("has a bad port")),
+            }
         }
         None if tls => 443,
         None => 80,

@@ -218,8 +218,8 @@ impl Decode for StatusRange {
         let help = "write a status like `200`, or a range like `200-399`";
         decoder.parse(node, "a status or a range of them", help, |text| {
             let (first, last) = text.split_once('-').unwrap_or((text, text));
-            // Harmless: an invalid status is refused below.
             let status = |text: &str| {
+                // Harmless: an invalid status is refused below.
                 let number = text.trim().parse().ok().filter(|_| !text.contains('+'));
                 number.filter(|status| (100..=599).contains(status))
             };

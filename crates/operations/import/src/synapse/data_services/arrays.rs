@@ -66,9 +66,7 @@ pub(super) fn write<'r>(
         Some(front) => (front, "<> all"),
         None => (front, "= any"),
     };
-    let length = front.trim_end().len();
-    out.truncate(length);
-    out.push_str(&format!(" {operator}(${number})"));
+    *out = format!("{} {operator}(${number})", front.trim_end());
     Ok(after)
 }
 
