@@ -284,7 +284,8 @@ pub fn start(kind: PeerKind, work: &Work, ground: &Ground) -> io::Result<Option<
     let address = place.listener();
     let mut peer =
         Peer { kind, version, address, process, log, gc_log: plan.gc_log, helpers: plan.helpers };
-    let path = work.routes.first().map_or("/", |route| &route.prefix);
+    let first = work.routes.first().map_or("/", |route| &route.prefix);
+    let path = if kind == PeerKind::Synapse { synapse::READY_PATH } else { first };
     let is_http1 = ground.tls.is_none() && !ground.http2;
     peer.wait_until_ready(path, is_http1).map_err(|error| peer.explain(&error))?;
     Ok(Some(peer))

@@ -24,6 +24,9 @@ const FLOWS: &[&str] = &[
     "PayloadFactoryWith100ElementsProxy",
 ];
 
+/// A path without a proxy, which Synapse answers with 202. A flow that fails answers nothing, and without a message most flows fail.
+pub(super) const READY_PATH: &str = "/ready";
+
 const AXIS2: &str = include_str!("../../synapse/conf/axis2.xml");
 const LOG4J: &str = include_str!("../../synapse/conf/log4j.properties");
 const PASSTHROUGH: &str = include_str!("../../synapse/conf/passthru-http.properties");
