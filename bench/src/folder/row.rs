@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::metadata::text;
+use super::summary::{Statistics, Summary};
 use crate::generator::Streams;
 
 /// The documents, by their numbers.
@@ -71,6 +72,33 @@ pub struct Row {
     /// What the gateway used during the measurement. `None` if load servers sent the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
+}
+
+/// Maximum relative difference between the number of users by Little's law and the actual number. A row with a larger one is marked.
+const LITTLE_DEVIATION_MAX: f64 = 0.05;
+/// Half of the last digit of a mean in milliseconds, in seconds.
+const MEAN_ROUNDED: f64 = 0.000_005;
+
+impl Row {
+    /// Returns true if the number of users by Little's law, which is throughput x (mean + pause) in the figures of the tables, differs by
+    /// more than 5 % from the actual number, for all users or for those of a label: users waited for the generator, requests were lost,
+    /// or the measurement is so short that the last replies, during which fewer and fewer users are left, are a part of it.
+    #[must_use]
+    pub fn deviates_from_little(&self, summary: &Summary) -> bool {
+        let off = |labels: &mut dyn Iterator<Item = &Statistics>, users: f64| {
+            let (mut accounted, mut rounded) = (0.0, 0.0);
+            for of in labels {
+                let throughput = of.throughput.unwrap_or(0.0);
+                accounted += of.users_accounted().unwrap_or(0.0) + throughput * self.think_ms / 1e3;
+                rounded += throughput * MEAN_ROUNDED;
+            }
+            users > 0.0 && (accounted - users).abs() > users * LITTLE_DEVIATION_MAX + rounded
+        };
+        let users = self.users_mean.unwrap_or(f64::from(self.users));
+        let of_label =
+            |(label, users): &(String, f64)| off(&mut summary.label(label).into_iter(), *users);
+        off(&mut summary.0.iter().map(|(_, of)| of), users) || self.label_users.iter().any(of_label)
+    }
 }
 
 /// What the gateway used from the end of the warm-up to the end of the load.

@@ -126,6 +126,41 @@ fn statistics_are_those_of_the_splitter() {
     assert_eq!(serde_json::from_str::<Summary>(&text).unwrap(), summary);
 }
 
+/// The mark follows the figures of the tables: throughput x mean.
+#[test]
+fn little_tells_a_lost_user() {
+    let of = |throughput, mean| Statistics {
+        throughput: Some(throughput),
+        mean: Some(mean),
+        ..Statistics::default()
+    };
+    let one = |throughput, mean| Summary(vec![(LABEL.to_owned(), of(throughput, mean))]);
+    let row = Row { users: 1000, ..Row::default() };
+    assert!(row.deviates_from_little(&one(3498.61, 264.78)), "926 users");
+    assert!(!row.deviates_from_little(&one(3600.0, 265.0)), "954 users");
+    assert!(row.deviates_from_little(&one(4000.0, 265.0)), "1060 users");
+    assert!(row.deviates_from_little(&Summary::default()), "users who sent nothing are lost");
+    // The ramp is a part of the measurement, and users pause.
+    let ramped = Row { users: 65, users_mean: Some(54.3), ..Row::default() };
+    assert!(!ramped.deviates_from_little(&one(38360.11, 1.41)));
+    let thinking = Row { users: 10, think_ms: 990.0, ..Row::default() };
+    assert!(!thinking.deviates_from_little(&one(10.0, 10.0)));
+    assert!(thinking.deviates_from_little(&one(9.0, 10.0)));
+    // 0.06 ms may be anything from 0.055 to 0.065 ms: these may be ten users.
+    let ten = Row { users: 10, ..Row::default() };
+    assert!(!ten.deviates_from_little(&one(180_000.0, 0.06)));
+    // 40 and 60 of 50 and 50 users: together right, alone wrong.
+    let shares = vec![("a".to_owned(), 50.0), ("b".to_owned(), 50.0)];
+    let mixed = Row { users: 100, label_users: shares, ..Row::default() };
+    let both = |a: f64| {
+        Summary(vec![
+            ("a".to_owned(), of(a * 10.0, 100.0)),
+            ("b".to_owned(), of(1000.0 - a * 10.0, 100.0)),
+        ])
+    };
+    assert!(mixed.deviates_from_little(&both(40.0)) && !mixed.deviates_from_little(&both(49.0)));
+}
+
 #[test]
 fn tables_survive_a_round_trip_and_bad_lines_are_reported() {
     let place = tempfile::tempdir().unwrap();

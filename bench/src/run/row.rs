@@ -212,8 +212,8 @@ impl RowRun<'_> {
 
     fn write(&self, files: &RowFolder, load: &Load, ground: &Ground, ran: Ran) -> Result<RowEnd> {
         let mut marks = ran.marks.clone();
-        marks.extend(doubts(&ran, ground, &self.key.gateway));
         let mut row = self.measured(&ran);
+        marks.extend(doubts(&ran, &row, ground, &self.key.gateway));
         // If rows differ in the ramp, those without a ramp have the figure too.
         let has_ramp = !self.row.ramp.is_zero() || !self.row.scenario.own.ramps.is_empty();
         row.ramp_seconds = has_ramp.then_some(self.row.ramp.as_secs_f64());
@@ -294,12 +294,8 @@ impl RowRun<'_> {
             end_timestamp: start + length,
             test_duration: length,
         })?;
-        let summary = |phase: fn(&generator::LabelOutcome) -> &Phase| {
-            let labels = outcome.labels.iter();
-            Summary(labels.map(|label| (label.label.clone(), statistics(phase(label)))).collect())
-        };
-        files.write_summary(Part::WarmUp, &summary(|label| &label.warm_up))?;
-        files.write_summary(Part::Measurement, &summary(|label| &label.measured))?;
+        files.write_summary(Part::WarmUp, &summary(outcome, |label| &label.warm_up))?;
+        files.write_summary(Part::Measurement, &summary(outcome, |label| &label.measured))?;
         files.write_seconds(&seconds(load, outcome))?;
         let mut log = Vec::new();
         generator::write_interval_log(outcome, &mut log).map_err(anyhow::Error::msg)?;
@@ -354,12 +350,13 @@ fn settled(ran: &Ran, gateway: &str) -> Option<Settled> {
 }
 
 /// Returns the reasons to doubt the figures.
-fn doubts(ran: &Ran, ground: &Ground, gateway: &str) -> Vec<Mark> {
+fn doubts(ran: &Ran, row: &RowFile, ground: &Ground, gateway: &str) -> Vec<Mark> {
     let Ran { outcome, samples, .. } = ran;
     let mut marks = Vec::new();
     // Users who only wait send no requests that could be counted.
     let is_idle = outcome.labels.iter().all(|label| label.think >= outcome.duration);
-    if outcome.streams.is_none() && !is_idle && outcome.deviates_from_little() {
+    let figures = summary(outcome, |label| &label.measured);
+    if outcome.streams.is_none() && !is_idle && row.deviates_from_little(&figures) {
         marks.push(Mark::Little);
     }
     let from = (outcome.started + outcome.warm_up).as_secs() + 1;
@@ -384,6 +381,11 @@ fn doubts(ran: &Ran, ground: &Ground, gateway: &str) -> Vec<Mark> {
         marks.push(Mark::ClockJumped);
     }
     marks
+}
+
+fn summary(outcome: &Outcome, phase: fn(&generator::LabelOutcome) -> &Phase) -> Summary {
+    let labels = outcome.labels.iter();
+    Summary(labels.map(|label| (label.label.clone(), statistics(phase(label)))).collect())
 }
 
 fn statistics(phase: &Phase) -> Statistics {
