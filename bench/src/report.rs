@@ -20,7 +20,9 @@ mod reference_tests;
 #[path = "report/tests.rs"]
 mod report_tests;
 mod results;
+mod stream_tables;
 mod summary;
+mod system;
 mod table;
 
 pub use chart::{Chart, Series};

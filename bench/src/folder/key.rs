@@ -9,7 +9,7 @@ pub const BEFORE: &str = "before";
 pub(super) const DEPTH_MAX: usize = 6;
 
 /// What was run in one row. Its order is that of the tables: by scenario, gateway, heap and so on.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowKey {
     /// The name of the scenario.
     pub scenario: String,

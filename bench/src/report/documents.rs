@@ -3,15 +3,17 @@
 //! Every row of a document is included, even if it was not measured. Scenarios that belong to no document follow.
 
 use std::collections::HashSet;
-use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use super::own;
 use super::results::{Measured, Results};
+use super::stream_tables::streams;
+use super::system::system;
 use super::table::{Table, number};
-use crate::folder::{Metadata, OURS, Statistics};
+use crate::folder::{OURS, RowKey, Statistics};
 use crate::generator::Streams;
-use crate::scenarios::{self, Overrides};
+use crate::peers::PeerKind;
+use crate::scenarios::{self, Overrides, Scenario};
 
 const PLAIN: &str = include_str!("../../documents/000-plain-and-intercepted.csv");
 const MIXED: &str = include_str!("../../documents/000-mixed.csv");
@@ -23,6 +25,10 @@ const WEBSOCKET: &str = include_str!("../../documents/003-websocket.csv");
 const FLOWS: &str = include_str!("../../documents/004-results.csv");
 
 const NOT_MEASURED: &str = "N/A";
+/// A peer cannot do the work of a row, or the document does not have the row.
+const NONE: &str = "-";
+/// A peer can do the work of a row, but the row was not run with it.
+const NOT_RUN: &str = "not run";
 
 /// The table of a document. `parameters` is the number of its first columns that identify a row.
 struct Theirs {
@@ -175,6 +181,9 @@ impl Theirs {
         if self.document == "001" {
             columns.push("Own latency p95".to_owned());
         }
+        if self.has_requests() {
+            columns.push("p99 corrected (ms)".to_owned());
+        }
         columns.push("Measured (s)".to_owned());
         columns.push("Marks".to_owned());
         for peer in peers {
@@ -209,11 +218,14 @@ impl Theirs {
             }));
             line.extend(cells.iter().skip(self.parameters).map(|cell| (*cell).to_owned()));
             line.extend(self.ours(ours.as_ref().map(|(row, _)| *row)));
+            let mut documented = DOCUMENTED.rows.iter();
+            let documented = documented
+                .find(|row| row.row.document == self.document && (self.is)(&cells, row).is_some());
+            let scenario = documented.map_or("", |row| &row.key.scenario);
             for peer in peers {
                 let theirs = found(peer);
-                line.extend(
-                    self.peer_cells(peer, theirs.as_ref().map(|(row, label)| (*row, label))),
-                );
+                let theirs = theirs.as_ref().map(|(row, label)| (*row, label));
+                line.extend(self.peer_cells(peer, scenario, theirs));
             }
             if let Some((row, _)) = ours {
                 shown.insert(row.key.clone());
@@ -276,15 +288,15 @@ impl Theirs {
             _ => vec![title, key.heap.clone(), users, key.size.to_string(), key.delay.to_string()],
         };
         line.extend(figures.iter().map(|name| figure(name, row, &Label::First)));
-        line.extend(figures.iter().map(|_| "-".to_owned()));
+        line.extend(figures.iter().map(|_| NONE.to_owned()));
         line.extend(self.ours(Some(row)));
         line.extend(peers.iter().flat_map(|peer| {
             let is_theirs = |one: &&&Measured| {
                 one.key.gateway == *peer
-                    && crate::folder::RowKey { gateway: OURS.to_owned(), ..one.key.clone() } == *key
+                    && RowKey { gateway: OURS.to_owned(), ..one.key.clone() } == *key
             };
             let theirs = all.iter().find(is_theirs);
-            self.peer_cells(peer, theirs.map(|row| (*row, &Label::First)))
+            self.peer_cells(peer, &key.scenario, theirs.map(|row| (*row, &Label::First)))
         }));
         line
     }
@@ -303,14 +315,26 @@ impl Theirs {
         }
     }
 
-    /// Returns the cells of a peer's columns: `-` if it cannot do the work of the row or did not run it.
-    fn peer_cells(&self, peer: &str, row: Option<(&Measured, &Label)>) -> Vec<String> {
-        let names = self.peer_figures(peer).iter();
-        let value =
-            |name: &&str| row.map_or("-".to_owned(), |(row, label)| figure(name, row, label));
-        let mut cells: Vec<String> = names.map(value).collect();
-        cells.push(row.map_or("-".to_owned(), |(row, _)| row.marks()));
+    /// Returns the cells of a peer's columns.
+    fn peer_cells(
+        &self,
+        peer: &str,
+        scenario: &str,
+        row: Option<(&Measured, &Label)>,
+    ) -> Vec<String> {
+        let names = self.peer_figures(peer);
+        let Some((row, label)) = row else {
+            let why = if cannot(peer, scenario) { NONE } else { NOT_RUN };
+            return vec![why.to_owned(); names.len() + 1];
+        };
+        let mut cells: Vec<String> = names.iter().map(|name| figure(name, row, label)).collect();
+        cells.push(row.marks());
         cells
+    }
+
+    /// Returns true if its rows are requests, which are corrected for coordinated omission.
+    fn has_requests(&self) -> bool {
+        self.document != "003"
     }
 
     /// Returns the columns for which the document has no counterpart.
@@ -320,6 +344,9 @@ impl Theirs {
             let own = row.and_then(|row| row.row.own_latency.as_ref());
             cells.push(with_unit(own.and_then(|own| own::quantile_ms(own, 0.95)), "ms", 3));
         }
+        if self.has_requests() {
+            cells.push(number(row.and_then(|row| Some(row.row.corrected?.p99))));
+        }
         cells.push(
             row.map_or(NOT_MEASURED.to_owned(), |row| number(Some(row.row.measured_seconds))),
         );
@@ -328,21 +355,47 @@ impl Theirs {
     }
 }
 
-/// Returns true if a row was run with the users, size and delay of its document.
-fn is_as_documented(row: &Measured) -> bool {
-    static ROWS: LazyLock<HashSet<(String, u32, u32, i64)>> = LazyLock::new(|| {
-        // A test shows that the embedded files are valid.
-        let all = scenarios::all().unwrap_or_default().into_iter().map(Arc::new);
-        let rows = all.flat_map(|one| one.rows(&Overrides::default()));
-        rows.map(|row| {
+/// The scenarios of the documents, and their rows without any figure.
+struct Documented {
+    scenarios: Vec<Arc<Scenario>>,
+    rows: Vec<Measured>,
+    keys: HashSet<RowKey>,
+}
+
+static DOCUMENTED: LazyLock<Documented> = LazyLock::new(|| {
+    // A test shows that the embedded files are valid.
+    let scenarios: Vec<Arc<Scenario>> =
+        scenarios::all().unwrap_or_default().into_iter().map(Arc::new).collect();
+    let rows = scenarios.iter().flat_map(|one| one.rows(&Overrides::default()));
+    let rows: Vec<Measured> = rows
+        .map(|row| {
             // Harmless: the delays of the documents are seconds.
             let delay = i64::try_from(row.delay.as_millis()).unwrap_or(-1);
-            (row.folder, row.users, row.size, delay)
+            let mut blank = Measured {
+                key: RowKey::ours(&row.folder, "", row.users, row.size, delay),
+                title: row.scenario.own.title.clone(),
+                ..Measured::default()
+            };
+            row.scenario.document().clone_into(&mut blank.row.document);
+            blank
         })
-        .collect()
-    });
+        .collect();
+    let keys = rows.iter().map(|row| row.key.clone()).collect();
+    Documented { scenarios, rows, keys }
+});
+
+/// Returns true if a row was run with the users, size and delay of its document.
+fn is_as_documented(row: &Measured) -> bool {
     let key = &row.key;
-    ROWS.contains(&(key.scenario.clone(), key.users, key.size, key.delay.max(0)))
+    let key = RowKey::ours(&key.scenario, "", key.users, key.size, key.delay.max(0));
+    DOCUMENTED.keys.contains(&key)
+}
+
+/// Returns true if a peer cannot do the work of a scenario.
+fn cannot(peer: &str, scenario: &str) -> bool {
+    let peer = PeerKind::ALL.into_iter().find(|kind| kind.name() == peer);
+    let scenario = DOCUMENTED.scenarios.iter().find(|one| one.name == scenario);
+    peer.zip(scenario).is_some_and(|(peer, scenario)| !crate::run::can_do(peer, scenario))
 }
 
 /// Returns the value of a document's column for a row of ours.
@@ -366,10 +419,7 @@ fn figure(column: &str, row: &Measured, label: &Label) -> String {
         "90th Percentile of Response Time (ms)" => take(|of| of.p90),
         "95th Percentile of Response Time (ms)" => take(|of| of.p95),
         "99th Percentile of Response Time (ms)" => take(|of| of.p99),
-        "Requests per second" => {
-            let measured = row.throughput().filter(|_| of.is_some());
-            with_unit(row.row.whole_throughput.or(measured), "rps", 0)
-        }
+        "Requests per second" => with_unit(row.rate().filter(|_| of.is_some()), "rps", 0),
         "Kong Proxy Latency p95" => {
             with_unit(own.and_then(|own| own::as_kong_ms(own, 0.95)), "ms", 2)
         }
@@ -402,160 +452,6 @@ fn figure(column: &str, row: &Measured, label: &Label) -> String {
         }
         _ => NOT_MEASURED.to_owned(),
     }
-}
-
-const SSE: [&str; 12] = [
-    "Gateway",
-    "Attempted Concurrent Connections",
-    "Events/second",
-    "Message Size",
-    "Failed Connections",
-    "Events received",
-    "Lost",
-    "Duplicated",
-    "Reordered",
-    "Document: connections",
-    "Document: errors",
-    "Marks",
-];
-
-const WEBSUB: [&str; 9] = [
-    "Gateway",
-    "Subscribers",
-    "Message Size",
-    "Undelivered",
-    "Bad signatures",
-    "Last delivery (ms)",
-    "Document: subscribers",
-    "Document: errors",
-    "Marks",
-];
-
-const RAMPS: [&str; 6] = [
-    "Gateway",
-    "Ramp-up (s)",
-    "Attempted Concurrent Connections",
-    "Failed Connections",
-    "Error Rate",
-    "Marks",
-];
-
-fn without_rows(title: &str, columns: &[&str]) -> Table {
-    let columns = columns.iter().map(|name| (*name).to_owned()).collect();
-    Table { title: title.to_owned(), columns, ..Table::default() }
-}
-
-/// Returns the tables of SSE, WebSub and ramps, for which the document has none.
-fn streams(rows: &[Measured]) -> Vec<Table> {
-    let mut sse = without_rows("Document 003: SSE", &SSE);
-    let mut websub = without_rows("Document 003: WebSub", &WEBSUB);
-    let mut ramps = without_rows("Document 003: ramp-up and error rate", &RAMPS);
-    let mut rows: Vec<&Measured> = rows.iter().filter(|row| row.row.document == "003").collect();
-    // Folders are sorted by name, in which 10 s comes before 2 s.
-    rows.sort_by(|one, other| {
-        let ramp = |row: &Measured| row.row.ramp_seconds.unwrap_or(0.0);
-        one.key.gateway.cmp(&other.key.gateway).then(ramp(one).total_cmp(&ramp(other)))
-    });
-    for row in rows {
-        let (gateway, size) = (row.key.gateway.clone(), format!("{} bytes", row.key.size));
-        match &row.row.streams {
-            Some(Streams::Sse(c)) => sse.rows.push(vec![
-                gateway,
-                c.attempted.to_string(),
-                number(row.row.events_per_second),
-                size,
-                c.failed.to_string(),
-                c.received.to_string(),
-                c.lost.to_string(),
-                c.duplicated.to_string(),
-                c.reordered.to_string(),
-                "5000".to_owned(),
-                "0".to_owned(),
-                row.marks(),
-            ]),
-            Some(Streams::Websub(c)) => websub.rows.push(vec![
-                gateway,
-                c.subscribers.to_string(),
-                size,
-                c.undelivered.to_string(),
-                c.bad_signatures.to_string(),
-                number(c.last_delivery_ms),
-                "10000".to_owned(),
-                "0".to_owned(),
-                row.marks(),
-            ]),
-            Some(Streams::Websocket(c)) if row.key.scenario.starts_with("websocket-ramp") => {
-                ramps.rows.push(vec![
-                    gateway,
-                    number(row.row.ramp_seconds),
-                    c.attempted.to_string(),
-                    c.failed.to_string(),
-                    format!("{}%", number(Some(c.error_rate * 100.0))),
-                    row.marks(),
-                ])
-            }
-            Some(Streams::Websocket(_)) | None => {}
-        }
-    }
-    let mut tables = vec![sse, websub, ramps];
-    tables.retain(|table| !table.rows.is_empty());
-    tables
-}
-
-/// Returns the table of the machine, the versions and the parameters, for each folder if there are several.
-pub(super) fn system(results: &Results) -> Option<Table> {
-    let first = results.metadata.as_ref()?;
-    let mut rows = of_stack(first);
-    for (name, metadata) in &results.stacks {
-        rows.extend(of_stack(metadata).into_iter().map(|mut line| {
-            if let Some(class) = line.first_mut() {
-                *class = format!("{name}: {class}");
-            }
-            line
-        }));
-    }
-    Some(Table {
-        title: "System".to_owned(),
-        note: String::new(),
-        columns: ["Class", "Subclass", "Description", "Value"].map(str::to_owned).to_vec(),
-        rows,
-    })
-}
-
-fn of_stack(metadata: &Metadata) -> Vec<Vec<String>> {
-    let facts = metadata.system_info.iter().map(|fact| {
-        vec![
-            fact.class.clone(),
-            fact.subclass.clone(),
-            fact.description.clone(),
-            fact.value.clone(),
-        ]
-    });
-    let line = |class: &str, name: &str, value: String| {
-        vec![class.to_owned(), String::new(), name.to_owned(), value]
-    };
-    let versions =
-        metadata.versions.iter().map(|(name, version)| line("Version", name, version.clone()));
-    let hashes = metadata
-        .configuration_hashes
-        .iter()
-        .map(|(name, hash)| line("Configuration", name, hash.clone()));
-    let run = [
-        line("Run", "Command", command(&metadata.command_line)),
-        line("Run", "Duration", format!("{} s", metadata.test_duration)),
-        line("Run", "Warm-up", format!("{} s", metadata.warmup_time)),
-    ];
-    facts.chain(versions).chain(hashes).chain(run).collect()
-}
-
-/// Returns the command of a run for readers on other machines: absolute paths are shortened to their last part. `test-metadata.json` has
-/// the full command.
-fn command(words: &[String]) -> String {
-    let shown = words.iter().map(|word| match Path::new(word).file_name() {
-        Some(name) if word.starts_with('/') => name.to_string_lossy().into_owned(),
-        _ => word.clone(),
-    });
-    shown.collect::<Vec<_>>().join(" ")
 }
 
 fn first(is: bool) -> Option<Label> {

@@ -9,9 +9,10 @@ use anyhow::Result;
 
 use super::chart::Chart;
 use super::claims::{claims, table as claims_table};
-use super::documents::{system, tables};
+use super::documents::tables;
 use super::graphs::graphs;
 use super::results::{Measured, Results};
+use super::system::system;
 use super::table::Table;
 use crate::folder::{Metadata, OURS};
 
@@ -64,7 +65,7 @@ const DOCUMENTS: [Document; 5] = [
 ];
 
 /// Terms in the tables, with their explanations.
-const GLOSSARY: [(&str, &str); 8] = [
+const GLOSSARY: [(&str, &str); 11] = [
     (
         "Concurrent users",
         "users or connections at once; each sends its next request when it has the reply",
@@ -80,14 +81,23 @@ const GLOSSARY: [(&str, &str); 8] = [
     ("Error %", "replies that were not the expected ones, late or missing, of all requests"),
     (
         "Little's law",
-        "throughput x mean time is the number of users; a row that differs by more than 5 % is marked `little`",
+        "throughput x mean time is the number of users; a row that differs by more than 5 %, and by more than the rounding of the mean, is marked `little`",
     ),
     (
         "Marks",
         "`generator`, `backend`: that process had no time left, so the gateway could have done more. `gateway stopped`, `backend stopped`, `agent lost`, `disk full`, `clock jumped`: the row ended early or its figures are not whole",
     ),
     ("Document: ...", "the reference document's own figure, on its own machines"),
-    ("N/A, -", "nothing was measured; the gateway cannot do this work"),
+    (
+        "p99 corrected",
+        "the 99th percentile of all requests of the row, corrected for coordinated omission: with the requests that users would have sent while they waited for a late reply",
+    ),
+    ("N/A", "nothing was measured"),
+    (
+        "-",
+        "the gateway cannot do this work; in a column of the document: it does not have this row",
+    ),
+    ("not run", "the gateway can do this work, but this row was not run with it"),
 ];
 
 /// Writes the pages of all documents that have rows, with their graphs in the same folder. Returns the files.

@@ -25,7 +25,7 @@ pub struct Results {
 }
 
 /// One row with all of its files.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// What was run.
     pub key: RowKey,
@@ -159,12 +159,16 @@ impl Results {
         groups.into_values().filter_map(typical).collect()
     }
 
-    /// Returns the names of the peers that have rows.
+    /// Returns the names of the peers that have rows or were asked for, even if they can do the work of no row.
     #[must_use]
     pub fn peers(&self) -> Vec<String> {
-        let names = self.rows.iter().map(|row| row.key.gateway.clone());
-        let peers: std::collections::BTreeSet<String> = names.filter(|name| name != OURS).collect();
-        peers.into_iter().collect()
+        let metadata = self.metadata.iter().chain(self.stacks.iter().map(|(_, one)| one));
+        let scenarios = metadata.flat_map(|one| &one.test_scenarios);
+        // Harmless: a folder of our own gateway has the name of its scenario alone.
+        let asked = scenarios.filter_map(|one| Some(one.name.split_once('@')?.1));
+        let names = self.rows.iter().map(|row| row.key.gateway.as_str()).chain(asked);
+        let peers: std::collections::BTreeSet<&str> = names.filter(|name| *name != OURS).collect();
+        peers.into_iter().map(str::to_owned).collect()
     }
 }
 
@@ -184,6 +188,13 @@ impl Measured {
         let all = self.summary.0.iter().map(|(_, statistics)| statistics.throughput);
         let all: Option<Vec<f64>> = all.collect();
         all.filter(|all| !all.is_empty()).map(|all| all.iter().sum())
+    }
+
+    /// Returns the requests per second as the tables show them: document 001 counts the whole run with its ramp.
+    #[must_use]
+    pub fn rate(&self) -> Option<f64> {
+        let whole = self.row.whole_throughput.filter(|_| self.row.document == "001");
+        whole.or_else(|| self.throughput())
     }
 
     /// Returns the marks as the text of a cell, which is empty without marks.

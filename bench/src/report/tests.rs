@@ -1,6 +1,6 @@
 use super::*;
 use crate::folder::{
-    Folder, Mark, Metadata, OURS, OwnLatency, Part, Row, RowKey, Statistics, Summary,
+    Cost, Folder, Mark, Metadata, OURS, OwnLatency, Part, Row, RowKey, Statistics, Summary,
 };
 use crate::folder::{ProcessSample, RowDuration, Second, sar};
 use crate::generator::{Streams, WebSocketCounts};
@@ -121,8 +121,10 @@ fn tables_have_the_documents_columns_and_rows() {
     let first = &matrix.rows[0];
     assert_eq!(first[..5], ["10", "50B", "1000", "1.67", "6000"]);
     assert_eq!(first[11..14], ["3057387", "2.86", "3393.33"]);
-    assert_eq!(first[20..], ["60", "", "7000", ""]);
-    assert_eq!(matrix.rows[1][20..], ["60", "", "-", "-"]);
+    assert_eq!(matrix.columns[20..23], ["p99 corrected (ms)", "Measured (s)", "Marks"]);
+    assert_eq!(first[20..], ["N/A", "60", "", "7000", ""]);
+    // nginx checks no tokens.
+    assert_eq!(matrix.rows[1][20..], ["N/A", "60", "", "-", "-"]);
     let flows = of("Document 004");
     assert_eq!(flows.rows.len(), 56);
     assert!(flows.rows[0].contains(&"not measured".to_owned()));
@@ -132,6 +134,53 @@ fn tables_have_the_documents_columns_and_rows() {
     let soap = of("Document 001");
     assert_eq!(soap.rows[0][4], "12908 rps");
     assert_eq!(soap.columns[12], "Document: Requests per second");
+}
+
+/// A stalled backend holds up users, who send nothing meanwhile. The corrected percentile shows it.
+#[test]
+fn the_corrected_percentile_stands_in_the_table() {
+    let place = tempfile::tempdir().unwrap();
+    let mut results = filled(place.path());
+    let corrected = crate::folder::Corrected { p99: 812.0, ..Default::default() };
+    results.rows.iter_mut().for_each(|row| row.row.corrected = Some(corrected));
+    for table in tables(&results).iter().filter(|table| table.title != "System") {
+        let at = table.columns.iter().position(|name| name == "p99 corrected (ms)").unwrap();
+        let marks = table.columns.iter().position(|name| name == "Marks").unwrap();
+        for row in &table.rows {
+            let shown = if row[marks] == "not measured" { "N/A" } else { "812" };
+            assert_eq!(row[at], shown, "{row:?}");
+        }
+    }
+}
+
+/// A peer that was asked for has its columns, even if it can do nothing. What it cannot do differs from what was not run.
+#[test]
+fn what_a_peer_cannot_do_differs_from_what_was_not_run() {
+    let place = tempfile::tempdir().unwrap();
+    filled(place.path());
+    let folder = Folder::new(place.path());
+    put(&folder, "001", &RowKey::ours("scen0", "2G", 65, 346, 0), 12_908.0, 1.0);
+    let name = |name: &str| crate::folder::Scenario { name: name.to_owned(), ..Default::default() };
+    let test_scenarios = ["jwt", "jwt@nginx", "jwt@haproxy", "scen0@nginx", "DirectProxy@synapse"]
+        .map(name)
+        .to_vec();
+    folder.write_metadata(&Metadata { test_scenarios, ..Metadata::default() }).unwrap();
+    let results = Results::read(place.path()).unwrap();
+    assert_eq!(results.peers(), ["haproxy", "nginx", "synapse"]);
+    let tables = tables(&results);
+    let cells = |number: &str, peer: &str| {
+        let table = tables.iter().find(|table| table.title.contains(number)).unwrap();
+        let at = table.columns.iter().position(|name| *name == format!("{peer}: Marks")).unwrap();
+        table.rows.iter().map(|row| row[at].as_str()).collect::<Vec<_>>()
+    };
+    assert_eq!(cells("002", "haproxy"), ["not run"; 24]);
+    assert_eq!(cells("002", "nginx")[..3], ["", "-", "-"]);
+    assert_eq!(cells("002", "synapse"), ["-"; 24]);
+    assert!(cells("004", "synapse").iter().all(|cell| *cell == "not run"));
+    assert!(cells("004", "nginx").contains(&"-") && cells("004", "nginx").contains(&"not run"));
+    // XSLT 2.0 is beyond libxslt.
+    let soap = cells("Document 001: SOAP", "nginx");
+    assert_eq!((soap[0], soap[8]), ("not run", "-"));
 }
 
 #[test]
@@ -163,39 +212,114 @@ fn a_jvm_beside_ours_has_columns_of_its_garbage_collections() {
     assert!(flows.rows.iter().all(|row| row.len() == flows.columns.len()));
 }
 
+fn claim<'c>(all: &'c [Claim], text: &str) -> &'c Claim {
+    all.iter().find(|claim| claim.text.contains(text)).unwrap()
+}
+
 #[test]
-fn a_mark_is_shown_and_gives_no_verdict() {
+fn a_mark_is_shown_and_the_verdict_says_what_it_rests_on() {
     let place = tempfile::tempdir().unwrap();
-    let results = filled(place.path());
+    let mut results = filled(place.path());
     let verdicts = |results: &Results| -> Vec<(&'static str, Verdict)> {
         claims(results).iter().map(|claim| (claim.id, claim.verdict)).collect()
     };
     let found = verdicts(&results);
-    assert!(found.contains(&("S2-13", Verdict::Holds)), "{found:?}");
-    assert!(
-        found.contains(&("S2-14", Verdict::Holds)) && found.contains(&("S2-15", Verdict::Holds))
-    );
-    assert!(
-        found.contains(&("S4-17", Verdict::Holds))
-            && found.contains(&("S3-27", Verdict::NotMeasured))
-    );
+    for id in ["S2-13", "S2-14", "S2-15", "S4-17"] {
+        assert!(found.contains(&(id, Verdict::Holds)), "{id}: {found:?}");
+    }
+    assert!(found.contains(&("S3-27", Verdict::NotMeasured)));
     assert_eq!(found[2], ("S1-32", Verdict::Holds));
-    let mut worse = results.clone();
-    for row in &mut worse.rows {
+    // Where the generator was the limit, its throughput says nothing, and without CPU times there is no verdict.
+    for row in &mut results.rows {
         if row.key.size == 102_400 {
+            row.row.marks.push(Mark::Generator);
             row.summary.0[0].1.throughput = Some(9000.0);
         }
-        if row.key.users == 1000 {
+    }
+    let all = claims(&results);
+    let sizes = claim(&all, "Larger payloads");
+    assert_eq!(sizes.verdict, Verdict::NotMeasured);
+    assert!(sizes.numbers.contains("has no CPU time"), "{}", sizes.numbers);
+    // Errors count whatever the mark.
+    let thousand = claim(&all, "1,000 users at 100 KiB");
+    assert_eq!(thousand.verdict, Verdict::Holds);
+    assert!(
+        thousand.numbers.ends_with("1 of 1 rows marked: `generator` 1"),
+        "{}",
+        thousand.numbers
+    );
+    let matrix = tables(&results).into_iter().find(|table| table.title.contains("002")).unwrap();
+    let marks = matrix.columns.iter().position(|name| name == "Marks").unwrap();
+    assert_eq!(matrix.rows.iter().filter(|row| row[marks] == "generator").count(), 6);
+    results.rows.iter_mut().for_each(|row| row.row.marks.clear());
+    assert!(verdicts(&results).contains(&("S2-13", Verdict::DoesNotHold)));
+}
+
+#[test]
+fn rows_that_something_else_limits_are_compared_by_cpu_time() {
+    let place = tempfile::tempdir().unwrap();
+    let mut results = filled(place.path());
+    let cost = |us: f64| Some(Cost { cpu_us: us * 1000.0, requests: 1000, ..Cost::default() });
+    for row in &mut results.rows {
+        row.row.cost = cost(match (row.key.scenario.as_str(), row.key.size) {
+            ("scen0", _) => 10.0,
+            ("scen5", _) | ("jwt", 50) => 20.0,
+            ("jwt", 102_400) => 200.0,
+            _ => 40.0,
+        });
+        if row.key.scenario == "scen0" {
+            row.row.marks.push(Mark::Backend);
+        }
+        if row.key.size == 102_400 {
             row.row.marks.push(Mark::Generator);
         }
+        if row.key.scenario == "XSLTProxy" {
+            row.row.marks.push(Mark::Little);
+        }
     }
-    let marked = verdicts(&worse);
-    assert!(marked.contains(&("S2-13", Verdict::NotMeasured)), "{marked:?}");
-    let matrix = tables(&worse).into_iter().find(|table| table.title.contains("002")).unwrap();
-    let shown = matrix.rows.iter().filter(|row| row[21] == "generator").count();
-    assert_eq!(shown, 4);
-    worse.rows.iter_mut().for_each(|row| row.row.marks.clear());
-    assert!(verdicts(&worse).contains(&("S2-13", Verdict::DoesNotHold)));
+    let all = claims(&results);
+    let options = claim(&all, "All options");
+    assert_eq!(options.verdict, Verdict::DoesNotHold);
+    assert_eq!(
+        options.numbers,
+        "scen0 / scen5 = 2.00 from 10 and 20 us of CPU for a request; document 4.12; 1 of 2 rows marked: `backend` 1"
+    );
+    let sizes = claim(&all, "Larger payloads");
+    assert_eq!(sizes.verdict, Verdict::Holds, "{}", sizes.numbers);
+    assert!(sizes.numbers.contains("10 users: 20, 40, 200 us of CPU for a request; 50 users"));
+    let users = claim(&all, "Response time");
+    assert_eq!(users.verdict, Verdict::Holds, "{}", users.numbers);
+    assert!(
+        users.numbers.contains("102400 B: 5, 25, 50, 100, 250, 500 (us of CPU for a request: 200,")
+    );
+    // A row marked `little` counts, and its claim says so.
+    let flows = claim(&all, "Throughput falls with size");
+    assert_eq!(flows.verdict, Verdict::Holds);
+    assert!(flows.numbers.ends_with("2 of 6 rows marked: `little` 2"), "{}", flows.numbers);
+    // A row that ended early does not count.
+    let last = results.rows.iter_mut().find(|row| row.key.scenario == "XSLTProxy").unwrap();
+    last.row.marks.push(Mark::GatewayStopped);
+    let all = claims(&results);
+    assert_eq!(claim(&all, "Throughput falls with size").verdict, Verdict::NotMeasured);
+}
+
+/// Document 001 counts the whole run with its ramp. A claim must not use another figure than the table beside it.
+#[test]
+fn claims_quote_the_figures_of_the_tables() {
+    let place = tempfile::tempdir().unwrap();
+    let mut results = filled(place.path());
+    for row in &mut results.rows {
+        row.row.whole_throughput = match row.key.scenario.as_str() {
+            "scen0" => Some(12000.0),
+            "scen5" => Some(3000.0),
+            _ => None,
+        };
+    }
+    let soap = tables(&results).into_iter().find(|table| table.title.contains("001")).unwrap();
+    assert_eq!(soap.rows[0][4], "12000 rps");
+    let all = claims(&results);
+    let numbers = &claim(&all, "All options").numbers;
+    assert_eq!(*numbers, "scen0 / scen5 = 4.00 from 12000 and 3000 requests/s; document 4.12");
 }
 
 #[test]

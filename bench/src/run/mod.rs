@@ -28,6 +28,7 @@ use aws_lc_rs::digest;
 
 pub use cores::CoreLists;
 pub use options::RunOptions;
+pub use work::can_do;
 
 use crate::folder::{self, Folder, Metadata, RowKey, SystemFact, TotalDuration};
 use crate::generator::Streams;

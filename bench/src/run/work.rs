@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use super::servers::Ground;
-use crate::peers::{ForwardedPath, Issuer, Route, SoapStep, Task, Work};
+use crate::peers::{ForwardedPath, Issuer, PeerKind, Route, SoapStep, Task, Work};
 use crate::scenarios::Scenario;
 use crate::scenarios::file::{self, PeerRoute, PeerTask};
 
@@ -20,25 +20,35 @@ pub(super) fn work(
     addresses: &BTreeMap<String, SocketAddr>,
     ground: &Ground,
 ) -> io::Result<Work> {
-    let at = Places { scenario, addresses, ground };
-    let routes = scenario.own.peers.iter().map(|route| at.route(route));
-    Ok(Work { routes: routes.collect::<io::Result<_>>()? })
+    let backend = |name: &str| {
+        let missing = || io::Error::other(format!("there is no backend `{name}`"));
+        addresses.get(name).copied().ok_or_else(missing)
+    };
+    let file = |name: &str| ground.scenario_file(scenario, name);
+    Places { backend: &backend, file: &file, jwks: ground.jwks() }.work(scenario)
 }
 
+/// Returns true if a peer can do the work of a scenario. Nothing is started.
+#[must_use]
+pub fn can_do(peer: PeerKind, scenario: &Scenario) -> bool {
+    let backend = |_: &str| Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    let file = |name: &str| PathBuf::from(name);
+    let work = Places { backend: &backend, file: &file, jwks: PathBuf::new() }.work(scenario);
+    work.is_ok_and(|work| !work.routes.is_empty() && peer.cannot(&work).is_none())
+}
+
+/// Where the things are that a scenario names.
 struct Places<'a> {
-    scenario: &'a Scenario,
-    addresses: &'a BTreeMap<String, SocketAddr>,
-    ground: &'a Ground,
+    backend: &'a dyn Fn(&str) -> io::Result<SocketAddr>,
+    file: &'a dyn Fn(&str) -> PathBuf,
+    /// The keys of the test issuer.
+    jwks: PathBuf,
 }
 
 impl Places<'_> {
-    fn backend(&self, name: &str) -> io::Result<SocketAddr> {
-        let missing = || io::Error::other(format!("there is no backend `{name}`"));
-        self.addresses.get(name).copied().ok_or_else(missing)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.ground.scenario_file(self.scenario, name)
+    fn work(&self, scenario: &Scenario) -> io::Result<Work> {
+        let routes = scenario.own.peers.iter().map(|route| self.route(route));
+        Ok(Work { routes: routes.collect::<io::Result<_>>()? })
     }
 
     fn route(&self, route: &PeerRoute) -> io::Result<Route> {
@@ -52,7 +62,7 @@ impl Places<'_> {
             PeerTask::Forward => Task::Forward,
             PeerTask::Stream => Task::Stream,
             PeerTask::Calls => Task::Calls,
-            PeerTask::Intercept => Task::Intercept { service: self.backend(&route.name)? },
+            PeerTask::Intercept => Task::Intercept { service: (self.backend)(&route.name)? },
             PeerTask::Soap => {
                 let request: io::Result<_> = steps(&route.request);
                 let response: io::Result<_> = steps(&route.response);
@@ -61,11 +71,11 @@ impl Places<'_> {
             PeerTask::Flow => Task::Flow(route.name.clone()),
             PeerTask::Ours => Task::Ours(route.name.clone()),
         };
-        let issuer = Issuer { name: "https://bench.test".to_owned(), jwks: self.ground.jwks() };
+        let issuer = Issuer { name: "https://bench.test".to_owned(), jwks: self.jwks.clone() };
         Ok(Route {
             prefix: route.prefix.clone(),
             path,
-            backend: self.backend(&route.backend.value)?,
+            backend: (self.backend)(&route.backend.value)?,
             issuer: route.jwt.then_some(issuer),
             task,
         })
@@ -74,10 +84,10 @@ impl Places<'_> {
     fn step(&self, step: &file::SoapStep) -> io::Result<SoapStep> {
         let file::SoapStep { validate, action, transform, transform_later, route } = step;
         Ok(match (validate, action, transform, transform_later, route) {
-            (Some(file), ..) => SoapStep::Validate((!file.is_empty()).then(|| self.file(file))),
-            (_, Some(file), ..) => SoapStep::Action(self.file(file)),
-            (_, _, Some(file), ..) => SoapStep::Transform(self.file(file)),
-            (_, _, _, Some(file), _) => SoapStep::TransformLater(self.file(file)),
+            (Some(file), ..) => SoapStep::Validate((!file.is_empty()).then(|| (self.file)(file))),
+            (_, Some(file), ..) => SoapStep::Action((self.file)(file)),
+            (_, _, Some(file), ..) => SoapStep::Transform((self.file)(file)),
+            (_, _, _, Some(file), _) => SoapStep::TransformLater((self.file)(file)),
             (.., Some(route)) => SoapStep::Route {
                 namespaces: route
                     .namespaces
@@ -86,7 +96,7 @@ impl Places<'_> {
                     .collect(),
                 xpath: route.xpath.clone(),
                 equals: route.equals.clone(),
-                backend: self.backend(&route.backend.value)?,
+                backend: (self.backend)(&route.backend.value)?,
             },
             _ => return Err(io::Error::other("a step of `soap` must have one key")),
         })
