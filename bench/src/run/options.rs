@@ -98,7 +98,7 @@ pub struct RunOptions {
 /// Estimated time to start and stop the processes of a row.
 const START: Duration = Duration::from_secs(1);
 const START_JAVA: Duration = Duration::from_secs(8);
-const START_PEER: Duration = Duration::from_secs(3);
+const START_PEER_JAVA: Duration = Duration::from_secs(3);
 /// Estimated additional time of a row of event streams, whose gateway is sampled before and after the load.
 const SETTLE: Duration = Duration::from_secs(8);
 
@@ -215,14 +215,14 @@ impl RunOptions {
     /// Returns the estimated time of a row, for all gateways and rounds.
     #[must_use]
     pub fn time_of(&self, row: &Row) -> Duration {
-        let start = if row.scenario.own.java { START_JAVA } else { START };
-        let start = start + if row.scenario.settles() { SETTLE } else { Duration::ZERO };
-        let peers = u32::try_from(self.peers.len()).unwrap_or(u32::MAX);
+        let settle = if row.scenario.settles() { SETTLE } else { Duration::ZERO };
+        let each = row.duration + self.pause(row) + settle;
         let ours = u32::try_from(self.gateways() - self.peers.len()).unwrap_or(u32::MAX);
-        let each = row.duration + self.pause(row);
-        ((each + start) * ours + (each + START_PEER) * peers)
-            * self.rounds
-            * u32::try_from(self.heaps.len()).unwrap_or(1)
+        let start = if row.scenario.own.java { START_JAVA } else { START };
+        let able = self.peers.iter().filter(|peer| super::work::can_do(**peer, &row.scenario));
+        let peers: Duration =
+            able.map(|peer| each + if peer.is_jvm() { START_PEER_JAVA } else { START }).sum();
+        ((each + start) * ours + peers) * self.rounds * u32::try_from(self.heaps.len()).unwrap_or(1)
     }
 
     /// Returns the address of the backend that is already running, if one is given.
