@@ -61,6 +61,8 @@ const SIZE: (u32, u32) = (640, 380);
 /// PNG files have twice as many pixels, for screens and paper.
 const PNG_SCALE: u32 = 2;
 const FONT: &str = "sans-serif";
+/// Minimum distance of two labels of an axis, as a share of its length.
+const APART: f64 = 0.06;
 
 /// Returns the colour of a gateway, which is the same in all graphs.
 #[must_use]
@@ -117,6 +119,22 @@ impl Chart {
         let file = folder.join(format!("{}.png", self.name));
         crate::folder::write_whole(&file, &png::encode(&pixels, width, height)?)?;
         Ok(true)
+    }
+
+    /// Returns the values of x that a logarithmic axis names: those of the points, without any so close to the one before that their
+    /// labels would touch.
+    fn log_labels(&self) -> Vec<f64> {
+        let mut all: Vec<f64> =
+            self.series.iter().flat_map(|one| &one.points).map(|(x, _)| x.ln()).collect();
+        all.sort_by(f64::total_cmp);
+        let apart = all.first().zip(all.last()).map_or(0.0, |(low, high)| (high - low) * APART);
+        let mut labels: Vec<f64> = Vec::new();
+        for x in all {
+            if labels.last().is_none_or(|last| x - last > apart) {
+                labels.push(x);
+            }
+        }
+        labels.into_iter().map(f64::exp).collect()
     }
 
     /// Draws the key above the axes, where it hides no point.
@@ -257,13 +275,21 @@ impl Drawing for Chart {
             }};
         }
         if self.is_log && low > 0.0 && high > low {
-            plot!(builder.build_cartesian_2d((low * 0.9..high * 1.1).log_scale(), 0.0..top))
+            let x = (low * 0.9..high * 1.1).log_scale().with_key_points(self.log_labels());
+            plot!(builder.build_cartesian_2d(x, 0.0..top));
         } else {
-            let margin = ((high - low) * 0.02).max(0.5);
-            plot!(builder.build_cartesian_2d(low - margin..high + margin, 0.0..top));
+            plot!(builder.build_cartesian_2d(linear_range(low, high), 0.0..top));
         }
         Ok(())
     }
+}
+
+/// Returns the range of a linear axis: a little more than its points need, but nothing below zero if they are all above.
+fn linear_range(low: f64, high: f64) -> std::ops::Range<f64> {
+    let margin = if high > low { (high - low) * 0.02 } else { low.abs().max(1.0) * 0.5 };
+    let from = low - margin;
+    let from = if low >= 0.0 { from.max(0.0) } else { from };
+    from..high + margin
 }
 
 /// Draws a circle, a square or a triangle, so that lines can be distinguished without colours.
@@ -308,4 +334,25 @@ fn register_font() {
             plotters::style::register_font(FONT, FontStyle::Normal, notosans::REGULAR_TTF);
         debug_assert!(registered.is_ok());
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ramps of a quick run take less than a second.
+    #[test]
+    fn an_axis_fits_its_points_and_names_each_once() {
+        let range = linear_range(0.0, 0.67);
+        assert!(range.start == 0.0 && range.end > 0.67 && range.end < 0.7, "{range:?}");
+        assert_eq!(linear_range(10.0, 10.0), 5.0..15.0);
+        assert_eq!(linear_range(0.0, 0.0), 0.0..0.5);
+        assert!(linear_range(-2.0, 2.0).start < -2.0);
+        let points = [1000.0, 2500.0, 5000.0, 9990.0, 10_000.0].map(|x| (x, 1.0)).to_vec();
+        let one = Series { points, ..Series::default() };
+        let chart = Chart { series: vec![one.clone(), one], ..Chart::default() };
+        let labels: Vec<String> = chart.log_labels().into_iter().map(short).collect();
+        assert_eq!(labels, ["1000", "2500", "5000", "9990"]);
+        assert_eq!((short(-0.0), short(-0.001)), ("0".to_owned(), "0".to_owned()));
+    }
 }

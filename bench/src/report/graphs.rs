@@ -4,26 +4,33 @@ use std::collections::BTreeMap;
 
 use super::chart::{Chart, Series, gateway_colour};
 use super::results::{Measured, Results};
-use crate::folder::{OURS, ProcessSample, Statistics};
+use crate::folder::{OURS, ProcessSample, RowKey, Statistics};
 use crate::generator::Streams;
 use crate::run::CoreLists;
 
 type Figure = fn(&Statistics) -> Option<f64>;
 
 /// Returns all graphs: by users for each scenario with several numbers of users, and over time for each row of streams and for the largest
-/// row of each other scenario.
+/// row of each other scenario. Peers that ran the same rows stand beside ours.
 #[must_use]
 pub fn graphs(results: &Results) -> Vec<Chart> {
     let rows = results.typical();
     let cores = gateway_cores(results);
     let mut charts = by_users(&rows);
+    charts.extend(by_gateway(&rows));
     charts.extend(by_ramp(&rows));
     charts.extend(by_subscribers(&rows, cores));
     for row in rows.iter().filter(|row| row.row.document == "003" && row.key.gateway == OURS) {
-        charts.extend(over_time(row));
+        charts.extend(over_time(&with_peers(&rows, row)));
         charts.extend(shares_over_time(row, cores));
     }
-    charts.extend(largest(&rows).into_iter().filter_map(|row| shares_over_time(row, cores)));
+    for row in largest(&rows) {
+        let all = with_peers(&rows, row);
+        if all.len() > 1 {
+            charts.extend(over_time(&all));
+        }
+        charts.extend(shares_over_time(row, cores));
+    }
     charts.retain(|chart| !chart.is_empty());
     charts
 }
@@ -96,6 +103,57 @@ fn by_users(rows: &[Measured]) -> Vec<Chart> {
         }
     }
     charts
+}
+
+/// Returns graphs of throughput and mean by users with a line for each gateway, for each scenario and size that several of them ran, at
+/// least one of them with several numbers of users.
+fn by_gateway(rows: &[Measured]) -> Vec<Chart> {
+    let mut groups: BTreeMap<(&str, u32), BTreeMap<&str, Vec<&Measured>>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.row.streams.is_none()) {
+        let group = groups.entry((&row.key.scenario, row.key.size)).or_default();
+        group.entry(&row.key.gateway).or_default().push(row);
+    }
+    let figures: [(&str, &str, &str, Figure); 2] = [
+        ("throughput", "throughput", "Requests/s", |of| of.throughput),
+        ("mean", "mean response time", "Milliseconds", |of| of.mean),
+    ];
+    let mut charts = Vec::new();
+    for ((scenario, size), gateways) in &groups {
+        let ours = gateways.get(OURS).and_then(|rows| rows.first());
+        let Some(ours) = ours.filter(|_| gateways.len() > 1) else { continue };
+        for (name, title, y, figure) in figures {
+            let line = |(gateway, rows): (&&str, &Vec<&Measured>)| {
+                let points = rows.iter().map(|row| {
+                    Some((f64::from(row.key.users), row.statistics(None).and_then(figure)?))
+                });
+                // Harmless: a row without the figure has no point.
+                let points = points.flatten().collect();
+                Series { name: (*gateway).to_owned(), colour: gateway_colour(gateway), points }
+            };
+            let series: Vec<Series> = gateways.iter().map(line).collect();
+            if series.iter().all(|series| series.points.len() < 2) {
+                continue;
+            }
+            charts.push(Chart {
+                name: format!("{scenario}-gateways-{name}-{size}B"),
+                document: ours.row.document.clone(),
+                is_over_time: false,
+                title: format!("{}, {}: {title} of the gateways", ours.title, bytes(*size)),
+                x: "Concurrent users".to_owned(),
+                y: y.to_owned(),
+                is_log: true,
+                series,
+            });
+        }
+    }
+    charts
+}
+
+/// Returns the row and those of the peers with the same work, ours first.
+fn with_peers<'r>(rows: &'r [Measured], ours: &'r Measured) -> Vec<&'r Measured> {
+    let work = |row: &Measured| RowKey { gateway: String::new(), round: 0, ..row.key.clone() };
+    let is_same = |row: &&Measured| row.key.gateway != OURS && work(row) == work(ours);
+    std::iter::once(ours).chain(rows.iter().filter(is_same)).collect()
 }
 
 fn by_ramp(rows: &[Measured]) -> Option<Chart> {
@@ -207,6 +265,10 @@ fn by_subscribers(rows: &[Measured], cores: f64) -> Option<Chart> {
     })
 }
 
+fn clients(row: &Measured) -> &'static str {
+    if row.row.document == "003" { "connections" } else { "users" }
+}
+
 /// Returns the time of a row's first sample.
 fn begin(row: &Measured) -> Option<u64> {
     let first = row.gateway().first().map(|sample| sample.timestamp);
@@ -217,6 +279,7 @@ fn begin(row: &Measured) -> Option<u64> {
 fn shares_over_time(row: &Measured, cores: f64) -> Option<Chart> {
     let start = begin(row)?;
     let (key, shares) = (&row.key, Shares::of(row, cores));
+    let clients = clients(row);
     let at = |timestamp: u64| timestamp.saturating_sub(start) as f64;
     let samples = row.gateway().iter();
     let line = |of: fn(&Shares, &ProcessSample) -> Option<f64>| {
@@ -230,7 +293,7 @@ fn shares_over_time(row: &Measured, cores: f64) -> Option<Chart> {
         document: row.row.document.clone(),
         is_over_time: true,
         title: format!(
-            "{}, {} users, {}: errors, CPU and memory",
+            "{}, {} {clients}, {}: errors, CPU and memory",
             key.scenario,
             key.users,
             bytes(key.size)
@@ -255,39 +318,41 @@ fn errors(row: &Measured, start: u64) -> Vec<(f64, f64)> {
     errors.collect()
 }
 
-/// Returns graphs of CPU and memory of one row in their own units, by seconds from its first sample.
-fn over_time(row: &Measured) -> Vec<Chart> {
-    let Some(start) = begin(row) else { return Vec::new() };
-    let samples = row.gateway();
-    let at = |timestamp: u64| timestamp.saturating_sub(start) as f64;
-    let key = &row.key;
-    let named = |name: &str, title: &str, y: &str, points: Vec<(f64, f64)>| Chart {
-        name: format!("{}-{}-{}B-{name}", key.folder_name(), key.users, key.size),
-        document: row.row.document.clone(),
-        is_over_time: true,
-        title: format!(
-            "{}, {} connections of {}: {title}",
-            key.scenario,
-            key.users,
-            bytes(key.size)
-        ),
-        x: "Seconds from the start".to_owned(),
-        y: y.to_owned(),
-        is_log: false,
-        series: vec![Series {
-            name: key.gateway.clone(),
-            colour: gateway_colour(&key.gateway),
-            points,
-        }],
+/// Returns graphs of CPU and memory in their own units, with a line for each gateway, by seconds from the first sample of its row.
+fn over_time(rows: &[&Measured]) -> Vec<Chart> {
+    let Some(ours) = rows.first() else { return Vec::new() };
+    let key = &ours.key;
+    let clients = clients(ours);
+    let named = |name: &str, title: &str, y: &str, of: fn(&ProcessSample) -> Option<f64>| {
+        let series = rows.iter().map(|row| {
+            let start = begin(row).unwrap_or(0);
+            let samples = row.gateway().iter();
+            let points =
+                samples.map(|one| Some((one.timestamp.saturating_sub(start) as f64, of(one)?)));
+            let gateway = &row.key.gateway;
+            // Harmless: a second without a value has no point.
+            let points = points.flatten().collect();
+            Series { name: gateway.clone(), colour: gateway_colour(gateway), points }
+        });
+        Chart {
+            name: format!("{}-{}-{}B-{name}", key.folder_name(), key.users, key.size),
+            document: ours.row.document.clone(),
+            is_over_time: true,
+            title: format!(
+                "{}, {} {clients}, {}: {title}",
+                key.scenario,
+                key.users,
+                bytes(key.size)
+            ),
+            x: "Seconds from the start".to_owned(),
+            y: y.to_owned(),
+            is_log: false,
+            series: series.collect(),
+        }
     };
-    let cpu = samples.iter().map(|sample| Some((at(sample.timestamp), sample.cpu_percent?)));
-    let memory =
-        samples.iter().map(|sample| Some((at(sample.timestamp), sample.rss_kib? as f64 / 1024.0)));
     vec![
-        // Harmless: a second without a value has no point.
-        named("cpu", "CPU", "CPU in % of one CPU", cpu.flatten().collect()),
-        // Harmless: as above.
-        named("memory", "memory", "Resident MiB", memory.flatten().collect()),
+        named("cpu", "CPU", "CPU in % of one CPU", |one| one.cpu_percent),
+        named("memory", "memory", "Resident MiB", |one| Some(one.rss_kib? as f64 / 1024.0)),
     ]
 }
 

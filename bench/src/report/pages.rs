@@ -125,9 +125,11 @@ pub(super) fn write(results: &Results, folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Returns whether a page shows a graph: of those over time, only those of event streams. The HTML report has all graphs.
+/// Returns whether a page shows a graph. Of those over time, it has those that the documents have: of event streams, and of WebSockets with
+/// 100 to 1,000 connections. The HTML report has all graphs.
 fn is_for_readers(chart: &Chart) -> bool {
-    !chart.is_over_time || (chart.name.starts_with("sse-") && chart.name.ends_with("-shares"))
+    let has_document = ["sse-", "websocket-5-"].iter().any(|name| chart.name.starts_with(name));
+    !chart.is_over_time || (has_document && chart.name.ends_with("-shares"))
 }
 
 impl Document {

@@ -378,6 +378,40 @@ fn a_report_has_every_table_and_graph_in_one_file_and_an_empty_folder_gets_none(
     assert!(png.starts_with(b"\x89PNG") && png.len() > 10_000, "{}", png.len());
 }
 
+/// A peer that ran the same row stands in the same graph, always in its own colour.
+#[test]
+fn graphs_have_the_peers() {
+    let place = tempfile::tempdir().unwrap();
+    filled(place.path());
+    let folder = Folder::new(place.path());
+    let sample = |at: u64| ProcessSample {
+        timestamp: 100 + at,
+        cpu_percent: Some(50.0),
+        rss_kib: Some(2048),
+        ..ProcessSample::default()
+    };
+    for gateway in [OURS, "envoy"] {
+        let key =
+            RowKey { gateway: gateway.to_owned(), ..RowKey::ours("jwt", "2G", 1000, 102_400, 0) };
+        put(&folder, "002", &key, 900.0, 1000.0);
+        folder.row(&key).write_process(gateway, &[sample(0), sample(1)]).unwrap();
+    }
+    let charts = graphs(&Results::read(place.path()).unwrap());
+    let series = |name: &str| {
+        let chart = charts.iter().find(|chart| chart.name == name).unwrap();
+        let line = |one: &Series| (one.name.clone(), one.colour, one.points.len());
+        chart.series.iter().map(line).collect::<Vec<_>>()
+    };
+    let (ours, envoy, nginx) = (OURS.to_owned(), "envoy".to_owned(), "nginx".to_owned());
+    assert_eq!(series("jwt-gateways-throughput-50B"), [(nginx, 1, 1), (ours.clone(), 0, 6)]);
+    let both = [(envoy.clone(), 3, 1), (ours.clone(), 0, 6)];
+    assert_eq!(series("jwt-gateways-mean-102400B"), both);
+    let both = [(ours, 0, 2), (envoy, 3, 2)];
+    assert_eq!(series("jwt-1000-102400B-cpu"), both);
+    assert_eq!(series("jwt-1000-102400B-memory"), both);
+    assert!(!charts.iter().any(|chart| chart.name == "jwt-gateways-mean-1024B"));
+}
+
 /// S3-5, S3-16 and S3-26: rows of streams have graphs of CPU and of memory, and one of errors, CPU and memory together. A hub has a graph
 /// by its subscribers.
 #[test]
@@ -423,7 +457,16 @@ fn graphs_over_time_have_errors_cpu_and_memory() {
         };
         row.write_process(OURS, &[sample(1), sample(2)]).unwrap();
     }
-    let charts = graphs(&Results::read(place.path()).unwrap());
+    let results = Results::read(place.path()).unwrap();
+    // S3-26: the page has a graph for each number of connections.
+    let out = place.path().join("pages");
+    super::pages::write(&results, &out).unwrap();
+    let page = std::fs::read_to_string(out.join("003.md")).unwrap();
+    for users in [100, 200, 300, 400, 600, 800, 1000] {
+        let graph = format!("graphs/websocket-5-{users}-500B-shares.png");
+        assert!(page.contains(&graph) && out.join(&graph).exists(), "{graph}");
+    }
+    let charts = graphs(&results);
     let named = |name: &str| charts.iter().find(|chart| chart.name == name).unwrap();
     for users in [100, 200, 300, 400, 600, 800, 1000] {
         assert_eq!(named(&format!("websocket-5-{users}-500B-cpu")).y, "CPU in % of one CPU");
