@@ -8,7 +8,6 @@
 # PEERS=none measures no other gateway; by default those that can do the work and are installed, see `make peers`. PROFILE=none builds
 # without a profile; TIDEGATE and BENCH name built programs. OUT=DIR keeps the results there instead of target/bench.
 . "$(dirname "${BASH_SOURCE[0]}")/../scripts/common.sh"
-case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 file=${1:?proxy, policies, flows, soap, streams, hub or operations}
 shift
 [ -e "bench/scenarios/costs-$file.yaml" ] || fail "costs.sh: bench/scenarios/costs-$file.yaml does not exist"

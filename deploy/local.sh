@@ -3,6 +3,7 @@
 # each within the profile's memory and, where systemd runs for this user, its processors. TIDEGATE names the program, PORT the
 # gateway's port (9090), KEYS a folder in which the key, the key set and a token are made.
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 here=$(cd "$(dirname "$0")" && pwd)
 tidegate=${TIDEGATE:-tidegate} port=${PORT:-9090}
 figures="$here/profiles/${1:?usage: local.sh PROFILE}.env"

@@ -2,6 +2,7 @@
 # soap.sh FOLDER: the configuration that kubernetes-soap.yaml mounts: examples/soap with the cluster's names and a certificate, all
 # files in one folder, as a ConfigMap has them.
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 folder=${1:?usage: soap.sh FOLDER}
 example=$(cd "$(dirname "$0")/../examples/soap" && pwd)
 mkdir -p "$folder"

@@ -12,7 +12,6 @@
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cost=''
 case "${1:-}" in
-  -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;;
   --cost) cost=1 ;;
   '') ;;
   *) fail "agree.sh: no option $1" ;;

@@ -1,6 +1,12 @@
 # Read by the other scripts: the root of the project, and one way to speak.
 # shellcheck shell=bash
 set -euo pipefail
+
+# A script that is asked for help prints the comment at its top, and does nothing else.
+for argument in "$@"; do
+  case $argument in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
+done
+
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Where cargo puts what it builds.

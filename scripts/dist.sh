@@ -10,6 +10,7 @@ ship() { scripts/symbols.sh "$target/dist/tidegate" "$target/dist/shipped"; }
 
 train=''
 [ "${1:-}" != --train ] || { train=yes && shift; }
+for package in "$@"; do [[ $package != -* ]] || fail "dist.sh: no option $package"; done
 mkdir -p "$target/training"
 training=$(cd "$target/training" && pwd)
 profile=$training/tidegate.profdata

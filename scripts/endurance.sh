@@ -12,7 +12,6 @@
 # In its first hour a gateway grows by the samples of that hour, and Java by what it compiles. A day shows smaller slopes.
 minutes=15 routes=25 ttl=30s strict='' bounds='rss_kib=10% own_kib=20%'
 case "${1:-}" in
-  -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;;
   --minutes) minutes=${2:?minutes} ;;
   --day) minutes=1440 routes=100 ttl=1h strict=--strict bounds='rss_kib=3% own_kib=3%' ;;
   '') ;;

@@ -3,6 +3,7 @@
 # kept in fuzz/corpus, and what it breaks in fuzz/artifacts; both stay out of the repository.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+for name in "$@"; do [ -e "fuzz/fuzz_targets/$name.rs" ] || fail "fuzz.sh: there is no fuzz target $name"; done
 cargo fuzz --version >/dev/null 2>&1 || step "installing cargo-fuzz" cargo install --locked cargo-fuzz
 # Coverage is a flag of nightly compilers. A stable one takes it too when it is told to, but has no AddressSanitizer with it.
 sanitizer=address

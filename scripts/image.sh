@@ -7,7 +7,6 @@
 # gcr.io/distroless/cc-debian12:nonroot. Without BASE it is made of the same packages of Debian. The result is an archive that
 # `podman load` and `docker load` read: target/image/tidegate_VERSION.tar.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 
 build=${BUILD:-release}
 for tool in podman runc; do

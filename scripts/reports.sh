@@ -13,7 +13,6 @@
 quick='' estimate=''
 for argument in "$@"; do
   case $argument in
-    -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;;
     --quick) quick=1 ;;
     -t) estimate=1 ;;
     *) fail "reports.sh: no option $argument" ;;

@@ -2,6 +2,7 @@
 # Prints the configuration of the endurance run: ROUTES routes of each of the scenarios 1, 5, 9 and 10, whose definitions are made
 # anew every TTL, the JWT API, flows, streams and a hub. Called by scripts/endurance.sh, which sets the addresses of the backends.
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 : "${ROUTES:?}" "${TTL:?}" "${SOAP1:?}" "${SOAP2:?}" "${HTTPBIN:?}" "${ECHO:?}" "${SSE:?}" "${REVERSE:?}"
 cat << YAML
 listen: { public: { address: "127.0.0.1:0" } }

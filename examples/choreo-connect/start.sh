@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Backend, interceptor and gateway, until Ctrl-C.
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 cd "$(dirname "$0")"
 tidegate=${TIDEGATE:-tidegate}
 [ -f keys/token ] || ./keys.sh

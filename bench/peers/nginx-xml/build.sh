@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the module for the nginx of this machine from the headers of its Debian package: build.sh FOLDER
 set -euo pipefail
+case "${1:-}" in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit ;; esac
 here=$(cd "$(dirname "$0")" && pwd)
 into=$1
 PATH=$PATH:/usr/sbin
