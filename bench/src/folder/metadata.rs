@@ -6,6 +6,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// The key of [`Metadata::versions`] for the size and the hash of our program.
+pub const PROGRAM: &str = "Tidegate program";
+/// The key for the commit and the profile that our program was built from. Absent if nobody said so.
+pub const BUILD: &str = "Tidegate build";
+
 /// The parameters of all rows, with the reference's keys; ours come after `iteration_elements`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -36,7 +36,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use key::{BEFORE, OURS, RowKey};
-pub use metadata::{Metadata, Scenario, SystemFact, TotalDuration};
+pub use metadata::{BUILD, Metadata, PROGRAM, Scenario, SystemFact, TotalDuration};
 pub use process::ProcessSample;
 pub use row::{Corrected, Cost, DOCUMENTS, Mark, OwnLatency, Row, RowDuration, Settled};
 pub use seconds::Second;

@@ -35,7 +35,7 @@ pub struct ReportArguments {
     /// A folder for all graphs as PNG files.
     #[arg(long)]
     pub png: Option<PathBuf>,
-    /// A folder for a page in Markdown for each document, with its graphs.
+    /// A folder for a page in Markdown for each document, with its graphs, its summary and its rows as JSON.
     #[arg(long, value_name = "DIR")]
     pub pages: Option<PathBuf>,
 }

@@ -17,7 +17,7 @@ mod servers;
 mod watchers;
 mod work;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -369,11 +369,10 @@ fn metadata(
             });
         }
         let text = ground.configuration(&row.scenario, "2G")?;
-        let hash = digest::digest(&digest::SHA256, text.as_bytes());
-        let hash = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        metadata.configuration_hashes.insert(row.scenario.name.clone(), hash);
+        metadata.configuration_hashes.insert(row.scenario.name.clone(), sha256(text.as_bytes()));
     }
     metadata.versions.insert("Tidegate".to_owned(), version(program)?);
+    metadata.versions.extend(build(program)?);
     if let Some(before) = &options.before {
         metadata.versions.insert(folder::BEFORE.to_owned(), version(before)?);
     }
@@ -407,6 +406,21 @@ fn version(program: &Path) -> Result<String> {
     let output = Command::new(program).arg("--version").output();
     let output = output.with_context(|| program.display().to_string())?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Returns what identifies our program: its size and hash, and how it was built if whoever built it says so in `TIDEGATE_BUILD`.
+fn build(program: &Path) -> Result<BTreeMap<String, String>> {
+    let bytes = std::fs::read(program).with_context(|| program.display().to_string())?;
+    let facts = format!("{} bytes, SHA-256 {}", bytes.len(), sha256(&bytes));
+    let mut build = BTreeMap::from([(folder::PROGRAM.to_owned(), facts)]);
+    let told = std::env::var("TIDEGATE_BUILD").ok().filter(|told| !told.trim().is_empty());
+    build.extend(told.map(|told| (folder::BUILD.to_owned(), told.trim().to_owned())));
+    Ok(build)
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    let hash = digest::digest(&digest::SHA256, bytes);
+    hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the table of the machine, with the classes of the reference.
