@@ -61,6 +61,11 @@ fn is_gateway(pid: &u32) -> bool {
         && words.next() == Some("run")
 }
 
+fn is_backend(pid: &u32) -> bool {
+    let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.split('\0').nth(1) == Some("backend")
+}
+
 fn row_of(folder: &Path, users: u32) -> PathBuf {
     folder.join(format!("plain/2G_heap/{users}_users/1024B/0ms_sleep/row.json"))
 }
@@ -300,6 +305,56 @@ fn a_gateway_that_dies_is_a_mark_and_the_next_row_runs() {
     let text = |users| fs::read_to_string(row_of(folder.path(), users)).unwrap();
     assert!(text(2).contains("gateway stopped"), "{}", text(2));
     assert!(!text(4).contains("gateway stopped"), "{}", text(4));
+}
+
+#[test]
+fn a_backend_that_dies_is_a_mark_and_the_next_row_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().to_str().unwrap();
+    let mut run = started(&[
+        "run", "plain", "-u", "2", "-u", "4", "-d", "6", "-w", "1", "-p", "0", "--out", at,
+    ]);
+    wait_until("a gateway", || children(run.id()).iter().any(is_gateway));
+    thread::sleep(Duration::from_secs(2));
+    for pid in children(run.id()).into_iter().filter(is_backend) {
+        signal("-KILL", pid);
+    }
+    assert_eq!(run.wait().unwrap().code(), Some(1));
+    let marks = |users| json(&row_of(folder.path(), users))["marks"].clone();
+    assert_eq!(marks(2), serde_json::json!(["backend stopped"]));
+    assert!(!marks(4).to_string().contains("stopped"), "{}", marks(4));
+}
+
+#[test]
+fn a_full_disk_is_a_mark_the_next_row_runs_and_the_run_resumes() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().to_str().unwrap();
+    let arguments = ["run", "plain", "-u", "2", "-u", "4", "-u", "6", "-d", "4", "-w", "1", "-p"];
+    let arguments = [&arguments[..], &["0", "--out", at]].concat();
+    let mut run = started(&arguments);
+    wait_until("a gateway", || children(run.id()).iter().any(is_gateway));
+    // Under this name, a file is written before it gets its own. Here it has no room.
+    let full = |users, name: &str| {
+        let place = row_of(folder.path(), users).with_file_name(format!("{name}.part"));
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink("/dev/full", &place).unwrap();
+        place
+    };
+    // The first row has room for its small file with the mark, the second one for nothing.
+    let places = [full(2, "results.hdr"), full(4, "results.hdr"), full(4, "row.json")];
+    assert_eq!(run.wait().unwrap().code(), Some(1));
+    assert_eq!(json(&row_of(folder.path(), 2))["marks"], serde_json::json!(["disk full"]));
+    assert!(!row_of(folder.path(), 4).exists());
+    assert!(!json(&row_of(folder.path(), 6))["marks"].to_string().contains("disk full"));
+    for place in places {
+        fs::remove_file(place).unwrap();
+    }
+    let resumed = bench(&[&arguments[..], &["--resume"]].concat());
+    assert!(resumed.status.success(), "{}", err(&resumed));
+    for users in [2, 4] {
+        let row = json(&row_of(folder.path(), users));
+        assert!(!row["marks"].to_string().contains("disk full"), "{row}");
+    }
 }
 
 /// An agent and its address. It ends when it is dropped.

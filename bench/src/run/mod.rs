@@ -218,10 +218,17 @@ fn run_rows(options: &RunOptions, folders: &[Folder], rows: &[Row]) -> Result<bo
     for folder in folders {
         let rows = folder.rows()?.len() as u64;
         let earlier = folder.duration()?.map_or(0, |earlier| earlier.total_duration);
-        folder.write_duration(&TotalDuration {
+        let written = folder.write_duration(&TotalDuration {
             test_scenarios: rows,
             total_duration: earlier + begin.elapsed().as_secs(),
-        })?;
+        });
+        match written {
+            Err(error) if row::is_disk_full(&error) => {
+                say(&format!("{error:#}"));
+                good = false;
+            }
+            written => written?,
+        }
     }
     Ok(good)
 }

@@ -66,23 +66,43 @@ impl RowRun<'_> {
         tick: &mut dyn FnMut(),
     ) -> Result<RowEnd> {
         let files = folder.row(&self.key);
+        let error = match self.run_into(&files, ground, tick) {
+            Err(error) if is_disk_full(&error) => error,
+            ended => return ended,
+        };
+        super::say(&format!("{}: {error:#}", self.key.path().display()));
+        let marks = vec![Mark::DiskFull];
+        // The small file with the mark may still fit. Without it, the row runs again with `--resume`.
+        match self.finish_without(&files, marks.clone()) {
+            Err(error) if is_disk_full(&error) => Ok(RowEnd::Done(marks)),
+            ended => ended,
+        }
+    }
+
+    fn run_into(
+        &self,
+        files: &RowFolder,
+        ground: &Ground,
+        tick: &mut dyn FnMut(),
+    ) -> Result<RowEnd> {
         ground.make_tokens(self.row.scenario.tokens())?;
         let started = ground.start(self.row, self.starting, &self.key.heap, self.senders);
         let mut servers = match started {
             Ok(Some(servers)) => servers,
             Ok(None) => return Ok(RowEnd::Cannot),
+            Err(error) if is_full(&error) => return Err(error.into()),
             Err(error) => {
                 check_stopped()?;
                 super::say(&format!("{}: {error}", self.key.path().display()));
-                return self.finish_without(&files, vec![Mark::GatewayStopped]);
+                return self.finish_without(files, vec![Mark::GatewayStopped]);
             }
         };
         let run = ground.row_load(servers.address, self.senders);
         let load = self.row.load(&run).map_err(anyhow::Error::msg)?;
         fs::create_dir_all(&files.path).with_context(|| files.path.display().to_string())?;
-        match self.send(&load, &mut servers, &files, tick)? {
-            Ok(ran) => self.write(&files, &load, ground, ran),
-            Err(marks) => self.finish_without(&files, marks),
+        match self.send(&load, &mut servers, files, tick)? {
+            Ok(ran) => self.write(files, &load, ground, ran),
+            Err(marks) => self.finish_without(files, marks),
         }
     }
 
@@ -434,9 +454,11 @@ fn seconds(load: &Load, outcome: &Outcome) -> Vec<Second> {
     (0..steps).map(second).collect()
 }
 
-fn is_disk_full(error: &anyhow::Error) -> bool {
-    let io = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
-    io.into_iter().any(|error| {
-        matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-    })
+/// Returns true if an error is that of a disk without room.
+pub(super) fn is_disk_full(error: &anyhow::Error) -> bool {
+    error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).any(is_full)
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -112,7 +112,7 @@ fn sample(servers: &ServerPids, stop: &AtomicBool, samples: &Mutex<Samples>) {
         let seconds = (now - at).as_secs_f64();
         at = now;
         let mut kept = samples.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.clock_jumped |= now_wall.abs_diff(begin_wall + (now - begin)) > JUMP_MIN;
+        kept.clock_jumped |= has_jumped(begin_wall, now_wall, now - begin);
         let machine_now = Machine::now();
         let network = machine_now.network_kib(&machine);
         for ((name, pids), before) in servers.iter().zip(&mut before) {
@@ -136,6 +136,11 @@ fn sample(servers: &ServerPids, stop: &AtomicBool, samples: &Mutex<Samples>) {
         kept.machine.push((now_wall.as_secs(), machine_now.clone()));
         machine = machine_now;
     }
+}
+
+/// Returns true if the time of day went from `begin` to `now` although so much time has passed.
+fn has_jumped(begin: Duration, now: Duration, passed: Duration) -> bool {
+    now.abs_diff(begin + passed) > JUMP_MIN
 }
 
 /// What processes have used since their start.
@@ -183,6 +188,17 @@ pub(super) fn line(text: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_is_set_jumps_and_one_that_is_slewed_does_not() {
+        let (begin, passed) = (Duration::from_secs(1_700_000_000), Duration::from_secs(900));
+        for (by_ms, jumped) in [(0, false), (450, false), (501, true), (3_600_000, true)] {
+            let by = Duration::from_millis(by_ms);
+            for now in [begin + passed + by, begin + passed - by] {
+                assert_eq!(has_jumped(begin, now, passed), jumped, "{by:?}");
+            }
+        }
+    }
 
     #[test]
     fn this_process_is_sampled() {
