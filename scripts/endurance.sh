@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The endurance run: one gateway with the scenarios 1, 5, 9 and 10, the JWT API, flows, streams and a hub, all at once, and clients
 # that make mistakes. k6 sends the load and checks each reply; memory, descriptors, threads and the time of a request are sampled
-# every second and judged by their slope an hour; the gateway may not restart.
+# every second and judged by their slope an hour; the gateway may not restart, and compiles each definition again at least three times.
 #
 #   endurance.sh               15 minutes
 #   endurance.sh --minutes N
@@ -17,6 +17,8 @@ case "${1:-}" in
   '') ;;
   *) fail "endurance.sh: no option $1" ;;
 esac
+# Definitions expire at least three times in a short run too.
+[ "$minutes" -gt 2 ] || ttl=10s
 
 if [ -z "${TIDEGATE:-}" ]; then
   cargo build --release --locked --package tidegate --package bench
@@ -108,7 +110,18 @@ kill -0 "$gateway" 2> /dev/null || { tail -40 gateway.log >&2; fail "the gateway
 curl -s "http://$admin/metrics" > metrics.log
 grep -E '✗|checks' k6.log || true
 [ "$outcome" = 0 ] || { tail -60 k6.log >&2; fail "a check failed"; }
-grep '^tidegate_definition_compilations_total' metrics.log || true
+# Each definition with a TTL was compiled at the start and at least three times again, and never failed.
+compiled() {
+  awk -F'"' -v name="$1" -v result="$2" \
+    '/^tidegate_definition_compilations_total/ && $2 == name && $4 == result { split($5, rest, " "); print rest[2] }' metrics.log
+}
+mapfile -t definitions < <(grep 'fetch: { ttl' tidegate.yaml | grep -o 'soap/[^ ,}]*' | sort -u)
+[ "${#definitions[@]}" -gt 0 ] || fail "no definition has a TTL"
+for definition in "${definitions[@]}"; do
+  again=$(($(compiled "$definition" success) - 1)) failed=$(compiled "$definition" failure)
+  printf '%s: compiled again %s times, failed %s times\n' "$definition" "$again" "$failed"
+  [ "$again" -ge 3 ] && [ "$failed" = 0 ] || fail "$definition must be compiled again at least three times, without a failure"
+done
 if grep -q 'panicked' gateway.log; then fail "a thread of the gateway panicked"; fi
 # Each event is delivered once to each subscriber; the last ones have half a minute.
 published=$(python3 -c 'import json; print(json.load(open("summary.json"))["root_group"]["checks"]["hub: 200"]["passes"])')
