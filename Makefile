@@ -110,7 +110,7 @@ api: setup ## the admin API against its OpenAPI document, by schemathesis; EXAMP
 fuzz: setup ## each fuzz target, or ARGS="http2 xml", for SECONDS_EACH (30)
 	@scripts/fuzz.sh $(ARGS)
 
-soak: setup ## what takes hours: 1,000 reloads under open streams, 50 upgrades under load, 100,000 streams of each kind, 10,000 of each fault of flows, 10,000 crashes of the store, 1,000,000 leases at a hub, 50 kills of two gateways over a database, 500 routes of Kong's SOAP/XML plugins, then each fuzz target for ten minutes; ARGS=reloads, upgrades, streams, faults, store, leases, nodes or soap for those alone
+soak: setup ## what takes hours: 1,000 reloads under open streams, 50 upgrades under load, 100,000 streams of each kind, 10,000 of each fault of flows, 10,000 crashes of the store, 1,000,000 leases at a hub, 50 kills of two gateways over a database, 1,000,000 wrong secrets at a catalog and as many subscriptions, 500 routes of Kong's SOAP/XML plugins, everything at once for 15 minutes, the load generator beside k6 and JMeter, then each fuzz target for ten minutes; ARGS=reloads, upgrades, streams, faults, store, leases, nodes, catalog, soap, endurance or agree for one of those, or names of fuzz targets
 	@scripts/soak.sh $(ARGS)
 
 schema: ## write docs/tidegate.schema.json, and the tables of keys, faults and metrics in the guide, anew
