@@ -8,7 +8,8 @@
 #
 # OUT=DIR (target/reports) has a folder for each document: results, report.html, summary.csv and graphs; an interrupted run goes on
 # where it was. DOCUMENTS="000 002" runs those alone. PEERS=nginx,envoy names the gateways beside ours (by default those that are
-# installed, see `make peers`; `none` for none). PAGES=DIR writes the pages of docs/results there. TIDEGATE and BENCH name built programs.
+# installed, see `make peers`; `none` for none). PAGES=DIR writes the pages of docs/results there. TIDEGATE and BENCH name built programs;
+# TIDEGATE_BUILD then says on the pages what they were built from.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 quick='' estimate=''
 for argument in "$@"; do
@@ -21,6 +22,8 @@ done
 if [ -z "${TIDEGATE:-}" ]; then
   cargo build --release --locked --package tidegate --package bench --bins
   TIDEGATE=$target/release/tidegate BENCH=$target/release/tidegate-bench
+  TIDEGATE_BUILD="commit $(git describe --always --dirty --abbrev=10 2> /dev/null || echo unknown), cargo build --release"
+  export TIDEGATE_BUILD
 fi
 tidegate=$(realpath "$TIDEGATE") bench=$(realpath "${BENCH:?}")
 if [ -z "$estimate" ]; then
@@ -87,13 +90,19 @@ report() {
 whole() {
   case $1 in
     000) run 000/results 000 $(peers nginx haproxy envoy envoy-authz envoy-proc spring) ;;
-    001) run 001/results 001 -e endurance $(peers nginx) ;;
+    001)
+      run 001/results 001 -e endurance -e '^scen1$' $(peers nginx)
+      run 001/compiled scen1 $(peers nginx nginx-compiles)
+      ;;
     002) run 002/results 002 $(peers haproxy envoy) ;;
     003) run 003/results 003 $(peers haproxy envoy) ;;
     004) run 004/results 004 $(peers synapse) ;;
     *) fail "there is no document $1" ;;
   esac
-  report "$1"
+  case $1 in
+    001) report 001 001/compiled ;;
+    *) report "$1" ;;
+  esac
 }
 
 # Seconds for each row, and other gateways in those that tell most. Rows beside a JVM are longer, which a few seconds do not warm up.
@@ -107,7 +116,9 @@ quickly() {
   case $1 in
     000) run 000/results 000 $beside_java $(peers nginx haproxy envoy envoy-authz envoy-proc spring) ;;
     001)
-      run 001/results 001 -e endurance $row $(peers nginx)
+      run 001/results 001 -e endurance -e '^scen1$' $row $(peers nginx)
+      # What compiling a definition once saves is shown by nginx, which can do both.
+      run 001/compiled scen1 $row $(peers nginx nginx-compiles)
       # 2,000 users on 100 routes, whose definitions are compiled again every 5 s.
       run 001/endurance 001 -i endurance --quick -d 24 -w 4
       ;;
@@ -137,7 +148,7 @@ quickly() {
     *) fail "there is no document $1" ;;
   esac
   case $1 in
-    001) report 001 001/endurance ;;
+    001) report 001 001/compiled 001/endurance ;;
     002) report 002 002/users 002/beside ;;
     003) report 003 003/users 003/beside 003/ramps 003/sse ;;
     004) report 004 004/further 004/sizes 004/users 004/large 004/others ;;

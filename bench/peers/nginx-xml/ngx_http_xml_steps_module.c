@@ -7,6 +7,7 @@
  *   xml_transform request|response STYLESHEET;
  *   xml_route XPATH VALUE BACKEND [PREFIX=NAMESPACE]...;
  *   xml_otherwise BACKEND;            the value of $xml_backend where no route fits
+ *   xml_compile_each on;              compiles schemas, descriptions and stylesheets again for each message, to show what that costs
  */
 #include <ngx_config.h>
 #include <ngx_core.h>
@@ -26,9 +27,16 @@
 
 typedef enum { VALIDATE, ACTION, TRANSFORM, ROUTE } kind_t;
 
+/* A schema needs its document as long as it lives. */
+typedef struct {
+    xmlSchemaPtr schema;
+    xmlDocPtr doc;
+} compiled_t;
+
 typedef struct {
     kind_t kind;
-    xmlSchemaPtr envelope, body;
+    compiled_t envelope, body;
+    const char *file, *body_file;   /* of the envelope, WSDL or stylesheet; of the schema */
     xmlDocPtr wsdl;
     xsltStylesheetPtr sheet;
     xmlXPathCompExprPtr path;
@@ -38,6 +46,7 @@ typedef struct {
 
 typedef struct {
     ngx_array_t *request, *response;   /* of step_t */
+    ngx_flag_t each;
     ngx_http_complex_value_t *otherwise;
 } loc_t;
 
@@ -62,6 +71,7 @@ static ngx_command_t commands[] = {
     { ngx_string("xml_action"), NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1, directive, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
     { ngx_string("xml_transform"), NGX_HTTP_LOC_CONF|NGX_CONF_TAKE2, directive, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
     { ngx_string("xml_route"), NGX_HTTP_LOC_CONF|NGX_CONF_2MORE, directive, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
+    { ngx_string("xml_compile_each"), NGX_HTTP_LOC_CONF|NGX_CONF_FLAG, ngx_conf_set_flag_slot, NGX_HTTP_LOC_CONF_OFFSET, offsetof(loc_t, each), NULL },
     { ngx_string("xml_otherwise"), NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1, ngx_http_set_complex_value_slot, NGX_HTTP_LOC_CONF_OFFSET, offsetof(loc_t, otherwise), NULL },
     ngx_null_command
 };
@@ -102,28 +112,35 @@ static xmlDocPtr apart(xmlNodePtr node) {
     return doc;
 }
 
-/* The schema of a file, which may stand in a WSDL. */
-static xmlSchemaPtr schema(const char *file) {
-    xmlDocPtr doc = xmlReadFile(file, NULL, XML_PARSE_NONET), inner = NULL;
+/* The schema of a file, which may stand in a WSDL. It is null if it does not compile. */
+static compiled_t compile(const char *file) {
+    compiled_t made = { NULL, xmlReadFile(file, NULL, XML_PARSE_NONET) };
     xmlSchemaParserCtxtPtr parser;
-    xmlSchemaPtr made;
-    xmlNodePtr root = doc ? xmlDocGetRootElement(doc) : NULL, node;
-    if (!root) return NULL;
+    xmlNodePtr root = made.doc ? xmlDocGetRootElement(made.doc) : NULL, node;
+    xmlDocPtr inner;
+    if (!root) return made;
     if (!strcmp((const char *) root->name, "definitions")) {
         node = child(child(root, "types"), "schema");
         inner = node ? apart(node) : NULL;
-        xmlFreeDoc(doc);
-        if (!inner) return NULL;
-        doc = inner;
+        xmlFreeDoc(made.doc);
+        made.doc = inner;
+        if (!inner) return made;
     }
-    parser = xmlSchemaNewDocParserCtxt(doc);
-    made = xmlSchemaParse(parser);
+    parser = xmlSchemaNewDocParserCtxt(made.doc);
+    made.schema = xmlSchemaParse(parser);
     xmlSchemaFreeParserCtxt(parser);
-    return made;   /* it needs the document, which lives as long as the configuration */
+    return made;
 }
 
-static int fits(xmlSchemaPtr schema, xmlDocPtr doc) {
-    xmlSchemaValidCtxtPtr ctxt = xmlSchemaNewValidCtxt(schema);
+static void discard(compiled_t made) {
+    xmlSchemaFree(made.schema);
+    xmlFreeDoc(made.doc);
+}
+
+static xmlDocPtr description(const char *file) { return xmlReadFile(file, NULL, XML_PARSE_NONET | XML_PARSE_NOBLANKS); }
+
+static int fits(compiled_t by, xmlDocPtr doc) {
+    xmlSchemaValidCtxtPtr ctxt = by.schema ? xmlSchemaNewValidCtxt(by.schema) : NULL;
     int outcome;
     if (!ctxt) return 0;
     xmlSchemaSetValidStructuredErrors(ctxt, quiet, NULL);
@@ -132,22 +149,37 @@ static int fits(xmlSchemaPtr schema, xmlDocPtr doc) {
     return outcome == 0;
 }
 
-static int validate(step_t *step, xmlDocPtr doc) {
+static int validate(compiled_t envelope, compiled_t body, int has_body, xmlDocPtr doc) {
     xmlNodePtr node;
     xmlDocPtr inner;
     int good;
-    if (!fits(step->envelope, doc)) return 0;
-    if (!step->body) return 1;
+    if (!fits(envelope, doc)) return 0;
+    if (!has_body) return 1;
     node = content(doc);
     inner = node ? apart(node) : NULL;
     if (!inner) return 0;
-    good = fits(step->body, inner);
+    good = fits(body, inner);
     xmlFreeDoc(inner);
     return good;
 }
 
+static int validate_step(step_t *step, xmlDocPtr doc, int each) {
+    compiled_t envelope = step->envelope, body = step->body;
+    int good;
+    if (each) {
+        envelope = compile(step->file);
+        if (step->body_file) body = compile(step->body_file);
+    }
+    good = validate(envelope, body, step->body_file != NULL, doc);
+    if (each) {
+        discard(envelope);
+        discard(body);
+    }
+    return good;
+}
+
 /* The action that a binding of the WSDL gives the operation of the body's element. */
-static int action(step_t *step, xmlDocPtr doc, ngx_http_request_t *r) {
+static int action(xmlDocPtr wsdl, xmlDocPtr doc, ngx_http_request_t *r) {
     xmlNodePtr node = content(doc), binding, operation, soap;
     ngx_list_part_t *part = &r->headers_in.headers.part;
     ngx_table_elt_t *line = part->elts;
@@ -164,7 +196,7 @@ static int action(step_t *step, xmlDocPtr doc, ngx_http_request_t *r) {
         if (line[i].key.len == 10 && !ngx_strncasecmp(line[i].key.data, (u_char *) "SOAPAction", 10)) sent = line[i].value;
     }
     if (sent.len >= 2 && sent.data[0] == '"' && sent.data[sent.len - 1] == '"') { sent.data++; sent.len -= 2; }
-    for (binding = node ? child(xmlDocGetRootElement(step->wsdl), NULL) : NULL; binding && !good; binding = binding->next) {
+    for (binding = node ? child(xmlDocGetRootElement(wsdl), NULL) : NULL; binding && !good; binding = binding->next) {
         if (strcmp((const char *) binding->name, "binding")) continue;
         for (operation = binding->children; operation && !good; operation = operation->next) {
             if (strcmp((const char *) operation->name, "operation")) continue;
@@ -177,6 +209,13 @@ static int action(step_t *step, xmlDocPtr doc, ngx_http_request_t *r) {
             xmlFree(wanted);
         }
     }
+    return good;
+}
+
+static int action_step(step_t *step, xmlDocPtr doc, ngx_http_request_t *r, int each) {
+    xmlDocPtr wsdl = each ? description(step->file) : step->wsdl;
+    int good = wsdl && action(wsdl, doc, r);
+    if (each) xmlFreeDoc(wsdl);
     return good;
 }
 
@@ -214,9 +253,9 @@ static int without_empty_namespaces(char *text, int length) {
 }
 
 /* Runs the steps over a message. The new text is in the request's pool; no change leaves it alone. Zero is a failure. */
-static int run(ngx_array_t *steps, ngx_http_request_t *r, ctx_t *ctx, ngx_str_t *message) {
+static int run(ngx_array_t *steps, ngx_http_request_t *r, ctx_t *ctx, ngx_str_t *message, int each) {
     xmlDocPtr doc, next;
-    xsltStylesheetPtr last = NULL;
+    xsltStylesheetPtr last = NULL, sheet;
     step_t *step = steps->elts;
     ngx_uint_t i;
     int good = 1, length = 0;
@@ -225,14 +264,16 @@ static int run(ngx_array_t *steps, ngx_http_request_t *r, ctx_t *ctx, ngx_str_t 
     doc = xmlReadMemory((char *) message->data, (int) message->len, NULL, NULL, XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
     for (i = 0; doc && good && i < steps->nelts; i++) {
         switch (step[i].kind) {
-        case VALIDATE: good = validate(&step[i], doc); break;
-        case ACTION: good = action(&step[i], doc, r); break;
+        case VALIDATE: good = validate_step(&step[i], doc, each); break;
+        case ACTION: good = action_step(&step[i], doc, r, each); break;
         case ROUTE: good = route(&step[i], doc, ctx); break;
         case TRANSFORM:
-            next = xsltApplyStylesheet(step[i].sheet, doc, NULL);
+            sheet = each ? xsltParseStylesheetFile((const xmlChar *) step[i].file) : step[i].sheet;
+            next = sheet ? xsltApplyStylesheet(sheet, doc, NULL) : NULL;
             xmlFreeDoc(doc);
             doc = next;
-            last = step[i].sheet;
+            if (each && last) xsltFreeStylesheet(last);
+            last = sheet;
             break;
         }
     }
@@ -252,6 +293,7 @@ static int run(ngx_array_t *steps, ngx_http_request_t *r, ctx_t *ctx, ngx_str_t 
     }
     good = good && doc;
     xmlFreeDoc(doc);
+    if (each && last) xsltFreeStylesheet(last);
     return good;
 }
 
@@ -278,7 +320,7 @@ static void body_is_there(ngx_http_request_t *r) {
     }
     message.len = at - message.data;
     old = message.data;
-    if (!run(loc->request, r, ctx, &message)) goto on;
+    if (!run(loc->request, r, ctx, &message, loc->each == 1)) goto on;
     ctx->status = NGX_DECLINED;
     if (message.data == old) goto on;
     if (!(buffer = ngx_create_temp_buf(r->pool, 0)) || !(in = ngx_alloc_chain_link(r->pool))) {
@@ -360,7 +402,7 @@ static ngx_int_t body_filter(ngx_http_request_t *r, ngx_chain_t *in) {
     ctx->reply = 0;
     message.data = ctx->text;
     message.len = ctx->length;
-    if (!run(loc->response, r, ctx, &message)) {
+    if (!run(loc->response, r, ctx, &message, loc->each == 1)) {
         ctx->status = NGX_HTTP_INTERNAL_SERVER_ERROR;
         return ngx_http_filter_finalize_request(r, &ngx_http_xml_steps_module, NGX_HTTP_INTERNAL_SERVER_ERROR);
     }
@@ -409,13 +451,19 @@ static char *directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf) {
     ngx_memzero(step, sizeof(step_t));
     if (!ngx_strcmp(cmd->name.data, "xml_validate")) {
         step->kind = VALIDATE;
-        if (!(step->envelope = schema((char *) word[2].data))) return "cannot compile the envelope's schema";
-        if (cf->args->nelts > 3 && !(step->body = schema((char *) word[3].data))) return "cannot compile the schema";
+        step->file = (char *) word[2].data;
+        if (!(step->envelope = compile(step->file)).schema) return "cannot compile the envelope's schema";
+        if (cf->args->nelts > 3) {
+            step->body_file = (char *) word[3].data;
+            if (!(step->body = compile(step->body_file)).schema) return "cannot compile the schema";
+        }
     } else if (!ngx_strcmp(cmd->name.data, "xml_action")) {
         step->kind = ACTION;
-        if (!(step->wsdl = xmlReadFile((char *) word[at].data, NULL, XML_PARSE_NONET | XML_PARSE_NOBLANKS))) return "cannot read the WSDL";
+        step->file = (char *) word[at].data;
+        if (!(step->wsdl = description(step->file))) return "cannot read the WSDL";
     } else if (!ngx_strcmp(cmd->name.data, "xml_transform")) {
         step->kind = TRANSFORM;
+        step->file = (char *) word[at].data;
         if (!(step->sheet = xsltParseStylesheetFile(word[at].data))) return "cannot compile the stylesheet";
     } else {
         step->kind = ROUTE;
@@ -429,7 +477,11 @@ static char *directive(ngx_conf_t *cf, ngx_command_t *cmd, void *conf) {
     return NGX_CONF_OK;
 }
 
-static void *create(ngx_conf_t *cf) { return ngx_pcalloc(cf->pool, sizeof(loc_t)); }
+static void *create(ngx_conf_t *cf) {
+    loc_t *loc = ngx_pcalloc(cf->pool, sizeof(loc_t));
+    if (loc) loc->each = NGX_CONF_UNSET;
+    return loc;
+}
 static char *merge(ngx_conf_t *cf, void *parent, void *child) { return NGX_CONF_OK; }
 
 static ngx_int_t before(ngx_conf_t *cf) {

@@ -212,6 +212,7 @@ fn interceptor(kind: PeerKind, number: usize) -> String {
         ),
         PeerKind::Envoy
         | PeerKind::Nginx
+        | PeerKind::NginxCompiles
         | PeerKind::Haproxy
         | PeerKind::Synapse
         | PeerKind::Spring => r#"          - name: envoy.filters.http.lua

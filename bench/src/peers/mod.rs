@@ -31,6 +31,8 @@ use crate::process::{Process, check_stopped, find, free_port, pause, tail};
 pub enum PeerKind {
     /// With libxml2 and libxslt for the work of document 001, as a module of ours.
     Nginx,
+    /// nginx that compiles the definitions of document 001 for each message, for the claim about compiling once.
+    NginxCompiles,
     Haproxy,
     /// `jwt_authn`, and Lua for interceptors, as Choreo Connect does it.
     Envoy,
@@ -45,8 +47,9 @@ pub enum PeerKind {
 }
 
 impl PeerKind {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Nginx,
+        Self::NginxCompiles,
         Self::Haproxy,
         Self::Envoy,
         Self::EnvoyAuthz,
@@ -60,6 +63,7 @@ impl PeerKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Nginx => "nginx",
+            Self::NginxCompiles => "nginx-compiles",
             Self::Haproxy => "haproxy",
             Self::Envoy => "envoy",
             Self::EnvoyAuthz => "envoy-authz",
@@ -74,6 +78,7 @@ impl PeerKind {
     pub fn title(self) -> &'static str {
         match self {
             Self::Nginx => "nginx",
+            Self::NginxCompiles => "nginx (compiling for each message)",
             Self::Haproxy => "HAProxy",
             Self::Envoy => "Envoy",
             Self::EnvoyAuthz => "Envoy (ext_authz)",
@@ -98,8 +103,11 @@ impl PeerKind {
         {
             return Some("without an interceptor it is Envoy");
         }
+        if self == Self::NginxCompiles && !work.routes.iter().any(nginx::has_definitions) {
+            return Some("without definitions it is nginx");
+        }
         work.routes.iter().find_map(|route| match self {
-            Self::Nginx => nginx::cannot(route),
+            Self::Nginx | Self::NginxCompiles => nginx::cannot(route),
             Self::Haproxy => haproxy::cannot(route),
             Self::Envoy | Self::EnvoyAuthz | Self::EnvoyProc => envoy::cannot(route),
             Self::Synapse => synapse::cannot(route),
@@ -111,7 +119,7 @@ impl PeerKind {
     #[must_use]
     pub fn version(self) -> Option<String> {
         match self {
-            Self::Nginx => nginx::version(),
+            Self::Nginx | Self::NginxCompiles => nginx::version(),
             Self::Haproxy => haproxy::version(),
             Self::Envoy | Self::EnvoyAuthz => envoy::version(),
             Self::EnvoyProc => envoy::processor().and_then(|_| envoy::version()),
@@ -271,7 +279,8 @@ pub fn start(kind: PeerKind, work: &Work, ground: &Ground) -> io::Result<Option<
     let mut work = work.clone();
     work.routes.sort_by_key(|route| std::cmp::Reverse(route.prefix.len()));
     let plan = match kind {
-        PeerKind::Nginx => nginx::plan(&work, &place),
+        PeerKind::Nginx => nginx::plan(&work, &place, false),
+        PeerKind::NginxCompiles => nginx::plan(&work, &place, true),
         PeerKind::Haproxy => haproxy::plan(&work, &place),
         PeerKind::Envoy | PeerKind::EnvoyAuthz | PeerKind::EnvoyProc => {
             envoy::plan(kind, &work, &place)

@@ -25,6 +25,11 @@ pub(super) fn cannot(route: &Route) -> Option<&'static str> {
     }
 }
 
+/// Returns true if a route has a schema, a description or a stylesheet.
+pub(super) fn has_definitions(route: &Route) -> bool {
+    matches!(&route.task, Task::Soap { request, response } if !request.is_empty() || !response.is_empty())
+}
+
 pub(super) fn version() -> Option<String> {
     let version = said("nginx", &["-v"])?;
     let libraries = tool("peers/nginx/versions");
@@ -37,21 +42,22 @@ pub(super) fn version() -> Option<String> {
     }
 }
 
-pub(super) fn plan(work: &Work, place: &Place<'_>) -> io::Result<Plan> {
-    let file = place.write("nginx.conf", &text(work, place)?)?;
+/// `compiles` says whether definitions are compiled for each message.
+pub(super) fn plan(work: &Work, place: &Place<'_>, compiles: bool) -> io::Result<Plan> {
+    let file = place.write("nginx.conf", &text(work, place, compiles)?)?;
     let program = super::program("nginx").ok_or(io::ErrorKind::NotFound)?;
     let mut command = place.command(&program);
     command.arg("-p").arg(place.folder).arg("-c").arg(file);
     Ok(Plan { command, gc_log: None, helpers: Vec::new() })
 }
 
-fn text(work: &Work, place: &Place<'_>) -> io::Result<String> {
+fn text(work: &Work, place: &Place<'_>, compiles: bool) -> io::Result<String> {
     let folder = place.folder.display();
     let mut upstreams = String::new();
     let mut locations = String::new();
     for (number, route) in work.routes.iter().enumerate() {
         upstreams += &upstream(&format!("ends{number}"), route.backend);
-        locations += &location(number, route, &mut upstreams)?;
+        locations += &location(number, route, compiles, &mut upstreams)?;
     }
     let is_soap = work.routes.iter().any(|route| matches!(route.task, Task::Soap { .. }));
     let module =
@@ -109,7 +115,12 @@ fn upstream(name: &str, backend: std::net::SocketAddr) -> String {
     )
 }
 
-fn location(number: usize, route: &Route, upstreams: &mut String) -> io::Result<String> {
+fn location(
+    number: usize,
+    route: &Route,
+    compiles: bool,
+    upstreams: &mut String,
+) -> io::Result<String> {
     if matches!(route.task, Task::Calls) {
         let lines = "grpc_read_timeout 1h;\n      grpc_send_timeout 1h;";
         return Ok(format!(
@@ -140,6 +151,9 @@ fn location(number: usize, route: &Route, upstreams: &mut String) -> io::Result<
         let envelope = module()?.with_file_name("envelope11.xsd");
         // The module reads uncompressed replies only.
         lines.push("proxy_set_header Accept-Encoding ''".to_owned());
+        if compiles {
+            lines.push("xml_compile_each on".to_owned());
+        }
         for (side, steps) in [("request", request), ("response", response)] {
             for (at, step) in steps.iter().enumerate() {
                 let name = format!("ends{number}_{at}");

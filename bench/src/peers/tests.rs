@@ -7,7 +7,9 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use super::PeerKind::{Envoy, EnvoyAuthz, EnvoyProc, Haproxy, Nginx, Spring, Synapse};
+use super::PeerKind::{
+    Envoy, EnvoyAuthz, EnvoyProc, Haproxy, Nginx, NginxCompiles, Spring, Synapse,
+};
 use super::*;
 use crate::generator::{Calls, Control, Load, Share, Target};
 use backends::token::{Algorithm, Claims, Minter};
@@ -366,7 +368,7 @@ fn soap_messages_are_checked_changed_and_routed() {
         )
     };
     let lines = "Content-Type: text/xml\r\nSOAPAction: \"http://tempuri.org/Add\"\r\n";
-    each(&work, &[Nginx], |peer| {
+    each(&work, &[Nginx, NginxCompiles], |peer| {
         for (a, port) in [("5", second), ("6", first)] {
             let reply = ask(peer, "/all", lines, &message("Subtract", a));
             assert_eq!(reply.status, "200", "{}", reply.body);

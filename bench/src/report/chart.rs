@@ -45,7 +45,7 @@ pub struct Series {
 }
 
 /// The colours of Okabe and Ito, which are distinguishable with any colour vision, without the yellow, which is hardly visible on paper.
-const COLOURS: [RGBColor; 7] = [
+const COLOURS: [RGBColor; 10] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -53,6 +53,10 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(230, 159, 0),
     RGBColor(86, 180, 233),
     RGBColor(128, 128, 128),
+    // For graphs with more lines. Their marks differ, too.
+    RGBColor(140, 86, 60),
+    RGBColor(118, 80, 190),
+    RGBColor(140, 160, 40),
 ];
 /// Placeholder for the text colour, which a browser chooses by its colour mode.
 const INK: RGBColor = RGBColor(1, 2, 3);
@@ -74,6 +78,9 @@ pub(super) fn gateway_colour(name: &str) -> usize {
         "envoy" => 3,
         "synapse" => 4,
         "spring" => 5,
+        "envoy-authz" => 7,
+        "envoy-proc" => 8,
+        "nginx-compiles" => 9,
         _ => 6,
     }
 }

@@ -303,6 +303,41 @@ fn rows_that_something_else_limits_are_compared_by_cpu_time() {
     assert_eq!(claim(&all, "Throughput falls with size").verdict, Verdict::NotMeasured);
 }
 
+/// No request of ours compiles a definition, so two rows of nginx show what that costs.
+#[test]
+fn compiling_once_is_judged_by_two_rows_of_nginx() {
+    let place = tempfile::tempdir().unwrap();
+    filled(place.path());
+    let folder = Folder::new(place.path());
+    let text = "Definitions compiled once";
+    for (gateway, rate, mib) in [("nginx", 24_000.0, 20), ("nginx-compiles", 10_000.0, 80)] {
+        let all = claims(&Results::read(place.path()).unwrap());
+        let none = claim(&all, text);
+        assert_eq!(none.verdict, Verdict::NotMeasured);
+        assert_eq!(none.numbers, format!("scen1 with {gateway} was not run"));
+        let ours = RowKey::ours("scen1", "2G", 20, 346, 0);
+        let key = RowKey { gateway: gateway.to_owned(), ..ours };
+        put(&folder, "001", &key, rate, 1.0);
+        let sample = ProcessSample { rss_kib: Some(mib * 1024), ..ProcessSample::default() };
+        folder.row(&key).write_process(gateway, &[sample]).unwrap();
+    }
+    let mut results = Results::read(place.path()).unwrap();
+    let all = claims(&results);
+    let both = claim(&all, text);
+    assert_eq!(both.verdict, Verdict::Holds);
+    assert!(
+        both.numbers.ends_with(
+            "2.40 from 24000 and 10000 requests/s, memory 0.25 from 20 and 80 MiB; document 2.4 and 0.25"
+        ),
+        "{}",
+        both.numbers
+    );
+    let is_nginx = |row: &&mut Measured| row.key.gateway == "nginx" && row.key.scenario == "scen1";
+    let more = results.rows.iter_mut().find(is_nginx).unwrap();
+    more.processes.values_mut().flatten().for_each(|sample| sample.rss_kib = Some(70 * 1024));
+    assert_eq!(claim(&claims(&results), text).verdict, Verdict::DoesNotHold);
+}
+
 /// Document 001 counts the whole run with its ramp. A claim must not use another figure than the table beside it.
 #[test]
 fn claims_quote_the_figures_of_the_tables() {
