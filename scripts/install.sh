@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds a release and installs it: the program, its manual pages, and completions for bash, zsh and fish. PREFIX (/usr/local) says
-# where to, DESTDIR below which folder, for packagers; PROGRAM names one that is built already. Where this user may not write, the
-# copying alone is done by sudo.
+# where to, DESTDIR below which folder, for packagers; PROGRAM names one that is built already; BENCH names a built tidegate-bench, which
+# is put beside it for `tidegate bench`. Where this user may not write, the copying alone is done by sudo.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 prefix=${DESTDIR:-}${PREFIX:-/usr/local}
@@ -29,6 +29,7 @@ put() {
 }
 
 put 755 "$program" bin/tidegate
+[ -z "${BENCH:-}" ] || put 755 "$BENCH" bin/tidegate-bench
 for page in "$made"/man/*.1; do put 644 "$page" "share/man/man1/${page##*/}"; done
 put 644 "$made/tidegate.bash" share/bash-completion/completions/tidegate
 put 644 "$made/_tidegate" share/zsh/site-functions/_tidegate
