@@ -415,7 +415,7 @@ fn version(program: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Returns what identifies our program: its size and hash, and how it was built if whoever built it says so in `TIDEGATE_BUILD`.
+/// Returns what identifies our program: its size and hash, and how it was built if `TIDEGATE_BUILD` tells that.
 fn build(program: &Path) -> Result<BTreeMap<String, String>> {
     let bytes = std::fs::read(program).with_context(|| program.display().to_string())?;
     let facts = format!("{} bytes, SHA-256 {}", bytes.len(), sha256(&bytes));
