@@ -6,7 +6,7 @@ use super::load::{RowBy, Table, Target, Template};
 use super::text::{Part, Text};
 
 /// The values by which a request differs from all others.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Turn {
     /// Unique among the requests of all users.
     pub(super) number: u64,
@@ -19,6 +19,7 @@ pub(super) struct Turn {
 pub(super) struct Compiled {
     /// The text of the latest turn.
     bytes: Vec<u8>,
+    latest: Turn,
     pieces: Vec<Piece>,
     /// Whether every piece has the same length in all turns, so that the values can be overwritten in place.
     is_even: bool,
@@ -99,17 +100,21 @@ impl Compiled {
         let mut pieces = head;
         pieces.extend(body);
         let is_even = pieces.iter().all(|piece| piece.bytes().is_some());
-        let mut compiled = Compiled { bytes: Vec::new(), pieces, is_even, body_at: 0, head_pieces };
-        compiled.build(&Turn::default());
+        let (bytes, latest) = (Vec::new(), Turn::default());
+        let mut compiled = Compiled { bytes, latest, pieces, is_even, body_at: 0, head_pieces };
+        compiled.build(&latest);
         compiled
     }
 
-    /// Returns the text of this turn.
+    /// Returns the text of this turn. If it is that of the latest turn, nothing is written: a reply is compared piece by piece.
     pub(super) fn of(&mut self, turn: &Turn) -> &[u8] {
-        if self.is_even {
-            self.overwrite(turn)
-        } else {
-            self.build(turn)
+        if self.latest != *turn {
+            if self.is_even {
+                self.overwrite(turn)
+            } else {
+                self.build(turn)
+            }
+            self.latest = *turn;
         }
         &self.bytes
     }
@@ -251,21 +256,30 @@ pub(super) fn write_digits(mut number: u64, place: &mut [u8]) {
     }
 }
 
-const LETTERS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyzaZ";
+/// Number of letters from one random number: four bits each.
+const LETTERS: usize = 16;
 
-/// Writes letters that depend on seed and number, so that no cache can help.
+/// Writes letters from a to p that depend on seed and number, so that no cache can help. Eight letters are made at a time, because a body
+/// of 100 KiB is written once to be sent and at least once more to be compared.
 pub(super) fn write_letters(seed: u64, number: u64, place: &mut [u8]) {
+    const FOUR_BITS: u64 = 0x0f0f_0f0f_0f0f_0f0f;
+    const FIRST: u64 = 0x6161_6161_6161_6161;
     let mut state = seed.rotate_left(32) ^ number.wrapping_mul(0xd134_2543_de82_ef95);
-    for piece in place.chunks_mut(10) {
+    let mut letters = || {
         // SplitMix64.
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;
-        for letter in piece {
-            *letter = LETTERS.get((mixed & 63) as usize).copied().unwrap_or(b'a');
-            mixed >>= 6;
-        }
+        let halves = [mixed & FOUR_BITS, (mixed >> 4) & FOUR_BITS].map(|bits| bits + FIRST);
+        (u128::from(halves[1]) << 64 | u128::from(halves[0])).to_le_bytes()
+    };
+    let mut pieces = place.chunks_exact_mut(LETTERS);
+    for piece in &mut pieces {
+        piece.copy_from_slice(&letters());
+    }
+    for (letter, written) in pieces.into_remainder().iter_mut().zip(letters()) {
+        *letter = written;
     }
 }
 
@@ -337,6 +351,24 @@ mod tests {
             lengths.insert(body.len());
         }
         assert_eq!(lengths.into_iter().collect::<Vec<_>>(), [7, 8, 9, 10, 11, 12, 13]);
+    }
+
+    #[test]
+    fn letters_are_of_all_kinds_and_a_prefix_does_not_depend_on_the_length() {
+        let written = |length: usize| {
+            let mut place = vec![0; length];
+            write_letters(1, 2, &mut place);
+            place
+        };
+        let long = written(1000);
+        for length in [0, 1, 15, 16, 17, 999] {
+            assert_eq!(written(length), long[..length]);
+        }
+        for letter in b'a'..=b'p' {
+            let count = long.iter().filter(|one| **one == letter).count();
+            assert!((30..100).contains(&count), "{letter}: {count}");
+        }
+        assert!(long.iter().all(u8::is_ascii_lowercase));
     }
 
     #[test]
