@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use backends::fast_echo;
+use backends::fast;
 use http2::{Block, BodyPiece, Config, Event, Session};
 use memchr::memmem;
 use mio::net::{TcpListener, TcpStream};
@@ -50,7 +50,7 @@ struct Call {
 ///
 /// If the address cannot be bound or the kernel refuses to poll.
 pub fn serve(address: SocketAddr, ready: impl FnOnce(SocketAddr)) -> io::Result<()> {
-    let mut listener = fast_echo::listener(address)?;
+    let mut listener = fast::listener(address)?;
     let mut poll = Poll::new()?;
     poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
     ready(listener.local_addr()?);
@@ -81,7 +81,7 @@ fn accept(
     connections: &mut HashMap<usize, Connection>,
     next: &mut usize,
 ) -> io::Result<()> {
-    while let Some(stream) = fast_echo::accept(listener, poll, Token(*next))? {
+    while let Some(stream) = fast::accept(listener, poll, Token(*next))? {
         connections.insert(*next, Connection::new(stream));
         *next += 1;
     }

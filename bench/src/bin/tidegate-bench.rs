@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use backends::fast_echo::Answers;
+use backends::fast::Answers;
 use bench::folder;
 use bench::generator;
 use bench::growth::GrowthArguments;
@@ -207,7 +207,8 @@ fn ext_proc() -> anyhow::Result<ExitCode> {
 /// The calculator's answer to 5 + 7.
 const SUM: &str = r#"<?xml version="1.0" encoding="utf-8"?><soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:xsd="http://www.w3.org/2001/XMLSchema"><soap:Body><AddResponse xmlns="http://tempuri.org/"><AddResult>12</AddResult></AddResponse></soap:Body></soap:Envelope>"#;
 
-/// Serves a demo backend, or one that is written for measurements: the echo with the least work, which has no delay, fixed sums, or calls.
+/// Serves a backend with the least work: fixed sums, calls, or a demo backend that answers at once. A demo backend with a delay, or one of
+/// streams, is the demo's own.
 fn serve(kind: &str, delay: Duration) -> anyhow::Result<ExitCode> {
     let ready = |address: SocketAddr| {
         let mut output = io::stdout();
@@ -215,13 +216,8 @@ fn serve(kind: &str, delay: Duration) -> anyhow::Result<ExitCode> {
         drop(writeln!(output, "{address}").and_then(|()| output.flush()));
     };
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let answers = match kind {
-        "echo" if delay.is_zero() => Some(Answers::Echo(350)),
-        "sum" => Some(Answers::Xml(SUM.into())),
-        _ => None,
-    };
-    if let Some(answers) = answers {
-        backends::fast_echo::serve(any, &answers, ready)?;
+    if kind == "sum" {
+        backends::fast::serve(any, &Answers::Xml(SUM.into()), ready)?;
         return Ok(ExitCode::SUCCESS);
     }
     if kind == "calls" {
@@ -229,6 +225,10 @@ fn serve(kind: &str, delay: Duration) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let kind = kind.parse().map_err(anyhow::Error::msg)?;
+    if let Some(answers) = Answers::of(kind)?.filter(|_| delay.is_zero()) {
+        backends::fast::serve(any, &answers, ready)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let options = backends::Options { delay, ..backends::Options::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(backends::serve(kind, options, ready, std::future::pending()))?;

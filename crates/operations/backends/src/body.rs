@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 
 pub(super) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 pub(super) type Reply = Response<Body>;
+pub(super) type WholeReply = Response<Bytes>;
 
 pub(super) const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -17,15 +18,29 @@ pub(super) fn full(bytes: impl Into<Bytes>) -> Body {
 }
 
 pub(super) fn reply(status: StatusCode, kind: HeaderValue, bytes: impl Into<Bytes>) -> Reply {
-    let mut reply = Response::new(full(bytes));
+    whole_reply(status, kind, bytes).map(full)
+}
+
+/// Returns a reply with the reason why the request was not served.
+pub(super) fn refusal(status: StatusCode, why: &str) -> Reply {
+    whole_refusal(status, why).map(full)
+}
+
+/// Like [`reply`], for answers that are computed at once.
+pub(super) fn whole_reply(
+    status: StatusCode,
+    kind: HeaderValue,
+    bytes: impl Into<Bytes>,
+) -> WholeReply {
+    let mut reply = Response::new(bytes.into());
     *reply.status_mut() = status;
     reply.headers_mut().insert(header::CONTENT_TYPE, kind);
     reply
 }
 
-/// Returns a reply with the reason why the request was not served.
-pub(super) fn refusal(status: StatusCode, why: &str) -> Reply {
-    reply(status, TEXT, format!("{why}\n"))
+/// Like [`refusal`], for answers that are computed at once.
+pub(super) fn whole_refusal(status: StatusCode, why: &str) -> WholeReply {
+    whole_reply(status, TEXT, format!("{why}\n"))
 }
 
 /// Returns the whole body, or the reply to send if it is too large or incomplete.

@@ -4,13 +4,14 @@
 //! an operand is repeated, the last one counts. If a result cannot be computed, the answer is a fault of the client's SOAP version, never a
 //! wrong number.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use hyper::body::Incoming;
 use xml::{Document, Kind, NodeId, Options};
 
-use super::body::{Reply, gather, refusal, reply};
+use super::body::{Reply, WholeReply, full, gather, whole_refusal, whole_reply};
 
 const BODY_BYTES_MAX: usize = 1 << 20;
 
@@ -39,25 +40,35 @@ struct Answer {
 /// Answers one request. `region` identifies this service in `X-SOAP-Region`.
 pub(super) async fn answer(request: Request<Incoming>, region: &HeaderValue) -> Reply {
     let (head, body) = request.into_parts();
-    if head.method == Method::GET
-        && head.uri.query().is_some_and(|q| q.eq_ignore_ascii_case("wsdl"))
-    {
-        return reply(StatusCode::OK, Soap::V11.content_type(), WSDL);
+    match gather(body, BODY_BYTES_MAX).await {
+        Ok(body) => answer_whole(&Request::from_parts(head, body), region).map(full),
+        Err(refusal) => refusal,
     }
-    if head.method != Method::POST {
-        return refusal(StatusCode::METHOD_NOT_ALLOWED, "POST an envelope, or GET ?wsdl");
+}
+
+/// Answers a request that has arrived whole.
+pub(super) fn answer_whole(request: &Request<Bytes>, region: &HeaderValue) -> WholeReply {
+    let query = request.uri().query();
+    if request.method() == Method::GET && query.is_some_and(|q| q.eq_ignore_ascii_case("wsdl")) {
+        return whole_reply(StatusCode::OK, Soap::V11.content_type(), WSDL);
     }
-    let body = match gather(body, BODY_BYTES_MAX).await {
-        Ok(body) => body,
-        Err(refusal) => return refusal,
-    };
-    let Answer { status, version, text } = calculated(&body);
-    let packed = if accepts_gzip(&head.headers) { gzip(&text) } else { None };
+    if request.method() != Method::POST {
+        return whole_refusal(StatusCode::METHOD_NOT_ALLOWED, "POST an envelope, or GET ?wsdl");
+    }
+    let Answer { status, version, text } = calculated(request.body());
+    let packed = if accepts_gzip(request.headers()) { gzip(&text) } else { None };
     let coding = packed.is_some().then_some(HeaderValue::from_static("gzip"));
-    let mut reply = reply(status, version.content_type(), packed.unwrap_or(text.into_bytes()));
+    let body = packed.unwrap_or(text.into_bytes());
+    let mut reply = whole_reply(status, version.content_type(), body);
     reply.headers_mut().extend(coding.map(|coding| (header::CONTENT_ENCODING, coding)));
     reply.headers_mut().insert(HeaderName::from_static("x-soap-region"), region.clone());
     reply
+}
+
+/// Returns the name of this service, by the environment variable `X_SOAP_REGION`, which distinguishes several calculators.
+pub(super) fn region() -> io::Result<HeaderValue> {
+    let region = std::env::var("X_SOAP_REGION").unwrap_or_else(|_| "soap1".to_owned());
+    HeaderValue::from_str(&region).map_err(io::Error::other)
 }
 
 fn calculated(body: &[u8]) -> Answer {

@@ -14,7 +14,9 @@ use hyper::body::Incoming;
 use serde_json::{Map, Value, json};
 
 use super::amount::{parse_bytes, parse_seconds};
-use super::body::{JSON, Reply, TEXT, gather, refusal, reply};
+use super::body::{
+    JSON, Reply, TEXT, WholeReply, full, gather, refusal, whole_refusal, whole_reply,
+};
 use super::serve::Client;
 
 /// The maximum size of a body. The answer contains it twice, as text and as JSON.
@@ -39,32 +41,50 @@ pub(super) async fn answer(request: Request<Incoming>, client: Client) -> Reply 
         Ok(body) => body,
         Err(refusal) => return refusal,
     };
+    if let ("delay", seconds) = split(head.uri.path()) {
+        let Some(delay) = parse_seconds(seconds) else {
+            return refusal(StatusCode::BAD_REQUEST, "a delay in seconds, as 0.5");
+        };
+        tokio::time::sleep(delay.min(DELAY_MAX)).await;
+        return json(&Mirror { head, body, client }.everything()).map(full);
+    }
+    answer_whole(Request::from_parts(head, body), client).map(full)
+}
+
+/// Answers a request that has arrived whole, on any path without a wait.
+pub(super) fn answer_whole(request: Request<Bytes>, client: Client) -> WholeReply {
+    let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
-    let (first, rest) =
-        path.trim_start_matches('/').split_once('/').unwrap_or((path.trim_start_matches('/'), ""));
+    let (first, rest) = split(&path);
     match first {
-        "" => reply(StatusCode::OK, TEXT, INDEX),
+        "" => whole_reply(StatusCode::OK, TEXT, INDEX),
         "anything" => json(&Mirror { head, body, client }.everything()),
         "get" => only(&Method::GET, Mirror { head, body, client }),
         "post" => only(&Method::POST, Mirror { head, body, client }),
         "headers" => json(&json!({ "headers": Mirror { head, body, client }.headers() })),
         "status" => status(rest),
-        "delay" => delay(rest, Mirror { head, body, client }).await,
+        "delay" => whole_refusal(StatusCode::NOT_IMPLEMENTED, "this server never waits"),
         "size" => size(rest),
         "response-headers" => response_headers(&head),
-        _ => refusal(StatusCode::NOT_FOUND, "there is nothing here; / lists the paths"),
+        _ => whole_refusal(StatusCode::NOT_FOUND, "there is nothing here; / lists the paths"),
     }
 }
 
-fn json(value: &Value) -> Reply {
-    reply(StatusCode::OK, JSON, format!("{value:#}\n"))
+/// Splits a path after its first segment.
+fn split(path: &str) -> (&str, &str) {
+    let path = path.trim_start_matches('/');
+    path.split_once('/').unwrap_or((path, ""))
 }
 
-fn only(method: &Method, mirror: Mirror) -> Reply {
+fn json(value: &Value) -> WholeReply {
+    whole_reply(StatusCode::OK, JSON, format!("{value:#}\n"))
+}
+
+fn only(method: &Method, mirror: Mirror) -> WholeReply {
     let allowed = mirror.head.method == method
         || (method == Method::GET && mirror.head.method == Method::HEAD);
     if !allowed {
-        return refusal(StatusCode::METHOD_NOT_ALLOWED, &format!("only {method}"));
+        return whole_refusal(StatusCode::METHOD_NOT_ALLOWED, &format!("only {method}"));
     }
     let mut everything = mirror.everything();
     if let Some(members) = everything.as_object_mut() {
@@ -78,42 +98,34 @@ fn only(method: &Method, mirror: Mirror) -> Reply {
 }
 
 /// Returns a reply with this status. Only final statuses are allowed, since a 1xx alone is not a reply.
-fn status(text: &str) -> Reply {
+fn status(text: &str) -> WholeReply {
     // Harmless: an invalid status is refused below.
     let status = text.parse().ok().filter(|status| (200..=599).contains(status));
     // Harmless: an invalid status is refused below.
     match status.and_then(|status| StatusCode::from_u16(status).ok()) {
-        Some(status) => reply(status, TEXT, ""),
-        None => refusal(StatusCode::BAD_REQUEST, "a status from 200 to 599"),
+        Some(status) => whole_reply(status, TEXT, ""),
+        None => whole_refusal(StatusCode::BAD_REQUEST, "a status from 200 to 599"),
     }
 }
 
-async fn delay(text: &str, mirror: Mirror) -> Reply {
-    let Some(delay) = parse_seconds(text) else {
-        return refusal(StatusCode::BAD_REQUEST, "a delay in seconds, as 0.5");
-    };
-    tokio::time::sleep(delay.min(DELAY_MAX)).await;
-    json(&mirror.everything())
-}
-
-fn size(text: &str) -> Reply {
+fn size(text: &str) -> WholeReply {
     match parse_bytes(text) {
         Ok(size_bytes) if size_bytes <= SIZE_BYTES_MAX => {
-            reply(StatusCode::OK, TEXT, vec![b'x'; size_bytes])
+            whole_reply(StatusCode::OK, TEXT, vec![b'x'; size_bytes])
         }
-        Ok(_) => refusal(StatusCode::BAD_REQUEST, "at most 64MiB"),
-        Err(why) => refusal(StatusCode::BAD_REQUEST, &why),
+        Ok(_) => whole_refusal(StatusCode::BAD_REQUEST, "at most 64MiB"),
+        Err(why) => whole_refusal(StatusCode::BAD_REQUEST, &why),
     }
 }
 
-fn response_headers(head: &Parts) -> Reply {
+fn response_headers(head: &Parts) -> WholeReply {
     let mut answer = json(&Value::Object(query(head)));
     // Harmless: a request without a query has no parameters.
     for (name, value) in form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes()) {
         let (Ok(name), Ok(value)) =
             (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(&value))
         else {
-            return refusal(StatusCode::BAD_REQUEST, "not a header");
+            return whole_refusal(StatusCode::BAD_REQUEST, "not a header");
         };
         // hyper writes the framing headers. A wrong length would break the connection.
         if ![header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION].contains(&name)

@@ -10,7 +10,7 @@ pub mod amount;
 mod body;
 mod calculator;
 mod echo;
-pub mod fast_echo;
+pub mod fast;
 mod httpbin;
 mod interceptor;
 mod reverse;

@@ -67,7 +67,7 @@ pub async fn serve(
 struct Origin {
     kind: Kind,
     name: Option<HeaderValue>,
-    /// The value of the environment variable `X_SOAP_REGION`, which distinguishes several calculators.
+    /// See [`calculator::region`].
     region: HeaderValue,
     delay: Duration,
     http2: bool,
@@ -79,8 +79,7 @@ impl Origin {
     fn new(kind: Kind, options: &Options) -> io::Result<Self> {
         let name = options.name.as_deref().map(HeaderValue::from_str).transpose();
         let name = name.map_err(io::Error::other)?;
-        let region = std::env::var("X_SOAP_REGION").unwrap_or_else(|_| "soap1".to_owned());
-        let region = HeaderValue::from_str(&region).map_err(io::Error::other)?;
+        let region = calculator::region()?;
         let (answers, webhook) = (options.answers.clone(), options.webhook.clone());
         let (delay, http2) = (options.delay, options.http2);
         Ok(Self { kind, name, region, delay, http2, answers, webhook })
