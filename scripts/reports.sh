@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The load tests of the five reference documents, with their tables and graphs.
 #
-#   reports.sh           rows as long as in the documents (55 hours, 20 with PEERS=none; those of 24 hours are
+#   reports.sh           rows as long as in the documents (50 hours, 20 with PEERS=none; those of 24 hours are
 #                        `endurance.sh --day`)
 #   reports.sh --quick   seconds for each row: every table and graph in less than half an hour
 #   reports.sh ... -t    prints how long each part takes, and runs nothing
