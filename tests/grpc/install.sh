@@ -15,6 +15,8 @@ mkdir -p "$folder"
 
 python3 -m venv "$folder/python"
 "$folder/python/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: --requirement "$here/requirements.txt"
+# A path without the version of Python, for tests.
+ln -s "$("$folder/python/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" "$folder/python/packages"
 
 # Go's own installation is not on everybody's PATH.
 PATH=$PATH:/usr/local/go/bin

@@ -1,11 +1,14 @@
 //! JSON for gRPC services. The service is scripted in HTTP/1, and clients use both versions.
 
+use std::path::Path;
+use std::process::Command;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use hyper::Request;
 use serde_json::{Value, json};
 
-use super::shop;
+use super::{peers, shop};
 use crate::harness::{Gate, Gateway, H2, Message, Origin, Plain, full, until};
 
 const LOG: &str =
@@ -64,6 +67,11 @@ fn replying(reply: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> Origin 
 fn start(origin: &Origin, keys: &str) -> Gateway {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("shop.pb"), shop::set()).unwrap();
+    start_in(folder, origin, keys)
+}
+
+/// A gateway with these keys of `grpc_json`, whose descriptors are in a folder.
+fn start_in(folder: tempfile::TempDir, origin: &Origin, keys: &str) -> Gateway {
     let policy = format!("policies: [grpc_json: {{ descriptors: shop.pb, {keys} }}]");
     let yaml = Plain { route: &policy, more: LOG, ..Plain::default() }.yaml(origin);
     std::fs::write(folder.path().join("tidegate.yaml"), yaml).unwrap();
@@ -127,6 +135,40 @@ fn requests_become_calls_and_replies_json() {
         assert_eq!(reply.trailers.get("x-more"), Some(&"1".parse().unwrap()));
         assert_eq!(reply.trailers.get("grpc-status"), None);
     }
+}
+
+/// The guide's definition, compiled by the guide's command, and its example.
+#[test]
+fn the_definition_of_the_guide_becomes_a_json_api() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/guide/grpc.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let block = |begin: &str| {
+        let (_, rest) =
+            guide.split_once(begin).unwrap_or_else(|| panic!("no {begin} in the guide"));
+        rest.split_once("```").unwrap().0
+    };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("shop.proto"), block("```proto\n")).unwrap();
+    let packages = peers::installed("python/packages");
+    let mut protoc = Command::new(peers::installed("python/bin/python"));
+    protoc.current_dir(&folder).args(["-m", "grpc_tools.protoc", "-I."]);
+    protoc.arg(format!("-I{}", packages.display()));
+    protoc.arg(format!("-I{}", packages.join("grpc_tools/_proto").display()));
+    let compiled = protoc.args(block("```sh\nprotoc").split_whitespace()).output().unwrap();
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+
+    let (mut called, mut made) = (order("7"), order("7"));
+    shop::varint(2, 1, &mut called);
+    shop::varint(2, 1250, &mut made);
+    shop::bytes(3, b"tea", &mut made);
+    let reply = [HEAD.as_bytes(), &chunk(&frame(&made)), b"0\r\ngrpc-status: 0\r\n\r\n"].concat();
+    let origin = replying(move |_| reply.clone());
+    let gateway = start_in(folder, &origin, "services: [shop.v1.Orders]");
+    let reply = ask(&gateway, "GET /v1/orders/7?with_lines=true", "");
+    let text = String::from_utf8_lossy(&reply.body);
+    assert!(guide.contains(&format!("the reply is `{text}`")), "{text}");
+    let sent = origin.requests().pop().unwrap();
+    assert_eq!((sent.target(), sent.body), ("/shop.v1.Orders/Get", frame(&called)));
 }
 
 #[test]

@@ -16,7 +16,7 @@ struct Service {
     port: String,
 }
 
-fn installed(name: &str) -> PathBuf {
+pub(super) fn installed(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("grpc-peers").join(name)
 }
 
