@@ -1,4 +1,5 @@
-//! Clients that people use, calling a service through the gateway in SOAP 1.1 and 1.2: zeep, node-soap and gSOAP.
+//! Clients that people use, calling a service through the gateway in SOAP 1.1 and 1.2: zeep, node-soap and gSOAP, and CXF from a
+//! published description.
 //!
 //! `scripts/setup.sh tests` installs them below `soap-clients` in the target folder.
 
@@ -108,31 +109,43 @@ fn service() -> Origin {
     crate::soap_services::answering("<t:Got xmlns:t=\"urn:p\"><t:name>ann</t:name></t:Got>")
 }
 
-/// The output of a client that knows only the URL of a description in several documents.
-fn generated(program: &str, script: &str) -> String {
-    let origin = service();
-    let route = "services: { wsdl: main.wsdl }, policies: [{ soap: { schema: main.wsdl, validate: [request, response], action: required } }]";
-    let yaml = crate::soap_services::yaml(&origin, route);
+/// A gateway that publishes the description in several documents at `/ws`, with these policies.
+fn publishing(origin: &Origin, policies: &str) -> Gateway {
+    let more =
+        if policies.is_empty() { String::new() } else { format!(", policies: [{policies}]") };
+    let yaml =
+        crate::soap_services::yaml(origin, &format!("services: {{ wsdl: main.wsdl }}{more}"));
     let mut files = vec![("tidegate.yaml", yaml.as_str())];
     let described = described();
     files.extend(described.iter().map(|(name, text)| (*name, text.as_str())));
-    let gateway = Gateway::start_folder(&files);
-    told(program, script, &format!("http://{}/ws?wsdl", gateway.address("public")))
+    Gateway::start_folder(&files)
 }
 
-/// The output of a client that gets the URL of a description.
-fn told(program: &str, script: &str, url: &str) -> String {
+/// The output of each client that gets these arguments, the first of which is the URL of a description.
+fn told(arguments: &[&str]) -> [(&'static str, String); 3] {
     let clients = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("soap-clients");
-    let program = if program.contains('/') { clients.join(program) } else { program.into() };
-    let run = Command::new(&program)
-        .arg(root().join("tests/soap_clients").join(script))
-        .arg(url)
-        .env("NODE_CLIENTS", &clients)
-        .output()
-        .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(run.status.success(), "{}{}", text(&run.stdout), text(&run.stderr));
-    text(&run.stdout)
+    let python = clients.join("zeep/bin/python").display().to_string();
+    let jars = format!("{}/*", clients.join("cxf").display());
+    let folder = tempfile::tempdir().unwrap();
+    let made = format!("-Djava.io.tmpdir={}", folder.path().display());
+    [
+        ("zeep", vec![python.as_str(), "zeep_described.py"]),
+        ("node-soap", vec!["node", "soap_described.mjs"]),
+        ("CXF", vec!["java", made.as_str(), "-cp", jars.as_str(), "CxfDescribed.java"]),
+    ]
+    .map(|(name, command)| {
+        let (program, before) = command.split_first().unwrap();
+        let run = Command::new(program)
+            .args(before)
+            .args(arguments)
+            .current_dir(root().join("tests/soap_clients"))
+            .env("NODE_CLIENTS", &clients)
+            .output()
+            .unwrap_or_else(|error| panic!("{program}: {error}; run scripts/setup.sh tests"));
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(run.status.success(), "{name}: {}{}", text(&run.stdout), text(&run.stderr));
+        (name, text(&run.stdout))
+    })
 }
 
 /// An imported proxy publishes the description that it names, with the documents in it.
@@ -169,12 +182,37 @@ fn clients_are_made_from_the_description_of_an_imported_proxy() {
     std::fs::write(&configuration, text).unwrap();
     let gateway = Gateway::start_in(&into, "tidegate.yaml");
     let url = format!("http://{}/services/S?wsdl", gateway.address("public"));
-    assert_eq!(told("zeep/bin/python", "zeep_described.py", &url), "ann\n");
-    assert_eq!(told("node", "soap_described.mjs", &url), "ann\n");
+    for (name, said) in told(&[&url]) {
+        assert_eq!(said, "ann\n", "{name}");
+    }
 }
 
 #[test]
 fn clients_are_made_from_the_published_description_alone() {
-    assert_eq!(generated("zeep/bin/python", "zeep_described.py"), "ann\n");
-    assert_eq!(generated("node", "soap_described.mjs"), "ann\n");
+    let origin = service();
+    for policies in
+        ["", "{ soap: { schema: main.wsdl, validate: [request, response], action: required } }"]
+    {
+        let gateway = publishing(&origin, policies);
+        for (name, said) in told(&[&format!("http://{}/ws?wsdl", gateway.address("public"))]) {
+            assert_eq!(said, "ann\n", "{name}: {policies}");
+        }
+    }
+}
+
+/// A route with `soap_rest` publishes the description too, although it takes JSON: clients can read all its documents.
+#[test]
+fn clients_read_the_description_of_a_service_that_takes_json() {
+    let origin = service();
+    let gateway = publishing(&origin, "{ soap_rest: { wsdl: main.wsdl } }");
+    let url = format!("http://{}/ws?wsdl", gateway.address("public"));
+    for (name, said) in told(&[&url, "operations"]) {
+        assert_eq!(said, "Get\n", "{name}");
+    }
+    let json = r#"{"id":5}"#;
+    let reply = gateway.wire().ask(format!(
+        "POST /ws/Get HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{json}",
+        json.len()
+    ));
+    assert_eq!((reply.status(), reply.text().as_str()), (200, r#"{"name":"ann"}"#));
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the SOAP clients that tests/soap_clients.rs calls: zeep, node-soap, and a program made by gSOAP, all below
+# Installs the SOAP clients that tests/soap_clients.rs calls: zeep, node-soap, CXF, and a program made by gSOAP, all below
 # soap-clients in the target folder. Does nothing, quickly, where what is there was made of the same files.
 . "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
 
@@ -18,6 +18,8 @@ python3 -m venv "$folder/zeep"
 
 cp "$here/package.json" "$here/package-lock.json" "$here/.npmrc" "$folder"
 (cd "$folder" && npm ci --silent --ignore-scripts --no-audit --no-fund)
+
+mvn -q -B -f "$here/pom.xml" dependency:copy-dependencies -DoutputDirectory="$folder/cxf"
 
 # A program for each version of SOAP: without a choice gSOAP speaks the later one.
 wsdl2h -o "$folder/gsoap/calculator.h" "$wsdl" >/dev/null 2>&1
