@@ -752,6 +752,42 @@ fn served(artifacts: &str) -> Gateway {
     Gateway::start(format!("{before}address: \"127.0.0.1:0\"{after}\nworkers: 1\n"))
 }
 
+/// The mapping is one as the tool writes it: names that are assigned without being declared, and loops over indices.
+#[test]
+fn a_data_mapper_maps_json() {
+    let gateway = served(
+        r#"<definitions xmlns="http://ws.apache.org/ns/synapse">
+  <localEntry key="Map.dmc"><![CDATA[map_S_order_S_bill = function(){
+var outputbill={};
+var count_i_lines = 0;
+outputbill = {};
+outputbill.rows = [];
+for(i_lines in inputorder.lines){
+outputbill.rows[count_i_lines] = {};
+outputbill.rows[count_i_lines].name = inputorder.lines[i_lines].item.toUpperCase();
+count_i_lines++;
+}
+return outputbill;
+};]]></localEntry>
+  <localEntry key="in.json">{ "title": "order", "type": "object" }</localEntry>
+  <localEntry key="out.json">{ "title": "bill", "type": "object" }</localEntry>
+  <proxy name="M"><target><inSequence>
+    <datamapper config="Map.dmc" inputSchema="in.json" outputSchema="out.json" inputType="JSON" outputType="JSON"/>
+    <respond/>
+  </inSequence></target></proxy>
+</definitions>"#,
+    );
+    let post = |kind: &str, body: &str| {
+        let length = body.len();
+        gateway.wire().ask(format!(
+            "POST /services/M HTTP/1.1\r\nHost: a\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}"
+        ))
+    };
+    let reply = post("application/json", r#"{"lines":[{"item":"a"},{"item":"b"}]}"#);
+    assert_eq!(reply.text(), r#"{"rows":[{"name":"A"},{"name":"B"}]}"#, "{reply:?}");
+    assert_eq!(post("application/xml", "<lines/>").status(), 500);
+}
+
 /// Rules with conditions: what is known of a URL is decided at once, and what the message says when it comes.
 #[test]
 fn rules_with_conditions_choose_the_url() {

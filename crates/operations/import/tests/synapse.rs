@@ -348,6 +348,76 @@ fn scripts_are_run_only_where_they_find_all_that_they_ask_for() {
     assert!(told.contains("programs are run in JavaScript"), "{told}");
 }
 
+/// A mapping of JSON to JSON is run; the titles of the schemas name its function and its input.
+#[test]
+fn data_mappers_of_json_are_scripts() {
+    const ATTRIBUTES: &str = r#"config="gov:m/Map.dmc" inputSchema="gov:m/in.json" outputSchema="gov:m/out.json" inputType="JSON" outputType="JSON""#;
+    const PROGRAM: &str = "map_S_order_S_bill = function(){\nvar outputbill={};\noutputbill.sum = inputorder.total;\nreturn outputbill;\n};";
+    let with = |attributes: &str, program: &str, title: &str| {
+        let proxy = format!(
+            "<proxy {HEAD} name=\"P\"><target><inSequence><datamapper {attributes}/><respond/></inSequence></target></proxy>"
+        );
+        let input = format!("{{ \"title\": \"{title}\", \"type\": \"object\" }}");
+        let output = "{ \"title\": \"bill\", \"type\": \"object\" }";
+        let files = [
+            ("p.xml", &*proxy),
+            ("m/Map.dmc", program),
+            ("m/in.json", &*input),
+            ("m/out.json", output),
+        ];
+        imported(&files)
+    };
+    let made = with(ATTRIBUTES, PROGRAM, "order");
+    let row = made.table.rows.iter().find(|row| row.what.starts_with("datamapper")).unwrap();
+    assert_eq!(row.outcome, Outcome::Approximated, "{}", row.note);
+    assert!(row.note.starts_with("the schemas are not applied"), "{}", row.note);
+    let text = &made.configuration;
+    for part in [
+        "var inputorder = message;",
+        "outputbill.sum = inputorder.total;",
+        "return map_S_order_S_bill();",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let typed =
+        with(ATTRIBUTES, "function mapFunction(input) { return { sum: input.total }; }", "order");
+    assert!(
+        typed.configuration.contains("return mapFunction(message);"),
+        "{}",
+        typed.configuration
+    );
+    for (attributes, program, title, why) in [
+        (ATTRIBUTES, PROGRAM, "other", "its mapping has no function `map_S_other_S_bill`"),
+        (
+            ATTRIBUTES,
+            PROGRAM,
+            "ns:order",
+            "the title `ns:order` of the schema `gov:m/in.json` is no part",
+        ),
+        (ATTRIBUTES, "DM_PROPERTIES.TRANSPORT.a", "order", "`DM_PROPERTIES` of its mapping"),
+        (ATTRIBUTES, "new java.util.Date()", "order", "`java` of its mapping"),
+        ("config=\"gov:m/Map.dmc\"", PROGRAM, "order", "without `inputType` it maps XML"),
+        ("inputType=\"JSON\" outputType=\"JSON\"", PROGRAM, "order", "it has no mapping"),
+        (
+            "config=\"gov:none.dmc\" inputType=\"JSON\" outputType=\"JSON\"",
+            PROGRAM,
+            "order",
+            "`gov:none.dmc` is not among the artifacts",
+        ),
+        (
+            "config=\"gov:m/Map.dmc\" inputType=\"XML\" outputType=\"JSON\"",
+            PROGRAM,
+            "order",
+            "XML and CSV are read and written by the schema",
+        ),
+    ] {
+        let made = with(attributes, program, title);
+        let row = made.table.rows.iter().find(|row| row.what.starts_with("datamapper")).unwrap();
+        assert_eq!(row.outcome, Outcome::Refused, "{attributes} {}", row.note);
+        assert!(row.note.contains(why), "{why}: {}", row.note);
+    }
+}
+
 /// What an endpoint adds to messages is the upstream's; secrets are variables of the environment.
 #[test]
 fn security_and_addressing_of_endpoints() {
@@ -2527,7 +2597,6 @@ fn what_has_no_counterpart_is_refused_with_its_place() {
         "class",
         "xquery",
         "smooks",
-        "datamapper",
         "rule",
         "bean",
         "spring",

@@ -157,6 +157,19 @@ pub(super) const MEDIATORS: &[Part] = &[
         "*",
         "a script sees the message and its properties, not the gateway, and no Java",
     ),
+    differs(
+        "datamapper",
+        ".",
+        "the schemas are not applied: members that are null are written, and members that the output schema does not name are no fault",
+    ),
+    // The stylesheet is for a mapping of XML to XML.
+    same("datamapper", "@config @inputSchema @outputSchema @xsltStyleSheet"),
+    same("datamapper", "@inputType=JSON @inputType=json @outputType=JSON @outputType=json"),
+    refused(
+        "datamapper",
+        "@inputType @outputType",
+        "XML and CSV are read and written by the schema; write it as a stylesheet or a template",
+    ),
     // Mediators that select other mediators.
     same("filter", ". @xpath @source @regex then@sequence then/* else@sequence else/* /*"),
     same("switch", ". @source case@regex case/* default/*"),
@@ -343,11 +356,6 @@ pub(super) const MEDIATORS: &[Part] = &[
     ),
     refused("xquery", ".", "XQuery is not run; write it as a stylesheet"),
     refused("smooks", ".", "Smooks is not run; write it as a stylesheet, or as a service"),
-    refused(
-        "datamapper",
-        ".",
-        "its mapping is a program; write it as a stylesheet, a template or `script: { jq }`",
-    ),
     refused("rule", ".", "rules are not run; `filter` and `switch` may do"),
     refused("bean", ".", "code in Java is not run"),
     refused("spring", ".", "code in Java is not run"),

@@ -5,6 +5,7 @@ pub(super) mod calls;
 mod connector;
 mod control;
 mod gathering;
+mod mapper;
 mod messages;
 mod payloads;
 pub(super) mod properties;
@@ -63,6 +64,7 @@ pub(super) fn convert<'a>(
         "validate" => transforms::validate(c, item, steps),
         "jsontransform" => transforms::json(steps),
         "script" => script::script(c, item, steps),
+        "datamapper" => mapper::mapper(c, item, steps),
         "filter" => control::filter(c, item, steps),
         "switch" => control::switch(c, item, steps),
         "in" | "out" => control::side(c, item, steps),

@@ -120,7 +120,8 @@ fn program<'a>(c: &mut Converter<'a>, item: &Element<'a>) -> Result<String, Stri
     Ok(text)
 }
 
-fn source(c: &Converter<'_>, key: &str) -> Result<String, String> {
+/// The text of a program in a resource.
+pub(super) fn source(c: &Converter<'_>, key: &str) -> Result<String, String> {
     let is_markup = c.artifacts.entries.get(key).is_some_and(|entry| !entry.children().is_empty());
     if is_markup {
         return Err(format!("the program `{key}` is markup"));
@@ -190,13 +191,18 @@ fn set<'a>(c: &mut Converter<'a>, used: &Used, value: Value) -> Result<Vec<Json>
     Ok(steps)
 }
 
+/// The first name in a program that only Synapse's interpreter has, and where it is.
+pub(super) fn foreign(program: &str) -> Option<(&str, usize)> {
+    let found = FOREIGN.as_ref().and_then(|foreign| foreign.find(program))?;
+    Some((found.as_str().trim_end_matches(['.', '(', ' ']), found.start()))
+}
+
 /// Finds the uses of `mc` in a program. The error names what is not supported, with its line.
 fn uses(program: &str) -> Result<Uses, String> {
     let line = |at: usize| program.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
     let refused = |at: usize, why: &str| Err(format!("{why} (line {} of the script)", line(at)));
-    if let Some(found) = FOREIGN.as_ref().and_then(|foreign| foreign.find(program)) {
-        let name = found.as_str().trim_end_matches(['.', '(', ' ']);
-        return refused(found.start(), &format!("`{name}` is not there for scripts"));
+    if let Some((name, at)) = foreign(program) {
+        return refused(at, &format!("`{name}` is not there for scripts"));
     }
     let mut uses = Uses::default();
     for (at, _) in program.match_indices("mc") {
