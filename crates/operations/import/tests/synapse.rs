@@ -527,7 +527,7 @@ fn what_is_not_read_is_told() {
 fn parameters_of_a_processor_are_told() {
     let processor = |parameters: &str| {
         let text = format!(
-            "<definitions {HEAD}><messageStore name=\"S\"/><messageProcessor name=\"P\" messageStore=\"S\" class=\"a.ScheduledMessageForwardingProcessor\" targetEndpoint=\"E\">{parameters}</messageProcessor>\n{AROUND}</definitions>"
+            "<definitions {HEAD}><messageStore name=\"S\"/><messageProcessor name=\"P\" messageStore=\"S\" class=\"a.ScheduledMessageForwardingProcessor\" targetEndpoint=\"E\">{parameters}</messageProcessor><sequence name=\"r\"><log level=\"custom\"/></sequence>\n{AROUND}</definitions>"
         );
         let made = imported(&[("p.xml", &text)]);
         let row = made.table.rows.iter().find(|row| row.what == "messageProcessor P");
@@ -538,11 +538,15 @@ fn parameters_of_a_processor_are_told() {
         ("max.delivery.attempts", "4", "the processor does not stop"),
         ("max.delivery.attempts", "few", "`max.delivery.attempts` is `few`, which is not a number"),
         ("is.active", "false", "`is.active`: a processor that is not active delivers nothing"),
+        ("non.retry.status.codes", "404, 503", "a reply of `503` is tried again"),
+        ("message.processor.deactivate.sequence", "r", "a queue does not stop by itself"),
         (
-            "non.retry.status.codes",
-            "404",
-            "`non.retry.status.codes`: which statuses are tried again",
+            "message.processor.failMessagesStore",
+            "F",
+            "in the dead letters of this queue, not in `F`",
         ),
+        ("message.processor.failMessagesStore", "S", "a processor takes from `S`"),
+        ("max.delivery.drop", "Disabled", "the processor does not stop"),
         (
             "store.failed.message",
             "true",
@@ -554,6 +558,16 @@ fn parameters_of_a_processor_are_told() {
     }
     let note = processor("<parameter name=\"interval\">1000</parameter>");
     assert!(note.starts_with("messages are taken as they come, not at an interval"), "{note}");
+    // A processor that drops messages never stops, and a status below 500 is no failure.
+    let all = [
+        ("max.delivery.attempts", "4"),
+        ("max.delivery.drop", "Enabled"),
+        ("message.processor.reply.sequence", "r"),
+        ("message.processor.deactivate.sequence", "r"),
+        ("non.retry.status.codes", "404,409"),
+    ];
+    let all = all.map(|(name, value)| format!("<parameter name=\"{name}\">{value}</parameter>"));
+    assert_eq!(processor(&all.concat()), "");
 }
 
 /// The table says that the first of two is taken.

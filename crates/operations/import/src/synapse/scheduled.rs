@@ -98,11 +98,9 @@ impl<'a> Converter<'a> {
         let class = processor.attribute("class").unwrap_or("");
         let store = processor.attribute("messageStore").ok_or("it has no store")?;
         let parameters = processor.all("parameter");
-        let parameter = |name: &str| {
-            let found = parameters.iter().find(|p| p.attribute("name") == Some(name));
-            found.map(Element::text).filter(|text| !text.is_empty())
-        };
+        let parameter = |name: &str| text_of(&parameters, name);
         self.judge_parameters(&parameters)?;
+        self.check_failures(&parameters)?;
         let queue = self.queue(store);
         let name = self.out.fresh("flow", processor.attribute("name").unwrap_or(store));
         let flow = Flow { name, ..Flow::default() };
@@ -127,34 +125,74 @@ impl<'a> Converter<'a> {
             return Err(why);
         }
         let mut keys = Map::from_iter([("flow".to_owned(), json!(flow))]);
-        let mut number = |name: &str| self.number(name, parameter(name).as_deref());
-        let attempts = number("max.delivery.attempts");
-        let interval = number("client.retry.interval").or(number("interval"));
-        let concurrency = number("concurrency").or(number("member.count"));
         if !is_sampling {
-            let mut retry = Map::new();
-            let is_unlimited = attempts.is_none() && parameter("max.delivery.attempts").is_some();
-            if is_unlimited {
-                self.note("attempts end after a thousand; then the message is put aside");
-            }
-            let most = if is_unlimited { ATTEMPTS_MAX } else { attempts.unwrap_or(ATTEMPTS) };
-            retry.insert("attempts".to_owned(), json!(most));
-            retry.insert("initial".to_owned(), json!(duration(interval.unwrap_or(INTERVAL_MS))));
-            retry.insert("factor".to_owned(), json!(1));
-            keys.insert("retry".to_owned(), Json::Object(retry));
-            let drops = parameter("max.delivery.drop")
-                .is_some_and(|text| text.eq_ignore_ascii_case("enabled"));
-            keys.insert("dead_letter".to_owned(), json!(!drops));
-            if !drops && !is_unlimited {
-                self.note("after the last attempt the message is put aside and the next is taken; the processor does not stop");
-            }
+            self.retried(&parameters, &mut keys);
         }
+        let mut number = |name: &str| self.number(name, parameter(name).as_deref());
+        let concurrency = number("concurrency").or(number("member.count"));
         if let Some(count) = concurrency.filter(|n| *n > 1) {
             keys.insert("concurrency".to_owned(), json!(count));
             keys.insert("order".to_owned(), json!("free"));
         }
         self.out.queues.insert(queue, Json::Object(keys));
         Ok(())
+    }
+
+    /// Refuses parameters for failures that have a counterpart only together with others.
+    fn check_failures(&mut self, parameters: &[Element<'a>]) -> Result<(), String> {
+        let codes = text_of(parameters, "non.retry.status.codes").unwrap_or_default();
+        for code in codes.split(',').map(str::trim).filter(|code| !code.is_empty()) {
+            // The call fails only from 500 on.
+            if !code.parse::<u16>().is_ok_and(|code| (100..500).contains(&code)) {
+                return Err(format!(
+                    "`non.retry.status.codes`: a reply of `{code}` is tried again; only those below 500 are not"
+                ));
+            }
+        }
+        // Only a processor that drops messages never stops; one without a sequence for replies stops at a reply.
+        let never_stops =
+            drops(parameters) && text_of(parameters, "message.processor.reply.sequence").is_some();
+        if text_of(parameters, "message.processor.deactivate.sequence").is_some() && !never_stops {
+            return Err("`message.processor.deactivate.sequence`: a queue does not stop by itself"
+                .to_owned());
+        }
+        let Some(store) = text_of(parameters, "message.processor.failMessagesStore") else {
+            return Ok(());
+        };
+        if self.is_processed(&store) {
+            return Err(format!(
+                "`message.processor.failMessagesStore`: a processor takes from `{store}`, and what fails for good is in the dead letters of this queue"
+            ));
+        }
+        self.note(&format!(
+            "what fails for good is in the dead letters of this queue, not in `{store}`"
+        ));
+        Ok(())
+    }
+
+    /// The keys for messages that fail.
+    fn retried(&mut self, parameters: &[Element<'a>], keys: &mut Map<String, Json>) {
+        let mut number = |name: &str| self.number(name, text_of(parameters, name).as_deref());
+        let attempts = number("max.delivery.attempts");
+        let interval = number("client.retry.interval").or(number("interval"));
+        let is_unlimited =
+            attempts.is_none() && text_of(parameters, "max.delivery.attempts").is_some();
+        if is_unlimited {
+            self.note("attempts end after a thousand; then the message is put aside");
+        }
+        let most = if is_unlimited { ATTEMPTS_MAX } else { attempts.unwrap_or(ATTEMPTS) };
+        let retry = json!({
+            "attempts": most,
+            "initial": duration(interval.unwrap_or(INTERVAL_MS)),
+            "factor": 1,
+        });
+        keys.insert("retry".to_owned(), retry);
+        let has_store = text_of(parameters, "message.processor.failMessagesStore").is_some();
+        let drops = drops(parameters);
+        keys.insert("dead_letter".to_owned(), json!(has_store || !drops));
+        if !drops && !is_unlimited {
+            self.note("after the last attempt the message is put aside and the next is taken; the processor does not stop");
+        }
     }
 
     /// The endpoint that a processor sends to: its own, or the only one that messages name.
@@ -331,6 +369,18 @@ impl<'a> Converter<'a> {
         self.out.flows.insert(name.clone(), steps);
         name
     }
+}
+
+/// The text of a processor's parameter.
+fn text_of(parameters: &[Element<'_>], name: &str) -> Option<String> {
+    let found = parameters.iter().find(|parameter| parameter.attribute("name") == Some(name));
+    found.map(Element::text).filter(|text| !text.is_empty())
+}
+
+/// True if a processor drops messages after the last attempt.
+fn drops(parameters: &[Element<'_>]) -> bool {
+    text_of(parameters, "max.delivery.drop")
+        .is_some_and(|text| text.eq_ignore_ascii_case("enabled"))
 }
 
 /// The step that puts a task's message into an envelope of this form, in which the sequence gets it.

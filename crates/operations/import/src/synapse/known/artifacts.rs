@@ -209,20 +209,25 @@ pub(super) const ARTIFACTS: &[Part] = &[
         "max.delivery.drop",
         "after the last attempt the message is put aside and the next is taken; the processor does not stop",
     ),
-    refused(
+    may_differ(
         "processor parameter",
         "message.processor.deactivate.sequence",
-        "a queue does not stop by itself",
+        "it is refused, since a queue does not stop by itself, unless `max.delivery.drop` and a reply sequence keep the processor going",
     ),
-    refused(
+    may_differ(
         "processor parameter",
-        "message.processor.failMessagesStore store.failed.messages",
-        "what fails for good is in the dead letters of the queue",
+        "message.processor.failMessagesStore",
+        "what fails for good is in the dead letters of the queue; it is refused if a processor takes from that store",
     ),
-    refused(
+    may_differ(
         "processor parameter",
         "non.retry.status.codes",
-        "which statuses are tried again cannot be said; `fault_on` of the call has those that fail",
+        "a status below 500 is not tried again anyway; others are refused",
+    ),
+    refused(
+        "processor parameter",
+        "store.failed.messages",
+        "what fails for good is in the dead letters of the queue",
     ),
     refused("processor parameter", "*", "no parameter of that name is known"),
     same(
