@@ -3138,6 +3138,110 @@ fn apis() {
     "#]].assert_eq(&whole(&[("api.xml", api), ("sequences/failed.xml", failed)]));
 }
 
+/// Operations of the http connector are calls of the URL of their connection.
+#[test]
+fn operations_of_the_http_connector() {
+    let with = |operations: &str, init: &str| {
+        let text = format!(
+            "<definitions {HEAD}><proxy name=\"P\"><target><inSequence>{operations}<respond/></inSequence></target></proxy><localEntry key=\"C\"><http.init><connectionType>http</connectionType><baseUrl>http://c.test:8080/base</baseUrl><name>C</name>{init}</http.init></localEntry></definitions>"
+        );
+        let made = imported(&[("p.xml", &text)]);
+        let row = made.table.rows.iter().find(|row| row.what.starts_with("http.")).unwrap();
+        (made.configuration, row.outcome, row.note.clone())
+    };
+    let path = "<relativePath>/items/7?q=1</relativePath>";
+    let body = "<relativePath>items</relativePath><requestBodyType>JSON</requestBodyType><requestBodyJson>{\"a\": 1}</requestBodyJson>";
+    for (operation, inner, parts) in [
+        ("get", path, &["path: /base/items/7\n", "query: \"q=1\"\n", "method: GET\n"][..]),
+        ("delete", path, &["path: /base/items/7\n", "method: DELETE\n"]),
+        ("head", "", &["path: /base\n", "method: HEAD\n"]),
+        ("post", body, &["json: \"{\\\"a\\\": 1}\"\n", "path: /base/items\n", "method: POST\n"]),
+        ("put", body, &["method: PUT\n"]),
+        ("patch", body, &["method: PATCH\n"]),
+    ] {
+        let item = format!("<http.{operation} configKey=\"C\">{inner}</http.{operation}>");
+        let (text, outcome, note) = with(&item, "");
+        assert_eq!(outcome, Outcome::Converted, "{operation}: {note}");
+        assert!(text.contains("targets: [\"http://c.test:8080\"]"), "{text}");
+        for part in parts {
+            assert!(text.contains(part), "{operation}: {part}{text}");
+        }
+    }
+    let headers = "<http.get configKey=\"C\"><headers>[[\"a\", \"b\"]]</headers></http.get>";
+    let computed = "<http.get configKey=\"C\"><headers>[]</headers></http.get>";
+    for (item, init, why) in [
+        (headers, "", "headers of one operation have no counterpart"),
+        (
+            computed,
+            "<trustStorePath>x</trustStorePath>",
+            "the setting `trustStorePath` of the connection `C`",
+        ),
+        ("<http.get configKey=\"D\"/>", "", "the connection `D` is not among the artifacts"),
+    ] {
+        let (_, outcome, note) = with(item, init);
+        assert_eq!(outcome, Outcome::Refused, "{item}");
+        assert!(note.contains(why), "{why}: {note}");
+    }
+}
+
+/// An inbound endpoint over HTTP has a listener, on which nothing else is.
+#[test]
+fn inbound_endpoints_over_http_are_listeners() {
+    let with = |attributes: &str, parameters: &str| {
+        let text = format!(
+            "<definitions {HEAD}><inboundEndpoint name=\"in\" sequence=\"take\" {attributes}><parameters>{parameters}</parameters></inboundEndpoint><sequence name=\"take\"><log level=\"custom\"/><drop/></sequence><proxy name=\"P\"><target><inSequence><drop/></inSequence></target></proxy></definitions>"
+        );
+        let made = imported(&[("p.xml", &text)]);
+        let row = made.table.rows.iter().find(|row| row.what.starts_with("inbound")).unwrap();
+        (made.configuration, row.outcome, row.note.clone())
+    };
+    let port = "<parameter name=\"inbound.http.port\">8285</parameter>";
+    let (text, outcome, note) = with("protocol=\"http\" suspend=\"false\"", port);
+    assert_eq!(outcome, Outcome::Converted, "{note}");
+    for part in [
+        "  in:\n    address: \"0.0.0.0:8285\"\n",
+        "  in:\n    match:\n      listener: in\n      path: \"/**\"\n    flow: in\n",
+        "  P:\n    match:\n      path: \"/services/P/**\"\n      listener: public\n",
+    ] {
+        assert!(text.contains(part), "{part}{text}");
+    }
+    for (attributes, parameters, why) in [
+        ("protocol=\"http\"", "", "it has no port"),
+        (
+            "protocol=\"http\"",
+            "<parameter name=\"inbound.http.port\">0</parameter>",
+            "its port is not a number",
+        ),
+        ("protocol=\"http\" suspend=\"true\"", port, "an endpoint that is suspended takes nothing"),
+        ("protocol=\"https\"", port, "its certificate is in a keystore of Java"),
+    ] {
+        let (_, outcome, note) = with(attributes, parameters);
+        assert_eq!(outcome, Outcome::Refused, "{attributes}");
+        assert!(note.contains(why), "{why}: {note}");
+    }
+}
+
+/// A `*` is the rest of the path at its end, and one segment before that.
+#[test]
+fn templates_with_stars() {
+    for (template, path) in [
+        ("/*", "/t/**"),
+        ("/things/*", "/t/things/**"),
+        ("/{id}/*", "/t/{id}/**"),
+        ("/things/*/parts", "/t/things/{any2}/parts"),
+        ("/*/parts/*", "/t/{any1}/parts/**"),
+    ] {
+        let text = format!(
+            "<api {HEAD} name=\"t\" context=\"/t\"><resource methods=\"GET\" uri-template=\"{template}\"><inSequence><drop/></inSequence></resource></api>"
+        );
+        let made = imported(&[("api.xml", &text)]);
+        let expected = format!("path: \"{path}\"\n");
+        assert!(made.configuration.contains(&expected), "{template}: {}", made.configuration);
+        let all_are = made.table.rows.iter().all(|row| row.outcome == Outcome::Converted);
+        assert!(all_are, "{template}: {}", made.table);
+    }
+}
+
 /// The message of a task stands in an envelope of SOAP 1.2, unless its format is another.
 #[test]
 fn tasks_inject_envelopes() {
