@@ -42,6 +42,7 @@ pub(crate) fn arrive(
         ));
     }
     ex.parameters = found.parameters;
+    ex.prefix = found.prefix;
     ex.rest = found.rest;
     let route = found.route.clone();
     if let Some(trace) = ex.trace.as_mut()

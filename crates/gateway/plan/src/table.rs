@@ -47,6 +47,8 @@ pub struct RouteMatch<'t> {
     pub names_method: bool,
     /// Values of the path parameters, as in the matched path.
     pub parameters: Vec<Box<[u8]>>,
+    /// The length of the part of `path` before the part that `**` matched, without the slash between the two.
+    pub prefix: usize,
     /// The offset in `path` of the part that `**` matched, after its slash.
     pub rest: usize,
 }
@@ -225,7 +227,7 @@ impl Table {
             } else {
                 search.with_regexes(tree, &segments, path)
             };
-            let (entry, rest) = by_regex.or_else(|| search.below(tree, 0, &segments, 0))?;
+            let (entry, split) = by_regex.or_else(|| search.below(tree, 0, &segments, 0))?;
             let parameters = search.parameters.into_iter().map(Box::from).collect();
             let names_method = !entry.matcher.methods.is_empty();
             Some(RouteMatch {
@@ -233,7 +235,8 @@ impl Table {
                 condition: &entry.matcher.path,
                 names_method,
                 parameters,
-                rest: rest.min(path.len()),
+                prefix: split.end.min(path.len()),
+                rest: split.rest.min(path.len()),
             })
         })
     }
@@ -265,6 +268,13 @@ impl Table {
     }
 }
 
+/// Where the part of a path ends that a route's condition names, and where the rest begins.
+#[derive(Debug, Clone, Copy)]
+struct PathSplit {
+    end: usize,
+    rest: usize,
+}
+
 /// The state of one search in a tree.
 struct Search<'t, 'r> {
     table: &'t Table,
@@ -283,10 +293,10 @@ impl<'t, 'r> Search<'t, 'r> {
         tree: &'t Tree,
         segments: &[&'r [u8]],
         path: &'r [u8],
-    ) -> Option<(&'t TableRoute, usize)> {
+    ) -> Option<(&'t TableRoute, PathSplit)> {
         let written = tree.written_out(segments).and_then(|node| self.first(&node.exact));
         if let Some(entry) = written {
-            return Some((entry, path.len()));
+            return Some((entry, PathSplit { end: path.len(), rest: path.len() }));
         }
         let met = tree.set.as_ref().map(|set| set.matches(path));
         let may = |at: usize| met.as_ref().is_none_or(|met| met.matched(at));
@@ -295,25 +305,26 @@ impl<'t, 'r> Search<'t, 'r> {
             let (captured, end) = expressed.regex.captured(path)?;
             let entry = self.first(&expressed.entries)?;
             self.parameters = captured;
-            Some((entry, after_slash(path, end)))
+            Some((entry, PathSplit { end, rest: after_slash(path, end) }))
         })
     }
 
-    /// Returns the most specific entry at or below a node, and the offset where the rest of the path begins. `passed` is the length of the
-    /// part of the path that led to the node, without the slash that follows it.
+    /// Returns the most specific entry at or below a node, and how it splits the path. `passed` is the length of the part of the path that
+    /// led to the node, without the slash that follows it.
     fn below(
         &mut self,
         tree: &'t Tree,
         at: usize,
         segments: &[&'r [u8]],
         passed: usize,
-    ) -> Option<(&'t TableRoute, usize)> {
+    ) -> Option<(&'t TableRoute, PathSplit)> {
+        let split = PathSplit { end: passed, rest: passed + 1 };
         let node = tree.nodes.get(at)?;
         let Some((segment, others)) = segments.split_first() else {
             return self
                 .first(&node.exact)
                 .or_else(|| self.first(&node.open))
-                .map(|e| (e, passed + 1));
+                .map(|entry| (entry, split));
         };
         let end = passed + 1 + segment.len();
         let literal = node.literals.get(*segment);
@@ -333,15 +344,16 @@ impl<'t, 'r> Search<'t, 'r> {
         if let Some(found) = self.by_prefix(passed) {
             return Some(found);
         }
-        self.first(&node.open).map(|entry| (entry, passed + 1))
+        self.first(&node.open).map(|entry| (entry, split))
     }
 
     /// Returns the most specific entry among the untried prefixes of the path that are longer than `bytes`.
-    fn by_prefix(&mut self, bytes: usize) -> Option<(&'t TableRoute, usize)> {
+    fn by_prefix(&mut self, bytes: usize) -> Option<(&'t TableRoute, PathSplit)> {
         while let Some((length, entries)) = self.prefixes.longer_than(bytes) {
             if let Some(entry) = self.first(entries) {
                 self.parameters.clear();
-                return Some((entry, after_slash(self.path, length)));
+                let rest = after_slash(self.path, length);
+                return Some((entry, PathSplit { end: length, rest }));
             }
         }
         None

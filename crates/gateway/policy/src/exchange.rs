@@ -46,6 +46,8 @@ pub struct Exchange {
     pub has_body: bool,
     /// Path parameters of the route, in the order the pattern names them.
     pub parameters: Parameters,
+    /// The length of the part of the matched path that stands before the part that the route's `**` matched.
+    pub prefix: usize,
     /// The offset in the matched path of the part that the route's `**` matched.
     pub rest: usize,
     /// The client identity, from the first policy that found valid credentials.
@@ -112,6 +114,7 @@ impl Exchange {
             started: clock::now(),
             has_body: false,
             parameters: Parameters::new(),
+            prefix: 0,
             rest: 0,
             identity: None,
             subscription: None,

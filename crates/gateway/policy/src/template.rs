@@ -28,11 +28,17 @@ enum PlaceholderValue {
     Tier,
     RequestId,
     Client,
+    /// The port of the gateway that the client connected to.
+    Port,
     Method,
     Host,
+    /// The host without its port, in lower case.
+    HostName,
     /// The host that the client used, possibly as reported by a trusted proxy.
     PublicHost,
     Path,
+    /// The part of the path before the part that the route's `**` matched.
+    Prefix,
     Query,
     /// A claim, looked up by the whole name first, and then as a path of names.
     Claim(Box<str>),
@@ -65,8 +71,20 @@ pub enum Escape {
 }
 
 /// The names of placeholders other than path parameters and those with one of [`PREFIXES`].
-pub const PLACEHOLDERS: &[&str] =
-    &["subject", "tier", "groups", "request_id", "client", "method", "host", "path", "query"];
+pub const PLACEHOLDERS: &[&str] = &[
+    "subject",
+    "tier",
+    "groups",
+    "request_id",
+    "client",
+    "port",
+    "method",
+    "host",
+    "hostname",
+    "path",
+    "prefix",
+    "query",
+];
 
 /// The prefixes of placeholders whose rest is a name that an operator, a client or an issuer chose.
 const PREFIXES: [&str; 4] = ["claims.", "attributes.", "headers.", "query."];
@@ -144,6 +162,7 @@ impl Template {
             matches!(
                 named,
                 PlaceholderValue::Client
+                    | PlaceholderValue::Port
                     | PlaceholderValue::RequestId
                     | PlaceholderValue::Header(_)
             )
@@ -158,8 +177,10 @@ impl Template {
                 named,
                 PlaceholderValue::Method
                     | PlaceholderValue::Host
+                    | PlaceholderValue::HostName
                     | PlaceholderValue::PublicHost
                     | PlaceholderValue::Path
+                    | PlaceholderValue::Prefix
                     | PlaceholderValue::Query
                     | PlaceholderValue::Header(_)
                     | PlaceholderValue::QueryValue(_)
@@ -218,9 +239,12 @@ fn named(name: &str, parameters: &[&str]) -> Result<PlaceholderValue, UnknownPla
         "groups" => PlaceholderValue::Groups,
         "request_id" => PlaceholderValue::RequestId,
         "client" => PlaceholderValue::Client,
+        "port" => PlaceholderValue::Port,
         "method" => PlaceholderValue::Method,
         "host" => PlaceholderValue::Host,
+        "hostname" => PlaceholderValue::HostName,
         "path" => PlaceholderValue::Path,
+        "prefix" => PlaceholderValue::Prefix,
         "query" => PlaceholderValue::Query,
         _ => match name.split_once('.') {
             Some(("claims", claim)) => PlaceholderValue::Claim(claim.into()),
@@ -248,6 +272,17 @@ impl PlaceholderValue {
             PlaceholderValue::RequestId => ex.id.as_bytes(),
             PlaceholderValue::Client => {
                 return ex.client.to_canonical().to_string().into_bytes().into();
+            }
+            PlaceholderValue::Port => {
+                return ex.caller.local.port().to_string().into_bytes().into();
+            }
+            PlaceholderValue::HostName => {
+                // Harmless: without a head, the value is empty by definition.
+                return head.map(RequestHead::host_name).unwrap_or_default();
+            }
+            PlaceholderValue::Prefix => {
+                // Harmless: the route matched this path, so it is not shorter than its prefix.
+                of_head(RequestHead::path).get(..ex.prefix).unwrap_or_default()
             }
             PlaceholderValue::Method => of_head(RequestHead::method),
             PlaceholderValue::Host => of_head(RequestHead::host),
@@ -372,6 +407,7 @@ mod tests {
         let mut ex =
             Exchange::new(Caller::new(peer, peer, Scheme::Http, 0).into(), Default::default());
         ex.parameters = vec![b"7%2F".as_slice().into()];
+        ex.prefix = 2;
         let claims = json!({
             "org": { "id": 5 }, "a.b": "<\"&'>", "roles": ["x", "y"], "https://a/r": true,
         });
@@ -399,16 +435,17 @@ mod tests {
     fn names_in_braces_are_filled_and_other_braces_are_text() {
         let target = b"/a/7?q=1&a%5B%5D=x%2By+z&q=2";
         let mut head = RequestHead::new(Protocol::Http11, b"GET", target);
-        head.headers.add("Host", b"a.test:80").unwrap();
+        head.headers.add("Host", b"A.test:80").unwrap();
         head.headers.add("X-One", b"1").unwrap();
         head.headers.add("x-one", b"2").unwrap();
         for (text, filled) in [
             ("{subject}/{tier}/{client}", "alice//192.0.2.1"),
             (
                 "{method} {host}{path}?{query} {id}",
-                "GET a.test:80/a/7?q=1&a%5B%5D=x%2By+z&q=2 7%2F",
+                "GET A.test:80/a/7?q=1&a%5B%5D=x%2By+z&q=2 7%2F",
             ),
-            ("{headers.X-One}|{headers.none}|{headers.host}", "1, 2||a.test:80"),
+            ("{hostname} {port} {prefix}", "a.test 1 /a"),
+            ("{headers.X-One}|{headers.none}|{headers.host}", "1, 2||A.test:80"),
             ("{query.q}|{query.a[]}|{query.none}", "1|x+y z|"),
             ("{claims.org.id} {claims.a.b} {claims.roles}", "5 <\"&'> x,y"),
             ("{claims.https://a/r} {claims.none} {claims.org}", "true  {\"id\":5}"),

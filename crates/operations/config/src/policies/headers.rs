@@ -5,8 +5,8 @@ use crate::values::{Map, Spanned, StatusRange};
 
 keys! {
     /// Changes headers of the request and of the reply. In values `{NAME}` stands for a path parameter, `{subject}`, `{tier}`,
-    /// `{claims.NAME}`, `{request_id}` or `{client}`, on the request also `{method}`, `{host}`, `{path}`, `{query}`,
-    /// `{headers.NAME}` or `{query.NAME}`, and `{{NAME}}` for `{NAME}` itself.
+    /// `{claims.NAME}`, `{request_id}`, `{client}` or `{port}`, on the request also `{method}`, `{host}`, `{hostname}`, `{path}`,
+    /// `{prefix}`, `{query}`, `{headers.NAME}` or `{query.NAME}`, and `{{NAME}}` for `{NAME}` itself.
     pub struct Headers {
         /// Before the upstream sees the request.
         request: HeadersEdit,

@@ -225,7 +225,8 @@ keys! {
         /// Its status.
         status: Between<200, 599> = const { Between::new(200) },
         /// Its body. `{NAME}` stands for a path parameter, `{subject}`, `{tier}`, `{claims.NAME}`, `{request_id}`, `{client}`,
-        /// `{method}`, `{host}`, `{path}` or `{query}`, and `{{NAME}}` for `{NAME}` itself; other braces are text.
+        /// `{port}`, `{method}`, `{host}`, `{hostname}`, `{path}`, `{prefix}` or `{query}`, and `{{NAME}}` for `{NAME}` itself; other braces
+        /// are text.
         body: Spanned<String> = Spanned::unwritten(String::new()),
         /// Its headers, with the same placeholders; the length is added.
         headers: Map<Spanned<String>> = Map::default(),
