@@ -24,6 +24,18 @@ fn preflight(gateway: &Gateway, target: &str, page: &str, method: &str) -> Messa
 }
 
 #[test]
+fn a_preflight_may_be_answered_with_another_status() {
+    let origin = Origin::saying("ok");
+    let gateway = start(&origin, &format!("origins: [\"{PAGE}\"], preflight_status: 200"), "");
+    for (page, allowed) in [(PAGE, Some(PAGE)), ("https://evil.example", None)] {
+        let reply = preflight(&gateway, "/a", page, "PUT");
+        assert_eq!((reply.status(), reply.body.len()), (200, 0), "{reply:?}");
+        assert_eq!(reply.get("access-control-allow-origin"), allowed, "{reply:?}");
+    }
+    assert!(origin.requests().is_empty());
+}
+
+#[test]
 fn preflights_are_answered_without_the_upstream() {
     let origin = Origin::saying("ok");
     let cors = format!(

@@ -256,10 +256,10 @@ services:
         // No route takes OPTIONS.
         ("/some", "https://a.test", 404, None),
         ("/unnamed", "https://a.test", 404, None),
-        ("/own", "https://a.test", 204, Some("https://a.test")),
-        ("/all", "https://b.test", 204, Some("https://b.test")),
+        ("/own", "https://a.test", 200, Some("https://a.test")),
+        ("/all", "https://b.test", 200, Some("https://b.test")),
         // The gateway answers pages of other origins too.
-        ("/own", "https://c.test", 204, None),
+        ("/own", "https://c.test", 200, None),
         // The answer of the service.
         ("/behind", "https://c.test", 200, Some("https://own.test")),
     ] {

@@ -26,6 +26,8 @@ pub struct CorsSettings {
     /// The value of `Allow`, for the reply to a preflight whose origin is not allowed.
     pub allow: String,
     pub passes: PassedPreflights,
+    /// The status of the reply to a preflight.
+    pub preflight_status: u16,
 }
 
 /// The preflights that go on to the upstream instead of being answered.
@@ -187,7 +189,7 @@ impl CorsSettings {
     }
 
     fn preflight(&self, origin: Option<&[u8]>, head: &RequestHead) -> Reply {
-        let mut reply = Reply::new(204, Body::Empty);
+        let mut reply = Reply::new(self.preflight_status, Body::Empty);
         let lines = &mut reply.head.headers;
         lines.add_known("Vary", PREFLIGHT_VARY);
         let Some(origin) = origin else {

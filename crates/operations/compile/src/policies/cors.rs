@@ -78,6 +78,8 @@ fn settings<'m>(
         max_age: Some(keys.max_age.as_secs()).filter(|seconds| *seconds > 0),
         allow: allow.join(", "),
         passes,
+        // Harmless: the key allows no other numbers.
+        preflight_status: u16::try_from(keys.preflight_status.get()).unwrap_or(204),
     }
 }
 

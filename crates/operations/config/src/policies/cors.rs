@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::{Node, Value};
 use crate::schema::SchemaBuilder;
-use crate::values::{OneOrMore, Spanned};
+use crate::values::{Between, OneOrMore, Spanned};
 
 keys! {
     /// Allows pages of other origins to call the route from a browser: answers preflights, and adds the CORS headers to replies.
@@ -36,6 +36,9 @@ keys! {
         /// requests, and its CORS headers are in the reply.
         // A list of methods rarely names OPTIONS, and pages could not use such a route.
         preflights: CorsPreflights = CorsPreflights::Answer,
+        /// The status of the gateway's answer to a preflight.
+        // The answer has no body. Browsers take every status of success.
+        preflight_status: Between<200, 299> = const { Between::new(204) },
     }
 }
 

@@ -59,6 +59,7 @@ pub(super) fn cors(
     keys.insert("max_age".to_owned(), json!(max_age));
     let preflights = preflights(config, routes);
     keys.extend(preflights.map(|word| ("preflights".to_owned(), json!(word))));
+    keys.insert("preflight_status".to_owned(), json!(200));
     made.policies.push(json!({ "cors": keys }));
 }
 
@@ -163,7 +164,8 @@ pub(super) fn cache(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict
 pub(super) fn grpc_web(config: &Item, made: &mut RouteEffect) {
     let origin = config.text("allow_origin_header").unwrap_or("*");
     let expose = ["grpc-status", "grpc-message"];
-    made.policies.push(json!({ "cors": { "origins": [origin], "expose": expose } }));
+    let keys = json!({ "origins": [origin], "expose": expose, "preflight_status": 200 });
+    made.policies.push(json!({ "cors": keys }));
     made.policies.push(json!({ "grpc_web": {} }));
 }
 
