@@ -9,7 +9,7 @@ use super::converter::Converter;
 use super::entities::{Credential, CredentialKind, Entity, unique};
 use super::fields::{self, Field, Verdict};
 use super::output::pem;
-use super::tree::Item;
+use super::tree::{Item, Place};
 
 /// The clients that policies accept.
 #[derive(Debug, Default)]
@@ -40,6 +40,9 @@ pub(super) struct Token {
     pub(super) secret: Option<String>,
     pub(super) public_key: Option<String>,
     pub(super) holder: Map<String, Json>,
+    /// The credential's row.
+    pub(super) what: String,
+    pub(super) at: Place,
 }
 
 impl CredentialKind {
@@ -241,7 +244,9 @@ impl<'a> Converter<'a> {
         }
         let name = self.out.fresh("issuer", &format!("jwt-{subject}"));
         let [key, algorithm, subject] = [key, algorithm, subject].map(str::to_owned);
-        people.tokens.push(Token { name, subject, key, algorithm, secret, public_key, holder });
+        let (what, at) = (format!("jwt credential of {subject}"), item.at);
+        let token = Token { name, subject, key, algorithm, secret, public_key, holder, what, at };
+        people.tokens.push(token);
     }
 }
 

@@ -92,9 +92,13 @@ impl KongImport {
 
     /// Takes an entry out, and closes the routes that name it.
     fn refuse_entry(&mut self, kind: &str, name: &str, why: &str) {
-        if let Some((what, place)) = self.origins.get(&(kind.to_owned(), name.to_owned())) {
-            self.table.refuse(what, place, why);
-        }
+        let cause = match self.origins.get(&(kind.to_owned(), name.to_owned())) {
+            Some((what, place)) => {
+                self.table.refuse(what, place, why);
+                format!("{what} is refused, so it answers 503")
+            }
+            None => format!("what it needs is refused, so it answers 503: {why}"),
+        };
         if let Some(entries) = section(&mut self.whole, kind) {
             entries.shift_remove(name);
         }
@@ -111,7 +115,7 @@ impl KongImport {
         for route in named {
             close(routes, &route);
             if let Some((what, place)) = self.origins.get(&("routes".to_owned(), route)) {
-                self.table.refuse(what, place, "what it needs is refused, so it answers 503");
+                self.table.refuse(what, place, &cause);
             }
         }
     }

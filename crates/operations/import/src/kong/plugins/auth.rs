@@ -228,6 +228,8 @@ impl Converter<'_> {
                 }
                 None => drop(self.out.issuers.insert(name.clone(), issuer)),
             }
+            let origin = (token.what.clone(), token.at);
+            self.origins.insert(("issuers".to_owned(), name.clone()), origin);
             names.push(name);
         }
         if names.is_empty() && config.text("anonymous").is_some_and(|name| !name.is_empty()) {
@@ -236,7 +238,7 @@ impl Converter<'_> {
         }
         if names.is_empty() {
             if self.all.credentials.iter().any(|one| one.kind == CredentialKind::Jwt) {
-                verdict.nearly("the credentials of `jwt` are refused, so every request is 401");
+                verdict.say("the credentials of `jwt` are refused, so every request is 401");
             } else {
                 verdict.say(
                     "no consumer has a credential of `jwt`, so every request is 401, as in Kong",
