@@ -382,7 +382,8 @@ fn kong_writes_some_headers_itself() {
     let seen = origin.request();
     assert_eq!(seen.all("x-forwarded-proto"), ["http"]);
     assert_eq!(seen.all("x-forwarded-host"), ["h"]);
-    assert_eq!((seen.get("x-real-ip"), seen.get("x-a")), (None, Some("b")));
+    assert_eq!((seen.all("x-real-ip"), seen.get("x-a")), (vec!["127.0.0.1"], Some("b")));
+    assert_eq!(seen.all("x-forwarded-port"), [gateway.address("public").port().to_string()]);
     assert_eq!(seen.all("x-forwarded-for"), ["9.9.9.9, 127.0.0.1"]);
     let run = imported(&file("rename: { headers: [\"x-a:x-forwarded-proto\"] }"), &[]);
     assert_eq!(run.code, Some(3), "{}", run.stderr);

@@ -210,7 +210,8 @@ impl Converter<'_> {
                 draft.keys.insert("respond".to_owned(), closed());
             }
             (false, None, Some((service, upstream))) => {
-                self.forwarding(route, service, draft);
+                let strips = self.forwarding(route, service, draft);
+                self.tell_service(strips, route, draft);
                 draft.keys.insert("upstream".to_owned(), json!(upstream));
                 draft.keys.extend(triggered.map(|respond| ("respond".to_owned(), respond)));
                 for (_, made) in &made {
@@ -289,8 +290,8 @@ impl Converter<'_> {
         policies.is_some_and(|policies| policies.iter().any(is_one))
     }
 
-    /// The path and the Host that the service sees.
-    fn forwarding(&mut self, route: &Entity, service: &ServiceEnd, draft: &mut Draft) {
+    /// The path and the Host that the service sees. True if a part of the path is cut off.
+    fn forwarding(&mut self, route: &Entity, service: &ServiceEnd, draft: &mut Draft) -> bool {
         let protocols = draft.criteria.first().map_or(&[][..], |one| &one.protocols);
         let grpc = !protocols.is_empty() && protocols.iter().all(|one| one.starts_with("grpc"));
         let strips = route.item.is_true("strip_path", !grpc);
@@ -329,6 +330,46 @@ impl Converter<'_> {
         if !route.item.is_true("preserve_host", false) {
             draft.keys.insert("host".to_owned(), json!(service.host));
         }
+        let is_cut = |path: &&PathCondition| !matches!(path, PathCondition::Exact(_));
+        strips && !is_root && paths.iter().any(is_cut)
+    }
+
+    /// Adds the headers in which Kong describes the way of a request. Edits of them by plugins have no effect.
+    fn tell_service(&mut self, strips: bool, route: &Entity, draft: &mut Draft) {
+        let is_root =
+            |path: &PathCondition| matches!(path, PathCondition::Prefix(text) if text == "/");
+        if strips && draft.criteria.iter().flat_map(|one| &one.paths).any(is_root) {
+            draft.verdict.nearly("`X-Forwarded-Prefix` is `/` where Kong leaves it out");
+        }
+        let name = if strips { "kong-forwarded-stripped" } else { "kong-forwarded" };
+        if !self.out.policy_sets.contains_key(name) {
+            let mut default = Map::new();
+            default.insert("x-forwarded-host".to_owned(), json!("{hostname}"));
+            default.insert("x-forwarded-port".to_owned(), json!("{port}"));
+            default.insert("x-forwarded-path".to_owned(), json!("{path}"));
+            if strips {
+                default.insert("x-forwarded-prefix".to_owned(), json!("{prefix}"));
+            }
+            let edits = json!({ "set": { "x-real-ip": "{client}" }, "default": default });
+            let policies = json!([{ "headers": { "request": edits } }]);
+            self.out.policy_sets.insert(name.to_owned(), policies);
+        }
+        let policies = draft.keys.entry("policies").or_insert_with(|| json!([]));
+        let Some(policies) = policies.as_array_mut() else { return };
+        // Below a cache, the client's address would keep replies out of it.
+        let cache = policies.iter().position(|policy| self.is_cache(policy));
+        let at = cache.unwrap_or(policies.len()).min(draft.origins.len());
+        policies.insert(at, json!({ "use": name }));
+        let place = self.mistakes.position(route.item.at);
+        let origin = PolicyOrigin { what: draft.what.clone(), place, guards: false };
+        draft.origins.insert(at, origin);
+    }
+
+    fn is_cache(&self, policy: &Json) -> bool {
+        let caches = |policy: &Json| policy.get("cache").is_some();
+        let set = policy.get("use").and_then(Json::as_str);
+        let set = set.and_then(|set| self.out.policy_sets.get(set)?.as_array());
+        caches(policy) || set.is_some_and(|set| set.iter().any(caches))
     }
 
     /// The listeners of a route, by its protocols.
