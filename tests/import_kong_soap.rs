@@ -305,3 +305,30 @@ fn stylesheets_of_saxon_translate_json_and_back() {
     assert_eq!((reply.status(), reply.text().as_str()), (200, COMPANY));
     assert_eq!(reply.get("content-type"), Some("text/xml; charset=utf-8"));
 }
+
+#[test]
+fn a_reply_that_its_schema_does_not_allow_is_a_fault() {
+    let services = Services::start();
+    let gateway = serving(
+        &services.file(
+            &[
+                route("right", &[response(json!({ "xsdApiSchema": WSDL }))]),
+                route("wrong", &[response(json!({ "xsdApiSchema": KONG_WSDL }))]),
+            ],
+            &[],
+        ),
+        0,
+    );
+    let reply = post(&gateway, "/right", XML, &envelope("Add", 5, 7));
+    assert_eq!(reply.status(), 200, "{}", reply.text());
+    let reply = post(&gateway, "/wrong", XML, &envelope("Add", 5, 7));
+    assert_eq!(reply.status(), 500, "{}", reply.text());
+    let text = reply.text();
+    for part in [
+        "<faultcode>soap:Server</faultcode>",
+        "<faultstring>Response - XSD validation failed</faultstring>",
+        "<backendHttpCode>200</backendHttpCode>",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}

@@ -89,6 +89,7 @@ mod hub_shares;
 mod hubs;
 mod import_data_services;
 mod import_kong;
+mod import_kong_entities;
 mod import_kong_files;
 mod import_kong_plugins;
 mod import_kong_soap;
