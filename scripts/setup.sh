@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what building needs and this machine lacks. Does nothing, quickly, where nothing is missing.
 # `setup.sh tests` also installs what tests compare with or speak to, `setup.sh java` a Java compiler, `setup.sh dist` what merges
-# profiles, `setup.sh deny` what checks dependencies. Measuring and fuzzing install their own tools: bench/peers/install.sh,
-# scripts/fuzz.sh.
+# profiles, `setup.sh image` what makes container images, `setup.sh deny` what checks dependencies. Measuring and fuzzing install their
+# own tools: bench/peers/install.sh, scripts/fuzz.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # A C compiler builds aws-lc (TLS) and mimalloc; no cmake, no pkg-config. C++ is for the fuzz targets.
@@ -17,6 +17,12 @@ if [ "${1:-}" = tests ] || [ "${1:-}" = java ]; then
   # Stylesheets of XSLT 2.0 and 3.0 are run by Saxon, and Kafka is a Java program too; Maven is what fetches both.
   command -v javac >/dev/null 2>&1 || missing+=(default-jdk-headless)
   command -v mvn >/dev/null 2>&1 || missing+=(maven)
+fi
+
+if [ "${1:-}" = image ]; then
+  for tool in podman runc mmdebstrap; do
+    command -v "$tool" >/dev/null 2>&1 || missing+=("$tool")
+  done
 fi
 
 if [ "${1:-}" = dist ]; then
