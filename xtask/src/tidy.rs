@@ -3,12 +3,14 @@
 //! Owns the reading of the tree and the printing of violations. Each module finds those of one subject: [`edges`] (dependencies between
 //! crates), [`calls`] (which calls are allowed where), [`size`] (lengths of files and functions), [`doors`] (the beginning of a crate),
 //! [`names`] (names of types), [`policies`] (policies that depend on one another), [`links`] (links in documents), [`loss`] (calls that
-//! lose something silently), [`forms`] (forms of those calls that do not lose anything), [`locks`] (locks on the hot path), [`shape`]
+//! lose something silently), [`forms`] (forms of those calls that do not lose anything), [`locks`] (locks on the hot path), [`cycles`]
+//! (files of a crate that depend on one another), [`shape`]
 //! (large traits and `Deref`), [`code_map`] (the list of crates in ARCHITECTURE.md), [`phrases`] (phrases that are not plain English). It
 //! does not change files and does not need the network.
 
 mod calls;
 mod code_map;
+mod cycles;
 mod doors;
 mod edges;
 mod forms;
@@ -103,6 +105,7 @@ fn check(root: &Path) -> Result<BTreeSet<Complaint>, Failure> {
     complaints.extend(size::check(&rust, list(EXCEPTIONS)));
     complaints.extend(loss::check(&rust));
     complaints.extend(locks::check(&rust, list(locks::LIST)));
+    complaints.extend(cycles::check(&rust, list(cycles::LIST)));
     complaints.extend(rust.iter().flat_map(shape::check));
     complaints.extend(code_map::check(&texts));
     complaints.extend(texts.iter().flat_map(phrases::check));
@@ -136,7 +139,8 @@ fn read_folder(root: &Path, folder: &Path, texts: &mut Vec<Text>) -> std::io::Re
 }
 
 fn is_read(name: &str) -> bool {
-    [".rs", ".md", ".toml", "-exceptions.txt", "-locks.txt"].iter().any(|end| name.ends_with(end))
+    let ends = [".rs", ".md", ".toml", "-exceptions.txt", "-locks.txt", "-cycles.txt"];
+    ends.iter().any(|end| name.ends_with(end))
 }
 
 /// The line number of a byte, from 1.

@@ -73,7 +73,8 @@ impl List<'_> {
     }
 }
 
-fn is_entry(line: &str) -> bool {
+/// True for a line that is not empty and not a comment.
+pub(crate) fn is_entry(line: &str) -> bool {
     !line.trim().is_empty() && !line.starts_with('#')
 }
 
