@@ -28,12 +28,12 @@ fuzz_target!(|bytes: &[u8]| {
     // Met, learnt, gone on with, filled.
     let other: Vec<u8> = document.iter().map(|b| if *b == b'1' { b'2' } else { *b }).collect();
     for placeless in [false, true] {
-        let mut precedents = TemplateCache::default();
+        let mut template_cache = TemplateCache::default();
         for document in [document, document, document, &other, document] {
             let mut plain = EventLog { placeless, ..EventLog::default() };
             let ended = xml::parse(document, &options, &mut plain);
             let mut told = EventLog { placeless, ..EventLog::default() };
-            assert_eq!(precedents.parse(document, &options, &mut told), ended);
+            assert_eq!(template_cache.parse(document, &options, &mut told), ended);
             assert_eq!(told.finish(), plain.finish());
         }
     }

@@ -138,14 +138,14 @@ fn messages_plain(bencher: Bencher<'_, '_>, changing: bool) {
 
 /// The same benchmark with the cache of known documents.
 #[divan::bench(args = [false, true])]
-fn messages_with_precedents(bencher: Bencher<'_, '_>, changing: bool) {
+fn messages_with_template_cache(bencher: Bencher<'_, '_>, changing: bool) {
     let messages = messages(changing);
     let mut turn = messages.iter().cycle();
-    let (mut precedents, options) = (TemplateCache::default(), Options::default());
+    let (mut template_cache, options) = (TemplateCache::default(), Options::default());
     bencher.bench_local(|| {
         let mut look = EventSum::default();
         let message = turn.next().map(String::as_bytes).unwrap_or_default();
-        precedents.parse(black_box(message), &options, &mut look).map(|()| look.seen)
+        template_cache.parse(black_box(message), &options, &mut look).map(|()| look.seen)
     });
 }
 

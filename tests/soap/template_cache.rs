@@ -1,4 +1,4 @@
-//! The common beginning of messages is read once, and so are messages that differ in values only: the outcome of each is that of
+//! The common prefix of messages is parsed once, and so are messages that differ in values only: the outcome of each is that of
 //! a gateway that never met it.
 
 use super::*;

@@ -98,13 +98,13 @@ impl Recall for Outline {
 
 /// Parses documents of one kind and returns for each whether its markup was known.
 fn read(documents: &[impl AsRef<[u8]>], options: &Options) -> Vec<bool> {
-    let mut precedents = TemplateCache::default();
+    let mut template_cache = TemplateCache::default();
     let each = documents.iter().map(|document| {
         let document = document.as_ref();
         let mut plain = Outline::default();
         let ended = xml::parse(document, options, &mut plain);
         let mut outline = Outline::default();
-        assert_eq!(precedents.parse(document, options, &mut outline), ended);
+        assert_eq!(template_cache.parse(document, options, &mut outline), ended);
         let known = outline.filled;
         assert!(!known || ended.is_ok());
         if ended.is_ok() {
@@ -248,9 +248,10 @@ proptest! {
         let filled = |(document, value): &(prop::sample::Index, prop::sample::Index)| {
             let (document, wrapped) = document.get(&documents);
             let value = value.get(&values);
-            match wrapped {
-                true => format!("<o><v>{value}</v>{document}<w>{value}</w></o>"),
-                false => document.replace("text", value),
+            if *wrapped {
+                format!("<o><v>{value}</v>{document}<w>{value}</w></o>")
+            } else {
+                document.replace("text", value)
             }
         };
         let documents: Vec<String> = order.iter().map(filled).collect();

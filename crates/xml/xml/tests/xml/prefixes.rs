@@ -37,10 +37,10 @@ impl Recall for Record {
 
 /// Parses documents of one kind and returns for each whether its prefix was known.
 fn read(documents: &[&str], options: &Options) -> Vec<bool> {
-    let mut precedents = TemplateCache::default();
+    let mut template_cache = TemplateCache::default();
     let each = documents.iter().map(|document| {
         let mut record = Record::default();
-        let parsed = precedents.parse(document.as_bytes(), options, &mut record);
+        let parsed = template_cache.parse(document.as_bytes(), options, &mut record);
         let resumed = record.resumed;
         assert_eq!(finish(record, parsed), whole(document.as_bytes(), options), "{document}");
         resumed
@@ -77,7 +77,7 @@ fn only_so_many_are_known() {
 }
 
 #[test]
-fn what_only_seems_to_be_a_beginning_is_none() {
+fn what_only_seems_to_be_a_prefix_is_not_one() {
     let long = format!("<a b='{}'><b><c/></b></a>", "x".repeat(3000));
     let documents = [
         "<a><b/><c/></a>",
@@ -101,7 +101,7 @@ fn what_only_seems_to_be_a_beginning_is_none() {
 }
 
 #[test]
-fn budgets_hold_behind_a_beginning() {
+fn budgets_hold_after_a_prefix() {
     let document = &*soap("<a xmlns:p='p' xmlns:q='q'><p:b>1</p:b><q:c>2</q:c></a>");
     let longer = document.replace(">1<", &format!(">{}<", "1".repeat(600)));
     let mut tight = Options::default();
@@ -122,7 +122,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn known_beginnings_do_not_matter(
+    fn known_prefixes_do_not_matter(
         documents in vec(prop_oneof![documents(), declaring(), documents().prop_map(|d| soap(&d))], 1..5),
         order in vec(any::<prop::sample::Index>(), 4..16),
     ) {
