@@ -4,9 +4,9 @@
 //! crates), [`calls`] (which calls are allowed where), [`size`] (lengths of files and functions), [`doors`] (the beginning of a crate),
 //! [`names`] (names of types), [`policies`] (policies that depend on one another), [`links`] (links in documents), [`loss`] (calls that
 //! lose something silently), [`forms`] (forms of those calls that do not lose anything), [`locks`] (locks on the hot path), [`cycles`]
-//! (files of a crate that depend on one another), [`shape`]
-//! (large traits and `Deref`), [`code_map`] (the list of crates in ARCHITECTURE.md), [`phrases`] (phrases that are not plain English). It
-//! does not change files and does not need the network.
+//! (files of a crate that depend on one another), [`shape`] (large traits and `Deref`), [`code_map`] (the lists of crates and of policies
+//! in ARCHITECTURE.md), [`named_code`] (names of code in documents), [`lexicon`] (the rows of LEXICON.md), [`phrases`] (phrases that are
+//! not plain English). It does not change files and does not need the network.
 
 mod calls;
 mod code_map;
@@ -14,9 +14,11 @@ mod cycles;
 mod doors;
 mod edges;
 mod forms;
+mod lexicon;
 mod links;
 mod locks;
 mod loss;
+mod named_code;
 mod names;
 mod phrases;
 mod policies;
@@ -108,6 +110,9 @@ fn check(root: &Path) -> Result<BTreeSet<Complaint>, Failure> {
     complaints.extend(cycles::check(&rust, list(cycles::LIST)));
     complaints.extend(rust.iter().flat_map(shape::check));
     complaints.extend(code_map::check(&texts));
+    let names = named_code::Crates::read(&rust);
+    complaints.extend(named_code::check(&texts, &names));
+    complaints.extend(lexicon::check(&texts, &names));
     complaints.extend(texts.iter().flat_map(phrases::check));
     complaints.extend(links::check(&texts, &|path| root.join(path).exists()));
     Ok(complaints)
