@@ -53,9 +53,9 @@ pub use lines::parse_lines;
 pub use method::{is_refused_method, is_registered_method};
 pub use partial::Partial;
 pub use reason::standard_reason;
-pub use request::{METHOD_BYTES_MAX, RequestHead, parse_request};
+pub use request::{RequestHead, parse_request};
 pub use response::{MethodKind, ResponseHead, parse_response};
-pub use rules::{HeadCheck, Parts, check_request};
+pub use rules::{HeadCheck, METHOD_BYTES_MAX, Parts, check_request};
 pub use target::{TargetForm, is_host, is_target};
 pub use token::{is_alias, is_header_value, is_lower_case_token, is_token, list_has};
 

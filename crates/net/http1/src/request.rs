@@ -8,9 +8,6 @@ use crate::target::TargetForm;
 use crate::token::is_token;
 use crate::{Error, Framing, Limits, Line, Span, Version};
 
-/// The maximum length of a method. The longest registered one has 17 bytes.
-pub const METHOD_BYTES_MAX: usize = 32;
-
 /// A request head. Its spans point into the bytes it was parsed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestHead {

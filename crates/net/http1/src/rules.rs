@@ -2,9 +2,11 @@
 //! is parsed less strictly than the other.
 
 use crate::fields::Fields;
-use crate::request::METHOD_BYTES_MAX;
 use crate::target::{self, Target, TargetForm};
 use crate::{Error, Framing, Limits, Line, Span, Version};
+
+/// The maximum length of a method. The longest registered one has 17 bytes.
+pub const METHOD_BYTES_MAX: usize = 32;
 
 /// The parts of a request's head, which are all spans of `bytes`. The bytes of names and values have been checked: a name is a token, and a
 /// value has no control characters.

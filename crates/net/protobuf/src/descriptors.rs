@@ -9,7 +9,7 @@ use crate::rule::{self, HttpRule};
 use crate::schema::{
     Cardinality, EnumType, Field, FieldKind, MessageType, Method, Schema, Service, WellKnown,
 };
-use crate::wire::{Fields, Raw, WireError};
+use crate::wire::{WireError, Raw, each, text};
 
 /// The maximum nesting of type definitions. The reader recurses this deep.
 const NESTED_MAX: usize = 32;
@@ -102,22 +102,6 @@ struct MethodProto {
     is_client_streaming: bool,
     is_server_streaming: bool,
     rules: Vec<HttpRule>,
-}
-
-/// Calls `each` for every field of a message.
-pub(crate) fn each<'a>(
-    message: &'a [u8],
-    mut each: impl FnMut(u32, Raw<'a>) -> Result<(), WireError>,
-) -> Result<(), WireError> {
-    let mut fields = Fields::of(message);
-    while let Some((number, raw)) = fields.next()? {
-        each(number, raw)?;
-    }
-    Ok(())
-}
-
-pub(crate) fn text(bytes: &[u8]) -> Result<String, WireError> {
-    std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| WireError)
 }
 
 fn index(number: u64) -> Result<usize, WireError> {

@@ -334,7 +334,7 @@ impl<'s, 't> Writer<'s, 't> {
             if writer.entry(at)?.kind == Kind::Null && !writer.has_null(value) {
                 return Err(Error::wrong("a value is null").within(&name));
             }
-            let made = writer.map_entry(field.number, (key, value), &name, at);
+            let made = writer.map_entry(field.number, key, value, &name, at);
             made.map_err(|why| why.within(&name))?;
             if known.insert(name.clone()) {
                 Ok(())
@@ -347,7 +347,8 @@ impl<'s, 't> Writer<'s, 't> {
     fn map_entry(
         &mut self,
         number: u32,
-        (key, value): (&Field, &Field),
+        key: &Field,
+        value: &Field,
         name: &str,
         at: usize,
     ) -> Result<(), Error> {

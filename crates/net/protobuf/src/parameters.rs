@@ -103,7 +103,8 @@ pub(crate) fn push_query(
     schema: &Schema,
     message: usize,
     query: &[u8],
-    (bound, ignored): (&[&FieldPath], &[Box<str>]),
+    bound: &[&FieldPath],
+    ignored: &[Box<str>],
     out: &mut Vec<u8>,
 ) -> Result<(), Error> {
     let mut seen: HashSet<FieldPath> = HashSet::new();

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use crate::bindings::{Binding, Bindings, BodyField, Match, NoMatch};
-use crate::descriptors::each;
 use crate::error::{Error, TranslationError};
 use crate::from_json::{self, Writer};
 use crate::parameters;
 use crate::scalar;
 use crate::schema::{Field, MessageType, Schema, WellKnown};
 use crate::to_json::{self, JsonStyle};
-use crate::wire::{Raw, WireError, push_bytes};
+use crate::wire::{WireError, Raw, each, push_bytes};
 
 /// The length of a message's prefix in a body of gRPC: a byte for compression, and four for the message's length.
 pub const PREFIX_BYTES: usize = 5;
@@ -174,8 +173,7 @@ impl Transcoder {
             BodyField::None | BodyField::Whole => None,
         };
         let bound: Vec<_> = binding.variables().chain(&body).collect();
-        let bound = (&*bound, &*self.ignored);
-        parameters::push_query(schema, binding.input, parts.query, bound, out)
+        parameters::push_query(schema, binding.input, parts.query, &bound, &self.ignored, out)
     }
 
     /// Returns a message of the reply as JSON.

@@ -201,6 +201,23 @@ fn varint_len(number: usize) -> usize {
     bits.div_ceil(7).max(1)
 }
 
+/// Calls `each` for every field of a message.
+pub(crate) fn each<'a>(
+    message: &'a [u8],
+    mut each: impl FnMut(u32, Raw<'a>) -> Result<(), WireError>,
+) -> Result<(), WireError> {
+    let mut fields = Fields::of(message);
+    while let Some((number, raw)) = fields.next()? {
+        each(number, raw)?;
+    }
+    Ok(())
+}
+
+/// Reads a field that is a text.
+pub(crate) fn text(bytes: &[u8]) -> Result<String, WireError> {
+    std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| WireError)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,10 +1,18 @@
-//! Close frames (RFC 6455, 5.5.1 and 7.4).
+//! Close frames (RFC 6455, 5.5.1 and 7.4), and the protocol errors after which one is sent.
 
-use crate::ProtocolError;
+use crate::frame::{CONTROL_BYTES_MAX, Mask, Opcode, control};
 
 /// A status code of a Close frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CloseCode(pub u16);
+
+/// A protocol violation. Parts returned before it remain valid, and nothing after it can be parsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProtocolError {
+    /// The code for the Close frame.
+    pub code: CloseCode,
+    pub what: &'static str,
+}
 
 impl CloseCode {
     pub const NORMAL: CloseCode = CloseCode(1000);
@@ -27,6 +35,16 @@ impl CloseCode {
     }
 }
 
+impl ProtocolError {
+    pub(crate) fn protocol(what: &'static str) -> ProtocolError {
+        ProtocolError { code: CloseCode::PROTOCOL_ERROR, what }
+    }
+
+    pub(crate) fn text(what: &'static str) -> ProtocolError {
+        ProtocolError { code: CloseCode::INVALID_PAYLOAD, what }
+    }
+}
+
 /// Returns the code in the payload of a Close frame, or `None` if the payload is empty. The reason must be UTF-8.
 pub fn code_of(payload: &[u8]) -> Result<Option<CloseCode>, ProtocolError> {
     let Some((code, reason)) = payload.split_first_chunk() else {
@@ -42,5 +60,26 @@ pub fn code_of(payload: &[u8]) -> Result<Option<CloseCode>, ProtocolError> {
     match std::str::from_utf8(reason) {
         Ok(_) => Ok(Some(code)),
         Err(_) => Err(ProtocolError::text("the reason of a Close frame is not UTF-8")),
+    }
+}
+
+/// Appends a Close frame with a code and a reason. A reason that is too long is cut at a character boundary.
+pub fn close(code: CloseCode, reason: &str, mask: Option<Mask>, out: &mut Vec<u8>) {
+    let mut payload = code.0.to_be_bytes().to_vec();
+    let end = reason.floor_char_boundary(CONTROL_BYTES_MAX - payload.len());
+    payload.extend_from_slice(reason.as_bytes().get(..end).unwrap_or_default());
+    control(Opcode::Close, &payload, mask, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_cut_between_two_characters() {
+        let mut out = Vec::new();
+        close(CloseCode::GOING_AWAY, &"ä".repeat(70), None, &mut out);
+        assert_eq!(out[..4], [0x88, 124, 0x03, 0xe9]);
+        assert_eq!(std::str::from_utf8(&out[4..]).unwrap(), "ä".repeat(61));
     }
 }

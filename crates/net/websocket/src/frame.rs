@@ -1,7 +1,5 @@
 //! Frames (RFC 6455, 5.2): writes headers and frames, and masks payloads.
 
-use crate::CloseCode;
-
 /// The kind of a frame (RFC 6455, 11.8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opcode {
@@ -139,14 +137,6 @@ pub fn control(opcode: Opcode, payload: &[u8], mask: Option<Mask>, out: &mut Vec
     frame(opcode, payload.get(..CONTROL_BYTES_MAX).unwrap_or(payload), mask, out);
 }
 
-/// Appends a Close frame with a code and a reason. A reason that is too long is cut at a character boundary.
-pub fn close(code: CloseCode, reason: &str, mask: Option<Mask>, out: &mut Vec<u8>) {
-    let mut payload = code.0.to_be_bytes().to_vec();
-    let end = reason.floor_char_boundary(CONTROL_BYTES_MAX - payload.len());
-    payload.extend_from_slice(reason.as_bytes().get(..end).unwrap_or_default());
-    control(Opcode::Close, &payload, mask, out);
-}
-
 /// Appends a whole text message.
 pub fn text(text: &str, mask: Option<Mask>, out: &mut Vec<u8>) {
     frame(Opcode::Text, text.as_bytes(), mask, out);
@@ -214,11 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_cut_between_two_characters() {
-        let mut out = Vec::new();
-        close(CloseCode::GOING_AWAY, &"ä".repeat(70), None, &mut out);
-        assert_eq!(out[..4], [0x88, 124, 0x03, 0xe9]);
-        assert_eq!(std::str::from_utf8(&out[4..]).unwrap(), "ä".repeat(61));
+    fn a_written_text_is_masked() {
         let mut masked = Vec::new();
         text("hi", Some([1, 2, 3, 4]), &mut masked);
         assert_eq!(masked, [0x81, 0x82, 1, 2, 3, 4, b'h' ^ 1, b'i' ^ 2]);

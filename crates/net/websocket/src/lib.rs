@@ -9,8 +9,6 @@ mod frame;
 mod reader;
 mod utf8;
 
-pub use close::{CloseCode, code_of};
-pub use frame::{
-    CONTROL_BYTES_MAX, HEADER_BYTES_MAX, Header, Mask, Opcode, close, control, text, unmask,
-};
-pub use reader::{Begin, Control, Part, Payload, ProtocolError, Reader, Sender};
+pub use close::{CloseCode, ProtocolError, close, code_of};
+pub use frame::{CONTROL_BYTES_MAX, HEADER_BYTES_MAX, Header, Mask, Opcode, control, text, unmask};
+pub use reader::{Begin, Control, Part, Payload, Reader, Sender};

@@ -1,6 +1,6 @@
 //! Parses one direction of a connection strictly, in pieces of any size (RFC 6455, 5).
 
-use crate::close::{CloseCode, code_of};
+use crate::close::{ProtocolError, code_of};
 use crate::frame::{
     CONTROL_BYTES_MAX, FIN, HEADER_BYTES_MAX, Header, MASKED, Mask, OPCODE, Opcode, RESERVED,
     is_ascii, unmask,
@@ -83,24 +83,6 @@ pub struct Control {
     pub payload: Vec<u8>,
     /// The whole frame, unchanged.
     pub raw: Vec<u8>,
-}
-
-/// A protocol violation. Parts returned before it remain valid, and nothing after it can be parsed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProtocolError {
-    /// The code for the Close frame.
-    pub code: CloseCode,
-    pub what: &'static str,
-}
-
-impl ProtocolError {
-    pub(crate) fn protocol(what: &'static str) -> ProtocolError {
-        ProtocolError { code: CloseCode::PROTOCOL_ERROR, what }
-    }
-
-    pub(crate) fn text(what: &'static str) -> ProtocolError {
-        ProtocolError { code: CloseCode::INVALID_PAYLOAD, what }
-    }
 }
 
 /// The number of bytes of a text that are unmasked at a time for validation.

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
 
+use super::reply::PendingReply;
 use super::stream::Stream;
 use super::{Begun, Config, Session, ShutdownState, Side};
 use crate::block::{Block, Head};
@@ -17,9 +18,6 @@ use crate::hpack;
 /// as bytes arrive, so that a stream that is not read does not block the others.
 pub(super) const STREAM_WINDOW: u32 = 64 * 1024;
 pub(super) const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
-
-/// The maximum number of interim replies before the final one. A server that sends more is faulty.
-const INTERIM_MAX: usize = 16;
 
 /// The overhead that is added to the size of each line.
 const LINE_BYTES: usize = 32;
@@ -56,20 +54,6 @@ pub(super) struct EndedStream {
     why: Gone,
     heads: VecDeque<(Head, Block)>,
     body: Vec<u8>,
-}
-
-/// A stream that waits for its reply.
-pub(super) struct PendingReply {
-    /// Whether a reply to its method has no body.
-    is_bodiless: bool,
-    /// Unread heads: interim ones, and the final one.
-    heads: VecDeque<(Head, Block)>,
-    /// The number of interim heads that have arrived.
-    interim: usize,
-    /// Whether the final head has arrived.
-    has_begun: bool,
-    /// The remaining bound on the size of heads.
-    bytes_left: usize,
 }
 
 impl Session {
@@ -257,13 +241,13 @@ impl Session {
     /// request (8.1).
     pub(super) fn reset_by_server(&mut self, number: u32, code: Code) {
         let Some(stream) = self.streams.get_mut(number) else { return };
-        match stream.is_receiving {
-            false => {
-                stream.wake();
-                self.finish_request(number);
-            }
-            true if code == Code::REFUSED_STREAM => self.lose(number, Gone::Refused),
-            true => self.lose(number, Gone::Reset(code)),
+        if !stream.is_receiving {
+            stream.wake();
+            self.finish_request(number);
+        } else if code == Code::REFUSED_STREAM {
+            self.lose(number, Gone::Refused);
+        } else {
+            self.lose(number, Gone::Reset(code));
         }
     }
 
@@ -290,35 +274,6 @@ impl Session {
         const MAX_HEADER_LIST_SIZE: u16 = 0x6;
         let head = u32::try_from(self.config.head_bytes_max).unwrap_or(u32::MAX);
         [(ENABLE_PUSH, 0), (INITIAL_WINDOW_SIZE, STREAM_WINDOW), (MAX_HEADER_LIST_SIZE, head)]
-    }
-}
-
-impl PendingReply {
-    pub(super) fn has_begun(&self) -> bool {
-        self.has_begun
-    }
-
-    fn check(&self, head: &Head, is_end: bool) -> Result<(), &'static str> {
-        // Without a length, the frames determine the end of the body.
-        let length = self.length(head).unwrap_or(0);
-        match head.status {
-            _ if head.is_too_large => Err("a head that is too large"),
-            101 => Err("a 101, which HTTP/2 does not have"),
-            ..200 if is_end => Err("an interim reply that ends the stream"),
-            ..200 if self.interim == INTERIM_MAX => Err("too many interim replies"),
-            ..200 => Ok(()),
-            _ if is_end && length > 0 => Err("a body that is shorter than announced"),
-            _ => Ok(()),
-        }
-    }
-
-    /// Returns the length of the body, if known. Some replies have no body although they announce a length (RFC 9110, 6.4.1).
-    fn length(&self, head: &Head) -> Option<u64> {
-        if self.is_bodiless || matches!(head.status, 204 | 304) {
-            Some(0)
-        } else {
-            head.content_length
-        }
     }
 }
 

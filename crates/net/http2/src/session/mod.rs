@@ -2,6 +2,7 @@
 
 mod client;
 mod receive;
+mod reply;
 mod send;
 mod stream;
 mod tunnel;

@@ -123,7 +123,7 @@ impl Session {
             return Ok(());
         };
         let is_end = head.has(flag::END_STREAM);
-        let is_early = stream.reply.as_ref().is_some_and(|reply| !reply.has_begun());
+        let is_early = stream.reply.as_ref().is_some_and(|reply| !reply.has_begun);
         let fits = match &mut stream.announced {
             None => true,
             Some(left) => match left.checked_sub(bytes.len() as u64) {

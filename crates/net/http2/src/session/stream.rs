@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::task::Waker;
 
 use super::Window;
-use super::client::PendingReply;
+use super::reply::PendingReply;
 
 /// The number of remembered streams that this side has reset. Frames that the peer sent on them before it received the reset are not an
 /// error.
