@@ -6,9 +6,8 @@ use kit::TextPosition;
 
 use crate::jsonpath::Query;
 use crate::path::{BODY_LEVEL, Path};
+use crate::query::{apply_query, query_input};
 use crate::rule::Rule;
-use crate::tape::JsonText;
-use crate::value::JsonNodes;
 use crate::{Budget, Error, ErrorKind, Failure, FailureKind, NameKind, Names, Scope, Slot, Value};
 
 /// Maximum length of an expression; no hand-written one is longer.
@@ -215,48 +214,6 @@ impl Program {
     }
 }
 
-/// Returns the value that a query is applied to. For a form, that is the object of its fields.
-pub(crate) fn query_input(slot: Slot, scope: &dyn Scope) -> Result<Value, FailureKind> {
-    let value = scope.value(slot)?;
-    match &value {
-        Value::Text(_) | Value::Bytes(_) => Ok(scope.fields(slot)?.unwrap_or(value)),
-        Value::Nothing
-        | Value::Null
-        | Value::Boolean(_)
-        | Value::Number(_)
-        | Value::Nodes(_)
-        | Value::Json(_) => Ok(value),
-    }
-}
-
-/// Applies a query to a value. Returns [`Value::Nothing`] if the value is not JSON.
-pub(crate) fn apply_query(
-    query: &Query,
-    value: Value,
-    budget: &mut Budget,
-) -> Result<Value, FailureKind> {
-    let Value::Json(json) = value else { return Ok(Value::Nothing) };
-    if json.singular {
-        let Some(root) = json.first() else { return Ok(Value::Nothing) };
-        return Ok(Value::Json(query.value(&json.text, root, budget)?));
-    }
-    // If a query may select many values, the next query is applied to an array of them.
-    let mut text = String::new();
-    Value::Json(json).write_json(&mut text, budget)?;
-    let array = made_json(text, budget)?;
-    Ok(Value::Json(query.value(&array.text, JsonText::ROOT, budget)?))
-}
-
-/// Parses a JSON text that this crate wrote.
-pub(crate) fn made_json(text: String, budget: &Budget) -> Result<JsonNodes, FailureKind> {
-    let limits = json::Limits {
-        depth_max: budget.limits().depth_max as usize + 1,
-        entries_max: 2 * budget.limits().results_max as usize,
-    };
-    let what = |malformed: json::JsonError| FailureKind::Malformed(malformed.what.into());
-    Ok(JsonNodes::root(JsonText::read(text, &limits).map_err(what)?))
-}
-
 /// Returns true if a text begins with `$`, with `/`, or with the name of an XPath function and `(`.
 pub fn is_expression(text: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
@@ -357,18 +314,6 @@ fn leading(text: &str, names: &dyn Names) -> Result<LeadingName, Error> {
                 end += len;
             }
             _ => return Err(ErrorKind::Group(shown()).at(text, end)),
-        }
-    }
-}
-
-/// Resolves the value that a dotted name begins with. Returns it with the number of parts that name it.
-pub(crate) fn resolve(parts: &[&str], names: &dyn Names) -> Option<(NameKind, usize)> {
-    let mut taken = 1;
-    loop {
-        let known = names.find(parts.get(..taken)?)?;
-        match known {
-            NameKind::Group(_) if taken < parts.len() => taken += 1,
-            NameKind::Group(_) | NameKind::Value(_) => return Some((known, taken)),
         }
     }
 }

@@ -5,9 +5,11 @@
 
 mod check;
 mod compare;
+mod cursor;
 mod eval;
 mod filter;
 mod iregexp;
+mod operand;
 mod parse;
 mod strings;
 

@@ -29,6 +29,7 @@ mod markup;
 mod names;
 mod number;
 mod path;
+mod query;
 mod rule;
 mod tape;
 mod template;

@@ -67,3 +67,15 @@ pub trait Scope {
         Ok(None)
     }
 }
+
+/// Resolves the value that a dotted name begins with. Returns it with the number of parts that name it.
+pub(crate) fn resolve(parts: &[&str], names: &dyn Names) -> Option<(NameKind, usize)> {
+    let mut taken = 1;
+    loop {
+        let known = names.find(parts.get(..taken)?)?;
+        match known {
+            NameKind::Group(_) if taken < parts.len() => taken += 1,
+            NameKind::Group(_) | NameKind::Value(_) => return Some((known, taken)),
+        }
+    }
+}

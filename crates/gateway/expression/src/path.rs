@@ -17,9 +17,10 @@ use xpath::{
     Options, Statics,
 };
 
-use crate::expression::{apply_query, query_input, resolve};
 use crate::jsonpath::Query;
+use crate::names::resolve;
 use crate::path::scan::Use;
+use crate::query::{apply_query, query_input};
 use crate::value::NodeGroup;
 use crate::{
     Budget, Error, ErrorKind, FailureKind, NameKind, Names, Nodes, Number, Scope, Slot, Value,

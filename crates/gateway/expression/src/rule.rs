@@ -5,6 +5,8 @@
 //! round of a loop, and for each text or list before it is compared, searched or copied.
 
 mod analysis;
+mod dotted_name;
+mod environment;
 mod failures;
 mod meter;
 mod numbers;
@@ -46,7 +48,7 @@ impl Rule {
             let max = RULE_BYTES_MAX as u64;
             return Err(ErrorKind::Limit { name: "bytes of a CEL expression", max }.at(text, 0));
         }
-        let program = meter::env().compile(text).map_err(|errors| {
+        let program = environment::env().compile(text).map_err(|errors| {
             let first = errors.errors.first();
             let (line, column) = first.map_or((1, 0), |error| error.pos);
             let what = first.map_or("it cannot be read", |error| &error.msg);
@@ -114,7 +116,7 @@ impl Rule {
 
     fn run(&self, roots: &RootValues<'_>, budget: &mut Budget) -> Result<Value, FailureKind> {
         budget.charge(self.parts.saturating_mul(meter::PART_STEPS))?;
-        let mut context = Context::with_env(meter::env().clone());
+        let mut context = Context::with_env(environment::env().clone());
         context.set_variable_resolver(roots);
         let run = || cel::Value::resolve_val(&self.metered, &context);
         match meter::metering(budget, run)? {

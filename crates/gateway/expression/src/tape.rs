@@ -173,7 +173,7 @@ impl JsonText {
         let doubled = json::doubled(&self.text, &self.tape);
         if doubled.is_none() {
             // Harmless: if it is set already, the value is the same.
-            let _known = self.hidden.set(HashSet::new());
+            drop(self.hidden.set(HashSet::new()));
         }
         doubled.map(|doubled| JsonNode(doubled.object))
     }

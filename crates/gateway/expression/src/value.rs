@@ -336,3 +336,13 @@ impl JsonNodes {
         }
     }
 }
+
+/// Parses a JSON text that this crate wrote.
+pub(crate) fn made_json(text: String, budget: &Budget) -> Result<JsonNodes, FailureKind> {
+    let limits = json::Limits {
+        depth_max: budget.limits().depth_max as usize + 1,
+        entries_max: 2 * budget.limits().results_max as usize,
+    };
+    let what = |malformed: json::JsonError| FailureKind::Malformed(malformed.what.into());
+    Ok(JsonNodes::root(JsonText::read(text, &limits).map_err(what)?))
+}

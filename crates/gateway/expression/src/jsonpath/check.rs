@@ -1,7 +1,7 @@
 //! The type rules (RFC 9535, 2.4.3) for comparisons, tests, and arguments of functions.
 
+use crate::jsonpath::cursor::Cursor;
 use crate::jsonpath::iregexp::Regex;
-use crate::jsonpath::parse::Cursor;
 use crate::jsonpath::{Comparable, Inner, Logical, Pattern};
 use crate::{Error, ErrorKind};
 

@@ -5,14 +5,15 @@ use std::cmp::Ordering;
 
 use json::Kind;
 
-use crate::FailureKind;
-use crate::jsonpath::eval::{Operand, Run, operand};
+use crate::jsonpath::operand::{Operand, operand};
 use crate::number;
-use crate::tape::JsonNode;
+use crate::tape::{JsonNode, JsonText};
+use crate::{Budget, FailureKind};
 
 /// Returns true if two values are equal. Two missing values are equal.
 pub(super) fn equal(
-    run: &mut Run<'_>,
+    text: &JsonText,
+    budget: &mut Budget,
     left: &Operand<'_>,
     right: &Operand<'_>,
 ) -> Result<bool, FailureKind> {
@@ -20,32 +21,32 @@ pub(super) fn equal(
         (Operand::Nothing, Operand::Nothing) | (Operand::Null, Operand::Null) => true,
         (Operand::Boolean(a), Operand::Boolean(b)) => a == b,
         (Operand::Number(a), Operand::Number(b)) => {
-            run.budget.text(a.len() + b.len())?;
+            budget.text(a.len() + b.len())?;
             number::compare(a, b) == Ordering::Equal
         }
         (Operand::Text(a), Operand::Text(b)) => {
-            run.budget.text(a.len().min(b.len()))?;
+            budget.text(a.len().min(b.len()))?;
             a == b
         }
-        (Operand::Node(a), Operand::Node(b)) => deep(run, *a, *b)?,
+        (Operand::Node(a), Operand::Node(b)) => deep(text, budget, *a, *b)?,
         _ => false,
     })
 }
 
 /// Returns true if one value is less than the other. Only numbers and strings are ordered.
 pub(super) fn less(
-    run: &mut Run<'_>,
+    budget: &mut Budget,
     left: &Operand<'_>,
     right: &Operand<'_>,
 ) -> Result<bool, FailureKind> {
     Ok(match (left, right) {
         (Operand::Number(a), Operand::Number(b)) => {
-            run.budget.text(a.len() + b.len())?;
+            budget.text(a.len() + b.len())?;
             number::compare(a, b) == Ordering::Less
         }
         // The byte order of UTF-8 is the order of scalar values.
         (Operand::Text(a), Operand::Text(b)) => {
-            run.budget.text(a.len().min(b.len()))?;
+            budget.text(a.len().min(b.len()))?;
             a < b
         }
         _ => false,
@@ -53,11 +54,15 @@ pub(super) fn less(
 }
 
 /// Returns true if two objects or arrays are equal. Uses a list of pairs instead of recursion.
-fn deep(run: &mut Run<'_>, a: JsonNode, b: JsonNode) -> Result<bool, FailureKind> {
-    let text = run.text;
+fn deep(
+    text: &JsonText,
+    budget: &mut Budget,
+    a: JsonNode,
+    b: JsonNode,
+) -> Result<bool, FailureKind> {
     let mut pairs = vec![(a, b)];
     while let Some((a, b)) = pairs.pop() {
-        run.budget.charge(1 + u64::from(text.count(a)))?;
+        budget.charge(1 + u64::from(text.count(a)))?;
         match (text.kind(a), text.kind(b)) {
             _ if a == b => {}
             (Kind::Array, Kind::Array) if text.count(a) == text.count(b) => {
@@ -66,8 +71,8 @@ fn deep(run: &mut Run<'_>, a: JsonNode, b: JsonNode) -> Result<bool, FailureKind
                 pairs.extend(items.map(|((_, a), (_, b))| (a, b)));
             }
             (Kind::Object, Kind::Object) => {
-                run.budget.charge(u64::from(text.count(b)))?;
-                let (a, b) = (members(run, a), members(run, b));
+                budget.charge(u64::from(text.count(b)))?;
+                let (a, b) = (members(text, a), members(text, b));
                 let same = a.len() == b.len() && a.iter().zip(&b).all(|((a, _), (b, _))| a == b);
                 if !same {
                     return Ok(false);
@@ -77,7 +82,7 @@ fn deep(run: &mut Run<'_>, a: JsonNode, b: JsonNode) -> Result<bool, FailureKind
             }
             (Kind::Array | Kind::Object, _) | (_, Kind::Array | Kind::Object) => return Ok(false),
             _ => {
-                if !equal(run, &operand(text, a), &operand(text, b))? {
+                if !equal(text, budget, &operand(text, a), &operand(text, b))? {
                     return Ok(false);
                 }
             }
@@ -87,8 +92,7 @@ fn deep(run: &mut Run<'_>, a: JsonNode, b: JsonNode) -> Result<bool, FailureKind
 }
 
 /// Returns the members of an object, sorted by name.
-fn members<'t>(run: &Run<'t>, object: JsonNode) -> Vec<(Cow<'t, str>, JsonNode)> {
-    let text = run.text;
+fn members<'t>(text: &'t JsonText, object: JsonNode) -> Vec<(Cow<'t, str>, JsonNode)> {
     let children = text.children(object);
     let mut members: Vec<_> =
         // Harmless: each member of an object has a name.

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use json::Kind;
 
 use crate::jsonpath::iregexp::{self, Regex, Translation};
+use crate::jsonpath::operand::{Operand, operand};
 use crate::jsonpath::{
     Comparable, Comparison, Inner, Logical, Path, Pattern, Segment, Selector, compare,
 };
@@ -33,30 +34,6 @@ struct FoundPattern {
 /// Maximum number of steps for compiling a pattern, and for matching one text. The evaluation cannot pause during either, so the limit
 /// bounds how long other tasks wait: about five milliseconds. Applies only to patterns that come from a message.
 const PATTERN_STEPS_MAX: u64 = 1_000_000;
-
-/// The value of a comparable.
-#[derive(Debug, Clone)]
-pub(super) enum Operand<'o> {
-    Nothing,
-    Null,
-    Boolean(bool),
-    Number(Cow<'o, str>),
-    Text(Cow<'o, str>),
-    /// An object or array in the message.
-    Node(JsonNode),
-}
-
-/// Converts a value of the text to an operand, which borrows from the text.
-pub(super) fn operand(text: &JsonText, node: JsonNode) -> Operand<'_> {
-    match text.kind(node) {
-        Kind::Null => Operand::Null,
-        Kind::False => Operand::Boolean(false),
-        Kind::True => Operand::Boolean(true),
-        Kind::Number => Operand::Number(Cow::Borrowed(text.raw(node))),
-        Kind::Plain | Kind::Escaped => Operand::Text(text.string(node)),
-        Kind::Object | Kind::Array => Operand::Node(node),
-    }
-}
 
 impl<'r> Run<'r> {
     pub(super) fn new(text: &'r JsonText, root: JsonNode, budget: &'r mut Budget) -> Run<'r> {
@@ -133,7 +110,7 @@ impl<'r> Run<'r> {
                     found.extend(self.text.children(node).map(|(_, child)| child));
                 }
                 Selector::Slice { start, end, step } => {
-                    self.slice(node, (*start, *end, *step), found)?;
+                    self.slice(node, *start, *end, *step, found)?;
                 }
                 Selector::Filter(logical) => {
                     for (_, child) in self.text.children(node) {
@@ -153,7 +130,9 @@ impl<'r> Run<'r> {
     fn slice(
         &mut self,
         node: JsonNode,
-        (start, end, step): (Option<i64>, Option<i64>, i64),
+        start: Option<i64>,
+        end: Option<i64>,
+        step: i64,
         found: &mut Vec<JsonNode>,
     ) -> Result<(), FailureKind> {
         if self.text.kind(node) != Kind::Array || step == 0 {
@@ -206,7 +185,7 @@ impl<'r> Run<'r> {
             Logical::Not(inner) => Ok(!self.holds(inner, current)?),
             Logical::Exists(inner) => Ok(!self.inner(inner, current)?.is_empty()),
             Logical::Compare(comparison, left, right) => {
-                self.compare(*comparison, [left, right], current)
+                self.compare(*comparison, left, right, current)
             }
             Logical::Match { text, pattern, whole } => self.matches(text, pattern, *whole, current),
         }
@@ -220,21 +199,24 @@ impl<'r> Run<'r> {
     fn compare(
         &mut self,
         comparison: Comparison,
-        [left, right]: [&Comparable; 2],
+        left: &Comparable,
+        right: &Comparable,
         current: JsonNode,
     ) -> Result<bool, FailureKind> {
         let left = self.operand(left, current)?;
         let right = self.operand(right, current)?;
         Ok(match comparison {
-            Comparison::Equal => compare::equal(self, &left, &right)?,
-            Comparison::NotEqual => !compare::equal(self, &left, &right)?,
-            Comparison::Less => compare::less(self, &left, &right)?,
-            Comparison::Greater => compare::less(self, &right, &left)?,
+            Comparison::Equal => compare::equal(self.text, self.budget, &left, &right)?,
+            Comparison::NotEqual => !compare::equal(self.text, self.budget, &left, &right)?,
+            Comparison::Less => compare::less(self.budget, &left, &right)?,
+            Comparison::Greater => compare::less(self.budget, &right, &left)?,
             Comparison::LessEqual => {
-                compare::less(self, &left, &right)? || compare::equal(self, &left, &right)?
+                compare::less(self.budget, &left, &right)?
+                    || compare::equal(self.text, self.budget, &left, &right)?
             }
             Comparison::GreaterEqual => {
-                compare::less(self, &right, &left)? || compare::equal(self, &left, &right)?
+                compare::less(self.budget, &right, &left)?
+                    || compare::equal(self.text, self.budget, &left, &right)?
             }
         })
     }

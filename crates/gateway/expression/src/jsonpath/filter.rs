@@ -1,7 +1,7 @@
 //! Filters: logical expressions, comparisons, functions.
 
 use crate::jsonpath::check::{self, Part};
-use crate::jsonpath::parse::Cursor;
+use crate::jsonpath::cursor::Cursor;
 use crate::jsonpath::{Comparable, Comparison, Inner, Logical, strings};
 use crate::{Error, ErrorKind};
 

@@ -1,24 +1,15 @@
-//! The grammar of RFC 9535: a cursor over the text, one function for each rule. Filters are in `super::filter`.
+//! The grammar of RFC 9535: one function for each rule. Filters are in `super::filter`.
 
+use crate::jsonpath::cursor::Cursor;
 use crate::jsonpath::{Path, Segment, Selector, filter, strings};
 use crate::{Error, ErrorKind};
-
-/// Maximum nesting of filters, parentheses and function calls.
-const NESTING_MAX: usize = 64;
 
 /// The largest integer of I-JSON: a double represents it and all smaller ones exactly.
 const INTEGER_MAX: i64 = (1 << 53) - 1;
 
-/// The position of the parser.
-pub(super) struct Cursor<'t> {
-    pub(super) text: &'t str,
-    pub(super) at: usize,
-    nesting: usize,
-}
-
 /// Parses a whole query.
 pub(super) fn whole(text: &str) -> Result<Path, Error> {
-    let mut cursor = Cursor { text, at: 0, nesting: 0 };
+    let mut cursor = Cursor::new(text, 0);
     if !cursor.eat("$") {
         return cursor.refuse("a query must begin with `$`");
     }
@@ -32,57 +23,12 @@ pub(super) fn whole(text: &str) -> Result<Path, Error> {
 
 /// Parses segments from a byte offset on. Returns them with the offset after them.
 pub(super) fn segments(text: &str, from: usize) -> Result<(Path, usize), Error> {
-    let mut cursor = Cursor { text, at: from, nesting: 0 };
+    let mut cursor = Cursor::new(text, from);
     let path = cursor.path()?;
     Ok((path, cursor.at))
 }
 
 impl<'t> Cursor<'t> {
-    pub(super) fn rest(&self) -> &'t str {
-        self.text.get(self.at..).unwrap_or_default()
-    }
-
-    pub(super) fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
-    }
-
-    pub(super) fn eat(&mut self, sign: &str) -> bool {
-        let found = self.rest().starts_with(sign);
-        if found {
-            self.at += sign.len();
-        }
-        found
-    }
-
-    pub(super) fn blanks(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
-            self.at += 1;
-        }
-    }
-
-    pub(super) fn refuse<T>(&self, what: impl Into<Box<str>>) -> Result<T, Error> {
-        self.refuse_at(self.at, ErrorKind::syntax(what))
-    }
-
-    pub(super) fn refuse_at<T>(&self, at: usize, kind: ErrorKind) -> Result<T, Error> {
-        Err(kind.at(self.text, at))
-    }
-
-    /// Parses a nested part, within the limit on nesting.
-    pub(super) fn nested<T>(
-        &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        if self.nesting >= NESTING_MAX {
-            let limit = ErrorKind::Limit { name: "nesting", max: NESTING_MAX as u64 };
-            return self.refuse_at(self.at, limit);
-        }
-        self.nesting += 1;
-        let read = read(self);
-        self.nesting -= 1;
-        read
-    }
-
     /// Parses all segments that follow. Does not skip blanks after the last one.
     pub(super) fn path(&mut self) -> Result<Path, Error> {
         let mut path = Path { segments: Vec::new(), singular: true };

@@ -1,7 +1,7 @@
 //! String literals of queries, in either kind of quotes.
 
 use crate::Error;
-use crate::jsonpath::parse::Cursor;
+use crate::jsonpath::cursor::Cursor;
 
 /// Reads a string including its quotes.
 pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<String, Error> {

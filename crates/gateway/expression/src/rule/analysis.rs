@@ -7,7 +7,8 @@ use cel::common::ast::{CallExpr, EntryExpr, Expr, LiteralValue, operators};
 use cel::{Context, IdedExpr};
 use regex::Regex;
 
-use super::meter;
+use super::dotted_name::{path_of, text};
+use super::environment;
 use super::operators::is_default;
 use crate::names::TEXT;
 use crate::{ErrorKind, Names};
@@ -185,7 +186,7 @@ fn check_function(name: &str) -> Result<(), ErrorKind> {
         return Ok(());
     }
     // The function exists if and only if adding one with the same name fails.
-    let mut declared = Context::with_env(meter::env().clone());
+    let mut declared = Context::with_env(environment::env().clone());
     match declared.add_function(name, |value: i64| value) {
         Ok(()) => Err(ErrorKind::Function(format!("there is no function `{name}`").into())),
         Err(_) => Ok(()),
@@ -207,40 +208,6 @@ fn check_member(
     names.kind(&path).map(|_| ()).map_err(|what| ErrorKind::Type(what.into()))
 }
 
-/// Returns the parts of a dotted name such as `request.headers` or `request['headers']`, or `None` for anything else.
-pub(super) fn path_of(part: &IdedExpr) -> Option<Vec<&str>> {
-    let mut names = Vec::new();
-    let mut at = part;
-    loop {
-        if let Expr::Ident(name) = &at.expr {
-            names.push(name.as_str());
-            names.reverse();
-            return Some(names);
-        }
-        let (of, member) = member_of(at)?;
-        names.push(member);
-        at = of;
-    }
-}
-
-/// If the part selects a member whose name is written in the expression, returns the operand and that name.
-pub(super) fn member_of(part: &IdedExpr) -> Option<(&IdedExpr, &str)> {
-    match &part.expr {
-        Expr::Select(select) => Some((&*select.operand, select.field.as_str())),
-        Expr::Call(call) => match (call.func_name.as_str(), &*call.args) {
-            (operators::INDEX, [of, member]) => Some((of, text(member)?)),
-            _ => None,
-        },
-        Expr::Comprehension(_)
-        | Expr::Ident(_)
-        | Expr::List(_)
-        | Expr::Literal(_)
-        | Expr::Map(_)
-        | Expr::Struct(_)
-        | Expr::Unspecified => None,
-    }
-}
-
 /// Returns true if the part is only a name with members and items.
 pub(super) fn is_path(part: &IdedExpr) -> bool {
     let mut at = part;
@@ -260,20 +227,5 @@ pub(super) fn is_path(part: &IdedExpr) -> bool {
             | Expr::Struct(_)
             | Expr::Unspecified => return false,
         };
-    }
-}
-
-fn text(part: &IdedExpr) -> Option<&str> {
-    match &part.expr {
-        Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
-        Expr::Call(_)
-        | Expr::Comprehension(_)
-        | Expr::Ident(_)
-        | Expr::List(_)
-        | Expr::Literal(_)
-        | Expr::Map(_)
-        | Expr::Select(_)
-        | Expr::Struct(_)
-        | Expr::Unspecified => None,
     }
 }

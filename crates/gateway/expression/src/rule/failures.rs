@@ -3,7 +3,7 @@
 use cel::common::ast::Expr;
 use cel::{ExecutionError, IdedExpr};
 
-use super::analysis::{member_of, path_of};
+use super::dotted_name::{member_of, path_of};
 
 /// Returns true if the failure means that something was not found.
 pub(super) fn is_absence(error: &ExecutionError) -> bool {

@@ -6,7 +6,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
 
 use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, MapEntryExpr, MapExpr,
@@ -18,7 +17,6 @@ use cel::common::value::{CowVal, Val};
 use cel::{Env, ExecutionError};
 use regex::Regex;
 
-use super::{operators as own_operators, wide};
 use crate::{Budget, FailureKind};
 
 /// Steps for a part of an expression, which takes a tenth of a microsecond. A step is a few nanoseconds.
@@ -68,22 +66,14 @@ struct Meter {
     over: Option<FailureKind>,
 }
 
-/// Returns the functions of CEL together with those of the meter.
-pub(super) fn env() -> &'static Arc<Env> {
-    static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
-        let mut env = Env::stdlib();
-        let mut all_new = true;
-        let texts = || vec![STRING_TYPE, STRING_TYPE];
-        all_new &= env.add_overload(EACH, EACH, vec![DYN_TYPE], each).is_ok();
-        all_new &= env.add_overload(WEIGH, WEIGH, vec![DYN_TYPE], weigh).is_ok();
-        all_new &= env.add_overload(COPY, COPY, vec![DYN_TYPE], copy).is_ok();
-        all_new &= env.add_overload(MATCHES, MATCHES, texts(), matches).is_ok();
-        all_new &= env.add_overload(MATCHES_FOUND, MATCHES_FOUND, texts(), matches_found).is_ok();
-        all_new &= own_operators::declare(&mut env) && wide::declare(&mut env);
-        debug_assert!(all_new, "the library already has one of these names");
-        Arc::new(env)
-    });
-    &ENV
+/// Declares the calls. Returns false if one of the names exists already.
+pub(super) fn declare(env: &mut Env) -> bool {
+    let texts = || vec![STRING_TYPE, STRING_TYPE];
+    env.add_overload(EACH, EACH, vec![DYN_TYPE], each).is_ok()
+        && env.add_overload(WEIGH, WEIGH, vec![DYN_TYPE], weigh).is_ok()
+        && env.add_overload(COPY, COPY, vec![DYN_TYPE], copy).is_ok()
+        && env.add_overload(MATCHES, MATCHES, texts(), matches).is_ok()
+        && env.add_overload(MATCHES_FOUND, MATCHES_FOUND, texts(), matches_found).is_ok()
 }
 
 /// Runs an expression on a budget. If a limit is exceeded, the error names it, even if the expression itself recovered from the failure.

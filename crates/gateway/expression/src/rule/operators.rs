@@ -11,7 +11,7 @@ use cel::common::types::{CelBool, DYN_TYPE};
 use cel::common::value::CowVal;
 use cel::{Env, ExecutionError};
 
-use super::analysis::path_of;
+use super::dotted_name::path_of;
 use super::meter;
 use super::numbers;
 use crate::Names;

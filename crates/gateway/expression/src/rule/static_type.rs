@@ -3,7 +3,7 @@
 use cel::IdedExpr;
 use cel::common::ast::{CallExpr, Expr, LiteralValue, operators};
 
-use super::analysis::path_of;
+use super::dotted_name::path_of;
 use crate::Names;
 
 /// Returns the type of the value in words, or `None` if it may be boolean.

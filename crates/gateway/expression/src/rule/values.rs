@@ -10,8 +10,8 @@ use json::Kind;
 use kit::turns;
 
 use super::wide::WideNumber;
-use crate::expression::made_json;
 use crate::tape::{JsonNode, JsonText};
+use crate::value::made_json;
 use crate::{Budget, FailureKind, Member, NameKind, Number, Scope, Value};
 
 /// Maximum nesting of objects and arrays. The library recurses.
