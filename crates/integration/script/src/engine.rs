@@ -14,7 +14,8 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::interpreter::{self, CompiledProgram, Language, Outcome};
+use crate::interpreter::{self, CompiledProgram, Language};
+use crate::outcome::Outcome;
 use crate::{MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX, STACK_BYTES, TEXT_BYTES_MAX};
 
 /// The first command-line argument of a process that is to be an engine. Such a process only runs [`serve`].
@@ -42,9 +43,9 @@ pub(crate) struct Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         // Harmless: the process may have ended already, and then `kill` fails.
-        let _ended = self.process.kill();
+        drop(self.process.kill());
         // Harmless: the process may have ended already, and then `wait` fails.
-        let _gone = self.process.wait();
+        drop(self.process.wait());
     }
 }
 

@@ -1,13 +1,9 @@
 //! A common interface to the interpreters: compiles texts to programs, and runs programs on messages.
 
-use std::fmt;
-use std::thread;
-
-use kit::TextPosition;
-
 use crate::TEXT_BYTES_MAX;
 use crate::javascript::{self, JavaScriptProgram};
 use crate::jq::{self, JqProgram};
+use crate::outcome::{Outcome, ProgramError};
 
 /// The language of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,30 +18,6 @@ pub enum Language {
 pub(crate) enum CompiledProgram {
     Jq(JqProgram),
     JavaScript(JavaScriptProgram),
-}
-
-/// The result of running a program: a value, no value, or the text of a failure.
-pub(crate) type Outcome = Result<Option<Vec<u8>>, String>;
-
-/// An error in the text of a program.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProgramError {
-    pub at: TextPosition,
-    pub what: String,
-}
-
-impl fmt::Display for ProgramError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TextPosition { line, column, .. } = self.at;
-        write!(f, "line {line}, column {column}: {}", self.what)
-    }
-}
-
-impl ProgramError {
-    /// Returns an error without a position.
-    pub(crate) fn whole(what: String) -> ProgramError {
-        ProgramError { at: TextPosition::of("", 0), what }
-    }
 }
 
 impl Language {
@@ -90,16 +62,5 @@ impl CompiledProgram {
             CompiledProgram::Jq(program) => program.run(message),
             CompiledProgram::JavaScript(program) => program.run(message),
         }
-    }
-}
-
-/// Runs work on a thread with a stack of this size. The error means that the work panicked.
-pub(crate) fn on_stack<T: Send + 'static>(
-    bytes: usize,
-    work: impl FnOnce() -> Result<T, ProgramError> + Send + 'static,
-) -> thread::Result<Result<T, ProgramError>> {
-    match thread::Builder::new().stack_size(bytes).spawn(work) {
-        Ok(thread) => thread.join(),
-        Err(error) => Ok(Err(ProgramError::whole(format!("no thread to read it: {error}")))),
     }
 }

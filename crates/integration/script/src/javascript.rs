@@ -7,7 +7,8 @@ use kit::TextPosition;
 use rquickjs::context::EvalOptions;
 use rquickjs::{CatchResultExt as _, CaughtError, Context, Ctx, Function, Module, Runtime, Value};
 
-use crate::interpreter::{Outcome, ProgramError, on_stack};
+use crate::outcome::{Outcome, ProgramError};
+use crate::stack::on_stack;
 use crate::{MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX, STACK_BYTES};
 
 /// A program together with its interpreter.

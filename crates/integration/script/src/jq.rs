@@ -6,7 +6,8 @@ use jaq_core::{Compiler, Ctx, Vars, data, unwrap_valr};
 use jaq_json::{Val, read, write};
 use kit::TextPosition;
 
-use crate::interpreter::{Outcome, ProgramError, on_stack};
+use crate::outcome::{Outcome, ProgramError};
+use crate::stack::on_stack;
 use crate::{CHECK_STACK_BYTES, MESSAGE_BYTES_MAX};
 
 type Data = data::JustLut<Val>;

@@ -14,10 +14,13 @@ mod engine;
 mod interpreter;
 mod javascript;
 mod jq;
+mod outcome;
 mod program;
+mod stack;
 
 pub use engine::{ARGUMENT, serve};
-pub use interpreter::{Language, ProgramError};
+pub use interpreter::Language;
+pub use outcome::ProgramError;
 pub use program::{Program, ProgramFailure};
 
 /// Maximum size of a program's text.

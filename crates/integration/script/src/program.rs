@@ -12,7 +12,8 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::MESSAGE_BYTES_MAX;
 use crate::engine::Engine;
-use crate::interpreter::{self, Language, Outcome, ProgramError};
+use crate::interpreter::{self, Language};
+use crate::outcome::{Outcome, ProgramError};
 
 /// A program, shared by all workers. Its engines are started when messages need them, and end with it.
 ///

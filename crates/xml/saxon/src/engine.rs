@@ -12,7 +12,8 @@ use tokio::sync::oneshot;
 use crate::feed;
 use crate::find::{self, INSTALL_JARS, INSTALL_JAVA, Jars};
 use crate::on_worker;
-use crate::pool::{self, EngineStats, JavaStylesheet, Job, Message, PoolState, RunError, Work};
+use crate::pool::{self, EngineStats, JavaStylesheet, Job, PoolState, Work};
+use crate::transformation::{Message, RunError};
 use crate::vm::Vm;
 
 /// Minimum heap size; less leaves no room for Saxon itself.
@@ -99,12 +100,12 @@ impl Engine {
             move || match Vm::start(&libjvm, &options, gives_up) {
                 Ok(attached) => {
                     // Harmless: the caller may have stopped waiting, and reported that Java does not start.
-                    let _told = started.send(Ok(()));
+                    drop(started.send(Ok(())));
                     pool::keep(&attached, &shared, threads);
                 }
                 Err(error) => {
                     // Harmless: the caller may have stopped waiting.
-                    let _told = started.send(Err(error));
+                    drop(started.send(Err(error)));
                 }
             }
         };

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use kit::clock::{self, Instant};
 
-use crate::pool::{Message, RunError, locked};
+use crate::lock::locked;
+use crate::transformation::{Message, RunError};
 use crate::vm::{AttachedThread, CpuClock, GlobalRef, Slot, Vm};
 
 /// Interval at which a thread that was told to stop but still runs is told again.
@@ -170,7 +171,7 @@ impl EngineThread {
 impl Drop for EngineThread {
     fn drop(&mut self) {
         // Harmless: this call catches an error that the keeper threw at the last moment, which would otherwise interrupt the detaching.
-        let _thrown = self.attached.heap();
+        drop(self.attached.heap());
         let thread = locked(&self.state.running).thread.take().map(|(thread, _)| thread);
         let kept = self.slot.take_kept().into_iter().chain(thread);
         kept.for_each(|kept| self.attached.forget(kept));

@@ -11,11 +11,14 @@ mod engine;
 mod engine_thread;
 mod feed;
 mod find;
+mod lock;
 mod on_worker;
 mod pool;
+mod transformation;
 mod trust;
 mod vm;
 
 pub use engine::{Complaint, Engine, EngineSettings, Stylesheet, Unavailable};
 pub use feed::{Feed, Name, TextRange};
-pub use pool::{EngineStats, Message, RunError};
+pub use pool::EngineStats;
+pub use transformation::{Message, RunError};

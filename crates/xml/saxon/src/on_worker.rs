@@ -11,7 +11,8 @@ use std::time::Duration;
 use kit::{clock, turns};
 
 use crate::engine_thread::{EngineThread, Until};
-use crate::pool::{JavaStylesheet, Message, PoolState, RunError};
+use crate::pool::{JavaStylesheet, PoolState};
+use crate::transformation::{Message, RunError};
 
 /// Maximum size of a message. Larger ones go to the pool, because a stylesheet that is fast on small messages need not be so on large ones.
 const BYTES_MAX: usize = 16 << 10;

@@ -7,16 +7,16 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use bytes::Bytes;
 use kit::clock::{self, Instant};
 use tokio::sync::oneshot;
 
 use crate::engine_thread::{EngineThread, RunOutcome, ThreadState, Until};
-use crate::feed::Feed;
+use crate::lock::locked;
+use crate::transformation::{Message, RunError};
 use crate::trust::Trust;
 use crate::vm::{self, AttachedThread, CpuClock, GlobalRef, Vm};
 
@@ -28,36 +28,6 @@ const HEAP_TICKS: u32 = 50;
 
 /// Stack size of the threads. Java's default is 1 MiB, but stylesheets recurse with the depth of a message. Only used pages take memory.
 const STACK_BYTES: usize = 4 << 20;
-
-/// The input of a transformation.
-#[derive(Debug)]
-pub enum Message {
-    /// A parsed document.
-    Xml(Feed),
-    /// A JSON text, which the stylesheet receives as the text of one element.
-    Json(Bytes),
-}
-
-/// The reason why there is no result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RunError {
-    /// The stylesheet terminated itself, or tried something forbidden.
-    Refused(String),
-    /// The message is not valid input for the stylesheet, because it is not JSON.
-    BadInput(String),
-    /// The result is larger than allowed.
-    TooLarge,
-    /// The transformation needs more memory than the JVM has.
-    Memory,
-    /// The stylesheet recurses too deeply.
-    Stack,
-    /// The deadline passed, either in the queue or during the run.
-    Late,
-    /// Too many messages are waiting.
-    Busy,
-    /// The JVM failed.
-    Broken(String),
-}
 
 /// Metrics of the JVM and of the runs in it, on threads of the pool and on workers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -135,15 +105,6 @@ struct Counts {
     busy_micros: AtomicU64,
 }
 
-impl Message {
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Message::Xml(feed) => feed.bytes().len(),
-            Message::Json(text) => text.len(),
-        }
-    }
-}
-
 impl PoolState {
     pub(crate) fn new(pending_max: usize, compile_max: Duration) -> PoolState {
         PoolState {
@@ -166,10 +127,10 @@ impl PoolState {
             queue.work.push_back(work);
         }
         drop(queue);
-        match fits {
-            true if idle => self.filled.notify_one(),
-            true => {}
-            false => add(&self.counts.refused, 1),
+        if !fits {
+            add(&self.counts.refused, 1);
+        } else if idle {
+            self.filled.notify_one();
         }
         fits
     }
@@ -348,7 +309,7 @@ fn transform(engine: &mut EngineThread, shared: &PoolState, job: Job) -> bool {
     if began >= deadline {
         add(&shared.counts.failed, 1);
         // Harmless: the caller may have stopped waiting.
-        let _told = done.send(Err(RunError::Late));
+        drop(done.send(Err(RunError::Late)));
         return false;
     }
     let Some(kept) = &sheet.kept else { return false };
@@ -359,15 +320,10 @@ fn transform(engine: &mut EngineThread, shared: &PoolState, job: Job) -> bool {
     sheet.ran(time, busy.unwrap_or(time));
     shared.counts.ended(result.is_ok());
     // Harmless: the caller may have stopped waiting.
-    let _told = done.send(result);
+    drop(done.send(result));
     stopped
 }
 
 fn add(count: &AtomicU64, n: u64) {
     count.fetch_add(n, Relaxed);
-}
-
-/// Locks a mutex and ignores poisoning: a thread that panicked while it held one of these locks left nothing half done.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -205,7 +205,7 @@ fn remove_signal_stack() {
     let none = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
     // SAFETY: the argument outlives the call, and this thread is not on that stack.
     // Harmless: a thread that keeps its stack works as before.
-    let _code = unsafe { libc::sigaltstack(&raw const none, ptr::null_mut()) };
+    let _ = unsafe { libc::sigaltstack(&raw const none, ptr::null_mut()) };
 }
 
 /// Makes this thread a batch thread, which does not preempt the worker that wakes it. The worker continues with other ready tasks, and
@@ -215,7 +215,7 @@ pub(crate) fn use_batch_scheduling() {
     let none = libc::sched_param { sched_priority: 0 };
     // SAFETY: the argument outlives the call, which affects only this thread.
     // Harmless: if the system refuses, nothing changes.
-    let _code = unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const none) };
+    let _ = unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const none) };
 }
 
 /// The clock of a thread's CPU time.
@@ -518,7 +518,7 @@ impl Drop for AttachedThread {
     fn drop(&mut self) {
         // SAFETY: this thread is attached, and nothing uses the environment after it.
         // Harmless: an error can be ignored, because this attachment is not used any more.
-        let _code = unsafe { ((**self.vm.vm).v1_2.DetachCurrentThread)(self.vm.vm) };
+        let _ = unsafe { ((**self.vm.vm).v1_2.DetachCurrentThread)(self.vm.vm) };
     }
 }
 
