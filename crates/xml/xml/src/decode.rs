@@ -3,12 +3,16 @@
 //! Keeps the bytes of an incomplete character. The decoded text contains only characters that XML allows.
 
 use crate::ErrorKind;
-use crate::chars::{first_forbidden, is_space};
-use crate::misc::is_usual;
+use crate::chars::{first_forbidden, is_space, same};
 use crate::position_tracker::Width;
 
 /// Only this many bytes are searched for the encoding in an XML declaration.
 const DECLARATION_BYTES_MAX: usize = 1024;
+
+/// The most common declaration, recognised by one comparison.
+pub(crate) const USUAL: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
+
+const USUAL_SMALL: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>";
 
 /// The supported encodings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +70,14 @@ pub(crate) fn sniff(bytes: &[u8], last: bool) -> EncodingGuess {
         },
         _ => EncodingGuess::More,
     }
+}
+
+/// Returns whether the document begins with the most common declaration; the encoding may be in lower case.
+#[inline]
+pub(crate) fn is_usual(bytes: &[u8]) -> bool {
+    bytes
+        .get(..USUAL.len())
+        .is_some_and(|front| same(front, USUAL.as_bytes()) || same(front, USUAL_SMALL.as_bytes()))
 }
 
 /// Returns the encoding that an ASCII-compatible declaration names; UTF-8 if there is none.

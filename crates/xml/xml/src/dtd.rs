@@ -4,86 +4,20 @@
 //! declarations are checked but not used, as XML 1.0 (5.1) requires.
 
 mod attlist;
+mod declarations;
 mod declare;
 mod model;
 mod reader;
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
 pub(crate) use attlist::collapse;
+pub(crate) use declarations::{AttributeKind, Definition, Dtd, Entity, Meaning};
 
 use crate::chars::skip_space;
-use crate::machine::{Machine, Phase, Scan, Stop, Window, bad, over};
+use crate::machine::{Machine, Phase};
+use crate::stop::{Scan, Stop, bad, over};
+use crate::window::Window;
 use crate::{ErrorKind, Sink};
 use reader::Reader;
-
-/// Declarations of a document type declaration.
-#[derive(Debug, Default)]
-pub(crate) struct Dtd {
-    general: HashMap<Box<str>, Entity>,
-    parameters: HashMap<Box<str>, Entity>,
-    attributes: HashMap<Box<str>, Vec<Definition>>,
-    /// There is an external subset or a reference to a parameter entity, so entities may be declared where the parser does not look.
-    incomplete: bool,
-    /// Later declarations are checked but not used.
-    skipping: bool,
-    pub(crate) declarations: u32,
-    /// Nesting depth of the parameter entities being read.
-    depth: u32,
-}
-
-/// An entity, general or parameter.
-#[derive(Debug, Clone)]
-pub(crate) struct Entity {
-    pub(crate) meaning: Meaning,
-    /// Whether the declaration is inside a parameter entity.
-    within: bool,
-    /// Whether the entity is being read. A reference to it is then a recursion, which is an error.
-    open: bool,
-}
-
-/// Replacement of a reference to an entity.
-#[derive(Debug, Clone)]
-pub(crate) enum Meaning {
-    /// A text, read as part of the document.
-    Text(Arc<str>),
-    /// An external entity, which is not loaded.
-    External,
-    /// An unparsed entity: system and public identifier.
-    Unparsed(Box<str>, Option<Box<str>>),
-}
-
-/// An attribute that a list declares.
-#[derive(Debug, Clone)]
-pub(crate) struct Definition {
-    pub(crate) name: Box<str>,
-    pub(crate) prefix_len: usize,
-    pub(crate) kind: AttributeKind,
-    /// The normalised default value.
-    pub(crate) default: Option<Box<str>>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AttributeKind {
-    Cdata,
-    Id,
-    /// White space is collapsed, as for all types but CDATA.
-    Tokens,
-}
-
-impl Dtd {
-    pub(crate) fn attributes_of(&self, element: &str) -> Option<&[Definition]> {
-        self.attributes.get(element).map(Vec::as_slice)
-    }
-
-    /// Marks a general entity as being read, or no longer.
-    pub(crate) fn set_open(&mut self, name: &str, open: bool) {
-        if let Some(entity) = self.general.get_mut(name) {
-            entity.open = open;
-        }
-    }
-}
 
 impl Machine {
     /// Returns the meaning of a general entity. Returns `None` if it may be declared in a part that was not read; the reference is then

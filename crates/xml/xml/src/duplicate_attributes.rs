@@ -1,8 +1,10 @@
 //! Detection of duplicate attributes in a tag.
 
 use crate::intern::hash;
-use crate::machine::{Machine, Scan, Window, bad};
+use crate::machine::Machine;
 use crate::sink::{Piece, RawAttribute};
+use crate::stop::{Scan, bad};
+use crate::window::Window;
 
 /// From this number of attributes on, they are compared by hash.
 const MANY: usize = 12;

@@ -6,11 +6,13 @@
 use crate::Sink;
 use crate::chars::is_space;
 use crate::dtd::{AttributeKind, Meaning, collapse, within};
-use crate::machine::{ContentEnd, Halt, Machine, Phase, Run, Scan, Window, bad, over};
+use crate::machine::{ContentEnd, Machine, Phase};
 use crate::scope::NO_NAMESPACE;
 use crate::sink::{Piece, RawAttribute};
+use crate::stop::{Halt, Run, Scan, bad, over};
 use crate::tag::NameSpan;
 use crate::text::{Reference, predefined};
+use crate::window::Window;
 
 /// Maximum nesting of general entities, even if the configured limit is larger, to protect the thread's stack.
 const DEPTH_MAX: u32 = 64;

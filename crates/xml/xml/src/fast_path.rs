@@ -4,11 +4,13 @@
 
 use crate::Sink;
 use crate::chars::{plain_text_end, short_name, short_text_end};
-use crate::machine::{Halt, Machine, OpenElement, PassingElement, Run, Scan, Window};
+use crate::machine::{Machine, OpenElement, PassingElement};
 use crate::scope::NO_NAMESPACE;
 use crate::sink::{Passed, ShortEvent, qname};
+use crate::stop::{Halt, Run, Scan};
 use crate::tag::StartTag;
 use crate::tag_cache::{CachedTag, TagBytes, TagSlot};
+use crate::window::Window;
 
 /// Placeholder for the namespace of an unprefixed name that nothing has needed yet.
 const UNRESOLVED: u32 = u32::MAX;

@@ -151,7 +151,7 @@ impl Interner {
         self.truncate(0);
         for text in wanted {
             // Harmless: the other interner has the same strings, so there are not too many, and each gets a number.
-            let _number = self.number(text);
+            let _ = self.number(text);
         }
     }
 

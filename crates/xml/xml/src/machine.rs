@@ -5,51 +5,16 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use kit::turns;
+
 use crate::dtd::Dtd;
 use crate::position_tracker::Tracker;
-use crate::prefix_cache::PrefixState;
 use crate::scope::Spaces;
 use crate::sink::RawAttribute;
+use crate::stop::{Halt, Run, Scan, Stop, bad, over};
 use crate::tag_cache::{TagBytes, TagCache};
-use crate::token_count::first_look;
-use crate::{ErrorKind, Here, Options, Sink};
-
-/// Reason why a token could not be read.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    /// The window ends inside this construct.
-    More(&'static str),
-    /// The document is wrong at this offset in the window.
-    Bad(Box<(usize, ErrorKind)>),
-}
-
-/// Reason why a run ends.
-pub(crate) enum Halt<E> {
-    Stop(Stop),
-    /// The sink returned an error.
-    Sink(E),
-}
-
-pub(crate) type Scan<T> = Result<T, Stop>;
-pub(crate) type Run<T, E> = Result<T, Halt<E>>;
-
-impl<E> From<Stop> for Halt<E> {
-    fn from(stop: Stop) -> Halt<E> {
-        Halt::Stop(stop)
-    }
-}
-
-/// Returns the error of a rule violated at `at`.
-#[cold]
-pub(crate) fn bad(at: usize, what: impl Into<Box<str>>) -> Stop {
-    Stop::Bad(Box::new((at, ErrorKind::Syntax(what.into()))))
-}
-
-/// Returns the error of a limit exceeded at `at`.
-#[cold]
-pub(crate) fn over(at: usize, name: &'static str, max: impl Into<u64>) -> Stop {
-    Stop::Bad(Box::new((at, ErrorKind::Limit { name, max: max.into() })))
-}
+use crate::window::Window;
+use crate::{Here, Options, Sink};
 
 /// The part of a document the tokenizer is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,60 +56,6 @@ pub(crate) struct PassingElement {
     pub(crate) name_len: usize,
     pub(crate) prefix_len: usize,
     pub(crate) namespace: u32,
-}
-
-/// The text that the tokenizer is reading.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Window<'w> {
-    pub(crate) text: &'w str,
-    /// Whether this is the end of the text.
-    pub(crate) last: bool,
-    /// For the text of an entity: the window with the reference, and the offset of the reference there.
-    pub(crate) origin: Option<(&'w str, usize)>,
-}
-
-impl<'w> Window<'w> {
-    #[inline]
-    pub(crate) fn byte(&self, at: usize) -> Option<u8> {
-        self.text.as_bytes().get(at).copied()
-    }
-
-    #[inline]
-    pub(crate) fn get(&self, from: usize, to: usize) -> &'w str {
-        self.text.get(from..to).unwrap_or_default()
-    }
-
-    /// Returns the document's own window, and the offset of `at` in it. Within an entity, this is the offset of the reference to it.
-    pub(crate) fn place(&self, at: usize) -> (&'w str, usize) {
-        self.origin.unwrap_or((self.text, at))
-    }
-
-    /// Returns whether `expected` is at `at`. Returns [`Stop::More`] if the window ends inside it.
-    pub(crate) fn starts(&self, at: usize, expected: &str, what: &'static str) -> Scan<bool> {
-        let rest = self.text.as_bytes().get(at..).unwrap_or_default();
-        let expected = expected.as_bytes();
-        match rest.starts_with(expected) {
-            false if expected.starts_with(rest) => Err(Stop::More(what)),
-            found => Ok(found),
-        }
-    }
-
-    /// Returns the window cut at `to` and marked as not the last.
-    #[cold]
-    fn cut(&self, to: usize) -> Window<'w> {
-        let to = self.text.floor_char_boundary(to);
-        Window { text: self.get(0, to), last: false, origin: self.origin }
-    }
-
-    /// Returns the character at `at`, for an error message.
-    #[cold]
-    pub(crate) fn found(&self, at: usize) -> String {
-        match crate::chars::char_at(self.text, at) {
-            Some(c) if c.is_control() || c == '`' => format!("U+{:04X}", u32::from(c)),
-            Some(c) => format!("`{c}`"),
-            None => "the end".to_owned(),
-        }
-    }
 }
 
 /// Result of reading the content of a window or of an entity.
@@ -198,6 +109,18 @@ pub(crate) struct Machine {
     pub(crate) expanded: u64,
     /// Number of entities being read.
     pub(crate) entity_depth: u32,
+}
+
+/// State of the tokenizer between two tokens of content, without the text before it.
+#[derive(Debug)]
+pub(crate) struct PrefixState {
+    pub(crate) open: Vec<OpenElement>,
+    /// Names of the open elements, concatenated.
+    pub(crate) names: String,
+    pub(crate) spaces: Spaces,
+    pub(crate) tracker: Tracker,
+    pub(crate) tokens: u64,
+    pub(crate) standalone: bool,
 }
 
 impl Machine {
@@ -558,6 +481,11 @@ impl Machine {
         keep_names(inner, window, &mut self.kept);
         self.kept_len = self.open.len();
     }
+}
+
+/// Returns the number of tokens at which [`Machine::look_at_tokens`] is first called in a document.
+fn first_look(options: &Options) -> u64 {
+    options.limits.tokens_max.min(turns::PARTS.into())
 }
 
 /// Copies names of open elements from their window to the kept ones.

@@ -3,14 +3,12 @@
 use std::borrow::Cow;
 
 use crate::Sink;
-use crate::chars::{is_space, same, skip_space};
-use crate::machine::{Halt, Machine, Phase, Run, Scan, Stop, Window, bad};
+use crate::chars::{is_space, skip_space};
+use crate::decode::{USUAL, is_usual};
+use crate::machine::{Machine, Phase};
 use crate::position_tracker::Width;
-
-/// The most common declaration, recognised by one comparison.
-pub(crate) const USUAL: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>";
-
-const USUAL_SMALL: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>";
+use crate::stop::{Halt, Run, Scan, Stop, bad};
+use crate::window::Window;
 
 impl Machine {
     /// Reads `<?xml version=...?>` at the very start, if there is one.
@@ -184,14 +182,6 @@ impl Window<'_> {
             Some(_) => Cow::Borrowed(text),
         }
     }
-}
-
-/// Returns whether the document begins with the most common declaration; the encoding may be in lower case.
-#[inline]
-pub(crate) fn is_usual(bytes: &[u8]) -> bool {
-    bytes
-        .get(..USUAL.len())
-        .is_some_and(|front| same(front, USUAL.as_bytes()) || same(front, USUAL_SMALL.as_bytes()))
 }
 
 /// Replaces carriage returns, alone or with a line feed, by line feeds (XML 1.0, 2.11).

@@ -6,8 +6,9 @@
 use std::cell::Cell;
 
 use crate::decode::{Decoder, Encoding, EncodingGuess, allowed, sniff, valid_utf8};
-use crate::machine::{Halt, Machine, Stop, Window};
-use crate::prefix_cache::PrefixState;
+use crate::machine::{Machine, PrefixState};
+use crate::stop::{Halt, Stop};
+use crate::window::Window;
 use crate::{Error, ErrorKind, Options, Position, Sink};
 
 /// Number of bytes decoded at a time if a complete document is not UTF-8.

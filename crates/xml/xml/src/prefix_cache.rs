@@ -4,10 +4,8 @@
 //! it stores the state of the tokenizer and of the sink at its end, so that the next document is parsed from there.
 
 use crate::Parser;
-use crate::machine::OpenElement;
-use crate::position_tracker::Tracker;
-use crate::scope::Spaces;
-use crate::template_cache::Recall;
+use crate::machine::PrefixState;
+use crate::recall::Recall;
 
 /// Maximum number of prefixes kept.
 const KNOWN_MAX: usize = 4;
@@ -34,18 +32,6 @@ struct Prefix<M> {
     text: Box<str>,
     state: PrefixState,
     memory: M,
-}
-
-/// State of the tokenizer between two tokens of content, without the text before it.
-#[derive(Debug)]
-pub(crate) struct PrefixState {
-    pub(crate) open: Vec<OpenElement>,
-    /// Names of the open elements, concatenated.
-    pub(crate) names: String,
-    pub(crate) spaces: Spaces,
-    pub(crate) tracker: Tracker,
-    pub(crate) tokens: u64,
-    pub(crate) standalone: bool,
 }
 
 impl<M> Default for PrefixCache<M> {

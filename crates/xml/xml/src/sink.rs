@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use crate::machine::Window;
 use crate::position_tracker::Tracker;
 use crate::scope::{NO_NAMESPACE, Spaces};
 use crate::tag_cache::TagSlot;
+use crate::window::Window;
 use crate::{Error, Namespace, Position, QName};
 
 /// Receives the events of one document. Returning an error ends the parse.

@@ -3,10 +3,12 @@
 use crate::chars::{
     is_space, same, skip_ascii_name, skip_name_chars, skip_ncname, skip_space, value_end,
 };
-use crate::machine::{Halt, Machine, OpenElement, Run, Scan, Stop, Window, bad, over};
+use crate::machine::{Machine, OpenElement};
 use crate::scope::{DeclareOutcome, NO_NAMESPACE};
 use crate::sink::{Attributes, Piece, RawAttribute, Scope, qname};
+use crate::stop::{Halt, Run, Scan, Stop, bad, over};
 use crate::tag_cache::{TagBytes, TagSlot};
+use crate::window::Window;
 use crate::{ErrorKind, Sink, Start, XML_NAMESPACE, XMLNS_NAMESPACE};
 
 const START: &str = "a start tag";

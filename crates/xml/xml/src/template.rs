@@ -6,7 +6,7 @@
 
 use crate::chars::{first_forbidden, is_space};
 use crate::decode::{Encoding, EncodingGuess, sniff};
-use crate::template_cache::Recall;
+use crate::recall::Recall;
 use crate::{Here, Options, QName, Sink, Start};
 
 /// Maximum number of documents kept.

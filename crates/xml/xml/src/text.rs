@@ -2,7 +2,9 @@
 
 use crate::Sink;
 use crate::chars::{char_at, is_char, skip_name_chars, skip_ncname, text_end};
-use crate::machine::{Halt, Machine, Phase, Run, Scan, Stop, Window, bad, over};
+use crate::machine::{Machine, Phase};
+use crate::stop::{Halt, Run, Scan, Stop, bad, over};
+use crate::window::Window;
 
 /// Maximum number of digits of a character reference. Leading zeros are allowed, so the syntax sets no limit.
 const DIGITS_MAX: usize = 64;

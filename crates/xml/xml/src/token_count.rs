@@ -2,8 +2,8 @@
 
 use kit::turns;
 
-use crate::Options;
-use crate::machine::{Machine, Scan, over};
+use crate::machine::Machine;
+use crate::stop::{Scan, over};
 
 impl Machine {
     /// Counts a token.
@@ -27,9 +27,4 @@ impl Machine {
         self.look_at = tokens_max.min(self.tokens + u64::from(turns::PARTS));
         Ok(())
     }
-}
-
-/// Returns the number of tokens at which [`Machine::look_at_tokens`] is first called in a document.
-pub(crate) fn first_look(options: &Options) -> u64 {
-    options.limits.tokens_max.min(turns::PARTS.into())
 }

@@ -5,12 +5,12 @@
 
 use std::cell::RefCell;
 
-use crate::machine::Window;
 use crate::position_tracker::Tracker;
 use crate::scope::{DeclareOutcome, NO_NAMESPACE, Spaces};
 use crate::sink::{Attributes, Piece, RawAttribute, Scope, qname};
 use crate::tag::wrong_declaration;
 use crate::tag_cache::TagSlot;
+use crate::window::Window;
 use crate::{Here, Limits, Options, Sink, Start};
 
 // Limits: a document that exceeds one of them has no transcript. Typical messages of services are far smaller. The limits bound the memory

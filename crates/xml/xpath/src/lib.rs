@@ -39,11 +39,11 @@ pub use error::{Error, ErrorKind};
 pub use expr::Expr;
 pub use host::{Call, Evaluation, Focus, Host, NoHost};
 pub use number::{number_text, text_number};
-pub use pattern::{Alternative, Pattern, Shape};
+pub use pattern::Pattern;
 pub use statics::{Lookup, Name, NameTest, Options, Plain, Statics, Unknown};
 pub use streaming::{
     Ancestors, DownStart, Needs, NodeFacts, Selection, StreamNode, StreamStep, StreamString,
     StreamTest,
 };
-pub use syntax::{core_arity, is_core_function};
+pub use syntax::{Alternative, Shape, core_arity, is_core_function};
 pub use value::Value;

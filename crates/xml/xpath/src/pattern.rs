@@ -1,48 +1,13 @@
 //! Match patterns of XSLT 1.0 (5.2). Matching begins at the node and continues with its ancestors.
 
-use crate::syntax::{Axis, PatternStart, PatternStep, Predicate, Test, compile_pattern};
-use crate::{Error, Evaluation, NameTest, Node, NodeKind, Statics};
+use crate::syntax::{Alternative, Axis, PatternStart, Predicate, Test, compile_pattern};
+use crate::{Error, Evaluation, Node, NodeKind, Statics};
 
 /// A compiled pattern: one alternative or several joined by `|`.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     /// Each alternative counts as a template rule of its own (XSLT 1.0, 5.5).
     pub alternatives: Box<[Alternative]>,
-}
-
-/// One alternative of a pattern.
-#[derive(Debug, Clone)]
-pub struct Alternative {
-    /// The default priority (XSLT 1.0, 5.5).
-    pub priority: f64,
-    /// The nodes that the last step can match, for dispatch.
-    pub shape: Shape,
-    /// Whether every node of this shape matches, so that nothing else needs to be tested.
-    pub settled: bool,
-    pub(crate) start: PatternStart,
-    /// Steps from the last to the first.
-    pub(crate) steps: Box<[PatternStep]>,
-}
-
-/// The kinds of nodes that a pattern's last step can match.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shape {
-    /// `/`
-    Root,
-    /// An element by name.
-    Element(NameTest),
-    /// An attribute by name; `@node()` is `@*`.
-    Attribute(NameTest),
-    /// `text()`
-    Text,
-    /// `comment()`
-    Comment,
-    /// `processing-instruction()`, with the target if the pattern specifies one.
-    Instruction(Option<Box<str>>),
-    /// `node()`: elements, text, comments and instructions.
-    Child,
-    /// `id(..)` or `key(..)`: any kind of node.
-    Any,
 }
 
 impl Pattern {

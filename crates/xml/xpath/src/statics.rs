@@ -1,8 +1,5 @@
 //! The static context of an expression: prefixes, variables, functions.
 
-use crate::Error;
-use crate::syntax::compile_name_test;
-
 /// A name with its prefix resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name {
@@ -111,11 +108,6 @@ impl Statics for Plain<'_> {
 }
 
 impl NameTest {
-    /// Compiles `*`, `p:*`, `p:local` or `local`.
-    pub fn compile(text: &str, statics: &dyn Statics) -> Result<NameTest, Error> {
-        compile_name_test(text, statics)
-    }
-
     /// Returns whether a name passes the test.
     #[inline]
     pub fn accepts(&self, name: xml::QName<'_>) -> bool {

@@ -3,7 +3,9 @@
 use crate::chars::value_end;
 use crate::dtd::reader::Reader;
 use crate::dtd::{AttributeKind, Definition};
-use crate::machine::{Machine, Scan, Stop, Window, over};
+use crate::machine::Machine;
+use crate::stop::{Scan, Stop, over};
+use crate::window::Window;
 
 const WHAT: &str = "an attribute list declaration";
 

@@ -3,9 +3,11 @@
 use crate::chars::skip_ncname;
 use crate::dtd::reader::Reader;
 use crate::dtd::{Entity, Meaning};
-use crate::machine::{Machine, Scan, Window, bad};
+use crate::machine::Machine;
 use crate::misc::line_ends;
+use crate::stop::{Scan, Stop, bad};
 use crate::text::Reference;
+use crate::window::Window;
 
 impl Machine {
     /// Reads `<!ENTITY name ...>` or `<!ENTITY % name ...>`, starting after the keyword.
@@ -62,7 +64,7 @@ impl Machine {
             }
             let (reference, next) =
                 self.scan_reference(&literal, end).map_err(|stop| match stop {
-                    crate::machine::Stop::More(_) => bad(end, "a reference has to end with `;`"),
+                    Stop::More(_) => bad(end, "a reference has to end with `;`"),
                     other => other,
                 })?;
             match reference {

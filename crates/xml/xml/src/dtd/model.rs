@@ -1,7 +1,9 @@
 //! Element declarations. Content models are checked for their syntax and not stored, because this parser does not validate.
 
 use crate::dtd::reader::Reader;
-use crate::machine::{Machine, Scan, Window, over};
+use crate::machine::Machine;
+use crate::stop::{Scan, over};
+use crate::window::Window;
 
 impl Machine {
     /// Reads `<!ELEMENT name content>`, starting after the keyword.
@@ -37,10 +39,10 @@ fn mixed(reader: &mut Reader<'_, '_>) -> Scan<()> {
         }
     }
     reader.expect(b')')?;
-    match reader.eat(b'*')? {
-        false if names => Err(reader.unexpected("`*` after a choice with #PCDATA")),
-        _ => Ok(()),
+    if !reader.eat(b'*')? && names {
+        return Err(reader.unexpected("`*` after a choice with #PCDATA"));
     }
+    Ok(())
 }
 
 /// What a group of a content model requires next.

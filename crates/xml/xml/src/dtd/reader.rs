@@ -1,7 +1,9 @@
 //! Reads a declaration word by word. At each step, the byte after the word must be in the window.
 
 use crate::chars::{char_at, is_space, skip_name_chars, skip_space};
-use crate::machine::{Machine, Scan, Stop, Window, bad};
+use crate::machine::Machine;
+use crate::stop::{Scan, Stop, bad};
+use crate::window::Window;
 
 /// A cursor in a declaration.
 pub(crate) struct Reader<'m, 'w> {

@@ -155,6 +155,41 @@ pub(crate) struct PatternStep {
     pub(crate) anywhere: bool,
 }
 
+/// One alternative of a pattern.
+#[derive(Debug, Clone)]
+pub struct Alternative {
+    /// The default priority (XSLT 1.0, 5.5).
+    pub priority: f64,
+    /// The nodes that the last step can match, for dispatch.
+    pub shape: Shape,
+    /// Whether every node of this shape matches, so that nothing else needs to be tested.
+    pub settled: bool,
+    pub(crate) start: PatternStart,
+    /// Steps from the last to the first.
+    pub(crate) steps: Box<[PatternStep]>,
+}
+
+/// The kinds of nodes that a pattern's last step can match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shape {
+    /// `/`
+    Root,
+    /// An element by name.
+    Element(NameTest),
+    /// An attribute by name; `@node()` is `@*`.
+    Attribute(NameTest),
+    /// `text()`
+    Text,
+    /// `comment()`
+    Comment,
+    /// `processing-instruction()`, with the target if the pattern specifies one.
+    Instruction(Option<Box<str>>),
+    /// `node()`: elements, text, comments and instructions.
+    Child,
+    /// `id(..)` or `key(..)`: any kind of node.
+    Any,
+}
+
 impl Op {
     /// Returns the text of a literal string.
     pub(crate) fn literal(&self) -> Option<&str> {

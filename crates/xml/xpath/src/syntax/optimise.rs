@@ -106,15 +106,13 @@ pub(super) fn type_of(op: &Op) -> Option<Type> {
 pub(super) fn predicate(op: Op) -> Predicate {
     if let Some(number) = fixed_position(&op) {
         let whole = (1.0..=f64::from(u32::MAX)).contains(&number) && number.fract() == 0.0;
-        return match whole {
-            #[allow(
-                clippy::cast_possible_truncation,
-                reason = "checked above: an integer within u32"
-            )]
-            #[allow(clippy::cast_sign_loss, reason = "checked above: at least 1")]
-            true => Predicate::Position(number as u32),
-            false => Predicate::Test(Op::Boolean(false)),
-        };
+        if !whole {
+            return Predicate::Test(Op::Boolean(false));
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "checked above: an integer within u32")]
+        #[allow(clippy::cast_sign_loss, reason = "checked above: at least 1")]
+        let number = number as u32;
+        return Predicate::Position(number);
     }
     if is_last(&op) {
         return Predicate::Last;

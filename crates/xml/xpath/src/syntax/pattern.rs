@@ -24,13 +24,15 @@ pub(crate) fn compile_pattern(
     Ok(alternatives.into())
 }
 
-/// Compiles `*`, `p:*` or a name, as listed in `xsl:strip-space`.
-pub(crate) fn compile_name_test(text: &str, statics: &dyn Statics) -> Result<NameTest, Error> {
-    let mut parser = Parser::new(text, statics)?;
-    match parser.test()? {
-        Test::Name(test) => parser.end().map(|()| test),
-        Test::Node | Test::Text | Test::Comment | Test::Instruction(_) => {
-            Err(ErrorKind::syntax("only a name test is allowed here").at(0))
+impl NameTest {
+    /// Compiles `*`, `p:*`, `p:local` or `local`, as listed in `xsl:strip-space`.
+    pub fn compile(text: &str, statics: &dyn Statics) -> Result<NameTest, Error> {
+        let mut parser = Parser::new(text, statics)?;
+        match parser.test()? {
+            Test::Name(test) => parser.end().map(|()| test),
+            Test::Node | Test::Text | Test::Comment | Test::Instruction(_) => {
+                Err(ErrorKind::syntax("only a name test is allowed here").at(0))
+            }
         }
     }
 }
