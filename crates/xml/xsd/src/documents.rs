@@ -8,10 +8,10 @@ use std::sync::Arc;
 use xml::{Document, Kind, NodeId};
 
 use crate::complaint::{Complaint, Report};
+use crate::limits::Limits;
 use crate::model::Ways;
 use crate::names::{Names, NsId, XSD_NAMESPACE};
 use crate::resolve::{ResolveError, Resolver, join};
-use crate::set::Limits;
 use crate::syntax;
 
 /// Source of a schema: a document of the set, or a schema element embedded in another document.

@@ -12,6 +12,8 @@ pub mod datatype;
 mod derive;
 mod documents;
 pub mod identity;
+mod limits;
+mod location;
 mod model;
 mod names;
 mod read;
@@ -19,6 +21,7 @@ pub mod regex;
 mod resolve;
 mod rules;
 mod schema;
+mod scope;
 mod set;
 mod syntax;
 mod validator;
@@ -27,9 +30,10 @@ mod wildcard;
 
 pub use complaint::Complaint;
 pub use datatype::Breach;
+pub use limits::Limits;
 pub use resolve::{Directory, Map, NoDocuments, ResolveError, Resolver, join};
 pub use schema::Schema;
-pub use set::{Limits, SchemaSet};
+pub use set::SchemaSet;
 pub use validator::{
     Bounds, ErrorDetails, Hints, Invalid, ParseStop, Root, TextRule, TypeName, Validator,
     ValidatorMark,

@@ -5,26 +5,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use xml::NodeId;
-
 use crate::arena::{Arena, Id};
 use crate::datatype::{Builtin, SimpleType};
 use crate::identity::Constraint;
+pub(crate) use crate::location::ComponentLocation;
 use crate::names::{Names, NsId, Sym};
 pub(crate) use crate::wildcard::{Namespaces, Process, Wildcard};
-
-/// Location of a component in a document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ComponentLocation {
-    pub(crate) document: usize,
-    pub(crate) node: NodeId,
-}
-
-impl ComponentLocation {
-    /// Location of components that no document declares.
-    pub(crate) const BUILT_IN: ComponentLocation =
-        ComponentLocation { document: usize::MAX, node: NodeId(0) };
-}
 
 /// A set of derivation methods, as in `final` and `block`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

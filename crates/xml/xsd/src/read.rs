@@ -1,6 +1,6 @@
 //! Reads components from schema documents.
 //!
-//! Owns the steps from documents to a schema, the registration of global names, redefinition, and the resolution of references. A global
+//! Owns the registration of global names, redefinition, and the resolution of references. A global
 //! component gets its index before its content is read, so references are indexes from the start, and reading does not recurse across
 //! references. The rules for finished components are in `rules`.
 
@@ -19,53 +19,13 @@ use xml::NodeId;
 
 use crate::arena::Id;
 use crate::complaint::{Complaint, Report};
-use crate::datatype;
 use crate::documents::{Documents, SchemaDocument};
+use crate::limits::Limits;
 use crate::model::{
     ANY_TYPE, AttributeGroup, ComponentLocation, Components, Element, Group, Type, ValueConstraint,
 };
 use crate::names::{NsId, Sym};
-use crate::schema::Schema;
-use crate::set::Limits;
 use crate::syntax;
-
-/// Builds the schema of a set of documents.
-pub(crate) fn build(
-    documents: Documents<'_>,
-    components: Components,
-    limits: &Limits,
-) -> Result<Schema, Vec<Complaint>> {
-    let Documents { list, report, .. } = documents;
-    let mut builder = Builder {
-        documents: list.into(),
-        components,
-        limits: limits.clone(),
-        report,
-        noted: Report::new(limits.complaints_max),
-        redefined: HashMap::new(),
-        keyrefs: Vec::new(),
-        redefined_groups: Vec::new(),
-        over: false,
-    };
-    builder.globals();
-    builder.contents();
-    // Later steps need valid references and finite chains.
-    if builder.simple_types() && builder.groups() && builder.element_types() {
-        builder.complex_types();
-        crate::rules::check(&mut builder);
-    }
-    let contents = if builder.report.is_empty() {
-        crate::automaton::compile_all(&mut builder)
-    } else {
-        Vec::new()
-    };
-    if builder.report.is_empty() {
-        let noted = builder.noted.into_complaints();
-        Ok(Schema::new(builder.components, contents, &builder.documents, noted))
-    } else {
-        Err(builder.report.into_complaints())
-    }
-}
 
 /// A schema under construction.
 pub(crate) struct Builder<'d> {
@@ -117,31 +77,37 @@ pub(crate) struct Inside {
     pub(crate) redefined: Option<Redefinition>,
 }
 
-/// Namespaces in scope of a node, for values.
-pub(crate) struct Scope<'a> {
-    pub(crate) document: Option<&'a SchemaDocument<'a>>,
-    pub(crate) node: NodeId,
-    pub(crate) components: Option<&'a Components>,
-}
-
-impl datatype::NameScope for Scope<'_> {
-    fn resolve(&self, prefix: &str) -> Option<&str> {
-        let Some(document) = self.document else { return prefix.is_empty().then_some("") };
-        match (document.tree().lookup_prefix(self.node, prefix), prefix) {
-            (Some(uri), _) => Some(uri),
-            (None, "") => Some(""),
-            (None, _) => None,
+impl<'d> Builder<'d> {
+    pub(crate) fn new(
+        documents: Documents<'d>,
+        components: Components,
+        limits: &Limits,
+    ) -> Builder<'d> {
+        let Documents { list, report, .. } = documents;
+        Builder {
+            documents: list.into(),
+            components,
+            limits: limits.clone(),
+            report,
+            noted: Report::new(limits.complaints_max),
+            redefined: HashMap::new(),
+            keyrefs: Vec::new(),
+            redefined_groups: Vec::new(),
+            over: false,
         }
     }
 
-    fn notation(&self, uri: &str, local: &str) -> bool {
-        let Some(components) = self.components else { return true };
-        let namespace = components.names.find_namespace(uri);
-        components.globals.notations.contains_key(&components.names.find(namespace, local))
+    /// Reads all components. Returns false if references are invalid or chains are not finite, so that later steps are impossible.
+    pub(crate) fn read(&mut self) -> bool {
+        self.globals();
+        self.contents();
+        let valid = self.simple_types() && self.groups() && self.element_types();
+        if valid {
+            self.complex_types();
+        }
+        valid
     }
-}
 
-impl<'d> Builder<'d> {
     pub(crate) fn complain(
         &mut self,
         code: &'static str,

@@ -12,7 +12,7 @@ use crate::datatype::{Builtin, SimpleType, Value, Variety};
 use crate::documents::SchemaDocument;
 use crate::model::{Components, Content, Element, Type, TypeKind, ValueConstraint, Wildcard};
 use crate::names::{NsId, Sym};
-use crate::read::Scope;
+use crate::scope::Scope;
 
 /// A schema that satisfies all rules.
 #[derive(Debug)]

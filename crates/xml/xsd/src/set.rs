@@ -4,47 +4,15 @@
 
 use xml::{Document, NodeId};
 
+use crate::automaton;
 use crate::complaint::Complaint;
 use crate::documents::{Documents, SchemaDocument};
+use crate::limits::Limits;
 use crate::model::Components;
+use crate::read::Builder;
 use crate::resolve::{Resolver, join};
+use crate::rules;
 use crate::schema::Schema;
-
-/// Limits of one schema.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
-    /// Number of attempts to load a document, including those that fail or do not find a schema.
-    pub documents_max: usize,
-    /// Number of types, elements, attributes and particles together.
-    pub components_max: usize,
-    /// Number of states of one content model, after expanding counted particles where necessary.
-    pub states_max: usize,
-    /// Number of steps of comparing one restriction with its base.
-    pub restriction_steps_max: usize,
-    /// Nesting of model groups, and depth of type derivation.
-    pub depth_max: usize,
-    pub complaints_max: usize,
-    /// Whether violations of rules that libxml2 does not check are only recorded; see [`Schema::noted`].
-    pub as_libxml: bool,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            // Large standards (FpML, HL7, NIEM) have some hundreds.
-            documents_max: 2_000,
-            // FpML, one of the largest, has about 30,000.
-            components_max: 500_000,
-            // A state takes about 100 bytes. Hand-written models have fewer than 100 states.
-            states_max: 20_000,
-            restriction_steps_max: 200_000,
-            // Hand-written schemas stay below 20.
-            depth_max: 150,
-            complaints_max: 100,
-            as_libxml: false,
-        }
-    }
-}
 
 /// Schema documents that together make one schema.
 pub struct SchemaSet<'d> {
@@ -109,6 +77,20 @@ impl<'d> SchemaSet<'d> {
     /// Loads all documents that are referred to, and compiles everything.
     pub fn compile(mut self) -> Result<Schema, Vec<Complaint>> {
         self.documents.follow(&mut self.components.names);
-        crate::read::build(self.documents, self.components, &self.limits)
+        let mut builder = Builder::new(self.documents, self.components, &self.limits);
+        if builder.read() {
+            rules::check(&mut builder);
+        }
+        let contents = if builder.report.is_empty() {
+            automaton::compile_all(&mut builder)
+        } else {
+            Vec::new()
+        };
+        if builder.report.is_empty() {
+            let noted = builder.noted.into_complaints();
+            Ok(Schema::new(builder.components, contents, &builder.documents, noted))
+        } else {
+            Err(builder.report.into_complaints())
+        }
     }
 }

@@ -7,10 +7,13 @@
 mod about;
 mod attributes;
 mod element;
+mod identifier_table;
 mod identifiers;
 mod open;
 mod run;
 mod scope;
+mod seen_attributes;
+mod walk;
 
 use std::sync::Arc;
 
@@ -217,7 +220,7 @@ impl Validator {
     pub fn validate_tree(&mut self, document: &xml::Document, element: xml::NodeId) {
         self.reset();
         // Harmless: the error only ends the walk early.
-        let _enough = scope::walk(&self.schema, &mut self.run, document, element);
+        drop(walk::walk(&self.schema, &mut self.run, document, element));
     }
 
     /// Returns the errors of the document, in the order found.

@@ -2,7 +2,7 @@
 //!
 //! Owns subset, union and intersection. How matching elements are treated is decided elsewhere.
 
-use crate::model::ComponentLocation;
+use crate::location::ComponentLocation;
 use crate::names::NsId;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

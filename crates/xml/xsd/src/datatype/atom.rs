@@ -30,10 +30,10 @@ pub(crate) fn read<'a>(
         Builtin::NcName | Builtin::Id | Builtin::IdRef | Builtin::IdRefs => {
             when(text::is_ncname(text))
         }
-        Builtin::Entity | Builtin::Entities => match text::is_ncname(text) {
-            true if !names.entity(text) => Err(Fail::Entity),
-            sound => when(sound),
-        },
+        Builtin::Entity | Builtin::Entities => {
+            let sound = text::is_ncname(text);
+            if sound && !names.entity(text) { Err(Fail::Entity) } else { when(sound) }
+        }
         Builtin::AnyUri if text::is_any_uri(text) => Ok(Atom::Text { primitive: builtin, text }),
         Builtin::HexBinary if text::is_hex(text) => Ok(Atom::Hex(text)),
         Builtin::AnyUri | Builtin::HexBinary => Err(wrong),

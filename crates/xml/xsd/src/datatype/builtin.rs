@@ -1,8 +1,5 @@
 //! The built-in types: their names and their derivation (Part 2, section 3).
 
-use std::sync::{Arc, OnceLock};
-
-use super::simple::SimpleType;
 use super::white::White;
 
 /// A built-in simple type.
@@ -258,23 +255,5 @@ impl Builtin {
             .into_iter()
             .find_map(|(of, min, max)| (of == self).then_some((min, max)))
             .unwrap_or((None, None))
-    }
-
-    /// Returns the type definition; every call returns the same `Arc`.
-    pub fn simple(self) -> Arc<SimpleType> {
-        static TYPES: OnceLock<Vec<Arc<SimpleType>>> = OnceLock::new();
-        let types = TYPES.get_or_init(|| {
-            let mut types = Vec::with_capacity(Builtin::ALL.len());
-            for builtin in Builtin::ALL {
-                let simple = SimpleType::of_builtin(builtin, &types);
-                types.push(Arc::new(simple));
-            }
-            types
-        });
-        match types.get(self as usize) {
-            Some(simple) => Arc::clone(simple),
-            // Cannot happen, because every built-in type is in the list. A type that accepts any text is the safest fallback.
-            None => Arc::new(SimpleType::of_builtin(Builtin::AnySimpleType, &[])),
-        }
     }
 }

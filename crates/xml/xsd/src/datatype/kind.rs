@@ -1,6 +1,6 @@
 //! Kinds of facets: their names and rules, and the types they apply to (Part 2, 4.1.5).
 
-use super::{Builtin, Variety};
+use super::Builtin;
 
 /// The constraining facets of XSD 1.0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -97,23 +97,8 @@ impl FacetKind {
         1 << (self as u16)
     }
 
-    /// Returns whether the facet applies to types of this variety.
-    pub(crate) fn applies(self, variety: &Variety) -> bool {
-        match variety {
-            Variety::Ur => false,
-            Variety::Union(_) => matches!(self, FacetKind::Pattern | FacetKind::Enumeration),
-            Variety::List(_) => {
-                self.counts_length()
-                    || matches!(
-                        self,
-                        FacetKind::Pattern | FacetKind::Enumeration | FacetKind::WhiteSpace
-                    )
-            }
-            Variety::Atomic(primitive) => self.applies_to(*primitive),
-        }
-    }
-
-    fn applies_to(self, primitive: Builtin) -> bool {
+    /// Returns whether the facet applies to types with this primitive type.
+    pub(crate) fn applies_to(self, primitive: Builtin) -> bool {
         let measured = matches!(
             primitive,
             Builtin::String

@@ -6,15 +6,47 @@ use std::sync::Arc;
 use super::facets::{Bound, Enumeration, Facets, LISTED_MAX, Pattern};
 use super::fail::quote;
 use super::kind::FacetKind;
-use super::names::EmptyScope;
-use super::simple::RawFacet;
+use super::names::{EmptyScope, NameScope};
 use super::value::Value;
 use super::white::White;
-use super::{Builtin, FacetError, SimpleType};
+use super::{Builtin, FacetError, SimpleType, Variety};
 use crate::regex::Regex;
 
+/// A facet as written in a schema document.
+#[derive(Clone, Copy)]
+pub struct RawFacet<'a> {
+    pub kind: FacetKind,
+    /// The `value` attribute as written.
+    pub value: &'a str,
+    pub fixed: bool,
+    /// The namespaces in scope of the facet (for QName and NOTATION).
+    pub names: &'a dyn NameScope,
+}
+
+impl SimpleType {
+    /// Creates a restriction of `base` by the facets of one derivation step, in the order written. Without facets, it is still a new type.
+    /// Returns all errors, not only the first.
+    pub fn restrict(
+        base: &Arc<SimpleType>,
+        facets: &[RawFacet<'_>],
+    ) -> Result<SimpleType, Vec<FacetError>> {
+        if matches!(base.variety(), Variety::Ur) {
+            return Err(vec![FacetError {
+                facet: None,
+                code: "cos-st-restricts.1.1",
+                message: "anySimpleType cannot be restricted; restrict one of the other types"
+                    .to_owned(),
+            }]);
+        }
+        let (facets, white) = derive(base, facets)?;
+        let mut simple = SimpleType::new(base.builtin(), base.variety().clone(), Some(base));
+        (simple.facets, simple.white) = (facets, white);
+        simple.settle().map_err(|error| vec![error])
+    }
+}
+
 /// Returns the facets and the white space of a restriction of `base`, or all errors.
-pub(crate) fn derive(
+fn derive(
     base: &Arc<SimpleType>,
     raw: &[RawFacet<'_>],
 ) -> Result<(Facets, White), Vec<FacetError>> {
@@ -31,7 +63,7 @@ pub(crate) fn derive(
             continue;
         }
         met |= facet.kind.bit();
-        if !facet.kind.applies(base.variety()) {
+        if !base.variety().takes(facet.kind) {
             step.complain(
                 at,
                 "cos-applicable-facets",
@@ -201,7 +233,7 @@ impl Step<'_> {
 
     fn patterns(&mut self) {
         let (at, sources) = of_kind(self.raw, FacetKind::Pattern);
-        if sources.is_empty() || !FacetKind::Pattern.applies(self.base.variety()) {
+        if sources.is_empty() || !self.base.variety().takes(FacetKind::Pattern) {
             return;
         }
         let patterns: Vec<&str> = sources.iter().map(|facet| facet.value).collect();
@@ -221,7 +253,7 @@ impl Step<'_> {
 
     fn enumeration(&mut self) {
         let (at, facets) = of_kind(self.raw, FacetKind::Enumeration);
-        if facets.is_empty() || !FacetKind::Enumeration.applies(self.base.variety()) {
+        if facets.is_empty() || !self.base.variety().takes(FacetKind::Enumeration) {
             return;
         }
         let mut values: Vec<Value> = Vec::with_capacity(facets.len());

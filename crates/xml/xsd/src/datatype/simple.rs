@@ -1,7 +1,7 @@
 //! Simple types: their structure, their construction, and checking texts against them.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::atom;
 use super::decimal::small_integer;
@@ -10,7 +10,6 @@ use super::fail::Fail;
 use super::kind::FacetKind;
 use super::names::{EmptyScope, NameScope};
 use super::quick;
-use super::restrict;
 use super::value::Value;
 use super::white::{White, words};
 use super::{Builtin, FacetError, Violation};
@@ -24,8 +23,8 @@ pub struct SimpleType {
     builtin: Builtin,
     variety: Variety,
     base: Option<Arc<SimpleType>>,
-    white: White,
-    facets: Facets,
+    pub(super) white: White,
+    pub(super) facets: Facets,
     /// Whether only white space has to be handled, and no other facet restricts the type.
     plain: bool,
     /// Fast path of the check, if there is one.
@@ -65,17 +64,6 @@ pub enum Variety {
     Union(Box<[Arc<SimpleType>]>),
 }
 
-/// A facet as written in a schema document.
-#[derive(Clone, Copy)]
-pub struct RawFacet<'a> {
-    pub kind: FacetKind,
-    /// The `value` attribute as written.
-    pub value: &'a str,
-    pub fixed: bool,
-    /// The namespaces in scope of the facet (for QName and NOTATION).
-    pub names: &'a dyn NameScope,
-}
-
 /// Role of a value of type ID or IDREF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Identifier {
@@ -85,27 +73,45 @@ pub enum Identifier {
     IdRef,
 }
 
-impl SimpleType {
-    /// Creates a restriction of `base` by the facets of one derivation step, in the order written. Without facets, it is still a new type.
-    /// Returns all errors, not only the first.
-    pub fn restrict(
-        base: &Arc<SimpleType>,
-        facets: &[RawFacet<'_>],
-    ) -> Result<SimpleType, Vec<FacetError>> {
-        if matches!(base.variety, Variety::Ur) {
-            return Err(vec![FacetError {
-                facet: None,
-                code: "cos-st-restricts.1.1",
-                message: "anySimpleType cannot be restricted; restrict one of the other types"
-                    .to_owned(),
-            }]);
+impl Variety {
+    /// Returns whether a facet applies to types of this variety.
+    pub(crate) fn takes(&self, facet: FacetKind) -> bool {
+        match self {
+            Variety::Ur => false,
+            Variety::Union(_) => matches!(facet, FacetKind::Pattern | FacetKind::Enumeration),
+            Variety::List(_) => {
+                facet.counts_length()
+                    || matches!(
+                        facet,
+                        FacetKind::Pattern | FacetKind::Enumeration | FacetKind::WhiteSpace
+                    )
+            }
+            Variety::Atomic(primitive) => facet.applies_to(*primitive),
         }
-        let (facets, white) = restrict::derive(base, facets)?;
-        let mut simple = SimpleType::new(base.builtin, base.variety.clone(), Some(base));
-        (simple.facets, simple.white) = (facets, white);
-        simple.settle().map_err(|error| vec![error])
     }
+}
 
+impl Builtin {
+    /// Returns the type definition; every call returns the same `Arc`.
+    pub fn simple(self) -> Arc<SimpleType> {
+        static TYPES: OnceLock<Vec<Arc<SimpleType>>> = OnceLock::new();
+        let types = TYPES.get_or_init(|| {
+            let mut types = Vec::with_capacity(Builtin::ALL.len());
+            for builtin in Builtin::ALL {
+                let simple = SimpleType::of_builtin(builtin, &types);
+                types.push(Arc::new(simple));
+            }
+            types
+        });
+        match types.get(self as usize) {
+            Some(simple) => Arc::clone(simple),
+            // Cannot happen, because every built-in type is in the list. A type that accepts any text is the safest fallback.
+            None => Arc::new(SimpleType::of_builtin(Builtin::AnySimpleType, &[])),
+        }
+    }
+}
+
+impl SimpleType {
     /// Makes a list of items (rule `cos-list-of-atomic`: the item type is atomic, or a union without lists).
     pub fn list(item: &Arc<SimpleType>) -> Result<SimpleType, FacetError> {
         if !item.is_item() {
@@ -173,7 +179,11 @@ impl SimpleType {
         simple
     }
 
-    fn new(builtin: Builtin, variety: Variety, base: Option<&Arc<SimpleType>>) -> SimpleType {
+    pub(super) fn new(
+        builtin: Builtin,
+        variety: Variety,
+        base: Option<&Arc<SimpleType>>,
+    ) -> SimpleType {
         let below = match &variety {
             Variety::Ur | Variety::Atomic(_) => 0,
             Variety::List(item) => item.depth,
@@ -206,7 +216,7 @@ impl SimpleType {
         }
     }
 
-    fn settle(mut self) -> Result<SimpleType, FacetError> {
+    pub(super) fn settle(mut self) -> Result<SimpleType, FacetError> {
         self.plain = self.is_plain();
         self.short = self.find_short();
         let over = |code, message| Err(FacetError { facet: None, code, message });
@@ -364,7 +374,7 @@ impl SimpleType {
         if self.is_plainly(lexical) {
             return Ok(());
         }
-        self.examine(lexical, names, None).map_err(|fail| fail.violation(lexical, self))
+        self.examine(lexical, names, None).map_err(|fail| fail.violation(lexical, &self.facets))
     }
 
     /// Checks a text like [`SimpleType::check`] and returns its value.
@@ -372,7 +382,7 @@ impl SimpleType {
         let mut value = Value::Boolean(false);
         match self.examine(lexical, names, Some(&mut value)) {
             Ok(()) => Ok(value),
-            Err(fail) => Err(fail.violation(lexical, self)),
+            Err(fail) => Err(fail.violation(lexical, &self.facets)),
         }
     }
 

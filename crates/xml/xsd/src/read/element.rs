@@ -5,12 +5,13 @@ use std::sync::Arc;
 use xml::NodeId;
 
 use super::global::{empty_complex, empty_element, empty_simple};
-use super::{Builder, Inside, KeyRef, Scope};
+use super::{Builder, Inside, KeyRef};
 use crate::arena::Id;
 use crate::documents::SchemaDocument;
 use crate::identity::{Constraint, ConstraintKind, Path};
 use crate::model::{Element, Type, Ways};
 use crate::names::NsId;
+use crate::scope::Scope;
 
 impl<'d> Builder<'d> {
     /// Fills in a declaration from its element.

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use xml::NodeId;
 
-use super::{Builder, Inside, Scope};
+use super::{Builder, Inside};
 use crate::arena::Id;
 use crate::datatype::{FacetKind, RawFacet, SimpleType, Variety};
 use crate::documents::SchemaDocument;
 use crate::model::{
     ANY_SIMPLE_TYPE, ANY_TYPE, ComponentLocation, SimpleSource, Type, TypeKind, Ways,
 };
+use crate::scope::Scope;
 
 impl<'d> Builder<'d> {
     pub(super) fn read_simple(

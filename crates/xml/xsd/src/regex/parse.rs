@@ -167,10 +167,12 @@ impl Reader<'_> {
     /// Parses `n}`, `n,}` or `n,m}`.
     fn quantity(&mut self) -> Result<(u32, Option<u32>), RegexError> {
         let min = self.number()?;
-        let max = match self.take(',') {
-            false => Some(min),
-            true if self.peek() == Some('}') => None,
-            true => Some(self.number()?),
+        let max = if !self.take(',') {
+            Some(min)
+        } else if self.peek() == Some('}') {
+            None
+        } else {
+            Some(self.number()?)
         };
         if !self.take('}') {
             return self.refuse("a quantity is not closed by `}`");

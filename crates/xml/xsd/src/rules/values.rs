@@ -3,7 +3,8 @@
 use crate::arena::Id;
 use crate::datatype::{Builtin, SimpleType, Value};
 use crate::model::{Content, Type, TypeKind, ValueConstraint};
-use crate::read::{Builder, Scope};
+use crate::read::Builder;
+use crate::scope::Scope;
 
 /// The rules about the default or fixed value of a declaration.
 #[derive(Debug, Clone, Copy)]

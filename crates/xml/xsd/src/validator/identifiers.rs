@@ -1,42 +1,13 @@
 //! IDs and IDREFs in a document (cvc-id), and the limit on their memory.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use xml::QName;
 
+use super::identifier_table::{IdrefOwner, Reference};
 use super::run::{Run, expanded, written};
 use super::{ErrorDetails, LazyPosition, ParseStop};
 use crate::datatype::{Identifier, NameScope, SimpleType};
-
-/// The IDs so far, and the IDREFs whose ID has not occurred yet.
-#[derive(Debug, Default)]
-pub(super) struct Identifiers {
-    /// The IDs, each with the number of its element.
-    ids: HashMap<Box<str>, u64>,
-    references: Vec<Reference>,
-    /// Number of bytes in use.
-    bytes: usize,
-    /// Whether the memory limit was exceeded, which is reported once.
-    over: bool,
-}
-
-/// An IDREF whose ID has not occurred yet.
-#[derive(Debug)]
-struct Reference {
-    text: Box<str>,
-    at: xml::Position,
-    place: Arc<IdrefOwner>,
-}
-
-/// The element or attribute of an IDREF; consecutive IDREFs often share it.
-#[derive(Debug, PartialEq, Eq)]
-struct IdrefOwner {
-    /// The name as written, and as in messages.
-    node: String,
-    name: String,
-    element: Option<String>,
-}
 
 /// IDs and IDREFs of one text.
 pub(super) struct FoundIdentifiers {
@@ -49,21 +20,6 @@ pub(super) struct FoundIdentifiers {
 const ID_BYTES: usize = 64;
 /// Memory for an IDREF in addition to its text, in a list that may be half full.
 const REFERENCE_BYTES: usize = 112;
-/// Memory for an [`IdrefOwner`] in addition to its names.
-const PLACE_BYTES: usize = 128;
-
-impl Identifiers {
-    pub(super) fn clear(&mut self) {
-        self.ids.clear();
-        self.references.clear();
-        self.bytes = 0;
-        self.over = false;
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.ids.is_empty() && self.references.is_empty()
-    }
-}
 
 impl Run {
     /// Returns the IDs and IDREFs in a valid text, as far as the memory limit allows.
@@ -198,14 +154,5 @@ impl Run {
             }
         }
         Ok(())
-    }
-}
-
-impl IdrefOwner {
-    fn bytes(&self) -> usize {
-        PLACE_BYTES
-            + self.node.len()
-            + self.name.len()
-            + self.element.as_ref().map_or(0, String::len)
     }
 }

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use xml::QName;
 
-use super::attributes::SeenAttributes;
-use super::identifiers::Identifiers;
+use super::identifier_table::Identifiers;
 use super::scope::{Names, Tag};
+use super::seen_attributes::SeenAttributes;
 use super::{Bounds, ErrorDetails, Invalid, LazyPosition, ParseStop, Root};
 use crate::arena::Id;
 use crate::datatype::{Steps, StepsLeft, Violation};

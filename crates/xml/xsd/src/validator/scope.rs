@@ -2,10 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use kit::turns;
-use xml::{Document, Here, Kind, NodeId, Position, QName, Start, XML_NAMESPACE};
+use xml::{Document, Here, NodeId, Position, QName, Start, XML_NAMESPACE};
 
-use super::run::Run;
 use super::{LazyPosition, ParseStop};
 use crate::datatype::{self, Steps};
 use crate::names::XSI_NAMESPACE;
@@ -44,7 +42,7 @@ pub(super) struct Bindings<'a>(HashMap<&'a str, Vec<&'a str>>);
 
 impl<'a> Bindings<'a> {
     /// Returns the namespaces in scope of the parent of an element.
-    fn above(document: &'a Document, element: NodeId) -> Bindings<'a> {
+    pub(super) fn above(document: &'a Document, element: NodeId) -> Bindings<'a> {
         let ancestors = std::iter::successors(document.parent(element), |at| document.parent(*at));
         let ancestors: Vec<NodeId> = ancestors.collect();
         let mut bindings = Bindings::default();
@@ -52,16 +50,16 @@ impl<'a> Bindings<'a> {
         bindings
     }
 
-    fn enter(&mut self, document: &'a Document, element: NodeId) {
+    pub(super) fn enter(&mut self, document: &'a Document, element: NodeId) {
         for (prefix, uri) in document.declared(element) {
             self.0.entry(prefix).or_default().push(uri);
         }
     }
 
-    fn leave(&mut self, document: &'a Document, element: NodeId) {
+    pub(super) fn leave(&mut self, document: &'a Document, element: NodeId) {
         for (prefix, _) in document.declared(element) {
             // Harmless: what goes is the declaration of this element.
-            let _ended = self.0.get_mut(prefix).and_then(Vec::pop);
+            let _ = self.0.get_mut(prefix).and_then(Vec::pop);
         }
     }
 
@@ -134,54 +132,6 @@ impl Tag for Node<'_> {
         document
             .attributes(self.node)
             .try_for_each(|given| visit(document.name(given), document.value(given)))
-    }
-}
-
-/// Feeds an element and its subtree to a run.
-pub(super) fn walk(
-    schema: &Schema,
-    run: &mut Run,
-    document: &Document,
-    element: NodeId,
-) -> Result<(), ParseStop> {
-    let mut bindings = Bindings::above(document, element);
-    bindings.enter(document, element);
-    run.start(schema, &Node { document, node: element, bindings: &bindings })?;
-    let mut at = document.first_child(element);
-    let mut parent = element;
-    // Follows the links of the tree, so that depth needs no stack.
-    loop {
-        turns::count_part();
-        match at {
-            Some(node) => match document.kind(node) {
-                Kind::Element => {
-                    bindings.enter(document, node);
-                    run.start(schema, &Node { document, node, bindings: &bindings })?;
-                    parent = node;
-                    at = document.first_child(node);
-                    continue;
-                }
-                Kind::Text => {
-                    let spot = Node { document, node, bindings: &bindings };
-                    run.text(schema, document.value(node), &spot)?;
-                    at = document.next_sibling(node);
-                }
-                Kind::Comment | Kind::Instruction | Kind::Document | Kind::Attribute => {
-                    at = document.next_sibling(node);
-                }
-            },
-            None => {
-                let spot = Node { document, node: parent, bindings: &bindings };
-                run.end(schema, document.name(parent), &spot)?;
-                bindings.leave(document, parent);
-                if parent == element {
-                    return Ok(());
-                }
-                at = document.next_sibling(parent);
-                let Some(outer) = document.parent(parent) else { return Ok(()) };
-                parent = outer;
-            }
-        }
     }
 }
 
