@@ -22,6 +22,7 @@ mod compile;
 mod decimal;
 mod error;
 mod exslt;
+mod inputs;
 mod limits;
 mod numbering;
 mod out;
@@ -32,7 +33,8 @@ mod stream;
 mod stylesheet;
 
 pub use error::{At, Error, ErrorKind, TransformError};
+pub use inputs::{Argument, Parameter, Run};
 pub use limits::Budgets;
 pub use out::{Encoding, Method, Style};
 pub use resolver::{NoDocuments, Resolver, Resource};
-pub use stylesheet::{Argument, Output, Parameter, Run, Stylesheet};
+pub use stylesheet::{Output, Stylesheet};

@@ -1,9 +1,10 @@
 //! Bodies of templates and instructions: text, literal elements, and the choice of the instruction for a child.
 
 use super::element::{Child, Element};
-use super::{Compiler, FUNCTIONS, Locals, is_blank};
+use super::{Compiler, FUNCTIONS, Locals};
 use crate::error::Error;
 use crate::program::{Dest, Op};
+use crate::run::spaces::is_blank;
 
 /// Children that are part of their parent's syntax and not instructions.
 const PARTS: &[&str] = &["sort", "with-param", "fallback"];

@@ -6,7 +6,7 @@ use xml::{Document, Kind, NodeId, QName, XML_NAMESPACE};
 
 use super::XSLT;
 use crate::program::SourcePosition;
-use crate::run::spaces;
+use crate::run::spaces::{self, is_blank};
 
 /// An element of a stylesheet module. Cheap to copy.
 #[derive(Debug, Clone, Copy)]
@@ -173,9 +173,4 @@ impl<'m> Element<'m> {
             Child::Text(_) => None,
         })
     }
-}
-
-/// Returns whether a text is only white space of XML.
-pub(crate) fn is_blank(text: &str) -> bool {
-    text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
 }

@@ -25,7 +25,6 @@ use crate::out::OutputDeclaration;
 use crate::program::{CallSite, Module, Op, Pc, Program, SourcePosition};
 use crate::resolver::Resolver;
 use element::Element;
-pub(crate) use element::is_blank;
 pub(crate) use grammar::is_instruction;
 use load::{Declaration, Loader, ParsedModule};
 pub(crate) use names::{is_ncname, split_qname};

@@ -1,77 +1,9 @@
-//! The output method `html` (XSLT 1.0, 16.2): kinds of elements, and the form of their tags.
+//! The output method `html` (XSLT 1.0, 16.2): the form of its tags.
 
+use super::html_elements::{BOOLEAN_ATTRIBUTES, INLINE, Nature, PRESERVED, URI_ATTRIBUTES, listed};
 use super::serializer::{Open, Serializer};
 use super::tag::Tag;
 use super::{Encoding, escape};
-
-/// How the content of an element is treated.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Nature {
-    /// Not an HTML element: written as XML.
-    #[default]
-    Foreign,
-    Ordinary,
-    /// No end tag.
-    Void,
-    /// Its text is not escaped.
-    Raw,
-    /// A `meta` element with the content type. It is left out, because the serializer writes its own at the start of `head`.
-    Dropped,
-}
-
-const VOID: &[&str] = &[
-    "area", "base", "basefont", "br", "col", "embed", "frame", "hr", "img", "input", "isindex",
-    "link", "meta", "param", "source", "track", "wbr",
-];
-
-const RAW: &[&str] = &["script", "style"];
-
-/// Inline elements, around which a line break would be visible as a space.
-const INLINE: &[&str] = &[
-    "a", "abbr", "acronym", "b", "basefont", "bdo", "big", "br", "button", "cite", "code", "dfn",
-    "em", "font", "i", "iframe", "img", "input", "kbd", "label", "map", "object", "q", "s", "samp",
-    "select", "small", "span", "strike", "strong", "sub", "sup", "textarea", "tt", "u", "var",
-];
-
-/// Elements in which white space is significant.
-const PRESERVED: &[&str] = &["pre", "textarea", "script", "style"];
-
-const URI_ATTRIBUTES: &[&str] = &[
-    "action",
-    "archive",
-    "background",
-    "cite",
-    "classid",
-    "codebase",
-    "data",
-    "for",
-    "href",
-    "longdesc",
-    "profile",
-    "src",
-    "usemap",
-];
-
-const BOOLEAN_ATTRIBUTES: &[&str] = &[
-    "checked", "compact", "declare", "defer", "disabled", "ismap", "multiple", "nohref",
-    "noresize", "noshade", "nowrap", "readonly", "selected",
-];
-
-fn listed(list: &[&str], name: &str) -> bool {
-    list.iter().any(|word| word.eq_ignore_ascii_case(name))
-}
-
-/// Writes text of an HTML element.
-pub(super) fn text(text: &str, last: char, out: &mut Vec<u8>) {
-    let mut pieces = text.split('\u{a0}');
-    if let Some(first) = pieces.next() {
-        escape::HTML_TEXT.write(first, last, out);
-    }
-    for piece in pieces {
-        out.extend_from_slice(b"&nbsp;");
-        escape::HTML_TEXT.write(piece, last, out);
-    }
-}
 
 impl Serializer {
     pub(super) fn start_html<'a>(
@@ -88,18 +20,11 @@ impl Serializer {
         }
         self.doctype("", local);
         self.break_line(listed(INLINE, local));
-        let nature = if listed(VOID, local) {
-            Nature::Void
-        } else if listed(RAW, local) {
-            Nature::Raw
-        } else {
-            Nature::Ordinary
-        };
         // If white space is significant, nothing is indented, so the element counts as mixed.
         let mixed = listed(PRESERVED, local);
         self.out.push(b'<');
         let name = self.name("", local);
-        self.open.push(Open { html: nature, mixed, name, ..Open::default() });
+        self.open.push(Open { html: Nature::of(local), mixed, name, ..Open::default() });
         self.declarations(declared);
         for piece in &tag.attributes {
             let (name, value) = (pieces.local(*piece), pieces.value(*piece));

@@ -7,6 +7,7 @@ mod composer;
 mod encode;
 mod escape;
 mod html;
+mod html_elements;
 mod scope;
 mod serializer;
 mod settings;

@@ -2,8 +2,9 @@
 
 use xml::Transcript;
 
+use super::html_elements::{self, Nature};
 use super::tag::Tag;
-use super::{Encoding, Method, OutputSettings, Style, encode, escape, html};
+use super::{Encoding, Method, OutputSettings, Style, encode, escape};
 
 /// Initial capacity for open elements.
 const ROOM_OPEN: usize = 16;
@@ -41,7 +42,7 @@ pub(super) struct Open {
     pub(super) mixed: bool,
     pub(super) children: bool,
     pub(super) cdata: bool,
-    pub(super) html: html::Nature,
+    pub(super) html: Nature,
     /// Range of the name in the output, for the end tag.
     pub(super) name: (usize, usize),
 }
@@ -263,7 +264,7 @@ impl Serializer {
         self.end_section();
         // Harmless: each end has a start.
         let open = self.open.pop().unwrap_or_default();
-        if open.html != html::Nature::Foreign {
+        if open.html != Nature::Foreign {
             return self.end_html(open);
         }
         if self.tag_open {
@@ -322,13 +323,13 @@ impl Serializer {
             };
         };
         open.mixed = true;
-        if raw || open.html == html::Nature::Raw {
+        if raw || open.html == Nature::Raw {
             self.end_section();
             self.out.extend_from_slice(text.as_bytes());
         } else if open.cdata {
             self.section.push_str(text)
         } else if html {
-            html::text(text, last, &mut self.out)
+            html_elements::text(text, last, &mut self.out)
         } else {
             place.write(text, last, &mut self.out)
         }

@@ -187,7 +187,7 @@ impl<'s> Machine<'s> {
         self.push_apply(start, self.now.mode, self.now.pc, params, false)?;
         self.now.pc = NEXT_NODE;
         // Harmless: there is always a first node.
-        let _turn = self.next_node();
+        let _ = self.next_node();
         let kind = reach.documents.get().kind(node);
         let rules = self.rules(node, kind, reach);
         let rule = self.find_rule(rules, Some(importer), reach)?;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use xml::{Document, Kind, NodeId, XML_NAMESPACE};
 
-use crate::compile::is_blank;
 use crate::program::Program;
 
 /// Returns the document without the white space to strip; the same document if there is none.
@@ -52,4 +51,9 @@ pub(crate) fn preserves(space: &str) -> Option<bool> {
         "default" => Some(false),
         _ => None,
     }
+}
+
+/// Returns whether a text is only white space of XML.
+pub(crate) fn is_blank(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
 }

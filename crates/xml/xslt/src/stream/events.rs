@@ -4,8 +4,9 @@ use xml::{Here, QName, Scope, Sink, Start, TagSlot, XML_NAMESPACE};
 use xpath::{NodeKind, StreamNode};
 
 use super::around::Above;
+use super::frame::Frame;
 use super::memory::Memory;
-use super::text::{Passage, Value};
+use super::passage::{Passage, Value};
 use super::{COPY_END, Content, DONE, Leaf, StreamProgram, Then};
 use crate::error::{At, Error};
 use crate::limits::Budgets;
@@ -32,32 +33,6 @@ pub(crate) struct Stream<'s> {
     pub(super) failed: Option<Error>,
     /// Whether the result is complete.
     pub(super) over: bool,
-}
-
-/// An open node whose content is processed.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Frame {
-    /// The descent for its children, and the current step of the descent.
-    descent: u32,
-    step: u32,
-    /// The action of the descent.
-    then: Then,
-    /// Whether the step is the last one and accepts all children.
-    whole: bool,
-    /// The acts that continue at its end.
-    rest: u32,
-    /// Its number.
-    pub(super) element: u32,
-    /// Index of its first namespace declaration.
-    pub(super) declared_from: usize,
-    /// If this many declarations are in scope in the result, they include all namespaces in scope of this node.
-    pub(super) covered: Option<usize>,
-    /// How to handle all text in it, if it does not depend on the text node.
-    pub(super) texts: Option<Passage>,
-    /// Whether text that is only white space is stripped.
-    pub(super) strips: bool,
-    /// Whether `xml:space` preserves white space.
-    preserves: bool,
 }
 
 /// The position in a descent of the innermost open node's children.

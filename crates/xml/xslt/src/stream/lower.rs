@@ -7,7 +7,7 @@
 
 use xpath::{Expr, Needs, NodeFacts, Selection, StreamStep};
 
-use super::text::Passage;
+use super::passage::Passage;
 use super::{
     Act, Body, Content, DONE, Descent, Leaf, Say, Says, Step, StreamProgram, StreamedName, Sure,
     Then,

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use xml::TagSlot;
 
 use super::around::Lineage;
-use super::events::Frame;
+use super::frame::Frame;
 
 /// Maximum amount of memory kept between runs.
 const KEPT_BYTES_MAX: usize = 256 << 10;

@@ -6,15 +6,17 @@
 mod acts;
 mod around;
 mod events;
+mod frame;
 mod lower;
 mod memory;
+mod passage;
 mod result_cache;
 mod text;
 
 use xpath::{StreamNode, StreamStep, StreamString, StreamTest};
 
 use crate::program::{Literal, Pc, SourceName};
-use text::Passage;
+use passage::Passage;
 
 pub(crate) use events::Stream;
 pub(crate) use lower::lower;

@@ -7,10 +7,10 @@ use xml::{Recall, TemplateCache};
 
 use super::events::Stream;
 use super::memory::Memory;
-use super::text::{Passage, Value};
+use super::passage::{Passage, Value};
+use crate::inputs::Run;
 use crate::limits::Budgets;
 use crate::out::{Composer, Style};
-use crate::stylesheet::Run;
 
 /// State of a run at the end of a document's prefix.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ const WRITTEN_BYTES_MAX: usize = 8 << 10;
 /// Cache shared by runs with the same options.
 #[derive(Debug)]
 pub(crate) struct ResultCache {
-    pub(crate) precedents: TemplateCache<PrefixState, RunResult, CopiedRange>,
+    pub(crate) template_cache: TemplateCache<PrefixState, RunResult, CopiedRange>,
     budgets: Budgets,
     as_xml: bool,
     strips: bool,
@@ -58,9 +58,9 @@ impl ResultCache {
                 && known.budgets == run.budgets
         };
         spare.filter(|known| alike(known)).unwrap_or_else(|| {
-            let (precedents, budgets) = (TemplateCache::default(), run.budgets.clone());
+            let (template_cache, budgets) = (TemplateCache::default(), run.budgets.clone());
             let (as_xml, strips) = (run.as_xml, run.strip_empty_namespaces);
-            Box::new(ResultCache { precedents, budgets, as_xml, strips, style: run.style })
+            Box::new(ResultCache { template_cache, budgets, as_xml, strips, style: run.style })
         })
     }
 }
