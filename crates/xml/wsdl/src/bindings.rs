@@ -3,13 +3,13 @@
 //! Resolves the operation that a binding's operation refers to, and reads the SOAP extensions of its messages.
 
 use crate::WSDL11;
+use crate::definitions::words;
 use crate::element::{Element, Report};
 use crate::model::{
     Binding, BindingOperation, Body, Content, Fault, Header, Interface, Message, Name, Operation,
     Payload, Protocol, Style, Use,
 };
 use crate::soap::{BINDING_11, BINDING_12, SoapVersion};
-use crate::v11::words;
 
 const HTTP: &str = "http://schemas.xmlsoap.org/wsdl/http/";
 const MIME: &str = "http://schemas.xmlsoap.org/wsdl/mime/";

@@ -8,7 +8,7 @@ use xml::{Doctype, Document, Options};
 use xsd::{Complaint, ResolveError, Resolver};
 
 use crate::element::{Element, File, Report};
-use crate::read::Limits;
+use crate::limits::Limits;
 use crate::{Version, WSDL11, WSDL20};
 
 /// All loaded documents.

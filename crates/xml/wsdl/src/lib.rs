@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod bindings;
+mod definitions;
 mod documents;
 mod element;
 mod encoding;
+mod limits;
 mod model;
 mod outline;
 mod read;
@@ -18,12 +20,13 @@ pub mod typed;
 mod v11;
 mod v20;
 
+pub use limits::Limits;
 pub use model::{
     Binding, BindingOperation, Body, Content, Description, Fault, Header, Interface, Message, Name,
     Operation, Part, Payload, Port, Protocol, Service, Shape, Style, Use, Version,
 };
 pub use outline::{Outline, RpcMessages, SchemaResult, is_needed, outline};
-pub use read::{Limits, read};
+pub use read::read;
 pub use soap::{BINDING_11, BINDING_12, SOAP_11, SOAP_12, SoapVersion};
 pub use xsd::Complaint;
 

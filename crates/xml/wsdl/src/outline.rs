@@ -9,10 +9,12 @@ use std::sync::Arc;
 use xml::NodeId;
 use xsd::{Complaint, Resolver, Schema, SchemaSet};
 
+use crate::definitions::ReadDefinitions;
 use crate::documents::{self, Documents, SCHEMA};
 use crate::element::{Element, File, Report};
+use crate::limits::Limits;
 use crate::model::{Binding, BindingOperation, Interface, Operation, meant};
-use crate::read::{self, BuiltIn, Limits, ReadDefinitions};
+use crate::read::{self, BuiltIn};
 use crate::{Version, encoding, rpc};
 
 /// The schemas of a description and the actions of its operations. Unresolved references are omitted.
@@ -65,7 +67,7 @@ pub fn outline(
     let Some(documents) = read::documents(location, resolver, limits, &mut report) else {
         return Err(report.into_complaints());
     };
-    let read = ReadDefinitions::of(&documents, &mut report);
+    let read = read::read_definitions(&documents, &mut report);
     let SchemaSources { mut schemas, wrappers } =
         schemas(&documents, &read, resolver, limits, &mut report);
     if schemas.iter().all(Result::is_ok) {

@@ -6,41 +6,12 @@ use std::sync::Arc;
 
 use xsd::{Complaint, ResolveError, Resolver, Schema, SchemaSet};
 
+use crate::definitions::ReadDefinitions;
 use crate::documents::{self, Documents, SCHEMA};
 use crate::element::{Element, File, Report};
-use crate::model::{Description, Interface, Message, Name, Payload};
+use crate::limits::Limits;
+use crate::model::{Description, Name, Payload};
 use crate::{Version, WSDL11, WSDL20, encoding, v11, v20};
-
-/// Limits on one description.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
-    /// Number of WSDL documents. Schema documents have a limit of their own.
-    pub documents_max: usize,
-    /// Number of services, ports, bindings, operations, messages and parts together.
-    pub definitions_max: usize,
-    /// Number of schemas in an [`crate::Outline`].
-    pub schemas_max: usize,
-    pub complaints_max: usize,
-    /// Limits on each document.
-    pub xml: xml::Limits,
-    pub xsd: xsd::Limits,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            // Hand-written descriptions import only a few.
-            documents_max: 200,
-            // The largest public ones (NetSuite, eBay) have some thousands.
-            definitions_max: 100_000,
-            // Each schema is compiled with its imports. Generated descriptions have one schema for each namespace, some dozens.
-            schemas_max: 500,
-            complaints_max: 100,
-            xml: xml::Limits::default(),
-            xsd: xsd::Limits::default(),
-        }
-    }
-}
 
 /// Reads the description at a location with all its imports, or returns all complaints about it.
 pub fn read(
@@ -53,7 +24,7 @@ pub fn read(
         return Err(report.into_complaints());
     };
     let schema = schema(&documents, resolver, limits, &mut report);
-    let read = ReadDefinitions::of(&documents, &mut report);
+    let read = read_definitions(&documents, &mut report);
     let description = assemble(documents, read, schema, &mut report);
     match description {
         Some(description) if report.is_empty() => Ok(description),
@@ -77,22 +48,11 @@ pub(crate) fn documents(
     Some(documents)
 }
 
-/// Definitions found by the reader of one version.
-#[derive(Debug, Default)]
-pub(crate) struct ReadDefinitions {
-    pub(crate) services: Vec<crate::Service>,
-    pub(crate) bindings: Vec<crate::Binding>,
-    pub(crate) interfaces: Vec<Interface>,
-    pub(crate) messages: Vec<Message>,
-}
-
-impl ReadDefinitions {
-    /// Reads the definitions of all documents.
-    pub(crate) fn of(documents: &Documents, report: &mut Report) -> ReadDefinitions {
-        match documents.version {
-            Version::V11 => v11::read(documents, report),
-            Version::V20 => v20::read(documents, report),
-        }
+/// Reads the definitions of all documents.
+pub(crate) fn read_definitions(documents: &Documents, report: &mut Report) -> ReadDefinitions {
+    match documents.version {
+        Version::V11 => v11::read(documents, report),
+        Version::V20 => v20::read(documents, report),
     }
 }
 

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::definitions::ReadDefinitions;
 use crate::documents::SCHEMA;
 use crate::model::{Binding, Content, Message, Part, Payload, Protocol, Style, Use, meant};
-use crate::read::ReadDefinitions;
 
 /// The parts that an element may contain. There are several variants if operations of the same name differ.
 type Variants<'d> = Vec<Vec<&'d Part>>;

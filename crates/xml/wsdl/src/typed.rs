@@ -6,7 +6,6 @@
 
 mod bind;
 mod build;
-mod children;
 mod fault;
 mod fragment;
 mod judge;
@@ -16,9 +15,11 @@ mod openapi;
 mod parameter;
 mod proof;
 mod read;
+mod reply_cache;
 mod sample;
 mod scalar;
 mod tags;
+mod typed_api;
 mod write;
 
 use std::borrow::Cow;
@@ -26,12 +27,13 @@ use std::cell::RefCell;
 use std::sync::LazyLock;
 
 pub use bind::{PortChoice, api, services};
+pub use fault::Fault;
 pub use mismatch::Mismatch;
-pub use model::{Api, Operation};
 pub use openapi::{Document, OfferedParameter, OperationPlace};
 pub use parameter::{Parameter, request_of};
 pub use proof::{Proof, prove};
-pub use read::{Fault, ReadError, ReadMessage};
+pub use read::{ReadError, ReadMessage};
+pub use typed_api::{Api, Operation};
 
 use crate::SoapVersion;
 use ::json::{Kind, Tape, TapeEntry};

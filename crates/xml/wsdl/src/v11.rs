@@ -2,14 +2,14 @@
 //!
 //! Implements sections 2.3, 2.4, 2.6 and 2.7 of the W3C Note of 2001. Section 2.5, bindings, is in `bindings`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::WSDL11;
 use crate::bindings;
+use crate::definitions::{ReadDefinitions, defined, words};
 use crate::documents::Documents;
 use crate::element::{Element, Report};
 use crate::model::{Interface, Message, Name, Operation, Part, Payload, Port, Service};
-use crate::read::ReadDefinitions;
 
 /// Reads all definitions of all documents.
 pub(crate) fn read(documents: &Documents, report: &mut Report) -> ReadDefinitions {
@@ -32,25 +32,6 @@ pub(crate) fn read(documents: &Documents, report: &mut Report) -> ReadDefinition
     let names: Vec<&Name> = read.bindings.iter().map(|binding| &binding.name).collect();
     read.services = services.iter().map(|(name, at)| service(name, *at, &names, report)).collect();
     read
-}
-
-/// Returns the definitions of one kind with their names. A duplicate name gives a complaint, but the duplicate is returned too: look-ups by
-/// name take the first.
-pub(crate) fn defined<'d>(
-    elements: impl Iterator<Item = Element<'d>>,
-    report: &mut Report,
-) -> Vec<(Name, Element<'d>)> {
-    let mut all: Vec<(Name, Element<'d>)> = Vec::new();
-    let mut known = HashSet::new();
-    for element in elements {
-        let Some(name) = element.defines(report) else { continue };
-        if !known.insert(name.clone()) {
-            let message = format!("there are two <{}> with the name {name}", element.local());
-            report.at(element, "wsdl-duplicate", message);
-        }
-        all.push((name, element));
-    }
-    all
 }
 
 fn message(name: &Name, at: Element<'_>, report: &mut Report) -> Message {
@@ -126,10 +107,6 @@ fn carried(
         report.at(at, "wsdl-reference", format!("there is no message {name}"));
     }
     message
-}
-
-pub(crate) fn words(list: Option<&str>) -> Vec<Box<str>> {
-    list.unwrap_or("").split_ascii_whitespace().map(Box::from).collect()
 }
 
 fn service(name: &Name, at: Element<'_>, bindings: &[&Name], report: &mut Report) -> Service {

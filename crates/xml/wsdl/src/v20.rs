@@ -3,15 +3,14 @@
 //! Resolves the inheritance of interfaces, and the names of elements in messages.
 
 use crate::WSDL20;
+use crate::definitions::{ReadDefinitions, defined};
 use crate::documents::Documents;
 use crate::element::{Element, Report};
 use crate::model::{
     Binding, BindingOperation, Body, Content, Fault, Interface, Message, Name, Operation, Part,
     Payload, Port, Protocol, Service, Style, Use,
 };
-use crate::read::ReadDefinitions;
 use crate::soap::SoapVersion;
-use crate::v11::defined;
 
 const WSOAP: &str = "http://www.w3.org/ns/wsdl/soap";
 const WHTTP: &str = "http://www.w3.org/ns/wsdl/http";

@@ -7,9 +7,8 @@ use std::collections::HashSet;
 use xml::Pool;
 
 use super::build::TablesBuilder;
-use super::model::{
-    Api, Children, Content, Leaf, Member, MemberOf, Message, Operation, Root, RpcPart, Slot,
-};
+use super::model::{Children, Content, Leaf, Member, MemberOf, Message, Root, RpcPart, Slot};
+use super::typed_api::{Api, Operation};
 use super::{scalar, tags};
 use crate::SoapVersion;
 use crate::model::{

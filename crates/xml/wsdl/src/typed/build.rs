@@ -2,6 +2,8 @@
 //!
 //! A type gets its index before its content is read, so that types may contain themselves. There is no recursion across types.
 
+mod children;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,7 +13,8 @@ use xsd::walk::{
     AttributeView, ContentView, ElementView, GivenView, ParticleView, TypeView, facets,
 };
 
-use super::children::children;
+use children::children;
+
 use super::model::{
     Attribute, Content, Element, Leaf, Replacement, Root, Scalar, ScalarKind, Type,
     ValueConstraint, WildExample,

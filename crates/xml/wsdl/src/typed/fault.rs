@@ -6,9 +6,26 @@ use std::collections::HashMap;
 
 use xml::QName;
 
-use super::read::Fault;
 use crate::SoapVersion;
 use json::push_string;
+
+/// A SOAP fault in a form common to both versions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fault {
+    /// The local name of the code: `Client`, `Server`, `Sender`, `Receiver`...
+    pub code: String,
+    /// Local names of the subcodes of SOAP 1.2. For SOAP 1.1, the parts after a dot.
+    pub subcodes: Vec<String>,
+    pub reason: String,
+    /// The node that reported the fault.
+    pub actor: String,
+    /// Local names of the detail's elements.
+    pub names: Vec<String>,
+    /// The elements of the detail as members of a JSON object. Elements with the same name form an array.
+    pub details: String,
+    /// The text of the detail itself, beside or instead of its elements.
+    pub detail_text: String,
+}
 
 /// The state of parsing a fault.
 pub(super) struct FaultReader {

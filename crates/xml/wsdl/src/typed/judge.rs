@@ -5,7 +5,8 @@ use std::sync::Arc;
 use xml::{Here, QName, Sink, Start};
 use xsd::{Bounds, ParseStop, Root as Wanted, Schema, Validator};
 
-use super::model::{Api, Message};
+use super::model::Message;
+use super::typed_api::Api;
 
 /// Checks the headers and the body of an envelope. The error says what is wrong.
 pub(super) fn judge(api: &Api, message: &Message, envelope: &[u8]) -> Result<(), String> {

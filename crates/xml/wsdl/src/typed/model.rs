@@ -1,46 +1,10 @@
-//! Tables of a typed API: operations, elements and types, for both directions.
+//! Tables of a typed API: messages, elements and types, for both directions.
 //!
-//! The tables are immutable, apart from the cache of replies, and can be shared between threads. Indexes refer to the lists of one [`Api`].
+//! The tables are immutable. Indexes refer to the lists of one [`Api`](super::typed_api::Api).
 
 use std::sync::Arc;
 
-use xml::Pool;
-use xsd::Schema;
 use xsd::datatype::SimpleType;
-
-use super::read::ReplyCache;
-use crate::SoapVersion;
-
-/// The operations of a description, with everything needed to translate their messages.
-#[derive(Debug)]
-pub struct Api {
-    pub(crate) schema: Arc<Schema>,
-    pub(crate) operations: Vec<Operation>,
-    pub(crate) elements: Vec<Element>,
-    pub(crate) types: Vec<Type>,
-    /// Example elements for wildcards, for samples.
-    pub(crate) examples: Vec<Root>,
-    /// Operations that cannot be offered, with the reason.
-    pub(crate) left_out: Vec<(String, String)>,
-    /// The address of the service in the description.
-    pub(crate) address: Option<Box<str>>,
-    pub(crate) version: SoapVersion,
-    pub(crate) title: Box<str>,
-    /// Templates of earlier replies.
-    pub(super) replies: Pool<ReplyCache>,
-}
-
-/// One operation.
-#[derive(Debug)]
-pub struct Operation {
-    pub(crate) name: Box<str>,
-    pub(crate) action: Option<Box<str>>,
-    pub(crate) input: Message,
-    /// `None` for a one-way operation.
-    pub(crate) output: Option<Message>,
-    /// The elements that the detail of a fault may contain.
-    pub(crate) faults: Vec<usize>,
-}
 
 /// A message: its headers and the content of its body.
 #[derive(Debug)]
@@ -269,49 +233,6 @@ pub(crate) enum Order {
 
 /// The instance namespace.
 pub(crate) const XSI: &str = "http://www.w3.org/2001/XMLSchema-instance";
-
-impl Api {
-    /// Returns the operations that are offered.
-    pub fn operations(&self) -> &[Operation] {
-        &self.operations
-    }
-
-    /// Iterates over operations that cannot be offered, with the reason.
-    pub fn left_out(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.left_out.iter().map(|(name, why)| (name.as_str(), why.as_str()))
-    }
-
-    /// Returns the address of the service in the description.
-    pub fn address(&self) -> Option<&str> {
-        self.address.as_deref()
-    }
-
-    /// Returns the SOAP version of the port.
-    pub fn version(&self) -> SoapVersion {
-        self.version
-    }
-
-    /// Returns the name of the service.
-    pub fn title(&self) -> &str {
-        &self.title
-    }
-}
-
-impl Operation {
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Returns the SOAP action of requests.
-    pub fn action(&self) -> Option<&str> {
-        self.action.as_deref()
-    }
-
-    /// Returns whether the operation has no reply.
-    pub fn is_one_way(&self) -> bool {
-        self.output.is_none()
-    }
-}
 
 impl Slot {
     /// Returns whether any member of the slot is present.

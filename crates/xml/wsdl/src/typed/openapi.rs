@@ -6,8 +6,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::model::{Api, Message, Operation};
+use super::model::Message;
 use super::parameter::Parameter;
+use super::typed_api::{Api, Operation};
 use schemas::Schemas;
 
 /// The paths at which the operations of an API are served.

@@ -3,7 +3,8 @@
 use json::push_string;
 
 use super::LIMITS;
-use super::model::{Api, Content, MemberOf, Operation, Scalar, ScalarKind, Type};
+use super::model::{Content, MemberOf, Scalar, ScalarKind, Type};
+use super::typed_api::{Api, Operation};
 
 /// A value of a request that a parameter supplies.
 #[derive(Debug, Clone)]

@@ -1,9 +1,10 @@
 //! Round-trip proof of operations: a sample is translated to SOAP, validated against the schema, and translated back. The result must equal
 //! the sample.
 
-use super::model::{Api, Message, Operation};
+use super::model::Message;
 use super::read::{ReadMessage, Reader};
 use super::sample::{Variety, sample};
+use super::typed_api::{Api, Operation};
 use super::{RequestRefusal, judge};
 
 /// Size limit, far larger than any sample.

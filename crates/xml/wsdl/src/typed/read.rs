@@ -6,9 +6,11 @@
 use xml::{Here, QName, Sink, Start};
 use xsd::datatype::Steps;
 
-use super::fault::FaultReader;
+use super::fault::{Fault, FaultReader};
 use super::fragment::Fragment;
-use super::model::{Api, Element, Message, Root, XSI};
+use super::model::{Element, Message, Root, XSI};
+use super::reply_cache::Part;
+use super::typed_api::Api;
 use crate::SoapVersion;
 use json::push_string;
 
@@ -17,7 +19,6 @@ mod recall;
 mod texts;
 
 use frames::Frame;
-pub(super) use recall::ReplyCache;
 pub(super) use texts::{Prefixes, push_value};
 
 /// Result of reading a message.
@@ -28,24 +29,6 @@ pub enum ReadMessage {
     Fault(Fault),
     /// The body is empty.
     Nothing,
-}
-
-/// A SOAP fault in a form common to both versions.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Fault {
-    /// The local name of the code: `Client`, `Server`, `Sender`, `Receiver`...
-    pub code: String,
-    /// Local names of the subcodes of SOAP 1.2. For SOAP 1.1, the parts after a dot.
-    pub subcodes: Vec<String>,
-    pub reason: String,
-    /// The node that reported the fault.
-    pub actor: String,
-    /// Local names of the detail's elements.
-    pub names: Vec<String>,
-    /// The elements of the detail as members of a JSON object. Elements with the same name form an array.
-    pub details: String,
-    /// The text of the detail itself, beside or instead of its elements.
-    pub detail_text: String,
 }
 
 /// The reason why a message cannot be translated to JSON.
@@ -76,22 +59,6 @@ type Done<T = ()> = Result<T, ReadError>;
 #[cold]
 fn mismatch<T>(what: String) -> Done<T> {
     Err(ReadError::Mismatch(what))
-}
-
-/// Current part of the envelope.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Outside,
-    Envelope,
-    Header,
-    /// In a header element that is ignored, at this depth.
-    SkippedHeader(usize),
-    /// In a body element that is ignored, at this depth.
-    SkippedBody(usize),
-    Body,
-    /// In the element of a header or of the body.
-    Value,
-    Fault,
 }
 
 /// Parses one message.

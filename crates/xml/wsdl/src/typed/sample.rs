@@ -7,9 +7,8 @@ mod texts;
 use std::cell::Cell;
 
 use super::fragment;
-use super::model::{
-    Api, Children, Content, Element, MemberOf, Message, Order, Slot, Type, WildExample,
-};
+use super::model::{Children, Content, Element, MemberOf, Message, Order, Slot, Type, WildExample};
+use super::typed_api::Api;
 use json::push_string;
 
 use super::scalar::quoted_key;

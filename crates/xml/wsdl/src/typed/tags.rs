@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::model::{Content, Element, MemberOf, Operation, Order, Root, Type, XSI};
+use super::model::{Content, Element, MemberOf, Order, Root, Type, XSI};
+use super::typed_api::Operation;
 
 /// Writes the tags of all elements and attributes, and the declarations of each root.
 pub(super) fn write(

@@ -12,8 +12,9 @@ use kit::turns;
 use xsd::datatype::Steps;
 
 use super::mismatch::{Done, Mismatch, Mistakes};
-use super::model::{Api, Children, Content, Element, Member, MemberOf, Slot, Type};
+use super::model::{Children, Content, Element, Member, MemberOf, Slot, Type};
 use super::scalar::{expected, push_text};
+use super::typed_api::Api;
 use messages::{choice, labels, listed, missing, unknown};
 
 /// Writer over the values of one tape.
@@ -273,15 +274,13 @@ impl<'a> Writer<'a> {
         if !mistakes.note(self.attributes(open)) {
             return mistakes.done();
         }
-        let written = match nil.unwrap_or(false) {
-            true if self.slots.iter().skip(open.value()).any(|slot| *slot != 0) => {
-                Err(Mismatch::new("expected no content beside `$nil`"))
-            }
-            true => {
-                self.out.push_str(r#" xsi:nil="true"/>"#);
-                Ok(())
-            }
-            false => self.content(open),
+        let written = if !nil.unwrap_or(false) {
+            self.content(open)
+        } else if self.slots.iter().skip(open.value()).any(|slot| *slot != 0) {
+            Err(Mismatch::new("expected no content beside `$nil`"))
+        } else {
+            self.out.push_str(r#" xsi:nil="true"/>"#);
+            Ok(())
         };
         mistakes.note(written);
         mistakes.done()

@@ -10,8 +10,9 @@ use xsd::walk::facets;
 
 use super::Titles;
 use crate::typed::model::{
-    Api, Children, Content, Member, MemberOf, Scalar, ScalarKind, Slot, Type, ValueConstraint,
+    Children, Content, Member, MemberOf, Scalar, ScalarKind, Slot, Type, ValueConstraint,
 };
+use crate::typed::typed_api::Api;
 
 /// Schemas under construction.
 pub(super) struct Schemas<'a> {

@@ -3,41 +3,15 @@
 //! If the markup of a message is known, its JSON is the earlier JSON with different values. Only values that depend on nothing but their
 //! own text can differ; all other text counts as markup.
 
-use xml::{Recall, TemplateCache};
+use xml::Recall;
 use xsd::datatype::Steps;
 
 use super::frames::FrameKind;
 use super::texts::{Prefixes, push_value};
-use super::{Done, Part, ReadMessage, Reader};
-use crate::SoapVersion;
+use super::{Done, ReadMessage, Reader};
 use crate::typed::model::{Message, Scalar, ScalarKind};
 use crate::typed::options;
-
-/// The replies that one thread has cached.
-pub(in crate::typed) type ReplyCache = TemplateCache<Prefix, KnownReply, Value>;
-
-/// The state of the reader before the first header or before the element of the body.
-#[derive(Debug)]
-pub(in crate::typed) struct Prefix {
-    part: Part,
-    version: SoapVersion,
-}
-
-/// A reply that was read earlier.
-#[derive(Debug)]
-pub(in crate::typed) struct KnownReply {
-    /// The address of the tables for the message, which never move.
-    tables: usize,
-    json: Box<str>,
-}
-
-/// A value within the JSON of a reply.
-#[derive(Debug)]
-pub(in crate::typed) struct Value {
-    from: usize,
-    to: usize,
-    scalar: Scalar,
-}
+use crate::typed::reply_cache::{KnownReply, Part, Prefix, Value};
 
 impl Value {
     /// Appends the value of another text. Returns false and appends nothing if the text is invalid for the type.

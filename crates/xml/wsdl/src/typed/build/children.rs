@@ -5,8 +5,8 @@
 
 use xsd::walk::{ElementView, ParticleView, TermView};
 
-use super::build::TablesBuilder;
-use super::model::{Children, Leaf, Member, MemberOf, Order, Slot};
+use super::TablesBuilder;
+use crate::typed::model::{Children, Leaf, Member, MemberOf, Order, Slot};
 
 /// Converts the content of a type.
 pub(super) fn children<'s>(
@@ -136,7 +136,7 @@ impl Flat {
 
     fn push(&mut self, key: String, of: MemberOf, many: bool, min: u64, max: Option<u64>) -> Slot {
         let index = self.children.members.len();
-        let quoted = super::scalar::quoted_key(&key).into();
+        let quoted = crate::typed::scalar::quoted_key(&key).into();
         let member = Member { key: key.into(), quoted, of, many, min, max };
         if takes_any(&member) {
             self.children.wild = Some(index);
