@@ -40,8 +40,8 @@ pub fn policy(settings: MockSettings) -> Policy {
 impl OnHead<RequestHead> for MockSettings {
     fn on_head(&self, _ex: &mut Exchange, head: &mut RequestHead) -> Flow {
         // Harmless: a request may have no query.
-        let target = (head.path(), head.query().unwrap_or_default());
-        let at = match self.operations.find(head.method(), target, None) {
+        let query = head.query().unwrap_or_default();
+        let at = match self.operations.find(head.method(), head.path(), query, None) {
             OperationMatch::Operation(at, ..) => at,
             OperationMatch::OtherMethod(allow) | OperationMatch::Options(allow) => {
                 let why = "mock: the document has no such method for this path";

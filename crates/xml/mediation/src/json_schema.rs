@@ -8,6 +8,7 @@ mod agrees;
 mod document;
 mod node;
 mod number;
+mod number_keyword;
 mod schema;
 
 pub(crate) use document::malformed;

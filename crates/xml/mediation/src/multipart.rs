@@ -65,13 +65,13 @@ impl Multipart {
             line = next;
         }
         let behind = message.get(line.end..).unwrap_or_default();
-        match parts.is_empty() {
-            true => Err("there is no part"),
+        if parts.is_empty() {
+            Err("there is no part")
+        } else if memmem::find(behind, &delimiter).is_some() {
             // Some readers stop at the closing boundary, and others continue.
-            false if memmem::find(behind, &delimiter).is_some() => {
-                Err("a boundary follows the closing one")
-            }
-            false => Ok(Multipart { parts, delimiter }),
+            Err("a boundary follows the closing one")
+        } else {
+            Ok(Multipart { parts, delimiter })
         }
     }
 

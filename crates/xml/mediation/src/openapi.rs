@@ -4,6 +4,7 @@
 //! operations with compiled schemas.
 
 mod body;
+mod encoded;
 mod model;
 mod parameter;
 mod path;
@@ -81,7 +82,8 @@ impl Operations {
     pub fn find<'a>(
         &'a self,
         method: &[u8],
-        (path, query): (&'a [u8], &[u8]),
+        path: &'a [u8],
+        query: &[u8],
         only: Option<usize>,
     ) -> OperationMatch<'a> {
         let path = match path.strip_prefix(self.base_path.as_bytes()) {
@@ -127,11 +129,13 @@ impl Operation {
     pub fn check_request(
         &self,
         values: &Values<'_>,
-        (query, headers, cut): (&[u8], &Headers, Option<&Headers>),
+        query: &[u8],
+        headers: &Headers,
+        cut: Option<&Headers>,
         body: Option<&mut GatheredBody>,
         max: usize,
     ) -> Result<(), OpenApiRejection> {
-        let mut wrong = parameter::faults(self, values, (query, headers, cut), max);
+        let mut wrong = parameter::faults(self, values, query, headers, cut, max);
         match (&self.body, body) {
             (Some(described), Some(body)) if body.bytes.is_empty() && described.required => {
                 wrong.push("/: a body is required".to_owned());

@@ -9,7 +9,6 @@ mod code;
 mod definitions;
 mod label;
 pub mod nodes;
-mod recall;
 mod schemas;
 
 use std::borrow::Cow;
@@ -22,9 +21,8 @@ use xml::Transcript;
 use crate::{Rejection, charset};
 
 pub use action::{ActionRules, Actions, IN_OPT_OUT, IN_OUT, OperationAction, Strictness};
-pub use check::Envelope;
 pub use code::Code;
-pub use definitions::{Api, CompiledDefinition, Definitions};
+pub use definitions::{Api, CompiledDefinition, Definitions, Envelope};
 pub use schemas::{SchemaResult, Schemas};
 pub use wsdl::{SOAP_11, SOAP_12, SoapVersion as Version};
 
@@ -163,4 +161,9 @@ impl ArrivingInput {
         definitions.check_coding(headers)?;
         definitions.check_content_type(headers, message, found.version.filter(|_| !translated))
     }
+}
+
+/// Returns true for the namespaces of both versions' envelopes.
+fn is_soap(uri: &str) -> bool {
+    matches!(uri, SOAP_11 | SOAP_12)
 }

@@ -77,8 +77,8 @@ impl Checks {
     }
 
     fn find<'a>(&'a self, head: &'a RequestHead) -> OperationMatch<'a> {
-        let target = (head.path(), head.query().unwrap_or(b""));
-        self.operations.find(head.method(), target, self.only)
+        let query = head.query().unwrap_or(b"");
+        self.operations.find(head.method(), head.path(), query, self.only)
     }
 
     /// Validates a request. `body` is `None` if there is no body, or if it need not be read.
@@ -99,8 +99,9 @@ impl Checks {
                         None => Cow::Borrowed(head.query().unwrap_or(b"")),
                     };
                     let lines = removed.map(|removed| &removed.lines);
-                    let asked = (&*query, &head.headers, lines);
-                    let checked = operation.check_request(&values, asked, body, self.errors_max());
+                    let max = self.errors_max();
+                    let checked =
+                        operation.check_request(&values, &query, &head.headers, lines, body, max);
                     checked.map_err(|why| self.refused(why))?;
                 }
                 at

@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 
 use super::document::Document;
 use super::node::{OnTape, Part};
-use super::number::{self, Exact};
+use super::number_keyword::{Exact, KEYWORDS};
 
 /// Maximum number of backtracking steps of a `pattern`. Patterns come from the operator, but texts come from anyone: without the limit, one
 /// text could block a worker indefinitely.
@@ -102,7 +102,7 @@ impl Schemas {
             .with_pattern_options(patterns)
             .should_validate_formats(self.formats)
             .with_format("byte", is_base64);
-        for (name, holds) in number::KEYWORDS {
+        for (name, holds) in KEYWORDS {
             options =
                 options.with_keyword(name, move |_, limit, _| Exact::compile(name, limit, holds));
         }
@@ -119,7 +119,7 @@ impl Schema {
         let draft = schema.get("$schema").and_then(Json::as_str).unwrap_or("");
         // In draft 4 the exclusive bounds are booleans that modify the other bounds.
         if !draft.contains("draft-04") {
-            for (name, holds) in number::KEYWORDS {
+            for (name, holds) in KEYWORDS {
                 options = options
                     .with_keyword(name, move |_, limit, _| Exact::compile(name, limit, holds));
             }

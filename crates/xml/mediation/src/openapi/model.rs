@@ -1,6 +1,6 @@
 //! The operations of a document, in the form used for checking.
 
-use super::text::decoded;
+use super::encoded::decoded;
 use crate::json_schema::Schema;
 
 /// One path of the document.

@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use kit::percent;
 use message::Headers;
 
+use super::encoded::pairs;
 use super::model::{
     Field, Form, Object, Operation, Parameter, ParameterLocation, ParameterTypes, Style, Types,
 };
 use super::path::Values;
-use super::text::{ParameterValue, pairs, typed};
+use super::text::{ParameterValue, typed};
 use crate::json_schema::{Document, Unreadable};
 
 /// The reason why a value is refused before it is validated: servers would parse it differently.
@@ -36,7 +37,9 @@ type Members = BTreeMap<String, ParameterValue>;
 pub(super) fn faults(
     operation: &Operation,
     values: &Values<'_>,
-    (asked, headers, cut): (&[u8], &Headers, Option<&Headers>),
+    asked: &[u8],
+    headers: &Headers,
+    cut: Option<&Headers>,
     max: usize,
 ) -> Vec<String> {
     let mut faults = Vec::new();

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
+use super::encoded::{decoded, pairs};
 use super::model::{PathItem, SegmentPiece};
-use super::text::{decoded, pairs};
 
 /// The paths, indexed for the search. A path without parameters takes precedence over one with parameters.
 #[derive(Debug, Default)]

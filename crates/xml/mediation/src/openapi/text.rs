@@ -1,35 +1,11 @@
-//! Texts of requests: percent escapes, pairs of names and values, and typed values.
+//! The values of texts in requests, by the types that their schemas allow.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use kit::percent;
 use serde_json::Value as Json;
 
 use super::model::Types;
 use crate::json_schema::Document;
-
-/// Unescapes a text. Bytes that are not UTF-8 become the replacement character, so the result equals no name or path of a document.
-pub(super) fn decoded(bytes: &[u8], plus_is_blank: bool) -> Cow<'_, str> {
-    match percent::decoded(bytes, plus_is_blank) {
-        // Harmless: values with a replacement character are refused.
-        Cow::Borrowed(plain) => String::from_utf8_lossy(plain),
-        // Harmless: values with a replacement character are refused.
-        Cow::Owned(made) => Cow::Owned(String::from_utf8_lossy(&made).into_owned()),
-    }
-}
-
-/// Returns the pairs of a query or a form, with decoded names and raw values.
-pub(super) fn pairs(encoded: &[u8]) -> impl Iterator<Item = (Cow<'_, str>, &[u8])> {
-    encoded.split(|b| *b == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
-        let at = pair.iter().position(|b| *b == b'=');
-        let (name, value) = match at {
-            Some(at) => (pair.get(..at), pair.get(at + 1..)),
-            None => (Some(pair), None),
-        };
-        (decoded(name.unwrap_or(pair), true), value.unwrap_or(b""))
-    })
-}
 
 /// The value of a text, like a JSON value, but numbers are kept as text so that no digit is lost.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,20 +81,6 @@ fn is_number(text: &str) -> bool {
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn percent_escapes_are_decoded_strictly() {
-        for (text, plus, read) in [
-            ("a%20b+c", true, "a b c"),
-            ("a%20b+c", false, "a b+c"),
-            ("%C3%A4%2f", false, "\u{e4}/"),
-            ("%4", false, "%4"),
-            ("%+1%zz", false, "%+1%zz"),
-            ("%ff", false, "\u{fffd}"),
-        ] {
-            assert_eq!(decoded(text.as_bytes(), plus), read, "{text}");
-        }
-    }
 
     #[test]
     fn a_text_is_converted_only_to_an_allowed_type() {

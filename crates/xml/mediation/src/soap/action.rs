@@ -196,7 +196,7 @@ pub(super) fn check(
 fn prefix(message: &[u8]) -> Option<String> {
     let mut outermost = Outermost(None);
     // Harmless: the sink stops the parser at the first element, and the message is refused anyway.
-    let _stopped = xml::parse(message, &xml::Options::default(), &mut outermost);
+    drop(xml::parse(message, &xml::Options::default(), &mut outermost));
     outermost.0.filter(|prefix| !prefix.is_empty())
 }
 

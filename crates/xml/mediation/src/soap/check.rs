@@ -3,6 +3,7 @@
 //! Owns the sink that feeds the envelope's validator and, below `Body`, the API's validator. Validators are kept per thread, so that memory
 //! allocated for one message is reused for the next.
 
+mod recall;
 mod whole;
 
 use std::cell::RefCell;
@@ -14,27 +15,10 @@ use xml::{Here, QName, Sink, Start, TemplateCache, Transcript};
 use xsd::{Bounds, ParseStop, Root, Schema, Validator};
 
 use super::code::Code;
-use super::recall::{Gap, Memory, Whole};
-use super::{CompiledDefinition, Definitions, MessageFacts, NO_SCHEMA, Version};
-use crate::remote_definition::RemoteDefinition;
+use super::{CompiledDefinition, Definitions, Envelope, MessageFacts, NO_SCHEMA, Version, is_soap};
 use crate::{Rejection, libxml_messages};
+use recall::{Gap, Memory, Whole};
 use whole::Check;
-
-/// How the envelope is validated.
-pub enum Envelope {
-    /// The envelope is not validated.
-    Off,
-    /// There is no schema for this version, so its messages are refused.
-    Missing,
-    /// The built-in schema. It declares only SOAP's own elements, and accepts any content of the Header and the Body.
-    BuiltIn(Arc<Schema>),
-    /// The operator's schema.
-    Own(Arc<Schema>),
-    /// The operator's schema, fetched and compiled in the background.
-    Remote(Arc<RemoteDefinition<CompiledDefinition>>),
-    /// A schema that does not compile, with the reason.
-    Broken(Rejection),
-}
 
 /// Validators that one thread keeps for one side of one policy.
 #[derive(Default)]
@@ -45,7 +29,7 @@ pub(super) struct Validators {
     /// The local name of the first element of the current message's Body.
     pub(super) operation: String,
     /// Templates of earlier messages, for requests and for replies.
-    precedents: Option<Box<[TemplateCache<Memory, Whole, Gap>; 2]>>,
+    template_caches: Option<Box<[TemplateCache<Memory, Whole, Gap>; 2]>>,
 }
 
 /// A validator together with its schema, which a refresh may have replaced.
@@ -502,10 +486,6 @@ fn after(fed: Result<(), ParseStop>) -> Fed {
         Ok(()) => Fed::Yes,
         Err(ParseStop::Enough | ParseStop::Xml(_)) => Fed::Enough,
     }
-}
-
-pub(super) fn is_soap(uri: &str) -> bool {
-    matches!(uri, SOAP_11 | SOAP_12)
 }
 
 /// Returns a validator that stops at the first complaint, because only the first is reported.

@@ -5,7 +5,7 @@
 use telemetry::SoapFault;
 use xml::{Here, QName, Sink, Start};
 
-use super::check::is_soap;
+use super::is_soap;
 
 /// Maximum length of a code, which is a short name with a prefix.
 const TEXT_BYTES_MAX: usize = 256;

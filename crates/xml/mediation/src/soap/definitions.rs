@@ -9,9 +9,10 @@ use std::time::Duration;
 use arc_swap::Guard;
 use message::Headers;
 use tokio::time::timeout;
+use xsd::Schema;
 
 use super::action::{self, Quotes};
-use super::{ActionRules, Actions, Envelope, Schemas, Version};
+use super::{ActionRules, Actions, Schemas, Version};
 use crate::Rejection;
 use crate::remote_definition::RemoteDefinition;
 
@@ -28,6 +29,22 @@ pub struct Definitions {
     /// Whether to accept messages that Kong's SOAP/XML plugin accepts although other servers may read them differently: with content after
     /// the first element of the Body or after the Body, or with labels that contradict the message.
     pub lenient: bool,
+}
+
+/// How the envelope is validated.
+pub enum Envelope {
+    /// The envelope is not validated.
+    Off,
+    /// There is no schema for this version, so its messages are refused.
+    Missing,
+    /// The built-in schema. It declares only SOAP's own elements, and accepts any content of the Header and the Body.
+    BuiltIn(Arc<Schema>),
+    /// The operator's schema.
+    Own(Arc<Schema>),
+    /// The operator's schema, fetched and compiled in the background.
+    Remote(Arc<RemoteDefinition<CompiledDefinition>>),
+    /// A schema that does not compile, with the reason.
+    Broken(Rejection),
 }
 
 /// The definition that the body is validated against.

@@ -122,15 +122,15 @@ impl Transformation {
         json: bool,
     ) -> Result<TransformResult, TransformRejection> {
         let told =
-            match json {
-                // Saxon would replace bytes that are not UTF-8.
-                true if std::str::from_utf8(message).is_err() => {
-                    return Err(Rejection::client("Invalid JSON input: it is not in UTF-8").into());
-                }
-                true => Message::Json(message.clone()),
-                false => Message::Xml(feed::feed(message, &self.known.0).map_err(|error| {
+            if !json {
+                Message::Xml(feed::feed(message, &self.known.0).map_err(|error| {
                     Rejection::client(libxml_messages::malformed(&error, message))
-                })?),
+                })?)
+            } else if std::str::from_utf8(message).is_err() {
+                // Saxon would replace bytes that are not UTF-8.
+                return Err(Rejection::client("Invalid JSON input: it is not in UTF-8").into());
+            } else {
+                Message::Json(message.clone())
             };
         alarm.borrow_mut().set(clock::now(), self.timeout);
         let mut run = pin!(stylesheet.transform(told, self.output_bytes_max(), self.timeout));

@@ -38,11 +38,11 @@ impl Check<'_> {
     pub(super) fn parse(&mut self, message: &[u8], reply: bool) -> (State, Result<(), xml::Error>) {
         let mut state = State::new(reply);
         // Harmless: without cached templates, an empty cache is used.
-        let mut precedents = self.validators.precedents.take().unwrap_or_default();
-        let [of_requests, of_replies] = &mut *precedents;
+        let mut template_caches = self.validators.template_caches.take().unwrap_or_default();
+        let [of_requests, of_replies] = &mut *template_caches;
         let known = if reply { of_replies } else { of_requests };
         let mut parsed = known.parse(message, &OPTIONS, &mut self.pass(&mut state));
-        self.validators.precedents = Some(precedents);
+        self.validators.template_caches = Some(template_caches);
         while parsed.is_ok() && state.is_undecided(self.validators) {
             state = state.next_turn();
             parsed = xml::parse(message, &OPTIONS, &mut self.pass(&mut state));

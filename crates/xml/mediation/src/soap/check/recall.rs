@@ -1,14 +1,14 @@
-//! What is cached from earlier messages: the beginning of an envelope, and whole messages except for their values.
+//! What is cached from earlier messages: the prefix of an envelope, and whole messages except for their values.
 
 use std::sync::{Arc, Weak};
 
 use xml::Recall;
 use xsd::{Schema, TextRule, Validator, ValidatorMark};
 
-use super::check::{Fed, Pass, Ready, State};
-use super::{CompiledDefinition, Definitions, Envelope, Version};
+use super::{Fed, Pass, Ready, State};
+use crate::soap::{CompiledDefinition, Definitions, Envelope, Version};
 
-/// The state after the beginning of an envelope.
+/// The state after the prefix of an envelope.
 pub(super) struct Memory {
     state: State,
     /// A snapshot of the envelope's validator, or `None` if the envelope is not validated.
