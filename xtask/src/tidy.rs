@@ -110,6 +110,7 @@ fn check(root: &Path) -> Result<BTreeSet<Complaint>, Failure> {
     complaints.extend(cycles::check(&rust, list(cycles::LIST)));
     complaints.extend(rust.iter().flat_map(shape::check));
     complaints.extend(code_map::check(&texts));
+    complaints.extend(code_map::check_policies(&texts));
     let names = named_code::Crates::read(&rust);
     complaints.extend(named_code::check(&texts, &names));
     complaints.extend(lexicon::check(&texts, &names));
