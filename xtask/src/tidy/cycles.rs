@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Complaint;
 use super::ratchet::is_entry;
-use super::source::{Source, closing, is_name, whole};
+use super::source::{Source, closing, is_name, shipped, whole};
 
 /// The list, with one `CRATE: MODULE MODULE...` per set.
 pub(crate) const LIST: &str = "xtask/tidy-cycles.txt";
@@ -68,13 +68,8 @@ pub(crate) fn check(sources: &[Source], list: &str) -> Vec<Complaint> {
 
 /// The shipped files of each crate, by its name.
 fn crates(sources: &[Source]) -> BTreeMap<&str, Files<'_>> {
-    let for_tests: BTreeSet<String> = sources.iter().flat_map(Source::test_modules).collect();
     let mut crates: BTreeMap<&str, Files<'_>> = BTreeMap::new();
-    for source in sources.iter().filter(|source| !source.is_test()) {
-        let stem = source.path.strip_suffix(".rs").unwrap_or(&source.path);
-        if for_tests.contains(stem) {
-            continue;
-        }
+    for (stem, source) in shipped(sources) {
         let Some(name) = source.crate_name() else { continue };
         let module =
             stem.split('/').skip(4).filter(|part| !matches!(*part, "lib" | "main" | "mod"));

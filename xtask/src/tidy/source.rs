@@ -4,6 +4,7 @@
 //! result has the length and the lines of the original, with spaces in place of removed parts, so that an offset is valid in
 //! all of them.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::{Complaint, Text, line_of};
@@ -68,6 +69,19 @@ impl Source {
     pub(crate) fn complain(&self, offset: usize, what: String, instead: String) -> Complaint {
         Complaint { file: self.path.clone(), line: line_of(&self.code, offset), what, instead }
     }
+}
+
+/// The files that are not compiled for tests alone, each with its path without `.rs`.
+pub(crate) fn shipped(sources: &[Source]) -> impl Iterator<Item = (&str, &Source)> {
+    let for_tests: BTreeSet<String> = sources.iter().flat_map(Source::test_modules).collect();
+    let stems = sources
+        .iter()
+        .filter(|source| !source.is_test())
+        .map(|source| (source.path.strip_suffix(".rs").unwrap_or(&source.path), source));
+    stems.filter(move |(stem, _)| {
+        let mut parents = stem.match_indices('/').map(|(at, _)| stem.split_at(at).0);
+        !for_tests.contains(*stem) && !parents.any(|parent| for_tests.contains(parent))
+    })
 }
 
 /// The mark of an item that is compiled only for tests.
@@ -291,6 +305,19 @@ mod tests {
         let words: Vec<&str> = source.shipped.split_whitespace().collect();
         assert_eq!(words, ["a", "c", "e"]);
         assert_eq!(source.shipped.lines().count(), 7);
+    }
+
+    #[test]
+    fn modules_for_tests_are_not_shipped() {
+        let sources = [
+            read("a/src/lib.rs", "mod b;\n#[cfg(test)]\nmod c;\n"),
+            read("a/src/b.rs", ""),
+            read("a/src/c/mod.rs", ""),
+            read("a/src/c/d.rs", ""),
+            read("a/src/tests.rs", ""),
+        ];
+        let stems: Vec<&str> = shipped(&sources).map(|(stem, _)| stem).collect();
+        assert_eq!(stems, ["a/src/lib", "a/src/b"]);
     }
 
     #[test]
