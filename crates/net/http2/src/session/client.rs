@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use super::reply::PendingReply;
 use super::stream::Stream;
-use super::{Begun, Config, Session, ShutdownState, Side};
+use super::{Config, PrefaceState, Session, ShutdownState, Side};
 use crate::block::{Block, Head};
 use crate::error::Code;
 use crate::frame;
@@ -59,8 +59,8 @@ pub(super) struct EndedStream {
 impl Session {
     /// Creates the client side of a connection. The first output is the preface and the settings of this side.
     pub fn client(config: Config) -> Session {
-        let mut session = Session::begun(config, Side::Client, CONNECTION_WINDOW);
-        session.begun = Begun::Preface;
+        let mut session = Session::with_side(config, Side::Client, CONNECTION_WINDOW);
+        session.preface_state = PrefaceState::Preface;
         session.out.extend_from_slice(super::PREFACE);
         session.write_settings();
         session

@@ -98,7 +98,7 @@ pub struct Session {
     config: Config,
     side: Side,
     decoder: Decoder,
-    begun: Begun,
+    preface_state: PrefaceState,
     /// An incomplete block of header lines.
     unfinished: Option<PartialBlock>,
     streams: Streams,
@@ -135,7 +135,7 @@ enum Side {
 
 /// How much of the peer's preface has been read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
-enum Begun {
+enum PrefaceState {
     Nothing,
     Preface,
     Settings,
@@ -184,17 +184,17 @@ impl Window {
 impl Session {
     /// Creates the server's side of a connection. The first output is the server's SETTINGS.
     pub fn new(config: Config) -> Session {
-        let mut session = Session::begun(config, Side::Server, CONNECTION_WINDOW);
+        let mut session = Session::with_side(config, Side::Server, CONNECTION_WINDOW);
         session.write_settings();
         session
     }
 
-    fn begun(config: Config, side: Side, window: u32) -> Session {
+    fn with_side(config: Config, side: Side, window: u32) -> Session {
         Session {
             config,
             side,
             decoder: Decoder::default(),
-            begun: Begun::Nothing,
+            preface_state: PrefaceState::Nothing,
             unfinished: None,
             streams: Streams::default(),
             last_opened: 0,
@@ -257,7 +257,7 @@ impl Session {
 
     /// Returns true if the peer's settings have arrived.
     pub fn has_begun(&self) -> bool {
-        self.begun == Begun::Settings
+        self.preface_state == PrefaceState::Settings
     }
 
     /// Returns true if a block of header lines is incomplete.

@@ -3,7 +3,7 @@
 use http1::Limits;
 
 use super::{
-    Begun, ENDS_PER_RESET, Event, FIRST_WINDOW, FRAMES_WITHOUT_PROGRESS_MAX, SHUTDOWN_PING,
+    ENDS_PER_RESET, Event, FIRST_WINDOW, FRAMES_WITHOUT_PROGRESS_MAX, PrefaceState, SHUTDOWN_PING,
     ShutdownState,
 };
 use super::{PREFACE, RESETS_MAX, ReadOutcome, STREAM_WINDOW, Session, Side, WINDOW_MAX};
@@ -34,7 +34,7 @@ const TOO_MUCH: Error = Error::new(Code::FLOW_CONTROL_ERROR, "more than the wind
 impl Session {
     /// Reads one frame from the front of the input. Returns `None` if it is incomplete. The head of a request is stored in `block`.
     pub fn read(&mut self, input: &[u8], block: &mut Block) -> Result<Option<ReadOutcome>, Error> {
-        if self.begun == Begun::Nothing {
+        if self.preface_state == PrefaceState::Nothing {
             return self.preface(input);
         }
         let Some(head) = frame::Head::read(input) else { return Ok(None) };
@@ -55,7 +55,7 @@ impl Session {
         if input.len() < PREFACE.len() {
             return Ok(None);
         }
-        self.begun = Begun::Preface;
+        self.preface_state = PrefaceState::Preface;
         Ok(Some(ReadOutcome { len: PREFACE.len(), event: Event::Nothing }))
     }
 
@@ -65,7 +65,7 @@ impl Session {
         payload: &[u8],
         block: &mut Block,
     ) -> Result<Event, Error> {
-        if self.begun == Begun::Preface && head.kind != kind::SETTINGS {
+        if self.preface_state == PrefaceState::Preface && head.kind != kind::SETTINGS {
             return Err(Error::protocol("the preface has no SETTINGS"));
         }
         if self.unfinished.is_some() && head.kind != kind::CONTINUATION {
@@ -385,7 +385,7 @@ impl Session {
         if !rest.is_empty() || (is_ack && !settings.is_empty()) {
             return Err(WRONG_SIZE);
         }
-        self.begun = Begun::Settings;
+        self.preface_state = PrefaceState::Settings;
         if is_ack {
             return Ok(());
         }
