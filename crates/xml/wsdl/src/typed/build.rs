@@ -13,12 +13,11 @@ use xsd::walk::{
     AttributeView, ContentView, ElementView, GivenView, ParticleView, TypeView, facets,
 };
 
-use children::children;
-
 use super::model::{
     Attribute, Content, Element, Leaf, Replacement, Root, Scalar, ScalarKind, Type,
     ValueConstraint, WildExample,
 };
+use children::children;
 
 /// Tables under construction.
 pub(super) struct TablesBuilder<'s> {
