@@ -9,14 +9,14 @@ use super::{Fed, Pass, Ready, State};
 use crate::soap::{CompiledDefinition, Definitions, Envelope, Version};
 
 /// The state after the prefix of an envelope.
-pub(super) struct Memory {
+pub(in crate::soap) struct Memory {
     state: State,
     /// A snapshot of the envelope's validator, or `None` if the envelope is not validated.
     mark: Option<ValidatorMark>,
 }
 
 /// The facts about a valid message.
-pub(super) struct Whole {
+pub(in crate::soap) struct Whole {
     version: Option<Version>,
     operation: Box<str>,
     called: Option<u32>,
@@ -26,7 +26,7 @@ pub(super) struct Whole {
 }
 
 /// The rules for the value at one place of a message.
-pub(super) struct Gap {
+pub(in crate::soap) struct Gap {
     of_envelope: TextRule,
     of_api: TextRule,
 }
