@@ -10,9 +10,9 @@ use serde_json::Value as Json;
 use crate::excerpt::hidden_at;
 use crate::hidden::without_secret;
 use crate::node::{MapEntry, Node, Value};
-use crate::policies::Policy;
-use crate::report::{At, Report, quote};
-use crate::schema::SchemaBuilder;
+use crate::report::{Report, did_you_mean};
+use crate::schema::{SchemaBuilder, SectionSchema};
+use crate::sources::{At, quote};
 
 /// A type that can be written in a configuration.
 pub trait Decode: Sized {
@@ -34,6 +34,8 @@ pub trait Decode: Sized {
 /// The state of decoding: where to complain, and where relative paths start.
 pub struct Decoder<'a> {
     report: &'a mut Report,
+    /// The names of all policies. One of them in the place of another key gets its own help.
+    policies: &'static [&'static str],
     /// The number of mistakes so far: complaints, and values whose references could not be replaced, which were reported earlier.
     mistakes: usize,
     /// Files that values name, which are watched for changes.
@@ -64,9 +66,10 @@ pub struct Section<'n> {
 }
 
 impl<'a> Decoder<'a> {
-    pub(crate) fn new(report: &'a mut Report) -> Self {
+    pub(crate) fn new(report: &'a mut Report, policies: &'static [&'static str]) -> Self {
         Self {
             report,
+            policies,
             mistakes: 0,
             named: Vec::new(),
             secrets: Vec::new(),
@@ -173,7 +176,7 @@ impl<'a> Decoder<'a> {
             misspelt.extend(meant);
             let has_policies = ["policies", "policy_sets"].iter().any(|key| known.contains(key));
             let of_kong = kong_key(&entry.key, known);
-            let help = if has_policies && Policy::NAMES.contains(&entry.key.as_str()) {
+            let help = if has_policies && self.policies.contains(&entry.key.as_str()) {
                 format!("write policies as a list: `policies: [{{ {}: .. }}]`", entry.key)
             } else {
                 of_kong
@@ -260,6 +263,14 @@ impl<'a> Decoder<'a> {
     }
 }
 
+impl SectionSchema<'_> {
+    /// Adds a key of the section.
+    pub fn key<T: Decode>(&mut self, key: &'static str, doc: &str, absent: Option<T>) {
+        let schema = T::schema(self.builder);
+        self.add(key, doc, schema, absent.as_ref().map(Decode::encode));
+    }
+}
+
 impl<'n> Section<'n> {
     /// Returns the value of a key, by any of its names.
     fn get(&self, key: &str) -> Option<&'n Node> {
@@ -315,11 +326,6 @@ fn first_name<'k>(
 /// Returns the possible spellings of a name. YAML 1.1 tools treat the key `on` as a boolean and write it as `true`.
 fn spellings(name: &str) -> impl Iterator<Item = &str> {
     std::iter::once(name).chain((name == "on").then_some("true"))
-}
-
-/// Returns the end of a complaint about a word that is probably misspelt.
-pub(crate) fn did_you_mean(meant: Option<&str>) -> String {
-    meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default()
 }
 
 /// Joins words for a sentence: `a`, `b` and `c`.

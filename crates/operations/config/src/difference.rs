@@ -13,10 +13,9 @@ use crate::decode::Decode as _;
 use crate::excerpt::is_secret;
 use crate::hidden::without_user;
 use crate::load::LoadedConfig;
-use crate::masks::FREE_MAPS;
 use crate::node::{Node, Value};
+use crate::secret_words::{FREE_MAPS, NOT_SHOWN};
 use crate::substitute::open;
-use crate::values::NOT_SHOWN;
 
 /// One place at which two configurations differ.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,7 +7,9 @@ use serde_json::{Map, Number, Value as Json};
 
 use crate::decode::{Decode, Decoder};
 use crate::node::{MapEntry, Node, Scalar, Value};
-use crate::report::{At, Complaint, Report, Source, Sources};
+use crate::policies::Policy;
+use crate::report::{Complaint, Report};
+use crate::sources::{At, Source, Sources};
 use crate::yaml;
 
 /// The limits of documents in JSON. The maximum depth is that of `serde_json`. The number of values is not limited.
@@ -196,13 +198,14 @@ pub fn read<T: Decode>(text: &str, name: &Path) -> (Option<T>, Report) {
     let source = Source { name: name.display().to_string(), folder, text: text.to_owned() };
     let mut report = Report::new(Sources::new(vec![source]));
     let tree = yaml::read(text, 0, &mut report);
-    let read = tree.and_then(|tree| T::decode(&tree, &mut Decoder::new(&mut report)));
+    let read =
+        tree.and_then(|tree| T::decode(&tree, &mut Decoder::new(&mut report, Policy::NAMES)));
     (read, report)
 }
 
 /// Decodes generated configuration, all of which gets the same place.
 pub fn decode<T: Decode>(made: &Json, at: At, report: &mut Report) -> Option<T> {
-    T::decode(&node(made, at), &mut Decoder::new(report))
+    T::decode(&node(made, at), &mut Decoder::new(report, Policy::NAMES))
 }
 
 fn json(node: &Node) -> Json {

@@ -3,8 +3,8 @@
 //! Owns which keys have a secret as their value. It uses only the text, since lines of a file that cannot be parsed are shown too. If it is
 //! unsure, it hides. References (`${NAME}`) are not secrets and stay.
 
-use crate::masks::{CREDENTIAL_WORDS, MASK};
-use crate::report::{At, CUT, Sources};
+use crate::secret_words::{CREDENTIAL_WORDS, MASK};
+use crate::sources::{At, CUT, Sources};
 
 /// The ends of the names of keys and headers that have a secret as their value, such as `x-api-key` but not `keys_max`.
 const SECRET_ENDS: &[&str] = &[
@@ -325,7 +325,7 @@ fn cut(whole: Excerpt) -> Excerpt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Source;
+    use crate::sources::Source;
     use serde_json::Value as Json;
 
     fn shown(text: &str, line: u32, column: u32) -> (String, usize) {

@@ -6,11 +6,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::report::{At, CUT};
-use crate::values::NOT_SHOWN;
-
-/// The beginning of a key or a certificate.
-pub(crate) const PEM: &str = "-----BEGIN";
+use crate::secret_words::{NOT_SHOWN, PEM};
+use crate::sources::{At, CUT};
 
 /// Shorter values occur in other words by chance, so they are only hidden in complaints about their own place that quote exactly the value.
 const CHARS_MIN: usize = 4;
@@ -191,7 +188,7 @@ mod tests {
     use std::path::Path;
 
     use crate::load::parse_with;
-    use crate::report::At;
+    use crate::sources::At;
 
     /// Returns the complaints about a text in which `TOKEN` is a secret.
     fn said(text: &str) -> String {

@@ -41,7 +41,10 @@ mod report;
 mod scalars;
 #[doc(hidden)]
 pub mod schema;
+mod schema_document;
+mod secret_words;
 mod sections;
+mod sources;
 mod substitute;
 mod values;
 mod yaml;
@@ -55,12 +58,14 @@ pub use load::{
     LoadedConfig, bundles_in, folder_of_bundles, is_configuration, load, parse, parse_with,
     read_again,
 };
-pub use masks::{MASK, masked, unmasked};
+pub use masks::{masked, unmasked};
 pub use node::Node;
 pub use policies::*;
 pub use reference::reference;
-pub use report::{At, Complaint, Report, Severity, Source, Sources};
-pub use schema::{SchemaBuilder, json_schema, json_schema_of};
+pub use report::{Complaint, Report, Severity};
+pub use schema::SchemaBuilder;
+pub use schema_document::{json_schema, json_schema_of};
+pub use secret_words::MASK;
 pub use sections::{
     AccessLog, Admin, AdminRole, AdminTls, AdminUser, Api, ApiSubscription, Application,
     ApplicationKeys, ApplicationSubscription, AuditLog, Balance, Breaker, Bundles, Case,
@@ -80,6 +85,7 @@ pub use sections::{
     UpstreamProtocol, UpstreamTimeout, UpstreamTls, UpstreamWsAddressing, UpstreamWsSecurity,
     Validate, WsAddressingVersion, ready_plans,
 };
+pub use sources::{At, Source, Sources};
 pub use substitute::{open, read_text, reason};
 pub use values::{
     Address, Between, CollectorUrl, CookieName, Credential, Credentials, DatabaseUrl, DefinitionAt,

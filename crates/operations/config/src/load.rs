@@ -6,10 +6,12 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::decode::{Decode, Decoder};
+use crate::decode::{Decode as _, Decoder};
 use crate::node::{MapEntry, Node, Value};
-use crate::report::{At, Report, Source, Sources};
+use crate::policies::Policy;
+use crate::report::Report;
 use crate::sections::Config;
+use crate::sources::{At, Source, Sources};
 use crate::substitute::{Substitution, Variables, read_text};
 use crate::yaml;
 
@@ -312,7 +314,7 @@ impl Reading {
             files.iter().filter(|file| !sources.iter().any(|of| Path::new(&of.name) == **file));
         let mut secret_files: Vec<PathBuf> = put_in.cloned().collect();
         let tree = trees.into_iter().reduce(|all, tree| merge(all, tree, &mut report));
-        let mut decoder = Decoder::new(&mut report);
+        let mut decoder = Decoder::new(&mut report, Policy::NAMES);
         let config = tree.as_ref().and_then(|tree| Config::decode(tree, &mut decoder));
         let decoded = decoder.finish();
         for file in decoded.named {

@@ -8,25 +8,15 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::excerpt::{names_key, secrets_in};
-use crate::hidden::PEM;
 use crate::load::{LoadedConfig, read_again};
-use crate::report::{At, Report, Source, Sources};
+use crate::report::Report;
 use crate::scalars::{WrittenScalar, comments, replaced, scalars};
-
-/// The mask that replaces a secret. In a text that an operator sends, it stands for the value in service at the same path.
-pub const MASK: &str = "***";
-
-/// Maps of headers, parameters and so on, whose keys are not in the schema.
-pub(crate) const FREE_MAPS: &[&str] =
-    &["headers", "set", "add", "query", "parameters", "trailers", "form"];
+use crate::secret_words::{CREDENTIAL_WORDS, FREE_MAPS, MASK, PEM};
+use crate::sources::{At, Source, Sources};
 
 /// Headers with credentials that [`CREDENTIAL_WORDS`] does not match.
 const CREDENTIAL_HEADERS: &[&str] =
     &["authorization", "proxy-authorization", "cookie", "set-cookie"];
-
-/// Words that mark the name of a header or parameter as a credential.
-pub(crate) const CREDENTIAL_WORDS: &[&str] =
-    &["password", "secret", "token", "apikey", "api-key", "api_key", "credential"];
 
 /// Returns the texts of the sources without secrets, in the same order.
 pub fn masked(sources: &Sources) -> Vec<String> {
@@ -236,15 +226,6 @@ impl<'s> Known<'s> {
         // The URL was changed: its secrets might be sent to another host, so they must be written again.
         None
     }
-}
-
-/// Marks the schema of a secret value with `x-secret`.
-pub(crate) fn marked(mut schema: serde_json::Value) -> serde_json::Value {
-    if let Some(schema) = schema.as_object_mut() {
-        schema.insert("writeOnly".to_owned(), true.into());
-        schema.insert("x-secret".to_owned(), true.into());
-    }
-    schema
 }
 
 #[cfg(test)]

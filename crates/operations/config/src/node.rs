@@ -1,6 +1,6 @@
 //! The untyped tree of a file: maps, lists and scalars, each with its place.
 
-use crate::report::{At, quote};
+use crate::sources::{At, quote};
 
 /// One value of the file.
 #[derive(Clone, Debug)]

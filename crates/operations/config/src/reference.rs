@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value as Json};
 
-use crate::schema::json_schema;
+use crate::schema_document::json_schema;
 
 const HEAD: &str = "\
 # Every key

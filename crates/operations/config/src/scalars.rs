@@ -6,7 +6,7 @@ use std::ops::Range;
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
 use crate::excerpt::closing;
-use crate::report::At;
+use crate::sources::At;
 
 /// One scalar as written, before references are replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]

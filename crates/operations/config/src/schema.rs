@@ -1,28 +1,8 @@
-//! The JSON Schema of the configuration, for editors.
+//! The parts of the JSON Schema of the configuration.
 //!
-//! Owns how sections become `$defs`. The values of each key are described by the [`Decode::schema`] of its type.
+//! Owns how sections become `$defs`. The values of each key are described by the `Decode::schema` of its type.
 
 use serde_json::{Map, Number, Value as Json, json};
-
-use crate::decode::Decode;
-use crate::sections::Config;
-
-/// Returns the schema of the whole configuration (draft 2020-12).
-pub fn json_schema() -> Json {
-    json_schema_of::<Config>("Tidegate configuration")
-}
-
-/// Returns the schema of a file of another kind, whose keys were defined by [`crate::keys`].
-pub fn json_schema_of<T: Decode>(title: &str) -> Json {
-    let mut builder = SchemaBuilder::default();
-    let root = T::schema(&mut builder);
-    json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": title,
-        "$ref": root.get("$ref"),
-        "$defs": builder.sections,
-    })
-}
 
 /// Collects the sections seen so far, so that each is written once.
 #[derive(Default)]
@@ -32,7 +12,7 @@ pub struct SchemaBuilder {
 
 /// The keys of one section while they are collected.
 pub struct SectionSchema<'b> {
-    builder: &'b mut SchemaBuilder,
+    pub(crate) builder: &'b mut SchemaBuilder,
     properties: Map<String, Json>,
     required: Vec<&'static str>,
     /// Rules for keys that have two names.
@@ -40,6 +20,16 @@ pub struct SectionSchema<'b> {
 }
 
 impl SchemaBuilder {
+    /// Returns the schema (draft 2020-12) of a file with this section as its root.
+    pub(crate) fn document(self, title: &str, root: &Json) -> Json {
+        json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": title,
+            "$ref": root.get("$ref"),
+            "$defs": self.sections,
+        })
+    }
+
     /// Returns a reference to a section, which is written once.
     pub fn section(
         &mut self,
@@ -75,17 +65,22 @@ impl SchemaBuilder {
 }
 
 impl SectionSchema<'_> {
-    /// Adds a key of the section.
-    pub fn key<T: Decode>(&mut self, key: &'static str, doc: &str, absent: Option<T>) {
-        let mut schema = T::schema(self.builder);
+    /// Adds a key of the section. Without a default it is required.
+    pub(crate) fn add(
+        &mut self,
+        key: &'static str,
+        doc: &str,
+        mut schema: Json,
+        default: Option<Json>,
+    ) {
+        let is_required = default.is_none();
         if let Some(schema) = schema.as_object_mut() {
             schema.insert("description".to_owned(), words(doc).into());
-            let default = absent.as_ref().map_or(Json::Null, Decode::encode);
-            if !default.is_null() {
+            if let Some(default) = default.filter(|default| !default.is_null()) {
                 schema.insert("default".to_owned(), default);
             }
         }
-        if absent.is_none() {
+        if is_required {
             self.required.push(key);
         }
         self.properties.insert(key.to_owned(), schema);
@@ -145,4 +140,13 @@ pub(crate) fn text_like(pattern: &str) -> Json {
 pub(crate) fn bare(kind: &str) -> Json {
     // `pattern` applies to strings only, so the bounds of the number can be in the same schema.
     json!({ "type": [kind, "string"], "pattern": "\\$\\{" })
+}
+
+/// Marks the schema of a secret value with `x-secret`.
+pub(crate) fn marked(mut schema: serde_json::Value) -> serde_json::Value {
+    if let Some(schema) = schema.as_object_mut() {
+        schema.insert("writeOnly".to_owned(), true.into());
+        schema.insert("x-secret".to_owned(), true.into());
+    }
+    schema
 }

@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use crate::decode::did_you_mean;
 use crate::node::{Node, Scalar, Value};
-use crate::report::{At, Report, quote};
+use crate::report::{Report, did_you_mean};
+use crate::sources::{At, quote};
 use crate::yaml::TEXT_BYTES_MAX;
 
 /// The largest file that a reference may include: a secret or a short text. Larger content has keys that name files.

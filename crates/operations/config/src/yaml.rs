@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 
 use crate::node::{MapEntry, Node, Scalar, Value};
-use crate::report::{At, Report};
+use crate::report::Report;
+use crate::sources::At;
 
 /// The maximum size of a file. 5,000 routes are about 2 MiB.
 pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;

@@ -4,10 +4,10 @@ use config::Upstream;
 use serde_json::{Map, Value as Json, json};
 
 use crate::Outcome;
-use crate::documents::JsonLocation;
-use crate::expand::truth;
 use crate::extensions::{self, Levels};
-use crate::note::Note;
+use crate::json_location::JsonLocation;
+use crate::model::truth;
+use crate::note::ImportNote;
 
 /// A service, as a document describes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,18 +17,18 @@ pub(crate) struct Endpoint {
     /// The common path of its URLs, without a slash at the end.
     pub(crate) base_path: String,
     /// Settings that have no effect here.
-    pub(crate) ignored: Vec<Note>,
+    pub(crate) ignored: Vec<ImportNote>,
 }
 
 /// Collects notes about the settings of one endpoint that have no effect or a different effect.
 struct Ignored<'s> {
     location: &'s JsonLocation,
-    notes: Vec<Note>,
+    notes: Vec<ImportNote>,
 }
 
 impl Ignored<'_> {
     fn push(&mut self, outcome: Outcome, what: &str, note: String) {
-        self.notes.push(Note::new(outcome, self.location, ("", what), note));
+        self.notes.push(ImportNote::new(outcome, self.location, ("", what), note));
     }
 }
 

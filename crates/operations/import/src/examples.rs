@@ -7,8 +7,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value as Json};
 
-use crate::documents::JsonLocation;
 use crate::files::{self, Files};
+use crate::json_location::JsonLocation;
 use crate::normal::HOPS_MAX;
 
 /// The examples of one reply in one media type.
@@ -70,7 +70,7 @@ impl Reader<'_> {
         for path in members(&self.follow(at.clone())?.1) {
             let (item_at, item) = self.follow(at.child(&path))?;
             for method in members(&item) {
-                if crate::normal::METHODS.contains(&method.as_str()) {
+                if crate::model::METHODS.contains(&method.as_str()) {
                     let (operation, _) = self.follow(item_at.child(&method))?;
                     self.operation(&path, &method.to_ascii_uppercase(), &operation)?;
                 }

@@ -8,14 +8,13 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value as Json, json};
 
-pub(crate) use policies::truth;
-
 use crate::Outcome;
-use crate::documents::{Documents, JsonLocation};
+use crate::documents::Documents;
 use crate::endpoints::{self, Endpoint, Places};
 use crate::extensions::{self, Level, Levels};
+use crate::json_location::JsonLocation;
 use crate::model::{Model, Operation, Path};
-use crate::note::Note;
+use crate::note::ImportNote;
 
 /// The options of an API that are not in its document.
 #[derive(Debug, Clone, Default)]
@@ -53,7 +52,7 @@ pub struct GeneratedApi {
     /// Errors that make the document unusable.
     pub errors: Vec<String>,
     /// Notes about parts that have no effect or a different effect.
-    pub notes: Vec<Note>,
+    pub notes: Vec<ImportNote>,
     /// The policy `cors` of all routes, with the place of the extension from which it was made.
     pub cors: Option<(JsonLocation, Json)>,
 }
@@ -332,7 +331,7 @@ impl<'a> Expansion<'a> {
     }
 
     /// Adds a note, each sentence only once.
-    fn note(&mut self, note: Note) {
+    fn note(&mut self, note: ImportNote) {
         if !self.made.notes.iter().any(|known| known.text == note.text) {
             self.made.notes.push(note);
         }
@@ -378,7 +377,7 @@ impl<'a> Expansion<'a> {
                 0 => format!("{location}: "),
                 more => format!("{location} and {more} more places: "),
             };
-            let mut ignored = Note::new(Outcome::Refused, &location, (&prefix, &what), note);
+            let mut ignored = ImportNote::new(Outcome::Refused, &location, (&prefix, &what), note);
             if more > 0 {
                 ignored.note.push_str(&format!(", nor in {more} more places"));
             }
@@ -390,7 +389,7 @@ impl<'a> Expansion<'a> {
         {
             let what = location.to_string();
             let note = "has no effect beside `security`".to_owned();
-            self.note(Note::new(Outcome::Refused, &location, ("", &what), note));
+            self.note(ImportNote::new(Outcome::Refused, &location, ("", &what), note));
         }
         for path in &self.model.paths {
             if !without_query(&path.template).1.is_empty() {
@@ -398,7 +397,7 @@ impl<'a> Expansion<'a> {
                 let prefix = format!("{location}: ");
                 let what = "the query in the path";
                 let note = "becomes a condition on the query".to_owned();
-                self.note(Note::new(Outcome::Approximated, location, (&prefix, what), note));
+                self.note(ImportNote::new(Outcome::Approximated, location, (&prefix, what), note));
             }
         }
     }
@@ -412,7 +411,7 @@ impl<'a> Expansion<'a> {
                 more => format!("{location}, with {more} more operations,"),
             };
             let note = format!("{what}; {help}");
-            let mut note = Note::new(Outcome::Refused, &location, ("", &place), note);
+            let mut note = ImportNote::new(Outcome::Refused, &location, ("", &place), note);
             note.what = "security".to_owned();
             if more > 0 {
                 note.note = format!("with {more} more operations {}", note.note);

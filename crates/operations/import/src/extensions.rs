@@ -3,7 +3,8 @@
 use config::{At, Decode, Report};
 use serde_json::Value as Json;
 
-use crate::documents::{Documents, JsonLocation};
+use crate::documents::Documents;
+use crate::json_location::JsonLocation;
 
 /// Names of extensions after `x-wso2-` or `x-tidegate-` that are only valid for a whole API.
 const OF_API: [&str; 4] = ["basePath", "base-path", "endpoints", "cors"];

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use kit::percent;
 use serde_json::Value as Json;
 
-use crate::documents::JsonLocation;
+use crate::json_location::JsonLocation;
+use crate::uri::{escaped_name, path_of, unescaped, uri};
 
 /// The maximum size of a file. The largest real documents have some 10 MiB.
 pub(crate) const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -259,27 +259,4 @@ pub(crate) fn normal(path: &Path) -> PathBuf {
         }
         path
     })
-}
-
-pub(crate) fn uri(path: &Path) -> String {
-    format!("file://{}", escaped(&path.to_string_lossy(), b"/"))
-}
-
-pub(crate) fn path_of(uri: &str) -> PathBuf {
-    PathBuf::from(unescaped(uri.trim_start_matches("file://")))
-}
-
-/// Escapes a name for a JSON pointer.
-pub(crate) fn escaped_name(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
-}
-
-/// Percent-encodes bytes that are not allowed in a URI.
-pub(crate) fn escaped(text: &str, also: &[u8]) -> String {
-    percent::encoded(text.as_bytes(), also)
-}
-
-fn unescaped(text: &str) -> String {
-    // Harmless: if the name is not UTF-8, no file has the resulting name, and that is a fault.
-    String::from_utf8_lossy(&percent::decoded(text.as_bytes(), false)).into_owned()
 }

@@ -7,7 +7,7 @@
 //! that `config` decodes or [`yaml()`] writes.
 //!
 //! The public names: [`Documents`] and [`JsonLocation`] (files and places in them), [`Model`] (operations), [`examples()`] (of replies),
-//! [`expand()`] (routes, with a [`Note`] for each part that is left out or approximated), [`wsdl`] (SOAP services), [`rows`] (tables of
+//! [`expand()`] (routes, with a [`ImportNote`] for each part that is left out or approximated), [`wsdl`] (SOAP services), [`rows`] (tables of
 //! both), [`synapse`] (mediation), [`kong`] (files of Kong), [`apictl`] (projects of APIs), [`yaml()`] (configuration as text),
 //! [`listen_beside`] (a listener that no target uses), [`zip_names`] (duplicate names in ZIP archives).
 #![forbid(unsafe_code)]
@@ -19,6 +19,7 @@ mod examples;
 mod expand;
 mod extensions;
 mod files;
+mod json_location;
 pub mod kong;
 mod listener;
 mod model;
@@ -31,17 +32,19 @@ mod swagger;
 pub mod synapse;
 mod table;
 mod upgrade;
+mod uri;
 pub mod wsdl;
 mod yaml;
 mod zip_entries;
 pub mod zip_names;
 
-pub use documents::{Documents, JsonLocation};
+pub use documents::Documents;
 pub use examples::{ExampleReply, examples};
 pub use expand::{GeneratedApi, GeneratedRoute, NotedTier, Options, expand};
+pub use json_location::JsonLocation;
 pub use listener::listen_beside;
 pub use model::{Body, Content, FieldEncoding, Model, Operation, Parameter, Path, Reply};
-pub use note::Note;
+pub use note::ImportNote;
 pub use pattern::portable_schema;
 pub use read_write_only::SchemaSide;
 pub use table::{ArtifactPosition, Mistake, Outcome, Row, Table};

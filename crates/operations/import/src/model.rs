@@ -2,8 +2,12 @@
 
 use serde_json::Value as Json;
 
-use crate::documents::{Documents, JsonLocation};
-use crate::normal::METHODS;
+use crate::documents::Documents;
+use crate::json_location::JsonLocation;
+
+/// Members of a path that are operations.
+pub(crate) const METHODS: [&str; 9] =
+    ["get", "head", "post", "put", "patch", "delete", "options", "trace", "query"];
 
 /// The operations that a document describes.
 #[derive(Debug)]
@@ -270,4 +274,10 @@ fn flag(
 /// A scalar as text: versions are often written as numbers.
 pub(crate) fn text(value: &Json) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A truth value, which may be written as text.
+pub(crate) fn truth(value: &Json) -> Option<bool> {
+    // Harmless: the callers refuse or report other values.
+    value.as_bool().or_else(|| value.as_str().and_then(|text| text.parse().ok()))
 }

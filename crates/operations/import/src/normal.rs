@@ -10,8 +10,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::documents::{Documents, JsonLocation};
-use crate::files::Files;
+use crate::documents::Documents;
+use crate::files::{self, Files};
+use crate::json_location::JsonLocation;
+use crate::model::METHODS;
 use crate::{extensions, swagger};
 
 pub(crate) use schema::subschemas;
@@ -23,15 +25,16 @@ const VALUES_MAX: usize = 5_000_000;
 /// The depth to which references within extensions are followed.
 const DEPTH_MAX: usize = 32;
 
-/// Members of a path that are operations.
-pub(crate) const METHODS: [&str; 9] =
-    ["get", "head", "post", "put", "patch", "delete", "options", "trace", "query"];
+impl Documents {
+    /// Reads a document and everything it refers to, or returns all errors. `looks_for` is called with every file that is needed,
+    /// even if it cannot be read.
+    pub fn read(path: &Path, mut looks_for: impl FnMut(&Path)) -> Result<Documents, Vec<String>> {
+        let path = std::path::absolute(path).map_err(|error| vec![error.to_string()])?;
+        read(&files::normal(&path), &mut looks_for)
+    }
+}
 
-/// Reads a document.
-pub(crate) fn read(
-    path: &Path,
-    looks_for: &mut dyn FnMut(&Path),
-) -> Result<Documents, Vec<String>> {
+fn read(path: &Path, looks_for: &mut dyn FnMut(&Path)) -> Result<Documents, Vec<String>> {
     let mut files = Files::new(looks_for);
     let root = files.root_of(path).map_err(|fault| vec![fault])?;
     let word = |name: &str| files.at(&root)?.get(name).map(crate::model::text);

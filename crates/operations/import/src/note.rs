@@ -1,11 +1,11 @@
 //! Notes about parts of a document that the generated configuration leaves out or handles differently.
 
 use crate::Outcome;
-use crate::documents::JsonLocation;
+use crate::json_location::JsonLocation;
 
 /// What became of one part of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
+pub struct ImportNote {
     pub location: JsonLocation,
     pub outcome: Outcome,
     /// The part, by its name.
@@ -16,15 +16,15 @@ pub struct Note {
     pub text: String,
 }
 
-impl Note {
+impl ImportNote {
     /// Makes a note about one part. In `text`, `prefix` stands before the name of the part.
     pub(crate) fn new(
         outcome: Outcome,
         location: &JsonLocation,
         (prefix, what): (&str, &str),
         note: String,
-    ) -> Note {
+    ) -> ImportNote {
         let text = format!("{prefix}{what} {note}");
-        Note { location: location.clone(), outcome, what: what.to_owned(), note, text }
+        ImportNote { location: location.clone(), outcome, what: what.to_owned(), note, text }
     }
 }

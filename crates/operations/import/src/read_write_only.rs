@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::documents::{Documents, JsonLocation};
+use crate::documents::Documents;
+use crate::json_location::JsonLocation;
 use crate::normal::{self, HOPS_MAX};
 
 /// The message that a schema is for.

@@ -6,16 +6,17 @@ use std::path::Path;
 
 use xml::{Here, QName, Sink, Start};
 
-use crate::documents::JsonLocation;
-use crate::files::{normal, path_of};
+use crate::files::normal;
+use crate::json_location::JsonLocation;
 use crate::model::Model;
-use crate::note::Note;
+use crate::note::ImportNote;
+use crate::uri::path_of;
 use crate::wsdl::WsdlImport;
 use crate::{ArtifactPosition, Outcome, Row, Table};
 use crate::{GeneratedApi, files};
 
 /// The rows of an OpenAPI document that was read from a file. `more` are notes about the document as a whole.
-pub fn of_openapi(file: &Path, model: &Model, made: &GeneratedApi, more: &[Note]) -> Table {
+pub fn of_openapi(file: &Path, model: &Model, made: &GeneratedApi, more: &[ImportNote]) -> Table {
     let mut places = JsonPlaces { document: file, texts: HashMap::new() };
     let mut table = Table::default();
     for path in &model.paths {

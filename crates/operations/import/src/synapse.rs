@@ -16,16 +16,21 @@ mod endpoint_templates;
 mod endpoints;
 mod expressions;
 mod jdbc;
+mod kept;
 mod known;
 mod mediators;
+mod message_path;
 mod output;
 mod pending;
 mod recheck;
+mod rewritten;
 mod scheduled;
 mod sending;
 mod services;
 mod soap_action;
 mod times;
+mod value;
+mod walk;
 mod xpath_text;
 
 use std::collections::{HashMap, HashSet};
@@ -33,7 +38,7 @@ use std::path::Path;
 
 use artifacts::{Artifacts, Files};
 use converter::{Converter, Flow};
-use element::Element;
+use element::{Element, label};
 use output::Output;
 use recheck::Origin;
 use serde_json::Value as Json;
@@ -121,9 +126,9 @@ impl<'a> Converter<'a> {
     /// Converts artifacts of one kind. Entries that are made meanwhile are recorded as theirs.
     fn each(&mut self, artifacts: &[Element<'a>], convert: fn(&mut Self, &Element<'a>)) {
         for artifact in artifacts {
-            self.owner = format!("{} {}", mediators::label(artifact), artifact.place());
+            self.owner = format!("{} {}", label(artifact), artifact.place());
             convert(self, artifact);
-            self.out.own(&mediators::label(artifact), &artifact.place());
+            self.out.own(&label(artifact), &artifact.place());
         }
     }
 
@@ -210,6 +215,6 @@ impl<'a> Converter<'a> {
             "priority-executor" => "there are no executors with priorities".to_owned(),
             name => format!("the artifact `{name}` has no counterpart"),
         };
-        self.refuse("routes", &mediators::label(other), other.place(), &why);
+        self.refuse("routes", &label(other), other.place(), &why);
     }
 }

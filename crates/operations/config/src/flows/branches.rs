@@ -7,8 +7,8 @@ use serde_json::{Value as Json, json};
 use super::{Condition, ExpressionText, Steps};
 use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::{Node, Value};
-use crate::report::quote;
 use crate::schema::SchemaBuilder;
+use crate::sources::quote;
 use crate::values::{Between, OneOrMore, Spanned, Timeout};
 
 keys! {

@@ -3,11 +3,10 @@
 use serde_json::{Value as Json, json};
 
 use super::Step;
-use super::steps::NAME;
 use crate::decode::{Decode, Decoder};
 use crate::node::{MapEntry, Node, Value};
-use crate::report::quote;
 use crate::schema::SchemaBuilder;
+use crate::sources::quote;
 use crate::values::Spanned;
 
 /// One step: a map with the step's key, and optionally `name`.
@@ -18,6 +17,10 @@ pub struct NamedStep {
     /// The step.
     pub step: Step,
 }
+
+/// The key for the name that the operator gives a step. It stands next to the step's own key, such as `call`, or among the keys of the
+/// step.
+pub(super) const NAME: &str = "name";
 
 /// The maximum length of a step's name, which is a label of metrics.
 const NAME_CHARS_MAX: usize = 64;

@@ -4,8 +4,8 @@ use serde_json::{Value as Json, json};
 
 use crate::decode::{Decode, Decoder};
 use crate::node::{Node, Value};
-use crate::report::quote;
 use crate::schema::SchemaBuilder;
+use crate::sources::quote;
 use crate::values::{Between, Map, Spanned};
 
 /// A query: one template, or one for each parameter.

@@ -2,15 +2,17 @@
 
 use serde_json::{Value as Json, json};
 
+use super::named_step::NAME;
 use super::{
     Call, EnrichStep, ExpressionText, FilterStep, ForeachStep, NamedStep, PayloadStep, RespondStep,
     ScatterStep, SetValue, SplitStep, SwitchStep,
 };
-use crate::decode::{Decode, Decoder, did_you_mean, keys, list, words};
+use crate::decode::{Decode, Decoder, keys, list, words};
 use crate::node::{MapEntry, Node};
 use crate::policies::{CacheCookies, RateLimit, XsltEngine};
-use crate::report::quote;
+use crate::report::did_you_mean;
 use crate::schema::SchemaBuilder;
+use crate::sources::quote;
 use crate::values::{Between, DefinitionAt, FilePath, Map, OneOrMore, Size, Spanned, Timeout};
 
 /// A list of steps, or a single one.
@@ -20,9 +22,6 @@ pub type Steps = OneOrMore<Spanned<NamedStep>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropStep;
 
-/// The key for the name that the operator gives a step. It stands next to the step's own key, such as `call`, or among the keys of the
-/// step.
-pub(super) const NAME: &str = "name";
 const NAME_DOC: &str = "The name of the step in metrics, traces, the log and `explain`.";
 
 /// Evaluates the `with` expression of a line in `steps!`, which gives the lists of steps inside a step. Without an expression, there are

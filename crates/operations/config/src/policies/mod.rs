@@ -84,10 +84,11 @@ pub use ws_security::{PasswordForm, TimestampCheck, WsSecurity};
 pub use xpath_route::{XpathCase, XpathRoute};
 pub use xslt::{Xslt, XsltEngine, XsltOutput};
 
-use crate::decode::{Decode, Decoder, did_you_mean, list};
+use crate::decode::{Decode, Decoder, list};
 use crate::node::{MapEntry, Node, Value};
-use crate::report::quote;
+use crate::report::did_you_mean;
 use crate::schema::{SchemaBuilder, one_key_of};
+use crate::sources::quote;
 
 /// Generates the enum of all kinds, with parsing, writing and schema by name.
 macro_rules! policies {

@@ -4,8 +4,8 @@ use serde_json::Value as Json;
 
 use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::Node;
-use crate::report::quote;
 use crate::schema::SchemaBuilder;
+use crate::sources::quote;
 use crate::values::{Between, Spanned, Timeout};
 
 /// The number of requests that a limit may allow.

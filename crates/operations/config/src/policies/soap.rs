@@ -6,9 +6,9 @@ use serde_json::{Value as Json, json};
 
 use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::Node;
-use crate::report::quote;
 use crate::schema::SchemaBuilder;
 use crate::sections::UpstreamTls;
+use crate::sources::quote;
 use crate::values::{DefinitionAt, FilePath, Map, Size, Spanned, Timeout};
 
 keys! {

@@ -7,8 +7,8 @@ use serde_json::{Value as Json, json};
 use super::{UpstreamTimeout, UpstreamTls};
 use crate::decode::{Decode, Decoder, keys};
 use crate::node::{Node, Value};
-use crate::report::quote;
 use crate::schema::SchemaBuilder;
+use crate::sources::quote;
 use crate::values::{Network, Spanned, TargetUrl, Timeout};
 
 keys! {
@@ -129,7 +129,8 @@ impl Decode for EndpointTimeout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{At, Report};
+    use crate::report::Report;
+    use crate::sources::At;
 
     #[test]
     fn a_host_without_a_scheme_is_not_taken_for_a_network() {

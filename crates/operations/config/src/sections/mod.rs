@@ -23,6 +23,7 @@ mod traces;
 mod upstream_basic;
 mod upstream_oauth;
 mod upstream_soap;
+mod upstream_tls;
 mod upstreams;
 
 use std::time::Duration;
@@ -64,9 +65,10 @@ pub use traces::{TracePropagation, Traces};
 pub use upstream_basic::UpstreamBasic;
 pub use upstream_oauth::{TokenAuthentication, UpstreamOauth};
 pub use upstream_soap::{UpstreamWsAddressing, UpstreamWsSecurity, WsAddressingVersion};
+pub use upstream_tls::UpstreamTls;
 pub use upstreams::{
     Balance, Breaker, Dns, Health, Outlier, OutlierUntil, Pool, Retry, Sticky, Suspend, Target,
-    Upstream, UpstreamAddresses, UpstreamProtocol, UpstreamTimeout, UpstreamTls,
+    Upstream, UpstreamAddresses, UpstreamProtocol, UpstreamTimeout,
 };
 
 use crate::decode::keys;

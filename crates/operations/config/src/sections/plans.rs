@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::decode::keys;
 use crate::policies::Requests;
-use crate::report::At;
 use crate::sections::UpstreamTls;
+use crate::sources::At;
 use crate::values::{Between, Secret, Size, Spanned, Timeout};
 
 keys! {

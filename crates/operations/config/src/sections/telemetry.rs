@@ -5,9 +5,9 @@ use serde_json::{Value as Json, json};
 use crate::decode::{Decode, Decoder, keys};
 use crate::flows::ExpressionText;
 use crate::node::Node;
-use crate::report::quote;
 use crate::schema::SchemaBuilder;
 use crate::sections::{LogTo, Traces};
+use crate::sources::quote;
 use crate::values::{Map, Spanned};
 
 keys! {

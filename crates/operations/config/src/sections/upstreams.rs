@@ -7,10 +7,12 @@ use serde_json::{Value as Json, json};
 use crate::decode::{Decode, Decoder, keys, words};
 use crate::node::{Node, Value};
 use crate::schema::SchemaBuilder;
-use crate::sections::{UpstreamBasic, UpstreamOauth, UpstreamWsAddressing, UpstreamWsSecurity};
+use crate::sections::{
+    UpstreamBasic, UpstreamOauth, UpstreamTls, UpstreamWsAddressing, UpstreamWsSecurity,
+};
 use crate::values::{
-    Between, CookieName, Factor, FilePath, HashBy, NameServer, Percent, RetryOn, Secret, Size,
-    Spanned, StatusRange, TargetAddress, Timeout,
+    Between, CookieName, Factor, HashBy, NameServer, Percent, RetryOn, Secret, Size, Spanned,
+    StatusRange, TargetAddress, Timeout,
 };
 
 keys! {
@@ -310,22 +312,6 @@ keys! {
         /// Name servers to query in place of the system's resolver, one after the other: at most three, as `10.0.0.2` or `127.0.0.1:5353`.
         /// Names are then fully qualified. If absent, SRV records are queried at the servers of `/etc/resolv.conf`.
         servers: Option<Spanned<Vec<NameServer>>>,
-    }
-}
-
-keys! {
-    /// TLS to `https` targets.
-    pub struct UpstreamTls {
-        /// A PEM file with the trusted certificate authorities, instead of the system's.
-        ca: Option<Spanned<FilePath>>,
-        /// A PEM file with the certificate to present to the target.
-        certificate: Option<Spanned<FilePath>>,
-        /// A PEM file with that certificate's private key.
-        key: Option<Spanned<FilePath>>,
-        /// Whether the target's certificate must be valid.
-        verify: Spanned<bool> = Spanned::unwritten(true),
-        /// The name that the target's certificate must contain, if it is not the target's host.
-        server_name: Option<Spanned<String>>,
     }
 }
 

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::decode::{Decode, Decoder};
 use crate::node::Node;
-use crate::report::quote;
 use crate::schema::{SchemaBuilder, text_like};
+use crate::sources::quote;
 
 /// An address of this machine and a port. With port 0, a free port is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -93,7 +93,8 @@ fn quoted(text: &str) -> String {
 mod tests {
 
     use super::*;
-    use crate::report::{Report, Source, Sources};
+    use crate::report::Report;
+    use crate::sources::{Source, Sources};
 
     #[test]
     fn what_is_written_keeps_its_kind_and_its_digits() {

@@ -5,8 +5,8 @@ use serde_json::{Value as Json, json};
 
 use crate::decode::{Decode, Decoder, words};
 use crate::node::{Node, Value};
-use crate::report::quote;
 use crate::schema::{SchemaBuilder, text_like};
+use crate::sources::quote;
 
 words! {
     /// A version of TLS.

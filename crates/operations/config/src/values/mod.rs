@@ -21,15 +21,14 @@ pub use json_text::JsonText;
 pub use matching::{CookieName, HashBy, Priority, RetryOn, StatusRange, TlsVersion, ValueMatch};
 pub use quantities::{Factor, Fraction, MemoryLimit, Percent, Size, Timeout, duration};
 pub use receiver_urls::{CollectorUrl, SocketScheme, SocketUrl};
-pub(crate) use secrets::NOT_SHOWN;
 pub use secrets::{Credential, Credentials, Secret};
 pub use web_url::WebUrl;
 
 use crate::decode::{Decode, Decoder};
-use crate::hidden::PEM;
 use crate::node::{Node, Value};
-use crate::report::{At, quote};
 use crate::schema::{SchemaBuilder, bare};
+use crate::secret_words::PEM;
+use crate::sources::{At, quote};
 
 /// A value and its place. The place does not affect equality.
 #[derive(Clone, Copy, Debug)]

@@ -6,8 +6,8 @@ use serde_json::Value as Json;
 
 use crate::decode::{Decode, Decoder};
 use crate::node::Node;
-use crate::report::quote;
 use crate::schema::{SchemaBuilder, bare, text_like};
+use crate::sources::quote;
 
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

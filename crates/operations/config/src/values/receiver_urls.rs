@@ -6,8 +6,8 @@ use serde_json::Value as Json;
 
 use crate::decode::{Decode, Decoder};
 use crate::node::Node;
-use crate::report::quote;
 use crate::schema::{SchemaBuilder, text_like};
+use crate::sources::quote;
 use crate::values::{TargetUrl, WebUrl};
 
 /// The address of a collector: `http://HOST:PORT`, `https://`, `grpc://` or `grpcs://`.

@@ -6,10 +6,11 @@ use std::path::Path;
 use serde_json::{Value as Json, json};
 
 use crate::decode::{Decode, Decoder, keys};
-use crate::masks::marked;
 use crate::node::{MapEntry, Node, Value};
-use crate::report::{Report, Source, Sources};
-use crate::schema::SchemaBuilder;
+use crate::report::Report;
+use crate::schema::{SchemaBuilder, marked};
+use crate::secret_words::NOT_SHOWN;
+use crate::sources::{Source, Sources};
 use crate::substitute::read_text;
 use crate::values::{FilePath, Map, Spanned};
 use crate::yaml;
@@ -66,8 +67,6 @@ keys! {
     }
 }
 
-/// The text shown in place of a secret.
-pub(crate) const NOT_SHOWN: &str = "(not shown)";
 const HELP: &str =
     "write `{ SUBJECT: SECRET }`, or `{ file: PATH }` for a file with one `SUBJECT: SECRET` a line";
 
@@ -98,7 +97,7 @@ fn read_file(path: &Path) -> Result<Vec<Spanned<Credential>>, String> {
     let source = Source { name: path.display().to_string(), folder, text: text.clone() };
     let mut report = Report::new(Sources::new(vec![source]));
     let read = yaml::read(&text, 0, &mut report)
-        .and_then(|node| entries(&node, &mut Decoder::new(&mut report)));
+        .and_then(|node| entries(&node, &mut Decoder::new(&mut report, &[])));
     match report.errors().next() {
         // The error does not quote the line, which may contain a secret.
         Some(first) => Err(format!("line {}: {}", first.at.line, first.what)),

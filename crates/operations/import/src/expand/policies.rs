@@ -5,11 +5,11 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{Expansion, NotedTier, Options};
 use crate::Outcome;
-use crate::documents::JsonLocation;
 use crate::endpoints::{self, Places};
 use crate::extensions::{self, Levels};
-use crate::model::{Operation, Path};
-use crate::note::Note;
+use crate::json_location::JsonLocation;
+use crate::model::{Operation, Path, truth};
+use crate::note::ImportNote;
 
 /// The credentials that an operation requires.
 #[derive(Default)]
@@ -118,7 +118,7 @@ impl Expansion<'_> {
                 if !known(key) && key != "corsConfigurationEnabled" {
                     let (prefix, what) = (format!("{location}: "), format!("`{key}`"));
                     let note = "has no effect here".to_owned();
-                    self.note(Note::new(
+                    self.note(ImportNote::new(
                         Outcome::Refused,
                         &location.child(key),
                         (&prefix, &what),
@@ -312,7 +312,7 @@ impl Expansion<'_> {
             let prefix = "the document does not say what ";
             let what = format!("the tier `{tier}`");
             let note = format!("allows; its limits here are {plan}");
-            let mut note = Note::new(Outcome::Approximated, location, (prefix, &what), note);
+            let mut note = ImportNote::new(Outcome::Approximated, location, (prefix, &what), note);
             note.note = format!("its limits are not in the document; here they are {plan}");
             self.note(note);
         }
@@ -422,7 +422,7 @@ impl Expansion<'_> {
                 if read.is_none() {
                     let what = format!("`{name}` of an interceptor");
                     let note = format!("is {written}, which is not a number of seconds");
-                    self.note(Note::new(Outcome::Refused, location, ("", &what), note));
+                    self.note(ImportNote::new(Outcome::Refused, location, ("", &what), note));
                 }
                 read
             };
@@ -440,11 +440,6 @@ impl Expansion<'_> {
         }
         Json::Object(keys)
     }
-}
-
-pub(crate) fn truth(value: &Json) -> Option<bool> {
-    // Harmless: the callers refuse or report other values.
-    value.as_bool().or_else(|| value.as_str().and_then(|text| text.parse().ok()))
 }
 
 /// A list of words, or a text with words.

@@ -8,7 +8,6 @@ use super::fields::{self, Field, Verdict};
 use super::output::Output;
 use super::recheck::PolicyOrigin;
 use super::tree::{Item, Mistakes, Place};
-use super::upstreams::ServiceEnd;
 use crate::table::{Outcome, Table};
 
 /// The conversion of one set of files.
@@ -33,6 +32,20 @@ pub(super) struct Converter<'a> {
     pub(super) ends: Vec<ServiceEnd>,
     /// The address for metrics.
     pub(super) listen_metrics: String,
+}
+
+/// The properties of a service that its routes need.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ServiceEnd {
+    /// The name of its upstream here, or `None` if no requests can be sent to it.
+    pub(super) upstream: Option<String>,
+    /// The path of the service, without a slash at its end.
+    pub(super) base: String,
+    /// True if the path of the service has a slash at its end, and more before it.
+    pub(super) has_last_slash: bool,
+    /// The Host that is sent if the route does not preserve the client's.
+    pub(super) host: String,
+    pub(super) enabled: bool,
 }
 
 impl<'a> Converter<'a> {

@@ -50,6 +50,9 @@ pub(super) struct Verdict {
 
 use Kind::{Any, List, Map, Number, Switch, Text, Texts, Whole, Word};
 
+/// The note about code in Lua.
+pub(super) const CODE: &str = "Tidegate does not run Lua code";
+
 pub(super) const fn used(name: &'static str, kind: Kind) -> Field {
     Field { name, kind, rule: Rule::Used }
 }

@@ -8,7 +8,6 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
 
 use super::overlap;
-use super::ranks::Overlaps;
 use super::tree::Place;
 
 /// A route with one of its hosts and one of its paths.
@@ -72,6 +71,14 @@ pub(super) struct KongRank {
     pub(super) is_regex: bool,
     pub(super) regex_priority: u64,
     pub(super) length: usize,
+}
+
+/// Pairs of atoms that may match the same request. The first one wins in Kong.
+#[derive(Debug, Default)]
+pub(super) struct Overlaps {
+    pub(super) pairs: Vec<(usize, usize)>,
+    /// False if there are too many pairs to examine.
+    pub(super) is_complete: bool,
 }
 
 /// Two routes with a different winner here than in Kong, and a request that both match. `winner` is the route that wins in Kong.

@@ -1,7 +1,7 @@
 //! The table of Kong's plugins: their priorities, whether they guard, and their fields with what becomes of each.
 
 use super::fields::Kind::{Any, List, Map, Number, Switch, Text, Texts, Whole, Word};
-use super::fields::{Field, nearly, only, silent, used};
+use super::fields::{CODE, Field, nearly, only, silent, used};
 use super::limit_fields::{RATE_LIMITING, RATE_LIMITING_ADVANCED, RESPONSE_RATELIMITING};
 use super::telemetry_fields::{FILE_LOG, HTTP_LOG, OPENTELEMETRY, PROMETHEUS, TCP_LOG, UDP_LOG};
 
@@ -46,7 +46,6 @@ pub(super) fn row(name: &str) -> Option<&'static PluginRow> {
 }
 
 const METRICS: &str = "Tidegate does not send metrics; Prometheus reads them from `/metrics`";
-pub(super) const CODE: &str = "Tidegate does not run Lua code";
 
 const PLUGINS: &[PluginRow] = &[
     unsupported_guard("pre-function", 1_000_000, CODE),

@@ -6,7 +6,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
 
-use super::order::{Atom, HostWant, PathCondition, by_us, kong_order, meets};
+use super::order::{Atom, HostWant, Overlaps, PathCondition, by_us, kong_order, meets};
 use super::overlap;
 
 /// The most pairs that are kept. Files with more have routes that nearly all overlap.
@@ -20,14 +20,6 @@ const AUTOMATA_MAX: usize = 2_000;
 
 /// The limit of priorities. Each one costs requests another search.
 const PRIORITIES_MAX: usize = 100;
-
-/// Pairs of atoms that may match the same request. The first one wins in Kong.
-#[derive(Debug, Default)]
-pub(super) struct Overlaps {
-    pub(super) pairs: Vec<(usize, usize)>,
-    /// False if there are too many pairs to examine.
-    pub(super) is_complete: bool,
-}
 
 /// All pairs of atoms that may match the same request and of which one wins in Kong.
 pub(super) fn overlaps(atoms: &[Atom]) -> Overlaps {

@@ -4,17 +4,16 @@ use serde_json::{Map, Value as Json, json};
 
 use super::certificates::{PUBLIC, SECURE};
 use super::clients::PluginClients;
-use super::converter::Converter;
+use super::converter::{Converter, ServiceEnd};
 use super::criteria::Criteria;
 use super::entities::{Entity, unique};
 use super::fields::{self, Verdict};
-use super::order::{self, Atom, Left, PathCondition};
+use super::order::{self, Atom, Left, Overlaps, PathCondition};
 use super::output::closed;
 use super::plugins::{RouteEffect, Scopes};
-use super::ranks::{self, Overlaps};
+use super::ranks;
 use super::recheck::PolicyOrigin;
 use super::tree::Place;
-use super::upstreams::ServiceEnd;
 
 /// A plugin that runs on a route.
 struct RunningEffect<'e> {

@@ -1,8 +1,7 @@
 //! The fields of Kong's plugins for logs, traces and metrics, with what becomes of each.
 
 use super::fields::Kind::{Any, Map, Number, Switch, Text, Whole, Word};
-use super::fields::{Field, nearly, only, silent, used};
-use super::plugin_fields::CODE;
+use super::fields::{CODE, Field, nearly, only, silent, used};
 
 const OTHER_SIGNALS: &str = "the program's own log and metrics are not sent to a collector";
 

@@ -2,25 +2,11 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::converter::Converter;
+use super::converter::{Converter, ServiceEnd};
 use super::entities::Entity;
 use super::fields::{self, PROTOCOLS, Verdict};
 use super::output::{milliseconds, pem};
 use super::tree::Item;
-
-/// The properties of a service that its routes need.
-#[derive(Debug, Clone, Default)]
-pub(super) struct ServiceEnd {
-    /// The name of its upstream here, or `None` if no requests can be sent to it.
-    pub(super) upstream: Option<String>,
-    /// The path of the service, without a slash at its end.
-    pub(super) base: String,
-    /// True if the path of the service has a slash at its end, and more before it.
-    pub(super) has_last_slash: bool,
-    /// The Host that is sent if the route does not preserve the client's.
-    pub(super) host: String,
-    pub(super) enabled: bool,
-}
 
 /// The address of a service.
 struct Address {

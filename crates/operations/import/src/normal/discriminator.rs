@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Map, Value as Json, json};
 
 use super::{HOPS_MAX, Reader, SchemaUse, Version};
-use crate::documents::JsonLocation;
+use crate::json_location::JsonLocation;
 
 /// The name and the place of each schema that inherits another by `allOf`, by the place of the inherited schema.
 pub(super) type Children = HashMap<JsonLocation, Vec<(String, JsonLocation)>>;

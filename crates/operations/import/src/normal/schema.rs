@@ -3,8 +3,8 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::{Definition, HOPS_MAX, Reader, SchemaUse, Version};
-use crate::documents::JsonLocation;
-use crate::files::escaped_name;
+use crate::json_location::JsonLocation;
+use crate::uri::escaped_name;
 use crate::{pattern, upgrade};
 
 /// The kind of value of a keyword with schemas.

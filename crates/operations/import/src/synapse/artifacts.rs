@@ -3,15 +3,12 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
-use xml::{Doctype, Document, Limits, Options};
+use xml::Document;
 
 use super::archive::Sources;
-use super::element::{Element, File};
+use super::element::{Element, File, options};
 use super::endpoint_templates::{self, TemplateResult};
 use crate::table::{ArtifactPosition, Outcome, Table};
-
-/// The maximum depth of elements: the converter recurses into them. Elements that people write stay below 40.
-const DEPTH_MAX: u32 = 96;
 
 /// A file's or local entry's content.
 #[derive(Debug, Clone)]
@@ -128,11 +125,6 @@ impl Files {
     pub(super) fn is_empty(&self) -> bool {
         self.artifacts.is_empty() && self.data_services.is_empty()
     }
-}
-
-pub(super) fn options() -> Options {
-    let limits = Limits { depth_max: DEPTH_MAX, ..Limits::default() };
-    Options { doctype: Doctype::Refuse, limits, ..Options::default() }
 }
 
 impl<'a> Artifacts<'a> {

@@ -4,7 +4,7 @@
 //! that fails gives an empty text.
 
 use super::converter::Converter;
-use super::dollar::{MessagePath, place};
+use super::message_path::{MessagePath, place};
 
 /// The limit of nested expressions.
 const DEPTH_MAX: usize = 32;

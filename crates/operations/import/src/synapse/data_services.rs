@@ -5,6 +5,7 @@
 
 mod arrays;
 mod groups;
+mod parameters;
 mod queries;
 mod results;
 
@@ -12,10 +13,10 @@ use serde_json::{Map, Value as Json, json};
 
 use super::converter::Converter;
 use super::element::Element;
-use super::expressions::member;
 use super::jdbc::Vendor;
 use super::known::{self, Fate};
 use super::recheck;
+use super::value::member;
 use crate::table::ArtifactPosition;
 
 /// A data service, with what its parts refer to.
@@ -365,5 +366,11 @@ impl Source<'_> {
             Source::Operation => Ok(format!("$infoset_body/*/*[local-name()='{name}']")),
             Source::Part => Ok(format!("/*/*[local-name()='{name}']")),
         }
+    }
+}
+
+fn insert(keys: &mut Json, name: &str, value: Json) {
+    if let Some(keys) = keys.as_object_mut() {
+        keys.insert(name.to_owned(), value);
     }
 }

@@ -1,11 +1,14 @@
 //! Elements of artifacts, with their places.
 
-use xml::{Document, Form, Kind, NodeId};
+use xml::{Doctype, Document, Form, Kind, Limits, NodeId, Options};
 
 use crate::table::ArtifactPosition;
 
 /// The namespace of artifacts.
 pub(super) const SYNAPSE: &str = "http://ws.apache.org/ns/synapse";
+
+/// The maximum depth of elements: the converter recurses into them. Elements that people write stay below 40.
+const DEPTH_MAX: u32 = 96;
 
 /// An artifact's file, parsed.
 #[derive(Debug)]
@@ -21,6 +24,12 @@ pub(super) struct File {
 pub(super) struct Element<'d> {
     file: &'d File,
     node: NodeId,
+}
+
+/// How artifacts are parsed.
+pub(super) fn options() -> Options {
+    let limits = Limits { depth_max: DEPTH_MAX, ..Limits::default() };
+    Options { doctype: Doctype::Refuse, limits, ..Options::default() }
 }
 
 impl PartialEq for Element<'_> {
@@ -145,5 +154,20 @@ impl<'d> Element<'d> {
         }
         let at = self.file.document.position(self.node);
         ArtifactPosition { file: self.file.name.clone(), line: at.line, column: at.column }
+    }
+}
+
+/// The name of an element in a row: its element name, and the attribute that tells it from others.
+pub(super) fn label(element: &Element<'_>) -> String {
+    let telling =
+        ["name", "key", "id", "source", "xpath", "expression", "messageStore", "target", "level"];
+    let told = telling.into_iter().find_map(|attribute| element.attribute(attribute));
+    match told {
+        Some(told) if told.chars().count() <= 48 => format!("{} {told}", element.name()),
+        Some(told) => {
+            // Harmless: `...` stands for the rest.
+            format!("{} {}...", element.name(), told.chars().take(45).collect::<String>())
+        }
+        None => element.name().to_owned(),
     }
 }

@@ -7,8 +7,7 @@ use std::collections::HashMap;
 
 use xml::Document;
 
-use super::artifacts::options;
-use super::element::{Element, File};
+use super::element::{Element, File, options};
 use crate::table::ArtifactPosition;
 
 /// The result for one use of a template: the endpoint, or the reason why there is none.

@@ -5,11 +5,10 @@ use xml::{Document, Kind, NodeId, Options};
 
 use super::converter::Converter;
 use super::element::Element;
-use super::expressions::escaped;
 use super::known;
-use super::mediators::rewrite::Rewritten;
 use super::pending::KeptProperty;
-use super::sending::Format;
+use super::rewritten::Rewritten;
+use super::value::escaped;
 use crate::yaml::variable;
 
 /// The target of one call.
@@ -55,6 +54,26 @@ const CODES: [(&str, &str); 8] = [
     ("101505", "reset"),
     ("101506", "reset"),
 ];
+
+/// The form in which an endpoint gets messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Soap11,
+    Soap12,
+    Pox,
+}
+
+impl Format {
+    pub(super) fn of(kind: &Element<'_>) -> Option<Format> {
+        match kind.attribute("format")?.to_ascii_lowercase().as_str() {
+            "soap11" => Some(Format::Soap11),
+            "soap12" => Some(Format::Soap12),
+            "pox" => Some(Format::Pox),
+            // Harmless: `rest` sends the message unchanged, and the table refuses all others.
+            _ => None,
+        }
+    }
+}
 
 impl<'a> Converter<'a> {
     /// The targets of an endpoint: several for a recipient list.

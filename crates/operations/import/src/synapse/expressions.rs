@@ -3,74 +3,16 @@
 //! Owns the choice of a text's language and the meaning of names. Each result was compiled by the language of flows, so that the
 //! output can be read again.
 
-use expression::{Expression, Language, NameKind, Names, Slot, is_expression};
-use serde_json::{Value as Json, json};
+use expression::{Expression, Language, NameKind, Names, Slot};
+use serde_json::json;
 
 use super::converter::{Converter, Side};
 use super::dollar;
 use super::element::Element;
 use super::known::{self, Fate};
 use super::soap_action;
+use super::value::{Value, escaped, header, member, quoted};
 use super::xpath_text::{self, Gives, Meaning};
-
-/// A value as a flow writes it.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value {
-    /// This text.
-    Literal(String),
-    /// XPath, JSONPath or a name.
-    Path(String, Gives),
-    Cel(String),
-}
-
-impl Value {
-    /// The notation for a key that takes an expression.
-    pub(super) fn expression(&self) -> Json {
-        match self {
-            Value::Literal(text)
-                if is_expression(text) || expression::seems_expression(text).is_some() =>
-            {
-                json!({ "text": text })
-            }
-            Value::Path(text, _) if is_expression(text) => json!(text),
-            Value::Literal(text) => json!(text),
-            Value::Path(text, _) => json!({ "xpath": text }),
-            Value::Cel(text) => json!({ "cel": text }),
-        }
-    }
-
-    /// The value as text: Synapse joins the texts of all nodes, and uses the markup of elements without text.
-    pub(super) fn as_text(&self) -> Value {
-        match self {
-            Value::Path(text, Gives::Elements | Gives::Nodes | Gives::Texts) => {
-                Value::Path(format!("texts({text})"), Gives::Other)
-            }
-            // A double as Java writes it.
-            Value::Path(text, Gives::Number) => {
-                let tail = format!("substring('.0', 1 + 9 * ({text} != floor({text})))");
-                Value::Path(format!("concat({text}, {tail})"), Gives::Other)
-            }
-            Value::Literal(_) | Value::Path(_, Gives::Other) | Value::Cel(_) => self.clone(),
-        }
-    }
-
-    /// The value as the source or target of a step. A literal is not a node, so it has none.
-    pub(super) fn path(&self) -> Option<&str> {
-        match self {
-            Value::Path(text, _) => Some(text),
-            Value::Literal(_) | Value::Cel(_) => None,
-        }
-    }
-
-    fn language(text: &str) -> Language {
-        if is_expression(text) { Language::Marked } else { Language::XPath }
-    }
-}
-
-/// Escapes a text for a template: a placeholder writes each `{{` of it.
-pub(super) fn escaped(text: &str) -> String {
-    text.replace("{{", "{{ '{{' }}")
-}
 
 impl<'a> Converter<'a> {
     /// The value that an element gives by one attribute as a text, or by another as an expression.
@@ -315,27 +257,6 @@ impl<'a> Converter<'a> {
             free.find(|name| known.iter().all(|(taken, _)| taken != name)).unwrap_or_default();
         known.push((free.clone(), uri.to_owned()));
         Ok(free)
-    }
-}
-
-/// A text as a literal of XPath, or `None` if it has both kinds of quotes.
-pub(super) fn quoted(text: &str) -> Option<String> {
-    let quote = ['\'', '"'].into_iter().find(|quote| !text.contains(*quote))?;
-    Some(format!("{quote}{text}{quote}"))
-}
-
-/// A header of the message.
-pub(super) fn header(name: &str) -> Result<String, String> {
-    member("headers", name)
-}
-
-/// A member of a group of names.
-pub(super) fn member(group: &str, name: &str) -> Result<String, String> {
-    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-    match plain && !name.is_empty() {
-        true => Ok(format!("${group}.{name}")),
-        false if !name.contains(['\'', '"', '{', '}']) => Ok(format!("${group}['{name}']")),
-        false => Err(format!("`{name}` is not a name that can be written in an expression")),
     }
 }
 

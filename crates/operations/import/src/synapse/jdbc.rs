@@ -1,7 +1,7 @@
 //! Addresses of databases as Java's drivers know them.
 
 use super::converter::Converter;
-use crate::files::escaped;
+use crate::uri::escaped;
 use crate::yaml::variable;
 
 /// A kind of database, as far as statements differ.

@@ -3,10 +3,9 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::converter::{Converter, Flow};
-use super::element::Element;
+use super::element::{Element, label};
 use super::endpoints::duration;
 use super::known::{self, Fate};
-use super::mediators;
 use crate::table::Outcome;
 
 /// The limit of attempts in a queue.
@@ -48,7 +47,7 @@ impl<'a> Converter<'a> {
     pub(super) fn store(&mut self, store: &Element<'a>) {
         let name = store.attribute("name").unwrap_or("");
         if let Err(why) = known::judge("messageStore", store).result() {
-            self.refuse("queues", &mediators::label(store), store.place(), &why);
+            self.refuse("queues", &label(store), store.place(), &why);
             return;
         }
         self.queue(name);
@@ -78,7 +77,7 @@ impl<'a> Converter<'a> {
 
     /// Converts a message processor to the flow of its store's queue.
     pub(super) fn processor(&mut self, processor: &Element<'a>) {
-        let what = mediators::label(processor);
+        let what = label(processor);
         let row = self.table.begin(what.clone(), processor.place());
         let notes = std::mem::take(&mut self.notes);
         let made = self.processed(processor);

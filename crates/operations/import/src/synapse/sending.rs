@@ -3,32 +3,11 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::converter::Converter;
-use super::element::Element;
-use super::endpoints::Target;
-use super::expressions::{escaped, quoted};
+use super::endpoints::{Format, Target};
 use super::mediators::properties;
 use super::pending::{KeptProperty, Postfix, Sender};
 use super::soap_action;
-
-/// The form in which an endpoint gets messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
-    Soap11,
-    Soap12,
-    Pox,
-}
-
-impl Format {
-    pub(super) fn of(kind: &Element<'_>) -> Option<Format> {
-        match kind.attribute("format")?.to_ascii_lowercase().as_str() {
-            "soap11" => Some(Format::Soap11),
-            "soap12" => Some(Format::Soap12),
-            "pox" => Some(Format::Pox),
-            // Harmless: `rest` sends the message unchanged, and the table refuses all others.
-            _ => None,
-        }
-    }
-}
+use super::value::{escaped, quoted};
 
 impl Converter<'_> {
     /// Appends the steps that call a target, with the settings of properties for the call.

@@ -4,9 +4,9 @@ use serde_json::{Map, Value as Json, json};
 
 use super::artifacts::Resource as Content;
 use super::converter::{Converter, Flow, Resource, Side};
-use super::element::Element;
-use super::expressions::member;
-use super::mediators::{self, calls};
+use super::element::{Element, label};
+use super::mediators::calls;
+use super::value::member;
 use crate::table::Outcome;
 
 /// The sequences of a proxy or a resource.
@@ -374,7 +374,7 @@ impl<'a> Converter<'a> {
 
     /// Converts an inbound endpoint over HTTP to a listener, with a route for this listener alone.
     pub(super) fn inbound(&mut self, inbound: &Element<'a>) {
-        let what = mediators::label(inbound);
+        let what = label(inbound);
         let row = self.table.begin(what, inbound.place());
         let notes = std::mem::take(&mut self.notes);
         let result = self.listened(inbound);

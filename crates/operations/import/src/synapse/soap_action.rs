@@ -5,7 +5,7 @@
 use serde_json::{Value as Json, json};
 
 use super::converter::Converter;
-use super::expressions::{Value, escaped};
+use super::value::{Value, escaped};
 
 /// The action in the content type, up to a semicolon as in Synapse. Empty if there is none.
 const OF_TYPE: &str = r#"translate(substring-before(concat(substring-after($headers.content-type, 'action='), ';'), ';'), '" ', '')"#;

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::Source;
-use super::queries::{self, Argument};
+use super::parameters::{self, Argument};
 use crate::synapse::converter::Converter;
 use crate::synapse::element::Element;
 use crate::synapse::jdbc::Vendor;
@@ -33,12 +33,12 @@ impl<'a> Converter<'a> {
         let over = source.expression(from)?;
         steps.push(json!({ "foreach": { "over": over, "steps": [{ "set": added }] } }));
         let mut check = format!("size({all}) > 0");
-        let checks = queries::checks(parameter, name, "item")?;
+        let checks = parameters::checks(parameter, name, "item")?;
         if !checks.is_empty() {
             let checks = checks.iter().map(|check| format!("({check})")).collect::<Vec<_>>();
             check.push_str(&format!(" && {all}.all(item, {})", checks.join(" && ")));
         }
-        steps.push(queries::refused_unless(&check, name));
+        steps.push(parameters::refused_unless(&check, name));
         Ok(json!(format!("${variable}")))
     }
 }

@@ -5,8 +5,7 @@ use wsdl::{SOAP_11, SOAP_12};
 
 use super::super::converter::{Converter, Next};
 use super::super::element::Element;
-use super::super::endpoints::Target;
-use super::super::sending::Format;
+use super::super::endpoints::{Format, Target};
 
 /// What the service gets.
 struct Request {

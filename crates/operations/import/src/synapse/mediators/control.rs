@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json, json};
 use super::super::artifacts;
 use super::super::converter::{Converter, Flow, Next, Side};
 use super::super::element::Element;
-use super::super::expressions::Value;
+use super::super::value::Value;
 use super::properties;
 
 /// True for a regular expression that only matches its own text.

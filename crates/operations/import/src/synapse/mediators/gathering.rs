@@ -9,12 +9,12 @@ use serde_json::{Map, Value as Json, json};
 use super::super::converter::{Converter, Next, Side};
 use super::super::element::Element;
 use super::super::endpoints::{Target, duration};
-use super::super::expressions::Value;
 use super::super::known::{self, Fate};
 use super::super::pending::Sender;
 use super::super::soap_action;
-use super::calls;
+use super::super::value::Value;
 use super::control;
+use super::replies;
 use super::transforms::PAYLOAD;
 
 /// The maximum depth to which sequences are searched for an aggregate.
@@ -403,7 +403,7 @@ fn finish<'a>(
         && c.flow.side == Side::Request
         && !c.flow.reply.is_empty()
     {
-        calls::reply(c, steps);
+        replies::reply(c, steps);
         return Ok(Next::End);
     }
     Ok(Next::Skip(found.taken))

@@ -4,9 +4,9 @@ use serde_json::{Map, Value as Json, json};
 
 use super::super::converter::{Converter, Next};
 use super::super::element::Element;
-use super::super::expressions::{Value, escaped};
 use super::super::pending::KeptProperty;
 use super::super::soap_action;
+use super::super::value::{Value, escaped};
 use super::super::xpath_text::Gives;
 use super::properties;
 

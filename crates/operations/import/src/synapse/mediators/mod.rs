@@ -9,6 +9,7 @@ mod mapper;
 mod messages;
 mod payloads;
 pub(super) mod properties;
+mod replies;
 pub(super) mod rewrite;
 mod router;
 mod script;
@@ -20,21 +21,6 @@ use serde_json::Value as Json;
 
 use super::converter::{Converter, Next};
 use super::element::Element;
-
-/// The name of an element in a row: its element name, and the attribute that tells it from others.
-pub(super) fn label(element: &Element<'_>) -> String {
-    let telling =
-        ["name", "key", "id", "source", "xpath", "expression", "messageStore", "target", "level"];
-    let told = telling.into_iter().find_map(|attribute| element.attribute(attribute));
-    match told {
-        Some(told) if told.chars().count() <= 48 => format!("{} {told}", element.name()),
-        Some(told) => {
-            // Harmless: `...` stands for the rest.
-            format!("{} {}...", element.name(), told.chars().take(45).collect::<String>())
-        }
-        None => element.name().to_owned(),
-    }
-}
 
 /// Appends the steps of a mediator. `rest` are the mediators after it. The error is the reason why there is no
 /// counterpart.

@@ -5,8 +5,8 @@ use wsdl::{SOAP_11, SOAP_12};
 
 use super::super::converter::{Converter, Next};
 use super::super::element::Element;
-use super::super::expressions::{Value, escaped};
 use super::super::pending::KeptProperty;
+use super::super::value::{Value, escaped};
 use super::super::xpath_text::Gives;
 use super::properties::{self, FORM};
 

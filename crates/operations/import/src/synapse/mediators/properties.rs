@@ -4,9 +4,9 @@ use serde_json::{Map, Value as Json, json};
 
 use super::super::converter::{Converter, Next};
 use super::super::element::Element;
-use super::super::expressions::Value;
 use super::super::known::{self, Fate};
 use super::super::pending::{KeptProperty, Postfix};
+use super::super::value::Value;
 use super::super::xpath_text::Gives;
 
 /// The content type of forms.

@@ -10,79 +10,9 @@ use serde_json::Value as Json;
 
 use super::super::converter::{Converter, Next};
 use super::super::element::Element;
-use super::super::expressions::escaped;
 use super::super::pending::KeptProperty;
-
-/// A URL in parts, as templates. A part that is absent is the request's own.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(in super::super) struct Rewritten {
-    pub(in super::super) scheme: Option<String>,
-    pub(in super::super) host: Option<String>,
-    pub(in super::super) port: Option<String>,
-    pub(in super::super) path: Option<String>,
-    pub(in super::super) query: Option<String>,
-}
-
-impl Rewritten {
-    /// Scheme, host and port.
-    pub(in super::super) fn target(&self) -> Result<String, String> {
-        let host = self.host.as_deref().ok_or("the host is that of the gateway itself")?;
-        let scheme = self.scheme.as_deref().unwrap_or("http");
-        if !matches!(scheme, "http" | "https") {
-            return Err(format!("`{scheme}` is not an HTTP scheme"));
-        }
-        Ok(match &self.port {
-            Some(port) => format!("{scheme}://{host}:{port}"),
-            None => format!("{scheme}://{host}"),
-        })
-    }
-
-    /// The whole URL, as a template. If the path is the request's own, so is the query, unless a query is set.
-    fn whole(&self) -> Result<String, String> {
-        let target = self.target()?;
-        if target.contains("{{") {
-            return Err("the host of a URL cannot be computed".to_owned());
-        }
-        let query = |query: &String| match &**query {
-            "" => String::new(),
-            query => format!("?{query}"),
-        };
-        match (&self.path, self.query.as_ref().map(query)) {
-            (None, None) => Ok(format!("{target}{{{{ $request.path }}}}")),
-            (None, Some(query)) => {
-                let path = "substring-before(concat($request.path, '?'), '?')";
-                Ok(format!("{target}{{{{ {path} }}}}{query}"))
-            }
-            // Harmless: a path that is set has no query unless that is set too.
-            (Some(path), query) => Ok(format!("{target}{path}{}", query.unwrap_or_default())),
-        }
-    }
-
-    fn of(url: &str) -> Result<Rewritten, String> {
-        let (scheme, rest) =
-            url.split_once("://").ok_or_else(|| format!("`{url}` is not a whole URL"))?;
-        let rest = rest.split('#').next().unwrap_or_default();
-        let (authority, behind) = rest.find(['/', '?']).map_or((rest, ""), |at| rest.split_at(at));
-        if authority.contains(['@', '{', '$', '[']) {
-            return Err(format!("the host of `{url}` has no counterpart"));
-        }
-        let (host, port) = match authority.split_once(':') {
-            Some((host, port)) => (host, Some(port.to_owned())),
-            None => (authority, None),
-        };
-        let (path, query) = match behind.split_once('?') {
-            Some((path, query)) => (path, Some(escaped(query))),
-            None => (behind, None),
-        };
-        Ok(Rewritten {
-            scheme: Some(scheme.to_owned()),
-            host: Some(host.to_owned()),
-            port,
-            path: Some(escaped(path)),
-            query,
-        })
-    }
-}
+use super::super::rewritten::Rewritten;
+use super::super::value::Value;
 
 pub(super) fn rewrite<'a>(
     c: &mut Converter<'a>,
@@ -144,7 +74,7 @@ fn apply<'a>(
     let value = match c.value(action, "value", "xpath")? {
         _ if kind == "remove" => None,
         Some(value) if is_text => Some(c.text_placeholder(&value)),
-        Some(super::super::expressions::Value::Literal(text)) => Some(text),
+        Some(Value::Literal(text)) => Some(text),
         Some(_) => return Err(format!("the part `{fragment}` of a URL cannot be computed")),
         None => return Err("an action without a value".to_owned()),
     };

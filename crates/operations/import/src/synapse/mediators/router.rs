@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::super::converter::{Converter, Next};
 use super::super::element::Element;
-use super::super::expressions::{Value, escaped};
+use super::super::value::{Value, escaped};
 use super::control;
 
 /// The maximum depth of nested conditions.

@@ -11,8 +11,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::super::converter::{Converter, Next};
 use super::super::element::Element;
-use super::super::expressions::Value;
 use super::super::pending::KeptProperty;
+use super::super::value::Value;
 use super::super::xpath_text::Gives;
 use super::properties;
 

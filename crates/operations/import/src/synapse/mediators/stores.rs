@@ -5,8 +5,8 @@ use xml::{Document, Kind, Options};
 
 use super::super::converter::{Converter, Next};
 use super::super::element::Element;
-use super::super::expressions::Value;
 use super::super::soap_action;
+use super::super::value::Value;
 
 /// `cache`: the mediators after it run once for equal requests.
 pub(super) fn cache<'a>(

@@ -4,11 +4,12 @@ use serde_json::{Value as Json, json};
 
 use super::super::super::converter::Converter;
 use super::super::super::element::Element;
-use super::super::super::expressions::{Value, header, member, quoted};
 use super::super::super::pending::KeptProperty;
+use super::super::super::rewritten::Rewritten;
+use super::super::super::value::{Value, header, member, quoted};
 use super::super::super::xpath_text::Gives;
 use super::super::control::whole;
-use super::{Chosen, Rewritten, apply};
+use super::{Chosen, apply};
 
 /// The maximum number of rules with computed conditions. Each doubles the number of URLs.
 const CONDITIONS_MAX: usize = 4;
