@@ -1,4 +1,4 @@
-//! The error of a text that is no program, and the outcome of a run.
+//! The errors in texts of programs, and the outcomes of runs.
 
 use std::fmt;
 
