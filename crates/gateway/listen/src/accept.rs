@@ -13,17 +13,11 @@ use telemetry::Refusal;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
+use crate::connection::Connection;
 use crate::connections::{ListenerState, Permit};
 use crate::h1::H1;
-use crate::worker::Worker;
+use crate::worker_state::Worker;
 use crate::{descriptors, h2, proxy_protocol};
-
-/// The parts of a client connection that both HTTP/1 and HTTP/2 use.
-pub(crate) struct Connection {
-    pub(crate) worker: Rc<Worker>,
-    pub(crate) permit: Permit,
-    pub(crate) caller: Rc<Caller>,
-}
 
 /// The pause after a failed accept, which usually means that no file descriptor is free. The pause is short enough to use a freed
 /// descriptor promptly, and long enough to avoid a busy loop.

@@ -13,7 +13,7 @@ use pipeline::{Account, CallStart};
 use plan::Route;
 use policy::GrpcEnd;
 
-use crate::accept::Connection;
+use crate::connection::Connection;
 use crate::pace::BodyProgress;
 use crate::stream_lifetime::StreamLifetime;
 

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::descriptors;
+use crate::descriptors::{self, add_one};
 
 /// With this many shards, two workers rarely need the same lock.
 const SHARDS: usize = 16;
@@ -24,12 +24,6 @@ pub(crate) struct OpenConnections {
 pub(crate) struct CountedConnection {
     open: Arc<OpenConnections>,
     client: u64,
-}
-
-/// Adds one to a count, unless the limit is reached.
-pub(crate) fn add_one(open: &AtomicUsize, max: usize) -> bool {
-    let free = |open: usize| (open < max).then_some(open + 1);
-    open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).is_ok()
 }
 
 impl OpenConnections {

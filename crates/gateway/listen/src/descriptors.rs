@@ -7,8 +7,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use plan::Plan;
 
-use crate::clients::add_one;
-
 /// The number of open client connections of all listeners.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
@@ -33,6 +31,12 @@ fn for_clients(limit: u64) -> usize {
 /// Counts a connection, if there is a descriptor for it.
 pub(crate) fn enter() -> bool {
     add_one(&OPEN, ROOM.load(Ordering::Relaxed))
+}
+
+/// Adds one to a count, unless the limit is reached.
+pub(crate) fn add_one(open: &AtomicUsize, max: usize) -> bool {
+    let free = |open: usize| (open < max).then_some(open + 1);
+    open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, free).is_ok()
 }
 
 pub(crate) fn leave() {

@@ -10,7 +10,7 @@ use message::{Body, DirectWriter, EventScanner, Fill, Reply, Source, Trailers};
 use pipeline::Account;
 use telemetry::StreamKind;
 
-use crate::accept::Connection;
+use crate::connection::Connection;
 use crate::connections::Permit;
 use crate::pace::BodyProgress;
 use crate::stream_lifetime::StreamLifetime;

@@ -16,9 +16,9 @@ use message::{Body, Headers, Outgoing, Protocol, Reply, Request, Tunnel};
 use pipeline::Account;
 use policy::{Exchange, Interim};
 
-use crate::accept::Connection;
 use crate::calls::CallLifetime;
 use crate::client::{Client, ClientBody, ClientHandle, SharedClient};
+use crate::connection::Connection;
 use crate::exchange_pool::{self, ExchangePool, PooledExchange};
 use crate::head::{limits, names_http, refusal, refused_method, request_head};
 use crate::reply::{self, ReplyRules};
@@ -495,16 +495,13 @@ impl H1 {
         if let Err(fault) = written {
             return broke(account, fault, replying.ends_by_closing);
         }
-        match replying.keep_alive {
-            true if self.client.borrow().decoder.is_done() => After::Next(account.end()),
-            true => After::Discard,
-            false
-                if self.client.borrow().decoder.is_done()
-                    && self.client.borrow().buffer.is_empty() =>
-            {
-                After::Close
-            }
-            false => After::Linger,
+        let is_done = self.client.borrow().decoder.is_done();
+        if replying.keep_alive {
+            if is_done { After::Next(account.end()) } else { After::Discard }
+        } else if is_done && self.client.borrow().buffer.is_empty() {
+            After::Close
+        } else {
+            After::Linger
         }
     }
 

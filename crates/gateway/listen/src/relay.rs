@@ -14,7 +14,7 @@ use tokio::io::Interest;
 use tokio::task::coop;
 
 use crate::stream_lifetime::StreamLifetime;
-use crate::tunnel::{PassedBytes, Silence, TunnelEnd};
+use crate::tunnel_parts::{PassedBytes, Silence, TunnelEnd};
 
 /// The maximum capacity of a buffer that is kept for the next tunnel. The data of one read fits.
 const ROOM_BYTES_MAX: usize = 2 * READ_BYTES;

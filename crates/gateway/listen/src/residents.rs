@@ -8,7 +8,7 @@ use plan::{Plan, Resident};
 use policy::{Caller, EndSignal, Residence, Scheme};
 use tokio::task::JoinHandle;
 
-use crate::worker::Worker;
+use crate::worker_state::Worker;
 
 /// The residents of a worker.
 #[derive(Default)]

@@ -17,7 +17,7 @@ use telemetry::span::SpanKind;
 use tokio::task::JoinHandle;
 
 use crate::handover::{self, ScheduleRun};
-use crate::worker::Worker;
+use crate::worker_state::Worker;
 
 /// The largest reply that is read to its end, so that its connection can be reused.
 const REPLY_BYTES_MAX: usize = 16 << 20;

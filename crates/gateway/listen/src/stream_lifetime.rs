@@ -13,16 +13,13 @@ use std::time::Duration;
 use fault::{Fault, Kind};
 use kit::clock::Instant;
 use kit::{Alarm, clock};
-use message::Reply;
 use pipeline::{Account, CallStart};
 use plan::{Errors, IDLE_MAX, Route, Streams};
 use policy::StreamNotes;
 use telemetry::{OpenStream, RouteMetrics, StreamEnd, StreamKind};
 
-use crate::accept::Connection;
-use crate::calls::{self, CallLifetime};
+use crate::connection::Connection;
 use crate::connections::Watch;
-use crate::events;
 use crate::frames::GOING_AWAY;
 use crate::pace::BodyProgress;
 
@@ -80,25 +77,6 @@ const POLICY_VIOLATION: u16 = 1008;
 const INVALID_CREDENTIALS: u16 = 4001;
 
 impl StreamLifetime {
-    /// Returns the lifetime of a reply that is a stream: an event stream or the reply of a gRPC call, without an announced length. Makes
-    /// its body end properly when it has to leave. Returns `None` for any other reply.
-    pub(crate) fn of_reply(
-        reply: &mut Reply,
-        account: &Account,
-        connection: &Connection,
-        call: &CallLifetime<'_>,
-    ) -> Option<Rc<StreamLifetime>> {
-        if reply.body.remaining().is_some() {
-            return None;
-        }
-        let stay = events::end_between_events(reply, account, connection, call.progress())
-            .or_else(|| calls::end_call_with_status(reply, account, call));
-        if let (Some(_), Some(progress)) = (&stay, call.progress()) {
-            progress.begin_stream();
-        }
-        stay
-    }
-
     /// Starts the lifetime of a gRPC call that arrived at this time. It is not counted as a stream here.
     pub(crate) fn of_call(
         route: &Arc<Route>,
@@ -232,10 +210,12 @@ impl StreamLifetime {
         let is_leaving = self.has_to_leave(cx);
         // Calls, and tunnels other than WebSockets, cannot be told to leave, so they have no drain in these cases.
         let ends_now = self.ends_with_credential && (self.is_silent(cx) || self.has_expired());
-        match is_leaving {
-            true if ends_now || self.watch.is_cutting() => Poll::Ready(()),
-            true => self.alarm.borrow_mut().poll(cx),
-            false => Poll::Pending,
+        if !is_leaving {
+            Poll::Pending
+        } else if ends_now || self.watch.is_cutting() {
+            Poll::Ready(())
+        } else {
+            self.alarm.borrow_mut().poll(cx)
         }
     }
 

@@ -4,7 +4,6 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use kit::scratch::{self, SCRATCH_BYTES, Scratch};
 use kit::{SharedAlarm, Wire, clock};
@@ -15,29 +14,11 @@ use policy::TunnelSide;
 use telemetry::StreamKind;
 use tokio::io::AsyncWrite;
 
-use crate::accept::Connection;
+use crate::connection::Connection;
 use crate::frames::{self, Frames, GOING_AWAY};
 use crate::relay;
 use crate::stream_lifetime::StreamLifetime;
-
-/// The bytes forwarded in each direction.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct PassedBytes {
-    pub(crate) up: u64,
-    pub(crate) down: u64,
-}
-
-/// How long a tunnel may be silent.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Silence {
-    /// While both sides are open.
-    pub(crate) open: Duration,
-    /// Once one side has ended and only the other one may still send.
-    pub(crate) half_closed: Duration,
-}
-
-/// One side of a tunnel, with the bytes already read from it.
-pub(crate) type TunnelEnd = (Wire, Vec<u8>);
+use crate::tunnel_parts::{PassedBytes, Silence, TunnelEnd};
 
 /// What a tunnel needs from its exchange.
 pub(crate) struct TunnelSettings<'a> {

@@ -11,12 +11,12 @@ use plan::{Listener, Plan};
 use policy::{Caller, Scheme};
 use telemetry::Telemetry;
 
-use crate::accept::Connection;
 use crate::clients::OpenConnections;
+use crate::connection::Connection;
 use crate::connections::ListenerState;
 use crate::h1::H1;
 use crate::h2;
-use crate::worker::Worker;
+use crate::worker_state::Worker;
 
 /// A worker that serves one plan, with one listener of the plan.
 pub struct UnboundListener {

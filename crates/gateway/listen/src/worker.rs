@@ -1,7 +1,6 @@
 //! One worker: a thread with its own runtime, sockets and pools. Workers share the plan. They share mutable state only where it must be
 //! common to all of them, such as counters and the state of targets.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -23,6 +22,7 @@ use crate::connections::ListenerState;
 use crate::residents::Residents;
 use crate::schedules::Schedules;
 use crate::sockets::{Key, ListenerParts};
+use crate::worker_state::{Current, Worker};
 
 /// Orders from the gateway to a worker.
 pub(crate) enum Order {
@@ -47,18 +47,6 @@ pub(crate) struct ServingPlan {
     pub(crate) access_log: Option<Arc<AccessLog>>,
     /// The queue for spans, if there are traces.
     pub(crate) spans: Option<Arc<SpanQueue>>,
-}
-
-/// State that all connections of a worker share.
-pub(crate) struct Worker {
-    pub(crate) index: usize,
-    current: RefCell<Rc<Current>>,
-}
-
-/// The state that a request holds from its arrival on: the plan until it is answered, and the recorders until its reply ends.
-pub(crate) struct Current {
-    pub(crate) plan: Arc<Plan>,
-    pub(crate) recorders: Rc<Recorders>,
 }
 
 /// The interval of checks of idle upstream connections. They are also checked when they are used, so this only limits how
@@ -195,14 +183,10 @@ impl WorkerListeners {
         let current = Rc::new(Current { plan: serving.plan, recorders });
         match &self.worker {
             Some(worker) => {
-                worker.current.replace(current);
+                worker.publish(current);
                 worker.clone()
             }
-            None => {
-                let current = RefCell::new(current);
-                let worker = Rc::new(Worker { index: self.index, current });
-                self.worker.insert(worker).clone()
-            }
+            None => self.worker.insert(Worker::new(self.index, current)).clone(),
         }
     }
 
@@ -231,16 +215,5 @@ impl WorkerListeners {
             }
             tokio::time::sleep(DRAIN_EVERY).await;
         }
-    }
-}
-
-impl Worker {
-    /// Returns the first and only worker of a process that serves one plan.
-    pub(crate) fn of(plan: Arc<Plan>, recorders: Rc<Recorders>) -> Rc<Worker> {
-        Rc::new(Worker { index: 0, current: RefCell::new(Rc::new(Current { plan, recorders })) })
-    }
-
-    pub(crate) fn current(&self) -> Rc<Current> {
-        self.current.borrow().clone()
     }
 }

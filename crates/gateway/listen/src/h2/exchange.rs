@@ -16,8 +16,8 @@ use policy::{Exchange, Interim};
 
 use super::stream::Stream;
 use super::{body, reply, tunnel};
-use crate::accept::Connection;
 use crate::calls::CallLifetime;
+use crate::connection::Connection;
 use crate::lingering_close;
 use crate::stream_lifetime::StreamLifetime;
 use crate::task_pool::{TaskExchange, TaskPool};

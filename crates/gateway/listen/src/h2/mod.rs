@@ -25,7 +25,7 @@ use kit::{Alarm, Wire};
 use message::{Headers, Protocol, RequestHead};
 use plan::Listener;
 
-use crate::accept::Connection;
+use crate::connection::Connection;
 use crate::head::{limits, refusal, refused_method};
 use crate::lingering_close;
 use crate::task_pool;
