@@ -12,7 +12,7 @@ use telemetry::{PoolMetrics, UpstreamMetrics};
 use tokio_rustls::TlsConnector;
 
 use crate::breaker::Permit;
-use crate::settings::TargetSettings;
+use crate::settings::{Protocol, TargetSettings};
 use crate::target::Target;
 use crate::{AddressRule, Upstream};
 
@@ -196,6 +196,17 @@ impl Target {
         }
         self.known.set(permitted);
         Ok(())
+    }
+}
+
+impl Protocol {
+    /// What a new connection may use.
+    pub(crate) fn offer(self) -> Offer {
+        match self {
+            Protocol::Http1 => Offer::Http1,
+            Protocol::Http2 => Offer::Http2,
+            Protocol::Auto => Offer::Both,
+        }
     }
 }
 

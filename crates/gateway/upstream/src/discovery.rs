@@ -29,9 +29,6 @@ pub(crate) const TARGETS_MAX: usize = 1000;
 /// The maximum number of concurrent look-ups of one upstream.
 const LOOK_UPS_MAX: usize = 16;
 
-/// The minimum validity of an answer, since some servers set a TTL of 0.
-const TTL_MIN: Duration = Duration::from_secs(1);
-
 /// The maximum number of reasons in one log line.
 const REASONS_TOLD_MAX: usize = 5;
 
@@ -84,11 +81,6 @@ pub(crate) async fn discover(upstream: Weak<Upstream>) {
     }
 }
 
-/// The time until a name is looked up again.
-pub(crate) fn pause(dns: &Dns, ttl: Option<Duration>) -> Duration {
-    ttl.unwrap_or(dns.refresh).max(TTL_MIN).min(dns.refresh)
-}
-
 impl Names {
     /// One look-up of all names. Returns the time until the next.
     async fn round(&mut self, upstream: &Arc<Upstream>) -> Duration {
@@ -118,7 +110,7 @@ impl Names {
             health::keep_up(upstream, &target);
         }
         match round.failures {
-            0 => pause(dns, round.ttl),
+            0 => resolver::pause(dns, round.ttl),
             _ => FAILURE_PAUSE.min(dns.refresh),
         }
     }

@@ -1,4 +1,4 @@
-//! Background work for one upstream: name look-ups and active health checks. It ends when the upstream is dropped. Checks also
+//! Background work for the targets of an upstream: name look-ups and active health checks. It ends when the upstream is dropped. Checks also
 //! end when another upstream has taken over the target's metrics.
 
 use std::sync::{Arc, Weak};
@@ -12,19 +12,9 @@ use policy::WaitTime;
 
 use crate::call::{Call, ReplyTimeouts};
 use crate::connect::Connection;
-use crate::settings::{Health, TargetSettings, Targets};
+use crate::settings::{Health, TargetSettings};
 use crate::target::Target;
-use crate::{Upstream, discovery, h2};
-
-/// Starts the background work of an upstream on this thread's runtime.
-pub fn maintain(upstream: &Arc<Upstream>) {
-    for member in upstream.targets().members() {
-        keep_up(upstream, &member.target);
-    }
-    if !matches!(upstream.settings.targets, Targets::Fixed(_)) {
-        kit::spawn(discovery::discover(Arc::downgrade(upstream)));
-    }
-}
+use crate::{Upstream, h2, resolver};
 
 /// Starts the background work of one target. It ends when the target is removed.
 pub(crate) fn keep_up(upstream: &Arc<Upstream>, target: &Arc<Target>) {
@@ -51,7 +41,7 @@ async fn refresh(upstream: Weak<Upstream>, target: Weak<Target>) {
             let (TargetSettings { host, port, .. }, dns) =
                 (target.settings(), &upstream.settings.dns);
             match target.known.look_up(dns, host, *port).await {
-                Ok(ttl) => discovery::pause(dns, ttl),
+                Ok(ttl) => resolver::pause(dns, ttl),
                 Err(e) => {
                     upstream.metrics.look_ups_failed(1);
                     tracing::warn!(upstream = upstream.settings.name, target = %target.url(), "name look-up failed: {e}");

@@ -19,6 +19,7 @@ mod endpoints;
 pub mod forward;
 mod h2;
 mod health;
+mod maintain;
 mod mirror;
 mod pool;
 mod replay_buffer;
@@ -37,7 +38,7 @@ pub use balance::hash_of_capture;
 pub use called_url::{CalledUrl, UrlError, split_origin};
 pub use dns::Servers;
 pub use endpoints::{AllowedHost, AllowedUrl, Endpoint, Endpoints};
-pub use health::maintain;
+pub use maintain::maintain;
 pub use mirror::Mirror;
 pub use pool::sweep;
 pub use settings::{

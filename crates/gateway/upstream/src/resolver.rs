@@ -1,4 +1,4 @@
-//! Looks up the addresses of a target's name: with the system's resolver, or at configured servers.
+//! Looks up the addresses of a target's name: with the system's resolver, or at configured servers. Decides when to look it up again.
 
 use std::io;
 use std::net::IpAddr;
@@ -16,6 +16,9 @@ pub(crate) struct Looked {
     /// The validity. The system's resolver does not report it.
     pub(crate) ttl: Option<Duration>,
 }
+
+/// The minimum validity of an answer, since some servers set a TTL of 0.
+const TTL_MIN: Duration = Duration::from_secs(1);
 
 /// Limits the concurrent look-ups of targets' names. A resolver may take half a minute to fail, and other blocking work must be able to
 /// continue meanwhile.
@@ -49,6 +52,11 @@ async fn ask_servers(dns: &Dns, host: &str) -> Looked {
         Err(failure) => Err(io::Error::other(failure.to_string())),
     });
     Looked { families, ttl }
+}
+
+/// The time until a name is looked up again.
+pub(crate) fn pause(dns: &Dns, ttl: Option<Duration>) -> Duration {
+    ttl.unwrap_or(dns.refresh).max(TTL_MIN).min(dns.refresh)
 }
 
 impl Looked {

@@ -11,7 +11,6 @@ use message::ReplyHead;
 use policy::UpstreamAddition;
 
 use crate::AddressRule;
-use crate::connect::Offer;
 
 /// The configuration of an upstream, with defaults filled in.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,10 +117,10 @@ impl Targets {
             Targets::EachAddress(targets) => {
                 targets.iter().map(|target| format!("each address of {}", target.url())).collect()
             }
-            Targets::Service(service) => vec![match service.each_address {
-                true => format!("each address of {}", service.url()),
-                false => service.url(),
-            }],
+            Targets::Service(service) if service.each_address => {
+                vec![format!("each address of {}", service.url())]
+            }
+            Targets::Service(service) => vec![service.url()],
         }
     }
 }
@@ -181,14 +180,6 @@ impl Protocol {
             Protocol::Http1 => "http1",
             Protocol::Http2 => "http2",
             Protocol::Auto => "auto",
-        }
-    }
-
-    pub(crate) fn offer(self) -> Offer {
-        match self {
-            Protocol::Http1 => Offer::Http1,
-            Protocol::Http2 => Offer::Http2,
-            Protocol::Auto => Offer::Both,
         }
     }
 }

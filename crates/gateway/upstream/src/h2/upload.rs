@@ -129,14 +129,12 @@ impl Upload {
             if http1::parse_lines(&trailers, &http1::Limits::default(), lines).is_err() {
                 lines.clear();
             }
-            stream.with(|session, number| match lines.is_empty() {
-                true if session.is_sending(number) => {
-                    session.send_data(number, &[], true);
-                }
-                true => {}
-                false => {
+            stream.with(|session, number| {
+                if !lines.is_empty() {
                     let pairs = lines.iter().map(|l| (l.name.of(&trailers), l.value.of(&trailers)));
                     session.send_trailers(number, pairs);
+                } else if session.is_sending(number) {
+                    session.send_data(number, &[], true);
                 }
             });
         });
