@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod chunk;
 mod content_lines;
 mod direct;
 mod event_stream;
@@ -17,8 +18,9 @@ mod upgrade;
 mod view;
 
 pub use body::{Body, Fill, GatheredBody, Source, Trailers};
+pub use chunk::Chunk;
 pub use content_lines::ignores_content;
-pub use direct::{Chunk, DirectBytes, DirectWriter};
+pub use direct::{DirectBytes, DirectWriter};
 pub use event_stream::{Block, EventScanner};
 pub use head::{Protocol, ReplyHead, RequestHead};
 pub use headers::{DecidedNames, Headers, InvalidLine, Names, WholeLine, with_lines};

@@ -8,6 +8,7 @@ use fault::Fault;
 use kit::Wire;
 use kit::scratch::{self, LARGE_BYTES, Scratch};
 
+use crate::chunk::frame;
 use crate::{Body, DirectBytes, DirectWriter, Fill};
 
 /// The unwritten part of one message. Between two polls it holds only bytes that the peer has not accepted.
@@ -287,19 +288,6 @@ impl Outgoing {
 
 fn bytes(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
-}
-
-/// Makes a chunk of the last `len` bytes, which begin at `start`: adds a size line before and a line end after them. Returns the length of
-/// the size line.
-pub(crate) fn frame(out: &mut Vec<u8>, start: usize, len: usize) -> usize {
-    let end = out.len();
-    http1::chunk_header(len, out);
-    let header_len = out.len() - end;
-    if let Some(tail) = out.get_mut(start..) {
-        tail.rotate_right(header_len);
-    }
-    out.extend_from_slice(b"\r\n");
-    header_len
 }
 
 #[cfg(test)]
