@@ -10,7 +10,7 @@ use kit::memory;
 use message::{Body, Fill, GatheredBody, no_room, room};
 use policy::{Decision, Exchange, Flow, OnBuffered, OnPieces};
 
-use crate::steps::Head;
+use crate::head::Head;
 
 /// Buffers a body and passes it to a step. Whatever the step decides, `body` then has the body, possibly changed. If memory ran out during
 /// the step, returns that fault in place of the step's decision.

@@ -9,12 +9,14 @@ mod account;
 mod arrive;
 mod gather;
 mod grpc_call;
+mod head;
 mod hops;
 mod limited;
 mod line_fields;
 mod passing;
 mod problem;
 mod server_span;
+mod step;
 mod steps;
 mod traced;
 

@@ -7,7 +7,8 @@ use plan::Route;
 use policy::{Exchange, Flow, MessageBefore, Onward, Step, TracedHead, bytes_in_memory};
 use telemetry::trace::{PolicyTrace, TracedPolicy};
 
-use crate::steps::{self, Head};
+use crate::head::Head;
+use crate::step;
 
 /// The maximum size of a body that is buffered for a trace. Larger bodies are streamed as usual, so that a trace does not change how they
 /// are forwarded.
@@ -20,26 +21,27 @@ pub(crate) fn is_asked(ex: &Exchange) -> bool {
 
 /// Runs the step of the policy at `depth`, and notes what it did.
 pub(crate) async fn run<H: Head + TracedHead>(
-    (route, depth): (&Route, usize),
+    route: &Route,
+    depth: usize,
     step: &Step<H>,
     ex: &mut Exchange,
     head: &mut H,
     body: &mut Body,
 ) -> Flow {
+    let (name, place) = name_and_place(route, depth);
     hold::<H>(body).await?;
     let before = MessageBefore::of(ex, head, bytes_in_memory(body));
     let mut is_transformed = false;
     let flow = match step {
-        Step::Streamed(step) => steps::stream(&**step, ex, head, body).map(|is| {
+        Step::Streamed(step) => step::stream(&**step, ex, head, body).map(|is| {
             is_transformed = is;
             Onward::Next
         }),
         Step::Head(_) | Step::Call(_) | Step::Buffered(_) => {
-            steps::run(steps::name_of((route, depth)), step, ex, head, body).await
+            step::run(name, step, ex, head, body).await
         }
     };
-    let of_policy = name_and_place(route, depth);
-    let mut traced = before.after(of_policy, (ex, head), bytes_in_memory(body), &flow);
+    let mut traced = before.after((name, place), (ex, head), bytes_in_memory(body), &flow);
     if is_transformed {
         traced.verdict = "passes, and may change the body as it is forwarded".into();
     }
