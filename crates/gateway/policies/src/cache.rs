@@ -31,9 +31,10 @@ pub use store::Store;
 
 use directives::Directives;
 use entry::{CachedReply, Times};
-use flight::{FlightRole, Follower, Leader};
+use flight::Follower;
 use record::{CachedBody, Record};
 use request::{Bypass, keyed_lines};
+use store::{FlightRole, Leader};
 
 /// The settings, except the total limits, which belong to the store.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 //! other reply is gathered. Requests that are gRPC already, and replies that are not, pass unchanged.
 
 mod frames;
+mod message_json;
 mod reply;
 mod request;
 mod status;

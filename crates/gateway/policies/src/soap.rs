@@ -55,10 +55,12 @@ pub fn policy(definitions: Arc<Definitions>, settings: SoapSettings) -> Policy {
         (!definitions.lenient).then_some(of)
     };
     let request = settings.request.then(|| rooted(side(), of(REQUEST)));
-    let response = match settings.response || settings.upstream_errors_fault {
-        true => Some(rooted(side(), of(RESPONSE))),
-        false if definitions.operations.is_empty() => None,
-        false => Some(Step::Streamed(Box::new(Watch) as Box<dyn OnStreamed<_>>)),
+    let response = if settings.response || settings.upstream_errors_fault {
+        Some(rooted(side(), of(RESPONSE)))
+    } else if definitions.operations.is_empty() {
+        None
+    } else {
+        Some(Step::Streamed(Box::new(Watch) as Box<dyn OnStreamed<_>>))
     };
     Policy { name: "soap", request, response }
 }

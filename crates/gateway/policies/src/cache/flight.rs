@@ -1,7 +1,7 @@
 //! Collapses equal requests: those that arrive while the first one is in progress wait for its reply instead of being forwarded.
 //!
-//! Owns only the wait; the result is looked up in the store. Dropping the leader ends the wait, so that no request waits
-//! for an aborted exchange.
+//! Owns only the wait; the result is looked up in the store. Dropping the store's [`Leader`](super::store::Leader)
+//! ends the wait, so that no request waits for an aborted exchange.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,8 +10,6 @@ use std::time::Duration;
 use kit::clock::{self, Instant};
 use tokio::sync::watch;
 use tokio::time::timeout;
-
-use super::store::Store;
 
 /// The maximum number of requests that wait for one reply, since all of them are answered at once when it arrives. Further ones are
 /// forwarded.
@@ -30,23 +28,6 @@ pub(super) struct Flight {
     moved: AtomicU64,
     /// The time at which all requests stop waiting.
     until: Instant,
-}
-
-/// The role of a request without a stored reply.
-pub(super) enum FlightRole {
-    /// Forward it, and let others wait.
-    Lead(Leader),
-    /// Wait.
-    Follow(Follower),
-    /// Forward it, and let no others wait.
-    Alone,
-}
-
-/// The request that is forwarded. The wait ends when this is dropped.
-pub(super) struct Leader {
-    pub(super) store: Arc<Store>,
-    pub(super) key: Box<[u8]>,
-    pub(super) flight: Arc<Flight>,
 }
 
 /// A request that waits.
@@ -82,34 +63,21 @@ impl Flight {
         self.patience().is_zero()
     }
 
+    /// Records that a piece of the reply has passed.
+    pub(super) fn advance(&self) {
+        self.moved.store(self.age_ms(), Ordering::Relaxed);
+    }
+
+    /// Ends the wait of all requests.
+    pub(super) fn land(&self) {
+        self.landed.send_replace(true);
+    }
+
     /// Joins the waiting requests, if there is room and time.
-    pub(super) fn follow(self: &Arc<Flight>) -> FlightRole {
+    pub(super) fn follow(self: &Arc<Flight>) -> Option<Follower> {
         let follower = Follower(self.clone());
         let others = self.followers.fetch_add(1, Ordering::AcqRel);
-        if others < FOLLOWERS_MAX && clock::now() < self.until {
-            FlightRole::Follow(follower)
-        } else {
-            FlightRole::Alone
-        }
-    }
-}
-
-impl Leader {
-    /// Records that a piece of the reply has passed.
-    pub(super) fn moved(&self) {
-        self.flight.moved.store(self.flight.age_ms(), Ordering::Relaxed);
-    }
-
-    /// Ends the wait, because the reply is not stored. For a while, no equal request waits.
-    pub(super) fn release(self) {
-        self.store.leave_alone(&self.key);
-    }
-}
-
-impl Drop for Leader {
-    fn drop(&mut self) {
-        self.store.land(&self.key, &self.flight);
-        self.flight.landed.send_replace(true);
+        (others < FOLLOWERS_MAX && clock::now() < self.until).then_some(follower)
     }
 }
 

@@ -8,8 +8,7 @@ use message::Fill;
 use policy::BodyTransform;
 
 use super::entry::CachedReply;
-use super::flight::Leader;
-use super::store::Store;
+use super::store::{Leader, Store};
 
 /// A stored body that replaces the received one.
 pub(super) struct CachedBody {

@@ -1,6 +1,8 @@
 //! The store of replies, shared by all workers. It has a few shards. The lock of a shard is held for look-ups and for changes of its
 //! entries, but never while a body is copied. With a store per worker, each reply would be stored several times.
 //!
+//! It also knows the replies in progress, and gives each request without a stored reply its role.
+//!
 //! Eviction follows the clock algorithm: an entry that was used since it was last checked is kept until the next check.
 
 use std::collections::{HashMap, VecDeque};
@@ -13,7 +15,7 @@ use kit::memory::Held;
 use message::Headers;
 
 use super::entry::CachedReply;
-use super::flight::{Flight, FlightRole, Leader};
+use super::flight::{Flight, Follower};
 
 /// The stored replies.
 pub struct Store {
@@ -21,6 +23,23 @@ pub struct Store {
     shards: Box<[Mutex<Shard>]>,
     bytes_max: usize,
     entries_max: usize,
+}
+
+/// The role of a request without a stored reply.
+pub(super) enum FlightRole {
+    /// Forward it, and let others wait.
+    Lead(Leader),
+    /// Wait.
+    Follow(Follower),
+    /// Forward it, and let no others wait.
+    Alone,
+}
+
+/// The request that is forwarded. The wait ends when this is dropped.
+pub(super) struct Leader {
+    store: Arc<Store>,
+    key: Box<[u8]>,
+    flight: Arc<Flight>,
 }
 
 #[derive(Default)]
@@ -111,7 +130,7 @@ impl Store {
         let hash = self.hasher.hash_one(key);
         let Some(mut shard) = self.shard_of(hash) else { return FlightRole::Alone };
         if let Some(flight) = shard.flights.get(key).filter(|flight| !flight.is_stuck()) {
-            return flight.follow();
+            return flight.follow().map_or(FlightRole::Alone, FlightRole::Follow);
         }
         if !leads {
             return FlightRole::Alone;
@@ -126,7 +145,7 @@ impl Store {
     }
 
     /// Removes a flight whose reply was stored or will not be stored.
-    pub(super) fn land(&self, key: &[u8], flight: &Arc<Flight>) {
+    fn land(&self, key: &[u8], flight: &Arc<Flight>) {
         let Some(mut shard) = self.shard(key) else { return };
         if shard.flights.get(key).is_some_and(|known| Arc::ptr_eq(known, flight)) {
             shard.flights.remove(key);
@@ -134,7 +153,7 @@ impl Store {
     }
 
     /// Remembers this key for a while, so that no request waits for its reply.
-    pub(super) fn leave_alone(&self, key: &[u8]) {
+    fn leave_alone(&self, key: &[u8]) {
         let hash = self.hasher.hash_one(key);
         let until = clock::now().checked_add(ALONE_FOR);
         let Some(mut shard) = self.shard_of(hash) else { return };
@@ -151,6 +170,25 @@ impl Store {
         shard.insert(key, entry);
         while (shard.bytes > self.bytes_max || shard.count() > self.entries_max) && shard.evict() {}
         shard.note_bytes();
+    }
+}
+
+impl Leader {
+    /// Records that a piece of the reply has passed.
+    pub(super) fn moved(&self) {
+        self.flight.advance();
+    }
+
+    /// Ends the wait, because the reply is not stored. For a while, no equal request waits.
+    pub(super) fn release(self) {
+        self.store.leave_alone(&self.key);
+    }
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        self.store.land(&self.key, &self.flight);
+        self.flight.land();
     }
 }
 

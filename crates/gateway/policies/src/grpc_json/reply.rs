@@ -7,10 +7,10 @@ use fault::{Fault, Kind};
 use grpc::Dialect;
 use message::{GatheredBody, ReplyHead};
 use policy::{BodyTransform, Decision, Exchange, OnBuffered, Onward, Slot};
-use protobuf::{Binding, Match, TranslationError};
+use protobuf::{Binding, Match};
 
 use super::status::{self, CallStatus, OF_CALL};
-use super::{GrpcJsonSettings, frames, stream};
+use super::{GrpcJsonSettings, frames, message_json, stream};
 use crate::body_lines;
 
 /// The response step.
@@ -106,7 +106,7 @@ impl Translate {
             body.bytes = data;
             return Ok(());
         }
-        let json = service.transcoder.reply(binding, message).map_err(refused)?;
+        let json = message_json::translated(&service.transcoder, binding, message)?;
         relabel(head, JSON);
         body.bytes = Bytes::from(json);
         Ok(())
@@ -133,19 +133,5 @@ fn refuse_coding(head: &ReplyHead) -> Result<(), Fault> {
             Err(Fault::new(Kind::ReplyInvalid, "the reply to the call has a content coding"))
         }
         Some(_) | None => Ok(()),
-    }
-}
-
-/// Returns the fault for a message that cannot be translated.
-#[cold]
-pub(super) fn refused(why: TranslationError) -> Fault {
-    match why {
-        TranslationError::Wrong(what) => {
-            Fault::new(Kind::ReplyInvalid, format!("grpc_json: the reply's message: {what}"))
-        }
-        TranslationError::TooLarge => {
-            Fault::new(Kind::ReplyTooLarge, "the reply's message is too large as JSON")
-        }
-        TranslationError::NoRoom => message::no_room(),
     }
 }

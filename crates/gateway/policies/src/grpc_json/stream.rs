@@ -9,7 +9,7 @@ use protobuf::{Match, Transcoder};
 
 use super::frames::{self, Frame};
 use super::status::{self, CallStatus};
-use super::{GrpcJsonSettings, reply};
+use super::{GrpcJsonSettings, message_json};
 
 /// How the messages of a stream are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl Messages {
             return Err(Fault::new(Kind::Internal, "no such method"));
         };
         while let Frame::Whole(message, rest) = frames::first(bytes, service.body_bytes_max)? {
-            let json = transcoder.reply(binding, message).map_err(reply::refused)?;
+            let json = message_json::translated(transcoder, binding, message)?;
             message::room(json.len())?;
             service.stream.push(&json, self.is_first, out);
             self.is_first = false;

@@ -49,10 +49,12 @@ pub(super) async fn call(
 /// Converts any fault of the call into a failure of the interceptor, as opposed to the upstream.
 pub(super) fn failed(fault: Fault) -> Fault {
     let late = matches!(fault.kind, Kind::UpstreamTimeout | Kind::ConnectTimeout);
-    let detail = match fault.kind == Kind::ReplyTooLarge {
-        true => "The answer of the interceptor service is too large",
-        false if late => "The interceptor service took too long",
-        false => "The interceptor service could not be called",
+    let detail = if fault.kind == Kind::ReplyTooLarge {
+        "The answer of the interceptor service is too large"
+    } else if late {
+        "The interceptor service took too long"
+    } else {
+        "The interceptor service could not be called"
     };
     Fault::with_detail(Kind::InterceptorFailed, format!("interceptor: {fault}"), detail)
 }

@@ -123,10 +123,12 @@ impl MeteredStream {
 
     /// Checks that the incomplete block may grow by `more` bytes.
     fn check_size(&self, more: usize) -> Result<(), StreamEnd> {
-        match self.held.len() + more > self.meter.stream.sse.settings.event_bytes_max {
-            true => Err(StreamEnd::TooLarge),
-            false if !kit::memory::has_room(self.held.len()) => Err(StreamEnd::NoMemory),
-            false => Ok(()),
+        if self.held.len() + more > self.meter.stream.sse.settings.event_bytes_max {
+            Err(StreamEnd::TooLarge)
+        } else if !kit::memory::has_room(self.held.len()) {
+            Err(StreamEnd::NoMemory)
+        } else {
+            Ok(())
         }
     }
 }
