@@ -6,8 +6,9 @@ use fault::Fault;
 use kit::clock::{self, Instant};
 
 use crate::levels::Needs;
+use crate::run_steps::run_steps;
 use crate::state::{Run, State};
-use crate::step::{self, Step, Steps, StepsEnd};
+use crate::step::{Step, Steps, StepsEnd};
 
 /// A list of steps, and the steps of its `catch`, which run after a fault that no inner step caught.
 pub struct Block {
@@ -24,7 +25,7 @@ impl Block {
     pub fn new(steps: Steps, catch: Option<Steps>, timeout: Option<Duration>) -> Block {
         let keeps = catch.as_deref().is_some_and(use_message);
         let all = steps.iter().chain(catch.iter().flat_map(|steps| steps.iter()));
-        let needs = Needs::NOTHING.with(all);
+        let needs = Needs::NOTHING.with(all.map(Step::needs));
         Block { steps, catch, keeps, needs, timeout }
     }
 
@@ -71,7 +72,7 @@ impl Block {
         state.keeps |= self.keeps;
         state.deadline = deadline(timeout, whole);
         let mut ended = match run.keep_request(state).await {
-            Ok(()) => step::run(&self.steps, run, state).await,
+            Ok(()) => run_steps(&self.steps, run, state).await,
             Err(fault) => Err(fault),
         };
         state.keeps = outer;
@@ -79,7 +80,7 @@ impl Block {
             state.deadline = deadline(timeout, whole);
             let outer = state.caught.replace(fault.clone().into());
             run.failed.take();
-            ended = step::run(catch, run, state).await;
+            ended = run_steps(catch, run, state).await;
             state.caught = outer;
         }
         state.deadline = whole;

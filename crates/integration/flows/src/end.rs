@@ -14,9 +14,9 @@ use telemetry::trace::Tracer;
 use crate::block::Block;
 use crate::message::{Message, take_lines_about_reply};
 use crate::names::Slots;
+use crate::recording::Recording;
 use crate::state::{Run, State};
 use crate::step::Shape;
-use crate::trace::Recording;
 
 /// A compiled flow.
 pub struct Flow {

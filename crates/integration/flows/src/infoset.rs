@@ -4,15 +4,14 @@
 
 use std::sync::Arc;
 
-use expression::{FailureKind, NodeGroup, Nodes, Value};
-use fault::{Fault, Kind};
+use expression::{Nodes, Value};
 use mediation::soap::{SOAP_11, Version};
 use xml::{Document, Form, NodeId};
 
-use crate::content::{Content, View};
+use crate::json_xml::{Marks, json_as_xml};
+use crate::sender::Sender;
 use crate::soap::Envelope;
-use crate::state::{Run, State};
-use crate::steps::convert::{self, Marks};
+use crate::view::View;
 
 /// The namespace of the element around a text.
 const TEXT_NAMESPACE: &str = "http://ws.apache.org/commons/ns/payload";
@@ -27,9 +26,8 @@ pub(crate) struct Infoset {
 }
 
 impl Infoset {
-    /// Creates the envelope of a message. The error names the part of the message that cannot be written as XML.
-    pub(crate) fn of(content: &Content) -> Result<Infoset, Box<str>> {
-        let view = content.view().map_err(|kind| kind.to_string())?;
+    /// Creates the envelope of a message from its parsed form. The error names the part of the message that cannot be written as XML.
+    pub(crate) fn of(view: &View, sender: Sender) -> Result<Infoset, Box<str>> {
         let inside = match view {
             View::Xml { document, envelope: Some(envelope) } => {
                 let (document, envelope) = (document.clone(), *envelope);
@@ -39,7 +37,7 @@ impl Infoset {
                 document.root_element().map_or_else(String::new, |root| markup(document, root))
             }
             View::Json(text) => {
-                convert::json_as_xml(text, content, Marks::All).map_err(|fault| fault.cause)?
+                json_as_xml(text, sender, Marks::All).map_err(|fault| fault.cause)?
             }
             View::Text(text) => {
                 let mut inside = format!("<text xmlns=\"{TEXT_NAMESPACE}\">");
@@ -76,49 +74,11 @@ impl Infoset {
     }
 }
 
-/// Returns `$infoset_payload`: the content of the Body of a SOAP message, or `$body` of any other message.
-pub(crate) fn payload(content: &Content) -> Result<Value, FailureKind> {
-    let View::Xml { document, envelope: Some(envelope) } = content.view()? else {
-        return content.body();
-    };
-    let ids: Vec<NodeId> = document.children(envelope.body).collect();
-    Ok(Value::Nodes(Nodes::new(vec![NodeGroup { document: document.clone(), ids }])))
-}
-
 /// Returns the markup of the first element in the Body of a SOAP message. It is empty if there is none.
 pub(crate) fn unwrapped(document: &Document, envelope: &Envelope) -> String {
     let mut inside = document.children(envelope.body);
     let first = inside.find(|node| document.kind(*node) == xml::Kind::Element);
     first.map_or_else(String::new, |node| markup(document, node))
-}
-
-/// Replaces the message by the content of an envelope that was made around it and then changed.
-pub(crate) fn put_back(
-    step: &str,
-    text: &str,
-    content: &Content,
-    run: &Run<'_>,
-    state: &mut State,
-) -> Result<(), Fault> {
-    let failed = |what: String| Fault::new(Kind::FlowFailed, format!("{step}: {what}"));
-    let document = Document::parse(text.as_bytes(), &xml::Options::default());
-    let document = document.map_err(|error| failed(error.to_string()))?;
-    let envelope = Envelope::of(&document);
-    let envelope = envelope.ok_or_else(|| failed("the message lost its Body".to_owned()))?;
-    let elements = document.children(envelope.body);
-    let elements = elements.filter(|node| document.kind(*node) == xml::Kind::Element).count();
-    if elements > 1 {
-        return Err(failed("a message that is not SOAP must have one root element".to_owned()));
-    }
-    let text = match content.known()? {
-        View::Json(_) => convert::xml_as_json(&document, envelope.body, content)?,
-        View::Empty | View::Xml { .. } => unwrapped(&document, &envelope),
-        View::Text(_) | View::Bytes => {
-            return Err(failed("a text cannot contain elements".to_owned()));
-        }
-    };
-    run.bound(text.len())?;
-    state.message.rewrite(text)
 }
 
 /// Returns an envelope of this SOAP version with the given content of its Header and its Body. An empty Header is left out.

@@ -7,7 +7,6 @@ use expression::{Expression, Slot, Template};
 
 use crate::names::{NameTable, SlotMeaning};
 use crate::soap::Envelope;
-use crate::step::Step;
 
 /// The needs of one step. By default it may read all levels of the message.
 #[derive(Debug, Default)]
@@ -56,13 +55,13 @@ impl Needs {
         Needs { bodies: false, other_methods: false, request: false, levels: Some(0) };
 
     /// Adds the needs of other steps.
-    pub(crate) fn with<'s>(self, steps: impl Iterator<Item = &'s Step>) -> Needs {
-        steps.fold(self, |all, step| Needs {
-            bodies: all.bodies | step.needs().bodies,
-            other_methods: all.other_methods | step.needs().other_methods,
-            request: all.request | step.needs().request,
+    pub(crate) fn with(self, others: impl Iterator<Item = Needs>) -> Needs {
+        others.fold(self, |all, needs| Needs {
+            bodies: all.bodies | needs.bodies,
+            other_methods: all.other_methods | needs.other_methods,
+            request: all.request | needs.request,
             // Harmless: if either side may read all levels, both together may.
-            levels: all.levels.zip(step.needs().levels).map(|(one, other)| one.max(other)),
+            levels: all.levels.zip(needs.levels).map(|(one, other)| one.max(other)),
         })
     }
 }

@@ -6,7 +6,7 @@
 //! parsed once.
 //!
 //! ```text
-//! FlowEnd::answer -> Block::run -> step::run -> Action::run of steps::{call, payload, gather, ...}
+//! FlowEnd::answer -> Block::run -> run_steps -> Action::run of steps::{call, payload, gather, ...}
 //!                        │ fault -> catch
 //! ```
 #![forbid(unsafe_code)]
@@ -14,18 +14,30 @@
 mod block;
 mod content;
 mod edit;
+mod element_names;
 mod end;
+mod error_parts;
+mod evaluate;
+mod hold;
 mod infoset;
+mod json_xml;
 mod levels;
 mod message;
 mod names;
+mod noted_replies;
+mod open_transaction;
+mod recording;
+mod run_steps;
+mod sender;
 mod soap;
 mod spans;
 mod state;
 mod step;
 mod steps;
+mod timeout;
 mod trace;
 mod values;
+mod view;
 
 pub use end::{Flow, FlowEnd};
 pub use mediation::soap::Version as SoapVersion;

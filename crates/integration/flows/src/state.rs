@@ -1,4 +1,4 @@
-//! The state of a run, and the values that expressions find in it.
+//! The state of a run.
 
 use std::cell::{Cell, RefCell};
 use std::ops::{Deref, DerefMut};
@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use expression::{Budget, Expression, Failure, FailureKind, Limits, Scope, Template, Value};
+use expression::{Budget, Limits, Value};
 use fault::{Fault, Kind, Side};
 use kit::clock::{self, Instant};
 use mediation::soap::Version;
@@ -14,15 +14,14 @@ use message::{Headers, RequestHead};
 use policy::{Exchange, MessageFormat, RequestLimit};
 use telemetry::span::SpanId;
 
-use crate::content::{Content, Sender};
+use crate::content::Content;
 use crate::message::{ACCEPT_ENCODING, Message};
 use crate::names::Slots;
-use crate::step::Step;
-use crate::steps::cache::NotedReplies;
+use crate::noted_replies::NotedReplies;
+use crate::open_transaction::OpenTransaction;
+use crate::recording::Recording;
+use crate::sender::Sender;
 use crate::steps::gather::Gathered;
-use crate::steps::transaction::OpenTransaction;
-use crate::trace::Recording;
-use crate::values::Values;
 
 /// The state that a sequence of steps changes. Branches have copies.
 #[derive(Debug)]
@@ -219,13 +218,6 @@ impl State {
         })
     }
 
-    /// Reads the message's body into memory.
-    pub(crate) async fn hold(&mut self, run: &Run<'_>) -> Result<(), Fault> {
-        // Reading a body that is already in memory does not wait.
-        let left = if self.message.arrives() { self.left() } else { Duration::MAX };
-        self.message.hold(run, left).await
-    }
-
     /// Notes the sender of a variable's value.
     pub(crate) fn note_sender(&mut self, number: u32, sender: Option<Sender>) {
         self.senders.retain(|(known, _)| *known != number);
@@ -285,39 +277,6 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Keeps the request's original body, before the first step, if an expression needs it.
-    pub(crate) async fn keep_request(&self, state: &mut State) -> Result<(), Fault> {
-        if self.asks_request.take() {
-            state.hold(self).await?;
-            *self.request.borrow_mut() = state.message.content().cloned();
-        }
-        Ok(())
-    }
-
-    /// Records a failed step. If it holds other steps, the inner step that failed is already recorded and is kept.
-    pub(crate) fn note_failed(&self, step: &Step) {
-        let mut failed = self.failed.borrow_mut();
-        if failed.is_none() || !step.holds_steps() {
-            *failed = Some(step.label().clone());
-        }
-    }
-
-    /// Evaluates with a budget for one step's output, taken from the run's budget of work.
-    pub(crate) fn spend<T>(
-        &self,
-        state: &State,
-        work: impl FnOnce(&dyn Scope, &mut Budget) -> Result<T, Failure>,
-    ) -> Result<T, Fault> {
-        self.asked.set(None);
-        let values = Values { run: self, state, unread: Cell::new(None) };
-        let done = work(&values, &mut self.budget());
-        done.map_err(|failure| {
-            let is_of_value = !matches!(failure.kind, FailureKind::Limit { .. });
-            let fault = fault(&failure, state, values.unread.get());
-            if is_of_value { self.blamed(fault) } else { fault }
-        })
-    }
-
     /// Attributes a fault about a value to the sender of the last value that was read.
     pub(crate) fn blamed(&self, fault: Fault) -> Fault {
         let is_of_value = matches!(fault.kind, Kind::Template | Kind::FlowFailed);
@@ -341,64 +300,4 @@ impl<'a> Run<'a> {
         let charged = self.budget().charge(steps);
         charged.map_err(|kind| Fault::new(Kind::FlowFailed, kind.to_string()))
     }
-
-    pub(crate) fn value(&self, state: &State, expression: &Expression) -> Result<Value, Fault> {
-        self.spend(state, |scope, budget| expression.value(scope, budget))
-    }
-
-    pub(crate) fn text(&self, state: &State, expression: &Expression) -> Result<String, Fault> {
-        self.spend(state, |scope, budget| expression.text(scope, budget))
-    }
-
-    pub(crate) fn boolean(&self, state: &State, expression: &Expression) -> Result<bool, Fault> {
-        self.spend(state, |scope, budget| expression.boolean(scope, budget))
-    }
-
-    pub(crate) fn fill(&self, state: &State, template: &Template) -> Result<String, Fault> {
-        self.spend(state, |scope, budget| template.fill(scope, budget))
-    }
-}
-
-/// Returns the fault for a failed expression or template. `unread` is the sender of the unreadable body, if that is not the message's.
-fn fault(failure: &Failure, state: &State, unread: Option<Sender>) -> Fault {
-    let cause = failure.to_string();
-    match &failure.kind {
-        FailureKind::MemoryFull => message::no_room(),
-        FailureKind::Missing => {
-            Fault::with_detail(Kind::Missing, cause, "A required value is missing.")
-        }
-        FailureKind::Forbidden { .. } | FailureKind::Segment(_) => {
-            Fault::new(Kind::Template, cause)
-        }
-        FailureKind::Malformed(what) => {
-            let of_message = || state.message.content().map(|content| content.maker);
-            unread.or_else(of_message).unwrap_or(Sender::Flow).malformed(what)
-        }
-        // Bytes in place of text are their sender's fault.
-        FailureKind::NotText => {
-            let message = state.message.content().filter(|content| content.is_binary());
-            match unread.or(message.map(|content| content.maker)) {
-                Some(maker) => maker.malformed(&cause),
-                None => Fault::new(Kind::FlowFailed, cause),
-            }
-        }
-        // Too much output is the step's fault, since a step can produce it from any message.
-        FailureKind::Limit { name, .. } if *name != "output_bytes_max" => {
-            let of_message = || state.message.content().map(|content| content.maker);
-            unread.or_else(of_message).unwrap_or(Sender::Flow).costly(&cause)
-        }
-        FailureKind::Limit { .. }
-        | FailureKind::NotJson
-        | FailureKind::Type(_)
-        | FailureKind::Computation(_)
-        | FailureKind::Scope(_)
-        | _ => Fault::new(Kind::FlowFailed, cause),
-    }
-}
-
-/// Returns the number that Synapse gives to a fault, or 0 if it has none.
-pub(crate) fn code(fault: &Fault) -> u32 {
-    let of_reply = || fault.more.as_ref()?.code.filter(|_| fault.kind == Kind::UpstreamStatus);
-    // Harmless: 0 is a fault without a number.
-    fault.kind.synapse_code().or_else(of_reply).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! A step of a flow, the trait of its action, and the loop that runs steps.
+//! A step of a flow, the trait of its action, and the loop that runs steps. [`run_steps`](crate::run_steps) adds spans and traces.
 
 use std::future::Future;
 use std::pin::pin;
@@ -15,7 +15,6 @@ use telemetry::FlowMetrics;
 use crate::levels::{ActionNeeds, Levels, Needs};
 use crate::names::{NameTable, SlotMeaning};
 use crate::state::{Run, State};
-use crate::{spans, trace};
 
 /// One step of a flow.
 pub struct Step {
@@ -118,7 +117,7 @@ impl Step {
             request: any(asks),
             levels: own.levels,
         };
-        let needs = needs.with(inner.iter().flat_map(|steps| steps.iter()));
+        let needs = needs.with(inner.iter().flat_map(|steps| steps.iter()).map(Step::needs));
         let is_outer = !inner.is_empty();
         let (name, label) = (name.into(), label.into());
         Step { looks, is_outer, uses_message, needs, action, name, label, metrics }
@@ -179,16 +178,13 @@ impl Step {
     }
 }
 
-/// Runs steps until one answers or fails. Boxed, since steps may hold steps.
-pub(crate) fn run<'a>(
-    steps: &'a [Step],
-    run: &'a Run<'a>,
-    state: &'a mut State,
-) -> LocalBoxFuture<'a, Result<StepsEnd, Fault>> {
-    match &run.recording {
-        _ if spans::is_wanted(run) => Box::pin(spans::run(steps, run, state)),
-        None => run_all(steps, run, state),
-        Some(recording) => Box::pin(trace::run(recording, steps, run, state)),
+impl Run<'_> {
+    /// Records a failed step. If it holds other steps, the inner step that failed is already recorded and is kept.
+    fn note_failed(&self, step: &Step) {
+        let mut failed = self.failed.borrow_mut();
+        if failed.is_none() || !step.holds_steps() {
+            *failed = Some(step.label().clone());
+        }
     }
 }
 

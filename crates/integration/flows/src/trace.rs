@@ -1,21 +1,12 @@
-//! Records the steps of a run for a trace. Without a requested trace, only [`Recording::of`] runs.
-
-use std::cell::RefCell;
-use std::sync::Arc;
+//! Records the steps of a run for a trace. None of this runs without a requested trace.
 
 use fault::Fault;
-use telemetry::trace::{STEPS_MAX, Trace, TraceCandidate, TracedMessage, TracedStep, Tracer, body};
+use telemetry::trace::{STEPS_MAX, TracedMessage, TracedStep, body};
 
 use crate::message::{Message, Payload};
+use crate::recording::Recording;
 use crate::state::{Run, State};
 use crate::step::{Step, StepsEnd, run_all};
-
-/// A trace in progress. It is published when the run ends, even if the client has disconnected.
-#[derive(Debug)]
-pub(crate) struct Recording {
-    tracer: Arc<Tracer>,
-    trace: RefCell<Trace>,
-}
 
 /// Maximum size of a body that is read into memory only for a trace. Larger bodies are not read, so that a trace hardly changes the run.
 const HELD_BYTES_MAX: u64 = 64 * 1024;
@@ -56,21 +47,6 @@ async fn hold(state: &mut State, run: &Run<'_>) -> Result<(), Fault> {
 }
 
 impl Recording {
-    /// Starts to record. Returns `None` if no trace was requested for this message.
-    pub(crate) fn of(
-        tracer: &Arc<Tracer>,
-        flow: &str,
-        (route, path): (&str, &[u8]),
-        request_id: &str,
-    ) -> Option<Recording> {
-        if !tracer.takes(&TraceCandidate { route, flow: Some(flow), path, request_id }) {
-            return None;
-        }
-        let (route, flow, request_id) = (route.into(), flow.into(), request_id.into());
-        let trace = RefCell::new(Trace { route, flow, request_id, ..Trace::default() });
-        Some(Recording { tracer: tracer.clone(), trace })
-    }
-
     fn begin(&self, step: &Step, state: &State) -> usize {
         let mut trace = self.trace.borrow_mut();
         let number = trace.steps.len();
@@ -91,12 +67,6 @@ impl Recording {
                 Err(fault) => Err(body(fault.to_string().as_bytes()).into()),
             });
         }
-    }
-}
-
-impl Drop for Recording {
-    fn drop(&mut self) {
-        self.tracer.store(self.trace.take());
     }
 }
 

@@ -5,17 +5,18 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use expression::{FailureKind, JsonNodes, Member, Number, Scope, Slot, Value};
-use fault::Fault;
 use kit::percent;
 use message::Headers;
 use serde_json::Value as Json;
 
-use crate::content::{Content, Sender, read_json};
-use crate::infoset;
+use crate::content::Content;
+use crate::error_parts::{code, detail};
 use crate::message::Message;
 use crate::names::{ERROR_PARTS, ErrorPart, SlotMeaning};
-use crate::state::{Run, State, Variable, code};
+use crate::sender::Sender;
+use crate::state::{Run, State, Variable};
 use crate::steps::gather::Gathered;
+use crate::view::read_json;
 
 /// The values of one state.
 pub(crate) struct Values<'a> {
@@ -158,12 +159,6 @@ impl Values<'_> {
     }
 }
 
-/// The text of `$error.detail` for a fault.
-pub(crate) fn detail(fault: &Fault) -> &str {
-    let told = fault.more.as_ref().and_then(|more| more.errors.first());
-    told.map_or(&*fault.cause, |told| told)
-}
-
 /// Returns the value that paths into the text of a body search, if it has one.
 fn fields_of(content: &Content) -> Result<Option<Value>, FailureKind> {
     let fields = content.followed()?;
@@ -253,7 +248,7 @@ impl Scope for Values<'_> {
             SlotMeaning::SoapHeader => self.content()?.soap_header()?,
             SlotMeaning::Infoset => self.content()?.infoset()?.root(),
             SlotMeaning::InfosetBody => self.content()?.infoset()?.body(),
-            SlotMeaning::InfosetPayload => infoset::payload(self.content()?)?,
+            SlotMeaning::InfosetPayload => self.content()?.infoset_payload()?,
             SlotMeaning::RequestPath => Value::text_of(line(self.run.head.target())),
             SlotMeaning::RequestId => Value::text_of(self.run.ex.id.as_str()),
             SlotMeaning::RequestLocalAddress => {

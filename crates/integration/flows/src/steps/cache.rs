@@ -2,33 +2,28 @@
 //!
 //! The rules and the store are those of the policy `cache`. Concurrent misses do not wait for one another: each runs the steps.
 
-use std::cell::RefCell;
-use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ::message::{Body, Headers, Reply, ReplyHead};
+use ::message::{Body, Reply};
 use expression::Template;
 use fault::Fault;
-use policy::{CacheHindrance, CacheTerms, Decision, KeptMessage, ReplyCache};
+use policy::{CacheHindrance, Decision, KeptMessage, ReplyCache};
 
-use crate::content::{Content, Sender};
+use crate::content::Content;
 use crate::levels::{ActionNeeds, Levels};
 use crate::message::Payload;
+use crate::noted_replies::NotedReplies;
+use crate::run_steps::run_steps;
+use crate::sender::Sender;
 use crate::state::{Run, State};
-use crate::step::{self, Action, Step, StepRun, Steps, StepsEnd};
+use crate::step::{Action, Step, StepRun, Steps, StepsEnd};
 
 /// The steps of a `cache`, with the cache of the messages that they made.
 pub struct Cache {
     pub key: Template,
     pub steps: Steps,
     pub kept: Arc<dyn ReplyCache>,
-}
-
-/// The cache terms of the replies to the steps inside a cache.
-pub(crate) struct NotedReplies {
-    kept: Arc<dyn ReplyCache>,
-    terms: RefCell<CacheTerms>,
 }
 
 impl Action for Cache {
@@ -45,19 +40,6 @@ impl Action for Cache {
     }
 }
 
-impl NotedReplies {
-    /// Adds the terms of a reply to a request with these lines.
-    pub(crate) fn note(&self, run: &Run<'_>, sent: &Headers, reply: &ReplyHead) {
-        self.kept.note(run.head, sent, reply, &mut self.terms.borrow_mut());
-    }
-}
-
-impl fmt::Debug for NotedReplies {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.terms.fmt(f)
-    }
-}
-
 /// Returns the cached message, or runs the steps and caches the message that they make.
 async fn cached(cache: &Cache, run: &Run<'_>, state: &mut State) -> Result<StepsEnd, Fault> {
     let key = run.fill(state, &cache.key)?;
@@ -65,18 +47,17 @@ async fn cached(cache: &Cache, run: &Run<'_>, state: &mut State) -> Result<Steps
     // Harmless: the reasons against caching are reported below.
     if let Ok(Some(known)) = found {
         if let Some(outer) = &state.noted {
-            outer.note(run, &state.request_lines, &known.head);
+            outer.note(run.head, &state.request_lines, &known.head);
         }
         return Ok(give(known, state));
     }
-    let noted = NotedReplies { kept: cache.kept.clone(), terms: RefCell::default() };
-    let noted = Rc::new(noted);
+    let noted = Rc::new(NotedReplies::new(cache.kept.clone()));
     let outer = state.noted.replace(noted.clone());
-    let ended = step::run(&cache.steps, run, state).await;
+    let ended = run_steps(&cache.steps, run, state).await;
     state.noted = outer;
-    let terms = noted.terms.take();
+    let terms = noted.take();
     if let Some(outer) = &state.noted {
-        outer.terms.borrow_mut().add(&terms);
+        outer.add(&terms);
     }
     let ended = ended?;
     let how = match found {

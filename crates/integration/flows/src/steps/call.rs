@@ -1,11 +1,9 @@
 //! `call`: sends the message to an upstream and replaces it by the reply.
 
 use std::borrow::Cow;
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use expression::{Expression, Template};
@@ -15,12 +13,14 @@ use kit::percent;
 use message::{Body, Protocol, Reply, Request, RequestHead};
 use policy::Fetch;
 
-use crate::content::Format;
 use crate::levels::{ActionNeeds, Levels, deepest};
 use crate::message::Message;
 use crate::state::{Run, State, Variable};
 use crate::step::{Action, Shape, Step, StepRun, waits};
 use crate::steps::payload;
+use crate::steps::query::Query;
+use crate::timeout::{CALL_OVER, flow_timeout, within_from};
+use crate::view::Format;
 
 /// A call of an upstream, or of a URL that is computed per message.
 pub struct Call {
@@ -131,13 +131,6 @@ pub enum CallPath {
     Template(Template),
     /// The whole path is one value.
     Whole(Template),
-}
-
-/// The query of a call, or the fields of a form.
-pub enum Query {
-    Whole(Template),
-    /// Names with their values. Neither is encoded yet.
-    Parameters(Vec<(Box<str>, Template)>),
 }
 
 impl Action for Call {
@@ -331,45 +324,6 @@ fn bad(what: &str, value: &str, why: &str) -> Fault {
     Fault::new(Kind::Template, format!("call: the {what} is `{}`: {why}", shown.escape_debug()))
 }
 
-impl Query {
-    /// The templates of its parts.
-    pub(crate) fn templates(&self) -> Vec<&Template> {
-        match self {
-            Query::Whole(template) => vec![template],
-            Query::Parameters(all) => all.iter().map(|(_, template)| template).collect(),
-        }
-    }
-
-    pub(crate) fn fill(&self, run: &Run<'_>, state: &State) -> Result<String, Fault> {
-        match self {
-            Query::Whole(template) => run.fill(state, template),
-            Query::Parameters(all) => {
-                let mut out = String::new();
-                for (name, template) in all {
-                    let joint = if out.is_empty() { "" } else { "&" };
-                    out.push_str(joint);
-                    push_encoded(name, &mut out);
-                    out.push('=');
-                    push_encoded(&run.fill(state, template)?, &mut out);
-                }
-                Ok(out)
-            }
-        }
-    }
-}
-
-/// Appends a text as a part of a query: all but unreserved characters (RFC 3986, 2.3) as percent escapes.
-fn push_encoded(text: &str, out: &mut String) {
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-}
-
 /// Calls. The reply replaces the message, or is stored in a variable.
 async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Result<(), Fault> {
     let mut began = run.began.take().unwrap_or_else(clock::now);
@@ -415,7 +369,7 @@ async fn call(call: &Call, run: &Run<'_>, state: &mut State) -> Result<(), Fault
         pin!(async {
             let reply = to.fetch(beside, request).await?;
             if let Some((noted, sent)) = &noted {
-                noted.note(run, sent, &reply.head);
+                noted.note(run.head, sent, &reply.head);
             }
             call.taken(&name, reply, run, began, left).await
         }),
@@ -493,40 +447,4 @@ async fn is_soap_fault(message: &mut Message, run: &Run<'_>, left: Duration) -> 
                 && (name.local, name.namespace.uri) == ("Fault", namespace)
         })
     })
-}
-
-const CALL_OVER: &str = "the call's timeout is over";
-
-/// The fault of a call whose timeout ended while a step read its reply.
-pub(crate) fn call_timeout() -> Fault {
-    Fault::new(Kind::UpstreamTimeout, CALL_OVER)
-}
-
-pub(crate) fn flow_timeout() -> Fault {
-    Fault::new(Kind::FlowTimeout, "the flow's timeout is over")
-}
-
-/// Waits for a future. Returns `None` if it takes longer than the limit. The future is borrowed, since moving a large one is expensive.
-pub(crate) async fn within<T>(
-    limit: Duration,
-    work: Pin<&mut (impl Future<Output = T> + ?Sized)>,
-) -> Option<T> {
-    within_from(clock::now(), limit, work).await
-}
-
-/// Like [`within`], but the limit starts at `began`.
-pub(crate) async fn within_from<T>(
-    began: Instant,
-    limit: Duration,
-    mut work: Pin<&mut (impl Future<Output = T> + ?Sized)>,
-) -> Option<T> {
-    let alarm = kit::alarm::take();
-    alarm.borrow_mut().set(began, limit);
-    let done = poll_fn(|cx| match work.as_mut().poll(cx) {
-        Poll::Ready(done) => Poll::Ready(Some(done)),
-        Poll::Pending => alarm.borrow_mut().poll(cx).map(|()| None),
-    })
-    .await;
-    kit::alarm::give(alarm);
-    done
 }

@@ -7,14 +7,13 @@ use expression::{Expression, FailureKind, JsonNode, JsonNodes, JsonText, Nodes, 
 use fault::{Fault, Kind};
 use xml::Document;
 
-use crate::content::{Format, View};
-use crate::edit::{Edits, has_default_namespace, undefaulted};
-use crate::infoset;
+use crate::edit::{Edits, has_default_namespace, put_back, undefaulted};
 use crate::levels::{ActionNeeds, Levels};
 use crate::soap::{self, Envelope};
 use crate::state::{Run, State, Variable};
 use crate::step::{Action, Step, StepRun, ended};
 use crate::steps::payload;
+use crate::view::{Format, View};
 
 /// A change to parts of the message, or of a variable.
 pub struct Enrich {
@@ -89,7 +88,7 @@ fn enrich(enrich: &Enrich, run: &Run<'_>, state: &mut State) -> Result<(), Fault
         let around = (&made.document, Some(&made.envelope));
         let text = in_xml(enrich.action, &source, nodes, around, run)?;
         let text = text.ok_or_else(elsewhere)?;
-        return infoset::put_back("enrich", &text, &content, run, state);
+        return put_back("enrich", &text, &content, run, state);
     }
     let text = match (target, content.known()?) {
         // Nothing is found, so nothing changes.

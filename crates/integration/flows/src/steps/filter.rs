@@ -6,8 +6,9 @@ use policy::Decision;
 use regex::Regex;
 
 use crate::levels::{ActionNeeds, Levels};
+use crate::run_steps::run_steps;
 use crate::state::{Run, State};
-use crate::step::{Action, Step, StepRun, Steps, run as run_steps};
+use crate::step::{Action, Step, StepRun, Steps};
 
 /// The steps for a condition that holds, and those for one that does not.
 pub struct Alternatives {

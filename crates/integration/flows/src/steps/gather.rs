@@ -24,15 +24,16 @@ use message::Headers;
 use policy::{Decision, Totals};
 use xml::{Document, NodeId};
 
-use crate::content::View;
 use crate::edit::{Edits, has_default_namespace};
 use crate::levels::{ActionNeeds, Levels};
 use crate::message::Message;
+use crate::run_steps::run_steps;
 use crate::soap::{self, Envelope};
 use crate::state::{Run, State};
-use crate::step::{Action, Step, StepRun, Steps, StepsEnd, run as run_steps, waits};
-use crate::steps::call::{flow_timeout, within_from};
+use crate::step::{Action, Step, StepRun, Steps, StepsEnd, waits};
 use crate::steps::payload;
+use crate::timeout::{flow_timeout, within_from};
+use crate::view::View;
 pub(crate) use gathered::Gathered;
 use joined::join;
 use missing::{add_late, too_few};
@@ -347,7 +348,7 @@ impl Collected {
         let Collected { results, failed, ended } = self;
         let there = |at: usize| results.get(at).is_some_and(Option::is_some);
         let gathered = Gathered::new(results.len(), there, failed);
-        gathered.tell(step, run, ended.is_ok());
+        gathered.tell(run.ex, step.metrics(), step.label(), ended.is_ok());
         state.gathered = Some(Rc::new(gathered));
         ended.map(|()| results)
     }

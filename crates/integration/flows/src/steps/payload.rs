@@ -8,13 +8,13 @@ use fault::{Fault, Kind};
 use mediation::soap::Version;
 use xml::Document;
 
-use crate::content::{Format, View, read_json};
 use crate::edit::{Edits, has_default_namespace, undefaulted};
 use crate::levels::{ActionNeeds, Levels};
 use crate::soap::{self, Envelope};
 use crate::state::{Run, State};
 use crate::step::{Action, Step, StepRun, ended};
-use crate::steps::call::Query;
+use crate::steps::query::Query;
+use crate::view::{Format, View, read_json};
 
 pub(crate) const XML: &str = "application/xml";
 pub(crate) const JSON: &str = "application/json";

@@ -8,12 +8,13 @@ use expression::{Expression, Value};
 use fault::{Fault, Kind};
 use script::{Language, Program, ProgramFailure};
 
-use crate::content::{Content, Format, View};
+use crate::content::Content;
 use crate::levels::{ActionNeeds, Levels};
 use crate::state::{Run, State, Variable};
 use crate::step::{Action, Step, StepRun, waits};
-use crate::steps::call::{flow_timeout, within};
 use crate::steps::payload;
+use crate::timeout::{flow_timeout, within};
+use crate::view::{Format, View};
 
 /// Maximum duration of a run for one message, without the wait for a free process.
 const LONGEST: Duration = Duration::from_secs(1);

@@ -3,11 +3,11 @@
 use expression::{Expression, FailureKind, Number, Value};
 use fault::{Fault, Kind};
 
-use crate::content::Format;
 use crate::levels::{ActionNeeds, Levels, deepest};
 use crate::state::{Run, State, Variable};
 use crate::step::{Action, Step, StepRun, ended};
 use crate::steps::payload;
+use crate::view::Format;
 
 /// Variables by their numbers, each with the expression of its value and the type that the value is converted to.
 pub struct Set(pub Vec<(u32, Expression, Option<Type>)>);

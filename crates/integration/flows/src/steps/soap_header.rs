@@ -4,11 +4,11 @@ use expression::Template;
 use fault::{Fault, Kind};
 use xml::{Document, NodeId};
 
-use crate::content::View;
 use crate::edit::{Edits, has_default_namespace, undefaulted};
 use crate::levels::{ActionNeeds, Levels};
 use crate::state::{Run, State};
 use crate::step::{Action, Step, StepRun, ended};
+use crate::view::View;
 
 /// Changes to the header of a SOAP message, `remove` first.
 pub struct SoapHeader {

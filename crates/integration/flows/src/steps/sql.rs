@@ -10,12 +10,12 @@ use fault::{Fault, Kind};
 use kit::clock;
 use sql::{Answer, Argument, Bounds, Database, Failure, Statement};
 
-use crate::content::Format;
 use crate::levels::{ActionNeeds, Levels, deepest};
 use crate::state::{Run, State, Variable};
 use crate::step::{Action, Step, StepRun, waits};
-use crate::steps::call::{flow_timeout, within};
 use crate::steps::payload;
+use crate::timeout::{flow_timeout, within};
+use crate::view::Format;
 
 /// A statement with its arguments.
 pub struct Sql {

@@ -9,12 +9,12 @@ use message::{Headers, Protocol, RequestHead};
 use policy::Decision;
 use queues::Entrance;
 
-use crate::content::read_json;
 use crate::levels::{ActionNeeds, Levels};
 use crate::state::{Run, State, Variable};
 use crate::step::{Action, Step, StepRun, StepsEnd};
-use crate::steps::call::{flow_timeout, within};
 use crate::steps::drop_message::drop_message;
+use crate::timeout::{flow_timeout, within};
+use crate::view::read_json;
 
 /// Puts messages into a queue.
 pub struct Store {

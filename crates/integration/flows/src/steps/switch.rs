@@ -5,8 +5,9 @@ use policy::Decision;
 use regex::Regex;
 
 use crate::levels::{ActionNeeds, Levels};
+use crate::run_steps::run_steps;
 use crate::state::{Run, State};
-use crate::step::{Action, Step, StepRun, Steps, run as run_steps};
+use crate::step::{Action, Step, StepRun, Steps};
 
 /// Cases of a value.
 pub struct Switch {

@@ -1,6 +1,5 @@
 //! `transaction`: steps whose statements in one database take effect together, or not at all.
 
-use std::fmt;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,10 +10,12 @@ use policy::Decision;
 use sql::Database;
 
 use crate::levels::{ActionNeeds, Levels};
+use crate::open_transaction::OpenTransaction;
+use crate::run_steps::run_steps;
 use crate::state::{Run, State};
-use crate::step::{Action, Step, StepRun, Steps, StepsEnd, run as run_steps};
-use crate::steps::call::{flow_timeout, within};
+use crate::step::{Action, Step, StepRun, Steps, StepsEnd};
 use crate::steps::sql::fault;
+use crate::timeout::{flow_timeout, within};
 
 /// Steps that run in a transaction.
 pub struct Transaction {
@@ -22,16 +23,6 @@ pub struct Transaction {
     /// The database's name.
     pub name: Box<str>,
     pub steps: Steps,
-}
-
-/// A transaction that the running steps are in. Branches share it.
-#[derive(Clone)]
-pub(crate) struct OpenTransaction(pub(crate) Rc<sql::Transaction>);
-
-impl fmt::Debug for OpenTransaction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OpenTransaction")
-    }
 }
 
 impl Action for Transaction {

@@ -9,11 +9,12 @@ use policy::Decision;
 use xml::NodeId;
 use xsd::{Bounds, Root, Schema, Validator};
 
-use crate::content::View;
 use crate::levels::{ActionNeeds, Levels};
+use crate::run_steps::run_steps;
 use crate::state::{Run, State};
-use crate::step::{Action, Step, StepRun, Steps, StepsEnd, run as run_steps};
+use crate::step::{Action, Step, StepRun, Steps, StepsEnd};
 use crate::steps::payload;
+use crate::view::View;
 
 /// A check against a schema.
 pub struct Validate {

@@ -19,9 +19,10 @@ use telemetry::FlowMetrics;
 use crate::content::Content;
 use crate::levels::{ActionNeeds, Levels};
 use crate::names::Slots;
+use crate::run_steps::run_steps;
 use crate::state::{Run, State};
-use crate::step::{Action, Step, StepRun, Steps, ended, run as run_steps};
-use crate::steps::call::{flow_timeout, within};
+use crate::step::{Action, Step, StepRun, Steps, ended};
+use crate::timeout::{flow_timeout, within};
 
 /// Steps that run concurrently with a flow.
 pub struct WireTap {

@@ -9,13 +9,12 @@ use mediation::xslt::{TransformRejection, TransformResult, Transformation};
 use message::{GatheredBody, Trailers};
 use xslt::{Argument, Parameter};
 
-use crate::edit::Edits;
-use crate::infoset;
+use crate::edit::{Edits, put_back};
 use crate::levels::{ActionNeeds, Levels};
 use crate::state::{Run, State};
 use crate::step::{Action, Step, StepRun, waits};
-use crate::steps::call::{flow_timeout, within};
 use crate::steps::payload;
+use crate::timeout::{flow_timeout, within};
 
 /// A transformation, and parameters that are evaluated for each message.
 pub struct Xslt {
@@ -84,7 +83,7 @@ async fn part(made: &Xslt, of: &Expression, run: &Run<'_>, state: &mut State) ->
     let text = edits.write(document);
     run.bound(text.len())?;
     if is_made {
-        infoset::put_back("xslt", &text, &content, run, state)
+        put_back("xslt", &text, &content, run, state)
     } else {
         state.message.rewrite(text)
     }

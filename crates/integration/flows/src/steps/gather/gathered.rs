@@ -1,11 +1,11 @@
 //! The outcome of the branches of a `scatter` or `split`: `$gather` in later steps, a line of the log, and a count.
 
 use fault::Fault;
+use policy::Exchange;
 use serde_json::{Value as Json, json};
+use telemetry::FlowMetrics;
 
-use crate::state::{Run, code};
-use crate::step::Step;
-use crate::values::detail;
+use crate::error_parts::{code, detail};
 
 /// The branches of one gather.
 #[derive(Debug)]
@@ -57,9 +57,9 @@ impl Gathered {
     }
 
     /// Counts the failed branches. If their step did not fail, a line of the log names them.
-    pub(super) fn tell(&self, step: &Step, run: &Run<'_>, is_kept: bool) {
+    pub(super) fn tell(&self, ex: &Exchange, metrics: &FlowMetrics, label: &str, is_kept: bool) {
         for (_, fault) in &self.failed {
-            step.metrics().branch_fault(run.ex.caller.worker, fault.kind.label());
+            metrics.branch_fault(ex.caller.worker, fault.kind.label());
         }
         if self.failed.is_empty() || !is_kept {
             return;
@@ -73,8 +73,8 @@ impl Gathered {
         let told: Vec<String> = told.collect();
         let more = if self.failed.len() > TOLD_MAX { ", ..." } else { "" };
         tracing::warn!(
-            request_id = run.ex.id.as_str(),
-            step = &**step.label(),
+            request_id = ex.id.as_str(),
+            step = label,
             "{} of {} branches failed: {}{more}",
             self.failed.len(),
             self.total,

@@ -8,13 +8,13 @@ use fault::{Fault, Kind};
 use xml::Document;
 
 use super::{Wrapper, frame};
-use crate::content::{Content, View};
-use crate::edit::{Edits, has_default_namespace, undefaulted};
-use crate::infoset;
+use crate::content::Content;
+use crate::edit::{Edits, has_default_namespace, put_back, undefaulted};
 use crate::message::Message;
 use crate::state::{Run, State};
 use crate::steps::enrich::{JsonEdit, write_json};
 use crate::steps::payload;
+use crate::view::View;
 
 /// Parts of a message, as messages.
 pub(super) struct Parts {
@@ -105,7 +105,7 @@ impl Parts {
             let edits = self.edits(results, &made.document);
             if !edits.is_empty() {
                 let text = edits.write(&made.document);
-                return infoset::put_back("foreach", &text, content, run, state);
+                return put_back("foreach", &text, content, run, state);
             }
         }
         // Harmless: each part has a result here.

@@ -3,8 +3,9 @@
 use expression::{Budget, Language, Limits, Member, NameKind, Names, Scope, Slot};
 
 use super::*;
-use crate::content::{Content, Sender};
+use crate::content::Content;
 use crate::message::Payload;
+use crate::sender::Sender;
 
 const DOCUMENT: Slot = Slot(0);
 const BODY: Slot = Slot(1);
