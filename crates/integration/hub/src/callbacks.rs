@@ -17,11 +17,13 @@ use upstream::{
 };
 
 use crate::callback::{self, Callback};
-use crate::places::{OF_ORIGIN_MAX, RequestCounters, RequestPermit, Usage};
+use crate::usage::Usage;
 
 /// The number of origins to which a worker keeps connections. Above it, connections to the least recently used origins are dropped.
 const ORIGINS_MAX: usize = 4096;
 
+/// The limit of concurrent requests to one server.
+pub(crate) const OF_ORIGIN_MAX: u32 = 128;
 /// Idle connections kept for each origin: as many as its concurrent requests. Otherwise a burst would close connections and
 /// open them again.
 const IDLE_MAX: usize = OF_ORIGIN_MAX as usize;
@@ -125,11 +127,6 @@ impl Callbacks {
         origin
     }
 
-    /// The counters for a subject's requests to an origin.
-    pub(crate) fn counters(&self, origin: Rc<Origin>, subject: Rc<Usage>) -> RequestCounters {
-        RequestCounters { all: self.all.clone(), subject, origin }
-    }
-
     /// Clears the queues of subscriptions that wait for a permit.
     pub(crate) fn clear_waiting(&self) {
         self.all.clear_waiting();
@@ -188,12 +185,6 @@ impl Origin {
     pub(crate) fn works(&self) -> bool {
         self.works.get()
     }
-}
-
-impl RequestPermit {
-    pub(crate) fn origin(&self) -> &Origin {
-        &self.counters.origin
-    }
 
     /// Sends a request. Returns the reply once its head has arrived.
     pub(crate) async fn send(
@@ -205,13 +196,13 @@ impl RequestPermit {
     ) -> Result<Reply, Fault> {
         let totals = Totals::default();
         let mut call = Call { trace, ..Call::detached(caller, deadline, &totals) };
-        let sent = self.origin().upstream.send(&mut call, &mut request, &HostSent::Target).await;
+        let sent = self.upstream.send(&mut call, &mut request, &HostSent::Target).await;
         kit::alarm::give(call.alarm);
         sent
     }
 
-    /// Records whether the origin answers.
+    /// Records whether it answers.
     pub(crate) fn note(&self, works: bool) {
-        self.origin().works.set(works);
+        self.works.set(works);
     }
 }

@@ -8,9 +8,9 @@ use std::rc::Rc;
 use kit::clock::Instant;
 
 use crate::lease_clock::LeaseClock;
-use crate::places::Usage;
-use crate::send;
+use crate::link_header::links;
 use crate::subscription::{Intent, Subscription, Terms};
+use crate::usage::Usage;
 
 /// A subscription.
 pub(crate) struct CompactSubscription {
@@ -113,7 +113,7 @@ impl CommonParts {
         let Terms { asked, secret, lease_seconds, base } = terms;
         let common = Common {
             usage: self.usage(&subject),
-            links: send::links(&base, &topic).into(),
+            links: links(&base, &topic).into(),
             subject: subject.into(),
             plan: plan.map(String::into_boxed_str),
             topic: topic.into(),

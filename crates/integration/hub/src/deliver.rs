@@ -32,7 +32,6 @@ use crate::hub_state::SubscriptionUpdate;
 use crate::jobs;
 use crate::member::Member;
 use crate::ownership::Ownership;
-use crate::partitions::woken;
 use crate::positions::{self, Group};
 use crate::sending::Sending;
 use crate::subscription::Id;
@@ -348,4 +347,12 @@ impl Deliveries {
         };
         unwritten.begin(&*hub.store, ownership.guard(), row);
     }
+}
+
+/// Waits for a change of a table.
+fn woken(mut watch: Watch) -> LocalBoxFuture<'static, Watch> {
+    Box::pin(async move {
+        watch.changed().await;
+        watch
+    })
 }

@@ -74,7 +74,7 @@ impl Job {
         let call = trace.as_ref().map(|trace| CallTrace { trace, parent: None, link: cause });
         let (status, sent) =
             send::event(&self.permit, &self.caller, &self.subscription, how, &event, call).await;
-        self.permit.note(!matches!(sent, SendOutcome::Failed { .. }));
+        self.permit.origin().note(!matches!(sent, SendOutcome::Failed { .. }));
         self.record(&event, (time, clock::now().duration_since(began)), status, &sent);
         match sent {
             SendOutcome::Taken => Outcome::Accepted,

@@ -17,7 +17,7 @@ use crate::reader::{Gap, NotRead, Reader, StartFrom, store_fault};
 use crate::representation::Representation;
 use crate::socket::{self, Format};
 use crate::stream::EventStream;
-use crate::{send, subscribe};
+use crate::{link_header, subscribe};
 
 /// A hub as a destination.
 pub struct HubEnd {
@@ -81,7 +81,7 @@ impl HubEnd {
                 topic.check_scopes(ex)?;
                 let base = self.base(ex, &request.head, prefix);
                 let mut reply = self.read(topic, request).await?;
-                let links = send::links(&base, &topic.name);
+                let links = link_header::links(&base, &topic.name);
                 // Harmless: if the URL of the hub is not valid in a header, the reply has no `Link`.
                 let _unnamed = reply.head.headers.add("Link", links.as_bytes());
                 Ok(reply)

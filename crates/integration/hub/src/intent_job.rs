@@ -26,7 +26,7 @@ impl Job {
             let timeout = self.hub.settings.delivery.timeout;
             let how = (timeout, reason);
             let answers = send::denial(&self.permit, &self.caller, &self.subscription, how).await;
-            self.permit.note(answers);
+            self.permit.origin().note(answers);
             let counters = self.permit.counters.clone();
             drop(self);
             JobOutcome::Denied { counters }
@@ -37,7 +37,7 @@ impl Job {
         let intent = self.subscription.intent.as_ref()?;
         let how = (&*self.subscription.callback, self.hub.settings.delivery.timeout);
         let answer = send::confirmation(&self.permit, &self.caller, how, intent).await;
-        self.permit.note(answer != IntentAnswer::Silence);
+        self.permit.origin().note(answer != IntentAnswer::Silence);
         let is_confirmed = answer == IntentAnswer::Confirmed;
         if !is_confirmed {
             let (hub, origin) = (self.hub.name(), self.permit.origin());

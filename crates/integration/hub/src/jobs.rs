@@ -16,8 +16,8 @@ use crate::dead::KEPT_MAX;
 use crate::feed::{Feed, ReadBounds};
 use crate::hub::{Hub, StoredSubscriptions};
 use crate::hub_state::Reservation;
-use crate::partitions::RemoteUpdates;
 use crate::places::{RequestCounters, RequestPermit};
+use crate::remote_updates::RemoteUpdates;
 use crate::subscription::{Id, Subscription};
 
 /// The inputs of a request to a callback.

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use delivery::Switch;
 use kit::LocalBoxFuture;
-use store::{Error, Expect, Watch};
+use store::{Error, Expect};
 use tokio::sync::Semaphore;
 
 use crate::deliver::{Deliveries, REMOVED, STORE_RETRY_PAUSE};
@@ -12,26 +11,12 @@ use crate::hub::{Hub, StoredSubscriptions};
 use crate::hub_state::SubscriptionUpdate;
 use crate::jobs::{self, JobOutcome, SubscriptionRow};
 use crate::positions::StoredPosition;
+use crate::remote_updates::{RemoteUpdate, RemoteUpdates};
 use crate::subscription::{Id, Subscription};
 use crate::write_batch::UnwrittenChanges;
 
 /// The maximum number of remote updates that are handled after one read of the table.
 const NEWS_MAX: usize = 1000;
-
-/// A change that another node or an operator has written for the owner of a subscription.
-pub(crate) struct RemoteUpdate {
-    id: Id,
-    /// The dead event to send again, or `None` if the subscription's row has changed.
-    dead_event: Option<u64>,
-    key: Vec<u8>,
-    version: u64,
-}
-
-/// The changes that operators and other nodes have written.
-pub(crate) struct RemoteUpdates {
-    is_paused: bool,
-    of: Vec<RemoteUpdate>,
-}
 
 /// Reads the subscriptions of a partition, at once or after a pause. `turns` lets only one partition be read at a time.
 fn load(
@@ -58,20 +43,7 @@ fn remote_updates(hub: Arc<Hub>, is_late: bool) -> LocalBoxFuture<'static, JobOu
         if is_late {
             tokio::time::sleep(STORE_RETRY_PAUSE).await;
         }
-        let rows = hub.rows_of(&hub.tables.news, "").await;
-        let update = |row: store::Row| {
-            let (id, event) = row.key.split_at_checked(32)?;
-            let dead_event = event.strip_prefix(b"-").map(std::str::from_utf8);
-            // Harmless: without a number the change concerns the subscription itself.
-            let dead_event = dead_event.and_then(Result::ok).and_then(|event| event.parse().ok());
-            let id = Id::parse(id)?;
-            Some(RemoteUpdate { id, dead_event, key: row.key.to_vec(), version: row.version })
-        };
-        JobOutcome::RemoteUpdatesRead(rows.map(|rows| RemoteUpdates {
-            is_paused: rows.iter().any(|row| *row.key == *Switch::KEY),
-            // Harmless: the other rows do not concern subscriptions.
-            of: rows.into_iter().filter_map(update).collect(),
-        }))
+        JobOutcome::RemoteUpdatesRead(RemoteUpdates::read(&hub).await)
     })
 }
 
@@ -87,14 +59,6 @@ fn look(hub: Arc<Hub>, update: RemoteUpdate, known: u64) -> LocalBoxFuture<'stat
         }
         let row = row.map(|row| row.map(|(version, known)| (version, known.map(Box::new))));
         JobOutcome::RowRead { id, known, row }
-    })
-}
-
-/// Waits for a change of a table.
-pub(crate) fn woken(mut watch: Watch) -> LocalBoxFuture<'static, Watch> {
-    Box::pin(async move {
-        watch.changed().await;
-        watch
     })
 }
 
@@ -204,13 +168,11 @@ impl Deliveries {
 
     /// Reads the changes of other nodes and operators.
     pub(crate) fn check_remote_updates(&mut self, is_late: bool) {
-        match self.is_checking {
-            true => self.checks_again = true,
-            false if self.is_ending => {}
-            false => {
-                self.is_checking = true;
-                self.sending.start(remote_updates(self.hub.clone(), is_late));
-            }
+        if self.is_checking {
+            self.checks_again = true;
+        } else if !self.is_ending {
+            self.is_checking = true;
+            self.sending.start(remote_updates(self.hub.clone(), is_late));
         }
     }
 

@@ -5,12 +5,12 @@
 //! way a permit always remains for the next subject or server. Requests to servers that did not answer the last request, or have not had
 //! one, are limited to a part of all permits.
 
-use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::callbacks::Origin;
+use crate::callbacks::{OF_ORIGIN_MAX, Origin};
 use crate::subscription::Id;
+use crate::usage::Usage;
 
 /// The limit of a worker's concurrent requests to callbacks.
 pub(crate) const PLACES_MAX: usize = 1024;
@@ -21,20 +21,8 @@ const DOUBTFUL_MAX: usize = PLACES_MAX / 2;
 /// working callbacks.
 const DOUBTFUL_OF_SUBJECT_MAX: usize = 64;
 
-/// The limit of concurrent requests to one server.
-pub(crate) const OF_ORIGIN_MAX: u32 = 128;
 /// The limit of concurrent requests to one server that may not answer.
 const OF_DOUBTFUL_ORIGIN_MAX: usize = 8;
-
-/// Requests in progress: of a worker, of a subject, or to a server.
-#[derive(Debug, Default)]
-pub(crate) struct Usage {
-    under_way: Cell<usize>,
-    /// Requests in progress to servers that may not answer.
-    doubtful: Cell<usize>,
-    /// Subscriptions that wait for a permit.
-    waiting: RefCell<VecDeque<Id>>,
-}
 
 /// The counters that a request to a callback counts in.
 #[derive(Clone)]
@@ -50,38 +38,6 @@ pub(crate) struct RequestPermit {
     is_doubtful: bool,
 }
 
-impl Usage {
-    pub(crate) fn under_way(&self) -> usize {
-        self.under_way.get()
-    }
-
-    /// Clears the queue of waiting subscriptions.
-    pub(crate) fn clear_waiting(&self) {
-        self.waiting.borrow_mut().clear();
-    }
-
-    /// Moves the first two waiting subscriptions to the end of `ready`, since one may no longer need a permit. If no request is in
-    /// progress, no end of a request would move the others, so all are moved.
-    fn next(&self, ready: &mut VecDeque<Id>) {
-        let mut waiting = self.waiting.borrow_mut();
-        let count = match self.under_way.get() {
-            0 => waiting.len(),
-            _ => waiting.len().min(2),
-        };
-        ready.extend(waiting.drain(..count));
-    }
-
-    fn add(&self, is_doubtful: bool) {
-        self.under_way.set(self.under_way.get() + 1);
-        self.doubtful.set(self.doubtful.get() + usize::from(is_doubtful));
-    }
-
-    fn remove(&self, is_doubtful: bool) {
-        self.under_way.set(self.under_way.get().saturating_sub(1));
-        self.doubtful.set(self.doubtful.get().saturating_sub(usize::from(is_doubtful)));
-    }
-}
-
 impl RequestCounters {
     /// Takes a permit, if one is free.
     pub(crate) fn begin(&self) -> Option<RequestPermit> {
@@ -94,7 +50,7 @@ impl RequestCounters {
     /// Takes a permit for a subscription. If none is free, the subscription waits for one.
     pub(crate) fn begin_or_wait(&self, id: Id) -> Option<RequestPermit> {
         if let Some(full) = self.full() {
-            full.waiting.borrow_mut().push_back(id);
+            full.wait(id);
             return None;
         }
         Some(self.taken())
@@ -135,11 +91,11 @@ impl RequestCounters {
         if self.origin.works() {
             return None;
         }
-        let free = DOUBTFUL_MAX.saturating_sub(all.doubtful.get());
+        let free = DOUBTFUL_MAX.saturating_sub(all.doubtful());
         if free == 0 {
             return Some(all);
         }
-        if subject.doubtful.get() >= part(free).min(DOUBTFUL_OF_SUBJECT_MAX) {
+        if subject.doubtful() >= part(free).min(DOUBTFUL_OF_SUBJECT_MAX) {
             return Some(subject);
         }
         (origin.under_way() >= OF_DOUBTFUL_ORIGIN_MAX).then_some(origin)
@@ -149,6 +105,12 @@ impl RequestCounters {
 /// Half of the remaining permits, but at least one. The other half remains for the next subject or server.
 fn part(left: usize) -> usize {
     (left / 2).max(1)
+}
+
+impl RequestPermit {
+    pub(crate) fn origin(&self) -> &Origin {
+        &self.counters.origin
+    }
 }
 
 impl Drop for RequestPermit {

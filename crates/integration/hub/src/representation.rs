@@ -65,10 +65,13 @@ impl Representation {
         for (name, value) in lines {
             let is_line = http1::is_token(name) && http1::is_header_value(value);
             let bytes = content_type.len() + kept.len() + name.len() + value.len();
-            match belongs(name) {
-                true if is_line && bytes < BYTES_MAX => add(name, value, &mut kept),
-                true => left_out(name),
-                false => {}
+            if !belongs(name) {
+                continue;
+            }
+            if is_line && bytes < BYTES_MAX {
+                add(name, value, &mut kept);
+            } else {
+                left_out(name);
             }
         }
         Representation { content_type, lines: kept.into() }

@@ -66,7 +66,7 @@ pub(crate) async fn event(
         Err(fault) => return (0, SendOutcome::failed(&fault)),
     };
     let deadline = clock::now().checked_add(timeout);
-    match permit.send(caller, deadline, request, trace).await {
+    match permit.origin().send(caller, deadline, request, trace).await {
         Ok(reply) => {
             let status = reply.head.status;
             let retry_after = reply.head.headers.get("retry-after").and_then(retry_after);
@@ -130,23 +130,6 @@ fn delivery(
     Ok(Request { head, body: Body::whole(event.body.clone()) })
 }
 
-/// The links of a topic, to the hub and to itself (W3C WebSub, 4), as one line, since some clients read only one. The URL of a topic is its
-/// name, if that is a URL, or else a URL below the hub's.
-pub(crate) fn links(base: &str, topic: &str) -> String {
-    let hub = if base.matches('/').count() > 2 { base.to_owned() } else { format!("{base}/") };
-    let is_url = topic.starts_with("http://") || topic.starts_with("https://");
-    let is_segment = |segment: &str| {
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-        !matches!(segment, "" | "." | "..") && segment.bytes().all(is_plain)
-    };
-    let topic = match is_url {
-        true => kit::percent::encoded(topic.as_bytes(), b":/?#[]@!$&'()*+,;=%"),
-        false if topic.split('/').all(is_segment) => format!("{base}/topics/{topic}"),
-        false => format!("{base}/topics?topic={}", escaped(topic)),
-    };
-    format!("<{hub}>; rel=\"hub\", <{topic}>; rel=\"self\"")
-}
-
 /// Verifies an intent. The callback confirms by a 2xx whose body is the challenge (W3C WebSub, 5.3).
 pub(crate) async fn confirmation(
     permit: &RequestPermit,
@@ -171,7 +154,8 @@ pub(crate) async fn confirmation(
     head.headers.add_known("User-Agent", USER_AGENT);
     let deadline = clock::now().checked_add(timeout);
     let answered = async {
-        let sent = permit.send(caller, deadline, Request { head, body: Body::Empty }, None).await;
+        let sent =
+            permit.origin().send(caller, deadline, Request { head, body: Body::Empty }, None).await;
         let reply = match sent {
             Ok(reply) if reply.head.status < 500 => reply,
             Ok(_) | Err(_) => return IntentAnswer::Silence,
@@ -207,7 +191,7 @@ pub(crate) async fn denial(
     let mut head = RequestHead::new(Protocol::Http11, b"GET", target.as_bytes());
     head.headers.add_known("User-Agent", USER_AGENT);
     let deadline = clock::now().checked_add(timeout);
-    match permit.send(caller, deadline, Request { head, body: Body::Empty }, None).await {
+    match permit.origin().send(caller, deadline, Request { head, body: Body::Empty }, None).await {
         Ok(reply) => {
             discard(reply).await;
             true
@@ -263,27 +247,6 @@ mod tests {
     fn texts_are_escaped_for_a_query() {
         assert_eq!(escaped("http://a/b?c=d&e f\u{e9}"), "http%3A%2F%2Fa%2Fb%3Fc%3Dd%26e%20f%C3%A9");
         assert_eq!(escaped("a-b._~9Z"), "a-b._~9Z");
-    }
-
-    #[test]
-    fn links_name_the_hub_and_the_topic() {
-        let expected = "<http://a/news>; rel=\"hub\", <http://a/news/topics/x>; rel=\"self\"";
-        assert_eq!(links("http://a/news", "x"), expected);
-        assert_eq!(
-            links("http://a", "x"),
-            "<http://a/>; rel=\"hub\", <http://a/topics/x>; rel=\"self\""
-        );
-        for (topic, expected) in [
-            ("a/b", "http://a/news/topics/a/b"),
-            ("a//b", "http://a/news/topics?topic=a%2F%2Fb"),
-            ("a/{id}", "http://a/news/topics?topic=a%2F%7Bid%7D"),
-            ("../x", "http://a/news/topics?topic=..%2Fx"),
-            ("https://b.example/feed?x=1&y", "https://b.example/feed?x=1&y"),
-            ("https://b.example/>;x", "https://b.example/%3E;x"),
-        ] {
-            let expected = format!("<http://a/news>; rel=\"hub\", <{expected}>; rel=\"self\"");
-            assert_eq!(links("http://a/news", topic), expected);
-        }
     }
 
     #[tokio::test(start_paused = true)]

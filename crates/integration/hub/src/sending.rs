@@ -8,10 +8,10 @@ use std::task::{Context, Poll};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use kit::LocalBoxFuture;
 
-use crate::callbacks::Callbacks;
+use crate::callbacks::{Callbacks, Origin};
 use crate::compact::CompactSubscription;
 use crate::jobs::JobOutcome;
-use crate::places::{PLACES_MAX, RequestPermit};
+use crate::places::{PLACES_MAX, RequestCounters, RequestPermit};
 use crate::subscription::Id;
 
 /// The maximum number of jobs in progress on a worker: [`PLACES_MAX`] requests to callbacks, and 256 reads and writes of the store. The
@@ -63,14 +63,18 @@ impl Sending {
         let Some(origin) = self.callbacks.origin(&subscription.callback) else {
             return Permit::Unusable;
         };
-        let counters = self.callbacks.counters(origin, subscription.common.usage.clone());
-        counters.begin_or_wait(id).map_or(Permit::Waits, Permit::Granted)
+        self.counters(origin, subscription).begin_or_wait(id).map_or(Permit::Waits, Permit::Granted)
     }
 
     /// Takes a permit for a request to a subscription's callback. Returns `None` if none is free.
     pub(crate) fn permit(&self, subscription: &CompactSubscription) -> Option<RequestPermit> {
         let origin = self.callbacks.origin(&subscription.callback)?;
-        self.callbacks.counters(origin, subscription.common.usage.clone()).begin()
+        self.counters(origin, subscription).begin()
+    }
+
+    fn counters(&self, origin: Rc<Origin>, subscription: &CompactSubscription) -> RequestCounters {
+        let (all, subject) = (self.callbacks.all.clone(), subscription.common.usage.clone());
+        RequestCounters { all, subject, origin }
     }
 
     /// Drops all jobs, and all subscriptions that wait for a permit.
