@@ -1,8 +1,5 @@
 //! Appends: those that wait for a topic are sent as one batch. While it is in flight, the next batch accumulates.
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
-use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -11,31 +8,11 @@ use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProdu
 use kafka_protocol::messages::{InitProducerIdRequest, ProduceRequest, ProducerId};
 use kit::clock;
 use store::Error;
-use tokio::sync::oneshot;
 
-use crate::Message;
 use crate::batch::{self, Producer};
-use crate::cluster::{Cluster, ConnectionPurpose, Topic};
-use crate::logs::{ByteReservation, CALL_MAX};
+use crate::cluster::{CALL_MAX, Cluster, ConnectionPurpose, Topic};
 use crate::protocol::{Failure, check, invalid_answer, name};
-
-/// A waiting append.
-pub(crate) struct Append {
-    pub(crate) messages: Vec<Message>,
-    pub(crate) bytes: usize,
-    pub(crate) done: oneshot::Sender<Result<RangeInclusive<u64>, Error>>,
-    /// Reserves `bytes` until the append is answered.
-    pub(crate) _place: ByteReservation,
-}
-
-/// The appends of a topic.
-#[derive(Default)]
-pub(crate) struct Appends {
-    waiting: RefCell<VecDeque<Append>>,
-    is_sending: Cell<bool>,
-    /// The producer id and the sequence number of the topic's next batch, by which a broker detects duplicates.
-    producer: Cell<Option<Producer>>,
-}
+use crate::waiting_appends::Append;
 
 /// The maximum size of a batch of several appends. It is below the default maximum of brokers, 1 MiB.
 const BATCH_BYTES: usize = 900 << 10;
@@ -96,28 +73,6 @@ fn answer(topic: &Topic, batch: Vec<Append>, first: u64) {
         // Harmless: a caller that has stopped waiting needs no answer.
         let _unheard = append.done.send(Ok(next..=last));
         next = end;
-    }
-}
-
-impl Appends {
-    /// Takes the next batch. It contains at least one append, whatever its size.
-    fn next_batch(&self, bytes_max: usize) -> Vec<Append> {
-        let mut waiting = self.waiting.borrow_mut();
-        let (mut batch, mut bytes) = (Vec::new(), 0);
-        while let Some(append) = waiting.pop_front() {
-            bytes += append.bytes;
-            if !batch.is_empty() && bytes > bytes_max {
-                waiting.push_front(append);
-                break;
-            }
-            batch.push(append);
-        }
-        batch
-    }
-
-    fn put_back(&self, batch: Vec<Append>) {
-        let mut waiting = self.waiting.borrow_mut();
-        batch.into_iter().rev().for_each(|append| waiting.push_front(append));
     }
 }
 
@@ -253,26 +208,6 @@ fn is_producer_mismatch(code: &ResponseError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn waiting(bytes: usize) -> Append {
-        let (done, _) = oneshot::channel();
-        Append { messages: Vec::new(), bytes, done, _place: ByteReservation::default() }
-    }
-
-    #[test]
-    fn a_batch_takes_its_first_append_whatever_its_size_and_then_what_fits() {
-        let appends = Appends::default();
-        appends.waiting.borrow_mut().extend([5000, 10, 400, 600, 10].map(waiting));
-        let sizes = |batch: Vec<Append>| batch.iter().map(|a| a.bytes).collect::<Vec<_>>();
-        assert_eq!(sizes(appends.next_batch(1000)), [5000]);
-        let batch = appends.next_batch(1000);
-        assert_eq!(sizes(batch), [10, 400]);
-        let batch = appends.next_batch(1000);
-        appends.put_back(batch);
-        assert_eq!(sizes(appends.next_batch(0)), [600]);
-        assert_eq!(sizes(appends.next_batch(0)), [10]);
-        assert!(appends.next_batch(0).is_empty());
-    }
 
     #[test]
     fn sequence_numbers_wrap_around_to_zero() {

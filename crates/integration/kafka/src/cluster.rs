@@ -14,10 +14,10 @@ use kit::clock::{self, Instant};
 use store::Watches;
 use tokio::sync::{Mutex, Notify};
 
-use crate::append::Appends;
 use crate::connection::Connection;
 use crate::protocol::{Failure, check, name};
 use crate::tail::{Tail, Windows};
+use crate::waiting_appends::Appends;
 use crate::{Broker, KafkaSettings, is_topic};
 
 /// The state of the cluster. Only the thread for Kafka uses it.
@@ -72,6 +72,9 @@ struct Slot {
     /// The last failure, and its time.
     failed: Option<(Instant, Failure)>,
 }
+
+/// The timeout of one call. It is longer than the retries during a change of leaders.
+pub(crate) const CALL_MAX: Duration = Duration::from_secs(9);
 
 /// The pause before a failed broker is tried again, and before a topic is searched again. In between, the same failure is returned.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -7,15 +7,15 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use kafka_protocol::messages::{ApiVersionsRequest, RequestHeader, ResponseHeader};
+use kafka_protocol::messages::{RequestHeader, ResponseHeader};
 use kafka_protocol::protocol::{Decodable as _, Encodable as _, HeaderVersion as _, StrBytes};
 use kit::dial::Stream;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::protocol::{Failure, ProtocolRequest, check, invalid_answer};
-use crate::{Broker, KafkaSettings, sasl};
+use crate::Broker;
+use crate::protocol::{Failure, ProtocolRequest, invalid_answer};
 
 /// An open connection.
 pub(crate) struct Connection {
@@ -35,9 +35,6 @@ struct PendingRequests {
     is_over: bool,
 }
 
-/// The timeout for opening a connection, including its handshakes.
-const CONNECT_MAX: Duration = Duration::from_secs(5);
-
 /// The maximum size of an answer, well above that of a batch with the largest event. It also detects a peer that speaks another protocol.
 const ANSWER_BYTES_MAX: u32 = 64 << 20;
 
@@ -45,54 +42,23 @@ const ANSWER_BYTES_MAX: u32 = 64 << 20;
 const CLIENT: &str = "tidegate";
 
 impl Connection {
-    /// Connects, negotiates versions and authenticates.
-    pub(crate) async fn open(
-        broker: &Broker,
-        settings: &KafkaSettings,
-    ) -> Result<Connection, Failure> {
-        match tokio::time::timeout(CONNECT_MAX, Connection::opened(broker, settings)).await {
-            Ok(opened) => opened,
-            Err(_) => Err(Failure::Unreached(format!("{broker} does not answer"))),
-        }
-    }
-
-    async fn opened(broker: &Broker, settings: &KafkaSettings) -> Result<Connection, Failure> {
-        let unreached = |error: io::Error| Failure::Unreached(format!("{broker}: {error}"));
-        let stream = kit::dial::tcp(&broker.host, broker.port).await.map_err(unreached)?;
-        let stream: Box<dyn Stream> = match &settings.tls {
-            Some(tls) => Box::new(tls.connect(&broker.host, stream).await.map_err(unreached)?),
-            None => Box::new(stream),
-        };
+    /// A connection over a stream, with no known versions yet.
+    pub(crate) fn over(stream: Box<dyn Stream>, broker: &Broker) -> Connection {
         let (reading, writing) = tokio::io::split(stream);
         let waiting = Rc::<RefCell<PendingRequests>>::default();
-        let connection = Connection {
+        Connection {
             writer: Mutex::new(writing),
             waiting: waiting.clone(),
             next: Cell::new(0),
             versions: RefCell::default(),
             reader: kit::spawn(read(reading, waiting)),
             broker: broker.clone(),
-        };
-        let negotiated = connection.negotiate(settings).await;
-        negotiated.map_err(|failure| match failure {
-            Failure::Lost(why) | Failure::Unreached(why) => Failure::Unreached(why),
-            Failure::Code(code) => Failure::Unreached(format!("{broker}: {code}")),
-            other @ (Failure::NoBroker(_) | Failure::Refused(_)) => other,
-        })?;
-        Ok(connection)
+        }
     }
 
-    async fn negotiate(&self, settings: &KafkaSettings) -> Result<(), Failure> {
-        // Every broker supports version 0 of this request.
-        let known = self.ask_in(&ApiVersionsRequest::default(), 0, CONNECT_MAX).await?;
-        check(known.error_code)?;
-        let versions = known.api_keys.iter();
-        self.versions
-            .replace(versions.map(|api| (api.api_key, api.min_version, api.max_version)).collect());
-        match &settings.sasl {
-            Some(sasl) => sasl::authenticate(self, sasl).await,
-            None => Ok(()),
-        }
+    /// Sets the versions that the broker supports: for each request its API key, and the oldest and newest version.
+    pub(crate) fn use_versions(&self, versions: Vec<(i16, i16, i16)>) {
+        self.versions.replace(versions);
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -109,7 +75,8 @@ impl Connection {
         self.ask_in(request, version, wait).await
     }
 
-    async fn ask_in<A: ProtocolRequest>(
+    /// Like [`Connection::ask`], in a version that need not be known.
+    pub(crate) async fn ask_in<A: ProtocolRequest>(
         &self,
         request: &A,
         version: i16,

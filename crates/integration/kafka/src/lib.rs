@@ -20,11 +20,13 @@ mod compression;
 mod connection;
 mod fetch;
 mod follow;
+mod handshake;
 mod logs;
 mod protocol;
 mod sasl;
 mod shape;
 mod tail;
+mod waiting_appends;
 
 use std::fmt;
 use std::time::Duration;

@@ -5,7 +5,6 @@ use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use bytes::Bytes;
 use store::{
@@ -14,10 +13,10 @@ use store::{
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::append::{self, Append};
 use crate::batch::AROUND_BYTES;
-use crate::cluster::Cluster;
-use crate::{KafkaSettings, follow};
+use crate::cluster::{CALL_MAX, Cluster};
+use crate::waiting_appends::{Append, ByteReservation};
+use crate::{KafkaSettings, append, follow};
 
 /// Logs in Kafka. No connection is opened before the first call.
 pub struct Kafka {
@@ -35,9 +34,6 @@ enum Command {
     Span(String, oneshot::Sender<Result<Span, Error>>),
     Follow(String),
 }
-
-/// The timeout of one call. It is longer than the retries during a change of leaders.
-pub(crate) const CALL_MAX: Duration = Duration::from_secs(9);
 
 /// The maximum number of commands that wait for the thread, which only dispatches them.
 const COMMANDS_MAX: usize = 4096;
@@ -109,19 +105,6 @@ impl Kafka {
             return Err(Error::Busy);
         }
         self.send(Command::Append(log.to_owned(), Append { messages, bytes, done, _place: place }))
-    }
-}
-
-/// The reserved bytes of an append.
-#[derive(Default)]
-pub(crate) struct ByteReservation {
-    bytes: usize,
-    of: Arc<AtomicUsize>,
-}
-
-impl Drop for ByteReservation {
-    fn drop(&mut self) {
-        self.of.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use store::{Change, Error, Expect, Row, Scan, limits, nodes};
 
 use crate::dead::{now, read};
-use crate::queue::{Dead, Queue, Tables, key};
+use crate::queue::{Dead, Queue, Tables, key, number};
 
 /// The reason why an action was not carried out.
 #[derive(Debug)]
@@ -198,10 +198,4 @@ impl Queue {
         self.entrance.store.change(self.dead_removal_changes(message).into(), None).await?;
         Ok(())
     }
-}
-
-pub(crate) fn number(id: &str) -> Option<u64> {
-    let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
-    // Harmless: every id is a number. Callers report any other text as an unknown id.
-    id.parse().ok().filter(|_| is_number)
 }

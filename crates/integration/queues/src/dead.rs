@@ -9,8 +9,7 @@ use delivery::rows::Rows;
 use kit::clock::{self, Instant};
 use store::{Change, Error, Guard, Row, Watch};
 
-use crate::admin::number;
-use crate::queue::{Dead, Queue};
+use crate::queue::{Dead, Queue, number};
 
 /// Number of rows read, or of messages removed, at once. Removing a message takes two changes, and the store accepts a thousand per call.
 const ROWS_MAX: usize = 400;

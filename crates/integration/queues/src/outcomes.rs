@@ -8,9 +8,10 @@ use store::{Change, Error, Expect, Record};
 use telemetry::QueueRun;
 
 use crate::dead::now;
-use crate::process::{Process, RunOutcome, STORE_RETRY_PAUSE};
+use crate::process::{Process, STORE_RETRY_PAUSE};
 use crate::queue::{CURSOR, Dead, note_failure};
 use crate::run::RunFailure;
+use crate::runs::RunOutcome;
 
 impl Process {
     /// Records the outcome of a run.

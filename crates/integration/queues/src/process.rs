@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use crate::dead::DeadCount;
 use crate::queue::{AttemptFailure, Order, Queue, key};
 use crate::run::{RunFailure, run_once};
-use crate::runs::Runs;
+use crate::runs::{RunOutcome, Runs};
 
 /// Maximum number of messages that wait for a retry while later ones are processed. Beyond that, later messages wait too.
 const OPEN_MAX: usize = 1000;
@@ -28,7 +28,7 @@ const OPEN_MAX: usize = 1000;
 pub(crate) const STORE_RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// The interval at which the queue is measured and finished messages are removed.
-pub(crate) const TICK: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_secs(1);
 
 /// The processing of a queue on one worker.
 pub(crate) struct Process {
@@ -52,13 +52,6 @@ pub(crate) struct Process {
     /// The failures of messages that are still to be retried.
     pub(crate) failures: HashMap<u64, Vec<AttemptFailure>>,
     pub(crate) dead: DeadCount,
-}
-
-/// The outcome of processing a message once.
-pub(crate) struct RunOutcome {
-    pub(crate) message: u64,
-    pub(crate) record: Record,
-    pub(crate) failed: Option<RunFailure>,
 }
 
 /// The reason why the processing ended.

@@ -6,12 +6,17 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use kit::{Alarm, LocalBoxFuture, clock};
+use store::Record;
 
-use crate::process::{RunOutcome, TICK};
 use crate::queue::{Order, Queue};
+use crate::run::RunFailure;
+
+/// The interval at which runs are checked while the processing waits for the store.
+const CHECK: Duration = Duration::from_secs(1);
 
 /// The runs in progress, and the outcomes that were not handled yet.
 pub(crate) struct Runs {
@@ -21,6 +26,13 @@ pub(crate) struct Runs {
     running: RefCell<FuturesUnordered<LocalBoxFuture<'static, RunOutcome>>>,
     ended: RefCell<VecDeque<RunOutcome>>,
     is_cut: Cell<bool>,
+}
+
+/// The outcome of processing a message once.
+pub(crate) struct RunOutcome {
+    pub(crate) message: u64,
+    pub(crate) record: Record,
+    pub(crate) failed: Option<RunFailure>,
 }
 
 impl Runs {
@@ -55,7 +67,7 @@ impl Runs {
     /// [`Runs::cut`] aborts those that must not continue. `timer` is set anew.
     pub(crate) async fn beside<T>(&self, timer: &mut Alarm, step: impl Future<Output = T>) -> T {
         let mut step = pin!(step);
-        timer.set(clock::now(), TICK);
+        timer.set(clock::now(), CHECK);
         poll_fn(|cx| {
             if let Poll::Ready(done) = step.as_mut().poll(cx) {
                 return Poll::Ready(done);
@@ -63,7 +75,7 @@ impl Runs {
             self.advance(cx);
             while timer.poll(cx).is_ready() {
                 self.cut();
-                timer.set(clock::now(), TICK);
+                timer.set(clock::now(), CHECK);
             }
             Poll::Pending
         })

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use store::{Error, ReadQuery, Record};
 use telemetry::trace;
 
-use crate::admin::{ActionError, number};
+use crate::admin::ActionError;
 use crate::dead::read;
-use crate::queue::{CURSOR, Dead, Queue, key};
+use crate::queue::{CURSOR, Dead, Queue, key, number};
 use crate::stored;
 
 /// The maximum number of messages on one page.

@@ -6,8 +6,6 @@ use std::str::FromStr as _;
 
 use tokio_postgres::config::{Host, SslMode};
 
-use crate::MySqlAddress;
-
 /// The address of a database, parsed from its URL.
 #[derive(Clone, PartialEq)]
 pub enum Address {
@@ -21,6 +19,19 @@ pub enum Address {
         path: PathBuf,
         mode: SqliteMode,
     },
+}
+
+/// The address of a MySQL server. It is shown without user and password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct MySqlAddress {
+    pub host: String,
+    pub port: u16,
+    pub user: String,
+    pub password: Option<String>,
+    pub database: Option<String>,
+    /// The path of a Unix socket, in place of host and port.
+    pub socket: Option<PathBuf>,
+    pub tls: TlsMode,
 }
 
 /// The use of TLS, as `sslmode` specifies. Unlike in libpq and its derivatives, `require` verifies the server's certificate.
@@ -228,6 +239,22 @@ impl fmt::Display for Address {
                 write!(f, "postgres://{}/", hosts.join(","))?;
                 f.write_str(config.get_dbname().unwrap_or(""))
             }
+        }
+    }
+}
+
+impl fmt::Debug for MySqlAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_string())
+    }
+}
+
+impl fmt::Display for MySqlAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let database = self.database.as_deref().unwrap_or("");
+        match &self.socket {
+            Some(socket) => write!(f, "mysql://{}/{database}", socket.display()),
+            None => write!(f, "mysql://{}/{database}", self.host),
         }
     }
 }

@@ -10,13 +10,15 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use kit::clock::Instant;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-use crate::pool::ConnectionPermit;
 use crate::{Answer, Argument, Bounds, Failure, Statement};
 
 /// An idle connection is closed after this time, so that the connections of a busy hour are not kept forever.
 const IDLE_MAX: Duration = Duration::from_secs(600);
+
+/// The right to use one connection, returned when dropped.
+pub(crate) type ConnectionPermit = OwnedSemaphorePermit;
 
 /// A server: how to connect to it, and what to send over a connection.
 pub(crate) trait Server: Send + Sync + 'static {
@@ -253,12 +255,11 @@ async fn transact<S: Server>(server: &S, session: &mut Option<S::Session>, comma
                 return;
             }
         };
-        let begun = match has_begun {
-            true => Ok(()),
-            false => {
-                let begun = tokio::time::timeout_at(query.bounds.deadline, server.begin(session));
-                begun.await.unwrap_or(Err(Failure::Late))
-            }
+        let begun = if has_begun {
+            Ok(())
+        } else {
+            let begun = tokio::time::timeout_at(query.bounds.deadline, server.begin(session));
+            begun.await.unwrap_or(Err(Failure::Late))
         };
         has_begun = true;
         let outcome = match begun {

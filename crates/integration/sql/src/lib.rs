@@ -11,6 +11,7 @@
 
 mod address;
 mod arguments;
+mod binary;
 mod connections;
 mod mysql;
 mod numeric;
@@ -29,9 +30,8 @@ use std::sync::Arc;
 
 use kit::clock::Instant;
 
-pub use address::{Address, AddressError, SqliteMode, TlsMode};
+pub use address::{Address, AddressError, MySqlAddress, SqliteMode, TlsMode};
 pub use arguments::Argument;
-pub use mysql::MySqlAddress;
 pub use placeholders::{Dialect, Fault, placeholders};
 pub use pool::{Database, DatabaseSettings};
 pub use sqlite::syntax_of_sqlite;

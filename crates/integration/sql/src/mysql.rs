@@ -10,7 +10,6 @@ mod wire;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,27 +22,15 @@ use mysql_common::packets::{
     Column, CommonOkPacket, OkPacketDeserializer, OldEofPacket, StmtPacket,
 };
 
+use crate::address::MySqlAddress;
 use crate::connections::{self, StatementPlace, TransactionEnd};
 use crate::placeholders::positional;
 use crate::sqlite::{one_each, quoted};
-use crate::{Answer, Argument, Bounds, Failure, Statement, TlsMode};
+use crate::{Answer, Argument, Bounds, Failure, Statement};
 
 use cells::CellError;
 use login::LoginError;
 use wire::{Wire, WireError};
-
-/// A server by its URL. It is shown without user and password.
-#[derive(Clone, PartialEq, Eq)]
-pub struct MySqlAddress {
-    pub host: String,
-    pub port: u16,
-    pub user: String,
-    pub password: Option<String>,
-    pub database: Option<String>,
-    /// The path of a Unix socket, in place of host and port.
-    pub socket: Option<PathBuf>,
-    pub tls: TlsMode,
-}
 
 /// A server, with the settings for connecting to it.
 pub(crate) struct Server {
@@ -578,22 +565,6 @@ impl fmt::Display for LoginError {
             LoginError::Wire(error) => write!(f, "{error}"),
             LoginError::Server(error) => write!(f, "{error}"),
             LoginError::Unsupported(why) => f.write_str(why),
-        }
-    }
-}
-
-impl fmt::Debug for MySqlAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.to_string())
-    }
-}
-
-impl fmt::Display for MySqlAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let database = self.database.as_deref().unwrap_or("");
-        match &self.socket {
-            Some(socket) => write!(f, "mysql://{}/{database}", socket.display()),
-            None => write!(f, "mysql://{}/{database}", self.host),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! PostgreSQL's type `numeric`, decoded digit by digit.
 
-use crate::values::Reader;
+use crate::binary::Reader;
 
 const NEGATIVE: u16 = 0x4000;
 const NAN: u16 = 0xC000;

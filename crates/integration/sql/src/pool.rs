@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kit::clock::Instant;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
-use crate::connections::{Commands, Connections};
+use crate::connections::{Commands, ConnectionPermit, Connections};
 use crate::sqlite::StopOnDrop;
 use crate::{
     Address, Answer, Argument, Bounds, Failure, Statement, mysql, postgres, rehearsal, sqlite,
@@ -37,9 +37,6 @@ enum Driver {
     MySql(Connections<mysql::Server>),
     Sqlite(sqlite::Pool),
 }
-
-/// The right to use one connection, returned when dropped.
-pub(crate) type ConnectionPermit = OwnedSemaphorePermit;
 
 /// Maximum number of statements that wait for a connection; more are refused. The message of each waiting statement is in memory.
 const WAITING_MAX: usize = 10_000;

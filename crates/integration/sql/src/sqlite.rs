@@ -12,8 +12,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::address::SqliteMode;
-use crate::connections::{Command, Commands, Query, TransactionEnd};
-use crate::pool::ConnectionPermit;
+use crate::connections::{Command, Commands, ConnectionPermit, Query, TransactionEnd};
 use crate::{Answer, Argument, Bounds, Failure, Statement};
 
 /// A database file, and the idle connections to it.

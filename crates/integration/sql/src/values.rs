@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tokio_postgres::types::{FromSql, Kind, Type};
 
+use crate::binary::Reader;
 use crate::{numeric, times};
 
 /// The bytes of one value, with its type.
@@ -20,9 +21,6 @@ pub(crate) enum Unfit {
     /// The bytes are not valid for their type.
     Malformed,
 }
-
-/// Reads numbers in network byte order.
-pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 /// Maximum nesting of arrays, the same as in PostgreSQL.
 const DIMENSIONS_MAX: usize = 6;
@@ -209,48 +207,6 @@ fn push_items(
     }
     out.push(']');
     Some(Ok(()))
-}
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (front, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*front)
-    }
-
-    fn u8(&mut self) -> Option<u8> {
-        self.array::<1>().map(u8::from_be_bytes)
-    }
-
-    pub(crate) fn u16(&mut self) -> Option<u16> {
-        self.array().map(u16::from_be_bytes)
-    }
-
-    pub(crate) fn i16(&mut self) -> Option<i16> {
-        self.array().map(i16::from_be_bytes)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_be_bytes)
-    }
-
-    fn i32(&mut self) -> Option<i32> {
-        self.array().map(i32::from_be_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_be_bytes)
-    }
-
-    fn i64(&mut self) -> Option<i64> {
-        self.array().map(i64::from_be_bytes)
-    }
 }
 
 #[cfg(test)]

@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use kit::clock;
 use tokio::sync::{Semaphore, watch};
 
-use crate::link::{LinkedStore, StoreServer, moving};
+use crate::handover::{HANDOVER_MAX, moving, wait_for};
+use crate::link::{LinkedStore, StoreOwner, StoreServer};
 use crate::nodes::{LEASE, Nodes};
 use crate::watch::{Subject, Tap, Watches};
 use crate::{
@@ -26,16 +26,12 @@ use crate::{
     RecoveryReport, Row, Rows, Scan, Span, Store, Tables, Watch,
 };
 
-/// The maximum time that a call waits while the store moves to another process.
-pub(crate) const HANDOVER_MAX: Duration = Duration::from_secs(5);
 /// The maximum number of calls that wait while the store moves, as in the queue of an open store.
 const WAITING_MAX: usize = 16_384;
 /// The maximum time for work in progress to end before the store moves. The next process repeats what takes longer.
 const WORK_MAX: Duration = Duration::from_secs(10);
 /// The maximum time for readers to end.
 const READERS_MAX: Duration = Duration::from_secs(3);
-/// The interval at which [`wait_for`] checks its condition.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// The pause between attempts to open a store that is taken back.
 const AWAY: Duration = Duration::from_millis(500);
 
@@ -62,8 +58,8 @@ pub struct LazyStore {
 }
 
 /// A reference that does not keep the store open.
-#[derive(Debug, Clone)]
-pub(crate) struct WeakStore(Weak<SharedStore>);
+#[derive(Debug)]
+struct WeakStore(Weak<SharedStore>);
 
 #[derive(Debug)]
 struct SharedStore {
@@ -371,34 +367,21 @@ impl LazyStore {
         self.shared.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn weak(&self) -> WeakStore {
-        WeakStore(Arc::downgrade(&self.shared))
+    fn weak(&self) -> Arc<dyn StoreOwner> {
+        Arc::new(WeakStore(Arc::downgrade(&self.shared)))
     }
 }
 
-/// Waits until a condition holds, for `limit` at most. Returns whether it holds. This blocks.
-pub(crate) fn wait_for(limit: Duration, holds: impl Fn() -> bool) -> bool {
-    let until = clock::now() + limit;
-    while !holds() {
-        if clock::now() >= until {
-            return false;
-        }
-        std::thread::sleep(LOOK_EVERY);
-    }
-    true
-}
-
-impl WeakStore {
-    pub(crate) fn store(&self) -> Option<LazyStore> {
-        self.0.upgrade().map(|shared| LazyStore { shared })
+impl StoreOwner for WeakStore {
+    fn store(&self) -> Option<Box<dyn Store>> {
+        self.0.upgrade().map(|shared| Box::new(LazyStore { shared }) as _)
     }
 
-    /// Returns the wake-ups of all logs and tables.
-    pub(crate) fn tap(&self) -> Option<Tap> {
+    fn tap(&self) -> Option<Tap> {
         self.0.upgrade().map(|shared| shared.watches.tap())
     }
 
-    pub(crate) fn set_company(&self, has_company: bool) {
+    fn set_company(&self, has_company: bool) {
         if let Some(shared) = self.0.upgrade() {
             shared.nodes.set_company(has_company);
         }

@@ -33,6 +33,7 @@ mod embedded;
 mod engine;
 mod error;
 mod frame;
+mod handover;
 mod index;
 pub mod inspect;
 mod lazy;

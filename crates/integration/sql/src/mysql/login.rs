@@ -11,9 +11,10 @@ use mysql_common::packets::{
 };
 use mysql_common::proto::MySerialize;
 
+use super::ServerError;
 use super::wire::{Wire, WireError};
-use super::{MySqlAddress, ServerError};
 use crate::TlsMode;
+use crate::address::MySqlAddress;
 
 /// A connection whose server has accepted user and password.
 pub(super) struct Connected {

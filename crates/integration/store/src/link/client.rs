@@ -23,9 +23,9 @@ use super::wire::{
     AcquireCall, AddCall, AnswerBody, AnswerFrame, AppendCall, Call, CallFrame, ChangeCall,
     GetCall, LeaseMessage, ReadCall, ScanCall, TrimCall, millis,
 };
-use super::{connect, moving, run};
+use super::{StoreOwner, connect, run};
 use crate::call_queue::Queue;
-use crate::lazy::{HANDOVER_MAX, WeakStore};
+use crate::handover::{HANDOVER_MAX, moving};
 use crate::watch::{Subject, Watches};
 use crate::{
     Answer, Change, CounterValue, Counters, Error, Guard, Keep, Lease, LeaseAnswer, Leases, Logs,
@@ -75,7 +75,7 @@ impl LinkedStore {
     pub(crate) fn start(
         folder: &Path,
         watches: Arc<Watches>,
-        store: WeakStore,
+        store: Arc<dyn StoreOwner>,
     ) -> Result<LinkedStore, Error> {
         let queue = Arc::new(Queue::new());
         let link = Link {
@@ -217,7 +217,7 @@ impl Link {
 
 /// The work of the thread: connects, exchanges calls and answers, and connects again, until the queue is closed. Then waiting calls are
 /// made here.
-async fn work(link: Rc<Link>, store: WeakStore) {
+async fn work(link: Rc<Link>, store: Arc<dyn StoreOwner>) {
     while !link.queue.is_closed() {
         link.refuse_late();
         // Harmless: if no process listens yet, the next attempt follows after a pause.
@@ -237,14 +237,15 @@ async fn work(link: Rc<Link>, store: WeakStore) {
         }
         rest.extend(more);
     }
-    let here: FuturesUnordered<_> = rest.into_iter().map(|waiting| make(&store, waiting)).collect();
+    let here: FuturesUnordered<_> =
+        rest.into_iter().map(|waiting| make(&*store, waiting)).collect();
     here.collect::<Vec<()>>().await;
 }
 
 /// Makes a call on the store of this process.
-async fn make(store: &WeakStore, waiting: Waiting) {
+async fn make(store: &dyn StoreOwner, waiting: Waiting) {
     let answer = match store.store() {
-        Some(store) => run(&store, waiting.call).await,
+        Some(store) => run(&*store, waiting.call).await,
         None => Err(moving()),
     };
     // Harmless: the caller may have given up.

@@ -22,8 +22,21 @@ pub(crate) use client::LinkedStore;
 pub(crate) use server::StoreServer;
 
 use crate::disk::SOCKET;
-use crate::{Answer, Error, LeaseAnswer, Store};
+use crate::watch::Tap;
+use crate::{Answer, LeaseAnswer, Store};
 use wire::{AnswerBody, Call, CounterMessage, OptionalRow, Positions, Versions};
+
+/// The store of this process, as the threads of a link see it. They do not keep it open.
+pub(crate) trait StoreOwner: Send + Sync {
+    /// Returns the store, while it exists.
+    fn store(&self) -> Option<Box<dyn Store>>;
+
+    /// Returns the wake-ups of all logs and tables.
+    fn tap(&self) -> Option<Tap>;
+
+    /// Notes whether other processes use the store.
+    fn set_company(&self, has_company: bool);
+}
 
 /// Returns the path of the socket, through the open folder, since the length of socket paths is limited.
 fn socket_of(folder: &File) -> PathBuf {
@@ -107,11 +120,6 @@ fn answered<T: Send + 'static>(
     body: impl FnOnce(T) -> AnswerBody + Send + 'static,
 ) -> Answer<AnswerBody> {
     Box::pin(answer.map(|result| result.map(body)))
-}
-
-/// The error of a call that is refused because no process serves the store.
-pub(crate) fn moving() -> Error {
-    Error::Unavailable("it is moving to another process".to_owned())
 }
 
 #[cfg(test)]

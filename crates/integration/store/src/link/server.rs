@@ -19,9 +19,9 @@ use tokio::sync::watch;
 
 use super::frame::{FrameReader, put};
 use super::wire::{AnswerBody, AnswerFrame, Call, CallFrame, ChangedMessage};
-use super::{listen, remove_socket, run};
+use super::{StoreOwner, listen, remove_socket, run};
 use crate::Error;
-use crate::lazy::{WeakStore, wait_for};
+use crate::handover::wait_for;
 use crate::watch::{Subject, Tap};
 
 /// The maximum number of calls of one connection that are in progress. At this number, no more calls are read.
@@ -54,7 +54,7 @@ pub(crate) struct StoreServer {
 
 impl StoreServer {
     /// Serves a store in a folder.
-    pub(crate) fn start(folder: &Path, store: WeakStore) -> std::io::Result<StoreServer> {
+    pub(crate) fn start(folder: &Path, store: Arc<dyn StoreOwner>) -> std::io::Result<StoreServer> {
         let listener = listen(folder)?;
         let phase = Arc::new(watch::Sender::new(Phase::Serves));
         let of_thread = phase.clone();
@@ -88,7 +88,11 @@ impl Drop for StoreServer {
 }
 
 /// Accepts connections until the store moves, and serves each to its end.
-async fn serve(listener: StdListener, store: WeakStore, phase: &Arc<watch::Sender<Phase>>) {
+async fn serve(
+    listener: StdListener,
+    store: Arc<dyn StoreOwner>,
+    phase: &Arc<watch::Sender<Phase>>,
+) {
     let connections = accept(listener, &store, phase).await;
     phase.send_replace(Phase::Moved);
     for connection in connections {
@@ -99,7 +103,7 @@ async fn serve(listener: StdListener, store: WeakStore, phase: &Arc<watch::Sende
 
 async fn accept(
     listener: StdListener,
-    store: &WeakStore,
+    store: &Arc<dyn StoreOwner>,
     phase: &Arc<watch::Sender<Phase>>,
 ) -> Vec<tokio::task::JoinHandle<()>> {
     let mut connections: Vec<tokio::task::JoinHandle<()>> = Vec::new();
@@ -145,7 +149,11 @@ fn is_own(stream: &UnixStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
 }
 
-async fn converse(stream: UnixStream, store: &WeakStore, changes: watch::Receiver<Phase>) {
+async fn converse(
+    stream: UnixStream,
+    store: &Arc<dyn StoreOwner>,
+    changes: watch::Receiver<Phase>,
+) {
     let Some(tap) = store.tap() else { return };
     let (reading, writing) = stream.into_split();
     let connection = Connection {
@@ -183,7 +191,7 @@ enum Next {
 }
 
 impl Connection {
-    async fn run(mut self, store: &WeakStore) -> std::io::Result<()> {
+    async fn run(mut self, store: &Arc<dyn StoreOwner>) -> std::io::Result<()> {
         loop {
             if !self.is_read && self.calls.is_empty() {
                 return Ok(());
@@ -235,11 +243,15 @@ fn notification(body: AnswerBody) -> AnswerFrame {
 }
 
 /// Makes a call and returns its answer.
-fn answer(store: WeakStore, id: u64, call: Option<Call>) -> LocalBoxFuture<'static, AnswerFrame> {
+fn answer(
+    store: Arc<dyn StoreOwner>,
+    id: u64,
+    call: Option<Call>,
+) -> LocalBoxFuture<'static, AnswerFrame> {
     Box::pin(async move {
         let result = match (call, store.store()) {
             (Some(call), Some(store)) => {
-                let answer = run(&store, call);
+                let answer = run(&*store, call);
                 drop(store);
                 answer.await
             }

@@ -1,4 +1,4 @@
-//! A connection with its prepared statements, and the meaning of its errors.
+//! A connection with its prepared statements.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
 use super::schema;
-use crate::{Error, limits};
+use super::statement_failure::{StatementFailure, failed, unanswered};
+use crate::limits;
 
 /// Arguments of a statement.
 pub(super) type Arguments<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -39,43 +40,6 @@ const SETTINGS: &str = "
 /// The largest answer: the rows of one read, with their names.
 pub(super) const ANSWER_BYTES_MAX: usize =
     limits::READ_BYTES_MAX + limits::RECORD_BYTES_MAX + (16 << 20);
-
-/// The reason why a statement failed.
-#[derive(Debug)]
-pub(super) enum StatementFailure {
-    /// The connection is gone, and the outcome is unknown.
-    Lost(String),
-    /// The server has no space left on its disk.
-    Full(String),
-    /// The server refused the statement, which had no effect.
-    Refused(String),
-    /// The tables were made by a newer program.
-    Newer(String),
-}
-
-impl StatementFailure {
-    pub(super) fn error(self) -> Error {
-        match self {
-            StatementFailure::Full(why) => Error::Full(why),
-            StatementFailure::Lost(why)
-            | StatementFailure::Refused(why)
-            | StatementFailure::Newer(why) => Error::Unavailable(why),
-        }
-    }
-}
-
-/// Converts an error of the client library.
-pub(super) fn failed(error: &tokio_postgres::Error) -> StatementFailure {
-    let Some(db) = error.as_db_error() else { return StatementFailure::Lost(error_text(error)) };
-    match db.code().code() {
-        "53100" => StatementFailure::Full(error_text(error)),
-        // A lost connection, a server that shuts down or has become a standby, and a timeout of the session: another connection may work.
-        code if ["08", "57P", "25006", "25P03"].iter().any(|class| code.starts_with(class)) => {
-            StatementFailure::Lost(error_text(error))
-        }
-        _ => StatementFailure::Refused(error_text(error)),
-    }
-}
 
 /// A connection. It is closed when dropped.
 pub(super) struct Link {
@@ -140,10 +104,6 @@ impl Link {
         let statement = self.statement(text).await?;
         self.session.client.execute(&statement, arguments).await.map_err(|error| failed(&error))
     }
-}
-
-pub(super) fn unanswered() -> StatementFailure {
-    StatementFailure::Lost("the server does not answer".to_owned())
 }
 
 /// Returns a column of a row. A wrong type means that the gateway did not create the table.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use sql::postgres::Server;
 
 use super::SharedState;
-use super::connection::{ANSWER_MAX, Link, StatementFailure, count};
+use super::connection::{ANSWER_MAX, Link, count};
+use super::statement_failure::{StatementFailure, unanswered};
 
 /// The interval at which the connection is checked.
 const LOOK: Duration = Duration::from_secs(1);
@@ -41,10 +42,10 @@ async fn listen(shared: &Arc<SharedState>, server: &Server) -> Result<(), Statem
     });
     let mut link = Link::open(server, told).await?;
     let listening = tokio::time::timeout(ANSWER_MAX, link.execute("listen tidegate", &[])).await;
-    listening.unwrap_or_else(|_| Err(super::connection::unanswered()))?;
+    listening.unwrap_or_else(|_| Err(unanswered()))?;
     loop {
         let asked = tokio::time::timeout(ANSWER_MAX, link.rows(VERSION, &[])).await;
-        let rows = asked.unwrap_or_else(|_| Err(super::connection::unanswered()))?;
+        let rows = asked.unwrap_or_else(|_| Err(unanswered()))?;
         let found = rows.first().map_or(Ok(0), |row| count(row, 0))?;
         // There was a write without a notification: before this connection listened, or through a pooler, which drops notifications.
         if found > newest.fetch_max(found, Ordering::Relaxed) {

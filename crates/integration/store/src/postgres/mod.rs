@@ -14,6 +14,7 @@ mod listener;
 mod readers;
 mod schema;
 mod state;
+mod statement_failure;
 mod statements;
 mod writer;
 
@@ -43,7 +44,8 @@ use crate::{
     ReadQuery, Records, Row, Rows, Scan, Span, Tables, Watch, limits,
 };
 use call::{ReadCommand, Write};
-use connection::{ANSWER_MAX, unanswered};
+use connection::ANSWER_MAX;
+use statement_failure::unanswered;
 use writer::Writer;
 
 /// The number of connections for reads. With several, one slow answer does not delay all others.

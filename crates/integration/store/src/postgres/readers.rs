@@ -6,7 +6,8 @@ use sql::postgres::Server;
 
 use super::SharedState;
 use super::call::ReadCommand;
-use super::connection::{ANSWER_MAX, Link, StatementFailure, column, count, unanswered};
+use super::connection::{ANSWER_MAX, Link, column, count};
+use super::statement_failure::{StatementFailure, unanswered};
 use crate::{Error, Keep, ReadQuery, Record, Records, Row, Rows, Scan, Span, limits};
 
 /// Positions of a log are consecutive here, so a batch of records is a range of positions. The first record is returned

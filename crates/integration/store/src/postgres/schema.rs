@@ -5,7 +5,7 @@
 
 use sql::postgres::Session;
 
-use super::connection::{StatementFailure, failed};
+use super::statement_failure::{StatementFailure, failed};
 
 #[cfg(test)]
 mod tests;

@@ -8,9 +8,10 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
 use super::call::BatchNames;
-use super::connection::{Link, StatementFailure, column, count, failed};
+use super::connection::{Link, column, count};
 use super::encode_notification;
 use super::state::{HeldLease, Log, RowState, State, Window};
+use super::statement_failure::{StatementFailure, failed};
 
 const BEGIN: &str = "begin";
 const COMMIT: &str = "commit";

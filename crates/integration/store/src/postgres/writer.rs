@@ -8,7 +8,8 @@ use kit::clock::{self, Instant};
 use sql::postgres::Server;
 
 use super::call::{BatchNames, Outcome, Write};
-use super::connection::{ANSWER_MAX, Link, StatementFailure, column, unanswered};
+use super::connection::{ANSWER_MAX, Link, column};
+use super::statement_failure::{StatementFailure, unanswered};
 use super::statements::{self, BatchOutcome};
 use super::{SharedState, Start};
 use crate::Error;
