@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ::import::wsdl::RestOptions;
-use ::import::{Documents, GeneratedApi, Mistake, Model, Note, Options, Outcome, Table};
+use ::import::{Documents, GeneratedApi, ImportNote, Mistake, Model, Options, Outcome, Table};
 use anyhow::{Context as _, anyhow};
 use config::Report;
 use serde_json::{Map, Value as Json, json};
@@ -278,9 +278,9 @@ fn openapi(
 }
 
 /// The note about a document with operations that need tokens.
-fn unknown_issuer(root: ::import::JsonLocation) -> Note {
+fn unknown_issuer(root: ::import::JsonLocation) -> ImportNote {
     let note = "the document does not name the issuer of its tokens: replace `https://idp.example` in `issuers`";
-    Note {
+    ImportNote {
         location: root,
         outcome: Outcome::Approximated,
         what: "issuers".to_owned(),
