@@ -22,10 +22,13 @@ use std::sync::Arc;
 use ::flows::{Block, Flow, NameTable, Slots, Step, Variables};
 use config::{At, Config, Map, NamedStep, Report, Spanned};
 use plan::upstreams::Endpoints;
+use queues::Entrance;
 
 use crate::listeners::bytes;
 use crate::policy_builder::PolicyBuilder;
-use crate::queues::Entrances;
+
+/// The entrances of all queues, by name.
+pub(crate) type Entrances = HashMap<String, Arc<Entrance>>;
 
 /// Flows by name. The value is `None` for a flow that could not be compiled.
 #[derive(Default)]

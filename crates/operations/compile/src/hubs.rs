@@ -20,7 +20,7 @@ use crate::names;
 use crate::plans::{self, Plans, Streams};
 use crate::policies::quotas::window;
 use crate::policy_builder::PolicyBuilder;
-use crate::upstreams;
+use crate::upstream_tls;
 
 /// Hubs by name. The value is `None` for a hub that could not be compiled.
 #[derive(Default)]
@@ -113,7 +113,7 @@ pub(crate) fn compile(
             report.warn(name.at, what, "write a path such as `match: { path: \"/news/**\" }`");
         }
         let log = kafka::log(&hub.value, report);
-        let tls = UpstreamTls::absent().and_then(|tls| upstreams::client(&tls, report));
+        let tls = UpstreamTls::absent().and_then(|tls| upstream_tls::client(&tls, report));
         // Harmless: a hub without settings got a complaint earlier.
         let made = settings.filter(|_| hub.intact).zip(tls).map(|(mut settings, tls)| {
             let telemetry = builder.telemetry;

@@ -1,65 +1,22 @@
 //! Compiles `issuers`: their keys from files, or a connection to the URL where they are published.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use config::{Config, Decode as _, FilePath, Report, Secret, Spanned, TimeClaim, WebUrl};
-use jose::{KeySet, Signer};
+use jose::KeySet;
+use plan::Fetch;
 use plan::telemetry::Telemetry;
 use plan::upstreams::{Timeouts, UpstreamSettings};
-use plan::{Fetch, Plan, RevokedTokens};
-use policies::jwt::backend::OwnKeys;
 use policies::jwt::{
     Introspection, Issuer, IssuerClient, Keys, KnownKeys, Location, PublishedKeys,
 };
 
 use crate::policy_builder::PolicyBuilder;
-use crate::{files, names, upstreams};
+use crate::{files, upstream_settings};
 
 /// The idle timeout of connections to an issuer. Requests to it are rare.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(30);
-
-/// The state that policies with tokens share.
-#[derive(Default)]
-pub(crate) struct Tokens {
-    /// The issuers by name. The value is `None` after a complaint.
-    issuers: HashMap<String, Option<Arc<Issuer>>>,
-    pub(crate) revoked: Arc<RevokedTokens>,
-    /// The keys that sign the gateway's own tokens. Their public parts are published as a JWK set.
-    pub(crate) signers: Vec<Arc<Signer>>,
-    pub(crate) own_keys: Arc<OwnKeys>,
-}
-
-impl Tokens {
-    pub(crate) fn new(previous: Option<&Plan>) -> Tokens {
-        match previous {
-            Some(plan) => Tokens { revoked: plan.revoked.clone(), ..Tokens::default() },
-            None => Tokens::default(),
-        }
-    }
-
-    /// Returns the issuer of this name, or complains if there is none.
-    pub(crate) fn issuer(
-        &self,
-        name: &Spanned<String>,
-        report: &mut Report,
-    ) -> Option<Arc<Issuer>> {
-        if let Some(known) = self.issuers.get(&name.value) {
-            return known.clone();
-        }
-        let meant = report.suggest(&name.value, self.issuers.keys().map(String::as_str));
-        let help = "name one of the `issuers`";
-        report.error(name.at, names::unknown("issuer", &name.value, meant), help);
-        None
-    }
-
-    /// Returns the JWK set with the gateway's own keys. Must be called after all policies are built, because they add the keys.
-    pub(crate) fn publish(&self) -> Arc<str> {
-        let document = policies::jwt::backend::document(self.signers.iter());
-        self.own_keys.get_or_init(|| document).clone()
-    }
-}
 
 /// Compiles all issuers. Issuers with faults get complaints.
 pub(crate) fn compile(
@@ -375,7 +332,7 @@ fn upstream_settings(
         total: None,
         idle: IDLE,
     };
-    upstreams::to_url(&url.target, timeout, &keys.tls, report)
+    upstream_settings::to_url(&url.target, timeout, &keys.tls, report)
 }
 
 fn published(

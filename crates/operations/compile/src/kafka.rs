@@ -13,7 +13,7 @@ use config::{HubKafka, HubSaslMechanism, Report, Spanned};
 
 use crate::listeners::bytes;
 use crate::policy_builder::PolicyBuilder;
-use crate::{names, upstreams};
+use crate::{names, upstream_tls};
 
 /// The log of a hub.
 pub(crate) struct Log {
@@ -34,7 +34,7 @@ pub(crate) fn log(hub: &config::Hub, report: &mut Report) -> Option<Log> {
     let keys = &hub.log.as_ref()?.kafka;
     let brokers = brokers(&keys.brokers, report);
     check_topics(hub, keys, report);
-    let tls = keys.tls.as_ref().map(|tls| upstreams::client(tls, report));
+    let tls = keys.tls.as_ref().map(|tls| upstream_tls::client(tls, report));
     let sasl = sasl(keys, report);
     let message_bytes_max = bytes(hub.event_bytes_max.value).saturating_add(AROUND_EVENT);
     let new_topics = TopicSettings {

@@ -40,13 +40,17 @@ mod schedules;
 mod sets;
 mod store;
 mod streams;
+mod subscription_state;
 mod subscriptions;
 mod templates;
+mod tokens;
 mod traces;
 mod upstream_basic;
 mod upstream_oauth;
+mod upstream_settings;
 mod upstream_soap;
 mod upstream_targets;
+mod upstream_tls;
 mod upstreams;
 
 use std::collections::BTreeMap;
@@ -168,7 +172,7 @@ fn clients(
     telemetry: &Telemetry,
     report: &mut Report,
 ) -> Option<Arc<CatalogSettings>> {
-    builder.tokens = issuers::Tokens::new(previous);
+    builder.tokens = tokens::Tokens::new(previous);
     issuers::compile(config, builder, telemetry, report);
     subscriptions::compile(config, builder, report);
     catalog::compile(config, previous, builder, report)

@@ -9,7 +9,7 @@ use config::{
 use plan::export::{Collector, CollectorProtocol, LineReceiver, SocketReceiver, Transport};
 use plan::upstreams::{Protocol, Timeouts};
 
-use crate::{names, upstreams};
+use crate::{names, upstream_settings, upstream_tls};
 
 /// The idle timeout of connections to a receiver, which is longer than the interval between two batches.
 const IDLE: Duration = Duration::from_secs(30);
@@ -76,7 +76,7 @@ impl ReceiverKeys<'_> {
             total: None,
             idle: IDLE,
         };
-        let mut upstream = upstreams::to_url(target, timeout, &tls, report)?;
+        let mut upstream = upstream_settings::to_url(target, timeout, &tls, report)?;
         if protocol == CollectorProtocol::Grpc {
             upstream.protocol = Protocol::Http2;
         }
@@ -94,7 +94,7 @@ impl ReceiverKeys<'_> {
         let transport = match url.value.scheme {
             SocketScheme::Udp => Transport::Udp,
             SocketScheme::Tcp => Transport::Tcp,
-            SocketScheme::Tls => Transport::Tls(upstreams::client(&tls, report)?),
+            SocketScheme::Tls => Transport::Tls(upstream_tls::client(&tls, report)?),
         };
         let TargetUrl { host, port, .. } = &url.value.target;
         Some(SocketReceiver { host: host.clone(), port: *port, transport, timeout: self.timeout })

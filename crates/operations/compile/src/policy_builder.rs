@@ -10,11 +10,11 @@ use plan::telemetry::Telemetry;
 use plan::upstreams::{Upstream, UpstreamSettings};
 use plan::{Background, CarriedState, Fetch, Plan, UpstreamHandle};
 
-use crate::issuers::Tokens;
 use crate::names;
-use crate::policies::openapi::ReadDocument;
+use crate::policies::openapi_file::ReadDocument;
 use crate::store::StoreBuilder;
-use crate::subscriptions::Subscriptions;
+use crate::subscription_state::Subscriptions;
+use crate::tokens::Tokens;
 
 /// The parts that are collected while policies are built.
 pub(crate) struct PolicyBuilder<'p> {

@@ -1,6 +1,6 @@
 //! Compiles `queues`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -8,13 +8,10 @@ use ::flows::FlowEnd;
 use ::queues::{DeadBounds, Entrance, Order, Queue, QueueSettings, Retries};
 use config::{Config, QueueOrder, Report, Spanned};
 
-use crate::flows::{self, Flows};
+use crate::flows::{self, Entrances, Flows};
 use crate::listeners::count;
 use crate::policy_builder::PolicyBuilder;
 use crate::{hubs, names};
-
-/// The entrances of all queues, by name.
-pub(crate) type Entrances = HashMap<String, Arc<Entrance>>;
 
 /// Makes the entrances, which steps of flows use to store messages.
 pub(crate) fn entrances(config: &Config, builder: &mut PolicyBuilder<'_>) -> Entrances {

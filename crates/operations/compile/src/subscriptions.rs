@@ -10,58 +10,17 @@ use config::{
 use policies::application_keys::{application_name, consumer_key};
 use policies::quota::Quota;
 use policies::subscription::{
-    self, ApiNumber, Burst, KeyOwner, NamedPlan, PlanCounts, PlanLimits, PlanNumber,
-    SubscriberMaps, Subscribers, Subscription, WINDOWS_MAX,
+    self, ApiNumber, Burst, KeyOwner, NamedPlan, PlanLimits, PlanNumber, SubscriberMaps,
+    Subscribers, Subscription, WINDOWS_MAX,
 };
 
 use crate::names;
 use crate::plans;
 use crate::policy_builder::PolicyBuilder;
-
-/// The state that all `subscription` policies share.
-#[derive(Default)]
-pub(crate) struct Subscriptions {
-    /// All plans by name, including predefined ones.
-    plans: HashMap<String, Arc<NamedPlan>>,
-    /// The names of plans that could not be read, which was already reported.
-    unreadable: HashSet<String>,
-    maps: Option<SubscriberMaps>,
-    counts: Arc<PlanCounts>,
-}
+use crate::subscription_state::Subscriptions;
 
 /// The maximum length of a consumer key, in bytes.
 const KEY_BYTES_MAX: usize = 1024;
-
-impl Subscriptions {
-    /// Returns the plan of this name, or complains.
-    pub(crate) fn plan(
-        &self,
-        name: &Spanned<String>,
-        report: &mut Report,
-    ) -> Option<Arc<NamedPlan>> {
-        let found = self.plans.get(&name.value).cloned();
-        if found.is_none() && !self.unreadable.contains(&name.value) {
-            let meant = report.suggest(&name.value, self.plans.keys().map(String::as_str));
-            let help = "name one of the `plans`, or a built-in plan such as `Gold`";
-            report.error(name.at, names::unknown("plan", &name.value, meant), help);
-        }
-        found
-    }
-
-    /// Returns all plans, in no particular order.
-    pub(crate) fn plans(&self) -> impl Iterator<Item = &Arc<NamedPlan>> {
-        self.plans.values()
-    }
-
-    pub(crate) fn maps(&self) -> SubscriberMaps {
-        let none = || SubscriberMaps { live: Arc::default(), written: Arc::default() };
-        self.maps.clone().unwrap_or_else(none)
-    }
-
-    pub(crate) fn counts(&self) -> Arc<PlanCounts> {
-        self.counts.clone()
-    }
-}
 
 /// Compiles applications, or complains about them. Counts of the previous plan are kept.
 pub(crate) fn compile(config: &Config, builder: &mut PolicyBuilder<'_>, report: &mut Report) {

@@ -8,7 +8,7 @@ use plan::UpstreamAddition;
 use plan::upstreams::Timeouts;
 
 use crate::policy_builder::PolicyBuilder;
-use crate::upstreams;
+use crate::upstream_settings;
 
 /// The idle timeout of connections to a token endpoint. Requests to it are rare.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(30);
@@ -43,7 +43,7 @@ pub(crate) fn compile(
         idle: IDLE,
     };
     let url = &oauth.token_url.value;
-    let settings = upstreams::to_url(&url.target, timeouts, &oauth.tls, report)?;
+    let settings = upstream_settings::to_url(&url.target, timeouts, &oauth.tls, report)?;
     if sound.contains(&false) {
         return None;
     }

@@ -4,19 +4,20 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use config::{
-    At, Balance, Config, Decode as _, HashBy, OutlierUntil, Report, Retry, RetryOn, StatusRange,
-    TargetAddress, TargetUrl, UpstreamAddresses, UpstreamProtocol, UpstreamTimeout, UpstreamTls,
+    At, Config, OutlierUntil, Report, Retry, RetryOn, TargetAddress, UpstreamAddresses,
+    UpstreamProtocol,
 };
 use plan::telemetry::Telemetry;
-use plan::upstreams::{self as settled, HashKey, TargetSettings, Upstream, UpstreamSettings};
+use plan::upstreams::{self as settled, Upstream, UpstreamSettings};
 use plan::{Plan, UpstreamAddition};
-use tls::{Client, ClientSpec};
 
 use crate::files::InService;
-use crate::listeners::{bytes, count};
+use crate::listeners::count;
 use crate::policies::{self, NamedUpstreams};
 use crate::policy_builder::PolicyBuilder;
-use crate::{files, paths, upstream_basic, upstream_oauth, upstream_soap, upstream_targets};
+use crate::upstream_settings::{balance, breaker, failures, ranges, retry, stays, timeouts};
+use crate::upstream_tls::Clients;
+use crate::{paths, upstream_basic, upstream_oauth, upstream_soap, upstream_targets};
 
 /// Compiles the settings of all upstreams. Upstreams with faults get complaints.
 pub(crate) fn compile(
@@ -52,7 +53,7 @@ pub(crate) fn compile(
             "remove it, or name it in a route's `upstream` or a flow's `call`",
         );
     }
-    let mut clients = Clients { in_service, known: HashMap::new() };
+    let mut clients = Clients::new(in_service);
     let all: Vec<UpstreamSettings> = config
         .upstreams
         .iter()
@@ -88,56 +89,6 @@ pub(crate) fn build(
             }
         })
         .collect()
-}
-
-/// Compiles the timeouts of an upstream.
-pub(crate) fn timeouts(keys: &UpstreamTimeout) -> settled::Timeouts {
-    settled::Timeouts {
-        connect: keys.connect.0,
-        response: keys.response.0,
-        write: keys.write.map(|write| write.0),
-        total: keys.total.map(|total| total.0),
-        idle: keys.idle.0,
-    }
-}
-
-/// Returns the settings of an upstream for a URL that a policy calls: one target, the default bounds, no retries.
-pub(crate) fn to_url(
-    url: &TargetUrl,
-    timeout: settled::Timeouts,
-    tls: &UpstreamTls,
-    report: &mut Report,
-) -> Option<UpstreamSettings> {
-    let target =
-        TargetSettings { https: url.tls, host: url.host.clone(), port: url.port, weight: 1 };
-    Some(UpstreamSettings {
-        name: target.url(),
-        addresses: None,
-        targets: settled::Targets::Fixed(vec![target]),
-        protocol: settled::Protocol::Http1,
-        balance: settled::Balance::RoundRobin,
-        available_min_percent: 0,
-        timeout,
-        retry: retry(&Retry::absent()?),
-        sticky: None,
-        suspend: None,
-        health: None,
-        outlier: None,
-        breaker: breaker(&config::Breaker::absent()?),
-        idle_max: count(config::Pool::absent()?.idle_max.get()),
-        dns: settled::Dns {
-            refresh: config::Dns::absent()?.refresh.0,
-            servers: settled::Servers::default(),
-        },
-        writes_at_once: false,
-        tls: client(tls, report)?,
-        additions: settled::Additions::default(),
-    })
-}
-
-/// Returns the TLS client for a service that is not an upstream.
-pub(crate) fn client(tls: &UpstreamTls, report: &mut Report) -> Option<Client> {
-    Clients { in_service: InService::NONE, known: HashMap::new() }.of("", tls, report)
 }
 
 fn settings(
@@ -196,68 +147,6 @@ fn additions(
     Some(settled::Additions(additions))
 }
 
-fn breaker(breaker: &config::Breaker) -> settled::Breaker {
-    settled::Breaker {
-        connections: breaker.connections.get(),
-        requests: breaker.requests.get(),
-        pending: breaker.pending.get(),
-    }
-}
-
-fn balance(balance: &Balance) -> settled::Balance {
-    match balance {
-        Balance::RoundRobin => settled::Balance::RoundRobin,
-        Balance::LeastRequests => settled::Balance::LeastRequests,
-        Balance::Failover => settled::Balance::Failover,
-        Balance::Hash(keys) => {
-            let key = |by: &HashBy| match by {
-                HashBy::Client => HashKey::Client,
-                HashBy::Consumer => HashKey::Subject,
-                HashBy::Path => HashKey::Path,
-                HashBy::Header(name) => HashKey::Header(name.clone()),
-                HashBy::Cookie(name) => HashKey::Cookie(name.clone()),
-                HashBy::Query(name) => HashKey::Query(name.clone()),
-                HashBy::Capture(name) => HashKey::Capture(name.clone()),
-            };
-            settled::Balance::Hash(keys.iter().map(key).collect())
-        }
-    }
-}
-
-fn retry(retry: &Retry) -> settled::Retry {
-    settled::Retry {
-        attempts: retry.attempts.as_ref().map_or(0, |attempts| attempts.value.get()),
-        elsewhere: !stays(retry),
-        on: failures(&retry.when),
-        body_bytes_max: bytes(retry.body_bytes_max),
-        non_idempotent: retry.non_idempotent,
-        pause: retry.pause.as_ref().map(|pause| pause.value.0),
-        pause_max: retry.pause_max.value.0,
-        try_timeout: retry.try_timeout.as_ref().map(|timeout| timeout.value.0),
-        budget_millionths: retry.budget.map(config::Percent::of_million),
-    }
-}
-
-fn failures(on: &[RetryOn]) -> settled::Failures {
-    let status = |on: &RetryOn| match on {
-        RetryOn::Status(status) => Some(*status),
-        RetryOn::ConnectFailure | RetryOn::Reset | RetryOn::Timeout | RetryOn::Call(_) => None,
-    };
-    let call = |on: &RetryOn| match on {
-        RetryOn::Call(status) => Some(*status),
-        RetryOn::ConnectFailure | RetryOn::Reset | RetryOn::Timeout | RetryOn::Status(_) => None,
-    };
-    settled::Failures {
-        connect_failure: on.contains(&RetryOn::ConnectFailure),
-        reset: on.contains(&RetryOn::Reset),
-        timeout: on.contains(&RetryOn::Timeout),
-        // Harmless: the other kinds of failure go into the other fields.
-        statuses: on.iter().filter_map(status).collect(),
-        // Harmless: the other kinds of failure go into the other fields.
-        calls: on.iter().filter_map(call).collect(),
-    }
-}
-
 fn sticky(sticky: &config::Sticky, report: &mut Report) -> settled::Sticky {
     if let Some(empty) = sticky.secret.as_ref().filter(|secret| secret.value.0.is_empty()) {
         report.error(empty.at, "the secret must not be empty", "write one, or remove the key");
@@ -308,17 +197,6 @@ fn outlier(
         eject: outlier.eject.0,
         max_ejected_percent: outlier.max_ejected_percent.get(),
     }
-}
-
-/// Returns status ranges as pairs of the first and the last status.
-pub(crate) fn ranges(statuses: &[StatusRange]) -> Vec<(u16, u16)> {
-    statuses.iter().map(|range| (range.first, range.last)).collect()
-}
-
-/// Returns true if the operator disabled the retry at another target after a failed connection.
-fn stays(retry: &Retry) -> bool {
-    let none = retry.attempts.as_ref().is_some_and(|attempts| attempts.value.get() == 0);
-    none || !retry.when.contains(&RetryOn::ConnectFailure)
 }
 
 /// Warns of an upstream with several targets whose requests are not sent to another target after a failed connection.
@@ -397,76 +275,4 @@ fn health(
         healthy_after: health.healthy_after.get(),
         statuses: ranges(&health.statuses),
     }
-}
-
-/// TLS clients by their settings. Upstreams with equal settings share a client, because each new client reads the system's certificate
-/// authorities.
-struct Clients<'p> {
-    in_service: InService<'p>,
-    known: HashMap<ClientSpec, Client>,
-}
-
-impl Clients<'_> {
-    /// Returns the TLS client of an upstream. `upstream` is empty for a service that is not an upstream.
-    fn of(&mut self, upstream: &str, tls: &UpstreamTls, report: &mut Report) -> Option<Client> {
-        warn_unverified(tls, report);
-        let ca = tls.ca.as_ref().map(|file| files::read(file, report));
-        let pair = match (&tls.certificate, &tls.key) {
-            (Some(certificate), Some(key)) => {
-                let place = plan::upstreams::certificate_place(upstream);
-                let valid = self.in_service.is_valid_at(&place);
-                Some(files::pair(certificate, key, valid, report))
-            }
-            (Some(alone), None) => {
-                report.error(alone.at, "`certificate` needs `key`", "add `key: FILE`");
-                return None;
-            }
-            (None, Some(alone)) => {
-                report.error(alone.at, "`key` needs `certificate`", "add `certificate: FILE`");
-                return None;
-            }
-            (None, None) => None,
-        };
-        let spec = ClientSpec {
-            ca: match ca {
-                Some(pem) => Some(pem?),
-                None => None,
-            },
-            pair: match pair {
-                Some(pair) => Some(pair?),
-                None => None,
-            },
-            verify: tls.verify.value,
-            server_name: tls.server_name.as_ref().map(|name| name.value.clone()),
-        };
-        if let Some(client) = self.known.get(&spec) {
-            return Some(client.clone());
-        }
-        let client = Client::new(&spec).map_err(|error| complain(&error, tls, report)).ok()?;
-        self.known.insert(spec, client.clone());
-        Some(client)
-    }
-}
-
-fn warn_unverified(tls: &UpstreamTls, report: &mut Report) {
-    if !tls.verify.value {
-        let help = "name the authority of the service's certificate in `ca` instead";
-        report.warn(tls.verify.at, "certificates are not verified, so any server is trusted", help);
-    }
-}
-
-fn complain(error: &tls::Error, tls: &UpstreamTls, report: &mut Report) {
-    // The certificate and key were validated before, so the error must be in an authority or a name.
-    let ca = tls.ca.as_ref().map(|file| file.at);
-    let name = tls.server_name.as_ref().map(|name| name.at);
-    let at = match error {
-        tls::Error::Name(_) => name.or(ca),
-        tls::Error::Certificate(_)
-        | tls::Error::Key(_)
-        | tls::Error::Mismatch(_)
-        | tls::Error::Authority(_)
-        | tls::Error::Versions => ca.or(name),
-    };
-    let at = at.unwrap_or(tls.verify.at);
-    files::complain(error, at, at, report);
 }

@@ -12,7 +12,7 @@ use super::steps::{StepKind, StepPlace};
 use super::{Compiler, Namespaces};
 use crate::listeners::count;
 use crate::policy_builder::PolicyBuilder;
-use crate::{names, upstreams};
+use crate::{names, upstream_tls};
 
 /// A database that steps may name.
 pub(super) struct FlowDatabase {
@@ -106,7 +106,7 @@ fn client(
 ) -> Option<Option<tls::Client>> {
     match mode {
         TlsMode::Disable => Some(None),
-        TlsMode::Require => upstreams::client(&keys.tls, report).map(Some),
+        TlsMode::Require => upstream_tls::client(&keys.tls, report).map(Some),
         TlsMode::Prefer => unverified(keys, report).map(Some),
     }
 }

@@ -15,7 +15,7 @@ use plan::upstreams::{
 
 use super::{Compiler, Namespaces};
 use crate::policy_builder::PolicyBuilder;
-use crate::upstreams;
+use crate::upstream_settings;
 
 /// The upstream name in metrics for all calls of endpoints.
 const ENDPOINTS: &str = "(endpoints)";
@@ -77,10 +77,10 @@ fn settings(keys: &config::Endpoints, report: &mut Report) -> Option<UpstreamSet
             total: Some(whole.0),
             idle: IDLE,
         },
-        EndpointTimeout::Parts(parts) => upstreams::timeouts(parts),
+        EndpointTimeout::Parts(parts) => upstream_settings::timeouts(parts),
     };
     let nobody = TargetUrl { tls: false, host: "endpoint.invalid".to_owned(), port: 80 };
-    let settings = upstreams::to_url(&nobody, timeout, &keys.tls, report)?;
+    let settings = upstream_settings::to_url(&nobody, timeout, &keys.tls, report)?;
     Some(UpstreamSettings {
         breaker: Breaker { connections: CONNECTIONS_MAX, requests: CALLS_MAX, pending: CALLS_MAX },
         idle_max: IDLE_MAX,

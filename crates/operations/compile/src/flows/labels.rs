@@ -3,9 +3,7 @@
 
 use std::collections::HashMap;
 
-use config::{NamedStep, Report, Spanned, Step};
-
-use super::steps;
+use config::{NamedStep, Report, Spanned};
 
 /// The labels of one flow that are in use, and the path of the steps that are being compiled.
 #[derive(Default)]
@@ -31,12 +29,13 @@ impl Labels {
         labels
     }
 
-    /// Returns the label of the next step.
-    pub(super) fn next(&mut self, step: &NamedStep) -> String {
+    /// Returns the label of the next step. `subject` distinguishes it from others of its kind.
+    pub(super) fn next(&mut self, step: &NamedStep, subject: &str) -> String {
         if let Some(name) = &step.name {
             return name.value.clone();
         }
-        let label = format!("{}{}", self.path, what(&step.step));
+        let label =
+            format!("{}{}", self.path, format!("{} {subject}", step.step.name()).trim_end());
         let count = self.taken.entry(label.clone()).or_default();
         *count += 1;
         match *count {
@@ -60,11 +59,6 @@ impl Labels {
     pub(super) fn leave(&mut self, path: String) {
         self.path = path;
     }
-}
-
-/// Describes a step: its kind, and a text that distinguishes it from others of its kind.
-fn what(step: &Step) -> String {
-    format!("{} {}", step.name(), steps::kind(step).subject()).trim_end().to_owned()
 }
 
 pub(super) fn names<'n>(names: impl Iterator<Item = &'n Spanned<String>>) -> String {

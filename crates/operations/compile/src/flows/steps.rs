@@ -99,7 +99,7 @@ impl<'a> Compiler<'a, '_> {
         namespaces: &Namespaces,
         depth: usize,
     ) -> Option<::flows::Step> {
-        let label = self.labels.next(&step.value);
+        let label = self.labels.next(&step.value, &kind(&step.value.step).subject());
         let flow = self.under_way.last().copied().unwrap_or("");
         let metrics = self.builder.telemetry.flow_step(flow, &label);
         self.builder.flow_steps.push((flow.to_owned(), label.clone()));

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::listeners::bytes;
 use crate::policy::RouteScope;
-use crate::{names, paths, upstreams};
+use crate::{names, paths, upstream_settings};
 
 /// The idle timeout of connections. As for upstreams, it is shorter than the timeout of most servers.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -89,7 +89,7 @@ fn service(
             };
             let none = <UpstreamTls as config::Decode>::absent()?;
             let tls = keys.tls.as_ref().map_or(&none, |tls| &tls.value);
-            let settings = upstreams::to_url(&url.value.target, timeout, tls, report)?;
+            let settings = upstream_settings::to_url(&url.value.target, timeout, tls, report)?;
             Some((place.builder.own_fetch(settings), url.value.path.clone()))
         }
         (None, Some(name)) => {

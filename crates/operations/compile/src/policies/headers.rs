@@ -5,7 +5,7 @@ use config::{Headers, HeadersEdit, Map, Report, Spanned};
 
 use super::{Facts, PolicyKind, PolicyPlace, WrittenLines};
 use crate::policy::RouteScope;
-use crate::upstreams::ranges;
+use crate::upstream_settings::ranges;
 use crate::{names, templates};
 
 impl PolicyKind for Headers {

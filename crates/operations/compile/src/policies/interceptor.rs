@@ -11,7 +11,7 @@ use plan::upstreams::Timeouts;
 use super::{Diverts, Facts, NamedUpstreams, PolicyKind, PolicyPlace, WrittenLines};
 use crate::listeners::bytes;
 use crate::policy::RouteScope;
-use crate::upstreams;
+use crate::upstream_settings;
 
 impl PolicyKind for Interceptor {
     fn build(
@@ -119,7 +119,7 @@ fn connect(
             };
             let none = <UpstreamTls as config::Decode>::absent()?;
             let tls = keys.tls.as_ref().map_or(&none, |tls| &tls.value);
-            let settings = upstreams::to_url(&url.value.0, timeout, tls, report)?;
+            let settings = upstream_settings::to_url(&url.value.0, timeout, tls, report)?;
             Some(place.builder.own_fetch(settings))
         }
         (None, Some(name)) => {

@@ -26,6 +26,7 @@ pub(crate) mod key_type;
 pub(crate) mod mock;
 pub(crate) mod mutual_tls;
 pub(crate) mod openapi;
+pub(crate) mod openapi_file;
 pub(crate) mod quotas;
 pub(crate) mod rate_limit;
 pub(crate) mod redirect;

@@ -3,13 +3,12 @@
 mod shapes;
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use ::policies::openapi::{OpenApiSettings, policy};
 use ::policies::removed_credentials::{self, CredentialNames};
 use config::{OpenApi, Report, Spanned};
-use import::{Documents, JsonLocation, Model, SchemaSide};
+use import::{Documents, JsonLocation, SchemaSide};
 use mediation::json_schema::{Schema, Schemas};
 use mediation::openapi::{
     self as checks, Field, Form, MediaRange, Object, Operations, ParameterTypes, PathItem,
@@ -17,6 +16,7 @@ use mediation::openapi::{
 };
 use serde_json::Value as Json;
 
+use super::openapi_file::{OpenApiFile, ReadDocument};
 use super::{Access, PolicyKind, PolicyPlace};
 use crate::listeners::bytes;
 use crate::policy::RouteScope;
@@ -25,17 +25,6 @@ use shapes::Shapes;
 /// The help text of complaints about an unreadable document.
 pub(crate) const UNREADABLE_HELP: &str =
     "name an OpenAPI document that the gateway may read, or correct it";
-
-/// The result of reading a document.
-pub(crate) type ReadDocument = Result<OpenApiFile, Vec<String>>;
-
-/// A document that was read without errors.
-pub(crate) struct OpenApiFile {
-    documents: Documents,
-    model: Model,
-    /// A hash of the document and of all files it refers to.
-    content: u64,
-}
 
 /// The checks of a document's operations, built once and shared by all routes.
 struct BuiltChecks {
@@ -174,19 +163,10 @@ fn read(
     if let Some(known) = place.builder.documents.get(path) {
         return known.clone();
     }
-    let read = Documents::read(path, |path| report.depends_on(path.to_owned()));
-    let read = read.and_then(|documents| {
-        let model = Model::read(&documents)?;
-        Ok(OpenApiFile { content: hash(&documents), documents, model })
-    });
+    let read = OpenApiFile::read(path, |path| report.depends_on(path.to_owned()));
     let read = Arc::new(read);
     place.builder.documents.insert(path.to_owned(), read.clone());
     read
-}
-
-fn hash(documents: &Documents) -> u64 {
-    let all = documents.document().to_string();
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(all)
 }
 
 /// Returns the checks of a document's operations. They are taken over from another route or from the previous plan if the document is the

@@ -11,7 +11,7 @@ use mediation::remote_definition::{LastGood, RefreshTimes, RemoteDefinition};
 use plan::upstreams::Timeouts;
 
 use crate::policy::RouteScope;
-use crate::upstreams;
+use crate::upstream_settings;
 
 /// The idle timeout of connections to a server of documents. Requests to it are rare.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(30);
@@ -61,7 +61,7 @@ impl<M: Send + Sync + 'static> DefinitionParts<'_, M> {
                 total: None,
                 idle: IDLE,
             };
-            let settings = upstreams::to_url(&url.target, timeout, &fetch.tls, report)?;
+            let settings = upstream_settings::to_url(&url.target, timeout, &fetch.tls, report)?;
             known.push(format!("{settings:?}"));
             fetches.insert(url.target.to_string(), place.builder.own_fetch(settings));
         }

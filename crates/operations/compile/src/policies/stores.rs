@@ -4,7 +4,7 @@ use config::{Config, Report, Spanned};
 use policies::stores::{ServiceAddress, Store};
 
 use crate::names;
-use crate::upstreams;
+use crate::upstream_tls;
 
 /// Returns the store of this name, or complains.
 pub(super) fn store(name: &Spanned<String>, config: &Config, report: &mut Report) -> Option<Store> {
@@ -20,7 +20,7 @@ pub(super) fn store(name: &Spanned<String>, config: &Config, report: &mut Report
     };
     Some(Store {
         place,
-        tls: if tls { Some(upstreams::client(&written.tls, report)?) } else { None },
+        tls: if tls { Some(upstream_tls::client(&written.tls, report)?) } else { None },
         database,
         password: written.password.as_ref().map(|password| password.0.clone()),
         interval: written.interval.value.0,

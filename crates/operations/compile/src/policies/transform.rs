@@ -9,7 +9,7 @@ use plan::Template;
 
 use super::{Facts, PolicyKind, PolicyPlace};
 use crate::policy::RouteScope;
-use crate::upstreams::ranges;
+use crate::upstream_settings::ranges;
 use crate::{names, templates};
 
 impl PolicyKind for Transform {

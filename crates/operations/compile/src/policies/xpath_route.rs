@@ -8,7 +8,7 @@ use xpath::{Expr, Plain};
 use super::{Diverts, Facts, NamedUpstreams, PolicyKind, PolicyPlace, Xml};
 use crate::listeners::bytes;
 use crate::policy::RouteScope;
-use crate::{names, upstream_targets, upstreams};
+use crate::{names, upstream_settings, upstream_targets};
 
 impl PolicyKind for config::XpathRoute {
     fn build(
@@ -131,8 +131,9 @@ fn to_url(url: &WebUrl, place: &mut RouteScope<'_, '_>, report: &mut Report) -> 
         None => {
             let tls = <UpstreamTls as config::Decode>::absent()?;
             // The target of a URL has the defaults of an upstream.
-            let timeouts = upstreams::timeouts(&<UpstreamTimeout as config::Decode>::absent()?);
-            let settings = upstreams::to_url(&url.target, timeouts, &tls, report)?;
+            let timeouts =
+                upstream_settings::timeouts(&<UpstreamTimeout as config::Decode>::absent()?);
+            let settings = upstream_settings::to_url(&url.target, timeouts, &tls, report)?;
             place.builder.own_upstream(settings)
         }
     };
