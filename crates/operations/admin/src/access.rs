@@ -2,12 +2,15 @@
 //!
 //! Owns the role that each operation needs. `openapi.json` shows the same roles.
 
+use axum::extract::State;
 use axum::http::{HeaderMap, Method, header};
+use axum::{Extension, Json};
 use control::{Admin, NOBODY, Role, tls};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::bounded::Peer;
 use crate::dashboard;
+use crate::extract::ControlState;
 
 /// Paths that need no credential: probes, and the public keys of tokens. The files of the dashboard need none either.
 const FOR_ANYBODY: [&str; 3] = ["/healthz", "/readyz", "/.well-known/jwks.json"];
@@ -75,6 +78,15 @@ pub(crate) fn operator(
         (Some(_), Some(_)) => None,
     };
     user.map(|user| Operator { name: Some(user.name.clone()), role: user.role })
+}
+
+/// The name and the role of the operator, and whether the catalog has pages beside the dashboard.
+pub(crate) async fn show_operator(
+    State(control): ControlState,
+    Extension(operator): Extension<Operator>,
+) -> Json<Value> {
+    let has_catalog = control.plan().catalog.is_some();
+    Json(json!({ "name": operator.name, "role": operator.role.name(), "catalog": has_catalog }))
 }
 
 fn bearer(line: &str) -> Option<&str> {

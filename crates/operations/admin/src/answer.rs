@@ -1,7 +1,7 @@
 //! The answer of each path.
 
 use crate::access::{self, Operator};
-use crate::look;
+use crate::extract::{ControlState, members, unusable, whole};
 use crate::problem::Problem;
 use crate::text::{Archive, Text};
 use crate::{places, scrape};
@@ -11,10 +11,8 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use control::{Control, Failure, Outcome, view};
 use serde_json::{Value, json};
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use telemetry::trace::{TRACES_MAX, TraceRequest};
-
-type ControlState = State<Arc<Control>>;
 
 /// Reports that the process is alive. Nothing else is checked.
 pub(crate) async fn healthz() -> Json<Value> {
@@ -133,18 +131,18 @@ pub(crate) async fn ask_trace(
     const FORM: &str =
         "Send any of `route`, `flow`, `path`, `request_id` and `count`, which is 1 to 100.";
     let text = if text.trim().is_empty() { "{}" } else { text.as_str() };
-    let mut asked = look::members(text, &["route", "flow", "path", "request_id", "count"], FORM)?;
+    let mut asked = members(text, &["route", "flow", "path", "request_id", "count"], FORM)?;
     let count = match asked.remove("count") {
         None => Some(1),
         // Harmless: the check below refuses any other value.
-        Some(count) => look::whole(&count).and_then(|count| usize::try_from(count).ok()),
+        Some(count) => whole(&count).and_then(|count| usize::try_from(count).ok()),
     };
     let count = count.filter(|count| (1..=TRACES_MAX).contains(count));
-    let count = count.ok_or_else(|| look::unusable(FORM))?;
+    let count = count.ok_or_else(|| unusable(FORM))?;
     let mut member = |name: &str| match asked.remove(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(look::unusable(FORM)),
+        Some(_) => Err(unusable(FORM)),
     };
     let wish = TraceRequest {
         route: member("route")?,
@@ -169,18 +167,18 @@ pub(crate) async fn revoke(
 ) -> Result<Json<Value>, Problem> {
     const FORM: &str = "Send `{ \"jti\": \"...\", \"until\": UNIX_SECONDS }`.";
     // A misspelled member would revoke the token for the wrong time.
-    let asked = look::members(&text, &["jti", "until"], FORM)?;
-    let id = asked.get("jti").and_then(Value::as_str).ok_or_else(|| look::unusable(FORM))?;
+    let asked = members(&text, &["jti", "until"], FORM)?;
+    let id = asked.get("jti").and_then(Value::as_str).ok_or_else(|| unusable(FORM))?;
     let until = match asked.get("until") {
         None => None,
         Some(until) => {
-            let wrong = || look::unusable("`until` must be a time in whole seconds since 1970.");
-            Some(look::whole(until).ok_or_else(wrong)?)
+            let wrong = || unusable("`until` must be a time in whole seconds since 1970.");
+            Some(whole(until).ok_or_else(wrong)?)
         }
     };
     match control.revoke(id, until) {
         Ok(until) => Ok(Json(json!({ "jti": id, "until": until }))),
-        Err(why) => Err(look::unusable(&why)),
+        Err(why) => Err(unusable(&why)),
     }
 }
 

@@ -1,7 +1,5 @@
 //! The paths of the configuration: the current one, new ones and earlier ones.
 
-use std::sync::Arc;
-
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
@@ -12,11 +10,9 @@ use serde_json::{Value, json};
 use crate::access::{Operator, asks_secrets};
 use crate::answer::{changed, problem};
 use crate::audit::Changes;
-use crate::look;
+use crate::extract::{ControlState, parameter};
 use crate::problem::Problem;
 use crate::text::{Configuration, ZIP};
-
-type ControlState = State<Arc<Control>>;
 
 /// The header that tells whether the configuration is a file or a folder.
 const KIND: &str = "x-configuration";
@@ -113,7 +109,7 @@ pub(crate) async fn past_differences(
     Path(generation): Path<String>,
     uri: Uri,
 ) -> Result<Json<Value>, Problem> {
-    let to = look::parameter(&uri, "to").map(number).transpose()?;
+    let to = parameter(&uri, "to").map(number).transpose()?;
     let found = control.history_differences(number(&generation)?, to).await.map_err(problem)?;
     Ok(Json(json!({ "equal": found.is_empty(), "differences": view::differences(&found) })))
 }
@@ -170,7 +166,7 @@ fn condition(headers: &HeaderMap) -> Result<Option<Condition>, Problem> {
 
 /// True if a request asks for secrets. The access control has already checked the role.
 fn shows_secrets(uri: &Uri) -> Result<bool, Problem> {
-    match look::parameter(uri, "secrets") {
+    match parameter(uri, "secrets") {
         None | Some("true" | "false") => Ok(asks_secrets(uri.query())),
         Some(_) => {
             Err(Problem::new(StatusCode::BAD_REQUEST, "`secrets` must be `true` or `false`."))

@@ -1,16 +1,12 @@
-//! The dashboard: its files, which are part of the program, and the operator who uses it.
+//! The files of the dashboard, which are part of the program.
 //!
-//! Owns the list of the files. They have no secrets and need no credential: the page asks for a token, keeps it in its tab, and
+//! Owns their list. They have no secrets and need no credential: the page asks for a token, keeps it in its tab, and
 //! sends it with each request to this API.
 
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
-use serde_json::{Value, json};
 
-use crate::access::Operator;
-use crate::hubs::ControlState;
 use crate::problem::Problem;
 
 /// The path of the files.
@@ -64,15 +60,6 @@ pub(crate) async fn file(Path(name): Path<String>) -> Result<Response, Problem> 
     let missing = || Problem::new(StatusCode::NOT_FOUND, "The dashboard has no such file.");
     let (_, kind, text) = found(&name).ok_or_else(missing)?;
     Ok(([(header::CONTENT_TYPE, *kind)], *text).into_response())
-}
-
-/// The name and the role of the operator, and whether the catalog has pages beside the dashboard.
-pub(crate) async fn operator(
-    State(control): ControlState,
-    Extension(operator): Extension<Operator>,
-) -> Json<Value> {
-    let has_catalog = control.plan().catalog.is_some();
-    Json(json!({ "name": operator.name, "role": operator.role.name(), "catalog": has_catalog }))
 }
 
 #[cfg(test)]

@@ -1,17 +1,14 @@
 //! Paths that show current traffic.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
-use control::{Control, view};
+use control::view;
 use serde_json::Value;
 
+use crate::answer;
+use crate::extract::{ControlState, parameter};
 use crate::problem::Problem;
-use crate::{answer, look};
-
-type ControlState = State<Arc<Control>>;
 
 /// The traffic of the last hour.
 pub(crate) async fn traffic(State(control): ControlState) -> Result<Json<Value>, Problem> {
@@ -36,7 +33,7 @@ pub(crate) async fn traffic_of(
 
 /// The exchanges that have ended since the previous request.
 pub(crate) async fn tail(State(control): ControlState, uri: Uri) -> Result<Json<Value>, Problem> {
-    let after = look::parameter(&uri, "after").map(|after| {
+    let after = parameter(&uri, "after").map(|after| {
         let wrong = || Problem::new(StatusCode::BAD_REQUEST, "`after` must be a whole number.");
         kit::digits::whole::<u64>(after).ok_or_else(wrong)
     });

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use crate::access;
 use crate::openapi_live::live_paths;
-use crate::openapi_messages::{by_name, hub_paths, queue_paths};
+use crate::openapi_messages::{hub_paths, queue_paths};
+use crate::openapi_parts::{add_response, by_name, change, problem, read, with_configuration};
 use crate::openapi_requests::{
-    add_response, ask_trace, get_config, if_match, past, refusals, roll_back, set_log, set_target,
+    ask_trace, get_config, past, refusals, roll_back, set_log, set_target,
 };
 
 /// The OpenAPI document.
@@ -125,18 +126,6 @@ fn configuration_paths() -> Value {
     })
 }
 
-/// An operation that reads.
-pub(crate) fn read(id: &str, summary: &str, kind: &str) -> Value {
-    json!({
-        "operationId": id,
-        "summary": summary,
-        "responses": {
-            "200": { "description": summary, "content": { kind: {} } },
-            "403": { "$ref": "#/components/responses/Forbidden" },
-        },
-    })
-}
-
 fn bundle_name() -> Value {
     let schema = json!({ "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" });
     json!({ "name": "name", "in": "path", "required": true, "schema": schema })
@@ -230,56 +219,12 @@ fn take_back() -> Value {
     })
 }
 
-/// An operation that puts a configuration into service.
-pub(crate) fn change(id: &str, summary: &str) -> Value {
-    let mut operation = with_configuration(id, summary, "Changed");
-    if let Some(operation) = operation.as_object_mut() {
-        operation.insert("parameters".to_owned(), json!([if_match()]));
-    }
-    for (status, what) in [
-        ("400", "The body is not UTF-8 text, or `If-Match` cannot be read"),
-        ("409", "The file cannot be written, or the configuration cannot be brought into service"),
-        ("412", "`If-Match` does not name the configuration in service"),
-    ] {
-        add_response(&mut operation, status, what);
-    }
-    operation
-}
-
 /// An operation that looks at a configuration and changes nothing.
 fn trial(id: &str, summary: &str, result: &str) -> Value {
     let mut operation = with_configuration(id, summary, result);
     add_response(&mut operation, "400", "The body is not UTF-8 text");
     add_response(&mut operation, "409", "The files of the configuration cannot be put together");
     operation
-}
-
-/// An operation that takes a configuration.
-fn with_configuration(id: &str, summary: &str, result: &str) -> Value {
-    json!({
-        "operationId": id,
-        "summary": summary,
-        "requestBody": {
-            "required": true,
-            "content": { "application/yaml": { "schema": { "type": "string" } }, "application/zip": {} },
-        },
-        "responses": {
-            "200": {
-                "description": "Done",
-                "content": { "application/json": { "schema": { "$ref": format!("#/components/schemas/{result}") } } },
-            },
-            "403": { "$ref": "#/components/responses/Forbidden" },
-            "422": problem("The configuration cannot be used; `complaints` says where and why"),
-        },
-    })
-}
-
-/// An answer that says what is wrong.
-pub(crate) fn problem(description: &str) -> Value {
-    json!({
-        "description": description,
-        "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
-    })
 }
 
 fn responses() -> Value {

@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::openapi::{problem, read};
-use crate::openapi_messages::by_name;
+use crate::openapi_parts::{by_name, problem, read};
 
 pub(crate) fn live_paths() -> Value {
     json!({

@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::openapi::read;
-use crate::openapi_requests::add_response;
+use crate::openapi_parts::{add_response, by_name, read};
 
 /// Why a dead event may not be shown or delivered again.
 const UNREADABLE: &str = "The event cannot be read, since another version of the gateway wrote it";
@@ -119,45 +118,5 @@ fn stored(mut operation: Value) -> Value {
 /// An operation that is refused in some states.
 fn conflicting(mut operation: Value, why: &str) -> Value {
     add_response(&mut operation, "409", why);
-    operation
-}
-
-/// An operation on something with a name. Its parameter `after` is in the query, and the others are in the path; `unknown` is the
-/// description of the response if there is nothing of their names.
-pub(crate) fn by_name(
-    id: &str,
-    summary: &str,
-    success: &str,
-    parameters: &[&str],
-    unknown: &str,
-) -> Value {
-    let described = parameters.iter().map(|name| match *name {
-        "after" => json!({
-            "name": "after", "in": "query", "schema": { "type": "string" },
-            "description": "`next` of the previous page",
-        }),
-        name => json!({
-            "name": name, "in": "path", "required": true, "schema": { "type": "string" },
-        }),
-    });
-    let content = match success {
-        "200" => json!({ "description": summary, "content": { "application/json": {} } }),
-        _ => json!({ "description": summary }),
-    };
-    let mut operation = json!({
-        "operationId": id,
-        "summary": summary,
-        "parameters": described.collect::<Vec<_>>(),
-        "responses": {
-            success: content,
-            "403": { "$ref": "#/components/responses/Forbidden" },
-        },
-    });
-    if !parameters.is_empty() {
-        add_response(&mut operation, "404", unknown);
-    }
-    if parameters.contains(&"after") {
-        add_response(&mut operation, "400", "`after` is not text in UTF-8");
-    }
     operation
 }

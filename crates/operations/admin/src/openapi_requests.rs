@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::openapi::{change, problem, read};
+use crate::openapi_parts::{add_response, change, if_match, problem, read};
 
 /// An operation with a JSON object in the request.
 fn with_object(id: &str, summary: &str, properties: &Value) -> Value {
@@ -20,14 +20,6 @@ fn with_object(id: &str, summary: &str, properties: &Value) -> Value {
             "422": problem("The body has an unknown member, or a value that cannot be used"),
         },
     })
-}
-
-/// Adds a response to an operation.
-pub(crate) fn add_response(operation: &mut Value, status: &str, what: &str) {
-    let responses = operation.get_mut("responses").and_then(Value::as_object_mut);
-    if let Some(responses) = responses {
-        responses.insert(status.to_owned(), problem(what));
-    }
 }
 
 pub(crate) fn set_target() -> Value {
@@ -170,11 +162,4 @@ pub(crate) fn roll_back() -> Value {
     add_response(&mut operation, "400", "`If-Match` cannot be read");
     add_response(&mut operation, "404", "The history has no such configuration");
     operation
-}
-
-pub(crate) fn if_match() -> Value {
-    json!({
-        "name": "If-Match", "in": "header", "schema": { "type": "string" },
-        "description": "The `ETag` of the configuration to change",
-    })
 }

@@ -1,7 +1,7 @@
 //! The list of paths. A new path also has to be described in `openapi.json`; a test compares the two.
 
 use crate::text::ARCHIVE_BYTES_MAX;
-use crate::{answer, configuration, dashboard, hubs, live, look, schedules};
+use crate::{access, answer, configuration, dashboard, hubs, live, look, schedules};
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use control::Control;
@@ -25,7 +25,7 @@ fn own() -> [(&'static str, MethodRouter<Arc<Control>>); 28] {
     [
         ("/", get(dashboard::page)),
         ("/dashboard/{file}", get(dashboard::file)),
-        ("/operator", get(dashboard::operator)),
+        ("/operator", get(access::show_operator)),
         (
             "/config",
             get(configuration::get)

@@ -2,6 +2,7 @@
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use control::HubFailure;
 use serde_json::{Value, json};
 
 /// The error of a request.
@@ -41,5 +42,15 @@ impl IntoResponse for Problem {
         }
         let kind = [(header::CONTENT_TYPE, "application/problem+json")];
         (self.status, kind, body.to_string()).into_response()
+    }
+}
+
+impl From<HubFailure> for Problem {
+    fn from(failure: HubFailure) -> Problem {
+        match failure {
+            HubFailure::Unknown(what) => Problem::new(StatusCode::NOT_FOUND, what),
+            HubFailure::Conflict(why) => Problem::new(StatusCode::CONFLICT, why),
+            HubFailure::Unavailable(why) => Problem::new(StatusCode::SERVICE_UNAVAILABLE, why),
+        }
     }
 }

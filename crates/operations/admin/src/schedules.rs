@@ -1,6 +1,6 @@
 //! The paths of schedules.
 
-use crate::hubs::{ControlState, problem};
+use crate::extract::ControlState;
 use crate::problem::Problem;
 use axum::Json;
 use axum::extract::{Path, State};
@@ -15,7 +15,7 @@ pub(crate) async fn run(
     State(control): ControlState,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    control.run_schedule(&name).map_err(problem)?;
+    control.run_schedule(&name).map_err(Problem::from)?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -23,7 +23,7 @@ pub(crate) async fn pause(
     State(control): ControlState,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    control.pause_schedule(&name, true).await.map_err(problem)?;
+    control.pause_schedule(&name, true).await.map_err(Problem::from)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -31,6 +31,6 @@ pub(crate) async fn resume(
     State(control): ControlState,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    control.pause_schedule(&name, false).await.map_err(problem)?;
+    control.pause_schedule(&name, false).await.map_err(Problem::from)?;
     Ok(StatusCode::NO_CONTENT)
 }

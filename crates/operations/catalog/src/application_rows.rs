@@ -157,13 +157,13 @@ fn whole(key: &CompactKey) -> ApplicationKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secrets;
+    use crate::ids;
 
     fn application(attributes: Value, lifetime: Option<u64>) -> Application {
         let key = |kind: KeyKind| ApplicationKey {
-            id: secrets::uuid(),
+            id: ids::uuid(),
             kind,
-            consumer_key: secrets::uuid(),
+            consumer_key: ids::uuid(),
             secret_hash: "hash".to_owned(),
             grants: vec!["client_credentials".to_owned(), "a b".to_owned()],
             callback: "https://a.test/".to_owned(),
@@ -171,7 +171,7 @@ mod tests {
             lifetime,
         };
         Application {
-            id: secrets::uuid(),
+            id: ids::uuid(),
             name: "日本".to_owned(),
             owner: "admin".to_owned(),
             plan: "Gold".to_owned(),

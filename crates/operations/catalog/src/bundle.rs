@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::definition::{Site, default_plan, is_stream, kind, parts, topic};
-use crate::endpoints::{PRODUCTION, SANDBOX, SIDES, Side, is_failover};
+use crate::api_kind::{is_stream, kind};
+use crate::definition::{Site, default_plan, topic};
+use crate::endpoints::{PRODUCTION, SANDBOX, SIDES, Side, is_failover, parts};
 use crate::objects::{ApiState, config_name, context, items, set, text, texts};
 use crate::{document, mediation, wsdl_document};
 

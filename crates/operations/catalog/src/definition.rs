@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use plan::{CatalogSettings, HostRule};
 use serde_json::{Map, Value, json};
 
-use crate::endpoints::{self, SIDES};
+use crate::api_kind::{is_of_wsdl, is_stream};
+use crate::endpoints::{self, SIDES, parts};
 use crate::objects::{context, items, texts};
 use crate::unsupported;
 
@@ -67,21 +68,6 @@ impl<'s> Site<'s> {
             callbacks: Vec::new(),
         }
     }
-}
-
-/// True if the requests of an API are for streams or topics.
-pub(crate) fn is_stream(kind: &str) -> bool {
-    matches!(kind, "SSE" | "WS" | "WEBSUB")
-}
-
-/// True if a WSDL describes the API. Such an API has one route, which does not distinguish operations.
-pub(crate) fn is_of_wsdl(kind: &str) -> bool {
-    matches!(kind, "SOAP" | "SOAPTOREST")
-}
-
-/// The type of an API.
-pub(crate) fn kind(dto: &Value) -> &str {
-    dto.get("type").and_then(Value::as_str).unwrap_or("HTTP")
 }
 
 /// Fills in the defaults of WSO2 API Manager, and returns all errors, including unsupported parts.
@@ -297,14 +283,6 @@ pub(crate) fn operation(target: &str, verb: &str) -> Value {
         "throttlingPolicy": "Unlimited",
         "scopes": [],
     })
-}
-
-/// Scheme, host with port, and path of a URL.
-pub(crate) fn parts(url: &str) -> Option<(&str, &str, &str)> {
-    let (scheme, rest) = url.split_once("://")?;
-    let at = rest.find('/').unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(at);
-    (!authority.is_empty()).then_some((scheme, authority, path))
 }
 
 fn check_endpoints(config: Option<&Value>, kind: &str, site: &Site<'_>) -> Vec<String> {

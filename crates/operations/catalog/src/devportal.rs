@@ -17,7 +17,7 @@ use crate::objects::{
     SubscriptionState,
 };
 use crate::portal::Visitor;
-use crate::{imports, plans, publisher, secrets};
+use crate::{ids, imports, plans, publisher, secrets};
 
 const APPLICATIONS: [&str; 3] = ["apim:subscribe", "apim:app_manage", "apim:admin"];
 const SUBSCRIBE: [&str; 3] = ["apim:subscribe", "apim:sub_manage", "apim:admin"];
@@ -211,7 +211,7 @@ async fn applications(catalog: &Catalog, asked: &CatalogRequest, rest: &[&str]) 
 async fn create(catalog: &Catalog, asked: &CatalogRequest, owner: String) -> Answer {
     let (name, plan, description, attributes) = wish(catalog, asked)?;
     let now = crate::now();
-    let id = secrets::uuid();
+    let id = ids::uuid();
     let application = Application {
         id: id.clone(),
         name,
@@ -302,9 +302,9 @@ async fn generate(catalog: &Catalog, asked: &CatalogRequest, read: Read<Applicat
         if asked_grants.is_empty() { GRANTS.map(str::to_owned).to_vec() } else { asked_grants };
     let secret = secrets::secret()?;
     let key = ApplicationKey {
-        id: secrets::uuid(),
+        id: ids::uuid(),
         kind,
-        consumer_key: secrets::uuid().replace('-', ""),
+        consumer_key: ids::uuid().replace('-', ""),
         secret_hash: secrets::hash(&secret).await?,
         grants,
         callback: text("callbackUrl").to_owned(),
@@ -432,7 +432,7 @@ async fn api_key(
             let lifetime_max = u64::try_from(SECONDS_MAX).unwrap_or_default();
             let until = now.saturating_add(lifetime.unwrap_or(lifetime_max));
             say("exp", json!(until));
-            say("jti", json!(secrets::uuid()));
+            say("jti", json!(ids::uuid()));
             for name in ["permittedIP", "permittedReferer"] {
                 if !text(name).is_empty() {
                     say(name, json!(text(name)));
@@ -563,7 +563,7 @@ async fn subscribe(catalog: &Catalog, visitor: &Visitor, dto: &Value) -> Answer 
     let application = owned(catalog, visitor, text("applicationId"))?;
     check_plan(&api.object, text("throttlingPolicy"))?;
     let subscription = Subscription {
-        id: secrets::uuid(),
+        id: ids::uuid(),
         api: api.object.id.clone(),
         application: application.object.id.clone(),
         plan: text("throttlingPolicy").to_owned(),

@@ -208,15 +208,19 @@ pub(crate) fn token_url(config: Option<&Value>, side: Side) -> Option<&str> {
     is_oauth.then(|| text(security, "tokenUrl")).filter(|url| !url.is_empty())
 }
 
+/// Scheme, host with port, and path of a URL.
+pub(crate) fn parts(url: &str) -> Option<(&str, &str, &str)> {
+    let (scheme, rest) = url.split_once("://")?;
+    let at = rest.find('/').unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(at);
+    (!authority.is_empty()).then_some((scheme, authority, path))
+}
+
 /// True if the endpoints of these environments do not all have the same path.
 pub(crate) fn paths_differ(config: Option<&Value>, sides: &[Side]) -> bool {
     let urls: Vec<String> = sides.iter().flat_map(|side| side.urls(config)).collect();
-    let path = |url: &String| {
-        crate::definition::parts(url)
-            .map_or("", |(_, _, path)| path)
-            .trim_end_matches('/')
-            .to_owned()
-    };
+    let path =
+        |url: &String| parts(url).map_or("", |(_, _, path)| path).trim_end_matches('/').to_owned();
     let first = urls.first().map(path);
     urls.iter().any(|url| Some(path(url)) != first)
 }

@@ -13,7 +13,7 @@ use kit::clock::Instant;
 use serde::{Deserialize, Serialize};
 use store::Row;
 
-use crate::secrets;
+use crate::ids;
 
 /// The prefix of the keys of rings.
 pub(crate) const PREFIX: &str = "news/";
@@ -88,7 +88,7 @@ pub(crate) enum ForeignChanges {
 
 impl Writer {
     pub(crate) fn new() -> Writer {
-        Writer { id: secrets::uuid(), last: AtomicU64::new(0), failed: Mutex::default() }
+        Writer { id: ids::uuid(), last: AtomicU64::new(0), failed: Mutex::default() }
     }
 
     /// The entry for a change that is about to be written.

@@ -11,8 +11,8 @@ use crate::definition::{self, Site};
 use crate::http::{Answer, CatalogRequest, Refusal, json as answer_json, ok};
 use crate::object_store::Read;
 use crate::objects::{Api, ApiState, Revision, set, text};
-use crate::publisher::{self, CREATE, PUBLISH, VIEW};
-use crate::{asyncapi, document, parts, secrets, wsdl_document};
+use crate::publishing::{self, CREATE, PUBLISH, VIEW};
+use crate::{api_kind, asyncapi, document, ids, parts, wsdl_document};
 
 /// The parts of a form.
 struct Form(Vec<(String, Vec<u8>)>);
@@ -85,7 +85,7 @@ pub(crate) async fn openapi(catalog: &Catalog, asked: &CatalogRequest) -> Answer
     let mut dto = form.properties()?;
     of_info(&mut dto, &document);
     set(&mut dto, "operations", json!(document::operations_of(&document)));
-    publisher::create(catalog, asked, dto, Some(document)).await
+    publishing::create(catalog, asked, dto, Some(document)).await
 }
 
 async fn openapi_document(text: String) -> Result<Value, Refusal> {
@@ -106,7 +106,7 @@ pub(crate) async fn asyncapi(catalog: &Catalog, asked: &CatalogRequest) -> Answe
     let mut dto = form.properties()?;
     of_info(&mut dto, &document);
     of_asyncapi(&mut dto, &document).map_err(Refusal::invalid)?;
-    publisher::create(catalog, asked, dto, Some(document)).await
+    publishing::create(catalog, asked, dto, Some(document)).await
 }
 
 /// Takes the type, topics and endpoint of an API from its AsyncAPI document.
@@ -121,7 +121,7 @@ fn of_asyncapi(dto: &mut Value, document: &Value) -> Result<(), Vec<String>> {
             "type is missing: set it to SSE, WS or WEBSUB in additionalProperties".to_owned(),
         ]);
     };
-    if !definition::is_stream(&kind) {
+    if !api_kind::is_stream(&kind) {
         return Err(vec![format!("type must be SSE, WS or WEBSUB, and not {kind:?}")]);
     }
     set(dto, "type", json!(kind));
@@ -137,7 +137,7 @@ pub(crate) async fn wsdl(catalog: &Catalog, asked: &CatalogRequest) -> Answer {
     // Harmless: a kind that is not text is not a known one.
     let kind = String::from_utf8_lossy(form.part("implementationType").unwrap_or(b"SOAP"));
     let kind = if kind.trim().is_empty() { "SOAP" } else { kind.trim() };
-    if !definition::is_of_wsdl(kind) {
+    if !api_kind::is_of_wsdl(kind) {
         return Err(Refusal::bad("implementationType must be SOAP or SOAPTOREST"));
     }
     let document = wsdl_files(form.file()?)?;
@@ -151,7 +151,7 @@ pub(crate) async fn wsdl(catalog: &Catalog, asked: &CatalogRequest) -> Answer {
     };
     default(&mut dto, "operations", Some(json!(operations)));
     default(&mut dto, "endpointConfig", endpoint.map(endpoint_config));
-    publisher::create(catalog, asked, dto, Some(document)).await
+    publishing::create(catalog, asked, dto, Some(document)).await
 }
 
 /// The operations of a description as a JSON API, named as in the gateway.
@@ -204,11 +204,11 @@ pub(crate) async fn of_api(
     match asked.method {
         Method::GET => {
             catalog.visitor(asked, &VIEW).await?;
-            shown(&publisher::api(catalog, id)?.object, what)
+            shown(&publishing::api(catalog, id)?.object, what)
         }
         Method::PUT => {
             catalog.visitor(asked, &CREATE).await?;
-            replace(catalog, asked, &publisher::api(catalog, id)?, what).await
+            replace(catalog, asked, &publishing::api(catalog, id)?, what).await
         }
         _ => Err(Refusal::unsupported()),
     }
@@ -216,7 +216,7 @@ pub(crate) async fn of_api(
 
 /// The document of an API, if it has one of this kind.
 pub(crate) fn shown(api: &Api, what: &str) -> Answer {
-    let is_stream = definition::is_stream(api.kind());
+    let is_stream = api_kind::is_stream(api.kind());
     match what {
         "swagger" if !is_stream && api.kind() != "SOAP" => {
             // The document of a SOAP service is a WSDL.
@@ -254,12 +254,12 @@ async fn replace(
             set(&mut dto, "operations", json!(document::operations_of(&document)));
             document
         }
-        ("asyncapi", kind) if definition::is_stream(kind) => {
+        ("asyncapi", kind) if api_kind::is_stream(kind) => {
             let document = parts::document(definition_text(asked)?).await?;
             of_asyncapi(&mut dto, &document).map_err(Refusal::invalid)?;
             document
         }
-        ("wsdl", kind) if definition::is_of_wsdl(kind) => {
+        ("wsdl", kind) if api_kind::is_of_wsdl(kind) => {
             described(wsdl_files(Form::read(asked)?.file()?)?).await?.0
         }
         _ => return Err(Refusal::bad("An API of this type has no such document")),
@@ -354,7 +354,7 @@ fn api_of(project: &ApiProject, owner: String, site: &Site<'_>) -> Result<Api, R
     }
     let now = crate::now();
     Ok(Api {
-        id: secrets::uuid(),
+        id: ids::uuid(),
         state,
         owner,
         dto,
@@ -396,7 +396,7 @@ fn over(known: &Api, new: Api, rotates: Option<&str>) -> Result<Api, Refusal> {
         return Err(Refusal::bad("name, version and context of an API cannot be changed"));
     }
     let mut revisions = known.revisions.clone();
-    if revisions.len() >= publisher::REVISIONS_MAX && rotates == Some("true") {
+    if revisions.len() >= publishing::REVISIONS_MAX && rotates == Some("true") {
         let oldest = revisions.iter().position(|revision| revision.deployments.is_empty());
         revisions.remove(oldest.unwrap_or(0));
     }
@@ -415,13 +415,13 @@ fn revise(api: &mut Api, deployments: &[Value]) -> Result<(), Refusal> {
     if deployments.is_empty() || api.state == ApiState::Retired {
         return Ok(());
     }
-    if api.revisions.len() >= publisher::REVISIONS_MAX {
-        return Err(publisher::too_many_revisions());
+    if api.revisions.len() >= publishing::REVISIONS_MAX {
+        return Err(publishing::too_many_revisions());
     }
-    let (id, now) = (secrets::uuid(), crate::now());
+    let (id, now) = (ids::uuid(), crate::now());
     api.revision_last += 1;
     api.revisions.iter_mut().for_each(|revision| revision.deployments.clear());
-    let deployed = deployments.iter().map(|one| publisher::deployment(one.clone(), &id, now));
+    let deployed = deployments.iter().map(|one| publishing::deployment(one.clone(), &id, now));
     api.revisions.push(Revision {
         deployments: deployed.collect(),
         id,

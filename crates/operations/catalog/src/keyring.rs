@@ -16,9 +16,9 @@ use plan::{CatalogAlgorithm, CatalogSettings};
 use serde_json::{Value, json};
 
 use crate::http::Refusal;
+use crate::ids;
 use crate::object_store::{ObjectStore, Read, WriteError};
 use crate::objects::SigningKey;
-use crate::secrets;
 
 /// Signers, the newest first.
 #[derive(Default)]
@@ -179,5 +179,5 @@ async fn new_key(algorithm: CatalogAlgorithm, now: u64) -> Option<SigningKey> {
     if pem.is_none() {
         tracing::error!("catalog: a key cannot be created");
     }
-    Some(SigningKey { id: secrets::uuid(), pem: pem?, created: now, until: 0 })
+    Some(SigningKey { id: ids::uuid(), pem: pem?, created: now, until: 0 })
 }

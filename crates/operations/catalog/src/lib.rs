@@ -7,11 +7,13 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod api_kind;
 mod application_rows;
 mod asyncapi;
 mod bundle;
 mod definition;
 mod devportal;
+mod digest;
 mod document;
 mod endpoints;
 mod foreign_changes;
@@ -32,6 +34,7 @@ mod parts;
 mod plans;
 mod portal;
 mod publisher;
+mod publishing;
 mod rights;
 mod secrets;
 mod subscription_rows;

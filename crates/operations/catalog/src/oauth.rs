@@ -15,7 +15,7 @@ use crate::Catalog;
 use crate::http::{Answer, CatalogRequest, Refusal, done, ok, value_of};
 use crate::object_store::{Batch, CHANGES_MAX, Read, WriteError};
 use crate::objects::{Application, ApplicationKey, Client, Family, KeyKind, Revoked};
-use crate::secrets;
+use crate::{digest, ids, secrets};
 
 /// The client that requests a token.
 pub(crate) enum Asker {
@@ -296,7 +296,7 @@ impl Catalog {
     pub(crate) async fn issue(&self, grant: &Grant) -> Result<Issued, Refusal> {
         let settings = self.settings()?;
         let now = kit::clock::wall().as_secs();
-        let (id, until) = (secrets::uuid(), now.saturating_add(grant.lifetime));
+        let (id, until) = (ids::uuid(), now.saturating_add(grant.lifetime));
         let mut claims = Object::default();
         let mut say = |name: &str, value: Value| drop(claims.insert(name.to_owned(), value));
         say("iss", json!(settings.issuer));
@@ -326,11 +326,11 @@ impl Catalog {
         let secret = secrets::secret()?;
         let now = kit::clock::wall().as_secs();
         let family = Family {
-            id: secrets::uuid(),
+            id: ids::uuid(),
             client: grant.client.clone(),
             subject: grant.subject.clone(),
             scope: grant.scope.clone(),
-            current: secrets::digest(&secret),
+            current: digest::sha256(&secret),
             until: now.saturating_add(self.settings()?.refresh_lifetime.as_secs()),
             tokens: vec![(token.id.clone(), token.until)],
             revoked: false,
@@ -352,7 +352,7 @@ impl Catalog {
         {
             return Err(wrong());
         }
-        if !secrets::is_same(&family.object.current, &secrets::digest(secret)) {
+        if !secrets::is_same(&family.object.current, &digest::sha256(secret)) {
             tracing::warn!(
                 client = family.object.client,
                 "catalog: a refresh token was used again, and its family is revoked"
@@ -369,7 +369,7 @@ impl Catalog {
         let token = self.issue(&grant).await?;
         let secret = secrets::secret()?;
         let mut next = Family::clone(&family.object);
-        next.current = secrets::digest(&secret);
+        next.current = digest::sha256(&secret);
         next.until = now.saturating_add(self.settings()?.refresh_lifetime.as_secs());
         next.tokens.retain(|(_, until)| *until > now);
         next.tokens.push((token.id.clone(), token.until));
@@ -483,7 +483,7 @@ impl Catalog {
         };
         let secret = secrets::secret()?;
         let client = Client {
-            id: secrets::uuid(),
+            id: ids::uuid(),
             secret_hash: secrets::hash(&secret).await?,
             name: name.clone(),
             owner: user,

@@ -12,6 +12,7 @@ use store::nodes::Nodes;
 use store::{Change, Error, Expect, Row, Scan, Store};
 
 use crate::application_rows::ApplicationRows;
+use crate::digest;
 use crate::foreign_changes::{self, ForeignChanges, Reader, Writer};
 use crate::objects::{Application, Object, Subscription};
 use crate::subscription_rows::SubscriptionRows;
@@ -137,7 +138,7 @@ impl Batch {
     }
 
     fn name<T: Object>(&mut self, name: &str, id: Option<String>, expect: Expect) {
-        let digest = crate::secrets::digest(name);
+        let digest = digest::sha256(name);
         let key = format!("name/{}/{digest}", T::KIND);
         self.push(key, id.map(String::into_bytes), expect);
     }

@@ -3,7 +3,8 @@
 use import::apictl::ApiProject;
 use serde_json::{Value, json};
 
-use crate::definition::{Site, check_all, kind};
+use crate::api_kind::kind;
+use crate::definition::{Site, check_all};
 use crate::objects::{ApiState, config_name, text};
 use crate::unsupported::{self, Unsupported};
 use crate::{bundle, imports};

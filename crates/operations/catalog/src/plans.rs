@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 
 use crate::Catalog;
 use crate::http::{Answer, CatalogRequest, Refusal, created, done, list, ok};
+use crate::ids;
 use crate::object_store::{Read, WriteError};
 use crate::objects::{Api, Application, Plan, PlanLevel, Subscription};
-use crate::secrets;
 
 const ADMIN: [&str; 3] = ["apim:admin", "apim:tier_manage", "apim:admin_tier_manage"];
 const ADMIN_VIEW: [&str; 4] =
@@ -134,7 +134,7 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &CatalogRequest, path: &[&s
         (&Method::POST, []) => {
             catalog.visitor(asked, &ADMIN).await?;
             let dto = asked.json()?;
-            let plan = Plan { id: secrets::uuid(), level, name: checked(&dto)?, dto };
+            let plan = Plan { id: ids::uuid(), level, name: checked(&dto)?, dto };
             let body = whole(&plan);
             let mut plans = catalog.plans();
             plans.push(Arc::new(plan.clone()));

@@ -8,17 +8,12 @@ use crate::definition::{self, Site};
 use crate::http::{
     Answer, CatalogRequest, Refusal, check_match, created, done, list, list_of, ok, tagged,
 };
-use crate::object_store::Read;
 use crate::objects::{Api, ApiState, Application, Revision, Subscription, SubscriptionState};
-use crate::{endpoints, imports, plans, secrets};
+use crate::publishing::{
+    CREATE, PUBLISH, REVISIONS_MAX, VIEW, api, create, deployment, too_many_revisions, whole,
+};
+use crate::{endpoints, ids, imports, plans};
 
-/// The limit of revisions of one API, as in WSO2 API Manager.
-pub(crate) const REVISIONS_MAX: usize = 5;
-
-pub(crate) const VIEW: [&str; 5] =
-    ["apim:api_view", "apim:api_create", "apim:api_publish", "apim:api_manage", "apim:admin"];
-pub(crate) const CREATE: [&str; 3] = ["apim:api_create", "apim:api_manage", "apim:admin"];
-pub(crate) const PUBLISH: [&str; 3] = ["apim:api_publish", "apim:api_manage", "apim:admin"];
 const SUBSCRIPTIONS: [&str; 4] =
     ["apim:subscription_view", "apim:subscription_manage", "apim:subscription_block", "apim:admin"];
 
@@ -84,10 +79,6 @@ pub(crate) async fn answer(catalog: &Catalog, asked: &CatalogRequest, path: &[&s
     }
 }
 
-pub(crate) fn api(catalog: &Catalog, id: &str) -> Result<Read<Api>, Refusal> {
-    catalog.objects.get::<Api>(id).ok_or_else(|| Refusal::missing("API"))
-}
-
 /// The APIs that a search finds. Each word of the search is a part of the name, or `KEY:PART` with one of the keys in `matches`.
 fn found(catalog: &Catalog, query: &str) -> Vec<Value> {
     let mut all = catalog.objects.all::<Api>();
@@ -136,50 +127,6 @@ fn summary(api: &Api) -> Value {
     })
 }
 
-/// An API as its publisher sees it.
-fn whole(api: &Api) -> Value {
-    let mut dto = api.dto.clone();
-    endpoints::without_secrets(&mut dto);
-    if let Some(members) = dto.as_object_mut() {
-        members.insert("id".to_owned(), json!(api.id));
-        members.insert("provider".to_owned(), json!(api.owner));
-        members.insert("lifeCycleStatus".to_owned(), json!(api.state.as_str()));
-        members.insert("isRevision".to_owned(), json!(false));
-        members.insert("revisionId".to_owned(), json!(0));
-        members.insert("createdTime".to_owned(), json!(api.created.to_string()));
-        members.insert("lastUpdatedTime".to_owned(), json!(api.updated.to_string()));
-    }
-    dto
-}
-
-pub(crate) async fn create(
-    catalog: &Catalog,
-    asked: &CatalogRequest,
-    mut dto: Value,
-    document: Option<Value>,
-) -> Answer {
-    let visitor = catalog.visitor(asked, &CREATE).await?;
-    let errors = definition::check(&mut dto, &Site::of(&*catalog.settings()?));
-    if !errors.is_empty() {
-        return Err(Refusal::invalid(errors));
-    }
-    let now = crate::now();
-    let api = Api {
-        id: secrets::uuid(),
-        state: ApiState::Created,
-        owner: visitor.name,
-        dto,
-        document,
-        revisions: Vec::new(),
-        revision_last: 0,
-        created: now,
-        updated: now,
-    };
-    let body = whole(&api);
-    catalog.add_api(api).await?;
-    created(&body)
-}
-
 async fn one(catalog: &Catalog, asked: &CatalogRequest, id: &str) -> Answer {
     match asked.method {
         Method::GET => {
@@ -223,12 +170,6 @@ async fn one(catalog: &Catalog, asked: &CatalogRequest, id: &str) -> Answer {
     }
 }
 
-pub(crate) fn too_many_revisions() -> Refusal {
-    Refusal::bad(
-        "Maximum number of revisions per API has reached. Need to remove a revision to create a new one",
-    )
-}
-
 fn revision_dto(api: &Api, revision: &Revision) -> Value {
     json!({
         "displayName": format!("Revision {}", revision.number),
@@ -266,7 +207,7 @@ async fn revisions(catalog: &Catalog, asked: &CatalogRequest, id: &str, rest: &[
             let mut changed = Api::clone(&read.object);
             changed.revision_last += 1;
             let revision = Revision {
-                id: secrets::uuid(),
+                id: ids::uuid(),
                 number: changed.revision_last,
                 description: description.to_owned(),
                 created: crate::now(),
@@ -329,15 +270,6 @@ async fn deploy(catalog: &Catalog, asked: &CatalogRequest, id: &str, on: bool) -
     let deployed = json!(deployed.map(|revision| revision.deployments.clone()));
     catalog.change_deployed(&read, changed).await?;
     created(&deployed)
-}
-
-pub(crate) fn deployment(mut one: Value, revision: &str, now: u64) -> Value {
-    if let Some(members) = one.as_object_mut() {
-        members.insert("revisionUuid".to_owned(), json!(revision));
-        members.insert("status".to_owned(), json!("APPROVED"));
-        members.insert("deployedTime".to_owned(), json!(now));
-    }
-    one
 }
 
 fn lifecycle(api: &Api) -> Value {

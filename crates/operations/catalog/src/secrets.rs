@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use argon2::{Argon2, PasswordHasher as _};
-use aws_lc_rs::{constant_time, digest as aws_digest, hmac, rand};
+use aws_lc_rs::{constant_time, hmac, rand};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use policies::credentials::HashedSecret;
@@ -38,16 +38,6 @@ type Mark = [u8; 32];
 #[derive(Debug)]
 pub(crate) struct Busy;
 
-/// An identifier in the form of a UUID: unique, not secret.
-pub(crate) fn uuid() -> String {
-    let hex = format!("{:032x}", fastrand::u128(..));
-    // Harmless: the text has 32 digits.
-    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default().to_owned();
-    // RFC 9562: version 4, variant 10.
-    let (version, variant) = (part(13, 16), part(17, 20));
-    format!("{}-{}-4{version}-a{variant}-{}", part(0, 8), part(8, 12), part(20, 32))
-}
-
 /// A secret of 256 random bits.
 pub(crate) fn secret() -> Result<String, Refusal> {
     let bytes: [u8; 32] = random().ok_or_else(|| Refusal::internal("no random numbers"))?;
@@ -59,12 +49,6 @@ fn random<const N: usize>() -> Option<[u8; N]> {
     // Harmless: without random numbers, the callers refuse.
     rand::fill(&mut bytes).ok()?;
     Some(bytes)
-}
-
-/// The SHA-256 of a text, in hexadecimal digits.
-pub(crate) fn digest(text: &str) -> String {
-    let digest = aws_digest::digest(&aws_digest::SHA256, text.as_bytes());
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Compares two texts in constant time.

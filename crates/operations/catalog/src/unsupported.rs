@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::definition::{is_of_wsdl, is_stream, kind};
+use crate::api_kind::{is_of_wsdl, is_stream, kind};
 use crate::endpoints::{self, SIDES};
 use crate::mediation;
 use crate::objects::{items, text, texts};
