@@ -74,11 +74,16 @@ impl PublishedDescription {
             let is = |wanted: &[u8]| name.eq_ignore_ascii_case(wanted);
             // Harmless: a value that is not a number names no document.
             let number = || kit::digits::whole::<usize>(std::str::from_utf8(value).ok()?);
-            match value.is_empty() {
-                true if is(b"wsdl") => self.descriptions.first(),
-                false if is(b"wsdl") => self.descriptions.get(number()?),
-                false if is(b"xsd") => self.schemas.get(number()?.checked_sub(1)?),
-                true | false => None,
+            if is(b"wsdl") {
+                if value.is_empty() {
+                    self.descriptions.first()
+                } else {
+                    self.descriptions.get(number()?)
+                }
+            } else if is(b"xsd") && !value.is_empty() {
+                self.schemas.get(number()?.checked_sub(1)?)
+            } else {
+                None
             }
         })
     }

@@ -51,7 +51,7 @@ pub use kit::memory::Limit as MemoryLimit;
 pub use listener::{
     EmptySegments, EscapedSlash, Limits, Listener, PathParameters, PathRules, Timeouts,
 };
-pub use matcher::{Arrival, HostPattern, Matcher, PathCondition, ValueCondition};
+pub use matcher::{Arrival, HostPattern, Matcher, PathCondition, Refusal, ValueCondition};
 pub use path_regex::{PathRegex, RegexError, ValueRegex};
 pub use pattern::{Pattern, PatternError, Segment};
 pub use prepared::PreparedAnswerer;
@@ -59,7 +59,7 @@ pub use respond::{FilledReply, FixedReply, NoDestination, triggered};
 pub use route::{Errors, Operation, Preflights, Route, Share, Split};
 pub use schedule::{Beginning, ClockReading, Due, Schedule, ScheduleControl, Timing};
 pub use streams::{IDLE_MAX, OnReload, Streams};
-pub use table::{Conflict, Refusal, RouteMatch, Table};
+pub use table::{Conflict, RouteMatch, Table};
 pub use upstream_handle::UpstreamHandle;
 
 /// The upstream types of the hot path, re-exported so that the cold path needs only `plan`.

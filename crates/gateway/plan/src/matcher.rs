@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use message::RequestHead;
 
-use crate::table::Refusal;
 use crate::{PathRegex, Pattern, Segment, ValueRegex, path};
 
 /// The conditions of a route.
@@ -68,6 +67,23 @@ pub enum ValueCondition {
     OneOf(Box<[Box<[u8]>]>),
     /// The whole value matches the expression.
     Regex(ValueRegex),
+}
+
+/// The reason why a route did not match, for `explain`: the first condition that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    Host,
+    Path,
+    Listener,
+    ServerName,
+    Source,
+    Method,
+    Header(String),
+    Query(String),
+    /// It would match, but a more specific route matches, too.
+    LessSpecific,
+    /// It would match, but a route with a higher priority matches, too.
+    LowerPriority,
 }
 
 impl Matcher {

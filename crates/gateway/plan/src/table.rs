@@ -20,7 +20,7 @@ use std::sync::Arc;
 use message::RequestHead;
 use regex::bytes::RegexSet;
 
-use crate::matcher::is_below;
+use crate::matcher::{Refusal, is_below};
 use crate::prefixes::{Prefixes, Untried};
 use crate::{Arrival, HostPattern, Matcher, PathCondition, PathRegex, Pattern, Route, Segment};
 use crate::{path, path_regex};
@@ -58,23 +58,6 @@ pub struct RouteMatch<'t> {
 pub struct Conflict {
     pub first: usize,
     pub second: usize,
-}
-
-/// The reason why a route did not match, for `explain`: the first condition that does not hold.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
-    Host,
-    Path,
-    Listener,
-    ServerName,
-    Source,
-    Method,
-    Header(String),
-    Query(String),
-    /// It would match, but a more specific route matches, too.
-    LessSpecific,
-    /// It would match, but a route with a higher priority matches, too.
-    LowerPriority,
 }
 
 struct TableRoute {

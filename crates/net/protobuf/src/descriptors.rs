@@ -9,7 +9,7 @@ use crate::rule::{self, HttpRule};
 use crate::schema::{
     Cardinality, EnumType, Field, FieldKind, MessageType, Method, Schema, Service, WellKnown,
 };
-use crate::wire::{WireError, Raw, each, text};
+use crate::wire::{Raw, WireError, each, text};
 
 /// The maximum nesting of type definitions. The reader recurses this deep.
 const NESTED_MAX: usize = 32;

@@ -1,6 +1,6 @@
 //! The rule that maps a method to HTTP (`google.api.http`), as written in the descriptors.
 
-use crate::wire::{WireError, Raw, each, text};
+use crate::wire::{Raw, WireError, each, text};
 
 /// One binding of a method.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::parameters;
 use crate::scalar;
 use crate::schema::{Field, MessageType, Schema, WellKnown};
 use crate::to_json::{self, JsonStyle};
-use crate::wire::{WireError, Raw, each, push_bytes};
+use crate::wire::{Raw, WireError, each, push_bytes};
 
 /// The length of a message's prefix in a body of gRPC: a byte for compression, and four for the message's length.
 pub const PREFIX_BYTES: usize = 5;

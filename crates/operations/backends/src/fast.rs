@@ -16,7 +16,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use socket2::{Domain, Socket, Type};
 
-use super::serve::Client;
+use super::httpbin::Client;
 use super::{Kind, calculator, httpbin};
 
 /// The size of the scratch buffer. Most requests fit; a larger one is gathered in its connection.

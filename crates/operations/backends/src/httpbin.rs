@@ -3,6 +3,7 @@
 //! `/anything` (and below), `/get`, `/post`, `/headers`, `/status/N`, `/delay/SECONDS`, `/size/N` with a
 //! unit, `/response-headers`. Bodies are gathered up to a bound; multipart forms are shown as text.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -17,7 +18,6 @@ use super::amount::{parse_bytes, parse_seconds};
 use super::body::{
     JSON, Reply, TEXT, WholeReply, full, gather, refusal, whole_refusal, whole_reply,
 };
-use super::serve::Client;
 
 /// The maximum size of a body. The answer contains it twice, as text and as JSON.
 const BODY_BYTES_MAX: usize = 16 << 20;
@@ -34,6 +34,13 @@ const INDEX: &str = "\
 /size/350B                 that many bytes; KiB and MiB too
 /response-headers?a=b      those headers in the answer
 ";
+
+/// The client's address and protocol.
+#[derive(Clone, Copy)]
+pub(super) struct Client {
+    pub(super) address: SocketAddr,
+    pub(super) scheme: &'static str,
+}
 
 pub(super) async fn answer(request: Request<Incoming>, client: Client) -> Reply {
     let (head, body) = request.into_parts();

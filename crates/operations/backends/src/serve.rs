@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::body::Reply;
+use super::httpbin::Client;
 use super::{
     Answers, Kind, Options, Webhook, calculator, echo, httpbin, interceptor, reverse, sse, webhook,
 };
@@ -151,11 +152,4 @@ impl Origin {
         }
         reply
     }
-}
-
-/// The client's address and protocol.
-#[derive(Clone, Copy)]
-pub(super) struct Client {
-    pub(super) address: SocketAddr,
-    pub(super) scheme: &'static str,
 }

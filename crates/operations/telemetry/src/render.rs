@@ -11,7 +11,7 @@ use crate::reload::CertificateExpiry;
 use crate::route::{CLASSES, MirrorOutcome, StreamEnd};
 use crate::scrape::{Family, Scrape};
 use crate::snapshot::{ListenerSum, MemoryReading, RouteSum, Snapshot};
-use crate::streams::StreamKind;
+use crate::stream_kind::StreamKind;
 use grpc::Outcome;
 use std::fmt;
 

@@ -7,7 +7,7 @@ use crate::histogram::{OwnHistogram, WaitHistogram};
 use crate::reason::{REASONS_MAX, Reasons};
 use crate::shards::Shards;
 use crate::span::SpanIds;
-use crate::streams::OpenCounts;
+use crate::stream_kind::OpenCounts;
 use grpc::Outcome;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

@@ -21,7 +21,7 @@ use crate::reload::Reloads;
 use crate::route::{CLASSES, MirrorOutcome, RouteMetrics, StreamEnd};
 use crate::schedule::ScheduleSum;
 use crate::store::StoreSum;
-use crate::streams::StreamKind;
+use crate::stream_kind::StreamKind;
 use crate::upstream::{TargetMetrics, UpstreamMetrics};
 use grpc::Outcome;
 use kit::memory;

@@ -76,17 +76,13 @@ fn settle() {
 }
 
 fn set_delay(is_short: bool) {
-    match is_short {
-        true => {
-            let began = mi_option_get(PURGE_DELAY);
-            // Harmless: it fails if the delay is already known.
-            let _known = DELAY.compare_exchange(-1, began, Relaxed, Relaxed);
-            mi_option_set(PURGE_DELAY, 0);
-        }
-        false if DELAY.load(Relaxed) >= 0 => {
-            mi_option_set(PURGE_DELAY, DELAY.load(Relaxed));
-        }
-        false => {}
+    if is_short {
+        let began = mi_option_get(PURGE_DELAY);
+        // Harmless: it fails if the delay is already known.
+        let _known = DELAY.compare_exchange(-1, began, Relaxed, Relaxed);
+        mi_option_set(PURGE_DELAY, 0);
+    } else if DELAY.load(Relaxed) >= 0 {
+        mi_option_set(PURGE_DELAY, DELAY.load(Relaxed));
     }
 }
 

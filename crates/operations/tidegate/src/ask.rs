@@ -138,6 +138,27 @@ impl Gateway {
     }
 }
 
+/// Prints the answer to an operation, or the reason of its refusal.
+pub(crate) fn report_answer(answer: &Answer) -> anyhow::Result<ExitCode> {
+    if !(200..300).contains(&answer.status) {
+        log::say_error(&answer.refusal(&|name| name.to_owned()));
+        return Ok(if answer.is_forbidden() {
+            ExitCode::from(NO_ACCESS)
+        } else {
+            ExitCode::FAILURE
+        });
+    }
+    if answer.body.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let text = match answer.json() {
+        Ok(told) => serde_json::to_string_pretty(&told)?,
+        Err(_) => answer.text(),
+    };
+    log::write_out(text.trim_end())?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Reports why a gateway could not be asked.
 pub(crate) fn report_no_access(why: &anyhow::Error) -> ExitCode {
     log::say_error(&format!("{why:#}"));

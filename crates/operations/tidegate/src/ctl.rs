@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::ask::{self, AdminRequest, Answer, Gateway, NO_ACCESS};
+use crate::ask::{self, AdminRequest, Gateway};
 use crate::operations::{Access, Ctl, Holder, OnMessages, Pausable};
 use crate::{log, support, tail};
 
@@ -37,29 +37,9 @@ pub(crate) fn ctl(url: &str, access: &Access, what: &Ctl) -> anyhow::Result<Exit
     };
     let asked = Gateway::new(url, access, ANSWER_MAX).and_then(|gateway| gateway.ask(&question));
     match asked {
-        Ok(answer) => report_answer(&answer),
+        Ok(answer) => ask::report_answer(&answer),
         Err(why) => Ok(ask::report_no_access(&why)),
     }
-}
-
-pub(crate) fn report_answer(answer: &Answer) -> anyhow::Result<ExitCode> {
-    if !(200..300).contains(&answer.status) {
-        log::say_error(&answer.refusal(&|name| name.to_owned()));
-        return Ok(if answer.is_forbidden() {
-            ExitCode::from(NO_ACCESS)
-        } else {
-            ExitCode::FAILURE
-        });
-    }
-    if answer.body.is_empty() {
-        return Ok(ExitCode::SUCCESS);
-    }
-    let text = match answer.json() {
-        Ok(told) => serde_json::to_string_pretty(&told)?,
-        Err(_) => answer.text(),
-    };
-    log::write_out(text.trim_end())?;
-    Ok(ExitCode::SUCCESS)
 }
 
 fn operation(what: &Ctl) -> Operation {

@@ -230,12 +230,12 @@ fn gather(folder: &Path, below: &str, names: &mut Vec<String>) -> anyhow::Result
         }
         let name = format!("{below}{name}");
         let meta = fs::metadata(entry.path())?;
-        match meta.is_dir() {
-            true => gather(&entry.path(), &format!("{name}/"), names)?,
-            false if meta.len() > FILE_BYTES_MAX => {
-                bail!("`{}` is larger than {FILE_BYTES_MAX} bytes", entry.path().display())
-            }
-            false => names.push(name),
+        if meta.is_dir() {
+            gather(&entry.path(), &format!("{name}/"), names)?;
+        } else if meta.len() > FILE_BYTES_MAX {
+            bail!("`{}` is larger than {FILE_BYTES_MAX} bytes", entry.path().display());
+        } else {
+            names.push(name);
         }
         if names.len() > FILES_MAX {
             bail!("`{}` has more than {FILES_MAX} files", folder.display());

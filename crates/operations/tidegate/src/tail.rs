@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::ask::{self, AdminRequest, Gateway};
-use crate::{ctl, log};
+use crate::log;
 
 /// The interval of requests to the gateway.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ pub(crate) fn tail(
         let question = AdminRequest { request: &format!("GET {path}"), headers: &[], body: b"" };
         let answer = match gateway.ask(&question) {
             Ok(answer) if answer.status == 200 => answer,
-            Ok(answer) => return ctl::report_answer(&answer),
+            Ok(answer) => return ask::report_answer(&answer),
             Err(why) => return Ok(ask::report_no_access(&why)),
         };
         let told = answer.json()?;

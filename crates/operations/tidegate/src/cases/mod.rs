@@ -1,8 +1,9 @@
 //! `tidegate test`, `tidegate explain --run` and `tidegate diff --replay`: requests through a whole gateway without a network.
 //!
 //! Owns the stand-ins for clients and upstreams ([`rehearsal`], [`services`]), the comparison of messages with the expected ones
-//! ([`difference`]), and the report. Each case has its own gateway, so that counters and caches are not shared.
+//! ([`compare`]), and the report. Each case has its own gateway, so that counters and caches are not shared.
 
+mod compare;
 mod difference;
 mod json;
 mod junit;
@@ -11,6 +12,7 @@ mod recorded;
 mod rehearsal;
 mod replay;
 mod run;
+mod sent_request;
 mod services;
 mod xml;
 
@@ -33,7 +35,8 @@ use crate::check::{compiled, say_report};
 use crate::{WRONG_USAGE, log};
 use difference::Difference;
 use message::Message;
-use rehearsal::{Rehearsed, SentRequest, Task};
+use rehearsal::{Rehearsed, Task};
+use sent_request::SentRequest;
 use services::Services;
 
 pub(crate) use replay::replay;
@@ -254,7 +257,7 @@ fn wrong_end(expected: &CaseReply, end: Result<Message, Fault>) -> Vec<String> {
     };
     match (end, &expected.fault) {
         (Ok(reply), None) => {
-            let found = difference::of_reply(expected, &reply);
+            let found = compare::of_reply(expected, &reply);
             found.iter().map(|it| format!("reply: {}", it.lines().join("\n"))).collect()
         }
         (Ok(reply), Some(fault)) => {
@@ -287,7 +290,7 @@ fn wrong_messages(
         let place = |number: usize| format!("queues.{name}[{number}]");
         // Harmless: the remaining ones of either list are reported after this loop.
         for (number, (listed, came)) in listed.iter().zip(came).enumerate() {
-            let found = difference::of_request(listed, came);
+            let found = compare::of_request(listed, came);
             told.extend(
                 found.iter().map(|it| format!("{}: {}", place(number), it.lines().join("\n"))),
             );

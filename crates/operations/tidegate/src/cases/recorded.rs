@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
-use super::rehearsal::{SentRequest, is_sendable};
+use super::sent_request::{SentRequest, is_sendable, origin};
 
 /// The maximum size of a file, which is held in memory.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -152,7 +152,7 @@ fn of_entry(place: String, entry: &Value) -> anyhow::Result<RecordedRequest> {
     let method = text(asked, "method").context("its request has no `method`")?;
     let url = text(asked, "url").context("its request has no `url`")?;
     let mut lines = lines(asked);
-    let (host, target) = super::rehearsal::origin(&url);
+    let (host, target) = origin(&url);
     let host = host.context("its `url` has no host")?;
     lines.push(("Host".to_owned(), host.to_owned()));
     let body = match asked.get("postData") {

@@ -4,7 +4,6 @@
 //! The stand-ins replace connections, not calls: a stand-in for an upstream uses HTTP over an in-process wire. So all
 //! code above the socket is the code in production: framing, hop-by-hop headers, timeouts, retries, breakers.
 
-use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,26 +14,18 @@ use compile::CompiledPlan;
 use fault::{Fault, Kind};
 use kit::SharedAlarm;
 use listen::UnboundListener;
-use message::{Protocol, Reply, RequestHead};
+use message::Reply;
 use plan::{Arrival, Listener, Plan};
 use policy::{Caller, Exchange, Scheme};
 use telemetry::Telemetry;
+use telemetry::trace::PolicyTrace;
 use tokio::io::AsyncWriteExt as _;
 use tokio::runtime::{Builder, LocalOptions};
 
-use super::message::{Message, MessageKind, WireReader, head};
+use super::message::{Message, MessageKind, WireReader};
 use super::recorded::RecordedRequest;
-use super::replay::ReplayOutcome;
-use super::services::{Services, WIRE_BYTES};
-
-/// A request to send.
-pub(super) struct SentRequest {
-    pub(super) method: String,
-    /// Path and query, alone or in a URL.
-    pub(super) target: String,
-    pub(super) lines: Vec<(String, String)>,
-    pub(super) body: Vec<u8>,
-}
+use super::sent_request::SentRequest;
+use super::services::{ReceivedCall, Services, WIRE_BYTES};
 
 /// What the gateway is to do.
 pub(super) enum Task {
@@ -92,12 +83,15 @@ pub(super) fn run(
 }
 
 /// Sends recorded requests one after the other through a gateway that serves `compiled`. Uses the current thread.
-pub(super) fn replay(
+///
+/// Returns what `outcome` keeps of each reply, of the policies that ran, and of the calls of upstreams.
+pub(super) fn replay<T>(
     compiled: CompiledPlan,
     telemetry: Arc<Telemetry>,
     services: &Services,
     requests: &[RecordedRequest],
-) -> anyhow::Result<Vec<ReplayOutcome>> {
+    outcome: fn(anyhow::Result<Message>, Option<PolicyTrace>, Vec<ReceivedCall>) -> T,
+) -> anyhow::Result<Vec<T>> {
     services.stand_in();
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
     let plan = Arc::new(compiled.plan);
@@ -112,7 +106,7 @@ pub(super) fn replay(
             let client = client.map_or(CLIENT.into(), |client| SocketAddr::new(client, CLIENT.1));
             let reply = exchange((plan.clone(), client), telemetry.clone(), services, sent).await;
             let policies = telemetry.tracer().take_policies();
-            outcomes.push(ReplayOutcome::of(reply, policies, services.take_received()));
+            outcomes.push(outcome(reply, policies, services.take_received()));
         }
         Ok(outcomes)
     })
@@ -245,68 +239,6 @@ fn listener(plan: &Plan, sent: &SentRequest, client: IpAddr) -> Option<Arc<Liste
         resolved.is_ok_and(|path| plan.table.find(arrival, &head, &path.path).is_some())
     };
     plan.listeners.iter().find(takes).or(plan.listeners.first()).cloned()
-}
-
-impl SentRequest {
-    /// The host, if the target is a URL, and the path with the query.
-    pub(super) fn origin(&self) -> (Option<&str>, Cow<'_, str>) {
-        origin(&self.target)
-    }
-
-    /// Its head, without the headers that frame its body.
-    fn head(&self) -> RequestHead {
-        let (host, target) = self.origin();
-        let method = self.method.as_bytes();
-        let mut head = RequestHead::new(Protocol::Http11, method, target.as_bytes());
-        if let Some(host) = host.filter(|_| !self.has("host")) {
-            head.headers.add_known("Host", host.as_bytes());
-        }
-        for (name, value) in &self.lines {
-            // Harmless: an invalid header name matches no route, and the request is refused.
-            let _refused = head.headers.add(name, value.as_bytes());
-        }
-        head
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.lines.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
-    }
-
-    /// The request as sent over the wire.
-    fn bytes(&self) -> Vec<u8> {
-        let host = self.origin().0.unwrap_or("localhost");
-        let host = (!self.has("host")).then_some(("Host", host));
-        let lines = self.lines.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let length = (!self.body.is_empty() || !matches!(&*self.method, "GET" | "HEAD"))
-            .then_some(self.body.len());
-        let start = format!("{} {} HTTP/1.1", self.method, self.target);
-        let mut bytes = head(&start, host.into_iter().chain(lines), length).into_bytes();
-        bytes.extend_from_slice(&self.body);
-        bytes
-    }
-}
-
-/// True for a request line that a client can send.
-pub(super) fn is_sendable(method: &str, target: &str) -> bool {
-    let (host, path) = origin(target);
-    let is_host = host.is_none_or(|host| http1::is_host(host.as_bytes()));
-    let method = method.as_bytes();
-    is_host && http1::is_token(method) && http1::is_target(method, path.as_bytes())
-}
-
-/// The host of a target in absolute form, as for a proxy (RFC 9112, 3.2.2), and the path with the query of any target.
-pub(super) fn origin(target: &str) -> (Option<&str>, Cow<'_, str>) {
-    let Some((scheme, rest)) = target.split_once("://") else { return (None, target.into()) };
-    if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
-        return (None, target.into());
-    }
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let (host, path) = rest.split_at_checked(end).unwrap_or((rest, ""));
-    if path.starts_with('/') {
-        (Some(host), path.into())
-    } else {
-        (Some(host), format!("/{path}").into())
-    }
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ const LEFT_OUT_SHOWN: usize = 10;
 
 /// The result of one request with one configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ReplayOutcome {
+struct ReplayOutcome {
     /// The route. Empty if there was none.
     route: String,
     /// The fault of the exchange, with its cause.
@@ -95,11 +95,11 @@ fn outcomes(
     let telemetry = Telemetry::new(1);
     let compiled = compile::compile(config, None, &telemetry);
     let compiled = compiled.map_err(|report| anyhow!("{report:#}"))?;
-    rehearsal::replay(compiled, telemetry, &Services::recorded(), requests)
+    rehearsal::replay(compiled, telemetry, &Services::recorded(), requests, ReplayOutcome::of)
 }
 
 impl ReplayOutcome {
-    pub(super) fn of(
+    fn of(
         reply: anyhow::Result<Message>,
         policies: Option<PolicyTrace>,
         calls: Vec<ReceivedCall>,

@@ -14,7 +14,8 @@ use telemetry::trace::{
     PolicyTrace, Trace, TraceRequest, TracedMessage, TracedPolicy, body as masked, target,
 };
 
-use super::rehearsal::{self, Rehearsed, SentRequest, Task};
+use super::rehearsal::{self, Rehearsed, Task};
+use super::sent_request::{SentRequest, is_sendable};
 use super::services::Services;
 use crate::check::say_report;
 use crate::{WRONG_USAGE, log};
@@ -112,7 +113,7 @@ fn request(bytes: &[u8]) -> anyhow::Result<SentRequest> {
     // Harmless: an absent word is refused below.
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     anyhow::ensure!(
-        rehearsal::is_sendable(method, target)
+        is_sendable(method, target)
             && words.next().is_none_or(|version| version == "HTTP/1.1" || version == "HTTP/1.0"),
         "its first line is `{}`: write `POST /path HTTP/1.1`",
         start.escape_debug()

@@ -9,7 +9,8 @@ use kit::Duplex;
 use tokio::io::{AsyncWriteExt as _, DuplexStream};
 use tokio::sync::Notify;
 
-use super::difference::{Difference, of_request};
+use super::compare::of_request;
+use super::difference::Difference;
 use super::message::{Message, MessageKind, WireReader, head};
 use super::recorded::RecordedReply;
 
