@@ -200,9 +200,10 @@ fn upstreams_choose_targets_as_in_kong() {
         json!({ "name": name, "host": name, "routes": [route] })
     };
     let both = json!([{ "target": first }, { "target": second }]);
+    let services = ["hashed", "weighted", "ejecting"].map(service);
     let text = json!({
         "_format_version": "3.0",
-        "services": ["hashed", "weighted", "ejecting"].map(service),
+        "services": services,
         "upstreams": [
             {
                 "name": "hashed", "hash_on": "header", "hash_on_header": "x-user",

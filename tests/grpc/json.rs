@@ -168,7 +168,7 @@ fn the_definition_of_the_guide_becomes_a_json_api() {
     let text = String::from_utf8_lossy(&reply.body);
     assert!(guide.contains(&format!("the reply is `{text}`")), "{text}");
     let sent = origin.requests().pop().unwrap();
-    assert_eq!((sent.target(), sent.body), ("/shop.v1.Orders/Get", frame(&called)));
+    assert_eq!((sent.target(), &sent.body), ("/shop.v1.Orders/Get", &frame(&called)));
 }
 
 #[test]

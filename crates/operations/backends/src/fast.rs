@@ -487,7 +487,7 @@ mod tests {
 
     /// Serves until the test's process ends.
     fn start(kind: Kind) -> SocketAddr {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
         std::thread::spawn(move || {
             let answers = Answers::of(kind).unwrap().unwrap();
             let any = SocketAddr::from(([127, 0, 0, 1], 0));

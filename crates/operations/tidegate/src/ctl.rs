@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::ask::{self, AdminRequest, Gateway};
 use crate::operations::{Access, Ctl, Holder, OnMessages, Pausable};
-use crate::{log, support, tail};
+use crate::{support, tail};
 
 /// The longest wait for an answer. A rollback compiles a configuration.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
