@@ -392,7 +392,7 @@ fn data_mappers_of_json_are_scripts() {
             ATTRIBUTES,
             PROGRAM,
             "ns:order",
-            "the title `ns:order` of the schema `gov:m/in.json` is no part",
+            "the title `ns:order` of the schema `gov:m/in.json` cannot be a part",
         ),
         (ATTRIBUTES, "DM_PROPERTIES.TRANSPORT.a", "order", "`DM_PROPERTIES` of its mapping"),
         (ATTRIBUTES, "new java.util.Date()", "order", "`java` of its mapping"),
@@ -558,7 +558,7 @@ fn parameters_of_a_processor_are_told() {
     }
     let note = processor("<parameter name=\"interval\">1000</parameter>");
     assert!(note.starts_with("messages are taken as they come, not at an interval"), "{note}");
-    // A processor that drops messages never stops, and a status below 500 is no failure.
+    // A processor that drops messages never stops, and a status below 500 does not fail a call.
     let all = [
         ("max.delivery.attempts", "4"),
         ("max.delivery.drop", "Enabled"),

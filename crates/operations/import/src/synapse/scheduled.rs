@@ -139,6 +139,7 @@ impl<'a> Converter<'a> {
 
     /// Refuses parameters for failures that have a counterpart only together with others.
     fn check_failures(&mut self, parameters: &[Element<'a>]) -> Result<(), String> {
+        // Harmless: without the parameter, no code is listed.
         let codes = text_of(parameters, "non.retry.status.codes").unwrap_or_default();
         for code in codes.split(',').map(str::trim).filter(|code| !code.is_empty()) {
             // The call fails only from 500 on.

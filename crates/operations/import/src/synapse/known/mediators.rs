@@ -160,7 +160,7 @@ pub(super) const MEDIATORS: &[Part] = &[
     differs(
         "datamapper",
         ".",
-        "the schemas are not applied: members that are null are written, and members that the output schema does not name are no fault",
+        "the schemas are not applied: members that are null are written, and members that the output schema does not name are kept",
     ),
     // The stylesheet is for a mapping of XML to XML.
     same("datamapper", "@config @inputSchema @outputSchema @xsltStyleSheet"),
