@@ -80,7 +80,7 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Makes the shared state. Nothing is connected or resolved yet: see [`maintain`].
+    /// Makes the shared state. Nothing is connected or resolved yet: see [`maintain()`].
     pub fn new(settings: UpstreamSettings, metrics: Arc<UpstreamMetrics>) -> Arc<Upstream> {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let pins = settings.sticky.as_ref().map(sticky::Pins::new);
