@@ -64,7 +64,9 @@ fn title(c: &Converter<'_>, item: &Element<'_>, attribute: &str) -> Result<Strin
     let title = title.ok_or_else(|| format!("the schema `{key}` has no title"))?;
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if title.is_empty() || !title.chars().all(is_part) {
-        return Err(format!("the title `{title}` of the schema `{key}` cannot be a part of a name"));
+        return Err(format!(
+            "the title `{title}` of the schema `{key}` cannot be a part of a name"
+        ));
     }
     Ok(title.to_owned())
 }
