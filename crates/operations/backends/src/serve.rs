@@ -117,7 +117,8 @@ impl Origin {
             async move { Ok::<Reply, Infallible>(origin.answer(request, client, &upgrade).await) }
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new());
+        // A client that sends nothing more, such as `nc -N`, still gets its reply.
+        builder.http1().timer(TokioTimer::new()).half_close(true);
         builder.http2().timer(TokioTimer::new());
         let builder = if http2 { builder } else { builder.http1_only() };
         let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);

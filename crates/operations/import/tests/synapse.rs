@@ -4069,8 +4069,7 @@ fn arrays_of_data_services_are_arguments_of_any() {
                           database: shop
                           query: "select a from t where b = $1 and id = any($2)"
                           into: dbs_rows
-                          arguments: ["$dbs_b", "$dbs_id"]
-              "#]].assert_eq(flow);
+                          arguments: ["$dbs_b", "$dbs_id"]"#]].assert_eq(flow.trim_end());
     let text = r#"sqlType="STRING">"#;
     for (scheme, parameter, sql, found) in [
         (
