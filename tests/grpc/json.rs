@@ -67,13 +67,13 @@ fn replying(reply: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> Origin 
 fn start(origin: &Origin, keys: &str) -> Gateway {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("shop.pb"), shop::set()).unwrap();
-    start_in(folder, origin, keys)
+    start_in(folder, origin, &format!("grpc_json: {{ descriptors: shop.pb, {keys} }}"))
 }
 
-/// A gateway with these keys of `grpc_json`, whose descriptors are in a folder.
-fn start_in(folder: tempfile::TempDir, origin: &Origin, keys: &str) -> Gateway {
-    let policy = format!("policies: [grpc_json: {{ descriptors: shop.pb, {keys} }}]");
-    let yaml = Plain { route: &policy, more: LOG, ..Plain::default() }.yaml(origin);
+/// A gateway with these policies, whose descriptors are in a folder.
+fn start_in(folder: tempfile::TempDir, origin: &Origin, policies: &str) -> Gateway {
+    let policies = format!("policies: [{policies}]");
+    let yaml = Plain { route: &policies, more: LOG, ..Plain::default() }.yaml(origin);
     std::fs::write(folder.path().join("tidegate.yaml"), yaml).unwrap();
     Gateway::start_of(folder, "tidegate.yaml")
 }
@@ -163,12 +163,28 @@ fn the_definition_of_the_guide_becomes_a_json_api() {
     shop::bytes(3, b"tea", &mut made);
     let reply = [HEAD.as_bytes(), &chunk(&frame(&made)), b"0\r\ngrpc-status: 0\r\n\r\n"].concat();
     let origin = replying(move |_| reply.clone());
-    let gateway = start_in(folder, &origin, "services: [shop.v1.Orders]");
+    let policy = "grpc_json: { descriptors: shop.pb, services: [shop.v1.Orders] }";
+    let gateway = start_in(folder, &origin, policy);
     let reply = ask(&gateway, "GET /v1/orders/7?with_lines=true", "");
     let text = String::from_utf8_lossy(&reply.body);
     assert!(guide.contains(&format!("the reply is `{text}`")), "{text}");
     let sent = origin.requests().pop().unwrap();
     assert_eq!((sent.target(), &sent.body), ("/shop.v1.Orders/Get", &frame(&called)));
+}
+
+#[test]
+fn streams_are_translated_for_some_clients() {
+    let (first, next) = (chunk(&frame(&order("0"))), chunk(&frame(&order("1"))));
+    let end = b"0\r\ngrpc-status: 0\r\n\r\n";
+    let reply = [HEAD.as_bytes(), &first, &next, end].concat();
+    let origin = replying(move |_| reply.clone());
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("shop.pb"), shop::set()).unwrap();
+    let policies = "{ api_key: { header: apikey, keys: { alice: sesame } } }, \
+        { for: { subjects: [alice], policy: { grpc_json: { descriptors: shop.pb, stream: array } } } }";
+    let gateway = start_in(folder, &origin, policies);
+    let reply = gateway.wire().ask("GET /v1/orders HTTP/1.1\r\nHost: a\r\napikey: sesame\r\n\r\n");
+    assert_eq!(json_of(&reply), json!([{ "id": "0" }, { "id": "1" }]));
 }
 
 #[test]

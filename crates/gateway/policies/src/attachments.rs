@@ -7,7 +7,7 @@ use fault::{Fault, Kind};
 use mediation::attachments::{IncludeError, Root};
 use mediation::{Rejection, charset};
 use message::{GatheredBody, Headers, ReplyHead, RequestHead, Trailers};
-use policy::{Decision, Exchange, Flow, OnBuffered, OnPieces, Onward, Step};
+use policy::{BodyTransform, Decision, Exchange, Flow, OnBuffered, OnPieces, Onward, Step};
 
 use crate::reply_coding::Codings;
 use crate::xml_fault;
@@ -268,6 +268,14 @@ impl<H: Head> Rooted<H> {
 impl<H: Head> OnBuffered<H> for Rooted<H> {
     fn wants(&self, ex: &mut Exchange, head: &mut H) -> Result<bool, Fault> {
         self.inner.wants(ex, head)
+    }
+
+    fn on_passing(
+        &self,
+        ex: &mut Exchange,
+        head: &mut H,
+    ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
+        self.inner.on_passing(ex, head)
     }
 
     fn bytes_max(&self) -> usize {

@@ -102,6 +102,14 @@ impl<H> OnBuffered<H> for ForClients<dyn OnBuffered<H>> {
         if self.wanted.includes(ex) { self.inner.wants(ex, head) } else { Ok(false) }
     }
 
+    fn on_passing(
+        &self,
+        ex: &mut Exchange,
+        head: &mut H,
+    ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
+        if self.wanted.includes(ex) { self.inner.on_passing(ex, head) } else { Ok(None) }
+    }
+
     fn bytes_max(&self) -> usize {
         self.inner.bytes_max()
     }

@@ -3,8 +3,8 @@
 use fault::Fault;
 use message::{GatheredBody, RequestHead};
 use policy::{
-    Decision, Exchange, Flow, OnBuffered, OnCall, OnHead, OnPieces, Policy, RemovedCredentials,
-    Step,
+    BodyTransform, Decision, Exchange, Flow, OnBuffered, OnCall, OnHead, OnPieces, Policy,
+    RemovedCredentials, Step,
 };
 
 use crate::query;
@@ -74,6 +74,14 @@ impl OnBuffered<RequestHead> for RecordingStep<dyn OnBuffered<RequestHead>> {
     fn wants(&self, ex: &mut Exchange, head: &mut RequestHead) -> Result<bool, Fault> {
         self.note(ex, head);
         self.step.wants(ex, head)
+    }
+
+    fn on_passing(
+        &self,
+        ex: &mut Exchange,
+        head: &mut RequestHead,
+    ) -> Result<Option<Box<dyn BodyTransform>>, Fault> {
+        self.step.on_passing(ex, head)
     }
 
     fn bytes_max(&self) -> usize {
