@@ -172,6 +172,7 @@ fn beside(ex: &Exchange) -> Exchange {
     own.peer_trusted = ex.peer_trusted;
     own.parameters = ex.parameters.clone();
     own.rest = ex.rest;
+    own.prefix = ex.prefix;
     own.identity = ex.identity.clone();
     own.trace = ex.trace.clone();
     own

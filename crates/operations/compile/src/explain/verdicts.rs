@@ -46,7 +46,7 @@ pub(super) enum Outcome {
 /// Runs a request through the policies of its route and returns the verdict of each.
 pub(super) fn walk(
     route: &Route,
-    parameters: Parameters,
+    (parameters, prefix): (Parameters, usize),
     asking: RequestFacts,
 ) -> (Vec<Verdict>, Outcome) {
     let RequestFacts { client, scheme, mut head, mut body } = asking;
@@ -55,6 +55,7 @@ pub(super) fn walk(
     caller.tls = (scheme == Scheme::Https).then_some("TLSv1.3");
     let mut ex = Exchange::new(Rc::new(caller), Default::default());
     ex.parameters = parameters;
+    ex.prefix = prefix;
     let mut way = Outcome::Clear;
     let mut verdicts = Vec::with_capacity(route.policies.len());
     for (depth, policy) in route.policies.iter().enumerate() {
