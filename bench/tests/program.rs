@@ -289,8 +289,8 @@ fn an_interruption_ends_all_children() {
     assert!(!row_of(folder.path(), 2).exists());
 }
 
-#[test]
-fn a_gateway_that_dies_is_a_mark_and_the_next_row_runs() {
+/// Runs two rows, kills some processes during the first, and returns the marks of both.
+fn marks_with_killed(killed: fn(&u32) -> bool) -> [serde_json::Value; 2] {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().to_str().unwrap();
     let mut run = started(&[
@@ -298,31 +298,25 @@ fn a_gateway_that_dies_is_a_mark_and_the_next_row_runs() {
     ]);
     wait_until("a gateway", || children(run.id()).iter().any(is_gateway));
     thread::sleep(Duration::from_secs(2));
-    for pid in children(run.id()).into_iter().filter(is_gateway) {
+    for pid in children(run.id()).into_iter().filter(killed) {
         signal("-KILL", pid);
     }
     assert_eq!(run.wait().unwrap().code(), Some(1));
-    let text = |users| fs::read_to_string(row_of(folder.path(), users)).unwrap();
-    assert!(text(2).contains("gateway stopped"), "{}", text(2));
-    assert!(!text(4).contains("gateway stopped"), "{}", text(4));
+    [2, 4].map(|users| json(&row_of(folder.path(), users)).get("marks").cloned().unwrap())
+}
+
+#[test]
+fn a_gateway_that_dies_is_a_mark_and_the_next_row_runs() {
+    let [first, next] = marks_with_killed(is_gateway).map(|marks| marks.to_string());
+    assert!(first.contains("gateway stopped"), "{first}");
+    assert!(!next.contains("gateway stopped"), "{next}");
 }
 
 #[test]
 fn a_backend_that_dies_is_a_mark_and_the_next_row_runs() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path().to_str().unwrap();
-    let mut run = started(&[
-        "run", "plain", "-u", "2", "-u", "4", "-d", "6", "-w", "1", "-p", "0", "--out", at,
-    ]);
-    wait_until("a gateway", || children(run.id()).iter().any(is_gateway));
-    thread::sleep(Duration::from_secs(2));
-    for pid in children(run.id()).into_iter().filter(is_backend) {
-        signal("-KILL", pid);
-    }
-    assert_eq!(run.wait().unwrap().code(), Some(1));
-    let marks = |users| json(&row_of(folder.path(), users))["marks"].clone();
-    assert_eq!(marks(2), serde_json::json!(["backend stopped"]));
-    assert!(!marks(4).to_string().contains("stopped"), "{}", marks(4));
+    let [first, next] = marks_with_killed(is_backend);
+    assert_eq!(first, serde_json::json!(["backend stopped"]));
+    assert!(!next.to_string().contains("stopped"), "{next}");
 }
 
 #[test]

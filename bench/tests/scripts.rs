@@ -19,7 +19,8 @@ fn help_does_nothing_else() {
         let program = found.into_iter().find(|program| program.exists()).unwrap();
         std::os::unix::fs::symlink(program, folder.path().join(name)).unwrap();
     }
-    let scripts = ["scripts", "bench", "deploy", "examples"].map(|name| scripts(Path::new(name)));
+    let scripts =
+        ["scripts", "bench", "deploy", "examples", "tests"].map(|name| scripts(Path::new(name)));
     let scripts = scripts.concat();
     assert!(scripts.len() > 40, "{scripts:?}");
     for script in scripts {

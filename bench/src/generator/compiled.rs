@@ -233,9 +233,10 @@ fn pieces(text: &Text, tables: &BTreeMap<String, Table>) -> Vec<Piece> {
 
 /// Returns the number of spaces of a placeholder in this turn.
 fn spaces(turn: &Turn, nth: usize, most: usize) -> usize {
-    let mut letter = [0];
-    write_letters(turn.seed.rotate_left(17) ^ ((nth as u64) << 40), turn.number, &mut letter);
-    usize::from(letter[0]) % (most + 1)
+    let mut letters = [0; 4];
+    write_letters(turn.seed.rotate_left(17) ^ ((nth as u64) << 40), turn.number, &mut letters);
+    let number = letters.iter().fold(0, |number, letter| number * 16 + usize::from(letter - b'a'));
+    number % (most + 1)
 }
 
 fn cell<'c>(cells: &'c [Vec<u8>], by: RowBy, turn: &Turn) -> &'c [u8] {
@@ -259,7 +260,7 @@ pub(super) fn write_digits(mut number: u64, place: &mut [u8]) {
 /// Number of letters from one random number: four bits each.
 const LETTERS: usize = 16;
 
-/// Writes letters from a to p that depend on seed and number, so that no cache can help. Eight letters are made at a time, because a body
+/// Writes letters from a to p that depend on seed and number, so that no cache can help. Sixteen letters are made at a time, because a body
 /// of 100 KiB is written once to be sent and at least once more to be compared.
 pub(super) fn write_letters(seed: u64, number: u64, place: &mut [u8]) {
     const FOUR_BITS: u64 = 0x0f0f_0f0f_0f0f_0f0f;

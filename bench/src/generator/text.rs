@@ -28,7 +28,7 @@ pub enum Part {
     Number(usize),
     /// `${user:DIGITS}`: the number of the user, from 0.
     User(usize),
-    /// `${random:BYTES}`: digits and letters.
+    /// `${random:BYTES}`: letters from a to p.
     Random(usize),
     /// `${spaces:MAX}`: a varying number of spaces, at most this many.
     Spaces(usize),

@@ -231,13 +231,22 @@ fn cpu_us(row: &Measured) -> Result<f64, String> {
 fn ratio(rows: &[Measured], over: &str, under: &str, theirs: f64) -> Judged {
     let pair = [of_scenario(rows, over)?, of_scenario(rows, under)?];
     let Speeds { values, told, unit } = Speeds::of(&pair)?;
-    let ours = values.iter().copied().reduce(|over, under| over / under).unwrap_or(f64::NAN);
+    let ours = quotient(&values);
     let told = format!(
         "{over} / {under} = {ours:.2} from {} {unit}; document {theirs}{}",
         told.join(" and "),
         marked(&pair)
     );
-    Ok(((ours / theirs - 1.0).abs() <= RATIO_TOLERANCE, told))
+    Ok((is_near(ours, theirs), told))
+}
+
+/// Returns the first of two values divided by the second.
+fn quotient(values: &[f64]) -> f64 {
+    values.iter().copied().reduce(|over, under| over / under).unwrap_or(f64::NAN)
+}
+
+fn is_near(ours: f64, theirs: f64) -> bool {
+    (ours / theirs - 1.0).abs() <= RATIO_TOLERANCE
 }
 
 /// Returns the 99th percentiles with and without an interceptor.
@@ -278,11 +287,7 @@ fn compiled_once(all: &[Measured]) -> Judged {
             .ok_or_else(|| format!("{} has no memory", row.key.gateway))
     };
     let memory: Vec<f64> = pair.iter().map(memory).collect::<Result<_, _>>()?;
-    let over = |values: &[f64]| {
-        values.iter().copied().reduce(|once, each| once / each).unwrap_or(f64::NAN)
-    };
-    let (speed, space) = (over(&values), over(&memory));
-    let is_near = |ours: f64, theirs: f64| (ours / theirs - 1.0).abs() <= RATIO_TOLERANCE;
+    let (speed, space) = (quotient(&values), quotient(&memory));
     let memory: Vec<String> = memory.iter().map(|mib| number(Some(*mib))).collect();
     let told = format!(
         "scen1 by nginx with libxml2, since no request of ours compiles a definition; once / for each message: {speed:.2} from {} \
@@ -406,7 +411,7 @@ fn flows(rows: &[Measured]) -> Judged {
         let pair = [of(100_000)?, of(500)?];
         used.extend(pair);
         let Speeds { values, told, unit } = Speeds::of(&pair)?;
-        let left = values.iter().copied().reduce(|large, small| large / small).unwrap_or(f64::NAN);
+        let left = quotient(&values);
         Ok::<_, String>((left, format!("{scenario} {left:.3} from {} {unit}", told.join(" and "))))
     };
     let (direct, styled, built) =

@@ -135,8 +135,12 @@ pub(super) fn write(results: &Results, folder: &Path) -> Result<Vec<PathBuf>> {
         };
         let number = document.number;
         write(format!("{number}.md"), &document.page(results, &of))?;
-        let mut own = results.clone();
-        own.rows.retain(|row| is_here(&row));
+        let own = Results {
+            name: results.name.clone(),
+            metadata: results.metadata.clone(),
+            stacks: results.stacks.clone(),
+            rows: results.rows.iter().filter(is_here).cloned().collect(),
+        };
         write(format!("csv/{number}.csv"), &summary(&own))?;
         write(format!("rows/{number}.jsonl"), &raw(&own)?)?;
     }
@@ -247,7 +251,7 @@ fn method(results: &Results, metadata: &Metadata) -> String {
         several => format!("{several} load servers, whose histograms are added"),
     };
     format!(
-        "\n## Method\n\nEach row has a gateway and backends of its own, which are started for it. {}. The load comes from {servers}; \
+        "\n## Method\n\nThe gateway and the backends are started anew for each row. {}. The load comes from {servers}; \
          messages differ from request to request. CPUs of gateway, load and backend: `{}`.\n",
         times(results, metadata),
         metadata.cpus

@@ -229,7 +229,7 @@ fn a_mark_is_shown_and_the_verdict_says_what_it_rests_on() {
     }
     assert!(found.contains(&("S3-27", Verdict::NotMeasured)));
     assert_eq!(found[2], ("S1-32", Verdict::Holds));
-    // Where the generator was the limit, its throughput says nothing, and without CPU times there is no verdict.
+    // If the generator limited a row, its throughput is not the gateway's. Without CPU times, the claim then has no verdict.
     for row in &mut results.rows {
         if row.key.size == 102_400 {
             row.row.marks.push(Mark::Generator);
