@@ -76,8 +76,8 @@ impl Path {
         variables.chain(self.document).collect()
     }
 
-    /// Returns how many levels of the message's elements the path uses. Returns `None` if there is no limit on them, or if the path also
-    /// uses other values. `body` is the slot of the Body of a SOAP message, which is at level 2.
+    /// Returns the number of levels of elements that the path reads in the message. Returns `None` if that number has no limit, or if the
+    /// path reads anything else. `body` is the slot of the Body of a SOAP message, which is at level 2.
     pub(crate) fn levels(&self, body: Slot) -> Option<usize> {
         let of_message = |(start, levels): (DownStart, usize)| match start {
             DownStart::Root => Some(levels),

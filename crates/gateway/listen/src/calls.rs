@@ -1,6 +1,6 @@
-//! Ends gRPC calls that have to leave (see `stream_lifetime`), before or after their reply has begun. Such a call usually continues for its
-//! drain time, since it may end by itself. After that time, the gateway ends it with a status. A call that is silent for too long, or whose client's
-//! credential has expired, gets no drain time.
+//! Ends gRPC calls that have to leave (see `stream_lifetime`), before or after their reply has begun. Usually such a call may
+//! still complete during its drain time, after which the gateway ends it with a status. A call that is silent for too long, or whose
+//! client's credential has expired, gets no drain time.
 
 use std::cell::OnceCell;
 use std::rc::Rc;

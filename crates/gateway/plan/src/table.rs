@@ -10,7 +10,7 @@
 //! 4. by their other conditions: listeners, server names, sources, methods, more headers, more query parameters.
 //!
 //! If a route's other conditions do not hold, the next less specific route is tried. `HEAD` goes where `GET` does, unless a route of the
-//! same path names it.
+//! same path names it, or the route does not take it (`match.head`).
 
 use std::borrow::Cow;
 use std::cmp::Reverse;

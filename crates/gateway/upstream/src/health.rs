@@ -1,5 +1,5 @@
-//! Background work for the targets of an upstream: name look-ups and active health checks. It ends when the upstream is dropped. Checks also
-//! end when another upstream has taken over the target's metrics.
+//! Background work for the targets of an upstream: name look-ups and active health checks. It ends when the upstream is dropped. Checks
+//! also end when another upstream has taken over the target's metrics.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -189,9 +189,7 @@ pub(crate) fn key(message: u64) -> Vec<u8> {
 
 /// Returns the number of a message with this id, or `None` if the text is not an id.
 pub(crate) fn number(id: &str) -> Option<u64> {
-    let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
-    // Harmless: every id is a number. Callers report any other text as an unknown id.
-    id.parse().ok().filter(|_| is_number)
+    kit::digits::whole(id)
 }
 
 /// The right to process a queue, released when dropped.

@@ -1,4 +1,4 @@
-//! Runs work that recurses deeply, on a stack of its own.
+//! Runs deeply recursive work on a separate stack.
 
 use std::thread;
 

@@ -1,4 +1,4 @@
-//! What the two sides of a handover of the store share: how long calls wait, and what they are told.
+//! What both sides of a handover of the store share: the time that a call waits, and the error of a refused call.
 
 use std::time::Duration;
 

@@ -12,5 +12,5 @@ mod timeout;
 pub mod web;
 
 pub use content::Dialect;
-pub use status::{Outcome, Status, encode_message};
+pub use status::{Outcome, Status, encode_message, trailer};
 pub use timeout::{InvalidTimeout, read_timeout, write_timeout};

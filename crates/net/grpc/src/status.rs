@@ -92,12 +92,7 @@ impl Outcome {
 
     /// Returns the first `grpc-status` among trailer lines (`Name: value\r\n...`).
     pub fn in_trailers(trailers: &[u8]) -> Option<Outcome> {
-        const NAME: &[u8] = b"grpc-status";
-        trailers.split(|byte| *byte == b'\n').find_map(|line| {
-            let (front, value) = line.split_at_checked(NAME.len())?;
-            let value = value.strip_prefix(b":")?.trim_ascii();
-            front.eq_ignore_ascii_case(NAME).then(|| Outcome::of(value))
-        })
+        trailer(trailers, "grpc-status").map(Outcome::of)
     }
 
     /// Returns the outcome with this index, for loops over all outcomes. It is the inverse of [`Outcome::index`].
@@ -139,6 +134,15 @@ pub fn encode_message(text: &str) -> String {
 
 fn digit(value: u8) -> char {
     char::from_digit(u32::from(value), 16).unwrap_or('0').to_ascii_uppercase()
+}
+
+/// Returns the value of the first line with this name among trailer lines (`Name: value\r\n...`).
+pub fn trailer<'t>(trailers: &'t [u8], name: &str) -> Option<&'t [u8]> {
+    trailers.split(|byte| *byte == b'\n').find_map(|line| {
+        let (front, value) = line.split_at_checked(name.len())?;
+        let value = value.strip_prefix(b":")?.trim_ascii();
+        front.eq_ignore_ascii_case(name.as_bytes()).then_some(value)
+    })
 }
 
 #[cfg(test)]

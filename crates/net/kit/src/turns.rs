@@ -27,7 +27,8 @@ use tokio::time::Instant;
 use crate::{clock, memory};
 
 /// The share of time of new computations in a round, and also that of paused ones. From its arrival to its reply, a request is delayed by
-/// two or three rounds, so a longer share would delay it more. A longer share would also save little, since the overhead of a round is a few microseconds.
+/// two or three rounds, so a longer share would delay it more. A longer share would also save little, since the overhead of a round is a few
+/// microseconds.
 pub const SHARE: Duration = Duration::from_millis(1);
 
 /// The size of a separate stack. It equals that of a thread's stack, so that recursion may be as deep. Untouched pages take no memory.

@@ -142,21 +142,9 @@ impl<'s, 't> Writer<'s, 't> {
                 Some(field) => self.single(field, at),
                 None => Ok(()),
             },
-            WellKnown::Timestamp => {
+            WellKnown::Timestamp | WellKnown::Duration | WellKnown::FieldMask => {
                 let text = self.text_at(at)?;
-                let time = well_known::timestamp(&text).map_err(Error::wrong)?;
-                self.time(time);
-                Ok(())
-            }
-            WellKnown::Duration => {
-                let text = self.text_at(at)?;
-                let time = well_known::duration(&text).map_err(Error::wrong)?;
-                self.time(time);
-                Ok(())
-            }
-            WellKnown::FieldMask => {
-                let text = self.text_at(at)?;
-                push_mask(&text, &mut self.out).map_err(Error::wrong)
+                push_text(message.known, &text, &mut self.out)
             }
             WellKnown::Struct => self.structure(at),
             WellKnown::Value => self.any_value(at),
@@ -173,10 +161,6 @@ impl<'s, 't> Writer<'s, 't> {
             Kind::Plain | Kind::Escaped => Ok(self.string(&entry)),
             _ => Err(Error::wrong("it is not a string")),
         }
-    }
-
-    fn time(&mut self, time: well_known::Time) {
-        push_time(time, &mut self.out);
     }
 
     /// Appends the fields of a message that is an object. `but` is the name of a member to leave out.
@@ -215,10 +199,8 @@ impl<'s, 't> Writer<'s, 't> {
     }
 
     fn has_null(&self, field: &Field) -> bool {
-        match field.kind {
-            FieldKind::Enum(index) => self.schema.enums.get(index).is_some_and(|one| one.is_null),
-            _ => self.schema.message_of(field).is_some_and(|of| of.known == WellKnown::Value),
-        }
+        self.is_null_enum(field.kind)
+            || self.schema.message_of(field).is_some_and(|of| of.known == WellKnown::Value)
     }
 
     /// Appends a field with all its values.
@@ -470,8 +452,19 @@ impl Seen {
     }
 }
 
+/// Appends the fields of a message that is a text in JSON.
+pub(crate) fn push_text(known: WellKnown, text: &str, out: &mut Vec<u8>) -> Result<(), Error> {
+    match known {
+        WellKnown::Timestamp => push_time(well_known::timestamp(text).map_err(Error::wrong)?, out),
+        WellKnown::Duration => push_time(well_known::duration(text).map_err(Error::wrong)?, out),
+        WellKnown::FieldMask => push_mask(text, out).map_err(Error::wrong)?,
+        _ => return Err(Error::wrong("it is a message")),
+    }
+    Ok(())
+}
+
 /// Appends the fields of a time.
-pub(crate) fn push_time((seconds, nanos): well_known::Time, out: &mut Vec<u8>) {
+fn push_time((seconds, nanos): well_known::Time, out: &mut Vec<u8>) {
     if seconds != 0 {
         push_tag(1, WireType::Varint, out);
         push_varint(seconds.cast_unsigned(), out);
@@ -483,7 +476,7 @@ pub(crate) fn push_time((seconds, nanos): well_known::Time, out: &mut Vec<u8>) {
 }
 
 /// Appends the paths of a field mask.
-pub(crate) fn push_mask(text: &str, out: &mut Vec<u8>) -> Result<(), &'static str> {
+fn push_mask(text: &str, out: &mut Vec<u8>) -> Result<(), &'static str> {
     for path in text.split(',').filter(|_| !text.is_empty()) {
         turns::count_part();
         push_bytes(1, well_known::mask_path(path)?.as_bytes(), out);

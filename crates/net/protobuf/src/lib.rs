@@ -1,7 +1,7 @@
 //! Messages of Protocol Buffers by their descriptors: JSON to messages and back, and the HTTP rules of methods.
 //!
-//! Owns descriptor sets, the JSON mapping, and templates of paths. There is no generated code and no tree of a message: JSON is written to
-//! the wire format directly from its tape, and a message to JSON from the parts of its bytes. The crate knows nothing of connections,
+//! Owns descriptor sets, the JSON mapping, and templates of paths. Nothing is generated from a definition, and no message becomes a tree:
+//! the wire format is written from the tape of a JSON text, and JSON from the bytes of a message. The crate knows nothing of connections,
 //! header lines and exchanges. A request enters at [`Transcoder::request`], and a reply leaves at [`Transcoder::reply`].
 #![forbid(unsafe_code)]
 #![allow(

@@ -9,10 +9,9 @@ use std::collections::HashSet;
 use kit::turns;
 
 use crate::error::Error;
-use crate::from_json::{push_mask, push_time};
+use crate::from_json::push_text;
 use crate::scalar::{self, JsonScalar};
 use crate::schema::{Cardinality, Field, FieldKind, MessageType, Schema, WellKnown};
-use crate::well_known;
 use crate::wire::{WireType, close_length, open_length, push_tag};
 
 /// The maximum number of names in the path of a field.
@@ -195,20 +194,11 @@ fn push_message(
     out: &mut Vec<u8>,
 ) -> Result<(), Error> {
     match message.known {
-        WellKnown::Timestamp => {
-            push_time(well_known::timestamp(value).map_err(Error::wrong)?, out);
-            Ok(())
-        }
-        WellKnown::Duration => {
-            push_time(well_known::duration(value).map_err(Error::wrong)?, out);
-            Ok(())
-        }
-        WellKnown::FieldMask => push_mask(value, out).map_err(Error::wrong),
         WellKnown::Wrapper => match message.fields.first() {
             Some(field) => push_scalar(schema, field.kind, field.number, value, out),
             None => Ok(()),
         },
-        _ => Err(Error::wrong("it is a message")),
+        known => push_text(known, value, out),
     }
 }
 

@@ -458,7 +458,7 @@ impl<'s, 'm> Writer<'s, 'm> {
         new.iter().rev().find(|one| one.field == index).map(|one| one.raw)
     }
 
-    /// Appends a message with a form of its own.
+    /// Appends a well-known message whose JSON is not an object of its fields.
     fn special(&mut self, message: &'s MessageType, base: usize) -> Result<(), Error> {
         match message.known {
             WellKnown::Timestamp | WellKnown::Duration => {

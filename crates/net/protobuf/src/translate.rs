@@ -190,25 +190,28 @@ impl Transcoder {
     /// Returns the body that a reply contains, if its type is `google.api.HttpBody`.
     pub fn http_body<'m>(&self, binding: &Binding, message: &'m [u8]) -> Option<HttpBody<'m>> {
         let output = self.schema.message(binding.output)?;
-        let mut bytes = message;
-        let of = match binding.response_body {
-            None => output,
-            Some(at) => {
-                let field = output.fields.get(at).filter(|field| field.is_single())?;
-                // Harmless: a reply that is not a message is refused when it is written as JSON.
-                bytes = last_bytes(message, field.number).ok()?;
-                self.schema.message_of(field)?
-            }
+        let field = match binding.response_body {
+            None => None,
+            Some(at) => Some(output.fields.get(at).filter(|field| field.is_single())?),
         };
-        is_http_body(of).then(|| {
-            // Harmless: a body without a type has no content type.
-            let content_type =
-                last_bytes(bytes, 1).ok().and_then(|of| std::str::from_utf8(of).ok());
-            // Harmless: a body without data is empty.
-            let data = last_bytes(bytes, 2).unwrap_or_default();
-            // Harmless: a body without a type has no content type.
-            HttpBody { content_type: content_type.unwrap_or_default(), data }
-        })
+        let of = match field {
+            None => output,
+            Some(field) => self.schema.message_of(field)?,
+        };
+        if !is_http_body(of) {
+            return None;
+        }
+        let bytes = match field {
+            None => message,
+            // Harmless: a reply that is not a message is refused when it is written as JSON.
+            Some(field) => last_bytes(message, field.number).ok()?,
+        };
+        // Harmless: a body without a type has no content type.
+        let content_type = last_bytes(bytes, 1).ok().and_then(|of| std::str::from_utf8(of).ok());
+        // Harmless: a body without data is empty.
+        let data = last_bytes(bytes, 2).unwrap_or_default();
+        // Harmless: a body without a type has no content type.
+        Some(HttpBody { content_type: content_type.unwrap_or_default(), data })
     }
 
     /// Returns a status as JSON. Details that cannot be read are left out.

@@ -59,9 +59,7 @@ fn numbers<const N: usize>(text: &str, between: char, lengths: [usize; N]) -> Op
     // Harmless: both arrays have the same length.
     for (place, length) in made.iter_mut().zip(lengths) {
         let part = parts.next().filter(|part| part.len() == length)?;
-        let is_number = part.bytes().all(|byte| byte.is_ascii_digit());
-        // Harmless: the caller refuses what is not a number.
-        *place = part.parse().ok().filter(|_| is_number)?;
+        *place = kit::digits::whole(part)?;
     }
     parts.next().is_none().then_some(made)
 }
@@ -89,9 +87,7 @@ fn read_duration(text: &str) -> Option<Time> {
         Some((whole, fraction)) => (whole, nanos(fraction)?),
         None => (number, 0),
     };
-    let is_number = !whole.is_empty() && whole.bytes().all(|byte| byte.is_ascii_digit());
-    // Harmless: the caller refuses what is not a number.
-    let seconds: i64 = whole.parse().ok().filter(|_| is_number)?;
+    let seconds: i64 = kit::digits::whole(whole)?;
     if seconds > DURATION_MAX {
         return None;
     }

@@ -32,7 +32,7 @@ pub(crate) async fn remove_subscription(
     State(control): ControlState,
     Path((name, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    control.remove_subscription(&name, &id).await.map_err(Problem::from)?;
+    control.remove_subscription(&name, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -79,7 +79,7 @@ pub(crate) async fn pause(
     State(control): ControlState,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    control.pause_hub(&name).await.map_err(Problem::from)?;
+    control.pause_hub(&name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -87,7 +87,7 @@ pub(crate) async fn resume(
     State(control): ControlState,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    control.resume_hub(&name).await.map_err(Problem::from)?;
+    control.resume_hub(&name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -95,7 +95,7 @@ pub(crate) async fn retry(
     State(control): ControlState,
     Path((name, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    control.retry_dead(&name, &id).await.map_err(Problem::from)?;
+    control.retry_dead(&name, &id).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -103,7 +103,7 @@ pub(crate) async fn remove_dead(
     State(control): ControlState,
     Path((name, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    control.remove_dead(&name, &id).await.map_err(Problem::from)?;
+    control.remove_dead(&name, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -130,7 +130,7 @@ pub(crate) async fn retry_message(
     State(control): ControlState,
     Path((name, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    control.retry_message(&name, &id).await.map_err(Problem::from)?;
+    control.retry_message(&name, &id).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -138,7 +138,7 @@ pub(crate) async fn remove_message(
     State(control): ControlState,
     Path((name, id)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
-    control.remove_message(&name, &id).await.map_err(Problem::from)?;
+    control.remove_message(&name, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -180,7 +180,7 @@ pub(crate) async fn pause_queue(
     State(control): ControlState,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    control.pause_queue(&name).await.map_err(Problem::from)?;
+    control.pause_queue(&name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -188,7 +188,7 @@ pub(crate) async fn resume_queue(
     State(control): ControlState,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    control.resume_queue(&name).await.map_err(Problem::from)?;
+    control.resume_queue(&name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

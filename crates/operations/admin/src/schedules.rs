@@ -15,7 +15,7 @@ pub(crate) async fn run(
     State(control): ControlState,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    control.run_schedule(&name).map_err(Problem::from)?;
+    control.run_schedule(&name)?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -23,7 +23,7 @@ pub(crate) async fn pause(
     State(control): ControlState,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    control.pause_schedule(&name, true).await.map_err(Problem::from)?;
+    control.pause_schedule(&name, true).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -31,6 +31,6 @@ pub(crate) async fn resume(
     State(control): ControlState,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    control.pause_schedule(&name, false).await.map_err(Problem::from)?;
+    control.pause_schedule(&name, false).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -42,7 +42,8 @@ pub enum Answers {
 type Answer = dyn Fn(Request<Bytes>, SocketAddr) -> Response<Bytes>;
 
 impl Answers {
-    /// Returns the answers of a kind of backend that answers at once, or `None` for the others. The echo sends 350 bytes if there is no body.
+    /// Returns the answers of a kind of backend that replies without waiting, or `None` for other kinds. For a request without a body, the
+    /// echo sends 350 bytes.
     ///
     /// # Errors
     ///

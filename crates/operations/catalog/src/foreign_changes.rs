@@ -30,8 +30,7 @@ const FAILED_MAX: usize = 1024;
 /// The limit of rows in one entry. After a larger change, readers read all rows.
 const NAMED_MAX: usize = 2000;
 
-/// The time after which a missing change is no longer awaited. By then, a write that began earlier has ended: the store waits up to
-/// 30 seconds for an answer.
+/// How long readers wait for a missing change. A write of it has ended by then, since the store waits at most 30 seconds for an answer.
 const LATE_MAX: Duration = Duration::from_secs(60);
 
 /// The number of writers above which those without entries are forgotten. Each start of a gateway is a new writer.

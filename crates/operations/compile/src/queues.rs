@@ -36,10 +36,8 @@ pub(crate) fn compile(
     for (name, queue) in config.queues.iter() {
         let keys = &queue.value;
         let settings = settings(queue, report);
-        if !flows.has(&keys.flow.value) && keys.flow.intact {
-            let meant = report.suggest(&keys.flow.value, flows.names());
-            let what = names::unknown("flow", &keys.flow.value, meant);
-            report.error(keys.flow.at, what, "name one of the `flows`");
+        if keys.flow.intact {
+            names::known("flow", &keys.flow, &config.flows, report);
         }
         warn_of_cycle(config, name, queue, report);
         let flow = flows.get(&keys.flow.value);

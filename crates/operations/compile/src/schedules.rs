@@ -27,10 +27,8 @@ pub(crate) fn compile(
         let keys = &schedule.value;
         let timing = timing(schedule, report);
         let message = message(&keys.message, report);
-        if !flows.has(&keys.flow.value) && keys.flow.intact {
-            let meant = report.suggest(&keys.flow.value, flows.names());
-            let what = names::unknown("flow", &keys.flow.value, meant);
-            report.error(keys.flow.at, what, "name one of the `flows`");
+        if keys.flow.intact {
+            names::known("flow", &keys.flow, &config.flows, report);
         }
         let flow = flows.get(&keys.flow.value);
         let (Some(timing), Some((content_type, body)), Some(flow)) = (timing, message, flow) else {

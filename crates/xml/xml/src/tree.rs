@@ -309,24 +309,32 @@ impl Document {
 
     /// Returns every prefix in scope with its URI, nearest element first and `xml` last. An undeclared default namespace is left out.
     pub fn namespaces(&self, id: NodeId) -> Vec<(&str, &str)> {
-        let ranks = self.namespace_ranks(id).into_iter();
-        // Harmless: each rank is that of a declaration.
-        ranks.filter_map(|rank| self.namespace_at(rank)).collect()
+        let mut all = Vec::new();
+        self.each_namespace(id, |_, prefix, uri| all.push((prefix, uri)));
+        all.push(("xml", XML_NAMESPACE));
+        all
     }
 
     /// Returns the ranks of the namespaces in scope of an element, in the order of [`Document::namespaces`], which is that of the ranks. A
     /// rank stands for the same declaration at each element.
     pub fn namespace_ranks(&self, id: NodeId) -> Vec<u32> {
         let mut ranks = Vec::new();
+        self.each_namespace(id, |rank, _, _| ranks.push(rank));
+        ranks.push(u32::try_from(self.declarations.len()).unwrap_or(u32::MAX));
+        ranks
+    }
+
+    /// Visits the rank, prefix and URI of each namespace in scope of an element, except `xml`.
+    fn each_namespace<'d>(&'d self, id: NodeId, mut visit: impl FnMut(u32, &'d str, &'d str)) {
         let mut seen: Vec<u32> = Vec::new();
         // Used when there are many: a sender may declare as many namespaces as the limits allow.
         let mut many: HashSet<u32> = HashSet::new();
         for element in self.with_ancestors(id) {
-            let end = self.declared_range(element).end;
-            let base = self.declarations.len().saturating_sub(end);
-            for (at, Declaration { prefix, uri, .. }) in
-                self.declarations_of(element).iter().enumerate()
-            {
+            let range = self.declared_range(element);
+            let base = self.declarations.len().saturating_sub(range.end);
+            // Harmless: each range is one of the declarations.
+            let own = self.declarations.get(range).unwrap_or_default();
+            for (at, Declaration { prefix, uri, .. }) in own.iter().enumerate() {
                 let is_new = if seen.len() < FEW {
                     !seen.contains(prefix)
                 } else {
@@ -340,12 +348,10 @@ impl Document {
                 }
                 let (name, uri) = (self.names.prefix(*prefix), self.names.uri(*uri));
                 if is_new && !uri.is_empty() && name != "xml" {
-                    ranks.push(u32::try_from(base + at).unwrap_or(u32::MAX));
+                    visit(u32::try_from(base + at).unwrap_or(u32::MAX), name, uri);
                 }
             }
         }
-        ranks.push(u32::try_from(self.declarations.len()).unwrap_or(u32::MAX));
-        ranks
     }
 
     /// Returns the prefix and the URI of the namespace with a rank.

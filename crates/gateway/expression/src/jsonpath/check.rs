@@ -30,7 +30,7 @@ pub(super) fn comparable(
             "a query that may find several values is not a value; use `value(...)` if it finds one, or `count(...)` for their number",
         ),
         Part::Truth(_) => {
-            wrong(cursor, from, "a boolean is not a value; use it as a test of its own")
+            wrong(cursor, from, "a boolean is not a value; write it as a separate test")
         }
     }
 }

@@ -21,34 +21,18 @@ pub(super) fn path_of(part: &IdedExpr) -> Option<Vec<&str>> {
 
 /// If the part selects a member whose name is written in the expression, returns the operand and that name.
 pub(super) fn member_of(part: &IdedExpr) -> Option<(&IdedExpr, &str)> {
-    match &part.expr {
-        Expr::Select(select) => Some((&*select.operand, select.field.as_str())),
-        Expr::Call(call) => match (call.func_name.as_str(), &*call.args) {
-            (operators::INDEX, [of, member]) => Some((of, text(member)?)),
-            _ => None,
-        },
-        Expr::Comprehension(_)
-        | Expr::Ident(_)
-        | Expr::List(_)
-        | Expr::Literal(_)
-        | Expr::Map(_)
-        | Expr::Struct(_)
-        | Expr::Unspecified => None,
+    if let Expr::Select(select) = &part.expr {
+        return Some((&*select.operand, select.field.as_str()));
     }
+    let Expr::Call(call) = &part.expr else { return None };
+    let (operators::INDEX, [of, member]) = (call.func_name.as_str(), &*call.args) else {
+        return None;
+    };
+    Some((of, text(member)?))
 }
 
 /// Returns the text if the part is a text literal.
 pub(super) fn text(part: &IdedExpr) -> Option<&str> {
-    match &part.expr {
-        Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
-        Expr::Call(_)
-        | Expr::Comprehension(_)
-        | Expr::Ident(_)
-        | Expr::List(_)
-        | Expr::Literal(_)
-        | Expr::Map(_)
-        | Expr::Select(_)
-        | Expr::Struct(_)
-        | Expr::Unspecified => None,
-    }
+    let Expr::Literal(LiteralValue::String(text)) = &part.expr else { return None };
+    Some(text.inner())
 }

@@ -313,16 +313,10 @@ fn metered_loop(all: &ComprehensionExpr) -> ComprehensionExpr {
         IdedExpr { id, expr: Expr::Call(CallExpr { func_name, target: None, args }) }
     };
     let step = &all.loop_step;
-    let known = match &step.expr {
-        Expr::Call(call) => (call.func_name.as_str(), &*call.args),
-        Expr::Comprehension(_)
-        | Expr::Ident(_)
-        | Expr::List(_)
-        | Expr::Literal(_)
-        | Expr::Map(_)
-        | Expr::Select(_)
-        | Expr::Struct(_)
-        | Expr::Unspecified => ("", &[][..]),
+    let known = if let Expr::Call(call) = &step.expr {
+        (call.func_name.as_str(), &*call.args)
+    } else {
+        ("", &[][..])
     };
     let loop_step = match known {
         (name @ (operators::LOGICAL_AND | operators::LOGICAL_OR), [so_far, test]) => {

@@ -1,7 +1,7 @@
 //! Collapses equal requests: those that arrive while the first one is in progress wait for its reply instead of being forwarded.
 //!
-//! Owns only the wait; the result is looked up in the store. Dropping the store's [`Leader`](super::store::Leader)
-//! ends the wait, so that no request waits for an aborted exchange.
+//! Owns the wait. A request whose wait has ended looks up the reply in the store. Dropping the store's
+//! [`Leader`](super::store::Leader) ends the wait, so that no request waits for an aborted exchange.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -93,7 +93,7 @@ impl Translate {
             TranslationError::NoRoom => message::no_room(),
         })?;
         let target = binding.target.as_bytes().into();
-        // An event stream has limits of its own on the client's side.
+        // Event streams are limited separately on the client's side.
         let is_translated_call =
             !binding.is_server_streaming || self.service.stream != StreamForm::Events;
         *body = GatheredBody::new(made.into(), Trailers::new());

@@ -45,14 +45,7 @@ impl CallStatus {
 
     /// Takes the status out of trailers. Other lines stay.
     pub(super) fn take(trailers: &mut Trailers) -> Option<CallStatus> {
-        let find = |wanted: &str| {
-            let mut lines = trailers.split(|byte| *byte == b'\n');
-            lines.find_map(|line| {
-                let (name, value) = line.split_at_checked(wanted.len())?;
-                let value = value.strip_prefix(b":")?.trim_ascii();
-                name.eq_ignore_ascii_case(wanted.as_bytes()).then_some(value)
-            })
-        };
+        let find = |name: &str| grpc::trailer(trailers, name);
         let status = CallStatus::of(find("grpc-status")?, find);
         let is_own = |line: &[u8]| {
             let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
@@ -81,7 +74,7 @@ impl CallStatus {
 
     /// Returns the HTTP status (`google.rpc.Code`).
     pub(super) fn http(&self) -> u16 {
-        match Outcome::of(self.code.to_string().as_bytes()) {
+        match usize::try_from(self.code).map_or(Outcome::Other, Outcome::at) {
             Outcome::Status(status) => status.to_http(),
             Outcome::Other => Status::Unknown.to_http(),
         }

@@ -60,7 +60,8 @@ impl Answer {
     }
 }
 
-/// Parses an answer, which may be a list of at most `items_max` texts. Without `items_max`, a list is an error. Returns `None` if it is incomplete.
+/// Parses an answer, which may be a list of at most `items_max` texts. Without `items_max`, a list is an error. Returns
+/// `None` if it is incomplete.
 fn read(rest: &mut &[u8], items_max: Option<usize>) -> io::Result<Option<Answer>> {
     let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
     let (line, after) = rest.split_at(end);

@@ -12,9 +12,6 @@ use crate::listeners::bytes;
 use crate::policy::RouteScope;
 use crate::{files, names, paths};
 
-/// The types and services of a descriptor set, or its errors.
-type SchemaResult = Result<Arc<Schema>, Vec<String>>;
-
 impl PolicyKind for GrpcJson {
     fn build(
         &self,
@@ -86,10 +83,8 @@ fn schema(
     let set = files::read_document(file, report)?;
     let content = BuildHasherDefault::<DefaultHasher>::default().hash_one(&set);
     let key = format!("grpc_json {content:x} {}", set.len());
-    let read: Arc<SchemaResult> =
-        place.builder.reuse_or_build(&key, || Arc::new(Schema::read(&set).map(Arc::new)));
-    match &*read {
-        Ok(schema) => Some(schema.clone()),
+    match place.builder.try_reuse_or_build(&key, || Schema::read(&set).map(Arc::new)) {
+        Ok(schema) => Some(schema),
         Err(errors) => {
             let help = "write it with `protoc --include_imports --descriptor_set_out=FILE`";
             for error in errors {

@@ -212,7 +212,7 @@ pub(super) const ARTIFACTS: &[Part] = &[
     may_differ(
         "processor parameter",
         "message.processor.deactivate.sequence",
-        "it is refused, since a queue does not stop by itself, unless `max.delivery.drop` and a reply sequence keep the processor going",
+        "a queue does not stop by itself, so the parameter is refused unless `max.delivery.drop` and a reply sequence are set, with which no processor stops",
     ),
     may_differ(
         "processor parameter",

@@ -76,12 +76,8 @@ fn unfit<'a>(item: &Element<'a>) -> Option<&'a str> {
     if is_elsewhere || !is_branch && !WITHIN.contains(&name) {
         return Some(name);
     }
-    match name {
-        "filter" | "switch" | "foreach" => item.children().iter().find_map(unfit),
-        _ if is_branch => item.children().iter().find_map(unfit),
-        // Harmless: there are no mediators in any other.
-        _ => None,
-    }
+    let has_mediators = is_branch || matches!(name, "filter" | "switch" | "foreach");
+    if has_mediators { item.children().iter().find_map(unfit) } else { None }
 }
 
 /// The one data source of all statements.
