@@ -455,8 +455,14 @@ impl Seen {
 /// Appends the fields of a message that is a text in JSON.
 pub(crate) fn push_text(known: WellKnown, text: &str, out: &mut Vec<u8>) -> Result<(), Error> {
     match known {
-        WellKnown::Timestamp => push_time(well_known::timestamp(text).map_err(Error::wrong)?, out),
-        WellKnown::Duration => push_time(well_known::duration(text).map_err(Error::wrong)?, out),
+        WellKnown::Timestamp => {
+            let (seconds, nanos) = well_known::timestamp(text).map_err(Error::wrong)?;
+            push_time(seconds, nanos, out);
+        }
+        WellKnown::Duration => {
+            let (seconds, nanos) = well_known::duration(text).map_err(Error::wrong)?;
+            push_time(seconds, nanos, out);
+        }
         WellKnown::FieldMask => push_mask(text, out).map_err(Error::wrong)?,
         _ => return Err(Error::wrong("it is a message")),
     }
@@ -464,7 +470,7 @@ pub(crate) fn push_text(known: WellKnown, text: &str, out: &mut Vec<u8>) -> Resu
 }
 
 /// Appends the fields of a time.
-fn push_time((seconds, nanos): well_known::Time, out: &mut Vec<u8>) {
+fn push_time(seconds: i64, nanos: i32, out: &mut Vec<u8>) {
     if seconds != 0 {
         push_tag(1, WireType::Varint, out);
         push_varint(seconds.cast_unsigned(), out);

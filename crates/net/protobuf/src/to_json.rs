@@ -470,9 +470,9 @@ impl<'s, 'm> Writer<'s, 'm> {
                 let seconds = number(self.last(message, base, 1))?.cast_signed();
                 let nanos = scalar::int32_of(number(self.last(message, base, 2))?);
                 let written = if message.known == WellKnown::Timestamp {
-                    well_known::push_timestamp((seconds, nanos), &mut self.out)
+                    well_known::push_timestamp(seconds, nanos, &mut self.out)
                 } else {
-                    well_known::push_duration((seconds, nanos), &mut self.out)
+                    well_known::push_duration(seconds, nanos, &mut self.out)
                 };
                 written.ok_or_else(|| Error::wrong("the time is out of range"))
             }

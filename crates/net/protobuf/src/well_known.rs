@@ -95,7 +95,7 @@ fn read_duration(text: &str) -> Option<Time> {
 }
 
 /// Writes a time, or returns `None` if it is out of range.
-pub(crate) fn push_timestamp((seconds, nanos): Time, out: &mut String) -> Option<()> {
+pub(crate) fn push_timestamp(seconds: i64, nanos: i32, out: &mut String) -> Option<()> {
     if !TIMESTAMPS.contains(&seconds) || !(0..NANOS).contains(&nanos) {
         return None;
     }
@@ -110,7 +110,7 @@ pub(crate) fn push_timestamp((seconds, nanos): Time, out: &mut String) -> Option
 }
 
 /// Writes a duration, or returns `None` if it is out of range.
-pub(crate) fn push_duration((seconds, nanos): Time, out: &mut String) -> Option<()> {
+pub(crate) fn push_duration(seconds: i64, nanos: i32, out: &mut String) -> Option<()> {
     let is_mixed = seconds > 0 && nanos < 0 || seconds < 0 && nanos > 0;
     if seconds.unsigned_abs() > DURATION_MAX.unsigned_abs()
         || nanos.unsigned_abs() >= NANOS.unsigned_abs()
@@ -246,19 +246,23 @@ mod tests {
             "9999-12-31T23:59:59.999999999Z",
         ] {
             let mut out = String::new();
-            push_timestamp(timestamp(text).unwrap(), &mut out).unwrap();
+            let (seconds, nanos) = timestamp(text).unwrap();
+            push_timestamp(seconds, nanos, &mut out).unwrap();
             assert_eq!(out, format!("\"{text}\""));
         }
         for text in ["0s", "1.500s", "-1.000500s", "-0.000000001s"] {
             let mut out = String::new();
-            push_duration(duration(text).unwrap(), &mut out).unwrap();
+            let (seconds, nanos) = duration(text).unwrap();
+            push_duration(seconds, nanos, &mut out).unwrap();
             assert_eq!(out, format!("\"{text}\""));
         }
-        for wrong in [(253_402_300_800, 0), (0, -1), (0, NANOS), (i64::MIN, 0)] {
-            assert_eq!(push_timestamp(wrong, &mut String::new()), None, "{wrong:?}");
+        for (seconds, nanos) in [(253_402_300_800, 0), (0, -1), (0, NANOS), (i64::MIN, 0)] {
+            let pushed = push_timestamp(seconds, nanos, &mut String::new());
+            assert_eq!(pushed, None, "{seconds} {nanos}");
         }
-        for wrong in [(1, -1), (-1, 1), (i64::MAX, 0), (0, NANOS), (0, i32::MIN)] {
-            assert_eq!(push_duration(wrong, &mut String::new()), None, "{wrong:?}");
+        for (seconds, nanos) in [(1, -1), (-1, 1), (i64::MAX, 0), (0, NANOS), (0, i32::MIN)] {
+            let pushed = push_duration(seconds, nanos, &mut String::new());
+            assert_eq!(pushed, None, "{seconds} {nanos}");
         }
     }
 

@@ -146,22 +146,30 @@ fn label(declaration: &[u8]) -> Option<(&[u8], usize)> {
     Some((rest.get(..memchr::memchr(quote, rest)?)?, at + 1))
 }
 
-/// The valid prefix of some bytes, the error after it if there is one, and the length of a partial character at the end.
-type Decoded<'b> = (&'b str, Option<ErrorKind>, usize);
+/// The valid prefix of some bytes.
+pub(crate) struct Decoded<'b> {
+    pub(crate) text: &'b str,
+    /// The error after it, if there is one.
+    pub(crate) error: Option<ErrorKind>,
+    /// The length of a partial character at the end.
+    pub(crate) partial: usize,
+}
 
 /// Returns the part of a decoded text before the first character that XML or the encoding forbids.
-pub(crate) fn allowed((text, fault, half): Decoded<'_>, ascii: bool) -> Decoded<'_> {
-    if let Some((front, kind)) = forbidden(text) {
-        return (front, Some(kind), 0);
+pub(crate) fn allowed(decoded: Decoded<'_>, ascii: bool) -> Decoded<'_> {
+    let text = decoded.text;
+    if let Some((front, error)) = forbidden(text) {
+        return Decoded { text: front, error: Some(error), partial: 0 };
     }
     if !ascii {
-        return (text, fault, half);
+        return decoded;
     }
-    match text.bytes().position(|byte| !byte.is_ascii()) {
-        None if half > 0 => (text, Some(not_ascii()), 0),
-        None => (text, fault, half),
-        Some(at) => (text.get(..at).unwrap_or_default(), Some(not_ascii()), 0),
-    }
+    let text = match text.bytes().position(|byte| !byte.is_ascii()) {
+        None if decoded.partial > 0 => text,
+        None => return decoded,
+        Some(at) => text.get(..at).unwrap_or_default(),
+    };
+    Decoded { text, error: Some(not_ascii()), partial: 0 }
 }
 
 fn not_ascii() -> ErrorKind {
@@ -171,15 +179,18 @@ fn not_ascii() -> ErrorKind {
 /// Decodes UTF-8 up to the first error.
 pub(crate) fn valid_utf8(bytes: &[u8]) -> Decoded<'_> {
     let error = match std::str::from_utf8(bytes) {
-        Ok(text) => return (text, None, 0),
+        Ok(text) => return Decoded { text, error: None, partial: 0 },
         Err(error) => error,
     };
     let (front, rest) = bytes.split_at_checked(error.valid_up_to()).unwrap_or((bytes, b""));
     // Harmless: this part has been validated.
-    let front = std::str::from_utf8(front).unwrap_or_default();
+    let text = std::str::from_utf8(front).unwrap_or_default();
     match error.error_len() {
-        None => (front, None, rest.len()),
-        Some(_) => (front, Some(ErrorKind::Encoding("this is not UTF-8".into())), 0),
+        None => Decoded { text, error: None, partial: rest.len() },
+        Some(_) => {
+            let error = Some(ErrorKind::Encoding("this is not UTF-8".into()));
+            Decoded { text, error, partial: 0 }
+        }
     }
 }
 
@@ -283,10 +294,11 @@ impl Decoder {
     ) -> Option<ErrorKind> {
         match encoding {
             Encoding::Utf8 | Encoding::Ascii => {
-                let (text, fault, half) = allowed(valid_utf8(bytes), encoding == Encoding::Ascii);
-                out.push_str(text);
-                self.held.extend_from_slice(bytes.get(bytes.len() - half..).unwrap_or_default());
-                fault
+                let decoded = allowed(valid_utf8(bytes), encoding == Encoding::Ascii);
+                out.push_str(decoded.text);
+                let partial = bytes.get(bytes.len() - decoded.partial..);
+                self.held.extend_from_slice(partial.unwrap_or_default());
+                decoded.error
             }
             Encoding::Latin1 => {
                 let from = out.len();

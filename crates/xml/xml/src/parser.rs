@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 
-use crate::decode::{Decoder, Encoding, EncodingGuess, allowed, sniff, valid_utf8};
+use crate::decode::{Decoded, Decoder, Encoding, EncodingGuess, allowed, sniff, valid_utf8};
 use crate::machine::{Machine, PrefixState};
 use crate::stop::{Halt, Stop};
 use crate::window::Window;
@@ -198,12 +198,13 @@ impl Parser {
         let within = self.within(bytes);
         let known = known.filter(|known| known.len() == within.len());
         let decoded = match known.and_then(|known| known.get(from..)) {
-            Some(text) => (text, None, 0),
+            Some(text) => Decoded { text, error: None, partial: 0 },
             None => valid_utf8(within.get(from..).unwrap_or_default()),
         };
-        let (text, broken, half) = allowed(decoded, ascii);
-        self.broken = broken.or_else(|| self.at_the_end(half > 0, bytes.len() > within.len()));
-        text
+        let decoded = allowed(decoded, ascii);
+        let is_over = bytes.len() > within.len();
+        self.broken = decoded.error.or_else(|| self.at_the_end(decoded.partial > 0, is_over));
+        decoded.text
     }
 
     fn at_the_end(&self, half: bool, over: bool) -> Option<ErrorKind> {

@@ -217,8 +217,8 @@ impl Builder {
     ) -> Result<NodeId, BuildError> {
         let id = self.next_id()?;
         let previous = if id - 1 == element { id } else { id - 1 };
-        let value = self.value(value, source)?;
-        self.push(Kind::Attribute, name, value, previous, id + 1);
+        let (start, end) = self.value(value, source)?;
+        self.push(Kind::Attribute, name, start, end, previous, id + 1);
         Ok(NodeId(id))
     }
 
@@ -272,7 +272,7 @@ impl Builder {
             let text = source.get(from as usize..to as usize).unwrap_or_default();
             return self.more_text(text, source);
         }
-        self.child(Kind::Text, NameId(0), (from, to))?;
+        self.child(Kind::Text, NameId(0), from, to)?;
         self.after_text = true;
         Ok(())
     }
@@ -306,8 +306,8 @@ impl Builder {
 
     /// Like `comment`; the text may be a slice of the source.
     pub(crate) fn comment_in(&mut self, text: &str, source: &str) -> Result<NodeId, BuildError> {
-        let value = self.value(text, source)?;
-        self.child(Kind::Comment, NameId(0), value)
+        let (start, end) = self.value(text, source)?;
+        self.child(Kind::Comment, NameId(0), start, end)
     }
 
     pub fn instruction(&mut self, target: &str, data: &str) -> Result<NodeId, BuildError> {
@@ -322,8 +322,8 @@ impl Builder {
         source: &str,
     ) -> Result<NodeId, BuildError> {
         let name = self.names().number("", target, NO_NAMESPACE).ok_or(BuildError::TooLarge)?;
-        let value = self.value(data, source)?;
-        self.child(Kind::Instruction, name, value)
+        let (start, end) = self.value(data, source)?;
+        self.child(Kind::Instruction, name, start, end)
     }
 
     /// Ends the innermost open element, whose end tag begins at this source offset.
@@ -416,12 +416,18 @@ impl Builder {
 
     /// Adds a child to the open node. Its end is the next node unless set otherwise later.
     #[inline(always)]
-    fn child(&mut self, kind: Kind, name: NameId, value: (u32, u32)) -> Result<NodeId, BuildError> {
+    fn child(
+        &mut self,
+        kind: Kind,
+        name: NameId,
+        value_start: u32,
+        value_end: u32,
+    ) -> Result<NodeId, BuildError> {
         let id = self.next_id()?;
         let previous = if self.last == 0 { id } else { self.last };
         self.last = id;
         self.after_text = false;
-        self.push(kind, name, value, previous, id + 1);
+        self.push(kind, name, value_start, value_end, previous, id + 1);
         Ok(NodeId(id))
     }
 
@@ -457,7 +463,8 @@ impl Builder {
         &mut self,
         kind: Kind,
         name: NameId,
-        (value_start, value_end): (u32, u32),
+        value_start: u32,
+        value_end: u32,
         previous: u32,
         end: u32,
     ) {

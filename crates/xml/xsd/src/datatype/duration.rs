@@ -84,13 +84,14 @@ impl Duration {
 
     /// Compares by Part 2, 3.2.6.2.
     pub(crate) fn order(&self, other: &Duration) -> Option<Ordering> {
-        let mut orders = STARTS.iter().map(|&start| self.from(start).cmp(&other.from(start)));
+        let order = |year, month| self.from(year, month).cmp(&other.from(year, month));
+        let mut orders = STARTS.iter().map(|&(year, month)| order(year, month));
         let first = orders.next()?;
         orders.all(|order| order == first).then_some(first)
     }
 
     /// Returns the end of the duration from a start month, in seconds since 1970.
-    fn from(&self, (year, month): (i64, i64)) -> (i128, i64) {
+    fn from(&self, year: i64, month: i64) -> (i128, i64) {
         let days = month_begin(year, month.saturating_add(self.months));
         // Makes the fraction non-negative, because the days may have another sign than the duration.
         let carry = self.atto.div_euclid(ATTO);

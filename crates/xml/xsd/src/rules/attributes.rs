@@ -62,7 +62,7 @@ fn use_value(builder: &mut Builder<'_>, usage: &AttributeUse) {
     let (type_id, declared) = (decl.type_id, decl.constraint.clone());
     values::check(builder, type_id, own, values::OF_ATTRIBUTE);
     if let Some(declared) = declared.filter(|declared| declared.fixed) {
-        let same = own.fixed && values::same(builder, (type_id, own), (type_id, &declared));
+        let same = own.fixed && values::same(builder, type_id, own, type_id, &declared);
         if !same {
             let message = format!("the attribute is fixed to {:?}", declared.text);
             builder.complain("au-props-correct.2", usage.place, message);
@@ -139,7 +139,7 @@ fn use_restriction(builder: &mut Builder<'_>, usage: &AttributeUse, original: &A
     };
     let Some(fixed) = effective(original).filter(|value| value.fixed) else { return };
     let same = effective(usage).is_some_and(|value| {
-        value.fixed && values::same(builder, (type_id, &value), (original_type, &fixed))
+        value.fixed && values::same(builder, type_id, &value, original_type, &fixed)
     });
     if !same {
         let message = format!("the base fixes {text} to {:?}", fixed.text);

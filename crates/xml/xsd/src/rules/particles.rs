@@ -260,8 +260,8 @@ impl Comparison<'_, '_> {
         }
         if let Some(fixed) = theirs.constraint.as_ref().filter(|value| value.fixed) {
             let same = mine.constraint.as_ref().is_some_and(|value| {
-                let pair = ((mine.type_id, value), (theirs.type_id, fixed));
-                value.fixed && values::same(self.builder, pair.0, pair.1)
+                value.fixed
+                    && values::same(self.builder, mine.type_id, value, theirs.type_id, fixed)
             });
             if !same {
                 let message = format!("the base fixes {text} to {:?}", fixed.text);

@@ -67,8 +67,10 @@ pub(super) fn value(
 /// Returns whether two fixed values are equal. An invalid one is reported elsewhere.
 pub(super) fn same(
     builder: &Builder<'_>,
-    (first_type, first): (Id<Type>, &ValueConstraint),
-    (second_type, second): (Id<Type>, &ValueConstraint),
+    first_type: Id<Type>,
+    first: &ValueConstraint,
+    second_type: Id<Type>,
+    second: &ValueConstraint,
 ) -> bool {
     let all = &builder.components;
     match (all.text_type(first_type), all.text_type(second_type)) {

@@ -17,6 +17,13 @@ pub(super) struct Instructions {
     pub(super) nil: Option<bool>,
 }
 
+/// A name with the numbers that it has in the schema.
+struct ResolvedName<'n> {
+    name: QName<'n>,
+    namespace: NsId,
+    sym: Sym,
+}
+
 impl Run {
     /// Reads `xsi:type` and `xsi:nil`, which affect all other checks.
     pub(super) fn instructions<T: Tag>(
@@ -79,7 +86,8 @@ impl Run {
             };
             let Some((at, attribute)) = found.and_then(|at| Some((at, table.attributes.get(at)?)))
             else {
-                return self.wild(schema, tag, name, value, (namespace, sym), table, &mut wild_ids);
+                let name = ResolvedName { name, namespace, sym };
+                return self.wild(schema, tag, name, value, table, &mut wild_ids);
             };
             self.seen.add(at);
             self.attribute_value(
@@ -159,14 +167,12 @@ impl Run {
     }
 
     /// Validates an attribute that only a wildcard can match (cvc-complex-type.3.2).
-    #[allow(clippy::too_many_arguments, reason = "an attribute with its element, type and names")]
     fn wild<T: Tag>(
         &mut self,
         schema: &Schema,
         tag: &T,
-        name: QName<'_>,
+        ResolvedName { name, namespace, sym }: ResolvedName<'_>,
         value: &str,
-        (namespace, sym): (NsId, Sym),
         table: &TypeTable,
         ids: &mut usize,
     ) -> Result<(), ParseStop> {

@@ -276,7 +276,7 @@ impl Composer {
     /// Returns whether the result exceeds these numbers of nodes or bytes, is a tree that is full, or is large while there is no memory for
     /// more.
     #[inline]
-    pub(crate) fn is_over(&self, (nodes, bytes): (u64, u64)) -> bool {
+    pub(crate) fn is_over(&self, nodes: u64, bytes: u64) -> bool {
         self.nodes > nodes
             || self.bytes > bytes
             || self.full
@@ -285,7 +285,7 @@ impl Composer {
 
     /// Returns the error for a result that [`Composer::is_over`].
     #[cold]
-    pub(crate) fn over(&self, (nodes, bytes): (u64, u64), budgets: &Budgets) -> Error {
+    pub(crate) fn over(&self, nodes: u64, bytes: u64, budgets: &Budgets) -> Error {
         let memory = |what: &str| Error::new(ErrorKind::Dynamic(what.into()), At::default());
         if self.nodes > nodes {
             Error::limit("nodes_max", budgets.nodes_max, At::default())

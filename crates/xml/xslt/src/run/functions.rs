@@ -73,7 +73,7 @@ impl Machine<'_> {
                 let name = self.runtime_name(&text(0), site)?;
                 let asked = arguments.get(1).map(|value| value.to_number(call.documents));
                 let found = self.arity(&name, later);
-                Ok(Value::Boolean(found.is_some_and(|found| takes(found, asked))))
+                Ok(Value::Boolean(found.is_some_and(|(least, most)| takes(least, most, asked))))
             }
             CalledFunction::UnparsedEntityUri => {
                 let document = call.documents.of(call.focus.node);
@@ -212,7 +212,7 @@ impl Machine<'_> {
 }
 
 /// Returns whether a function takes this number of arguments, or any if none is asked for.
-fn takes((least, most): (usize, usize), asked: Option<f64>) -> bool {
+fn takes(least: usize, most: usize, asked: Option<f64>) -> bool {
     asked.is_none_or(|asked| {
         // Harmless: other numbers are not numbers of arguments.
         let asked = format!("{asked}").parse::<usize>().ok();

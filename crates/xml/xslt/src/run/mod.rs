@@ -117,8 +117,10 @@ pub(crate) struct Machine<'s> {
     pinned: u32,
     /// Nodes and bytes of finished fragments.
     spent: (u64, u64),
-    /// Number of nodes and bytes that the innermost of `out` may have.
-    allowed: (u64, u64),
+    /// Number of nodes that the innermost of `out` may have.
+    nodes_left: u64,
+    /// Number of bytes that the innermost of `out` may have.
+    bytes_left: u64,
 }
 
 impl<'s> Machine<'s> {
@@ -146,7 +148,8 @@ impl<'s> Machine<'s> {
             nested: 0,
             pinned: 1,
             spent: (0, 0),
-            allowed: (given.budgets.nodes_max, given.budgets.output_bytes_max),
+            nodes_left: given.budgets.nodes_max,
+            bytes_left: given.budgets.output_bytes_max,
             given,
         }
     }
@@ -354,18 +357,16 @@ impl<'s> Machine<'s> {
             nodes += composer.nodes();
             bytes += composer.bytes();
         }
-        self.allowed = (
-            budgets.nodes_max.saturating_sub(nodes),
-            budgets.output_bytes_max.saturating_sub(bytes),
-        );
+        self.nodes_left = budgets.nodes_max.saturating_sub(nodes);
+        self.bytes_left = budgets.output_bytes_max.saturating_sub(bytes);
     }
 
     /// Checks the result against the limits.
     #[inline]
     fn check_spent(&self) -> Result<(), Error> {
         match self.out.last() {
-            Some(out) if out.is_over(self.allowed) => {
-                Err(out.over(self.allowed, self.given.budgets))
+            Some(out) if out.is_over(self.nodes_left, self.bytes_left) => {
+                Err(out.over(self.nodes_left, self.bytes_left, self.given.budgets))
             }
             Some(_) | None => Ok(()),
         }

@@ -271,10 +271,10 @@ impl<'s> Machine<'s> {
         let composer = self.out.pop().ok_or_else(|| dynamic("no fragment is being made"))?;
         self.spent.0 += composer.nodes();
         self.spent.1 += composer.bytes();
-        let full = composer.is_over((u64::MAX, u64::MAX));
+        let full = composer.is_over(u64::MAX, u64::MAX);
         self.allow();
         if full {
-            return Err(composer.over((u64::MAX, u64::MAX), self.given.budgets));
+            return Err(composer.over(u64::MAX, u64::MAX, self.given.budgets));
         }
         self.check_spent()?;
         let tree = Arc::new(composer.into_tree());

@@ -407,8 +407,12 @@ impl<'s> Stream<'s> {
     #[inline]
     pub(super) fn check(&self) -> Result<(), Error> {
         let budgets = self.budgets;
-        let allowed = (budgets.nodes_max, budgets.output_bytes_max);
-        if self.out.is_over(allowed) { Err(self.out.over(allowed, budgets)) } else { Ok(()) }
+        let (nodes, bytes) = (budgets.nodes_max, budgets.output_bytes_max);
+        if self.out.is_over(nodes, bytes) {
+            Err(self.out.over(nodes, bytes, budgets))
+        } else {
+            Ok(())
+        }
     }
 }
 
