@@ -68,14 +68,15 @@ impl Job {
         }
         let (time, began) = (clock::wall(), clock::now());
         let settings = &self.hub.settings;
-        let how = (settings.algorithm, settings.delivery.timeout);
+        let (algorithm, timeout) = (settings.algorithm, settings.delivery.timeout);
         let cause = event.representation.span();
         let trace = self.tracing.as_ref().map(|tracing| ExchangeTrace::of_own(tracing, cause));
         let call = trace.as_ref().map(|trace| CallTrace { trace, parent: None, link: cause });
+        let (permit, caller, known) = (&self.permit, &self.caller, &self.subscription);
         let (status, sent) =
-            send::event(&self.permit, &self.caller, &self.subscription, how, &event, call).await;
+            send::event(permit, caller, known, algorithm, timeout, &event, call).await;
         self.permit.origin().note(!matches!(sent, SendOutcome::Failed { .. }));
-        self.record(&event, (time, clock::now().duration_since(began)), status, &sent);
+        self.record(&event, time, clock::now().duration_since(began), status, &sent);
         match sent {
             SendOutcome::Taken => Outcome::Accepted,
             SendOutcome::Gone => Outcome::Gone,
@@ -124,7 +125,8 @@ impl Job {
     fn record(
         &self,
         event: &Event,
-        (time, duration): (Duration, Duration),
+        time: Duration,
+        duration: Duration,
         status: u16,
         sent: &SendOutcome,
     ) {

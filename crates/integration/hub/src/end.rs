@@ -196,7 +196,7 @@ impl HubEnd {
             return unread(&NotRead::Gone { oldest });
         }
         if is_socket {
-            socket::answer((head, !request.body.is_empty()), reader, format)
+            socket::answer(head, !request.body.is_empty(), reader, format)
         } else {
             poll(reader, wait.unwrap_or(Duration::ZERO), limit.unwrap_or(EVENTS_USUAL)).await
         }

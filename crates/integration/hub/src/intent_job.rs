@@ -24,8 +24,8 @@ impl Job {
     pub(crate) fn deny(self, reason: &'static str) -> LocalBoxFuture<'static, JobOutcome> {
         Box::pin(async move {
             let timeout = self.hub.settings.delivery.timeout;
-            let how = (timeout, reason);
-            let answers = send::denial(&self.permit, &self.caller, &self.subscription, how).await;
+            let (permit, caller, known) = (&self.permit, &self.caller, &self.subscription);
+            let answers = send::denial(permit, caller, known, timeout, reason).await;
             self.permit.origin().note(answers);
             let counters = self.permit.counters.clone();
             drop(self);
@@ -35,8 +35,10 @@ impl Job {
 
     async fn confirmed(&self, version: u64) -> Option<Confirmation> {
         let intent = self.subscription.intent.as_ref()?;
-        let how = (&*self.subscription.callback, self.hub.settings.delivery.timeout);
-        let answer = send::confirmation(&self.permit, &self.caller, how, intent).await;
+        let callback = &*self.subscription.callback;
+        let timeout = self.hub.settings.delivery.timeout;
+        let answer =
+            send::confirmation(&self.permit, &self.caller, callback, timeout, intent).await;
         self.permit.origin().note(answer != IntentAnswer::Silence);
         let is_confirmed = answer == IntentAnswer::Confirmed;
         if !is_confirmed {

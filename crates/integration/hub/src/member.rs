@@ -66,7 +66,7 @@ impl Member {
     }
 
     /// The job that is due, given the times of the monotonic clock and of the wall clock.
-    pub(crate) fn need(&self, settings: &HubSettings, (now, wall): (Instant, Duration)) -> Need {
+    pub(crate) fn need(&self, settings: &HubSettings, now: Instant, wall: Duration) -> Need {
         if self.is_removing {
             return Need::Nothing;
         }

@@ -22,7 +22,8 @@ const NEWS_MAX: usize = 1000;
 fn load(
     hub: Arc<Hub>,
     partition: usize,
-    (worker, workers): (usize, usize),
+    worker: usize,
+    workers: usize,
     turns: Arc<Semaphore>,
     is_late: bool,
 ) -> LocalBoxFuture<'static, JobOutcome> {
@@ -76,9 +77,9 @@ impl Deliveries {
     }
 
     fn load(&mut self, partition: usize, is_late: bool) {
-        let of = (self.worker(), self.hub.state.workers());
-        let turns = self.loads.clone();
-        self.sending.start(load(self.hub.clone(), partition, of, turns, is_late));
+        let (worker, workers) = (self.worker(), self.hub.state.workers());
+        let (hub, turns) = (self.hub.clone(), self.loads.clone());
+        self.sending.start(load(hub, partition, worker, workers, turns, is_late));
     }
 
     /// Skips a subscription whose topic is no longer configured. If its lease has ended, removes it. Otherwise it is read again once the

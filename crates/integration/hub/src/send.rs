@@ -57,7 +57,8 @@ pub(crate) async fn event(
     permit: &RequestPermit,
     caller: &Caller,
     known: &CompactSubscription,
-    (algorithm, timeout): (Algorithm, Duration),
+    algorithm: Algorithm,
+    timeout: Duration,
     event: &Event,
     trace: Option<CallTrace<'_>>,
 ) -> (u16, SendOutcome) {
@@ -134,7 +135,8 @@ fn delivery(
 pub(crate) async fn confirmation(
     permit: &RequestPermit,
     caller: &Caller,
-    (written, timeout): (&str, Duration),
+    written: &str,
+    timeout: Duration,
     intent: &Intent,
 ) -> IntentAnswer {
     let Some((_, target)) = callback::split(written) else { return IntentAnswer::Refused };
@@ -177,7 +179,8 @@ pub(crate) async fn denial(
     permit: &RequestPermit,
     caller: &Caller,
     known: &CompactSubscription,
-    (timeout, reason): (Duration, &str),
+    timeout: Duration,
+    reason: &str,
 ) -> bool {
     let Some((_, target)) = callback::split(&known.callback) else { return false };
     let asked = match (&*known.common.asked, known.intent.as_deref()) {

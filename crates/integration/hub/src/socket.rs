@@ -71,7 +71,8 @@ const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// Answers the opening handshake (RFC 6455, 4.2). After it, the reader's events are sent as messages.
 pub(crate) fn answer(
-    (head, has_body): (&RequestHead, bool),
+    head: &RequestHead,
+    has_body: bool,
     reader: Reader,
     format: Format,
 ) -> Result<Reply, Fault> {

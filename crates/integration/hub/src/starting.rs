@@ -44,10 +44,10 @@ impl Deliveries {
 
     /// Starts all jobs that a subscription needs.
     fn start(&mut self, id: Id) {
-        let now = (clock::now(), clock::wall());
+        let (now, wall) = (clock::now(), clock::wall());
         loop {
             let Some(member) = self.members.get_mut(&id) else { return };
-            let need = member.need(&self.hub.settings, now);
+            let need = member.need(&self.hub.settings, now, wall);
             let job = match need {
                 Need::Nothing => break,
                 // A pause stops only deliveries. Intent verifications and ends of leases continue.

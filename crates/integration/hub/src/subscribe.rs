@@ -85,7 +85,8 @@ pub(crate) fn is_form(headers: &Headers) -> bool {
 pub(crate) fn read<T>(
     head: &RequestHead,
     form: Option<&[u8]>,
-    (base, publish): (&str, &str),
+    base: &str,
+    publish: &str,
     topic_of: impl FnOnce(&str) -> Result<T, Fault>,
 ) -> Result<(SubscriptionRequest, T), Fault> {
     let (parameters, form) = match Parameters::of(form.unwrap_or(b""))? {

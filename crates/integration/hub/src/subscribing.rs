@@ -62,8 +62,7 @@ impl Hub {
         };
         let topic_of = |text: &str| self.topic_of(text, &base);
         let publish = self.settings.publish.first().map_or("/publish", |path| &**path);
-        let here = (&*base, publish);
-        let (asked, topic) = subscribe::read(&request.head, Some(&form), here, topic_of)?;
+        let (asked, topic) = subscribe::read(&request.head, Some(&form), &base, publish, topic_of)?;
         // A client that may no longer subscribe may still unsubscribe.
         if asked.mode == Mode::Subscribe {
             topic.check_scopes(ex)?;

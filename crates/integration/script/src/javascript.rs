@@ -58,9 +58,12 @@ pub(crate) fn check(text: &str) -> Result<(), ProgramError> {
         let context = Context::full(&runtime).map_err(failed)?;
         context.with(|ctx| {
             let module = Module::declare(ctx.clone(), NAME, function("export default ", &text));
-            module.catch(&ctx).map(drop).map_err(|error| ProgramError {
-                at: place(&error).map_or_else(|| TextPosition::of("", 0), |at| position(&text, at)),
-                what: words(&error),
+            module.catch(&ctx).map(drop).map_err(|error| {
+                let at = match place(&error) {
+                    Some((line, column)) => position(&text, line, column),
+                    None => TextPosition::of("", 0),
+                };
+                ProgramError { at, what: words(&error) }
             })
         })
     });
@@ -133,7 +136,7 @@ fn place(error: &CaughtError<'_>) -> Option<(usize, usize)> {
 }
 
 /// Returns the position of a line and a column. A position after the end of the text becomes its end.
-fn position(text: &str, (line, column): (usize, usize)) -> TextPosition {
+fn position(text: &str, line: usize, column: usize) -> TextPosition {
     // Harmless: this counts the lines before the position.
     let before: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let own = text.get(before..).unwrap_or_default();
