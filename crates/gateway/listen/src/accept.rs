@@ -117,7 +117,7 @@ async fn begin(
     let listener_state = permit.listener_state.clone();
     let listener = listener_state.listener();
     let mut step = Refusal::Accept;
-    let preparing = prepare(&listener, &mut permit, &mut step, (socket, peer), worker.index);
+    let preparing = prepare(&listener, &mut permit, &mut step, socket, peer, worker.index);
     match tokio::time::timeout(listener.timeout.tls, preparing).await {
         Ok(Ok(AcceptedConnection { wire, caller, http2 })) => {
             let connection = Connection { worker, permit, caller: Rc::new(caller) };
@@ -155,7 +155,8 @@ async fn prepare(
     listener: &Arc<plan::Listener>,
     permit: &mut Permit,
     step: &mut Refusal,
-    (mut socket, peer): (TcpStream, SocketAddr),
+    mut socket: TcpStream,
+    peer: SocketAddr,
     worker: usize,
 ) -> io::Result<AcceptedConnection> {
     let local = socket.local_addr()?;

@@ -25,6 +25,7 @@ use crate::reply::{self, ReplyRules};
 use crate::sockets::reset_on_close;
 use crate::stream_lifetime::StreamLifetime;
 use crate::tunnel::{self, TunnelSettings, is_websocket};
+use crate::tunnel_parts::TunnelEnd;
 use crate::{descriptors, events, h2, lingering_close};
 
 /// The maximum size of an unused request body that is read and discarded, so that the connection can be reused.
@@ -300,9 +301,9 @@ impl H1 {
                 let bytes = input.get(..parsed.head_len).unwrap_or(input);
                 let host = parsed.host.map_or(&b""[..], |host| host.of(input));
                 let head = request_head(&parsed, Headers::copied(bytes, lines), host);
-                let asks = (parsed.framing, parsed.expect_continue);
+                let (framing, expected) = (parsed.framing, parsed.expect_continue);
                 let (len, keep_alive) = (parsed.head_len, parsed.keep_alive);
-                let body = self.body(client, asks, input, len);
+                let body = self.body(client, framing, expected, input, len);
                 let request = Request { head, body };
                 Some(Next::Request(Box::new(Arrival { request, keep_alive })))
             }
@@ -329,7 +330,8 @@ impl H1 {
     fn body(
         &self,
         client: &mut Client,
-        (framing, expected): (Framing, bool),
+        framing: Framing,
+        expected: bool,
         input: &mut Scratch,
         head_len: usize,
     ) -> Body {
@@ -554,7 +556,9 @@ impl H1 {
             listener: &self.listener,
             alarm: &self.alarm,
         };
-        let client = tunnel::run(self.take_wire(), tunnel, is_websocket, joining).await;
+        let (wire, first_bytes) = self.take_wire();
+        let client = TunnelEnd { wire, first_bytes };
+        let client = tunnel::run(client, tunnel, is_websocket, joining).await;
         let Some(client) = client else { return After::Close };
         self.client.borrow_mut().wire = client;
         After::Linger

@@ -40,7 +40,8 @@ thread_local! {
 /// The future runs as a separate task, so that a message wakes only this task, and not those of the connection and the exchange. If
 /// thousands of tunnels have a message now and then, the state of a tunnel is no longer in the cache when its next message arrives.
 pub(crate) fn join(
-    (client, upstream): (TunnelEnd, TunnelEnd),
+    client: TunnelEnd,
+    upstream: TunnelEnd,
     relay: Box<dyn Relay>,
     silence: Silence,
     mut alarm: Alarm,
@@ -49,13 +50,13 @@ pub(crate) fn join(
     let mut relayed = RelayState {
         relay,
         out: Outbox::default(),
-        client: RelayEnd::new(client.0),
-        upstream: RelayEnd::new(upstream.0),
+        client: RelayEnd::new(client.wire),
+        upstream: RelayEnd::new(upstream.wire),
         is_leaving: false,
         is_over: false,
     };
-    relayed.relay.on_bytes(TunnelSide::Client, &client.1, &mut relayed.out);
-    relayed.relay.on_bytes(TunnelSide::Upstream, &upstream.1, &mut relayed.out);
+    relayed.relay.on_bytes(TunnelSide::Client, &client.first_bytes, &mut relayed.out);
+    relayed.relay.on_bytes(TunnelSide::Upstream, &upstream.first_bytes, &mut relayed.out);
     alarm.set(clock::now(), silence.open);
     let mut was_over = false;
     // A future reserves space for the values that it destructures, so this block captures only what it needs.

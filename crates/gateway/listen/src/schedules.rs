@@ -104,7 +104,7 @@ impl RunningSchedule {
         let state = Rc::new(State { is_name_busy, ..State::default() });
         // The previous process may have left a run whose time has already passed.
         let due = timing.first_since(handover::schedules_since());
-        let task = kit::spawn(run(name.clone(), (timing.clone(), due), worker, state.clone()));
+        let task = kit::spawn(run(name.clone(), timing.clone(), due, worker, state.clone()));
         RunningSchedule { name, timing, state, task }
     }
 
@@ -128,7 +128,8 @@ impl RunningSchedule {
 /// Runs a schedule whenever it is due, with the settings of the worker's current plan.
 async fn run(
     name: String,
-    (timing, first): (Timing, Option<Due>),
+    timing: Timing,
+    first: Option<Due>,
     worker: Rc<Worker>,
     state: Rc<State>,
 ) {
@@ -312,7 +313,7 @@ async fn run_once(schedule: &Schedule, worker: &Worker) {
     if let Some(trace) = &ex.trace {
         let name = format!("run {}", schedule.name);
         let why = ended.as_ref().err().map(|fault| &*fault.cause);
-        trace.end_own((name, SpanKind::Internal), (began, None), why);
+        trace.end_own(name, SpanKind::Internal, began, None, why);
     }
     let (name, id) = (schedule.name.as_str(), id.as_str());
     match ended {

@@ -47,16 +47,17 @@ pub(crate) async fn run(
     let timeout = &listener.timeout;
     let half_closed = timeout.idle.min(timeout.tunnel);
     let silence = Silence { open: stay.tunnel_silence(timeout.tunnel), half_closed };
-    let ends = (client, (tunnel.wire, tunnel.first_bytes));
+    let upstream = TunnelEnd { wire: tunnel.wire, first_bytes: tunnel.first_bytes };
     let notes = account.ex.notes.as_mut();
     let (passed, ended, client) = match notes.and_then(|notes| notes.relay.take()) {
         Some(relay) => {
             let alarm = std::mem::take(&mut *alarm.borrow_mut());
-            let relaying = kit::spawn(relay::join(ends, relay, silence, alarm, stay)).await;
+            let relaying =
+                kit::spawn(relay::join(client, upstream, relay, silence, alarm, stay)).await;
             let broke = |e| (PassedBytes::default(), Err(io::Error::other(e)), None);
             relaying.unwrap_or_else(broke)
         }
-        None => join(ends, is_websocket, silence, alarm, &stay).await,
+        None => join(client, upstream, is_websocket, silence, alarm, &stay).await,
     };
     account.request_bytes = passed.up;
     account.reply_bytes = passed.down;
@@ -70,14 +71,17 @@ pub(crate) async fn run(
 /// A WebSocket that has to leave gets a Close frame on both sides, each between two messages, and ends once both have answered, or when its
 /// drain is over. Returns the client's stream if the client was sent a Close frame when the tunnel was cut.
 async fn join(
-    ((mut client, from_client), (mut upstream, from_upstream)): (TunnelEnd, TunnelEnd),
+    client: TunnelEnd,
+    upstream: TunnelEnd,
     is_websocket: bool,
     silence: Silence,
     alarm: &SharedAlarm,
     stay: &StreamLifetime,
 ) -> (PassedBytes, io::Result<()>, Option<Wire>) {
-    let mut up = Direction::new(from_client, is_websocket.then_some(TunnelSide::Client));
-    let mut down = Direction::new(from_upstream, is_websocket.then_some(TunnelSide::Upstream));
+    let side = |side| is_websocket.then_some(side);
+    let mut up = Direction::new(client.first_bytes, side(TunnelSide::Client));
+    let mut down = Direction::new(upstream.first_bytes, side(TunnelSide::Upstream));
+    let (mut client, mut upstream) = (client.wire, upstream.wire);
     let mut is_told = false;
     alarm.borrow_mut().set(clock::now(), silence.open);
     let ended = poll_fn(|cx| {

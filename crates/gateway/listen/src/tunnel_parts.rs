@@ -21,4 +21,7 @@ pub(crate) struct Silence {
 }
 
 /// One side of a tunnel, with the bytes already read from it.
-pub(crate) type TunnelEnd = (Wire, Vec<u8>);
+pub(crate) struct TunnelEnd {
+    pub(crate) wire: Wire,
+    pub(crate) first_bytes: Vec<u8>,
+}

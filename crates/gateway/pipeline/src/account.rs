@@ -440,7 +440,7 @@ impl Drop for Account {
         if let Some(fault) = &self.ex.fault {
             let route = self.route.as_ref().map_or("", |route| &route.name);
             let trace = self.ex.trace.as_ref().map(|trace| trace.span.trace_id_text());
-            log_fault(fault, (self.ex.id.as_str(), trace), route);
+            log_fault(fault, self.ex.id.as_str(), trace, route);
         }
     }
 }
@@ -453,7 +453,7 @@ thread_local! {
     static LOGGED: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
 }
 
-fn log_fault(fault: &Fault, (id, trace): (&str, Option<HexText<32>>), route: &str) {
+fn log_fault(fault: &Fault, id: &str, trace: Option<HexText<32>>, route: &str) {
     let (label, cause) = (fault.kind.label(), &*fault.cause);
     // `None` without tracing, which leaves the field out of the log.
     let trace_id = trace.as_ref().map(HexText::as_str);

@@ -45,7 +45,7 @@ pub async fn serve(
 ) -> Reply {
     account.begin_trace();
     let answered = {
-        let answering = pin!(answer((plan, listener), account, request, lifetime));
+        let answering = pin!(answer(plan, listener, account, request, lifetime));
         kit::task::contain(answering).await
     };
     let mut reply = match answered {
@@ -78,7 +78,8 @@ pub fn refuse_typed(account: &mut Account, content_type: Option<&[u8]>, fault: F
 }
 
 async fn answer(
-    (plan, listener): (&Plan, &Listener),
+    plan: &Plan,
+    listener: &Listener,
     account: &mut Account,
     request: &mut Request,
     lifetime: &dyn CallLifetime,
@@ -88,7 +89,7 @@ async fn answer(
     }
     let held = match arrive::arrive(plan, listener, &mut account.ex, &mut request.head) {
         Ok(route) => route,
-        Err(fault) => return unrouted((plan, listener), account, request, fault),
+        Err(fault) => return unrouted(plan, listener, account, request, fault),
     };
     account.routed(&held);
     account.begin_asked_trace(&request.head);
@@ -108,7 +109,7 @@ async fn answer(
     }
     let mut depth = route.policies.len();
     let mut reply = match descend(route, ex, request).await {
-        Descent::Through => across((plan, listener), &held, ex, request, lifetime).await,
+        Descent::Through => across(plan, listener, &held, ex, request, lifetime).await,
         Descent::Turned { depth: turned, reply } => {
             depth = turned;
             note_refusal(route, turned, ex);
@@ -137,7 +138,8 @@ fn note_refusal(route: &Route, depth: usize, ex: &mut Exchange) {
 /// Answers a request for which no route was found. If routes accept the path with other methods, an `OPTIONS` gets their list in `Allow`
 /// (RFC 9110, 9.3.7), and any other method gets 405 or 501.
 fn unrouted(
-    (plan, listener): (&Plan, &Listener),
+    plan: &Plan,
+    listener: &Listener,
     account: &mut Account,
     request: &Request,
     fault: Fault,
@@ -162,7 +164,8 @@ fn allowing(methods: &str) -> Reply {
 }
 
 async fn across(
-    (plan, listener): (&Plan, &Listener),
+    plan: &Plan,
+    listener: &Listener,
     route: &HeldRoute,
     ex: &mut Exchange,
     request: &mut Request,

@@ -41,7 +41,7 @@ pub(crate) async fn run<H: Head + TracedHead>(
             step::run(name, step, ex, head, body).await
         }
     };
-    let mut traced = before.after((name, place), (ex, head), bytes_in_memory(body), &flow);
+    let mut traced = before.after(name, place, ex, head, bytes_in_memory(body), &flow);
     if is_transformed {
         traced.verdict = "passes, and may change the body as it is forwarded".into();
     }

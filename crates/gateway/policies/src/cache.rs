@@ -251,7 +251,7 @@ impl Cache {
     /// the path, the destination chosen by policies above, and the headers about the client's URL.
     fn key(&self, ex: &Exchange, head: &RequestHead, lines: &[u8]) -> Box<[u8]> {
         let mut key = self.url(ex, head);
-        let (divert, target) = route_override(ex);
+        let RouteOverride { divert, target } = route_override(ex);
         if let Some(upstream) = divert.and_then(|at| self.settings.diversions.get(at)) {
             key.extend_from_slice(b" to ");
             key.extend_from_slice(upstream.as_bytes());

@@ -523,10 +523,11 @@ mod tests {
     /// An issuer whose keys are published, but not known yet.
     fn issuer(algorithms: Vec<jose::Algorithm>) -> Issuer {
         let location = Location::Keys("/keys".to_owned());
-        let times = (Duration::from_secs(60), Duration::from_secs(1));
+        let (refresh, timeout) = (Duration::from_secs(60), Duration::from_secs(1));
         let (metrics, known) = (Arc::default(), Arc::default());
+        let fetch = Arc::new(Unreachable);
         let published =
-            PublishedKeys::new("main", Arc::new(Unreachable), location, times, metrics, known);
+            PublishedKeys::new("main", fetch, location, refresh, timeout, metrics, known);
         Issuer { keys: Keys::Published(Arc::new(published)), algorithms, ..claims::tests::issuer() }
     }
 

@@ -76,8 +76,10 @@ impl ExchangeTrace {
     /// Records the span of work that no request started.
     pub fn end_own(
         &self,
-        (name, kind): (String, SpanKind),
-        (began, link): (Instant, Option<SpanIds>),
+        name: String,
+        kind: SpanKind,
+        began: Instant,
+        link: Option<SpanIds>,
         failed: Option<&str>,
     ) {
         let Some(recorder) = &self.recorder else { return };
@@ -193,8 +195,9 @@ fn parent(format: Propagation, headers: &Headers) -> Option<ParentSpan> {
         Propagation::W3c => ParentSpan::of_traceparent(only(headers, TRACEPARENT)?),
         Propagation::B3 | Propagation::B3Multi => {
             let lines = || {
-                let ids = (only(headers, B3_TRACE_ID), only(headers, B3_SPAN_ID));
-                ParentSpan::of_b3_lines(ids, only(headers, B3_SAMPLED), only(headers, B3_FLAGS))
+                let (trace_id, span_id) = (only(headers, B3_TRACE_ID), only(headers, B3_SPAN_ID));
+                let (sampled, flags) = (only(headers, B3_SAMPLED), only(headers, B3_FLAGS));
+                ParentSpan::of_b3_lines(trace_id, span_id, sampled, flags)
             };
             only(headers, "b3").and_then(ParentSpan::of_b3).or_else(lines)
         }

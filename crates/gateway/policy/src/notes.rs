@@ -12,8 +12,13 @@ use telemetry::{SoapFault, StreamEnd};
 
 use crate::{Answerer, Relay};
 
-/// The upstream and the target that policies chose in place of the route's own: the diversion, and the path with the query.
-pub type RouteOverride = (Option<usize>, Option<Box<[u8]>>);
+/// The upstream and the target that policies chose in place of the route's own.
+#[derive(Debug, Clone, Default)]
+pub struct RouteOverride {
+    pub divert: Option<usize>,
+    /// The path with the query.
+    pub target: Option<Box<[u8]>>,
+}
 
 /// Notes of one exchange.
 #[derive(Default)]
@@ -100,13 +105,13 @@ pub enum MessageFormat {
 
 impl Notes {
     pub fn route_override(&self) -> RouteOverride {
-        (self.divert, self.target.clone())
+        RouteOverride { divert: self.divert, target: self.target.clone() }
     }
 
     /// Returns true if a policy has since chosen another upstream or path for this request alone. A path from the configuration does not
     /// count, since it is the same for all requests.
-    pub fn went_elsewhere(&self, (divert, target): &RouteOverride) -> bool {
-        self.divert != *divert || self.rewritten && self.target != *target
+    pub fn went_elsewhere(&self, earlier: &RouteOverride) -> bool {
+        self.divert != earlier.divert || self.rewritten && self.target != earlier.target
     }
 }
 

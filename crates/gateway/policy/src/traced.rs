@@ -64,8 +64,10 @@ impl MessageBefore {
     /// Returns what a step has decided and changed.
     pub fn after<H: TracedHead>(
         &self,
-        (name, place): (&'static str, &str),
-        (ex, head): (&Exchange, &H),
+        name: &'static str,
+        place: &str,
+        ex: &Exchange,
+        head: &H,
         body: Option<Bytes>,
         flow: &Flow,
     ) -> TracedPolicy {

@@ -40,6 +40,18 @@ pub(crate) struct Call<'a> {
     interim_count: usize,
 }
 
+/// What a call needs besides a connection and its request.
+#[derive(Clone, Copy)]
+pub(crate) struct CallSettings<'a> {
+    pub(crate) wait: ReplyTimeouts<'a>,
+    /// The target's URL, for messages.
+    pub(crate) url: &'a str,
+    /// Passes interim replies on to the client.
+    pub(crate) interim: Option<&'a Interim>,
+    /// Adds up the times in which the call waits for its client's body.
+    pub(crate) client_wait: &'a WaitTime,
+}
+
 /// The time limits for the reply's head, and the alarm for them.
 #[derive(Clone, Copy)]
 pub(crate) struct ReplyTimeouts<'a> {
@@ -160,8 +172,7 @@ impl<'a> Call<'a> {
         head: &RequestHead,
         host: Option<&str>,
         body: Body,
-        wait: ReplyTimeouts<'a>,
-        (url, interim, client_wait): (&'a str, Option<&'a Interim>, &'a WaitTime),
+        CallSettings { wait, url, interim, client_wait }: CallSettings<'a>,
     ) -> Call<'a> {
         // Read only once: a body that is still arriving may know its length later.
         let body_len = body.remaining();

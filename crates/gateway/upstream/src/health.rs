@@ -10,7 +10,7 @@ use kit::{SharedAlarm, clock};
 use message::{Body, Protocol, RequestHead};
 use policy::WaitTime;
 
-use crate::call::{Call, ReplyTimeouts};
+use crate::call::{Call, CallSettings, ReplyTimeouts};
 use crate::connect::Connection;
 use crate::settings::{Health, TargetSettings};
 use crate::target::Target;
@@ -148,16 +148,18 @@ impl Upstream {
         let wait = ReplyTimeouts::within(&alarm, health.timeout);
         let (began, authority) = (clock::now(), target.authority());
         let client_wait = WaitTime::default();
-        let (body, to) = (Body::Empty, (&**target.url(), None, &client_wait));
+        let settings =
+            CallSettings { wait, url: target.url(), interim: None, client_wait: &client_wait };
+        let body = Body::Empty;
         let status = if is_http2 {
             let permit = h2::apart(self, connection, target);
-            let at = (target.settings().https, authority.as_bytes());
-            match h2::Call::new(permit, &head, at, body, wait, to) {
+            let is_https = target.settings().https;
+            match h2::Call::new(permit, &head, is_https, authority.as_bytes(), body, settings) {
                 Ok(call) => call.begin(began).await.map(|begun| begun.head.status),
                 Err(failure) => Err(failure),
             }
         } else {
-            let call = Call::new(connection, &head, Some(authority), body, wait, to);
+            let call = Call::new(connection, &head, Some(authority), body, settings);
             call.begin(began).await.map(|begun| begun.parsed.status)
         };
         let status = status.map_err(|failure| failure.fault.to_string())?;
@@ -187,11 +189,12 @@ impl Upstream {
         let alarm = SharedAlarm::default();
         let wait = ReplyTimeouts::within(&alarm, timeout);
         let permit = h2::apart(self, connection, target);
-        let at = (target.settings().https, target.authority().as_bytes());
+        let (is_https, authority) = (target.settings().https, target.authority().as_bytes());
         let client_wait = WaitTime::default();
         let body = Body::whole(grpc::health::request(service).into());
-        let to = (&**target.url(), None, &client_wait);
-        let call = h2::Call::new(permit, &head, at, body, wait, to);
+        let settings =
+            CallSettings { wait, url: target.url(), interim: None, client_wait: &client_wait };
+        let call = h2::Call::new(permit, &head, is_https, authority, body, settings);
         let begun = match call {
             Ok(call) => call.begin(clock::now()).await,
             Err(failure) => Err(failure),

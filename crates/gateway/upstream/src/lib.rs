@@ -149,8 +149,8 @@ impl Upstream {
     }
 
     fn target(&self, settings: &TargetSettings, address: Option<SocketAddr>) -> Arc<Target> {
-        let own = (&*self.metrics, self.pins.as_ref());
-        Arc::new(Target::new(settings, address, &self.settings, own))
+        let pins = self.pins.as_ref();
+        Arc::new(Target::new(settings, address, &self.settings, &self.metrics, pins))
     }
 
     /// Installs a new set of targets, and returns those that are new. Targets that stay keep their state. An empty set is ignored if

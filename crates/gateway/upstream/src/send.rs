@@ -18,7 +18,7 @@ use policy::{CallTrace, Interim, Totals, WaitTime};
 use crate::attempt_span::AttemptSpan;
 use crate::balance::TargetPreference;
 use crate::breaker::ActiveRetry;
-use crate::call::{Call, Failure, ReplyTimeouts, StartedReply};
+use crate::call::{Call, CallSettings, Failure, ReplyTimeouts, StartedReply};
 use crate::pool::Pool;
 use crate::reply::{Lease, RequestPermit, reply};
 use crate::roster::{Place, Roster};
@@ -142,7 +142,7 @@ impl Upstream {
             began = clock::now();
         }
         let roster = self.roster(&pool, call.worker, call.deadline).await?;
-        let mut attempts = self.attempts((pool, roster), call, request, host, began);
+        let mut attempts = self.attempts(pool, roster, call, request, host, began);
         let mut place = attempts.choose().ok_or_else(|| self.no_target(&attempts.roster))?;
         loop {
             let target = &place.target;
@@ -219,7 +219,8 @@ impl Upstream {
 
     fn attempts<'a>(
         self: &'a Arc<Upstream>,
-        (pool, roster): (Rc<Pool>, Rc<Roster>),
+        pool: Rc<Pool>,
+        roster: Rc<Roster>,
         call: &policy::Call<'a>,
         request: &'a mut Request,
         host: &'a HostSent,
@@ -428,14 +429,13 @@ impl<'a> Attempts<'a> {
             write: timeout.write.unwrap_or(timeout.response),
             deadline: self.deadline,
         };
-        let call = Call::new(
-            connection,
-            head,
-            host,
-            body,
+        let settings = CallSettings {
             wait,
-            (target.url(), self.interim, self.client_wait),
-        );
+            url: target.url(),
+            interim: self.interim,
+            client_wait: self.client_wait,
+        };
+        let call = Call::new(connection, head, host, body, settings);
         if !again {
             // The head is written and never needed again: the next request reuses its memory while it is still in the CPU's
             // cache.

@@ -70,7 +70,8 @@ impl Target {
         settings: &TargetSettings,
         address: Option<SocketAddr>,
         of: &UpstreamSettings,
-        (metrics, pins): (&UpstreamMetrics, Option<&Pins>),
+        metrics: &UpstreamMetrics,
+        pins: Option<&Pins>,
     ) -> Target {
         let url = match address {
             Some(address) => {

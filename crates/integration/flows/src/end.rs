@@ -106,12 +106,8 @@ impl FlowEnd {
         let (mut ran, state, target, failed, limit_lines) = {
             let (flow, head) = (&*self.flow, &request.head);
             let mut run = Run::new(ex, head, &self.slots, &self.parameters, flow.body_bytes_max);
-            run.recording = Recording::of(
-                &flow.tracer,
-                &flow.name,
-                (&*self.route, head.path()),
-                ex.id.as_str(),
-            );
+            run.recording =
+                Recording::of(&flow.tracer, &flow.name, &self.route, head.path(), ex.id.as_str());
             run.route = &self.route;
             run.asks_request.set(needs.request);
             run.refuses_duplicate_members = flow.refuses_duplicate_members;

@@ -17,7 +17,8 @@ impl Recording {
     pub(crate) fn of(
         tracer: &Arc<Tracer>,
         flow: &str,
-        (route, path): (&str, &[u8]),
+        route: &str,
+        path: &[u8],
         request_id: &str,
     ) -> Option<Recording> {
         if !tracer.takes(&TraceCandidate { route, flow: Some(flow), path, request_id }) {

@@ -97,7 +97,8 @@ impl Step {
     /// A step whose expressions were compiled with the names of `table`.
     pub fn new(
         action: Box<dyn Action>,
-        (name, label): (&str, &str),
+        name: &str,
+        label: &str,
         table: &NameTable,
         metrics: Arc<FlowMetrics>,
     ) -> Step {

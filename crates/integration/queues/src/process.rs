@@ -189,7 +189,7 @@ impl Process {
                 runs.beside(&mut timer, self.tick()).await;
             }
             self.set_timer(&mut timer, may_start, asks_again);
-            match self.next((&mut news, &mut state), &mut timer, is_ending).await {
+            match self.next(&mut news, &mut state, &mut timer, is_ending).await {
                 Next::RunOutcome(ran) => runs.beside(&mut timer, self.ran(ran)).await,
                 Next::News => self.is_at_end = false,
                 Next::State => runs.beside(&mut timer, self.look_at_state()).await,
@@ -208,7 +208,8 @@ impl Process {
 
     async fn next(
         &mut self,
-        (news, state): (&mut Watch, &mut Watch),
+        news: &mut Watch,
+        state: &mut Watch,
         timer: &mut Alarm,
         is_ending: bool,
     ) -> Next {
@@ -342,7 +343,7 @@ impl Process {
         let tracing = (self.place.tracing)();
         self.runs.start(Box::pin(async move {
             let failed = {
-                let running = pin!(run_once(&queue, (caller, tracing), &record.bytes));
+                let running = pin!(run_once(&queue, caller, tracing, &record.bytes));
                 kit::task::contain(running).await
             };
             let failed = failed.unwrap_or_else(|panic| {

@@ -25,7 +25,8 @@ pub(crate) struct RunFailure {
 /// Runs the flow once for a message. Returns the reason if it failed, by a fault or by a reply with status 500 or above.
 pub(crate) async fn run_once(
     queue: &Queue,
-    (caller, tracing): (Rc<Caller>, Option<Rc<Tracing>>),
+    caller: Rc<Caller>,
+    tracing: Option<Rc<Tracing>>,
     record: &Bytes,
 ) -> Option<RunFailure> {
     let Some(mut request) = stored::request(record) else {
@@ -48,7 +49,7 @@ pub(crate) async fn run_once(
     if let Some(trace) = &ex.trace {
         let name = format!("process {}", queue.name());
         let why = failed.as_ref().map(|failed| failed.why.as_str());
-        trace.end_own((name, SpanKind::Consumer), (began, cause), why);
+        trace.end_own(name, SpanKind::Consumer, began, cause, why);
     }
     failed
 }

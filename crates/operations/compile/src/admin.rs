@@ -196,7 +196,7 @@ fn server(
         Some(file) => Some((file.at, files::read(file, report)?)),
         None => None,
     };
-    let server = tls_server((certificate, key), authorities, with_tokens, report)?;
+    let server = tls_server(certificate, key, authorities, with_tokens, report)?;
     let named = [Some(certificate), Some(key), client_ca.as_ref()].into_iter().flatten();
     let files = named.map(|file| file.value.as_path().to_owned()).collect::<Vec<PathBuf>>();
     let requires_certificates = client_ca.is_some() && !with_tokens;
@@ -204,7 +204,8 @@ fn server(
 }
 
 pub(crate) fn tls_server(
-    (certificate, key): (&Spanned<FilePath>, &Spanned<FilePath>),
+    certificate: &Spanned<FilePath>,
+    key: &Spanned<FilePath>,
     authorities: Option<(At, Vec<u8>)>,
     client_optional: bool,
     report: &mut Report,
@@ -254,8 +255,8 @@ fn status(config: &Config, report: &mut Report) -> Option<StatusListener> {
     let written = config.status.as_ref()?;
     let tls = match &written.tls {
         Some(tls) => {
-            let pair = (&tls.value.certificate, &tls.value.key);
-            Some(tls_server(pair, None, false, report)?)
+            let (certificate, key) = (&tls.value.certificate, &tls.value.key);
+            Some(tls_server(certificate, key, None, false, report)?)
         }
         None => None,
     };

@@ -55,22 +55,22 @@ fn begin(case: &Spanned<Case>, config: &Config, report: &mut Report) {
     }
     if let Some(request) = request {
         let CaseRequest { method, path, headers, body, body_file } = request;
-        self::sent_message((method, path, headers), body.as_ref(), body_file.as_ref(), report);
+        sent_message(method, path, headers, body.as_ref(), body_file.as_ref(), report);
     }
     if let Some(message) = message {
         let CaseMessage { queue, method, path, headers, body, body_file } = &message.value;
         names::known("queue", queue, &config.queues, report);
-        self::sent_message((method, path, headers), body.as_ref(), body_file.as_ref(), report);
+        sent_message(method, path, headers, body.as_ref(), body_file.as_ref(), report);
     }
     if let Some(schedule) = schedule {
         names::known("schedule", schedule, &config.schedules, report);
     }
 }
 
-type SentHead<'c> = (&'c Spanned<String>, &'c Spanned<String>, &'c Map<Spanned<String>>);
-
 fn sent_message(
-    (method, path, headers): SentHead<'_>,
+    method: &Spanned<String>,
+    path: &Spanned<String>,
+    headers: &Map<Spanned<String>>,
     body: Option<&Spanned<String>>,
     body_file: Option<&Spanned<FilePath>>,
     report: &mut Report,

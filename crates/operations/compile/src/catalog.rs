@@ -92,8 +92,8 @@ pub(crate) fn compile(
     Some(Arc::new(CatalogSettings {
         listen: catalog.listen.value.address.value.0,
         tls: catalog.listen.value.tls.as_ref().and_then(|tls| {
-            let pair = (&tls.value.certificate, &tls.value.key);
-            crate::admin::tls_server(pair, None, false, report)
+            let (certificate, key) = (&tls.value.certificate, &tls.value.key);
+            crate::admin::tls_server(certificate, key, None, false, report)
         }),
         users,
         issuer: catalog.issuer.value.clone(),

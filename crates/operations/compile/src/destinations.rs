@@ -77,8 +77,8 @@ pub(crate) fn end<'c>(
     // Every destination is checked even if there is more than one, so that every mistake is reported.
     let Route { upstream, flow, hub, respond, .. } = &route.value;
     let forward = upstream.as_ref().map(|to| forward(to, &route.value, paths, upstreams, report));
-    let of = (name.value.as_str(), &route.value);
-    let flow = flow.as_ref().map(|flow| self::flow(flow, of, paths, flows, report));
+    let flow =
+        flow.as_ref().map(|flow| self::flow(flow, &name.value, &route.value, paths, flows, report));
     let hub = hub
         .as_ref()
         .map(|name| hubs.end(name, &route.value, report).map(UnresolvedDestination::Hub));
@@ -158,7 +158,8 @@ fn complain_of_several(name: &Spanned<String>, route: &Route, report: &mut Repor
 /// Compiles a flow as destination. A flow that only calls an upstream becomes that upstream.
 fn flow<'c>(
     name: &'c Spanned<String>,
-    (route_name, route): (&str, &'c Route),
+    route_name: &str,
+    route: &'c Route,
     paths: &[PathCondition],
     flows: &'c Flows,
     report: &mut Report,
@@ -407,7 +408,8 @@ impl UnresolvedDestination<'_> {
     /// Resolves the names to upstreams. `diversions` are the names of the upstreams that a policy or split may divert to.
     pub(crate) fn build(
         self,
-        (route, parameters): (&str, &[&str]),
+        route: &str,
+        parameters: &[&str],
         diversions: &[String],
         upstreams: &Upstreams<'_>,
         telemetry: &Telemetry,

@@ -216,7 +216,7 @@ fn write_match(text: &mut String, found: RouteMatch<'_>, asking: RequestFacts, p
             return;
         }
     }
-    let (verdicts, way) = verdicts::walk(route, (found.parameters, found.prefix), asking);
+    let (verdicts, way) = verdicts::walk(route, found.parameters, found.prefix, asking);
     for Verdict { name, place, decision, changes, body } in verdicts {
         line(text, format_args!("  policy {name}: {decision} ({place})"));
         changes.iter().for_each(|change| line(text, format_args!("    {change}")));

@@ -54,7 +54,7 @@ pub(crate) fn check(route: &Route, open: bool, report: &mut Report) {
             report.error(policy.at, what, help);
         }
         if let Policy::Cache(keys) = &policy.value {
-            check_cache(keys, policy.at, route, (from_here, at + 1), report);
+            check_cache(keys, policy.at, route, from_here, at + 1, report);
         }
         if let Policy::Sse(_) = policy.value.applied() {
             check_streams(policy.at, &rows, report);
@@ -79,7 +79,8 @@ type Row<'r> = (&'r Spanned<Policy>, &'r Facts<'r>);
 
 /// Warns of event streams on a route with a policy that needs whole replies.
 fn check_streams(place: At, rows: &[Row<'_>], report: &mut Report) {
-    if let Some((reader, _)) = rows.iter().find(|row| reads_whole_replies(row)) {
+    let mut waiting = rows.iter().filter(|(policy, row)| reads_whole_replies(&policy.value, row));
+    if let Some((reader, _)) = waiting.next() {
         let what = format!(
             "`{}` needs whole replies, so every event stream would be refused with 502",
             reader.value.name()
@@ -89,11 +90,11 @@ fn check_streams(place: At, rows: &[Row<'_>], report: &mut Report) {
 }
 
 /// Returns true for a policy that waits for the end of each reply. An event stream may never end.
-fn reads_whole_replies((policy, row): &Row<'_>) -> bool {
-    let sends_bodies = matches!(policy.value.applied(), Policy::Interceptor(keys)
+fn reads_whole_replies(policy: &Policy, facts: &Facts<'_>) -> bool {
+    let sends_bodies = matches!(policy.applied(), Policy::Interceptor(keys)
         if keys.response.iter().flat_map(|side| &side.value.includes)
             .any(|part| part.value == Include::ResponseBody));
-    sends_bodies || row.xml.is_some_and(|xml| xml.reads_replies)
+    sends_bodies || facts.xml.is_some_and(|xml| xml.reads_replies)
 }
 
 /// Checks a cache. `from_cache_on` are the cache and the policies below it. `next` is the index of the policy after the cache.
@@ -101,7 +102,8 @@ fn check_cache(
     keys: &Cache,
     place: At,
     route: &Route,
-    (from_cache_on, next): (&[Row<'_>], usize),
+    from_cache_on: &[Row<'_>],
+    next: usize,
     report: &mut Report,
 ) {
     let parameters = templates::parameters(&route.matches.value);

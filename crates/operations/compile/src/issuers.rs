@@ -351,9 +351,9 @@ fn published(
     let known = builder.reuse_or_build(&known, || Arc::new(KnownKeys::default()));
     let fetch = builder.own_fetch(settings);
     let published = builder.reuse_or_build(&key, || {
-        let times = (keys.refresh.0, keys.timeout.0);
-        let metrics = telemetry.issuer(name);
-        Arc::new(PublishedKeys::new(name, fetch, location.clone(), times, metrics, known))
+        let (refresh, timeout) = (keys.refresh.0, keys.timeout.0);
+        let (location, metrics) = (location.clone(), telemetry.issuer(name));
+        Arc::new(PublishedKeys::new(name, fetch, location, refresh, timeout, metrics, known))
     });
     builder.work(published.clone());
     published

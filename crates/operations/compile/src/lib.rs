@@ -115,7 +115,7 @@ fn compile_all(
     let workers = workers(config, previous, &mut report);
     let drain_delay = drain_delay(config, &mut report);
     let hubs = hubs::compile(config, workers, &mut builder, &mut report);
-    let routes = routes::check(config, (&flows, &hubs), &open, &mut builder, &mut report);
+    let routes = routes::check(config, &flows, &hubs, &open, &mut builder, &mut report);
     cases::check(config, &builder.all_upstream_names(), &mut report);
     let schedules = schedules::compile(config, &flows, &mut builder, &mut report);
     let operators = admin::compile(config, previous, telemetry, &mut report);

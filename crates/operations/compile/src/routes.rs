@@ -48,7 +48,8 @@ pub(crate) struct Draft<'c> {
 /// Checks each route on its own, and then all routes for conflicts.
 pub(crate) fn check<'c>(
     config: &'c Config,
-    (flows, hubs): (&'c Flows, &'c Hubs),
+    flows: &'c Flows,
+    hubs: &'c Hubs,
     open: &HashSet<String>,
     builder: &mut PolicyBuilder<'_>,
     report: &mut Report,
@@ -131,9 +132,9 @@ fn route(
     // All matchers of a route have the same parameters.
     let path = draft.matchers.first().map(|matcher| &matcher.path);
     let parameters: Vec<&str> = path.into_iter().flat_map(PathCondition::parameters).collect();
-    let of = (draft.name.value.as_str(), parameters.as_slice());
+    let (name, diversions) = (&*draft.name.value, &draft.diversions);
     let Ends { destination, split, diversions } =
-        draft.end.take()?.build(of, &draft.diversions, upstreams, telemetry)?;
+        draft.end.take()?.build(name, &parameters, diversions, upstreams, telemetry)?;
     Some(Arc::new(plan::Route {
         name: draft.name.value.clone(),
         policies: std::mem::take(&mut draft.policies).into(),

@@ -58,7 +58,7 @@ pub(crate) fn compile(
         .upstreams
         .iter()
         .filter_map(|(name, upstream)| {
-            settings(config, &name.value, upstream, (&mut clients, &mut *builder), report)
+            settings(config, &name.value, upstream, &mut clients, &mut *builder, report)
         })
         .collect();
     let names = config.upstreams.names().map(str::to_owned).collect();
@@ -95,7 +95,8 @@ fn settings(
     config: &Config,
     name: &str,
     upstream: &config::Upstream,
-    (clients, builder): (&mut Clients<'_>, &mut PolicyBuilder<'_>),
+    clients: &mut Clients<'_>,
+    builder: &mut PolicyBuilder<'_>,
     report: &mut Report,
 ) -> Option<UpstreamSettings> {
     let targets = upstream_targets::compile(config, upstream, report);
@@ -104,7 +105,7 @@ fn settings(
     let timeout = &upstream.timeout;
     let health =
         upstream.health.as_ref().map(|health| self::health(health, upstream.protocol, report));
-    let additions = additions((name, upstream), &targets, builder, report)?;
+    let additions = additions(name, upstream, &targets, builder, report)?;
     Some(UpstreamSettings {
         name: name.to_owned(),
         addresses: None,
@@ -133,7 +134,8 @@ fn settings(
 
 /// Compiles the gateway's additions to every request to an upstream.
 fn additions(
-    (name, upstream): (&str, &config::Upstream),
+    name: &str,
+    upstream: &config::Upstream,
     targets: &settled::Targets,
     builder: &mut PolicyBuilder<'_>,
     report: &mut Report,

@@ -22,6 +22,7 @@ use crate::lingering_close;
 use crate::stream_lifetime::StreamLifetime;
 use crate::task_pool::{TaskExchange, TaskPool};
 use crate::tunnel::{TunnelSettings, is_websocket};
+use crate::tunnel_parts::TunnelEnd;
 
 /// The start of a stream's exchange.
 pub(super) struct NewExchange {
@@ -120,7 +121,7 @@ async fn run(new: NewExchange) {
 async fn join(stream: Stream, mut reply: Reply, tunnel: Tunnel, joining: TunnelSettings<'_>) {
     let is_websocket = is_websocket(&reply);
     tunnel::open(&stream, &mut reply);
-    let client = (tunnel::wire(stream), Vec::new());
+    let client = TunnelEnd { wire: tunnel::wire(stream), first_bytes: Vec::new() };
     if let Some(mut wire) = crate::tunnel::run(client, tunnel, is_websocket, joining).await {
         lingering_close::linger(&mut wire).await;
     }

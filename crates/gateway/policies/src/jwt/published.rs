@@ -109,7 +109,8 @@ impl PublishedKeys {
         name: &str,
         fetch: Arc<dyn Fetch>,
         location: Location,
-        (refresh, timeout): (Duration, Duration),
+        refresh: Duration,
+        timeout: Duration,
         metrics: Arc<IssuerMetrics>,
         known: Arc<KnownKeys>,
     ) -> PublishedKeys {

@@ -10,7 +10,7 @@ use kit::clock;
 
 use super::call::{Call, StartedReply};
 use super::shared::{SharedConnection, State, StreamPermit};
-use crate::call::{Failure, ReplyTimeouts};
+use crate::call::{CallSettings, Failure, ReplyTimeouts};
 use crate::connect::PendingConnection;
 use crate::roster::Place;
 use crate::send::Attempts;
@@ -148,9 +148,14 @@ impl Attempts<'_> {
             Some(host) => host.as_bytes(),
             None => head.host(),
         };
-        let to = (target.settings().https, authority);
-        let call =
-            Call::new(permit, head, to, body, wait, (target.url(), self.interim, self.client_wait));
+        let settings = CallSettings {
+            wait,
+            url: target.url(),
+            interim: self.interim,
+            client_wait: self.client_wait,
+        };
+        let is_https = target.settings().https;
+        let call = Call::new(permit, head, is_https, authority, body, settings);
         let mut begun = match call {
             Ok(call) => call.begin(self.began).await,
             Err(failure) => Err(failure),

@@ -7,11 +7,11 @@ use fault::{Fault, Kind};
 use http2::{Block, Gone, RequestLine};
 use kit::clock::{self, Instant};
 use message::{Body, Headers, Protocol, ReplyHead, RequestHead};
-use policy::{Interim, WaitTime};
+use policy::Interim;
 
 use super::shared::{Stream, StreamPermit};
 use super::upload::Upload;
-use crate::call::{Failure, LEAVE_WAIT, ReplyTimeouts, Starvation};
+use crate::call::{CallSettings, Failure, LEAVE_WAIT, ReplyTimeouts, Starvation};
 
 /// A request being sent, until its reply begins.
 pub(crate) struct Call<'a> {
@@ -41,10 +41,10 @@ impl<'a> Call<'a> {
     pub(crate) fn new(
         permit: StreamPermit,
         head: &RequestHead,
-        (is_https, authority): (bool, &[u8]),
+        is_https: bool,
+        authority: &[u8],
         body: Body,
-        wait: ReplyTimeouts<'a>,
-        (url, interim, client_wait): (&'a str, Option<&'a Interim>, &'a WaitTime),
+        CallSettings { wait, url, interim, client_wait }: CallSettings<'a>,
     ) -> Result<Call<'a>, Failure> {
         let expects_continue = body.expects_continue();
         let opened = {

@@ -85,8 +85,8 @@ fn enrich(enrich: &Enrich, run: &Run<'_>, state: &mut State) -> Result<(), Fault
     if let (Value::Nodes(nodes), Some(made)) = (&target, content.made_infoset())
         && nodes.iter().any(|(of, _)| Arc::ptr_eq(of, &made.document))
     {
-        let around = (&made.document, Some(&made.envelope));
-        let text = in_xml(enrich.action, &source, nodes, around, run)?;
+        let (document, envelope) = (&made.document, Some(&made.envelope));
+        let text = in_xml(enrich.action, &source, nodes, document, envelope, run)?;
         let text = text.ok_or_else(elsewhere)?;
         return put_back("enrich", &text, &content, run, state);
     }
@@ -99,7 +99,7 @@ fn enrich(enrich: &Enrich, run: &Run<'_>, state: &mut State) -> Result<(), Fault
             EnrichAction::Child | EnrichAction::Before | EnrichAction::After => None,
         },
         (Value::Nodes(nodes), View::Xml { document, envelope }) => {
-            in_xml(enrich.action, &source, &nodes, (document, envelope.as_ref()), run)?
+            in_xml(enrich.action, &source, &nodes, document, envelope.as_ref(), run)?
         }
         (Value::Json(targets), View::Json(text)) => {
             in_json(enrich.action, &source, &targets, text, run)?
@@ -151,7 +151,7 @@ fn in_variable(
     let text = match (run.value(state, &enrich.target)?, &own) {
         (Value::Nothing, _) => return Ok(()),
         (Value::Nodes(targets), Value::Nodes(own)) => match own.iter().next() {
-            Some((document, _)) => in_xml(enrich.action, source, &targets, (document, None), run)?,
+            Some((document, _)) => in_xml(enrich.action, source, &targets, document, None, run)?,
             None => None,
         },
         (Value::Json(targets), Value::Json(own)) => {
@@ -191,7 +191,8 @@ fn in_xml(
     action: EnrichAction,
     source: &EnrichContent,
     targets: &Nodes,
-    (document, envelope): (&Arc<Document>, Option<&Envelope>),
+    document: &Arc<Document>,
+    envelope: Option<&Envelope>,
     run: &Run<'_>,
 ) -> Result<Option<String>, Fault> {
     let brings_body = matches!(source, EnrichContent::Value(Value::Nodes(nodes))
@@ -333,7 +334,7 @@ pub(crate) fn write_json(
             JsonEdit::Replace(put) => out.push_str(put),
             JsonEdit::Each(texts) => out.push_str(texts.get(&node).copied().unwrap_or("null")),
             JsonEdit::Remove => out.push_str("null"),
-            JsonEdit::Child(put, names) => push_child(text, node, (put, names), out),
+            JsonEdit::Child(put, names) => push_child(text, node, put, names, out),
         };
     }
     if targets.range(node..text.end(node)).next().is_none() {
@@ -363,7 +364,8 @@ pub(crate) fn write_json(
 fn push_child(
     text: &JsonText,
     node: JsonNode,
-    (put, names): (&str, &HashSet<String>),
+    put: &str,
+    names: &HashSet<String>,
     out: &mut String,
 ) {
     let raw = text.raw(node);

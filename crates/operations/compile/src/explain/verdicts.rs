@@ -46,7 +46,8 @@ pub(super) enum Outcome {
 /// Runs a request through the policies of its route and returns the verdict of each.
 pub(super) fn walk(
     route: &Route,
-    (parameters, prefix): (Parameters, usize),
+    parameters: Parameters,
+    prefix: usize,
     asking: RequestFacts,
 ) -> (Vec<Verdict>, Outcome) {
     let RequestFacts { client, scheme, mut head, mut body } = asking;
@@ -72,8 +73,8 @@ pub(super) fn walk(
                 let before = MessageBefore::of(&ex, &head, body.clone());
                 match ask(policy, &mut ex, &mut head, &mut body) {
                     Asked::Done(flow) => {
-                        let of = (policy.name, &*place);
-                        let traced = before.after(of, (&ex, &head), body.clone(), &flow);
+                        let made = body.clone();
+                        let traced = before.after(policy.name, &place, &ex, &head, made, &flow);
                         if !matches!(flow, Ok(Onward::Next)) {
                             way = Outcome::Ended;
                         }

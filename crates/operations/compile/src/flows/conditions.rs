@@ -57,7 +57,7 @@ impl<'a> Compiler<'a, '_> {
         let on = self.finder(&keys.on, namespaces);
         let cases = (1..).zip(&keys.cases);
         let cases: Vec<Option<_>> =
-            cases.map(|case| self.case(case, step, namespaces, depth)).collect();
+            cases.map(|(number, case)| self.case(number, case, step, namespaces, depth)).collect();
         let default = self.inner("default", &keys.default, namespaces, depth);
         let cases = cases.into_iter().collect::<Option<_>>()?;
         Some(Switch { on: on?, cases, default: default? })
@@ -65,7 +65,8 @@ impl<'a> Compiler<'a, '_> {
 
     fn case(
         &mut self,
-        (number, case): (usize, &'a SwitchCase),
+        number: usize,
+        case: &'a SwitchCase,
         step: &Spanned<NamedStep>,
         namespaces: &Namespaces,
         depth: usize,

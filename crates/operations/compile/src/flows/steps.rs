@@ -109,7 +109,7 @@ impl<'a> Compiler<'a, '_> {
         self.labels.leave(outer);
         let given = step.value.name.as_ref().map(|name| name.value.as_str());
         let name = given.unwrap_or(step.value.step.name());
-        Some(::flows::Step::new(action?, (name, &label), self.table, metrics))
+        Some(::flows::Step::new(action?, name, &label, self.table, metrics))
     }
 
     /// Compiles a template, if there is one. The outer `None` means that it has a fault.

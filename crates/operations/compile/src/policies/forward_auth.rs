@@ -51,7 +51,7 @@ fn build(
     let send = keys.headers.send.as_ref().map(|list| {
         list.0.iter().filter_map(|name| names::header(&name.value, name.at, report)).collect()
     });
-    let (fetch, path) = service(keys, (at, intact), place, report)?;
+    let (fetch, path) = service(keys, at, intact, place, report)?;
     Some(forward_auth::policy(ForwardAuthSettings {
         fetch,
         path,
@@ -66,7 +66,8 @@ fn build(
 /// Returns the service and the path to request. Complains unless exactly one of `url` and `upstream` is written.
 fn service(
     keys: &ForwardAuth,
-    (at, intact): (At, bool),
+    at: At,
+    intact: bool,
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> Option<(Arc<dyn Fetch>, String)> {

@@ -70,7 +70,7 @@ pub(super) fn searched(
     let read = read(document, place, report);
     let complain = |fault: &String| report.error(document.at, fault.as_str(), UNREADABLE_HELP);
     let read = read.as_ref().as_ref().map_err(|faults| faults.iter().for_each(complain)).ok()?;
-    let built = checks_of(read, (base, false, false), place);
+    let built = checks_of(read, base, false, false, place);
     let built = built.map_err(|fault| report.error(document.at, fault, "correct the document"));
     let built = built.ok()?;
     let order = read.model.paths.iter().map(|path| {
@@ -112,7 +112,7 @@ fn settings(
         }
     };
     let base = keys.base_path.as_ref().map(|base| base.value.as_str());
-    let built = match checks_of(read, (base, keys.request, keys.response), place) {
+    let built = match checks_of(read, base, keys.request, keys.response, place) {
         Ok(built) => built,
         Err(fault) => {
             report.error(document.at, fault, "correct the document");
@@ -173,7 +173,9 @@ fn read(
 /// same.
 fn checks_of(
     read: &OpenApiFile,
-    (base, request, response): (Option<&str>, bool, bool),
+    base: Option<&str>,
+    request: bool,
+    response: bool,
     place: &mut RouteScope<'_, '_>,
 ) -> Result<Arc<BuiltChecks>, String> {
     let base = crate::paths::as_matched(base.unwrap_or("").trim_end_matches('/'));

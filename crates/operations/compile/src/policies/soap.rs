@@ -128,7 +128,7 @@ impl PolicyKind for config::Soap {
                     if definitions.lenient {
                         documents.rpc = RpcMessages::Undeclared;
                     }
-                    definitions.operations = counted(&documents, self, (schema.at, place), report);
+                    definitions.operations = counted(&documents, self, schema.at, place, report);
                     definitions.action =
                         action_rules(&documents, self, schema, answers_with_faults, report);
                     definitions.api =
@@ -216,7 +216,7 @@ fn api(
 ) -> Api {
     if let (Some(fetch), false) = (&keys.fetch, documents.remote.is_empty()) {
         let definition =
-            load::remote(documents, None, fetch, (schema.at, answers_with_faults), place, report);
+            load::remote(documents, None, fetch, schema.at, answers_with_faults, place, report);
         return definition.map_or(Api::None, Api::Remote);
     }
     let made = load::compiled(&documents, place);
@@ -252,7 +252,8 @@ fn api(
                 documents,
                 first,
                 fetch,
-                (schema.at, answers_with_faults),
+                schema.at,
+                answers_with_faults,
                 place,
                 report,
             );
@@ -311,7 +312,8 @@ fn action_rules(
 fn counted(
     documents: &Documents,
     keys: &config::Soap,
-    (at, place): (At, &mut RouteScope<'_, '_>),
+    at: At,
+    place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> HashMap<Box<str>, u32> {
     if !keys.validate.value.contains(&MessageSide::Request) {
@@ -412,7 +414,7 @@ fn own_envelope(
     };
     if let (Some(fetch), false) = (&keys.fetch, documents.remote.is_empty()) {
         let definition =
-            load::remote(documents, None, fetch, (file.at, answers_with_faults), place, report);
+            load::remote(documents, None, fetch, file.at, answers_with_faults, place, report);
         return definition.map_or(Envelope::Missing, Envelope::Remote);
     }
     if documents.is_comment() {
@@ -421,14 +423,8 @@ fn own_envelope(
     match (&*load::compiled(&documents, place), &keys.fetch) {
         (Ok(good), Some(fetch)) => {
             let first = Some(good.compiled.clone());
-            let definition = load::remote(
-                documents,
-                first,
-                fetch,
-                (file.at, answers_with_faults),
-                place,
-                report,
-            );
+            let definition =
+                load::remote(documents, first, fetch, file.at, answers_with_faults, place, report);
             definition.map_or(Envelope::Missing, Envelope::Remote)
         }
         (Ok(good), None) => {

@@ -58,7 +58,8 @@ impl ParentSpan {
 
     /// Parses the headers `X-B3-TraceId`, `X-B3-SpanId`, `X-B3-Sampled` and `X-B3-Flags`.
     pub fn of_b3_lines(
-        (trace_id, span_id): (Option<&[u8]>, Option<&[u8]>),
+        trace_id: Option<&[u8]>,
+        span_id: Option<&[u8]>,
         sampled: Option<&[u8]>,
         flags: Option<&[u8]>,
     ) -> Option<ParentSpan> {
@@ -258,13 +259,13 @@ mod tests {
             assert_eq!(b3(bad), None, "{bad}");
         }
         let lines = |sampled: Option<&[u8]>, flags: Option<&[u8]>| {
-            let ids = (Some(TRACE.as_bytes()), Some(SPAN.as_bytes()));
-            ParentSpan::of_b3_lines(ids, sampled, flags).map(|read| read.sampled)
+            let (trace_id, span_id) = (Some(TRACE.as_bytes()), Some(SPAN.as_bytes()));
+            ParentSpan::of_b3_lines(trace_id, span_id, sampled, flags).map(|read| read.sampled)
         };
         assert_eq!(lines(None, None), Some(None));
         assert_eq!(lines(Some(b"true"), None), Some(Some(true)));
         assert_eq!(lines(Some(b"0"), Some(b"1")), Some(Some(true)));
         assert_eq!(lines(Some(b"yes"), None), None);
-        assert_eq!(ParentSpan::of_b3_lines((Some(b"a"), None), None, None), None);
+        assert_eq!(ParentSpan::of_b3_lines(Some(b"a"), None, None, None), None);
     }
 }

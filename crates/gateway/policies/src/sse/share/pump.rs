@@ -58,7 +58,7 @@ pub(super) fn start(share: &Share, opening: Opening, ring: Arc<Ring>, caller: Rc
     let pump = Pump { ring, shares: share.shares.clone(), key, sse: share.sse.clone() };
     kit::spawn(async move {
         let ended = {
-            let running = pin!(pump.run(&sharing, &*upstream, (head, last_id), &caller));
+            let running = pin!(pump.run(&sharing, &*upstream, head, last_id, &caller));
             kit::task::contain(running).await
         };
         let end = match ended {
@@ -104,7 +104,8 @@ impl Pump {
         &self,
         sharing: &ShareSettings,
         upstream: &dyn Fetch,
-        (head, last_id): (RequestHead, Option<Box<[u8]>>),
+        head: RequestHead,
+        last_id: Option<Box<[u8]>>,
         caller: &Caller,
     ) -> Result<(), Fault> {
         let mut watch = UnusedWatch { pump: self, linger: sharing.linger, alarm: Alarm::default() };

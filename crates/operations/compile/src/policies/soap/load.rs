@@ -128,7 +128,8 @@ pub(crate) fn remote(
     documents: Documents,
     first: Option<Arc<CompiledDefinition>>,
     fetch: &DefinitionFetch,
-    (at, answers_with_faults): (At, bool),
+    at: At,
+    answers_with_faults: bool,
     place: &mut RouteScope<'_, '_>,
     report: &mut Report,
 ) -> Option<Arc<RemoteDefinition<CompiledDefinition>>> {

@@ -47,7 +47,7 @@ pub(super) fn places(
         let path = own.and_then(|own| own.path.as_ref());
         let at = path.map_or(keys.wsdl.at, |path| path.at);
         let counted = place.operation(operation.name());
-        let made = operation_path(keys, api, (index, operation, counted), own, report)?;
+        let made = operation_path(keys, api, index, operation, counted, own, report)?;
         if document == Some(&*made.path) {
             let what = format!("`{}` is the path of the OpenAPI document", made.path);
             let help = "give the operation another path, or the document with `openapi`";
@@ -93,7 +93,9 @@ fn name_of(segment: &str) -> Option<&str> {
 fn operation_path(
     keys: &SoapRest,
     api: &Api,
-    (index, operation, counted): (usize, &Operation, u32),
+    index: usize,
+    operation: &Operation,
+    counted: u32,
     own: Option<&RestOperation>,
     report: &mut Report,
 ) -> Option<OperationPath> {
