@@ -193,16 +193,16 @@ fn silent_peers_are_probed_on_both_sides() {
     let mut wire = gateway.wire();
     stream(&mut wire, "/sse", "data: 1\n\n");
     let (ours, theirs) = (gateway.address("public").port(), origin.address().port());
-    for ends in [(Some(ours), None), (None, Some(theirs))] {
+    for (own, other) in [(Some(ours), None), (None, Some(theirs))] {
         until("a minute at most is left before it is probed", || {
-            probed_in(ends).is_some_and(|left| left <= 6100)
+            probed_in(own, other).is_some_and(|left| left <= 6100)
         });
     }
 }
 
 /// The hundredths of a second until the first open connection with these ports, the own and the other's, is probed.
 #[cfg(target_os = "linux")]
-fn probed_in((own, other): (Option<u16>, Option<u16>)) -> Option<u64> {
+fn probed_in(own: Option<u16>, other: Option<u16>) -> Option<u64> {
     const ESTABLISHED: &str = "01";
     let port = |end: &str| u16::from_str_radix(end.rsplit(':').next()?, 16).ok();
     let table = fs::read_to_string("/proc/net/tcp").unwrap();

@@ -310,7 +310,7 @@ impl Control {
         let before = before.and_then(|last| self.history.files(last.generation).ok().flatten());
         let changes =
             before.map_or(0, |files| count(&self.sources_of(&files.texts), &current.sources));
-        add((&self.history, &self.path), &current, ("start", changes), max);
+        add(&self.history, &self.path, &current, "start", changes, max);
     }
 
     /// Records the configuration in service in the history, with the number of differences to the previous one.
@@ -320,7 +320,7 @@ impl Control {
         let (path, by) = (self.path.clone(), by.to_owned());
         let work = move || {
             let changes = count(&before, &current.sources);
-            add((&history, &path), &current, (&by, changes), max);
+            add(&history, &path, &current, &by, changes, max);
             changes
         };
         // Harmless: after a panic the number of differences is unknown, and counts as 0.
@@ -334,12 +334,7 @@ impl Control {
 }
 
 /// Adds the configuration in service to a history, with its author and the number of its differences.
-fn add(
-    (history, path): (&History, &Path),
-    current: &Current,
-    (by, changes): (&str, usize),
-    max: usize,
-) {
+fn add(history: &History, path: &Path, current: &Current, by: &str, changes: usize, max: usize) {
     let entry = HistoryEntry {
         generation: current.plan.generation,
         time: kit::calendar::rfc3339(current.since),

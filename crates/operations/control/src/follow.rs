@@ -189,7 +189,8 @@ impl Control {
 
     fn begin(&self, number: u64, hash: String, follower: &mut Follower) {
         let (requests, errors) = self.telemetry.exchanges();
-        let share_before = share(self.telemetry.traffic_sum());
+        let (requests_before, errors_before) = self.telemetry.traffic_sum();
+        let share_before = share(requests_before, errors_before);
         *follower =
             Follower { number: Some(number), hash, began: (requests, errors), share_before };
     }
@@ -205,17 +206,15 @@ impl Control {
         let now = millis(kit::clock::wall());
         if trial.canaries.contains(&turn.me) {
             let (requests, errors) = self.telemetry.exchanges();
-            let since = (
-                requests.saturating_sub(follower.began.0),
-                errors.saturating_sub(follower.began.1),
-            );
-            let (before, now) = (follower.share_before, share(since));
-            if since.0 >= REQUESTS_MIN && now > before + turn.settings.error_rate {
+            let requests = requests.saturating_sub(follower.began.0);
+            let errors = errors.saturating_sub(follower.began.1);
+            let (before, now) = (follower.share_before, share(requests, errors));
+            if requests >= REQUESTS_MIN && now > before + turn.settings.error_rate {
                 let why = format!(
                     "{}: {:.2} % of {} requests failed, {:.2} % before",
                     turn.me,
                     100.0 * now,
-                    since.0,
+                    requests,
                     100.0 * before
                 );
                 return turn.withdraw(state, why).await;
@@ -348,7 +347,7 @@ fn text(told: &Value, name: &str) -> Option<String> {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a share needs no more than 52 bits of precision")]
-fn share((requests, errors): (u64, u64)) -> f64 {
+fn share(requests: u64, errors: u64) -> f64 {
     if requests == 0 { 0.0 } else { errors as f64 / requests as f64 }
 }
 

@@ -28,7 +28,7 @@ struct Ignored<'s> {
 
 impl Ignored<'_> {
     fn push(&mut self, outcome: Outcome, what: &str, note: String) {
-        self.notes.push(ImportNote::new(outcome, self.location, ("", what), note));
+        self.notes.push(ImportNote::new(outcome, self.location, "", what, note));
     }
 }
 

@@ -165,8 +165,8 @@ impl<'a> Expansion<'a> {
             policies.push(self.openapi(self.own_path(path)));
         }
         policies.extend(self.own_policies(&levels));
-        let names = (upstream.as_str(), sandbox.as_deref());
-        policies.extend(self.interceptor(&levels, path, operation, &template, names));
+        let sandbox = sandbox.as_deref();
+        policies.extend(self.interceptor(&levels, path, operation, &template, &upstream, sandbox));
         let mut route = self.route(&format!("{}{template}", self.base), policies);
         if let Some(matches) = route.get_mut("match").and_then(Json::as_object_mut) {
             matches.insert("methods".to_owned(), json!(methods));
@@ -377,7 +377,7 @@ impl<'a> Expansion<'a> {
                 0 => format!("{location}: "),
                 more => format!("{location} and {more} more places: "),
             };
-            let mut ignored = ImportNote::new(Outcome::Refused, &location, (&prefix, &what), note);
+            let mut ignored = ImportNote::new(Outcome::Refused, &location, &prefix, &what, note);
             if more > 0 {
                 ignored.note.push_str(&format!(", nor in {more} more places"));
             }
@@ -389,7 +389,7 @@ impl<'a> Expansion<'a> {
         {
             let what = location.to_string();
             let note = "has no effect beside `security`".to_owned();
-            self.note(ImportNote::new(Outcome::Refused, &location, ("", &what), note));
+            self.note(ImportNote::new(Outcome::Refused, &location, "", &what, note));
         }
         for path in &self.model.paths {
             if !without_query(&path.template).1.is_empty() {
@@ -397,7 +397,7 @@ impl<'a> Expansion<'a> {
                 let prefix = format!("{location}: ");
                 let what = "the query in the path";
                 let note = "becomes a condition on the query".to_owned();
-                self.note(ImportNote::new(Outcome::Approximated, location, (&prefix, what), note));
+                self.note(ImportNote::new(Outcome::Approximated, location, &prefix, what, note));
             }
         }
     }
@@ -411,7 +411,7 @@ impl<'a> Expansion<'a> {
                 more => format!("{location}, with {more} more operations,"),
             };
             let note = format!("{what}; {help}");
-            let mut note = ImportNote::new(Outcome::Refused, &location, ("", &place), note);
+            let mut note = ImportNote::new(Outcome::Refused, &location, "", &place, note);
             note.what = "security".to_owned();
             if more > 0 {
                 note.note = format!("with {more} more operations {}", note.note);

@@ -21,7 +21,8 @@ impl ImportNote {
     pub(crate) fn new(
         outcome: Outcome,
         location: &JsonLocation,
-        (prefix, what): (&str, &str),
+        prefix: &str,
+        what: &str,
         note: String,
     ) -> ImportNote {
         let text = format!("{prefix}{what} {note}");

@@ -235,7 +235,7 @@ pub(crate) fn start_next(
         .spawn()
         .map_err(|e| format!("{} cannot be started: {e}", program.display()))?;
     let until = clock::now() + patience;
-    match converse(&listener, &mut child, (sockets, &mut work), until) {
+    match converse(&listener, &mut child, sockets, &mut work, until) {
         Ok(()) => Ok(child.id()),
         Err(why) => {
             // Harmless: it may have ended already.
@@ -251,7 +251,8 @@ pub(crate) fn start_next(
 fn converse(
     listener: &UnixListener,
     child: &mut Child,
-    (sockets, work): (&[HandedSocket], &mut Work),
+    sockets: &[HandedSocket],
+    work: &mut Work,
     until: Instant,
 ) -> Result<(), String> {
     let mut stream = loop {

@@ -68,11 +68,12 @@ fn route(traffic: &RouteTraffic) -> Value {
 pub fn tail(telemetry: &Telemetry, after: Option<u64>) -> Value {
     let TailPage { exchanges, next, left_out } =
         telemetry.tail().read_after(after, kit::clock::wall());
-    let exchanges: Vec<Value> = exchanges.iter().map(ended).collect();
+    let exchanges: Vec<Value> =
+        exchanges.iter().map(|(number, exchange)| ended(*number, exchange)).collect();
     json!({ "exchanges": exchanges, "next": next, "left_out": left_out })
 }
 
-fn ended((number, ended): &(u64, EndedExchange)) -> Value {
+fn ended(number: u64, ended: &EndedExchange) -> Value {
     json!({
         "number": number,
         "time": kit::calendar::rfc3339(ended.time),

@@ -121,7 +121,8 @@ impl Expansion<'_> {
                     self.note(ImportNote::new(
                         Outcome::Refused,
                         &location.child(key),
-                        (&prefix, &what),
+                        &prefix,
+                        &what,
                         note,
                     ));
                 }
@@ -312,7 +313,7 @@ impl Expansion<'_> {
             let prefix = "the document does not say what ";
             let what = format!("the tier `{tier}`");
             let note = format!("allows; its limits here are {plan}");
-            let mut note = ImportNote::new(Outcome::Approximated, location, (prefix, &what), note);
+            let mut note = ImportNote::new(Outcome::Approximated, location, prefix, &what, note);
             note.note = format!("its limits are not in the document; here they are {plan}");
             self.note(note);
         }
@@ -346,7 +347,8 @@ impl Expansion<'_> {
         path: &Path,
         operation: &Operation,
         template: &str,
-        (production, sandbox): (&str, Option<&str>),
+        production: &str,
+        sandbox: Option<&str>,
     ) -> Option<Json> {
         let mut keys = Map::new();
         for (side, is_response) in [("request", false), ("response", true)] {
@@ -422,7 +424,7 @@ impl Expansion<'_> {
                 if read.is_none() {
                     let what = format!("`{name}` of an interceptor");
                     let note = format!("is {written}, which is not a number of seconds");
-                    self.note(ImportNote::new(Outcome::Refused, location, ("", &what), note));
+                    self.note(ImportNote::new(Outcome::Refused, location, "", &what, note));
                 }
                 read
             };

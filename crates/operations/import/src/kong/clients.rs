@@ -140,7 +140,8 @@ impl Converter<'_> {
     /// group.
     pub(super) fn with_clients(
         &self,
-        (on, theirs): (&[usize], &[usize]),
+        on: &[usize],
+        theirs: &[usize],
         route: usize,
         service: Option<usize>,
     ) -> Vec<(usize, PluginClients)> {

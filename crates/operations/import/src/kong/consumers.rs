@@ -353,7 +353,8 @@ impl Token {
         &self,
         converter: &mut Converter<'_>,
         verified: &[&str],
-        (claim, base64): (&str, bool),
+        claim: &str,
+        base64: bool,
     ) -> Json {
         let mut issuer = Map::new();
         issuer.insert("issuer".to_owned(), json!(self.key));

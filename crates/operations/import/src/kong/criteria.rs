@@ -46,7 +46,8 @@ impl Criteria {
     /// uses the named groups that match in paths.
     pub(super) fn read(
         route: &Entity,
-        (names_captures, has_tls): (bool, bool),
+        names_captures: bool,
+        has_tls: bool,
         mistakes: &mut Mistakes,
         verdict: &mut Verdict,
     ) -> Vec<Criteria> {
@@ -262,7 +263,7 @@ impl Criteria {
     }
 
     /// One atom for each combination of the route's hosts, paths and listeners.
-    pub(super) fn atoms(&self, (route, alternative): (usize, usize), has_tls: bool) -> Vec<Atom> {
+    pub(super) fn atoms(&self, route: usize, alternative: usize, has_tls: bool) -> Vec<Atom> {
         let plain_hosts = self.hosts.iter().all(|host| matches!(host, HostWant::Exact(_)));
         let mut atoms = Vec::new();
         let each =

@@ -69,7 +69,7 @@ impl Converter<'_> {
         let has_tls = self.has_tls();
         for (at, draft) in drafts.iter().enumerate() {
             for (number, one) in draft.iter().flat_map(|draft| draft.criteria.iter().enumerate()) {
-                atoms.extend(one.atoms((at, number), has_tls));
+                atoms.extend(one.atoms(at, number, has_tls));
             }
         }
         let places: Vec<Place> = all.routes.iter().map(|route| route.item.at).collect();
@@ -125,8 +125,8 @@ impl Converter<'_> {
         plugins: &[RouteEffect],
     ) -> Option<Draft> {
         let mut verdict = self.checked(&route.item, fields::ROUTE);
-        let wanted = (self.names_captures, self.has_tls());
-        let criteria = Criteria::read(route, wanted, self.mistakes, &mut verdict);
+        let (names_captures, has_tls) = (self.names_captures, self.has_tls());
+        let criteria = Criteria::read(route, names_captures, has_tls, self.mistakes, &mut verdict);
         if service.is_some_and(|service| !service.enabled) {
             return None;
         }
@@ -154,8 +154,7 @@ impl Converter<'_> {
                 draft.keys.insert("respond".to_owned(), closed());
             }
             None => {
-                let of = (on.as_slice(), running.of_clients);
-                let on = self.with_clients(of, running.route, route.parent);
+                let on = self.with_clients(&on, running.of_clients, running.route, route.parent);
                 self.destination(route, service, &on, plugins, &mut draft);
             }
         }
@@ -427,7 +426,7 @@ impl Converter<'_> {
             let first = atoms.first().map_or(0, |(_, priority)| *priority);
             let is_whole = |criteria: &Criteria| {
                 criteria.has_same_names()
-                    && atoms.len() == criteria.atoms((0, 0), has_tls).len()
+                    && atoms.len() == criteria.atoms(0, 0, has_tls).len()
                     && atoms.iter().all(|(atom, p)| *p == first && atom.methods == criteria.methods)
             };
             let matches: Vec<Json> = match draft.criteria.as_slice() {

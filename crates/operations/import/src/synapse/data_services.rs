@@ -165,7 +165,7 @@ impl<'a> Converter<'a> {
             self.note("JSON is made of the XML");
         }
         steps.extend(resource_answer(has_result, status(resource)));
-        self.data_route(service, &method, &[path], steps, (what, &resource.place()));
+        self.data_route(service, &method, &[path], steps, what, &resource.place());
         let simple = path.replace('/', "_").replace(['{', '}'], "");
         let name = format!("_{}{simple}", method.to_ascii_lowercase());
         let request = Request { name, element: *resource, call, has_result };
@@ -176,7 +176,7 @@ impl<'a> Converter<'a> {
             let paths = [Some(format!("{}_batch_req", request.name)), by_path];
             // Harmless: a path with parameters has no second path for batches.
             let paths: Vec<&str> = paths.iter().flatten().map(String::as_str).collect();
-            self.data_route(service, &method, &paths, steps, (what, &resource.place()));
+            self.data_route(service, &method, &paths, steps, what, &resource.place());
         }
         Ok(request)
     }
@@ -188,7 +188,8 @@ impl<'a> Converter<'a> {
         method: &str,
         paths: &[&str],
         steps: Vec<Json>,
-        (what, place): (&str, &ArtifactPosition),
+        what: &str,
+        place: &ArtifactPosition,
     ) {
         let path = paths.first().copied().unwrap_or("");
         let wanted = format!("{}-{}-{path}", service.name, method.to_ascii_lowercase());

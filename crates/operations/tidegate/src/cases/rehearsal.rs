@@ -104,7 +104,7 @@ pub(super) fn replay<T>(
             services.take_received();
             telemetry.tracer().ask_policies();
             let client = client.map_or(CLIENT.into(), |client| SocketAddr::new(client, CLIENT.1));
-            let reply = exchange((plan.clone(), client), telemetry.clone(), services, sent).await;
+            let reply = exchange(plan.clone(), client, telemetry.clone(), services, sent).await;
             let policies = telemetry.tracer().take_policies();
             outcomes.push(outcome(reply, policies, services.take_received()));
         }
@@ -123,7 +123,7 @@ async fn rehearse(
     begin(&plan, services).await;
     let end = match task {
         Task::Request(sent) => {
-            Ok(exchange((plan.clone(), CLIENT.into()), telemetry, services, sent).await?)
+            Ok(exchange(plan.clone(), CLIENT.into(), telemetry, services, sent).await?)
         }
         Task::Message(queue, sent) => processed(&plan, queue, sent).await?,
         Task::Schedule(schedule) => scheduled(&plan, schedule).await?,
@@ -188,7 +188,8 @@ fn nowhere() -> Rc<Caller> {
 }
 
 async fn exchange(
-    (plan, client): (Arc<Plan>, SocketAddr),
+    plan: Arc<Plan>,
+    client: SocketAddr,
     telemetry: Arc<Telemetry>,
     services: &Services,
     sent: &SentRequest,

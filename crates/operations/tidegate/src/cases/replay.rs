@@ -139,10 +139,12 @@ impl Shown {
 
     fn differences(&self, what: &str, new: &Shown, text: &mut String) {
         changed(text, what, &self.start, &new.start);
-        let gone = self.lines.iter().filter(|line| !new.lines.contains(line));
-        gone.for_each(|line| add(text, '-', &format!("{what}: {}", header(line))));
-        let come = new.lines.iter().filter(|line| !self.lines.contains(line));
-        come.for_each(|line| add(text, '+', &format!("{what}: {}", header(line))));
+        for (name, value) in self.lines.iter().filter(|line| !new.lines.contains(line)) {
+            add(text, '-', &format!("{what}: {}", header(name, value)));
+        }
+        for (name, value) in new.lines.iter().filter(|line| !self.lines.contains(line)) {
+            add(text, '+', &format!("{what}: {}", header(name, value)));
+        }
         if (self.body_bytes, self.body_hash) != (new.body_bytes, new.body_hash) {
             let (old, new) = (self.body_bytes, new.body_bytes);
             add(
@@ -201,7 +203,7 @@ fn add(text: &mut String, sign: char, line: &str) {
     let _infallible = write!(text, "\n  {sign} {}", log::printable(line));
 }
 
-fn header((name, value): &(String, String)) -> String {
+fn header(name: &str, value: &str) -> String {
     let value = if is_secret(name.as_bytes()) { MASK } else { value };
     format!("{name}: {value}")
 }

@@ -50,8 +50,9 @@ pub(crate) fn explain_run(file: &Path, request: &Path) -> anyhow::Result<ExitCod
     let task = Task::Request(sent);
     let rehearsed = rehearsal::run(compiled, telemetry.clone(), &services, &task)?;
     let Task::Request(sent) = task else { anyhow::bail!("the request was not run") };
-    let traces = (tracer.take_policies(), tracer.take());
-    log::write_out(described(&sent, &traces, &services, &rehearsed)?.trim_end())?;
+    let (policies, trace) = (tracer.take_policies(), tracer.take());
+    let text = described(&sent, policies.as_ref(), trace.as_ref(), &services, &rehearsed)?;
+    log::write_out(text.trim_end())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -134,14 +135,15 @@ fn request(bytes: &[u8]) -> anyhow::Result<SentRequest> {
 
 fn described(
     sent: &SentRequest,
-    (policies, trace): &(Option<PolicyTrace>, Option<Trace>),
+    policies: Option<&PolicyTrace>,
+    trace: Option<&Trace>,
     services: &Services,
     Rehearsed { end, queues }: &Rehearsed,
 ) -> anyhow::Result<String> {
     let mut text = String::new();
     line(&mut text, 0, &format!("{} {}", sent.method, target(sent.target.as_bytes())));
     let none = PolicyTrace::default();
-    let policies = policies.as_ref().unwrap_or(&none);
+    let policies = policies.unwrap_or(&none);
     match &*policies.route {
         "" => text.push_str("no route matched\n"),
         route => line(&mut text, 0, &format!("route `{route}`")),

@@ -10,6 +10,13 @@ use super::difference::Difference;
 /// The namespace of `xsi:type`, whose value is a qualified name.
 const INSTANCES: &str = "http://www.w3.org/2001/XMLSchema-instance";
 
+/// An element with its document.
+#[derive(Clone, Copy)]
+struct Element<'d> {
+    document: &'d Document,
+    id: NodeId,
+}
+
 /// A child of an element.
 enum Child {
     Element(NodeId),
@@ -37,27 +44,20 @@ pub(super) fn difference(expected: &str, came: &[u8]) -> Option<Difference> {
     };
     let root = one.root_element()?;
     let here = format!("/{}", one.name(root).local);
-    elements((&one, root), (&other, other.root_element()?), &here)
+    let expected = Element { document: &one, id: root };
+    elements(expected, Element { document: &other, id: other.root_element()? }, &here)
 }
 
 /// The parser limits the depth of documents, and so the recursion here.
-fn elements(
-    one: (&Document, NodeId),
-    other: (&Document, NodeId),
-    here: &str,
-) -> Option<Difference> {
-    let (expected, came) = (name(one), name(other));
+fn elements(one: Element<'_>, other: Element<'_>, here: &str) -> Option<Difference> {
+    let (expected, came) = (name(one.document, one.id), name(other.document, other.id));
     if expected != came {
         return Some(Difference::new(&format!("xml at {here}"), &expected, &came));
     }
     attributes(one, other, here).or_else(|| children(one, other, here))
 }
 
-fn attributes(
-    one: (&Document, NodeId),
-    other: (&Document, NodeId),
-    here: &str,
-) -> Option<Difference> {
+fn attributes(one: Element<'_>, other: Element<'_>, here: &str) -> Option<Difference> {
     let (expected, came) = (attributes_of(one), attributes_of(other));
     let none = "(no such attribute)";
     let missing = expected.iter().find_map(|(name, value)| {
@@ -72,20 +72,17 @@ fn attributes(
     })
 }
 
-fn children(
-    one: (&Document, NodeId),
-    other: (&Document, NodeId),
-    here: &str,
-) -> Option<Difference> {
+fn children(one: Element<'_>, other: Element<'_>, here: &str) -> Option<Difference> {
     let (expected, came) = (children_of(one), children_of(other));
     let mut passed: BTreeMap<String, usize> = BTreeMap::new();
     for at in 0..expected.len().max(came.len()) {
         match (expected.get(at), came.get(at)) {
             (Some(Child::Element(a)), Some(Child::Element(b))) => {
-                let number = passed.entry(name((one.0, *a))).or_insert(0);
+                let number = passed.entry(name(one.document, *a)).or_insert(0);
                 *number += 1;
-                let here = format!("{here}/{}[{number}]", one.0.name(*a).local);
-                let found = elements((one.0, *a), (other.0, *b), &here);
+                let here = format!("{here}/{}[{number}]", one.document.name(*a).local);
+                let (a, b) = (Element { id: *a, ..one }, Element { id: *b, ..other });
+                let found = elements(a, b, &here);
                 if found.is_some() {
                     return found;
                 }
@@ -93,7 +90,8 @@ fn children(
             (Some(Child::Text(a)), Some(Child::Text(b))) if a == b => {}
             (a, b) => {
                 let at = format!("xml in {here}");
-                return Some(Difference::new(&at, &described(a, one.0), &described(b, other.0)));
+                let (a, b) = (described(a, one.document), described(b, other.document));
+                return Some(Difference::new(&at, &a, &b));
             }
         }
     }
@@ -101,7 +99,7 @@ fn children(
 }
 
 /// The namespace and the local part.
-fn name((document, id): (&Document, NodeId)) -> String {
+fn name(document: &Document, id: NodeId) -> String {
     let name = document.name(id);
     match name.namespace.uri {
         "" => name.local.to_owned(),
@@ -109,7 +107,7 @@ fn name((document, id): (&Document, NodeId)) -> String {
     }
 }
 
-fn attributes_of((document, id): (&Document, NodeId)) -> BTreeMap<String, String> {
+fn attributes_of(Element { document, id }: Element<'_>) -> BTreeMap<String, String> {
     let attributes = document.attributes(id).map(|attribute| {
         let named = document.name(attribute);
         let value = document.value(attribute);
@@ -118,7 +116,7 @@ fn attributes_of((document, id): (&Document, NodeId)) -> BTreeMap<String, String
         } else {
             value.to_owned()
         };
-        (name((document, attribute)), value)
+        (name(document, attribute), value)
     });
     attributes.collect()
 }
@@ -133,7 +131,7 @@ fn resolved(document: &Document, scope: NodeId, value: &str) -> String {
 }
 
 /// Child elements and texts. Adjacent texts are joined, and white space between elements is left out.
-fn children_of((document, id): (&Document, NodeId)) -> Vec<Child> {
+fn children_of(Element { document, id }: Element<'_>) -> Vec<Child> {
     let mut children: Vec<Child> = Vec::new();
     for child in document.children(id) {
         match document.kind(child) {
@@ -157,7 +155,7 @@ fn children_of((document, id): (&Document, NodeId)) -> Vec<Child> {
 fn described(child: Option<&Child>, document: &Document) -> String {
     match child {
         None => "(nothing more)".to_owned(),
-        Some(Child::Element(id)) => format!("<{}>", name((document, *id))),
+        Some(Child::Element(id)) => format!("<{}>", name(document, *id)),
         Some(Child::Text(text)) => format!("{text:?}"),
     }
 }

@@ -219,7 +219,7 @@ impl Converter<'_> {
         let mut names = Vec::new();
         for token in &people.tokens {
             let mut name = token.name.clone();
-            let issuer = token.issuer(self, &verified, (claim, base64));
+            let issuer = token.issuer(self, &verified, claim, base64);
             match self.out.issuers.get(&name) {
                 Some(known) if *known == issuer => {}
                 Some(_) => {

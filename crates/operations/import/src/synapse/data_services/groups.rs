@@ -34,7 +34,7 @@ impl<'a> Converter<'a> {
         self.close(row, notes, made.map(|_| ()));
         let steps = steps?;
         let answered = [steps.clone(), resource_answer(true, None)].concat();
-        self.data_route(service, "POST", &["request_box"], answered, (&what, &place));
+        self.data_route(service, "POST", &["request_box"], answered, &what, &place);
         self.out.own(&what, &place);
         let answer = self.operation_answer(true, None);
         Some([steps, answer].concat())

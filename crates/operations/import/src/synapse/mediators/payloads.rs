@@ -38,7 +38,7 @@ pub(super) fn payload<'a>(
         .map(|argument| placeholder(c, argument, kind_of_values))
         .collect::<Result<_, _>>()?;
     if written_as_form.is_some() {
-        let made = form(c, &format, (kind, &written), &arguments)?;
+        let made = form(c, &format, kind, &written, &arguments)?;
         c.flow.is_form = true;
         steps.push(json!({ "payload": { "form": made } }));
         return Ok(Next::Continue);
@@ -77,7 +77,8 @@ fn becomes_form(rest: &[Element<'_>]) -> Option<bool> {
 fn form<'a>(
     c: &mut Converter<'a>,
     format: &Element<'a>,
-    (kind, written): (&str, &str),
+    kind: &str,
+    written: &str,
     arguments: &[String],
 ) -> Result<Json, String> {
     let fields = match kind {
