@@ -244,8 +244,8 @@ impl Local {
 impl Drop for Local {
     fn drop(&mut self) {
         let pid = Pid::from_child(&self.process);
-        let _ended_before = kill_process(pid, Signal::TERM);
-        let _reaped = self.process.wait();
+        let _ = kill_process(pid, Signal::TERM);
+        let _ = self.process.wait();
     }
 }
 

@@ -113,7 +113,7 @@ struct Ended(Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        let _killed = self.0.kill();
-        let _reaped = self.0.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }

@@ -117,8 +117,8 @@ impl Drop for Reader {
     fn drop(&mut self) {
         for running in &mut self.running {
             // It may have ended, which the test has told by then.
-            let _killed = running.kill();
-            let _reaped = running.wait();
+            let _ = running.kill();
+            let _ = running.wait();
         }
     }
 }

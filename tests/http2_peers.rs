@@ -173,8 +173,8 @@ impl Nginx {
 impl Drop for Nginx {
     fn drop(&mut self) {
         // It tells its workers.
-        let _told = kill_process(Pid::from_child(&self.0), Signal::TERM);
-        let _reaped = self.0.wait();
+        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        let _ = self.0.wait();
     }
 }
 

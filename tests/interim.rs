@@ -16,7 +16,7 @@ fn hinting() -> (Origin, std::sync::mpsc::Sender<()>) {
     let origin = Origin::start(move |peer| {
         while peer.request().is_some() {
             peer.send(HINTS);
-            let _told = gone_on.lock().unwrap().recv_timeout(Duration::from_secs(5));
+            let _ = gone_on.lock().unwrap().recv_timeout(Duration::from_secs(5));
             peer.send(OK);
         }
     });

@@ -122,7 +122,7 @@ routes:
 #[test]
 fn a_target_that_takes_nothing_is_given_up() {
     let stuck = Origin::start(|peer| {
-        let _head = peer.request_head();
+        let _ = peer.request_head();
         std::thread::park_timeout(std::time::Duration::from_secs(60));
     });
     let gateway = Gateway::start(format!(
@@ -139,7 +139,7 @@ routes: {{ r: {{ match: {{ path: / }}, upstream: u }} }}
     let sending = std::thread::spawn(move || second.send_until_stuck(&[b'x'; 65_536], 100_000_000));
     assert_eq!(wire.read_head().status(), 504);
     drop(wire);
-    let _sent = sending.join();
+    let _ = sending.join();
     gateway.wait_for_log("the target accepted no more of the request within 200ms");
 }
 

@@ -40,7 +40,7 @@ impl Drop for Successors<'_> {
     fn drop(&mut self) {
         for pid in self.pids() {
             // It may have ended.
-            let _ended = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+            let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
         }
     }
 }
@@ -255,7 +255,7 @@ fn a_store_goes_over_and_streams_of_the_old_process_go_on() {
 
 /// A program that takes over the work, and then follows a script instead of serving.
 fn taker(path: &Path, then: &str) {
-    let _gone = std::fs::remove_file(path);
+    let _ = std::fs::remove_file(path);
     let text = format!(
         r#"#!/usr/bin/env python3
 import os, socket, struct, sys, time

@@ -76,8 +76,8 @@ impl Provider {
 impl Drop for Provider {
     fn drop(&mut self) {
         // It may have ended already.
-        let _killed = self.process.kill();
-        let _reaped = self.process.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 

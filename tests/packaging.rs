@@ -65,8 +65,8 @@ impl Managed {
 
 impl Drop for Managed {
     fn drop(&mut self) {
-        let _killed = self.process.kill();
-        let _reaped = self.process.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 

@@ -436,7 +436,7 @@ fn issue_19_the_file_may_be_left_out() {
             let mut command_ = Command::new(env!("CARGO_BIN_EXE_tidegate"));
             command_.arg(command).current_dir(folder.path()).output().unwrap()
         };
-        let _none = fs::remove_file(folder.path().join("tidegate.yaml"));
+        let _ = fs::remove_file(folder.path().join("tidegate.yaml"));
         let said = run();
         assert_eq!(said.status.code(), Some(1), "{said:?}");
         assert!(

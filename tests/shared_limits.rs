@@ -37,7 +37,7 @@ impl Redis {
     fn stop(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
-        let _gone = std::fs::remove_file(self.folder.path().join("redis"));
+        let _ = std::fs::remove_file(self.folder.path().join("redis"));
     }
 
     /// A gateway whose limit is shared through this server, which may be slow on a busy machine.
@@ -58,8 +58,8 @@ impl Redis {
 impl Drop for Redis {
     fn drop(&mut self) {
         // It may have been stopped.
-        let _killed = self.process.kill();
-        let _reaped = self.process.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 

@@ -56,7 +56,7 @@ impl Service {
     /// Waits until the gateway has left it, which it sees when it sends.
     fn is_left(&self, stream: usize) {
         until("the upstream is left", || {
-            let _gone = self.open.lock().unwrap()[stream].send(Some(event(0)));
+            let _ = self.open.lock().unwrap()[stream].send(Some(event(0)));
             self.origin.open() == 0
         });
     }
@@ -284,7 +284,7 @@ fn a_stream_without_clients_lingers_and_ends() {
 #[test]
 fn a_stream_that_was_never_answered_ends_without_clients_too() {
     let origin = Origin::start(|peer: &mut Peer| {
-        let _asked = peer.request();
+        let _ = peer.request();
         peer.read_to_end();
     });
     let route = "policies: [{ sse: { share: { linger: 100ms } } }]";

@@ -68,7 +68,7 @@ impl ClientKind {
         let sockets = self.open.sockets.lock().unwrap().take();
         for socket in sockets.into_iter().flatten() {
             // It may have ended by itself.
-            let _ended = socket.shutdown(Shutdown::Both);
+            let _ = socket.shutdown(Shutdown::Both);
         }
     }
 
@@ -86,7 +86,7 @@ fn pass([mut from, mut to]: [TcpStream; 2]) {
             break;
         }
     }
-    let _ended = to.shutdown(Shutdown::Write);
+    let _ = to.shutdown(Shutdown::Write);
 }
 
 /// A service, a gateway before it, and a way there.

@@ -76,7 +76,7 @@ impl Synapse {
 impl Drop for Synapse {
     fn drop(&mut self) {
         drop(self.process.stdin.take());
-        let _reaped = self.process.wait();
+        let _ = self.process.wait();
     }
 }
 

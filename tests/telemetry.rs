@@ -346,7 +346,7 @@ fn nobody_can_write_a_line_of_the_programs_log() {
             "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: text/xml\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
-        let _replied = gateway.wire().ask(head + body);
+        let _ = gateway.wire().ask(head + body);
     }
     let written = json_lines(&gateway.path("access.log"), 4);
     until("all are told", || gateway.log().matches("FORGED").count() >= 4);

@@ -92,8 +92,8 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         // It may have ended already.
-        let _killed = self.process.kill();
-        let _reaped = self.process.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 

@@ -104,7 +104,7 @@ fn tell(told: &mut String, column: &str, slope: &Slope, most: Most, strict: bool
         Verdict::Grows => "GROWS",
         Verdict::TooShort => "too short to tell",
     };
-    let _always_ok = writeln!(
+    let _ = writeln!(
         told,
         "{column:<16} {:>12.2} an hour +- {:<10.2} mean {:>12.2}  at most {per_hour_max:>10.2}  over {:.2} h: {said}",
         slope.per_hour, slope.error, slope.mean, slope.hours

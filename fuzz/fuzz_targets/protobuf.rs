@@ -19,7 +19,7 @@ static SHOP: LazyLock<Transcoder> = LazyLock::new(|| {
 
 fuzz_target!(|bytes: &[u8]| {
     let of = &*SHOP;
-    let _schema = Schema::read(bytes);
+    let _ = Schema::read(bytes);
     let found = of.find(b"POST", b"/v1/orders").unwrap();
     let binding = of.binding(&found).unwrap();
     if let Ok(json) = of.reply(binding, bytes) {
@@ -35,6 +35,6 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(of.reply(binding, &again[PREFIX_BYTES..]).unwrap(), json);
     }
     let parts = RequestParts { query: bytes, body: b"{}", ..parts };
-    let _sent = of.request(&found, &parts);
-    let _found = of.find(b"GET", bytes);
+    let _ = of.request(&found, &parts);
+    let _ = of.find(b"GET", bytes);
 });

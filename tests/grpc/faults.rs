@@ -292,7 +292,7 @@ fn statuses_of_services_are_counted_wherever_they_come() {
     ] {
         let origin = Origin::answering(&reply);
         let gateway = Plain { more: LOG, ..Plain::default() }.start(&origin);
-        let _told = call(&gateway, "/a.B/C", &[], "");
+        let _ = call(&gateway, "/a.B/C", &[], "");
         assert_eq!(lines(&gateway, 1)[0]["grpc_status"], status, "{reply}");
         let name = format!("tidegate_grpc_calls_total{{route=\"all\",grpc_status=\"{status}\"}}");
         assert_eq!(metric(&gateway, &name), Some(1.0));
@@ -331,7 +331,7 @@ fn targets_are_ejected_for_the_statuses_of_calls() {
         let gateway =
             Plain { upstream, targets: &targets, more: LOG, ..Plain::default() }.start(&bad);
         for _ in 0..10 {
-            let _told = call(&gateway, "/a.B/C", &[], "");
+            let _ = call(&gateway, "/a.B/C", &[], "");
         }
         let asked = bad.requests().len();
         assert_eq!(asked, if is_fault { 2 } else { 5 }, "{status}");

@@ -306,7 +306,7 @@ fn replies_that_are_not_valid_are_faults() {
 #[test]
 fn an_upstream_that_is_gone_is_a_problem() {
     let origin = Origin::start(|peer| {
-        let _request = peer.request();
+        let _ = peer.request();
         peer.send(HEAD);
     });
     let gateway = start(&origin, "");

@@ -70,8 +70,8 @@ impl Service {
 impl Drop for Service {
     fn drop(&mut self) {
         // It may have ended already.
-        let _killed = self.process.kill();
-        let _reaped = self.process.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 

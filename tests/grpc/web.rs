@@ -107,7 +107,7 @@ fn faults_are_told_in_the_dialect_of_the_client() {
 #[test]
 fn a_service_that_breaks_off_is_told_in_the_body() {
     let origin = Origin::start(|peer| {
-        let _request = peer.request();
+        let _ = peer.request();
         peer.send("HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nTransfer-Encoding: chunked\r\n\r\n7\r\n\0\0\0\0\u{2}ok\r\n");
     });
     let gateway = start(&origin, "grpc_web: {}");

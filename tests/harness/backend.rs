@@ -64,7 +64,7 @@ impl Backend {
 impl Drop for Backend {
     fn drop(&mut self) {
         // The process may already have ended.
-        let _killed = self.process.kill();
-        let _reaped = self.process.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }

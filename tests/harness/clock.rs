@@ -54,7 +54,7 @@ fn library() -> PathBuf {
 pub(super) fn tidy(process: Pid) {
     for name in ["faketime_shm_", "sem.faketime_sem_"] {
         // Most processes do not use the library.
-        let _absent = std::fs::remove_file(format!("/dev/shm/{name}{}", process.as_raw_nonzero()));
+        let _ = std::fs::remove_file(format!("/dev/shm/{name}{}", process.as_raw_nonzero()));
     }
 }
 

@@ -321,8 +321,8 @@ impl Drop for Gateway {
         // The process may already have ended.
         let pid = self.pid();
         let process = self.process.get_mut().unwrap();
-        let _killed = process.kill();
-        let _reaped = process.wait();
+        let _ = process.kill();
+        let _ = process.wait();
         tidy(pid);
         if thread::panicking() {
             eprintln!("--- the gateway's log\n{}", self.log());

@@ -176,7 +176,7 @@ fn settings(folder: &Path, extras: &Extras<'_>, ports: &[u16]) -> String {
 
 /// Creates the data folder of the broker again.
 fn format(folder: &Path) {
-    let _absent = std::fs::remove_dir_all(folder.join("data"));
+    let _ = std::fs::remove_dir_all(folder.join("data"));
     let mut command = java();
     command.args(["kafka.tools.StorageTool", "format", "--standalone"]);
     command.args(["--cluster-id", "dGlkZWdhdGUtdGlkZWdhdA"]);

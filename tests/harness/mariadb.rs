@@ -106,8 +106,8 @@ impl MariaDb {
     /// Ends it at once.
     pub(crate) fn kill(&mut self) {
         // Harmless for a test: it may have ended.
-        let _ended = self.process.kill();
-        let _gone = self.process.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 

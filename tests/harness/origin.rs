@@ -174,7 +174,7 @@ impl Drop for Origin {
     fn drop(&mut self) {
         self.seen.stopped.store(true, Ordering::SeqCst);
         // This only wakes the accepting thread, and may fail.
-        let _woken = TcpStream::connect(self.address);
+        let _ = TcpStream::connect(self.address);
     }
 }
 

@@ -155,16 +155,16 @@ pub(crate) struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let _killed = self.process.kill();
-        let _reaped = self.process.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
 impl Drop for Postgres {
     fn drop(&mut self) {
         // The process may already have ended.
-        let _killed = kill_process(Pid::from_child(&self.process), Signal::QUIT);
-        let _reaped = self.process.wait();
+        let _ = kill_process(Pid::from_child(&self.process), Signal::QUIT);
+        let _ = self.process.wait();
     }
 }
 

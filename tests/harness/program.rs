@@ -45,7 +45,7 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         // The process may already have ended.
-        let _killed = self.process.kill();
-        let _reaped = self.process.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }

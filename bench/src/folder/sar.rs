@@ -152,13 +152,12 @@ impl Report {
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.kind.header());
         for Line { interval, timestamp, device, values } in &self.lines {
-            // Writing to a String does not fail.
-            let _always_ok = write!(text, "{};{interval};{timestamp}", self.hostname);
+            let _ = write!(text, "{};{interval};{timestamp}", self.hostname);
             if self.kind.device().is_some() {
-                let _always_ok = write!(text, ";{device}");
+                let _ = write!(text, ";{device}");
             }
             for value in values {
-                let _always_ok = match value {
+                let _ = match value {
                     Some(value) => write!(text, ";{value:.2}"),
                     None => write!(text, ";"),
                 };

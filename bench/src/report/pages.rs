@@ -181,7 +181,7 @@ impl Document {
         let mut text = format!("# {} ({})\n\n{}\n\n", self.title, self.number, self.asked);
         text.push_str("## Scenarios\n\n");
         for (title, description) in scenarios(results, self.number) {
-            let _always_ok = writeln!(text, "- {title}: {description}");
+            let _ = writeln!(text, "- {title}: {description}");
         }
         if let Some(metadata) = &results.metadata {
             text.push_str(&method(results, metadata));
@@ -189,7 +189,7 @@ impl Document {
         }
         text.push_str("\n## Measurements\n\n");
         for (word, meaning) in GLOSSARY {
-            let _always_ok = writeln!(text, "- **{word}**: {meaning}.");
+            let _ = writeln!(text, "- **{word}**: {meaning}.");
         }
         text.push('\n');
         let heading = format!("Document {}", self.number);
@@ -202,13 +202,13 @@ impl Document {
             text.push_str("## Graphs\n\n");
         }
         for chart in charts {
-            let _always_ok = writeln!(text, "![{}](graphs/{}.png)\n", chart.title, chart.name);
+            let _ = writeln!(text, "![{}](graphs/{}.png)\n", chart.title, chart.name);
         }
         if let Some(system) = system(results) {
             text.push_str(&system.markdown());
             text.push('\n');
         }
-        let _always_ok = write!(text, "## What this does not show\n\n{}\n", self.limits);
+        let _ = write!(text, "## What this does not show\n\n{}\n", self.limits);
         text
     }
 

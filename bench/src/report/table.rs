@@ -27,7 +27,7 @@ impl Table {
         };
         let mut text = format!("## {}\n\n", self.title);
         if !self.note.is_empty() {
-            let _always_ok = write!(text, "{}\n\n", self.note);
+            let _ = write!(text, "{}\n\n", self.note);
         }
         text.push_str(&line(&self.columns));
         text.push_str("|---|");
@@ -42,18 +42,18 @@ impl Table {
     pub fn html(&self) -> String {
         let mut text = format!("<h2>{}</h2>\n", escaped(&self.title));
         if !self.note.is_empty() {
-            let _always_ok = writeln!(text, "<p>{}</p>", escaped(&self.note));
+            let _ = writeln!(text, "<p>{}</p>", escaped(&self.note));
         }
         text.push_str("<div class=\"wide\"><table>\n<thead><tr>");
         for name in &self.columns {
             let class = if name.starts_with("Document: ") { " class=\"theirs\"" } else { "" };
-            let _always_ok = write!(text, "<th scope=\"col\"{class}>{}</th>", escaped(name));
+            let _ = write!(text, "<th scope=\"col\"{class}>{}</th>", escaped(name));
         }
         text.push_str("</tr></thead>\n<tbody>\n");
         for row in &self.rows {
             text.push_str("<tr>");
             for cell in row {
-                let _always_ok = write!(text, "<td>{}</td>", escaped(cell));
+                let _ = write!(text, "<td>{}</td>", escaped(cell));
             }
             text.push_str("</tr>\n");
         }
