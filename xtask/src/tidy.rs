@@ -106,6 +106,7 @@ fn check(root: &Path) -> Result<BTreeSet<Complaint>, Failure> {
     complaints.extend(policies::check(&rust));
     complaints.extend(size::check(&rust, list(EXCEPTIONS)));
     complaints.extend(loss::check(&rust));
+    complaints.extend(rust.iter().flat_map(loss::check_names));
     complaints.extend(locks::check(&rust, list(locks::LIST)));
     complaints.extend(cycles::check(&rust, list(cycles::LIST)));
     complaints.extend(rust.iter().flat_map(shape::check));

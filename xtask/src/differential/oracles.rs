@@ -138,8 +138,8 @@ impl Java {
 impl Drop for Java {
     fn drop(&mut self) {
         // The process may have ended already.
-        let _gone = self.process.kill();
-        let _reaped = self.process.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
@@ -224,7 +224,7 @@ fn whole(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
         let mut text = Vec::new();
         // If reading fails, nothing is sent, and the receiver sees the closed channel.
         if pipe.read_to_end(&mut text).is_ok() {
-            let _gone = sender.send(text);
+            let _ = sender.send(text);
         }
     });
     receiver

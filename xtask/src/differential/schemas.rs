@@ -224,7 +224,7 @@ impl Schema {
 
 impl Element {
     fn write(&self, global: bool, out: &mut String) {
-        let _ok = write!(out, "<xs:element name=\"{}\"", self.name);
+        let _ = write!(out, "<xs:element name=\"{}\"", self.name);
         if !global {
             self.occurs.write(out);
         }
@@ -235,11 +235,11 @@ impl Element {
         match &self.kind {
             Kind::Simple(simple) => simple.write(out),
             Kind::Complex { model, attributes, mixed } => {
-                let _ok = write!(out, "<xs:complexType mixed=\"{mixed}\">");
+                let _ = write!(out, "<xs:complexType mixed=\"{mixed}\">");
                 model.write(out);
                 for attribute in attributes {
                     let usage = if attribute.required { "required" } else { "optional" };
-                    let _ok =
+                    let _ =
                         write!(out, "<xs:attribute name=\"{}\" use=\"{usage}\">", attribute.name);
                     attribute.kind.write(out);
                     out.push_str("</xs:attribute>");
@@ -254,21 +254,21 @@ impl Element {
 impl Occurs {
     fn write(self, out: &mut String) {
         let max = self.max.map_or("unbounded".to_owned(), |max| max.to_string());
-        let _ok = write!(out, " minOccurs=\"{}\" maxOccurs=\"{max}\"", self.min);
+        let _ = write!(out, " minOccurs=\"{}\" maxOccurs=\"{max}\"", self.min);
     }
 }
 
 impl Simple {
     fn write(&self, out: &mut String) {
-        let _ok = write!(out, "<xs:simpleType><xs:restriction base=\"xs:{}\">", self.base);
+        let _ = write!(out, "<xs:simpleType><xs:restriction base=\"xs:{}\">", self.base);
         for (name, value) in &self.facets {
-            let _ok = write!(out, "<xs:{name} value=\"{value}\"/>");
+            let _ = write!(out, "<xs:{name} value=\"{value}\"/>");
         }
         out.push_str("</xs:restriction></xs:simpleType>");
         if self.list {
             // Replaces the type by a list of it.
             let item = out.rfind("<xs:simpleType>").map(|at| out.split_off(at)).unwrap_or_default();
-            let _ok = write!(out, "<xs:simpleType><xs:list>{item}</xs:list></xs:simpleType>");
+            let _ = write!(out, "<xs:simpleType><xs:list>{item}</xs:list></xs:simpleType>");
         }
     }
 
@@ -295,7 +295,7 @@ impl Model {
             }
             Model::Group { sort, parts, occurs } => {
                 let tag = if *sort == Sort::Sequence { "sequence" } else { "choice" };
-                let _ok = write!(out, "<xs:{tag}");
+                let _ = write!(out, "<xs:{tag}");
                 occurs.write(out);
                 out.push_str(">\n");
                 for part in parts {
@@ -309,7 +309,7 @@ impl Model {
                         }
                     }
                 }
-                let _ok = writeln!(out, "</xs:{tag}>");
+                let _ = writeln!(out, "</xs:{tag}>");
             }
         }
     }
@@ -345,7 +345,7 @@ impl Walk<'_> {
         } else {
             element.name.clone()
         };
-        let _ok = write!(self.out, "<{name}");
+        let _ = write!(self.out, "<{name}");
         self.inside(element, &name);
     }
 
@@ -357,7 +357,7 @@ impl Walk<'_> {
             for attribute in attributes {
                 if attribute.required != self.makes_mistake() || self.random.bool() {
                     let value = attribute.kind.value(self.random);
-                    let _ok = write!(self.out, " {}=\"{value}\"", attribute.name);
+                    let _ = write!(self.out, " {}=\"{value}\"", attribute.name);
                 }
             }
         }
@@ -374,7 +374,7 @@ impl Walk<'_> {
                 self.model(model);
             }
         }
-        let _ok = writeln!(self.out, "</{name}>");
+        let _ = writeln!(self.out, "</{name}>");
     }
 
     fn times(&mut self, occurs: Occurs) -> u32 {

@@ -48,7 +48,7 @@ pub(crate) fn is_harmless(code: &str, text: &str, at: usize) -> bool {
         }),
         "let _" => {
             let value = value(after);
-            is_told(value) || keeps(after, value)
+            is_told(value) || is_text_written(code, value) || keeps(after, value)
         }
         _ => false,
     }
@@ -201,11 +201,42 @@ fn value(after: &str) -> &str {
     value.split_once(" = ").map_or("", |(_, value)| value.trim())
 }
 
-/// Returns true if nothing is dropped: a guard or a lock that is held, a text that is written to, an unused argument, or a result whose
-/// error is passed on.
+/// Returns true if `let _NAME = VALUE;` drops a result that says only whether the call succeeded. `after` is the code after `let _`.
+pub(crate) fn names_a_dropped_result(after: &str) -> bool {
+    let value = value(after);
+    let value = value.strip_suffix(".await").unwrap_or(value);
+    let drops = |call: Call<'_>| RESULTS.contains(&call.name);
+    after.bytes().next().is_some_and(is_name)
+        && (is_written(value) || Call::last(value).is_some_and(drops))
+}
+
+/// Calls whose result is nothing to hold on to.
+const RESULTS: &[&str] = &[
+    "join",
+    "kill",
+    "remove_dir_all",
+    "remove_file",
+    "send",
+    "set",
+    "shutdown",
+    "timeout",
+    "try_send",
+    "try_with",
+    "wait",
+    "write_all",
+];
+
+fn is_written(value: &str) -> bool {
+    value.contains("write!(") || value.contains("writeln!(")
+}
+
+/// Returns true if a text is written to, which does not fail. Files that write to something else do not import this trait.
+fn is_text_written(code: &str, value: &str) -> bool {
+    is_written(value) && (code.contains("fmt::Write") || code.contains("fmt::{self, Write"))
+}
+
+/// Returns true if nothing is dropped: a guard or a lock that is held, an unused argument, or a result whose error is passed on.
 fn keeps(after: &str, value: &str) -> bool {
-    let writes = after.starts_with("infallible = ")
-        && (value.contains("write!(") || value.contains("writeln!("));
     let unused = after.starts_with(" = ") && value.bytes().all(is_name);
     let name = value.bytes().take_while(|byte| is_name(*byte)).count();
     let is_made = value.starts_with(|c: char| c.is_ascii_uppercase())
@@ -213,12 +244,27 @@ fn keeps(after: &str, value: &str) -> bool {
         && closing(value, name) == value.len();
     let is_moved = !value.is_empty() && name == value.len();
     let is_lock = value.ends_with(".lock().await") || value.ends_with(".lock()");
-    writes || unused || is_made || is_moved || is_lock || value.ends_with('?')
+    unused || is_made || is_moved || is_lock || value.ends_with('?')
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dropped_result_has_no_name() {
+        for (after, drops) in [
+            ("sent = a.b.send(c);", true),
+            ("late = tokio::time::timeout(a, b(c)).await;", true),
+            ("written = write!(a,   );", true),
+            (" = a.b.send(c);", false),
+            ("guard = a.lock().await;", false),
+            ("permit = a.send(b)?;", false),
+            ("first = send(a);", false),
+        ] {
+            assert_eq!(names_a_dropped_result(after), drops, "{after}");
+        }
+    }
 
     #[test]
     fn forms_that_lose_nothing_are_known() {
@@ -324,8 +370,8 @@ mod tests {
             (
                 "let _",
                 &[
-                    "let _complained = check(&a, report);",
-                    "let _infallible = write!(a,   );",
+                    "let _ = check(&a, report);",
+                    "use std::fmt::Write as _;\nlet _ = write!(a,   );",
                     "let _ = unused;",
                     "let _turn = a.lock().await;",
                     "let _again = Restore(a.b());",
@@ -334,10 +380,9 @@ mod tests {
                 ],
                 &[
                     "let _ = a();",
-                    "let _sent = write!(a,   );",
-                    "let _infallible = a();",
-                    "let _sent = a(); report();",
-                    "let _sent = Sender(a).send(b);",
+                    "let _ = write!(a,   );",
+                    "let _ = a(); report();",
+                    "let _ = Sender(a).send(b);",
                 ],
             ),
         ] {

@@ -35,6 +35,20 @@ const LOSSY: &[Lossy] = &[
 /// The mark of a comment that says why a use loses nothing.
 const MARK: &str = "Harmless:";
 
+/// Returns the results that are dropped under a name, which is for what has to live until the end of its scope.
+pub(crate) fn check_names(source: &Source) -> Vec<Complaint> {
+    let text = "let _";
+    let named =
+        source.code.match_indices(text).map(|(at, _)| at).filter(|at| {
+            source.code.get(at + text.len()..).is_some_and(forms::names_a_dropped_result)
+        });
+    let complain = |at| {
+        let what = "a result that is dropped has a name".to_owned();
+        source.complain(at, what, "write `let _ = ..`".to_owned())
+    };
+    named.map(complain).collect()
+}
+
 /// Returns the uses that have no such comment.
 pub(crate) fn check(sources: &[Source]) -> Vec<Complaint> {
     let of_tests: Vec<String> = sources.iter().flat_map(Source::test_modules).collect();
@@ -122,6 +136,13 @@ mod tests {
         assert_eq!(lost("fn f() { a.take(); b.take(3); let _x = c(); let _guard: D = d(); }\n"), 2);
         assert_eq!(lost("#[cfg(test)]\nmod tests { fn f() { a().ok(); } }\n"), 0);
         assert_eq!(found("tests/a.rs", "fn f() { a().ok(); }\n"), [""; 0]);
+    }
+
+    #[test]
+    fn only_what_is_kept_has_a_name() {
+        let text = "fn f() { let _sent = a.send(b); let _ = a.send(b); let _guard = a.lock(); }\n";
+        let text = Text { path: "tests/a.rs".to_owned(), text: text.to_owned() };
+        assert_eq!(check_names(&Source::read(&text)).len(), 1);
     }
 
     #[test]

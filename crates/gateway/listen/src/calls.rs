@@ -35,7 +35,7 @@ impl CallLifetime<'_> {
     pub(crate) fn begin_body(&self, progress: Option<BodyProgress>) {
         if let Some(progress) = progress {
             // Harmless: an exchange has only one body, so this is set only once.
-            let _first = self.progress.set(progress);
+            let _ = self.progress.set(progress);
         }
     }
 

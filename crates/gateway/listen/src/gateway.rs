@@ -181,7 +181,7 @@ impl Gateway {
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             // Harmless: a panic was logged when it happened.
-            let _ended = thread.join();
+            let _ = thread.join();
         }
         let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(exporter) = held.spans.and_then(|(_, exporter)| Arc::into_inner(exporter))

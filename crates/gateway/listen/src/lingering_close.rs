@@ -19,7 +19,7 @@ const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub(crate) async fn shut(wire: &mut Wire) {
     let shut = poll_fn(|cx| Pin::new(&mut *wire).poll_shutdown(cx));
     // Harmless: the close notification is optional.
-    let _late = tokio::time::timeout(LINGER_MAX, shut).await;
+    let _ = tokio::time::timeout(LINGER_MAX, shut).await;
 }
 
 /// Closes the sending side, and reads and discards data until the client closes its side or a limit is reached.
@@ -36,5 +36,5 @@ pub(crate) async fn linger(wire: &mut Wire) {
         }
     };
     // Harmless: nothing is left to do if the time is over, since the data is discarded anyway.
-    let _late = tokio::time::timeout(LINGER_MAX, lingering).await;
+    let _ = tokio::time::timeout(LINGER_MAX, lingering).await;
 }

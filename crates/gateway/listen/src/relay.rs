@@ -130,7 +130,7 @@ impl RelayState {
         self.relay.cut(why, &mut self.out);
         self.is_over = true;
         // Harmless: the tunnel is cut, which is recorded.
-        let _lost = self.poll(cx, || ());
+        let _ = self.poll(cx, || ());
     }
 
     fn pass(&mut self, cx: &mut Context<'_>, mut moved: impl FnMut()) -> Poll<()> {

@@ -255,7 +255,7 @@ async fn wait_for_partition(nodes: &Nodes, schedule: &Schedule, due: Due) {
     let mut standing = nodes.follow();
     let has = standing.wait_for(|standing| standing.has(partition));
     // Harmless: without the partition, this gateway does not run the schedule.
-    let _has = tokio::time::timeout(LATE_MAX.saturating_sub(late), has).await;
+    let _ = tokio::time::timeout(LATE_MAX.saturating_sub(late), has).await;
 }
 
 /// Returns the latest due time that has passed, or after [`SKIPPED_MAX`] of them an earlier one.

@@ -224,7 +224,7 @@ fn prepare(socket: SockRef<'_>) -> io::Result<()> {
 /// Makes closing send a reset instead of waiting, for a peer that would otherwise keep the socket open.
 pub(crate) fn reset_on_close(socket: &tokio::net::TcpStream) {
     // Harmless: without the option, closing only takes longer.
-    let _slower = SockRef::from(socket).set_linger(Some(Duration::ZERO));
+    let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
 }
 
 #[cfg(test)]

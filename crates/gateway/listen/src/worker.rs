@@ -95,11 +95,11 @@ async fn serve(index: usize, mut orders: mpsc::Receiver<Order>, telemetry: Arc<T
             Order::Adopt { serving, sockets, done } => {
                 listeners.adopt(serving, sockets).await;
                 // Harmless: the gateway may have stopped waiting.
-                let _heard = done.send(());
+                let _ = done.send(());
             }
             Order::Drain { time, cut, done } => {
                 // Harmless: the gateway may have stopped waiting.
-                let _heard = done.send(listeners.drain(time, &cut).await);
+                let _ = done.send(listeners.drain(time, &cut).await);
                 return;
             }
         }
@@ -171,7 +171,7 @@ impl WorkerListeners {
             self.leaving.push(listener_state);
             for accepting in accepting {
                 // Harmless: a panic was logged when it happened.
-                let _ended = accepting.await;
+                let _ = accepting.await;
             }
         }
     }
@@ -194,7 +194,7 @@ impl WorkerListeners {
         let (began, mut keeps_streams) = (clock::now(), !time.streams.is_zero());
         let WorkerListeners { open, leaving, schedules, residents, .. } = self;
         // Harmless: this only asks them to end. The loop checks whether they have ended.
-        let _are_over = (schedules.drain(), residents.drain());
+        let _ = (schedules.drain(), residents.drain());
         let all = || open.values().map(|open| &open.listener_state).chain(&*leaving);
         all().for_each(|listener_state| listener_state.close_but(keeps_streams));
         loop {

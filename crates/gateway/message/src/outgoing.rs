@@ -192,7 +192,7 @@ impl Outgoing {
     /// After a failure of the source, writes the bytes received before it, as far as the peer accepts them at once.
     pub fn flush(&mut self, cx: &mut Context<'_>, target: &mut impl WriteTarget) {
         // Harmless: the message is incomplete already, so losing its last bytes changes nothing.
-        let _unsent = self.poll_pending(cx, target);
+        let _ = self.poll_pending(cx, target);
     }
 
     /// Keeps the bytes that were not sent. If only a flush is pending, keeps one sent byte as a marker.

@@ -18,7 +18,7 @@ impl UpstreamHandle {
     /// Connects the handle to an upstream. Only the first call has an effect.
     pub fn connect(&self, upstream: Arc<Upstream>) {
         // Harmless: only the first call has an effect.
-        let _first = self.upstream.set(upstream);
+        let _ = self.upstream.set(upstream);
     }
 }
 

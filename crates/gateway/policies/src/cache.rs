@@ -372,7 +372,7 @@ impl Cache {
             Pending::Bypass(bypass) => {
                 let said: [&[u8]; 2] = [b"tidegate; fwd=bypass; detail=", bypass.word().as_bytes()];
                 // Harmless: the parts are constants that are valid in a header.
-                let _written = head.headers.add_joined("Cache-Status", &said);
+                let _ = head.headers.add_joined("Cache-Status", &said);
                 None
             }
             Pending::Get(asked) => self.replied(ex, head, *asked),
@@ -453,8 +453,7 @@ impl Cache {
             None => [b"; stored=?0; detail=", why],
         };
         // The parts are constants of the program.
-        let _written =
-            head.headers.add_joined("Cache-Status", &[b"tidegate; fwd=", how, stored, why]);
+        let _ = head.headers.add_joined("Cache-Status", &[b"tidegate; fwd=", how, stored, why]);
         let Some(entry) = entry else {
             // A failure does not predict whether the next reply can be stored.
             if let Some(leader) = asked.leader.filter(|_| !failed) {

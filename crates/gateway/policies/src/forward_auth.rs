@@ -105,8 +105,7 @@ impl ForwardAuthSettings {
         let lines = head.headers.iter().filter(|(name, _)| self.sends(name));
         for (name, value) in lines {
             // Both were parsed from a head, so they are valid.
-            let _always_ok =
-                std::str::from_utf8(name).map(|name| asked.headers.add_known(name, value));
+            let _ = std::str::from_utf8(name).map(|name| asked.headers.add_known(name, value));
         }
         add_forwarded_lines(&mut asked.headers, ex, head);
         asked

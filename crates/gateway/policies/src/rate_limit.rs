@@ -143,8 +143,7 @@ impl Tier {
             let comma = if policy_line.is_empty() { "" } else { ", " };
             let (name, burst) = (&window.name, window.burst);
             let per = window.per.as_secs_f64().ceil();
-            // Harmless: writing to a String does not fail.
-            let _always_ok = write!(policy_line, "{comma}\"{name}\";q={burst};w={per}");
+            let _ = write!(policy_line, "{comma}\"{name}\";q={burst};w={per}");
         }
         let burst = windows.iter().map(|window| window.burst).min().unwrap_or(0);
         Tier { windows, policy_line: policy_line.into(), slack: burst.saturating_sub(1) / SLACK }

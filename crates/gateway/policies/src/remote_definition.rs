@@ -93,7 +93,7 @@ impl<M: Send + Sync + 'static> RenewableDefinition<M> {
         let definition =
             Arc::new(RemoteDefinition::new(name, pace, last, fetched, renewal.clone()));
         // Harmless: the cell was empty.
-        let _first = renewal.definition.set(Arc::downgrade(&definition));
+        let _ = renewal.definition.set(Arc::downgrade(&definition));
         RenewableDefinition { definition, renewal }
     }
 }

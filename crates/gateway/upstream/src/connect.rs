@@ -129,9 +129,9 @@ impl Upstream {
         };
         // Small writes must not wait for acknowledgements.
         // Harmless: a socket that refuses an option still works.
-        let _slower = socket.set_nodelay(true);
+        let _ = socket.set_nodelay(true);
         // Harmless: a socket that refuses an option still works.
-        let _unprobed = kit::wire::keep_alive(&socket);
+        let _ = kit::wire::keep_alive(&socket);
         if !target.settings().https {
             return Ok((Wire::Plain(socket), knows, address));
         }

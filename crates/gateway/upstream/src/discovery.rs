@@ -341,7 +341,7 @@ impl Upstream {
             }
         };
         // Harmless: if the set is still unknown after the timeout, the request fails with that reason.
-        let _late = tokio::time::timeout(time, first).await;
+        let _ = tokio::time::timeout(time, first).await;
         Ok(())
     }
 

@@ -113,7 +113,7 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         // Harmless: if the thread is ending, the count is gone, too.
-        let _gone = UNDER_WAY.try_with(|taken| taken.set(taken.get().saturating_sub(1)));
+        let _ = UNDER_WAY.try_with(|taken| taken.set(taken.get().saturating_sub(1)));
     }
 }
 

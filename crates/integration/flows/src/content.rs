@@ -75,7 +75,7 @@ impl Content {
         if let Some(document) = tree {
             let envelope = Envelope::of(&document);
             // Harmless: the cell was created above and is empty, so this sets it.
-            let _first = content.view.set(Ok(View::Xml { document, envelope }));
+            let _ = content.view.set(Ok(View::Xml { document, envelope }));
         }
         content
     }
@@ -113,7 +113,7 @@ impl Content {
     /// The root part of a message with attachments. Other messages are not parsed for it.
     pub(crate) fn root(&self) -> Option<&Root> {
         // Harmless: an error is stored in the view, where the next caller gets it.
-        let _read = self.has_attachments().then(|| self.view());
+        let _ = self.has_attachments().then(|| self.view());
         self.root.get().map(|root| &**root)
     }
 
@@ -181,7 +181,7 @@ impl Content {
     /// have no nodes.
     pub(crate) fn read_levels(&self, levels: usize) {
         // Harmless: an error is stored in the view, where the next caller gets it.
-        let _parsed = self.view_of(Some(levels));
+        let _ = self.view_of(Some(levels));
     }
 
     /// Parsing may yield, and another task may have parsed it meanwhile: the first result counts.

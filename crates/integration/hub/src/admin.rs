@@ -108,8 +108,7 @@ impl Hub {
         let is_told = self.state.tell(id, SubscriptionUpdate::Removed(id, version));
         if let Some(subscription) = read::<Subscription>(&row.value) {
             // Harmless: if the worker's queue is full, the subscriber is not informed, but the subscription is still removed.
-            let _is_told =
-                self.state.tell(id, SubscriptionUpdate::Denied(id, Box::new(subscription)));
+            let _ = self.state.tell(id, SubscriptionUpdate::Denied(id, Box::new(subscription)));
         }
         (is_told || self.nodes.has_company()).then_some(()).ok_or(ActionError::Busy)
     }

@@ -83,7 +83,7 @@ impl HubEnd {
                 let mut reply = self.read(topic, request).await?;
                 let links = link_header::links(&base, &topic.name);
                 // Harmless: if the URL of the hub is not valid in a header, the reply has no `Link`.
-                let _unnamed = reply.head.headers.add("Link", links.as_bytes());
+                let _ = reply.head.headers.add("Link", links.as_bytes());
                 Ok(reply)
             }
             (Asks::Read(_), _) => Err(other_method("GET, HEAD")),

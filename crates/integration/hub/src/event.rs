@@ -168,7 +168,7 @@ impl Event {
         }
         out.extend_from_slice(b",\"headers\":");
         // Harmless: writing to a vector never fails.
-        let _written = serde_json::to_writer(out, &lines);
+        let _ = serde_json::to_writer(out, &lines);
     }
 
     /// Writes the event in the format of event streams (WHATWG HTML, 9.2.5).
@@ -266,7 +266,7 @@ pub(crate) fn text_of_line(part: &[u8]) -> Cow<'_, str> {
 /// Appends a text as a JSON string.
 fn string(text: &str, out: &mut Vec<u8>) {
     // Harmless: writing to a vector never fails.
-    let _written = serde_json::to_writer(out, text);
+    let _ = serde_json::to_writer(out, text);
 }
 
 #[cfg(test)]

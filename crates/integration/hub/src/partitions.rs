@@ -56,7 +56,7 @@ fn look(hub: Arc<Hub>, update: RemoteUpdate, known: u64) -> LocalBoxFuture<'stat
         if row.is_ok() {
             let change = hub.news_change(update.key, None, Expect::Version(update.version));
             // Harmless: an update that is not deleted, because it is newer or the write failed, is handled again later.
-            let _whether_gone = hub.store.change(vec![change], hub.guard().as_ref()).await;
+            let _ = hub.store.change(vec![change], hub.guard().as_ref()).await;
         }
         let row = row.map(|row| row.map(|(version, known)| (version, known.map(Box::new))));
         JobOutcome::RowRead { id, known, row }

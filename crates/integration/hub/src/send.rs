@@ -239,7 +239,7 @@ async fn discard(mut reply: Reply) {
         }
     };
     // Harmless: a reply that has not ended by then is dropped with its connection.
-    let _late = tokio::time::timeout(REPLY_WAIT, reading).await;
+    let _ = tokio::time::timeout(REPLY_WAIT, reading).await;
 }
 
 #[cfg(test)]

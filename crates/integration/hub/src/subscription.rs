@@ -203,8 +203,7 @@ impl Subscription {
 /// The key of a dead event: the subscription's id and the event's id.
 pub(crate) fn dead_key(subscription: Id, event: u64) -> String {
     let mut key = subscription.to_string();
-    // Harmless: writing to a string never fails.
-    let _written = write!(key, "-{event}");
+    let _ = write!(key, "-{event}");
     key
 }
 

@@ -56,7 +56,7 @@ async fn send(cluster: Rc<Cluster>, topic: Rc<Topic>) {
             Err(error) => {
                 for append in batch {
                     // Harmless: a caller that has stopped waiting needs no answer.
-                    let _unheard = append.done.send(Err(error.clone()));
+                    let _ = append.done.send(Err(error.clone()));
                 }
             }
         }
@@ -71,7 +71,7 @@ fn answer(topic: &Topic, batch: Vec<Append>, first: u64) {
         let last = end.saturating_sub(1);
         topic.appended.set(last);
         // Harmless: a caller that has stopped waiting needs no answer.
-        let _unheard = append.done.send(Ok(next..=last));
+        let _ = append.done.send(Ok(next..=last));
         next = end;
     }
 }

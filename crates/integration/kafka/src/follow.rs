@@ -55,7 +55,7 @@ pub(crate) async fn follow(cluster: Rc<Cluster>) {
         }
         is_away = why.is_some();
         // Harmless: the loop checks again in either case.
-        let _new = tokio::time::timeout(PAUSE, cluster.followed.notified()).await;
+        let _ = tokio::time::timeout(PAUSE, cluster.followed.notified()).await;
     }
 }
 

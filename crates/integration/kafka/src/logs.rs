@@ -153,7 +153,7 @@ impl Logs for Kafka {
     fn follow(&self, log: &str) -> Watch {
         let watch = self.watches.watch(Subject::Log(log.to_owned()));
         // Harmless: a watcher also reads the log. The read makes the thread follow it, or reports the failure.
-        let _unheard = self.send(Command::Follow(log.to_owned()));
+        let _ = self.send(Command::Follow(log.to_owned()));
         watch
     }
 }
@@ -186,7 +186,7 @@ fn dispatch(cluster: &Rc<Cluster>, command: Command) {
             kit::spawn(async move {
                 let topic = cluster.topic(&log);
                 // Harmless: a caller that has stopped waiting needs no answer.
-                let _unheard = done.send(in_time(cluster.read(&topic, read)).await);
+                let _ = done.send(in_time(cluster.read(&topic, read)).await);
             });
         }
         Command::Span(log, done) => {
@@ -194,7 +194,7 @@ fn dispatch(cluster: &Rc<Cluster>, command: Command) {
             kit::spawn(async move {
                 let topic = cluster.topic(&log);
                 // Harmless: a caller that has stopped waiting needs no answer.
-                let _unheard = done.send(in_time(cluster.span(&topic)).await);
+                let _ = done.send(in_time(cluster.span(&topic)).await);
             });
         }
         Command::Follow(log) => {

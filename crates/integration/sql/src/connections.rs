@@ -152,7 +152,7 @@ impl<S: Server> Connections<S> {
             job.lent.back = self.0.open();
             let handle = job.lent.back.clone();
             // Harmless: a new connection has room. If it has already ended, the caller learns that its connection was lost.
-            let _taken = handle.try_send(job);
+            let _ = handle.try_send(job);
         }
     }
 }
@@ -251,7 +251,7 @@ async fn transact<S: Server>(server: &S, session: &mut Option<S::Session>, comma
             Command::Run(query) => query,
             Command::End(how, told) => {
                 // Harmless: the caller may have stopped waiting.
-                let _heard = told.send(end(server, session, how).await);
+                let _ = told.send(end(server, session, how).await);
                 return;
             }
         };
@@ -271,7 +271,7 @@ async fn transact<S: Server>(server: &S, session: &mut Option<S::Session>, comma
             Err(Failure::Refused(_) | Failure::Busy(_)) => {
                 // The transaction is rolled back before the caller learns of the failure.
                 // Harmless: if it cannot be rolled back, the connection is closed, which does the same.
-                let _ended = end(server, session, TransactionEnd::Rollback).await;
+                let _ = end(server, session, TransactionEnd::Rollback).await;
                 query.tell(outcome);
                 return;
             }
@@ -290,7 +290,7 @@ async fn transact<S: Server>(server: &S, session: &mut Option<S::Session>, comma
         }
     }
     // Harmless: if it cannot be rolled back, the connection is closed, which does the same.
-    let _ended = end(server, session, TransactionEnd::Rollback).await;
+    let _ = end(server, session, TransactionEnd::Rollback).await;
 }
 
 /// Ends the transaction. If the server cannot be reached, closes the connection, so that the server rolls back.
@@ -319,6 +319,6 @@ async fn end<S: Server>(
 impl Query {
     pub(crate) fn tell(self, outcome: Result<Answer, Failure>) {
         // Harmless: the caller may have stopped waiting.
-        let _heard = self.answer.send(outcome);
+        let _ = self.answer.send(outcome);
     }
 }

@@ -184,11 +184,11 @@ impl connections::Server for Server {
             if let Ok(mut other) = self.connect().await {
                 let text = format!("KILL QUERY {}", session.number);
                 // Harmless: if the statement has ended, there is nothing to cancel.
-                let _gone = other.simple(&text).await;
+                let _ = other.simple(&text).await;
             }
         };
         // Harmless: the statement that is cancelled has failed already.
-        let _late = tokio::time::timeout(CANCEL_MAX, cancelled).await;
+        let _ = tokio::time::timeout(CANCEL_MAX, cancelled).await;
     }
 }
 

@@ -356,7 +356,7 @@ impl Session {
             }
         };
         // Harmless: the statement that is cancelled has failed already.
-        let _late = tokio::time::timeout(CANCEL_MAX, cancelled).await;
+        let _ = tokio::time::timeout(CANCEL_MAX, cancelled).await;
     }
 }
 

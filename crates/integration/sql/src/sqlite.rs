@@ -73,7 +73,7 @@ impl Pool {
                 drop(place);
             };
             // Harmless: a caller whose thread has failed gets no answer, which is a failure.
-            let _ended = kit::task::run_blocking(work).await;
+            let _ = kit::task::run_blocking(work).await;
         });
         StopOnDrop(stop)
     }
@@ -121,13 +121,13 @@ impl Inner {
                 }
                 Command::End(TransactionEnd::Commit, told) => {
                     // Harmless: the caller may have stopped waiting.
-                    let _heard = told.send(self.commit(open.take(), commands.deadline, stop));
+                    let _ = told.send(self.commit(open.take(), commands.deadline, stop));
                     return;
                 }
                 Command::End(TransactionEnd::Rollback, told) => {
                     self.roll_back(open.take());
                     // Harmless: the caller may have stopped waiting.
-                    let _heard = told.send(Ok(()));
+                    let _ = told.send(Ok(()));
                     return;
                 }
             }
@@ -182,7 +182,7 @@ impl Inner {
     fn roll_back(&self, open: Option<Connection>) {
         let Some(connection) = open else { return };
         // Harmless: a connection that is still in a transaction is closed, which rolls it back.
-        let _rolled_back = connection.execute_batch("rollback");
+        let _ = connection.execute_batch("rollback");
         self.keep(connection);
     }
 

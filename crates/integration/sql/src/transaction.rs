@@ -90,7 +90,7 @@ impl Transaction {
         let mut progress = self.progress.lock().await;
         if let Progress::Open(open) = std::mem::replace(&mut *progress, Progress::Ended) {
             // Harmless: if it cannot be rolled back, the connection is closed, which does the same.
-            let _ended = open.end(TransactionEnd::Rollback).await;
+            let _ = open.end(TransactionEnd::Rollback).await;
         }
     }
 

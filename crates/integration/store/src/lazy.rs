@@ -241,7 +241,7 @@ impl LazyStore {
 async fn settled(states: &mut watch::Receiver<StoreState>) {
     let is_settled = |state: &StoreState| !matches!(state, StoreState::GoingOver);
     // Harmless: if the store is dropped, the wait ends.
-    let _is_there = states.wait_for(is_settled).await.is_ok();
+    let _ = states.wait_for(is_settled).await;
 }
 
 fn refused<T: Send + 'static>(error: Error) -> Answer<T> {

@@ -53,7 +53,7 @@ pub fn give(mut alarm: SharedAlarm) {
     let Some(own) = Rc::get_mut(&mut alarm) else { return };
     own.get_mut().clear();
     // Harmless: if the thread is ending, the alarm is dropped.
-    let _gone = SPARE.try_with(|spare| {
+    let _ = SPARE.try_with(|spare| {
         let mut spare = spare.borrow_mut();
         if spare.len() < KEPT_MAX {
             spare.push(alarm);

@@ -25,7 +25,7 @@ pub fn give<T>(spare: &'static LocalKey<Spare<T>>, mut vector: Vec<T>) {
     }
     vector.clear();
     // Harmless: if the thread is ending, the vector is freed.
-    let _gone = spare.try_with(|s| {
+    let _ = spare.try_with(|s| {
         let mut s = s.borrow_mut();
         if s.len() < KEPT_MAX {
             s.push(vector);

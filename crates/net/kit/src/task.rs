@@ -87,7 +87,7 @@ impl SideWork {
 impl Drop for SideWork {
     fn drop(&mut self) {
         // Harmless: if the thread is ending, the count is no longer needed.
-        let _gone = SIDE_WORK.try_with(|count| count.set(count.get().saturating_sub(1)));
+        let _ = SIDE_WORK.try_with(|count| count.set(count.get().saturating_sub(1)));
     }
 }
 

@@ -477,7 +477,7 @@ fn note_round() {
         let round = Waker::from(Arc::new(NextRound));
         let mut yielding = pin!(tokio::task::yield_now());
         // Harmless: it is polled only to register the waker.
-        let _pending = yielding.as_mut().poll(&mut Context::from_waker(&round));
+        let _ = yielding.as_mut().poll(&mut Context::from_waker(&round));
     }
 }
 

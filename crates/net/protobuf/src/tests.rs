@@ -372,7 +372,7 @@ fn wrong_descriptors_are_explained() {
     let whole = shop::set();
     for len in 0..whole.len() {
         // It must not panic.
-        let _read = Schema::read(&whole[..len]);
+        let _ = Schema::read(&whole[..len]);
     }
 }
 
@@ -455,7 +455,7 @@ fn damaged_input_is_refused_or_read() {
                 let _: serde_json::Value = serde_json::from_str(&json).unwrap();
             }
         }
-        let _cut = json(&of, &message[..at]);
+        let _ = json(&of, &message[..at]);
     }
     for at in 0..text.len() {
         for byte in b" ,:{}[]\"\\0-.eEtn\x80" {

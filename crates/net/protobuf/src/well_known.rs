@@ -102,8 +102,7 @@ pub(crate) fn push_timestamp(seconds: i64, nanos: i32, out: &mut String) -> Opti
     let (year, month, day) = calendar::date_of(seconds.div_euclid(86_400));
     let clock = seconds.rem_euclid(86_400);
     let (hour, minute, second) = (clock / 3600, clock / 60 % 60, clock % 60);
-    // Harmless: writing to a string cannot fail.
-    let _written = write!(out, "\"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
+    let _ = write!(out, "\"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
     push_nanos(nanos, out);
     out.push_str("Z\"");
     Some(())
@@ -119,8 +118,7 @@ pub(crate) fn push_duration(seconds: i64, nanos: i32, out: &mut String) -> Optio
         return None;
     }
     let sign = if seconds < 0 || nanos < 0 { "-" } else { "" };
-    // Harmless: writing to a string cannot fail.
-    let _written = write!(out, "\"{sign}{}", seconds.unsigned_abs());
+    let _ = write!(out, "\"{sign}{}", seconds.unsigned_abs());
     push_nanos(nanos.abs(), out);
     out.push_str("s\"");
     Some(())
@@ -128,8 +126,7 @@ pub(crate) fn push_duration(seconds: i64, nanos: i32, out: &mut String) -> Optio
 
 /// Writes a fraction of 3, 6 or 9 digits, or nothing.
 fn push_nanos(nanos: i32, out: &mut String) {
-    // Harmless: writing to a string cannot fail.
-    let _written = match nanos {
+    let _ = match nanos {
         0 => Ok(()),
         _ if nanos % 1_000_000 == 0 => write!(out, ".{:03}", nanos / 1_000_000),
         _ if nanos % 1000 == 0 => write!(out, ".{:06}", nanos / 1000),

@@ -28,5 +28,5 @@ pub use subject::Subject;
 /// the first caller who needs a random number waits that long, and that may be a worker.
 pub fn seed_random_numbers() {
     // Harmless: each caller who needs a random number gets the same error and reports it.
-    let _filled = rustls::crypto::aws_lc_rs::default_provider().secure_random.fill(&mut [0]);
+    let _ = rustls::crypto::aws_lc_rs::default_provider().secure_random.fill(&mut [0]);
 }

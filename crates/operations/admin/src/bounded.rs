@@ -110,7 +110,7 @@ impl BoundedListener {
             && (!phase.is_busy || phase.since.elapsed() >= BUSY_MIN)
         {
             // Harmless: if the receiver is gone, the connection has already ended by itself.
-            let _gone = self.open.swap_remove(at).leave.send(());
+            let _ = self.open.swap_remove(at).leave.send(());
         }
     }
 }

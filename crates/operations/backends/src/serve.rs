@@ -94,7 +94,7 @@ impl Origin {
         tls: Option<TlsAcceptor>,
     ) {
         // Harmless: a failure only affects latency.
-        let _latency_only = stream.set_nodelay(true);
+        let _ = stream.set_nodelay(true);
         let Some(tls) = tls else {
             return self.converse(stream, Client { address: client, scheme: "http" }).await;
         };

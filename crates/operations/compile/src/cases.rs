@@ -75,14 +75,14 @@ fn sent_message(
     body_file: Option<&Spanned<FilePath>>,
     report: &mut Report,
 ) {
-    let _complained = names::method(method, report);
+    let _ = names::method(method, report);
     self::path(path, report);
     sent(headers, report);
     if let (Some(_), Some(file)) = (body, body_file) {
         report.error(file.at, "a message can have only one body", "remove `body` or `body_file`");
     }
     if let Some(file) = body_file {
-        let _complained = files::read_document(file, report);
+        let _ = files::read_document(file, report);
     }
 }
 
@@ -131,7 +131,7 @@ fn call(call: &CaseCall, report: &mut Report) {
 }
 
 fn expect(expect: &CaseExpect, report: &mut Report) {
-    let _complained = expect.method.as_ref().and_then(|method| names::method(method, report));
+    let _ = expect.method.as_ref().and_then(|method| names::method(method, report));
     expect.path.iter().for_each(|path| self::path(path, report));
     headers(&expect.headers, report);
     body(expect.body.as_ref(), expect.xml.as_ref(), expect.json.as_ref(), None, report);
@@ -180,15 +180,15 @@ fn path(path: &Spanned<String>, report: &mut Report) {
 /// Checks the headers that a case sends. Framing headers are refused because they follow from the body.
 fn sent(headers: &Map<Spanned<String>>, report: &mut Report) {
     for (name, value) in headers.iter() {
-        let _complained = names::changeable_header(&name.value, name.at, report);
-        let _complained = names::header_value(value, report);
+        let _ = names::changeable_header(&name.value, name.at, report);
+        let _ = names::header_value(value, report);
     }
 }
 
 /// Checks the headers that a case expects.
 fn headers(headers: &Map<Spanned<String>>, report: &mut Report) {
     for (name, value) in headers.iter() {
-        let _complained = names::header(&name.value, name.at, report);
-        let _complained = names::header_value(value, report);
+        let _ = names::header(&name.value, name.at, report);
+        let _ = names::header_value(value, report);
     }
 }

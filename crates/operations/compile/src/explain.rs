@@ -438,6 +438,5 @@ fn printable(text: &str) -> String {
 }
 
 fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
-    // Writing to a String does not fail.
-    let _infallible = writeln!(text, "{words}");
+    let _ = writeln!(text, "{words}");
 }

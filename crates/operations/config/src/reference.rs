@@ -59,7 +59,7 @@ impl<'s> Page<'s> {
         let Some(section) = self.sections.get(name) else { return };
         let title = if path.is_empty() { "The file" } else { &format!("`{path}`") };
         let words = text_of(section, "description");
-        let _infallible = write!(self.text, "\n## {title}\n\n{words}\n");
+        let _ = write!(self.text, "\n## {title}\n\n{words}\n");
         let required = list_of(section, "required");
         let keys = properties(section);
         if keys.is_some_and(|keys| !keys.is_empty()) {
@@ -74,7 +74,7 @@ impl<'s> Page<'s> {
             let (kind, words) = (self.kind(takes), text_of(takes, "description"));
             let row = [format!("`{key}`"), kind, absent, words.to_owned()];
             let cells = row.map(|cell| cell.replace('|', "\\|"));
-            let _infallible = writeln!(self.text, "| {} |", cells.join(" | "));
+            let _ = writeln!(self.text, "| {} |", cells.join(" | "));
         }
         for (name, path) in self.below(name, path) {
             self.section(name, &path);

@@ -32,7 +32,7 @@ impl Compiler {
             // Harmless: the thread survives a panic, and the waiting task learns of it when the channel closes.
             if let Ok(made) = catch_unwind(AssertUnwindSafe(work)) {
                 // Harmless: if the receiver is gone, nobody needs the result.
-                let _gone = done.send(made);
+                let _ = done.send(made);
             }
         });
         // The wait blocks, so that a paused clock does not advance meanwhile.

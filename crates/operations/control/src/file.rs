@@ -37,7 +37,7 @@ impl Draft {
         draft.draft = Some(beside);
         let old = fs::metadata(&draft.file)?;
         // Harmless: only root can change the owner; otherwise the new file is our own, as with an editor.
-        let _kept = fchown(&new, Some(old.uid()), Some(old.gid()));
+        let _ = fchown(&new, Some(old.uid()), Some(old.gid()));
         new.set_permissions(old.permissions())?;
         new.write_all(text.as_bytes())?;
         new.sync_all()?;
@@ -73,7 +73,7 @@ impl Draft {
         };
         put(self.text.as_bytes()).inspect_err(|_| {
             // Harmless: the caller gets the first error.
-            let _restored = put(&old);
+            let _ = put(&old);
         })
     }
 }

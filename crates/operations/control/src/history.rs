@@ -166,7 +166,7 @@ impl History {
         drop(kept);
         for kept in forgotten {
             // Harmless: a configuration that is kept only in memory has no file.
-            let _gone = fs::remove_file(self.file(kept.entry.generation));
+            let _ = fs::remove_file(self.file(kept.entry.generation));
         }
     }
 
@@ -188,7 +188,7 @@ impl History {
         let files: Value = texts.chain(named).chain(others).collect();
         let lines = format!("{}\n{files}\n", entry.to_json());
         // Harmless: an existing file is from an interrupted write.
-        let _left = fs::remove_file(&new);
+        let _ = fs::remove_file(&new);
         let mut file = place::private().create_new(true).open(&new)?;
         file.write_all(lines.as_bytes())?;
         fs::rename(&new, &path)

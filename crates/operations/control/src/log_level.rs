@@ -31,7 +31,7 @@ impl Control {
     /// Sets the function that changes the level of the log.
     pub fn on_log_level(&self, set: SetLevel) {
         // Harmless: a second function is ignored, since there is only one log.
-        let _second = self.log_level.set.set(set);
+        let _ = self.log_level.set.set(set);
     }
 
     /// The level that was set, and its end since the Unix epoch. None if the initial level applies.

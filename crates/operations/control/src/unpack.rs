@@ -373,7 +373,7 @@ fn convert(archive: &[u8], folder: &Path) -> Result<UnpackedBundle, String> {
         .map_err(|error| format!("the archive cannot be kept: {error}"))
         .and_then(|()| synapse::import(&copy));
     // Harmless: the copy is hidden, and the next bundle of this name overwrites it.
-    let _removed = fs::remove_file(&copy);
+    let _ = fs::remove_file(&copy);
     let imported = imported?;
     write(folder, "imported.yaml", imported.part.as_bytes())?;
     for (name, bytes) in &imported.files {

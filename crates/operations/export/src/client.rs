@@ -56,7 +56,7 @@ impl Client {
         }
         for (name, value) in &collector.headers {
             // Harmless: `compile` has refused invalid headers.
-            let _added = lines.add(name, value.as_bytes());
+            let _ = lines.add(name, value.as_bytes());
         }
         Client {
             upstream: Upstream::new(collector.upstream.clone(), UpstreamMetrics::unlisted()),

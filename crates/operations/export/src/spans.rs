@@ -80,7 +80,7 @@ impl SpanExporter {
                 Err(error) => return drop(started.send(Err(error))),
             };
             // Harmless: the starting thread waits for this message too.
-            let _heard = started.send(Ok(()));
+            let _ = started.send(Ok(()));
             let client = Client::new(&to.collector, &CONTENT);
             let courier =
                 SpanCourier { to, client, receiver, dropped, ending: of_thread, failing: false };

@@ -115,7 +115,7 @@ impl<'a> Levels<'a> {
 /// extension.
 pub(crate) fn faults<T: Decode>(made: &Json, location: &JsonLocation) -> Vec<String> {
     let mut report = Report::default();
-    let _only_complained_about: Option<T> = config::decode(made, At::NOWHERE, &mut report);
+    let _: Option<T> = config::decode(made, At::NOWHERE, &mut report);
     let told = report.errors().map(|complaint| match &complaint.help {
         Some(help) => format!("{location}: {}; {help}", complaint.what),
         None => format!("{location}: {}", complaint.what),

@@ -68,7 +68,7 @@ pub fn of_wsdl(file: &Path, import: &WsdlImport) -> Table {
     for (location, bytes) in &import.documents {
         named.file.clone_from(location);
         // Harmless: the document was parsed before. After an error, the remaining names only lack their places.
-        let _read = xml::parse(bytes, &xml::Options::default(), &mut named);
+        let _ = xml::parse(bytes, &xml::Options::default(), &mut named);
     }
     let whole = ArtifactPosition { file: file.display().to_string(), line: 1, column: 1 };
     let place = |kind: &'static str, name: &str| {

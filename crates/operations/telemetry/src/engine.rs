@@ -33,7 +33,7 @@ impl EngineMetrics {
     /// Sets the engine to read; a process has only one.
     pub(crate) fn set(&self, ask: ReadEngine) {
         // Harmless: a second call is for the same engine.
-        let _known = self.0.set(ask);
+        let _ = self.0.set(ask);
     }
 
     pub(crate) fn read(&self) -> Option<EngineReading> {

@@ -79,7 +79,7 @@ fn set_delay(is_short: bool) {
     if is_short {
         let began = mi_option_get(PURGE_DELAY);
         // Harmless: it fails if the delay is already known.
-        let _known = DELAY.compare_exchange(-1, began, Relaxed, Relaxed);
+        let _ = DELAY.compare_exchange(-1, began, Relaxed, Relaxed);
         mi_option_set(PURGE_DELAY, 0);
     } else if DELAY.load(Relaxed) >= 0 {
         mi_option_set(PURGE_DELAY, DELAY.load(Relaxed));

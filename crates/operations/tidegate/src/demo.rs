@@ -162,7 +162,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         // Harmless: at worst a small file stays in the folder for temporary files.
-        let _left = std::fs::remove_dir_all(&self.path);
+        let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 

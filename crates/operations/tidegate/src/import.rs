@@ -182,7 +182,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         // Harmless: a file that cannot be removed stays in the folder for temporary files.
-        let _left = std::fs::remove_dir_all(&self.0);
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -69,7 +69,7 @@ static RELOAD: OnceLock<Reload> = OnceLock::new();
 
 fn keep(reload: impl Fn(EnvFilter) -> Result<(), String> + Send + Sync + 'static) {
     // Harmless: the log is started once.
-    let _second = RELOAD.set(Box::new(reload));
+    let _ = RELOAD.set(Box::new(reload));
 }
 
 /// Sets the level. `None` restores the initial one.
@@ -109,13 +109,13 @@ pub(crate) fn say_error(line: &str) {
         return tracing::error!("{line}");
     }
     // Harmless: there is no other place to report this failure.
-    let _unheard = writeln!(stderr(), "{line}");
+    let _ = writeln!(stderr(), "{line}");
 }
 
 /// Writes a line to standard output, if it is open.
 pub(crate) fn say(line: &str) {
     // Harmless: the program continues if standard output is closed.
-    let _unheard = writeln!(std::io::stdout(), "{line}");
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 /// Makes a line from the network safe for a terminal: control characters are replaced.

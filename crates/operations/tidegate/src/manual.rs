@@ -84,7 +84,7 @@ fn metrics() -> String {
         let labels: Vec<_> =
             metric.labels().iter().map(|label| format!("`{}`", label.name())).collect();
         let (labels, help) = (labels.join(", "), metric.help());
-        let _infallible = writeln!(table, "| `{name}` | {kind} | {labels} | {help} |");
+        let _ = writeln!(table, "| `{name}` | {kind} | {labels} | {help} |");
         table
     })
 }
@@ -104,8 +104,7 @@ fn faults() -> String {
         let (label, status, title) = (kind.label(), kind.status(), kind.title());
         let grpc = kind.grpc() as u8;
         let meaning = kind.meaning().trim();
-        let _infallible =
-            writeln!(table, "| `{label}` | {status} | {grpc} | {side} | {meaning} | {title} |");
+        let _ = writeln!(table, "| `{label}` | {status} | {grpc} | {side} | {meaning} | {title} |");
         table
     })
 }

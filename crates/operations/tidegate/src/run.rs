@@ -45,8 +45,7 @@ pub(crate) enum NotStarted {
 pub(crate) fn run(file: &Path) -> anyhow::Result<ExitCode> {
     upgrade::inherit()?;
     // Harmless: without this thread, the first user of a random number waits for the seed.
-    let _seeding =
-        std::thread::Builder::new().name("random".to_owned()).spawn(tls::seed_random_numbers);
+    let _ = std::thread::Builder::new().name("random".to_owned()).spawn(tls::seed_random_numbers);
     let runtime = LocalRuntime::new()?;
     runtime.block_on(async {
         let mut signals = Signals::catch().context("cannot catch signals")?;
@@ -458,14 +457,14 @@ impl Signals {
                 SignalAction::Reload => {
                     running.gateway.reopen_log();
                     // Harmless: the result is logged and counted where it is determined.
-                    let _told = notify::reloading(running.control.reload()).await;
+                    let _ = notify::reloading(running.control.reload()).await;
                 }
                 SignalAction::Reopen => reopen(&running.gateway),
                 SignalAction::End(ending) => {
                     if next.is_some() {
                         upgrade::give_up();
                         // Harmless: the start was aborted, so its result does not matter.
-                        let _ended = started(&mut next).await;
+                        let _ = started(&mut next).await;
                     }
                     return ending;
                 }

@@ -104,7 +104,7 @@ async fn serve(listener: TcpListener, control: Arc<Control>, stopped: oneshot::R
     }
     let stop = async {
         // Harmless: dropping the sender also stops the socket.
-        let _stopped = stopped.await;
+        let _ = stopped.await;
     };
     if let Err(error) = admin::serve_status(listener, control, stop).await {
         tracing::error!(%error, "status");

@@ -239,9 +239,9 @@ pub(crate) fn start_next(
         Ok(()) => Ok(child.id()),
         Err(why) => {
             // Harmless: it may have ended already.
-            let _killed = child.kill();
+            let _ = child.kill();
             // Harmless: this only removes the ended process from the process table.
-            let _ended = child.wait();
+            let _ = child.wait();
             work.take_back();
             Err(why)
         }

@@ -130,7 +130,7 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
         self.ask();
         let mut seen = self.state.subscribe();
         // Harmless: `self` holds the sender, so the channel cannot close.
-        let _closed = seen.wait_for(|state| state.ready || state.failed.is_some()).await;
+        let _ = seen.wait_for(|state| state.ready || state.failed.is_some()).await;
     }
 
     /// Records that a message needs the definition, and wakes the maker.
@@ -166,7 +166,7 @@ impl<M: Send + Sync + 'static> RemoteDefinition<M> {
             return true;
         }
         // Harmless: the caller checks again in either case.
-        let _asked = timeout(at_most, self.wanted.notified()).await;
+        let _ = timeout(at_most, self.wanted.notified()).await;
         false
     }
 

@@ -129,7 +129,7 @@ impl Transformation {
                 Work::Waits(Box::pin(async move {
                     if !definition.is_ready() {
                         // Harmless: if the definition is still missing, the request is refused below.
-                        let _late = timeout(definition.patience(), definition.settled()).await;
+                        let _ = timeout(definition.patience(), definition.settled()).await;
                     }
                     self.by_remote_definition(definition, alarm, message).await
                 }))

@@ -233,7 +233,7 @@ pub(crate) fn keep(attached: &AttachedThread, shared: &Arc<PoolState>, threads: 
     let mut threads_running: Vec<Option<(Arc<ThreadState>, thread::JoinHandle<()>)>> = Vec::new();
     threads_running.resize_with(threads, || None);
     // Harmless: the value is set only here, once.
-    let _first = shared.vm.set(attached.vm());
+    let _ = shared.vm.set(attached.vm());
     for tick in 0_u32.. {
         for (index, state) in threads_running.iter_mut().enumerate() {
             if state.as_ref().is_none_or(|(_, thread)| thread.is_finished()) {
@@ -290,7 +290,7 @@ fn serve(mut engine: EngineThread, shared: &Arc<PoolState>) {
                 let until = Until::Deadline(clock::now() + shared.compile_max);
                 let made = engine.compile(&request, until);
                 // The caller may have stopped waiting.
-                let _told =
+                let _ =
                     done.send(made.result.map(|kept| JavaStylesheet::new(kept, shared.clone())));
                 made.stopped
             }

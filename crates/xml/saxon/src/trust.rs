@@ -45,7 +45,7 @@ impl Trust {
         if time > FAST_MAX {
             let less = |credit: u32| Some(credit.saturating_sub(SLOW));
             // Harmless: the update function always returns a value.
-            let _always = self.credit.fetch_update(Relaxed, Relaxed, less);
+            let _ = self.credit.fetch_update(Relaxed, Relaxed, less);
         } else if credit < MOST && self.millis() >= self.barred_until.load(Relaxed) {
             self.credit.fetch_add(1, Relaxed);
         }

@@ -97,8 +97,7 @@ pub(crate) fn schema(namespace: &str) -> String {
     for name in MIRRORED {
         // XSD allows NOTATION only with an enumeration, so its mirror is based on QName.
         let base = if name == "NOTATION" { "QName" } else { name };
-        // Harmless: writing to a string cannot fail.
-        let _written = write!(
+        let _ = write!(
             text,
             r#"<xs:element name="{name}" type="tns:{name}"/><xs:complexType name="{name}"><xs:simpleContent>
 <xs:extension base="xs:{base}"><xs:attributeGroup ref="tns:commonAttributes"/></xs:extension></xs:simpleContent></xs:complexType>"#

@@ -104,7 +104,7 @@ impl Drop for Transcript {
         let Some(mut notes) = self.notes.take() else { return };
         notes.clear();
         // Harmless: if the thread is ending, the memory is simply freed.
-        let _gone = SPARE.try_with(|spare| {
+        let _ = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             if spare.len() < KEPT_MAX {
                 spare.push(notes);

@@ -396,7 +396,7 @@ impl H2 {
             Ok(true) | Err(_) => Poll::Ready(()),
         });
         // Harmless: a client that does not accept the last frames in time only misses the reason for the end.
-        let _late = tokio::time::timeout(LAST_FRAMES_MAX, last).await;
+        let _ = tokio::time::timeout(LAST_FRAMES_MAX, last).await;
         lingering_close::linger(&mut self.shared.take_wire()).await;
     }
 }

@@ -147,7 +147,7 @@ fn fault_11(server: bool, reason: &str, detail: Option<String>) -> String {
         r#"<?xml version="1.0" encoding="utf-8"?><soap:Envelope xmlns:soap="{SOAP_11}"><soap:Body><soap:Fault><faultcode>soap:{code}</faultcode><faultstring>{reason}</faultstring>"#
     );
     if let Some(detail) = detail {
-        let _infallible = write!(text, "<detail>{detail}</detail>");
+        let _ = write!(text, "<detail>{detail}</detail>");
     }
     text.push_str("</soap:Fault></soap:Body></soap:Envelope>");
     text
@@ -159,7 +159,7 @@ fn fault_12(server: bool, reason: &str, detail: Option<String>) -> String {
         r#"<?xml version="1.0" encoding="utf-8"?><soap:Envelope xmlns:soap="{SOAP_12}"><soap:Body><soap:Fault><soap:Code><soap:Value>soap:{code}</soap:Value></soap:Code><soap:Reason><soap:Text xml:lang="en">{reason}</soap:Text></soap:Reason>"#
     );
     if let Some(detail) = detail {
-        let _infallible = write!(text, "<soap:Detail>{detail}</soap:Detail>");
+        let _ = write!(text, "<soap:Detail>{detail}</soap:Detail>");
     }
     text.push_str("</soap:Fault></soap:Body></soap:Envelope>");
     text

@@ -134,10 +134,10 @@ mod tests {
         match encoding {
             Encoding::Zstd => out = zstd::stream::decode_all(bytes).unwrap(),
             Encoding::Br => {
-                let _read = brotli::Decompressor::new(bytes, 4096).read_to_end(&mut out).unwrap();
+                brotli::Decompressor::new(bytes, 4096).read_to_end(&mut out).unwrap();
             }
             Encoding::Gzip => {
-                let _read = flate2::read::GzDecoder::new(bytes).read_to_end(&mut out).unwrap();
+                flate2::read::GzDecoder::new(bytes).read_to_end(&mut out).unwrap();
             }
         }
         out

@@ -101,7 +101,7 @@ impl SharedQuotas {
         }
         self.bell.notify_one();
         // The deadline covers one call in progress and the next one. Harmless: without an answer in time, the locally known counts apply.
-        let _known = tokio::time::timeout(2 * self.connection.store.timeout, known).await;
+        let _ = tokio::time::timeout(2 * self.connection.store.timeout, known).await;
     }
 
     /// Queries the counts of all waiting streams.
@@ -122,7 +122,7 @@ impl SharedQuotas {
             }
             for ask in asks {
                 // Harmless: the stream may have ended in the meantime.
-                let _heard = ask.answer.send(());
+                let _ = ask.answer.send(());
             }
         }
     }
@@ -136,7 +136,7 @@ impl SharedQuotas {
         let told = self.quotas.take_unreported(WINDOWS_PER_CALL);
         if told.is_empty() {
             // Harmless: `ping` records whether the server answers.
-            let _there = self.connection.ping().await;
+            let _ = self.connection.ping().await;
             return false;
         }
         match self.call(&told).await {

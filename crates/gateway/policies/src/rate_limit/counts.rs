@@ -349,7 +349,7 @@ mod tests {
         let counts = KeyCounts::new(1000, 1);
         let windows = [window(10, 3600)];
         for _ in 0..10 {
-            let _taken = counts.take_at(key(0), 0, &windows, 1);
+            let _ = counts.take_at(key(0), 0, &windows, 1);
         }
         for number in 1..200_000_u64 {
             let taken = counts.take_at(key(number), 0, &windows, 2);

@@ -80,7 +80,7 @@ impl BodyTransform for FaultCodeReader {
         // The decoder may still hold decoded bytes.
         if let Some(mut gzip) = self.gzip.take() {
             // Harmless: the bytes pass unchanged, so the client detects a broken coding.
-            let _whole = gzip.try_finish();
+            let _ = gzip.try_finish();
             self.look(&std::mem::take(gzip.get_mut()));
         }
         Ok(())

@@ -206,7 +206,7 @@ impl Share {
         for name in &self.sharing.headers {
             for value in asked.headers.get_all(name) {
                 // Harmless: the line was parsed from a head, so it is valid.
-                let _added = head.headers.add(name, value);
+                let _ = head.headers.add(name, value);
                 for part in [name.as_bytes(), value] {
                     key.push(b'\n');
                     key.extend_from_slice(part);

@@ -344,7 +344,7 @@ impl H2 {
             Ok(true) | Err(_) => Poll::Ready(()),
         });
         // Harmless: a target that does not accept the last frames in time only misses the reason for the end.
-        let _late = tokio::time::timeout(LAST_FRAMES_WAIT, last).await;
+        let _ = tokio::time::timeout(LAST_FRAMES_WAIT, last).await;
     }
 
     /// Adds `n` to the number of idle connections if this one has no exchanges. While it is open, its permits update that number.

@@ -61,7 +61,7 @@ async fn transact(step: &Transaction, run: &Run<'_>, state: &mut State) -> Resul
         },
         Err(fault) => {
             // Harmless: if the rollback takes too long, the transaction is rolled back when its connection is closed.
-            let _ended = within(left, pin!(open.0.roll_back())).await;
+            let _ = within(left, pin!(open.0.roll_back())).await;
             Err(fault)
         }
     };

@@ -227,7 +227,7 @@ async fn work(link: Rc<Link>, store: Arc<dyn StoreOwner>) {
             link.watches.wake_all();
         }
         // Harmless: the loop tries again after the pause, and ends once the queue is closed.
-        let _closed = tokio::time::timeout(PAUSE, link.queue.closed()).await;
+        let _ = tokio::time::timeout(PAUSE, link.queue.closed()).await;
     }
     let mut rest = std::mem::take(&mut *link.again.borrow_mut());
     loop {
@@ -249,7 +249,7 @@ async fn make(store: &dyn StoreOwner, waiting: Waiting) {
         None => Err(moving()),
     };
     // Harmless: the caller may have given up.
-    let _heard = waiting.done.send(answer);
+    let _ = waiting.done.send(answer);
 }
 
 fn is_late(waiting: &Waiting) -> bool {
@@ -258,7 +258,7 @@ fn is_late(waiting: &Waiting) -> bool {
 
 fn refuse(waiting: Waiting) {
     // Harmless: the caller may have given up.
-    let _heard = waiting.done.send(Err(moving()));
+    let _ = waiting.done.send(Err(moving()));
 }
 
 /// The reason why no more calls are sent on a connection.
@@ -285,7 +285,7 @@ async fn converse(link: &Rc<Link>, stream: UnixStream) {
         Ok(SendEnd::Moved) => {
             kit::spawn(async move {
                 // Harmless: however the stream ends, calls without an answer then get an error.
-                let _ended = reader.run().await;
+                let _ = reader.run().await;
                 reader.lose().into_iter().for_each(refuse);
             });
             return;
@@ -330,7 +330,7 @@ impl Reader {
             None => Err(unreadable(is_write(&waiting.call))),
         };
         // Harmless: the caller may have given up.
-        let _heard = waiting.done.send(result);
+        let _ = waiting.done.send(result);
     }
 
     /// Handles the calls without an answer after the connection has ended: writes get an error, and reads, which may be sent again, are
@@ -341,7 +341,7 @@ impl Reader {
             calls.into_values().partition(|waiting| is_write(&waiting.call));
         for waiting in writes {
             // Harmless: the caller may have given up.
-            let _heard = waiting.done.send(Err(lost(true)));
+            let _ = waiting.done.send(Err(lost(true)));
         }
         reads
     }

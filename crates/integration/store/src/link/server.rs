@@ -74,7 +74,7 @@ impl StoreServer {
     pub(crate) fn stop(self, folder: &Path) {
         self.phase.send_replace(Phase::Moves);
         // Harmless: even if the listener is still open, nobody can connect once the socket is removed.
-        let _is_closed = wait_for(STOP_MAX, || *self.phase.borrow() == Phase::Moved);
+        let _ = wait_for(STOP_MAX, || *self.phase.borrow() == Phase::Moved);
         if let Err(error) = remove_socket(folder) {
             tracing::debug!("store: its socket cannot be removed: {error}");
         }
@@ -97,7 +97,7 @@ async fn serve(
     phase.send_replace(Phase::Moved);
     for connection in connections {
         // Harmless: a panic was reported when it happened.
-        let _ended = connection.await;
+        let _ = connection.await;
     }
 }
 

@@ -209,7 +209,7 @@ impl<'a> Life<'a> {
             Poll::Pending => nudged.as_mut().poll(cx),
         });
         // Harmless: the caller checks again in each case.
-        let _which = tokio::time::timeout_at(until, any).await;
+        let _ = tokio::time::timeout_at(until, any).await;
     }
 
     /// Does the work that is due. Returns the time at which to continue, or `None` once the node has left.

@@ -248,7 +248,7 @@ impl Nodes {
         self.nudge.notify_one();
         let mut left = self.has_left.subscribe();
         // Harmless: the process stops in either case.
-        let _in_time = tokio::time::timeout(LEAVE_MAX, left.wait_for(|left| *left)).await;
+        let _ = tokio::time::timeout(LEAVE_MAX, left.wait_for(|left| *left)).await;
     }
 
     fn holds(&self) -> MutexGuard<'_, Holds> {

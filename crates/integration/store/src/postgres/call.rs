@@ -87,9 +87,10 @@ impl Write {
         }
     }
 
-    /// Answers the caller, which may have stopped waiting.
+    /// Answers the caller.
     pub(super) fn answer(self, outcome: Result<Outcome, Error>) {
-        let told = match (self, outcome) {
+        // Harmless: a caller that has stopped waiting needs no answer.
+        let _ = match (self, outcome) {
             (Write::Append { done, .. }, Ok(Outcome::Positions(told))) => {
                 done.send(Ok(told)).is_ok()
             }
@@ -110,8 +111,6 @@ impl Write {
                 write.refuse(Error::Corrupt("the outcome of another write".to_owned()))
             }
         };
-        // Harmless: a caller that has stopped waiting needs no answer.
-        let _gone = !told;
     }
 
     fn refuse(self, error: Error) -> bool {
@@ -225,7 +224,7 @@ impl ReadCommand {
     /// Answers the caller with an error.
     pub(super) fn refuse(self, error: Error) {
         // Harmless: a caller that has stopped waiting needs no answer, and a sweep has no caller.
-        let _gone = match self {
+        let _ = match self {
             ReadCommand::Read { done, .. } => done.send(Err(error)).is_ok(),
             ReadCommand::Span { done, .. } => done.send(Err(error)).is_ok(),
             ReadCommand::Beyond { done, .. } => done.send(Err(error)).is_ok(),

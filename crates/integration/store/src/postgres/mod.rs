@@ -344,7 +344,7 @@ impl Logs for Postgres {
                 store.write(Ok(()), trim).await?;
                 let sweep = ReadCommand::Sweep { log: log.clone() };
                 // Harmless: if the queue is full, the sweep after the next trim removes these rows too.
-                let _full = store.inner.shared.reads.push(sweep, 0);
+                let _ = store.inner.shared.reads.push(sweep, 0);
             }
             store.span(&log).await
         })

@@ -60,7 +60,7 @@ pub(super) async fn run(shared: Arc<SharedState>, server: Arc<Server>) {
             if sweep(&server, &mut kept, &log).await == Some(true) {
                 // The rest is deleted in another step, so that other calls do not wait. Harmless: if the queue is full, a later sweep
                 // deletes it.
-                let _full = shared.reads.push(ReadCommand::Sweep { log }, 0);
+                let _ = shared.reads.push(ReadCommand::Sweep { log }, 0);
             }
             continue;
         }
@@ -74,28 +74,28 @@ async fn answer(shared: &SharedState, server: &Server, kept: &mut Option<Link>, 
         ReadCommand::Read { log, read, done } => {
             let found = ask(server, kept, async |link| self::read(link, &log, read).await).await;
             // Harmless: a caller that has stopped waiting needs no answer.
-            let _gone = done.send(found.map_err(asked).and_then(|found| found));
+            let _ = done.send(found.map_err(asked).and_then(|found| found));
         }
         ReadCommand::Span { log, done } => {
             let found = ask(server, kept, async |link| span(link, &log).await).await;
             // Harmless: a caller that has stopped waiting needs no answer.
-            let _gone = done.send(found.map_err(asked));
+            let _ = done.send(found.map_err(asked));
         }
         ReadCommand::Beyond { log, keep, done } => {
             let found =
                 ask(server, kept, async |link| first_kept(link, shared, &log, keep).await).await;
             // Harmless: a caller that has stopped waiting needs no answer.
-            let _gone = done.send(found.map_err(asked));
+            let _ = done.send(found.map_err(asked));
         }
         ReadCommand::Get { table, key, done } => {
             let found = ask(server, kept, async |link| get(link, &table, &key).await).await;
             // Harmless: a caller that has stopped waiting needs no answer.
-            let _gone = done.send(found.map_err(asked));
+            let _ = done.send(found.map_err(asked));
         }
         ReadCommand::Scan { table, scan, done } => {
             let found = ask(server, kept, async |link| self::scan(link, &table, &scan).await).await;
             // Harmless: a caller that has stopped waiting needs no answer.
-            let _gone = done.send(found.map_err(asked));
+            let _ = done.send(found.map_err(asked));
         }
         ReadCommand::Sweep { .. } => {}
     }

@@ -75,7 +75,7 @@ impl Writer {
                     return self.refuse_waiting();
                 }
                 // Harmless: after the pause it tries again, and once the queue is closed it ends.
-                let _closed = tokio::time::timeout(pause, self.shared.writes.closed()).await;
+                let _ = tokio::time::timeout(pause, self.shared.writes.closed()).await;
                 self.refuse_waiting();
                 pause = (pause * 2).min(PAUSE_MAX);
                 continue;
@@ -110,7 +110,7 @@ impl Writer {
         };
         if let Some(told) = self.start.take() {
             // Harmless: the receiver may be gone.
-            let _heard = told.try_send(start);
+            let _ = told.try_send(start);
         }
         match connected {
             Ok(()) => self.shared.set_away(None),
@@ -288,7 +288,7 @@ impl Writer {
     async fn leave(mut self) {
         if let (Some(link), Some(node)) = (&mut self.link, &self.node) {
             // Harmless: if this fails, other nodes remove the row later.
-            let _left = tokio::time::timeout(LOOK, link.execute(LEAVES, &[node])).await;
+            let _ = tokio::time::timeout(LOOK, link.execute(LEAVES, &[node])).await;
         }
     }
 }

@@ -11,7 +11,7 @@ use super::yaml::flow;
 pub fn explain_differences(differences: &[Difference]) -> String {
     let mut text = String::new();
     for Difference { path, change } in differences {
-        let _infallible = match change {
+        let _ = match change {
             Change::Added(new) => writeln!(text, "+ {path}: {}", flow(new)),
             Change::Removed(old) => writeln!(text, "- {path}: {}", flow(old)),
             Change::Changed(old, new) => {

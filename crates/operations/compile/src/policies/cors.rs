@@ -34,7 +34,7 @@ impl PolicyKind for Cors {
 
 /// Complains about faults of the keys that do not depend on the route.
 pub(crate) fn check(keys: &Cors, report: &mut Report) {
-    let _only_complained_about = settings(keys, [].into_iter(), report);
+    let _ = settings(keys, [].into_iter(), report);
 }
 
 /// Compiles the settings. `own` are the methods of the route.

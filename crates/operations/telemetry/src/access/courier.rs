@@ -265,7 +265,7 @@ fn report_opened(
         Err(error) => (None, Err(error)),
     };
     // Harmless: the starting thread waits for this message.
-    let _heard = to.send(result);
+    let _ = to.send(result);
     sink
 }
 

@@ -189,12 +189,11 @@ pub(super) fn head<'l>(
     length: Option<usize>,
 ) -> String {
     let mut head = format!("{start}\r\n");
-    // Writing into a text never fails.
     for (name, value) in lines {
-        let _infallible = write!(head, "{name}: {value}\r\n");
+        let _ = write!(head, "{name}: {value}\r\n");
     }
     if let Some(length) = length {
-        let _infallible = write!(head, "Content-Length: {length}\r\n");
+        let _ = write!(head, "Content-Length: {length}\r\n");
     }
     head.push_str("\r\n");
     head

@@ -160,7 +160,7 @@ fn run_all(loaded: &LoadedConfig, cases: &[(&str, &Case)]) -> anyhow::Result<Vec
                     });
                     let outcome = ran.unwrap_or_else(|_| Outcome::broken(name));
                     // Harmless: the channel has room for all outcomes, so sending does not fail.
-                    let _sent = send.send((number, outcome));
+                    let _ = send.send((number, outcome));
                 }
             });
         }

@@ -147,12 +147,12 @@ async fn settle(services: &Services) {
         }
     };
     // Harmless: a tap that runs longer keeps what it has produced.
-    let _late = tokio::time::timeout(REPLY_MAX, beside).await;
+    let _ = tokio::time::timeout(REPLY_MAX, beside).await;
     for _ in 0..ROUNDS {
         kit::task::yield_to_ready().await;
     }
     // Harmless: a call that was not made is reported as missing.
-    let _not_made = tokio::time::timeout(LATE_MAX, services.settled()).await;
+    let _ = tokio::time::timeout(LATE_MAX, services.settled()).await;
 }
 
 /// The result of a queue's flow for a message.
@@ -204,7 +204,7 @@ async fn exchange(
     // The reply may arrive before the whole request is written. The sending half stays open, since closing it would abort the exchange.
     let writing = kit::spawn(async move {
         // Harmless: the gateway may answer before it has read all.
-        let _refused = write.write_all(&bytes).await;
+        let _ = write.write_all(&bytes).await;
         write
     });
     let mut incoming = WireReader::new(read);
@@ -226,7 +226,7 @@ async fn begin(plan: &Plan, services: &Services) {
     let caller = Rc::new(Caller::new(local, local, Scheme::Http, 0));
     for background in &plan.background {
         // Harmless: late work is missing, as in a gateway that has just started.
-        let _late = tokio::time::timeout(BACKGROUND_MAX, background.round(&caller)).await;
+        let _ = tokio::time::timeout(BACKGROUND_MAX, background.round(&caller)).await;
     }
     services.forget_unlisted();
 }

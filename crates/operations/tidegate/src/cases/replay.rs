@@ -199,8 +199,7 @@ fn changed(text: &mut String, what: &str, old: &str, new: &str) {
 }
 
 fn add(text: &mut String, sign: char, line: &str) {
-    // Writing into a text never fails.
-    let _infallible = write!(text, "\n  {sign} {}", log::printable(line));
+    let _ = write!(text, "\n  {sign} {}", log::printable(line));
 }
 
 fn header(name: &str, value: &str) -> String {

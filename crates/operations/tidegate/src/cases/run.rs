@@ -238,8 +238,7 @@ fn body(text: &mut String, depth: usize, body: &str) {
 
 fn line(text: &mut String, depth: usize, line: &str) {
     let line = log::printable(line);
-    // Writing into a text never fails.
-    let _infallible = writeln!(text, "{:depth$}{line}", "", depth = depth * 2);
+    let _ = writeln!(text, "{:depth$}{line}", "", depth = depth * 2);
 }
 
 #[cfg(test)]

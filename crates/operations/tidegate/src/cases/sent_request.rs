@@ -31,7 +31,7 @@ impl SentRequest {
         }
         for (name, value) in &self.lines {
             // Harmless: an invalid header name matches no route, and the request is refused.
-            let _refused = head.headers.add(name, value.as_bytes());
+            let _ = head.headers.add(name, value.as_bytes());
         }
         head
     }

@@ -121,7 +121,7 @@ impl Services {
         // The task ends with the connection.
         kit::spawn(async move {
             // Harmless: the gateway notices the end of the connection.
-            let _cut = services.serve(&upstream, far).await;
+            let _ = services.serve(&upstream, far).await;
         });
         Box::new(near)
     }

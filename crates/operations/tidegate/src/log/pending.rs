@@ -111,7 +111,7 @@ fn write_all() {
             (std::mem::take(&mut state.bytes), std::mem::take(&mut state.dropped));
         drop(state);
         // Harmless: there is no other place to report this failure.
-        let _unheard = stderr().write_all(&bytes);
+        let _ = stderr().write_all(&bytes);
         if dropped > 0 {
             tracing::warn!(dropped, "records are missing here: standard error was not read");
         }

@@ -126,7 +126,7 @@ impl Definitions {
             }
         };
         // Harmless: the caller sees which definition is still missing.
-        let _late = timeout(patience, all).await;
+        let _ = timeout(patience, all).await;
     }
 
     /// Returns the index of the operation that an element calls.

@@ -95,8 +95,7 @@ impl Spaces {
             if reach.spaces.contains(&**uri) {
                 let mut escaped = String::new();
                 xml::escape_attribute(uri, &mut escaped);
-                // Harmless: writing to a string cannot fail.
-                let _written = if self.plain {
+                let _ = if self.plain {
                     write!(text, " xmlns=\"{escaped}\"")
                 } else {
                     write!(text, " xmlns:n{at}=\"{escaped}\"")
@@ -104,8 +103,7 @@ impl Spaces {
             }
         }
         if reach.instance {
-            // Harmless: writing to a string cannot fail.
-            let _written = write!(text, " xmlns:xsi=\"{XSI}\"");
+            let _ = write!(text, " xmlns:xsi=\"{XSI}\"");
         }
         text
     }

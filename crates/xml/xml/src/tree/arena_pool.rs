@@ -51,7 +51,7 @@ impl Arena {
         text.clear();
         declarations.clear();
         // Harmless: if the thread is ending, the memory is simply freed.
-        let _gone = SPARE.try_with(|spare| {
+        let _ = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             if spare.len() < KEPT_MAX {
                 spare.push(Arena {

@@ -84,7 +84,7 @@ impl Desk {
         self.scope.truncate(0);
         self.open.clear();
         // Harmless: if the thread is ending, the memory is simply freed.
-        let _gone = SPARE.try_with(|spare| {
+        let _ = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             if spare.len() < KEPT_MAX {
                 spare.push(self);

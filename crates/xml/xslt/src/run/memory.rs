@@ -53,7 +53,7 @@ impl Memory {
             + self.text.capacity();
         if bytes <= KEPT_BYTES_MAX {
             // Harmless: if the thread is ending, the memory is simply freed.
-            let _gone = SPARE.try_with(|spare| *spare.borrow_mut() = Some(self));
+            let _ = SPARE.try_with(|spare| *spare.borrow_mut() = Some(self));
         }
     }
 }

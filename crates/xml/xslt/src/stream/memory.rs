@@ -119,6 +119,6 @@ impl Memory {
         self.text.clear();
         self.met.clear();
         // Harmless: if the thread is ending, the memory is simply freed.
-        let _gone = SPARE.try_with(|spare| spare.set(Some(self)));
+        let _ = SPARE.try_with(|spare| spare.set(Some(self)));
     }
 }

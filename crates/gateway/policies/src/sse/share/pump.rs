@@ -143,7 +143,7 @@ fn request_after(head: &RequestHead, id: Option<&[u8]>) -> RequestHead {
     if let Some(id) = id {
         head.headers.remove("last-event-id");
         // Harmless: only an id from an event can be invalid in a header, and no client could send such an id.
-        let _sent = head.headers.add("Last-Event-ID", id);
+        let _ = head.headers.add("Last-Event-ID", id);
     }
     head
 }
