@@ -403,14 +403,12 @@ fn the_cases_of_the_examples_pass() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let is_yaml = path.extension().is_some_and(|extension| extension == "yaml");
-            match path.is_dir() {
-                true => open.push(path),
-                false if is_yaml && fs::read_to_string(&path).unwrap().contains("\ncases:\n") => {
-                    let run = tidegate(&["test".as_ref(), path.as_os_str()]);
-                    assert_eq!(run.code, Some(0), "{}: {run:?}", path.display());
-                    tested += 1;
-                }
-                false => {}
+            if path.is_dir() {
+                open.push(path);
+            } else if is_yaml && fs::read_to_string(&path).unwrap().contains("\ncases:\n") {
+                let run = tidegate(&["test".as_ref(), path.as_os_str()]);
+                assert_eq!(run.code, Some(0), "{}: {run:?}", path.display());
+                tested += 1;
             }
         }
     }

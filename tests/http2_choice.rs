@@ -109,13 +109,13 @@ fn the_time_of_a_whole_call_ends_it_before_and_in_its_reply() {
             }
             let next = loop {
                 // One that has begun never pauses for long enough to be late by that.
-                match peer.is_silent_for(Duration::from_millis(20)) {
-                    true if request.target() == "/slow" => peer.send(data(stream, 0, ".")),
-                    true => {}
-                    false => match peer.any_frame().expect("a reset") {
-                        next if next.kind == kind::RST_STREAM => break next,
-                        _ => {}
-                    },
+                if !peer.is_silent_for(Duration::from_millis(20)) {
+                    let next = peer.any_frame().expect("a reset");
+                    if next.kind == kind::RST_STREAM {
+                        break next;
+                    }
+                } else if request.target() == "/slow" {
+                    peer.send(data(stream, 0, "."));
                 }
             };
             told.send((next.stream == stream, next.number())).unwrap();

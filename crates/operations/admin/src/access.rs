@@ -44,13 +44,15 @@ impl Operator {
 /// The role that an operation needs, or None if it needs no credential.
 pub(crate) fn needed(method: &Method, path: &str, query: Option<&str>) -> Option<Role> {
     let reads = matches!(*method, Method::GET | Method::HEAD);
-    match reads {
-        true if FOR_ANYBODY.contains(&path) || dashboard::is_file(path) => None,
-        true if asks_secrets(query) => Some(Role::Write),
-        true => Some(Role::Read),
-        false if *method == Method::POST && QUESTIONS.contains(&path) => Some(Role::Read),
-        false => Some(Role::Write),
+    if reads && (FOR_ANYBODY.contains(&path) || dashboard::is_file(path)) {
+        return None;
     }
+    let only_reads = if reads {
+        !asks_secrets(query)
+    } else {
+        *method == Method::POST && QUESTIONS.contains(&path)
+    };
+    Some(if only_reads { Role::Read } else { Role::Write })
 }
 
 /// True if a request asks for the secrets of a configuration. Access control, the audit log and the handlers all call this.

@@ -3,7 +3,7 @@
 use expression::{Language, is_expression};
 use serde_json::{Value as Json, json};
 
-use super::xpath_text::Gives;
+use super::xpath_text::XPathType;
 
 /// A value as a flow writes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,7 +11,7 @@ pub(super) enum Value {
     /// This text.
     Literal(String),
     /// XPath, JSONPath or a name.
-    Path(String, Gives),
+    Path(String, XPathType),
     Cel(String),
 }
 
@@ -34,15 +34,15 @@ impl Value {
     /// The value as text: Synapse joins the texts of all nodes, and uses the markup of elements without text.
     pub(super) fn as_text(&self) -> Value {
         match self {
-            Value::Path(text, Gives::Elements | Gives::Nodes | Gives::Texts) => {
-                Value::Path(format!("texts({text})"), Gives::Other)
+            Value::Path(text, XPathType::Elements | XPathType::Nodes | XPathType::Texts) => {
+                Value::Path(format!("texts({text})"), XPathType::Other)
             }
             // A double as Java writes it.
-            Value::Path(text, Gives::Number) => {
+            Value::Path(text, XPathType::Number) => {
                 let tail = format!("substring('.0', 1 + 9 * ({text} != floor({text})))");
-                Value::Path(format!("concat({text}, {tail})"), Gives::Other)
+                Value::Path(format!("concat({text}, {tail})"), XPathType::Other)
             }
-            Value::Literal(_) | Value::Path(_, Gives::Other) | Value::Cel(_) => self.clone(),
+            Value::Literal(_) | Value::Path(_, XPathType::Other) | Value::Cel(_) => self.clone(),
         }
     }
 
@@ -78,9 +78,11 @@ pub(super) fn header(name: &str) -> Result<String, String> {
 /// A member of a group of names.
 pub(super) fn member(group: &str, name: &str) -> Result<String, String> {
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-    match plain && !name.is_empty() {
-        true => Ok(format!("${group}.{name}")),
-        false if !name.contains(['\'', '"', '{', '}']) => Ok(format!("${group}['{name}']")),
-        false => Err(format!("`{name}` is not a name that can be written in an expression")),
+    if plain && !name.is_empty() {
+        Ok(format!("${group}.{name}"))
+    } else if !name.contains(['\'', '"', '{', '}']) {
+        Ok(format!("${group}['{name}']"))
+    } else {
+        Err(format!("`{name}` is not a name that can be written in an expression"))
     }
 }
