@@ -38,7 +38,7 @@ const CONNECT: [(&str, &str); 7] = [
 struct Client(Wire);
 
 /// A frame of a stream: its type, its flags, and its payload.
-type Came = (u8, u8, Vec<u8>);
+type ReceivedFrame = (u8, u8, Vec<u8>);
 
 impl Client {
     fn connect(gateway: &Gateway) -> Client {
@@ -57,7 +57,7 @@ impl Client {
     }
 
     /// The next frame of this stream.
-    fn came(&mut self, stream: u32) -> Came {
+    fn came(&mut self, stream: u32) -> ReceivedFrame {
         loop {
             let head = self.0.read_exact(9).expect("a frame");
             let len = u32::from_be_bytes([0, head[0], head[1], head[2]]);

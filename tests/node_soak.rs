@@ -29,7 +29,7 @@ const BETWEEN_KILLS: usize = 100;
 const LAG_MAX: usize = 50;
 
 /// The received data of each path in order: ids of events, texts of messages.
-type Came = Arc<Mutex<BTreeMap<String, Vec<String>>>>;
+type EventsByPath = Arc<Mutex<BTreeMap<String, Vec<String>>>>;
 
 /// State shared by the publishers and the task that kills.
 struct Scene {
@@ -77,7 +77,7 @@ fn yaml(database: &str, origin: &Origin) -> String {
 }
 
 /// A service that confirms subscriptions and records requests.
-fn service(came: Came) -> Origin {
+fn service(came: EventsByPath) -> Origin {
     Origin::start(move |peer| {
         while let Some(request) = peer.request() {
             let (path, query) = request.target().split_once('?').unwrap_or((request.target(), ""));
@@ -117,7 +117,7 @@ fn random(below: u64) -> u64 {
 
 impl Scene {
     /// Publishes and stores, at whichever gateway, until it is over. Each text is there once, and those of a publisher have its order.
-    fn publish(&self, publisher: usize, came: &Came) {
+    fn publish(&self, publisher: usize, came: &EventsByPath) {
         for number in 0.. {
             while !self.is_over.load(Ordering::SeqCst) && self.lag(came) > LAG_MAX {
                 sleep(Duration::from_millis(20));
@@ -154,7 +154,7 @@ impl Scene {
     }
 
     /// The number of events that the slowest callback has not received yet.
-    fn lag(&self, came: &Came) -> usize {
+    fn lag(&self, came: &EventsByPath) -> usize {
         let came = came.lock().unwrap();
         let of = (0..CALLBACKS).map(|n| came.get(&format!("/{n}")).map_or(0, Vec::len));
         self.events.lock().unwrap().len().saturating_sub(of.min().unwrap_or_default())
@@ -178,7 +178,7 @@ fn events(gateway: &Gateway) -> Vec<(String, String)> {
 fn whatever_is_killed_nothing_is_lost_and_only_what_was_in_flight_comes_again() {
     let kills = std::env::var("TIDEGATE_SOAK_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
     let server = Postgres::start();
-    let came = Came::default();
+    let came = EventsByPath::default();
     let origin = service(came.clone());
     let yaml = yaml(&server.url(), &origin);
     let mut gateways = [Gateway::start(&yaml), Gateway::start(&yaml)];

@@ -12,7 +12,7 @@ use crate::telemetry::metric;
 use crate::websub::{LOOPBACK, form, repeats, send_form, subscribe};
 
 /// Ids of the events that came at each path, in their order.
-type Came = Arc<Mutex<BTreeMap<String, Vec<String>>>>;
+type EventsByPath = Arc<Mutex<BTreeMap<String, Vec<String>>>>;
 
 const PARTITIONS: &str = "tidegate_store_partitions";
 
@@ -30,7 +30,10 @@ fn two(yaml: &str) -> (Gateway, Gateway) {
 }
 
 /// Callbacks that confirm, and answer an event once the gate of their path is open.
-fn callbacks(came: &Came, gate: impl Fn(&str) -> Option<Gate> + Send + Sync + 'static) -> Origin {
+fn callbacks(
+    came: &EventsByPath,
+    gate: impl Fn(&str) -> Option<Gate> + Send + Sync + 'static,
+) -> Origin {
     let came = came.clone();
     Origin::start(move |peer| {
         while let Some(request) = peer.request() {
@@ -56,7 +59,7 @@ fn losses(gateway: &Gateway) -> f64 {
     metric(gateway, "tidegate_store_lease_losses_total").unwrap()
 }
 
-fn of(came: &Came, path: &str) -> Vec<String> {
+fn of(came: &EventsByPath, path: &str) -> Vec<String> {
     came.lock().unwrap().get(path).cloned().unwrap_or_default()
 }
 
@@ -93,7 +96,7 @@ fn subscribe_both(gateway: &Gateway, other: &Gateway, origin: &Origin) -> BTreeM
 #[test]
 fn a_gateway_that_stands_still_is_replaced_and_fenced_when_it_wakes_up() {
     let server = Postgres::start();
-    let (came, gate) = (Came::default(), Gate::default());
+    let (came, gate) = (EventsByPath::default(), Gate::default());
     let held = gate.clone();
     let origin = callbacks(&came, move |_| Some(held.clone()));
     let (first, second) = two(&yaml(&server, ", delivery: { timeout: 120s }"));
@@ -141,7 +144,7 @@ const CURSORS: &str = "select encode(key, 'escape'), encode(value, 'hex') from t
 #[test]
 fn subscriptions_and_limits_count_over_both_gateways() {
     let server = Postgres::start();
-    let came = Came::default();
+    let came = EventsByPath::default();
     let origin = callbacks(&came, |_| None);
     let limits = ", limits: { events: 31, per: 1h, by: subject, subscriptions: 30 }";
     let (first, second) = two(&yaml(&server, limits));
@@ -210,7 +213,7 @@ fn a_schedule_runs_on_one_gateway_at_a_time_and_goes_on_after_a_kill() {
 #[test]
 fn while_the_database_is_away_all_waits_and_nothing_is_lost() {
     let mut server = Postgres::start();
-    let (came, gate) = (Came::default(), Gate::default());
+    let (came, gate) = (EventsByPath::default(), Gate::default());
     let held = gate.clone();
     let origin = callbacks(&came, move |_| Some(held.clone()));
     let (first, second) = two(&yaml(&server, ", delivery: { timeout: 120s }"));
@@ -257,7 +260,7 @@ fn while_the_database_is_away_all_waits_and_nothing_is_lost() {
 #[test]
 fn operators_see_which_gateway_has_what() {
     let server = Postgres::start();
-    let origin = callbacks(&Came::default(), |_| None);
+    let origin = callbacks(&EventsByPath::default(), |_| None);
     let queue = "queues: { work: { flow: send } }\nflows: { send: [{ respond: {} }] }\n";
     let (first, second) = two(&format!("{}{queue}", yaml(&server, "")));
     subscribe(&first, &origin.url(), "");

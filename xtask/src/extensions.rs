@@ -42,12 +42,12 @@ const EXTENSIONS: &[Extension] = &[
 #[derive(Debug, PartialEq, Eq)]
 struct Change<'t> {
     path: &'t str,
-    place: Place<'t>,
+    place: Insertion<'t>,
     text: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place<'t> {
+enum Insertion<'t> {
     /// A new file.
     New,
     /// Below this line.
@@ -118,9 +118,9 @@ fn changes(template: &str) -> Result<Vec<Change<'_>>, Failure> {
             let (kind, rest) = section.split_once(' ').ok_or_else(|| unreadable(line))?;
             let (path, anchor) = rest.split_once(": ").unwrap_or((rest, ""));
             let place = match kind {
-                "new" => Place::New,
-                "after" => Place::After(anchor),
-                "before" => Place::Before(anchor),
+                "new" => Insertion::New,
+                "after" => Insertion::After(anchor),
+                "before" => Insertion::Before(anchor),
                 _ => return Err(unreadable(line)),
             };
             changes.push(Change { path, place, text: String::new() });
@@ -135,11 +135,11 @@ fn changes(template: &str) -> Result<Vec<Change<'_>>, Failure> {
 fn apply(tree: &Path, change: &Change<'_>) -> Result<(), Failure> {
     let file = tree.join(change.path);
     let text = match change.place {
-        Place::New if file.exists() => {
+        Insertion::New if file.exists() => {
             return Err(Failure::Broken(format!("{} is there already", change.path)));
         }
-        Place::New => change.text.clone(),
-        Place::After(_) | Place::Before(_) => {
+        Insertion::New => change.text.clone(),
+        Insertion::After(_) | Insertion::Before(_) => {
             changed(&fs::read_to_string(&file).map_err(broken)?, change)?
         }
     };
@@ -148,7 +148,7 @@ fn apply(tree: &Path, change: &Change<'_>) -> Result<(), Failure> {
 
 /// Returns the text of a file with the change. The line that the change refers to has to occur exactly once.
 fn changed(text: &str, change: &Change<'_>) -> Result<String, Failure> {
-    let (Place::After(anchor) | Place::Before(anchor)) = change.place else {
+    let (Insertion::After(anchor) | Insertion::Before(anchor)) = change.place else {
         return Ok(change.text.clone());
     };
     let mut out = String::with_capacity(text.len() + change.text.len());
@@ -156,12 +156,12 @@ fn changed(text: &str, change: &Change<'_>) -> Result<String, Failure> {
     for line in text.lines() {
         let is_here = line == anchor;
         found += usize::from(is_here);
-        if is_here && matches!(change.place, Place::Before(_)) {
+        if is_here && matches!(change.place, Insertion::Before(_)) {
             out.push_str(&change.text);
         }
         out.push_str(line);
         out.push('\n');
-        if is_here && matches!(change.place, Place::After(_)) {
+        if is_here && matches!(change.place, Insertion::After(_)) {
             out.push_str(&change.text);
         }
     }
@@ -191,8 +191,10 @@ mod tests {
                 let folder = change.path.rsplit_once('/').unwrap().0;
                 assert!(contributing.contains(folder), "CONTRIBUTING.md does not name {folder}");
                 match change.place {
-                    Place::New => assert!(!root().join(change.path).exists(), "{}", change.path),
-                    Place::After(_) | Place::Before(_) => {
+                    Insertion::New => {
+                        assert!(!root().join(change.path).exists(), "{}", change.path)
+                    }
+                    Insertion::After(_) | Insertion::Before(_) => {
                         let text = fs::read_to_string(root().join(change.path)).unwrap();
                         assert!(changed(&text, &change).is_ok(), "{change:?}");
                     }

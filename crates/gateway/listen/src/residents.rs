@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use plan::{Plan, Resident};
-use policy::{Caller, EndSignal, Residence, Scheme};
+use policy::{Caller, EndSignal, ResidentWorker, Scheme};
 use tokio::task::JoinHandle;
 
 use crate::worker_state::Worker;
@@ -62,7 +62,7 @@ impl RunningResident {
         let access_log = Rc::new(move || of_plan.current().recorders.access_log.clone());
         let of_plan = worker.clone();
         let tracing = Rc::new(move || of_plan.current().recorders.tracing.clone());
-        let place = Residence { caller, workers, access_log, tracing, ending: ending.clone() };
+        let place = ResidentWorker { caller, workers, access_log, tracing, ending: ending.clone() };
         let task = kit::spawn(what.clone().live(place));
         RunningResident { what, ending, task }
     }

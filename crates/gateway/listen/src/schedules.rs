@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use fault::{Fault, Kind};
 use kit::{SharedAlarm, clock};
-use plan::nodes::{self, NodeStanding, Nodes, Tenure};
+use plan::nodes::{self, NodeStanding, Nodes, PartitionGuard};
 use plan::{Beginning, ClockReading, Due, LazyStore, Plan, Schedule, ScheduleControl, Timing};
 use policy::{Caller, Exchange, ExchangeTrace, Scheme};
 use telemetry::span::SpanKind;
@@ -272,7 +272,7 @@ fn latest(timing: &Timing, due: Due) -> Due {
 
 /// The right to run a schedule. Only one of the gateways that share a store has it at a time.
 struct RunRight {
-    held: Option<(Tenure, NodeStanding)>,
+    held: Option<(PartitionGuard, NodeStanding)>,
 }
 
 impl RunRight {

@@ -77,15 +77,15 @@ mod tests {
     use super::*;
 
     thread_local! {
-        static TASKS: TaskPool<Noted> = const { TaskPool::new() };
+        static TASKS: TaskPool<TestExchange> = const { TaskPool::new() };
         static ENDED: RefCell<Vec<(u32, Option<tokio::task::Id>)>> = const { RefCell::new(Vec::new()) };
     }
 
     /// Records its number and its task. An exchange with an odd number waits once.
-    struct Noted(u32);
+    struct TestExchange(u32);
 
-    impl TaskExchange for Noted {
-        fn pool() -> &'static LocalKey<TaskPool<Noted>> {
+    impl TaskExchange for TestExchange {
+        fn pool() -> &'static LocalKey<TaskPool<TestExchange>> {
             &TASKS
         }
 
@@ -102,7 +102,7 @@ mod tests {
         let tasks = tokio::task::LocalSet::new();
         for numbers in numbers.chunks(2) {
             tasks.block_on(&runtime, async {
-                numbers.iter().for_each(|number| start(Noted(*number)));
+                numbers.iter().for_each(|number| start(TestExchange(*number)));
                 kit::task::yield_to_events().await;
                 kit::task::yield_to_events().await;
                 kit::task::yield_to_events().await;

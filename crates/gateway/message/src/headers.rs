@@ -5,11 +5,11 @@ use std::cell::RefCell;
 use std::iter::successors;
 
 use http1::{Line, Span};
-use kit::pack::{self, Spare};
+use kit::pack::{self, SpareVectors};
 
 thread_local! {
-    static BYTES: Spare<u8> = const { RefCell::new(Vec::new()) };
-    static LINES: Spare<Line> = const { RefCell::new(Vec::new()) };
+    static BYTES: SpareVectors<u8> = const { RefCell::new(Vec::new()) };
+    static LINES: SpareVectors<Line> = const { RefCell::new(Vec::new()) };
 }
 
 /// Lends the thread's reusable list of lines to parse a head into.

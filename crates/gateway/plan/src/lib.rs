@@ -183,11 +183,13 @@ impl Plan {
 
     /// Returns the certificates that have expired at `now` (since the Unix epoch) or soon will, each with its place and the concern about
     /// it.
-    pub fn expiring(&self, now: Duration) -> Vec<(Box<str>, tls::Concern)> {
+    pub fn expiring(&self, now: Duration) -> Vec<(Box<str>, tls::CertificateProblem)> {
         let ends = self.certificates().into_iter();
         // Harmless: only certificates that expire soon are wanted.
-        ends.filter_map(|end| Some((end.place, tls::Concern::of_end(end.not_after, now)?)))
-            .collect()
+        ends.filter_map(|end| {
+            Some((end.place, tls::CertificateProblem::of_end(end.not_after, now)?))
+        })
+        .collect()
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct PrefixRoutes {
 }
 
 /// The prefixes of one path that have not been tried yet, longest first.
-pub(crate) struct Untried<'t, 'p> {
+pub(crate) struct RemainingPrefixes<'t, 'p> {
     all: &'t Prefixes,
     path: &'p [u8],
     next: Option<(usize, &'t PrefixRoutes)>,
@@ -42,12 +42,12 @@ impl Prefixes {
     }
 
     /// Returns the prefixes of a path.
-    pub(crate) fn of<'t, 'p>(&'t self, path: &'p [u8]) -> Untried<'t, 'p> {
+    pub(crate) fn of<'t, 'p>(&'t self, path: &'p [u8]) -> RemainingPrefixes<'t, 'p> {
         // In the order of the map, every prefix of a path is at or before the path itself. The last entry up to there is the longest
         // prefix, or begins with all prefixes of the path.
         let range = (Bound::Unbounded, Bound::Included(path));
         let beside = self.0.range::<[u8], _>(range).next_back();
-        let mut untried = Untried { all: self, path, next: None };
+        let mut untried = RemainingPrefixes { all: self, path, next: None };
         if let Some((prefix, routes)) = beside {
             untried.next = Some((prefix.len(), routes));
             if !path.starts_with(prefix) {
@@ -60,7 +60,7 @@ impl Prefixes {
     }
 }
 
-impl<'t> Untried<'t, '_> {
+impl<'t> RemainingPrefixes<'t, '_> {
     /// Returns the length and the entries of the longest untried prefix if it is longer than `bytes`, and marks it as tried.
     pub(crate) fn longer_than(&mut self, bytes: usize) -> Option<(usize, &'t [usize])> {
         let (length, routes) = self.next.filter(|(length, _)| *length > bytes)?;

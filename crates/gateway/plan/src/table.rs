@@ -21,7 +21,7 @@ use message::RequestHead;
 use regex::bytes::RegexSet;
 
 use crate::matcher::{Refusal, is_below};
-use crate::prefixes::{Prefixes, Untried};
+use crate::prefixes::{Prefixes, RemainingPrefixes};
 use crate::{Arrival, HostPattern, Matcher, PathCondition, PathRegex, Pattern, Route, Segment};
 use crate::{path, path_regex};
 
@@ -266,7 +266,7 @@ struct Search<'t, 'r> {
     head: &'r RequestHead,
     path: &'r [u8],
     parameters: Vec<&'r [u8]>,
-    prefixes: Untried<'t, 'r>,
+    prefixes: RemainingPrefixes<'t, 'r>,
 }
 
 impl<'t, 'r> Search<'t, 'r> {

@@ -166,7 +166,7 @@ struct Rooted<H> {
 }
 
 /// A message while the step processes its root part.
-struct Around {
+struct MultipartMessage {
     content_type: Vec<u8>,
     /// The content type that the step sees.
     described: Vec<u8>,
@@ -186,7 +186,7 @@ impl<H: Head> Rooted<H> {
         ex: &mut Exchange,
         head: &mut H,
         body: &mut GatheredBody,
-    ) -> Result<Option<(Around, GatheredBody)>, Fault> {
+    ) -> Result<Option<(MultipartMessage, GatheredBody)>, Fault> {
         let content_type = head.header("content-type").filter(|written| Root::is_in(written));
         let Some(content_type) = content_type.map(<[u8]>::to_vec) else { return Ok(None) };
         if body.bytes.is_empty() || ex.fault.is_some() {
@@ -212,7 +212,8 @@ impl<H: Head> Rooted<H> {
         let gathered = GatheredBody::new(shown.clone(), Trailers::new());
         let trailers = std::mem::take(&mut body.trailers);
         let whole = body.bytes.clone();
-        let around = Around { content_type, described, whole, root, shown, trailers, coding };
+        let around =
+            MultipartMessage { content_type, described, whole, root, shown, trailers, coding };
         Ok(Some((around, gathered)))
     }
 
@@ -222,7 +223,7 @@ impl<H: Head> Rooted<H> {
         ex: &mut Exchange,
         head: &mut H,
         body: &mut GatheredBody,
-        around: Around,
+        around: MultipartMessage,
         made: GatheredBody,
     ) -> Result<(), Fault> {
         // Harmless: a message may have no content type.
@@ -326,7 +327,7 @@ impl<H: Head> Rooted<H> {
         ex: &mut Exchange,
         head: &mut H,
         body: &mut GatheredBody,
-        around: Around,
+        around: MultipartMessage,
         shown: GatheredBody,
         flow: Flow,
     ) -> Flow {

@@ -94,11 +94,11 @@ pub fn policy(settings: CorsSettings, slots: &mut Slots) -> Policy {
 #[derive(Clone)]
 struct Cors {
     settings: CorsSettings,
-    noted: Slot<Noted>,
+    noted: Slot<CorsRequest>,
 }
 
 /// What the reply's side has to know about the request.
-enum Noted {
+enum CorsRequest {
     /// The allowed origin, which the reply names.
     Origin(Box<[u8]>),
     /// It is a preflight for the upstream, whose CORS headers are the answer.
@@ -237,7 +237,7 @@ impl OnHead<RequestHead> for Cors {
         let origin = settings.origin(head);
         match (is_preflight(head), settings.passes) {
             (true, PassedPreflights::All) => {
-                noted.put(ex, Noted::Forwarded);
+                noted.put(ex, CorsRequest::Forwarded);
                 return Ok(Onward::Next);
             }
             (true, PassedPreflights::OfOtherOrigins) if origin.is_none() => {}
@@ -247,7 +247,7 @@ impl OnHead<RequestHead> for Cors {
             (false, _) => {}
         }
         if let Some(origin) = origin.filter(|_| !settings.is_for_all()) {
-            noted.put(ex, Noted::Origin(origin));
+            noted.put(ex, CorsRequest::Origin(origin));
         }
         Ok(Onward::Next)
     }
@@ -257,8 +257,8 @@ impl OnHead<ReplyHead> for Cors {
     fn on_head(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Flow {
         let settings = &self.settings;
         let origin = match self.noted.remove(ex) {
-            Some(Noted::Forwarded) => return Ok(Onward::Next),
-            Some(Noted::Origin(origin)) => Some(origin),
+            Some(CorsRequest::Forwarded) => return Ok(Onward::Next),
+            Some(CorsRequest::Origin(origin)) => Some(origin),
             None => None,
         };
         let lines = &mut head.headers;

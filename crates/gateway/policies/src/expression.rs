@@ -47,7 +47,7 @@ pub struct Expression(::expression::Expression);
 struct RequestNames;
 
 /// The values of one request.
-struct Asked<'a> {
+struct RequestValues<'a> {
     ex: &'a Exchange,
     head: &'a RequestHead,
 }
@@ -111,7 +111,7 @@ impl Expression {
 
     fn value(&self, ex: &Exchange, head: &RequestHead) -> Result<Value, String> {
         let mut budget = Budget::new(Limits { steps_max: STEPS_MAX, ..Limits::default() });
-        let value = self.0.value(&Asked { ex, head }, &mut budget);
+        let value = self.0.value(&RequestValues { ex, head }, &mut budget);
         value.map_err(|failure| failure.kind.to_string())
     }
 }
@@ -209,7 +209,7 @@ impl Names for RequestNames {
     }
 }
 
-impl Scope for Asked<'_> {
+impl Scope for RequestValues<'_> {
     fn value(&self, slot: Slot) -> Result<Value, FailureKind> {
         let identity = self.ex.identity.as_deref();
         Ok(match slot {

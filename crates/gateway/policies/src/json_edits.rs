@@ -234,7 +234,7 @@ struct Edit<'a> {
 }
 
 /// What happens to an existing value.
-enum Fate<'a> {
+enum EditResult<'a> {
     Stays,
     Goes,
     Becomes(&'a [u8]),
@@ -289,23 +289,23 @@ impl<'a> Edit<'a> {
             if met.is_some_and(|met| std::mem::replace(met, true)) {
                 return Err(EditRefusal::Twice { at: start });
             }
-            let fate = match child.and_then(|child| node.inside.get(child)) {
-                Some(child) => self.fate(&child.node),
-                None => Fate::Stays,
+            let result = match child.and_then(|child| node.inside.get(child)) {
+                Some(child) => self.result(&child.node),
+                None => EditResult::Stays,
             };
-            if let Fate::Goes = fate {
+            if let EditResult::Goes = result {
                 continue;
             }
             let (from, to) = if kept == 0 { blanks } else { between };
             self.copy(from, to);
             kept += 1;
-            match fate {
-                Fate::Stays | Fate::Goes => self.copy(start, value_end),
-                Fate::Becomes(text) => {
+            match result {
+                EditResult::Stays | EditResult::Goes => self.copy(start, value_end),
+                EditResult::Becomes(text) => {
                     self.copy(start, value_start);
                     self.out.extend_from_slice(text);
                 }
-                Fate::Inside(node) => {
+                EditResult::Inside(node) => {
                     self.copy(start, value_start);
                     self.value(value_at, node)?;
                 }
@@ -331,14 +331,16 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    fn fate<'n>(&self, node: &'n Node) -> Fate<'n>
+    fn result<'n>(&self, node: &'n Node) -> EditResult<'n>
     where
         'a: 'n,
     {
         match node.act {
-            None => Fate::Inside(node),
-            Some(Act::Remove) => Fate::Goes,
-            Some(Act::Set(_) | Act::Put(_)) => self.made(node).map_or(Fate::Stays, Fate::Becomes),
+            None => EditResult::Inside(node),
+            Some(Act::Remove) => EditResult::Goes,
+            Some(Act::Set(_) | Act::Put(_)) => {
+                self.made(node).map_or(EditResult::Stays, EditResult::Becomes)
+            }
         }
     }
 

@@ -93,7 +93,7 @@ pub fn policy(
             Some(shared) => Step::Call(Box::new(SharedLimit { limit, shared })),
         }),
         response: (headers != LimitHeaders::None)
-            .then(|| Step::Head(Box::new(Tell) as Box<dyn OnHead<ReplyHead>>)),
+            .then(|| Step::Head(Box::new(WriteLimits) as Box<dyn OnHead<ReplyHead>>)),
     }
 }
 
@@ -133,7 +133,7 @@ struct StepLimit {
 }
 
 /// The response step, which writes the header lines that the limits of a route have recorded.
-struct Tell;
+struct WriteLimits;
 
 impl Tier {
     /// Creates a tier. There must be at most [`WINDOWS_MAX`] windows, since further ones are not enforced.
@@ -339,7 +339,7 @@ impl RequestLimit for StepLimit {
     }
 }
 
-impl OnHead<ReplyHead> for Tell {
+impl OnHead<ReplyHead> for WriteLimits {
     fn on_head(&self, ex: &mut Exchange, head: &mut ReplyHead) -> Flow {
         if let Some(lines) = ex.limit_lines.take() {
             head.headers.add_all(&lines);

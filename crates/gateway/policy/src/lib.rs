@@ -37,7 +37,7 @@ pub use notes::{
     Conditions, MessageFormat, Notes, RemovedCredentials, RouteOverride, StreamNotes,
     UNKNOWN_OPERATION,
 };
-pub use outside::{Background, EndSignal, Fetch, Residence, Resident};
+pub use outside::{Background, EndSignal, Fetch, Resident, ResidentWorker};
 pub use relay::{Outbox, Relay, TunnelSide};
 pub use reply_cache::{CacheHindrance, CacheTerms, KeptMessage, KeyParts, ReplyCache};
 pub use request_limit::{Limited, RequestLimit};

@@ -36,11 +36,11 @@ pub trait Background: Send + Sync {
 /// Work that runs on every worker for as long as a plan contains it, such as deliveries.
 pub trait Resident: Send + Sync {
     /// Does the work of one worker until the end signal, and then completes the work in progress.
-    fn live(self: Arc<Self>, place: Residence) -> LocalBoxFuture<'static, ()>;
+    fn live(self: Arc<Self>, place: ResidentWorker) -> LocalBoxFuture<'static, ()>;
 }
 
 /// The worker that a resident runs on.
-pub struct Residence {
+pub struct ResidentWorker {
     /// The caller to make calls with. It identifies the worker.
     pub caller: Rc<Caller>,
     /// The number of workers.

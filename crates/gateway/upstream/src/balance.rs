@@ -11,7 +11,7 @@ use std::sync::Arc;
 use kit::percent;
 use message::RequestHead;
 
-use crate::roster::{Place, Roster};
+use crate::roster::{Roster, WorkerTarget};
 use crate::settings::{Balance, HashKey};
 use crate::target::Target;
 use crate::{Upstream, sticky};
@@ -32,7 +32,7 @@ impl Roster {
         balance: &Balance,
         preference: &TargetPreference,
         tried: &[Arc<Target>],
-    ) -> Option<Rc<Place>> {
+    ) -> Option<Rc<WorkerTarget>> {
         if let [only] = self.places.as_slice() {
             return (self.has_weight(0) && only.target.is_available()).then(|| only.clone());
         }
@@ -100,7 +100,7 @@ impl Roster {
     }
 
     /// The weight of a target, and its place.
-    fn share(&self, at: usize) -> Option<(u32, &Place)> {
+    fn share(&self, at: usize) -> Option<(u32, &WorkerTarget)> {
         let place = self.places.get(at)?;
         let weight = place.target.weight_set();
         Some((weight.unwrap_or(self.set.members().get(at)?.weight), place))
@@ -128,7 +128,7 @@ impl Roster {
     /// The candidate with the fewest requests for its weight. Ties are broken at random, so that workers do not all choose the
     /// same one.
     fn least_busy(&self, candidates: impl Iterator<Item = usize>) -> Option<usize> {
-        let load = |(weight, place): (u32, &Place)| {
+        let load = |(weight, place): (u32, &WorkerTarget)| {
             let busy = (u64::from(place.target.active()) + 1) << 32;
             (busy / u64::from(weight.max(1)), fastrand::u32(..))
         };
@@ -138,7 +138,7 @@ impl Roster {
     /// Weighted rendezvous hashing: every target draws a number for the key, and the highest wins. Removing a target moves only
     /// its own keys.
     fn nearest(&self, candidates: impl Iterator<Item = usize>, key: u64) -> Option<usize> {
-        let draw = |(weight, place): (u32, &Place)| {
+        let draw = |(weight, place): (u32, &WorkerTarget)| {
             let drawn = hash(&[&key.to_le_bytes(), place.target.url().as_bytes()]);
             // A uniform number in (0, 1]; -weight / ln(u) makes the chance of the maximum proportional to the weight.
             let uniform = ((drawn >> 11) as f64 + 1.0) / (1u64 << 53) as f64;

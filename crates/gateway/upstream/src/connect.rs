@@ -21,7 +21,7 @@ pub(crate) struct Connection {
     pub(crate) wire: Wire,
     /// True if it comes from the pool, so that the target may have closed it since.
     pub(crate) reused: bool,
-    /// The value of [`Place::losses`](crate::roster::Place::losses) when its address was last checked.
+    /// The value of [`WorkerTarget::losses`](crate::roster::WorkerTarget::losses) when its address was last checked.
     pub(crate) losses: u32,
     /// None if a stand-in replaces the target.
     pub(crate) address: Option<Box<SocketAddr>>,

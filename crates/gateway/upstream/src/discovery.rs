@@ -16,7 +16,7 @@ use kit::clock::{self, Instant};
 
 use crate::connect::PendingConnection;
 use crate::pool::Pool;
-use crate::resolver::{self, Looked};
+use crate::resolver::{self, LookupResult};
 use crate::roster::Roster;
 use crate::settings::{Dns, ServiceName, TargetSettings, Targets};
 use crate::target_set::Knowledge;
@@ -170,8 +170,8 @@ impl Names {
             (host, looked)
         };
         let looked = stream::iter(hosts).map(look_up).buffer_unordered(LOOK_UPS_MAX);
-        let looked: Vec<(String, Looked)> = looked.collect().await;
-        for (host, Looked { families, ttl }) in looked {
+        let looked: Vec<(String, LookupResult)> = looked.collect().await;
+        for (host, LookupResult { families, ttl }) in looked {
             ttl.into_iter().for_each(|ttl| round.note_ttl(ttl));
             if families.iter().all(|found| found.as_ref().is_ok_and(Vec::is_empty)) {
                 round.failed(format!("{host}: {}", resolver::no_address()));

@@ -11,7 +11,7 @@ use telemetry::{PoolMetrics, UpstreamMetrics};
 
 use crate::Upstream;
 use crate::connect::Connection;
-use crate::roster::{Idle, Place, Roster};
+use crate::roster::{Idle, Roster, WorkerTarget};
 
 /// One worker's pool for one upstream.
 pub(crate) struct Pool {
@@ -91,7 +91,7 @@ impl Pool {
 
     /// Takes an idle connection that is still open. The most recently used one is first: it is the least likely to be stale,
     /// and the others can time out.
-    pub(crate) fn pop(&self, place: &Place) -> Option<Connection> {
+    pub(crate) fn pop(&self, place: &WorkerTarget) -> Option<Connection> {
         let mut idle = place.idle.borrow_mut();
         while let Some(mut entry) = idle.pop() {
             self.count_idle(-1);
@@ -103,7 +103,7 @@ impl Pool {
     }
 
     /// True if there is an idle connection that is still open.
-    pub(crate) fn has_idle(&self, place: &Place) -> bool {
+    pub(crate) fn has_idle(&self, place: &WorkerTarget) -> bool {
         let idle = self.pop(place);
         let is_there = idle.is_some();
         idle.into_iter().for_each(|connection| self.give(place, connection, clock::now()));
@@ -111,7 +111,7 @@ impl Pool {
     }
 
     /// Puts a connection back into the pool for the next request, unless it cannot be used again.
-    pub(crate) fn give(&self, place: &Place, mut connection: Connection, now: Instant) {
+    pub(crate) fn give(&self, place: &WorkerTarget, mut connection: Connection, now: Instant) {
         if self.upstream.strong_count() == 0
             || place.target.has_left()
             || has_lost(place, &mut connection)
@@ -182,7 +182,7 @@ impl Drop for Pool {
 }
 
 /// True for a connection to an address that the target's name no longer has.
-fn has_lost(place: &Place, connection: &mut Connection) -> bool {
+fn has_lost(place: &WorkerTarget, connection: &mut Connection) -> bool {
     let losses = place.losses.get();
     if connection.losses == losses {
         return false;

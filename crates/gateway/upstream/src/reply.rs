@@ -19,13 +19,13 @@ use crate::Upstream;
 use crate::call::StartedReply;
 use crate::connect::Connection;
 use crate::pool::Pool;
-use crate::roster::Place;
+use crate::roster::WorkerTarget;
 use crate::target::InFlight;
 
 /// The resources of an exchange until its reply has ended, and the way to return the connection.
 pub(crate) struct Lease {
     pub(crate) pool: Rc<Pool>,
-    pub(crate) place: Rc<Place>,
+    pub(crate) place: Rc<WorkerTarget>,
     /// The longest pause between two pieces of the body.
     pub(crate) timeout: Duration,
     /// Whether the reply of a gRPC call may pause without limit.

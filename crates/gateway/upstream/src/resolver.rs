@@ -11,7 +11,7 @@ use kit::names::LookUps;
 use crate::settings::Dns;
 
 /// The result of a look-up for each version of IP. One may fail alone.
-pub(crate) struct Looked {
+pub(crate) struct LookupResult {
     pub(crate) families: [io::Result<Vec<IpAddr>>; 2],
     /// The validity. The system's resolver does not report it.
     pub(crate) ttl: Option<Duration>,
@@ -24,7 +24,7 @@ const TTL_MIN: Duration = Duration::from_secs(1);
 /// continue meanwhile.
 static LOOK_UPS: LookUps = LookUps::new(128, 128);
 
-pub(crate) async fn look_up(dns: &Dns, host: &str) -> Looked {
+pub(crate) async fn look_up(dns: &Dns, host: &str) -> LookupResult {
     if host.parse::<IpAddr>().is_err() && !dns.servers.addresses.is_empty() {
         return ask_servers(dns, host).await;
     }
@@ -35,10 +35,10 @@ pub(crate) async fn look_up(dns: &Dns, host: &str) -> Looked {
         }
         Err(error) => [Err(copied(&error)), Err(error)],
     };
-    Looked { families, ttl: None }
+    LookupResult { families, ttl: None }
 }
 
-async fn ask_servers(dns: &Dns, host: &str) -> Looked {
+async fn ask_servers(dns: &Dns, host: &str) -> LookupResult {
     let asked = Family::ALL.map(|family| dns.servers.addresses(host, family));
     let [v4, v6] = asked;
     let (v4, v6) = future::join(v4, v6).await;
@@ -51,7 +51,7 @@ async fn ask_servers(dns: &Dns, host: &str) -> Looked {
         Err(Failure::NoRecords) => Ok(Vec::new()),
         Err(failure) => Err(io::Error::other(failure.to_string())),
     });
-    Looked { families, ttl }
+    LookupResult { families, ttl }
 }
 
 /// How long the addresses of a name are used before it is looked up again.
@@ -59,7 +59,7 @@ pub(crate) fn pause(dns: &Dns, ttl: Option<Duration>) -> Duration {
     ttl.unwrap_or(dns.refresh).max(TTL_MIN).min(dns.refresh)
 }
 
-impl Looked {
+impl LookupResult {
     /// All addresses, at least one, or the reason why there is none.
     pub(crate) fn all(&self) -> io::Result<Vec<IpAddr>> {
         // Harmless: if there is no address at all, the error of a failed version is returned below.

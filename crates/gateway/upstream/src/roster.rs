@@ -18,11 +18,11 @@ use kit::clock::Instant;
 pub(crate) struct Roster {
     pub(crate) set: Arc<TargetSet>,
     /// The places, in the order of the set's members.
-    pub(crate) places: Vec<Rc<Place>>,
+    pub(crate) places: Vec<Rc<WorkerTarget>>,
 }
 
 /// One target on one worker.
-pub(crate) struct Place {
+pub(crate) struct WorkerTarget {
     pub(crate) target: Arc<Target>,
     /// Idle connections. The most recently used is last.
     pub(crate) idle: RefCell<Vec<Idle>>,
@@ -41,21 +41,21 @@ pub(crate) struct Idle {
 
 impl Roster {
     /// Creates the roster of a set. Targets that had a place in `before` keep it.
-    pub(crate) fn new(set: Arc<TargetSet>, before: &[Rc<Place>]) -> Roster {
-        let before: HashMap<*const Target, &Rc<Place>> =
+    pub(crate) fn new(set: Arc<TargetSet>, before: &[Rc<WorkerTarget>]) -> Roster {
+        let before: HashMap<*const Target, &Rc<WorkerTarget>> =
             before.iter().map(|place| (Arc::as_ptr(&place.target), place)).collect();
         let place = |target: &Arc<Target>| match before.get(&Arc::as_ptr(target)) {
             Some(place) => Rc::clone(place),
-            None => Rc::new(Place::new(target.clone())),
+            None => Rc::new(WorkerTarget::new(target.clone())),
         };
         let places = set.members().iter().map(|member| place(&member.target)).collect();
         Roster { set, places }
     }
 }
 
-impl Place {
-    fn new(target: Arc<Target>) -> Place {
-        Place {
+impl WorkerTarget {
+    fn new(target: Arc<Target>) -> WorkerTarget {
+        WorkerTarget {
             target,
             idle: RefCell::default(),
             connections: RefCell::default(),

@@ -21,7 +21,7 @@ use crate::breaker::ActiveRetry;
 use crate::call::{Call, CallSettings, Failure, ReplyTimeouts, StartedReply};
 use crate::pool::Pool;
 use crate::reply::{Lease, RequestPermit, reply};
-use crate::roster::{Place, Roster};
+use crate::roster::{Roster, WorkerTarget};
 use crate::settings::Protocol;
 use crate::settings::{HostSent, Outlier};
 use crate::target::Target;
@@ -289,7 +289,7 @@ impl Upstream {
 }
 
 impl<'a> Attempts<'a> {
-    fn choose(&self) -> Option<Rc<Place>> {
+    fn choose(&self) -> Option<Rc<WorkerTarget>> {
         let settings = &self.upstream.settings;
         if !self.roster.has_available(settings.available_min_percent) {
             return None;
@@ -298,7 +298,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// Chooses among the current targets.
-    fn choose_again(&mut self) -> Option<Rc<Place>> {
+    fn choose_again(&mut self) -> Option<Rc<WorkerTarget>> {
         self.roster = self.pool.roster(self.upstream);
         self.choose()
     }
@@ -312,7 +312,11 @@ impl<'a> Attempts<'a> {
     }
 
     /// Begins the span of an attempt. Returns `None` if the exchange is not sampled.
-    fn begin_span(&mut self, place: &Rc<Place>, trace: CallTrace<'a>) -> Option<AttemptSpan<'a>> {
+    fn begin_span(
+        &mut self,
+        place: &Rc<WorkerTarget>,
+        trace: CallTrace<'a>,
+    ) -> Option<AttemptSpan<'a>> {
         let (head, url) = (&mut self.request.head, place.target.url());
         let span = AttemptSpan::begin(trace, head, url, self.repeated);
         self.repeated = self.repeated.saturating_add(1);
@@ -323,7 +327,7 @@ impl<'a> Attempts<'a> {
     /// futures makes every poll slower.
     async fn try_recorded(
         &mut self,
-        place: &Rc<Place>,
+        place: &Rc<WorkerTarget>,
         span: Option<AttemptSpan<'a>>,
     ) -> Result<OpenReply, Failure> {
         let mut tried = self.try_in_time(place).await;
@@ -336,7 +340,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// Makes one attempt within its own time limit.
-    async fn try_in_time(&mut self, place: &Rc<Place>) -> Result<OpenReply, Failure> {
+    async fn try_in_time(&mut self, place: &Rc<WorkerTarget>) -> Result<OpenReply, Failure> {
         let Some(time) = self.upstream.settings.retry.try_timeout else {
             return self.try_once(place).await;
         };
@@ -383,7 +387,7 @@ impl<'a> Attempts<'a> {
         true
     }
 
-    async fn try_once(&mut self, place: &Rc<Place>) -> Result<OpenReply, Failure> {
+    async fn try_once(&mut self, place: &Rc<WorkerTarget>) -> Result<OpenReply, Failure> {
         if self.upstream.settings.protocol == Protocol::Http1 {
             return self.try_http1(place).await.map(OpenReply::Http1);
         }
@@ -395,7 +399,7 @@ impl<'a> Attempts<'a> {
         Box::pin(self.try_http1(place)).await.map(OpenReply::Http1)
     }
 
-    async fn try_http1(&mut self, place: &Place) -> Result<Box<StartedReply>, Failure> {
+    async fn try_http1(&mut self, place: &WorkerTarget) -> Result<Box<StartedReply>, Failure> {
         let target = &place.target;
         let pooled = if self.was_stale { None } else { self.pool.pop(place) };
         let connection = match pooled {
@@ -469,7 +473,11 @@ impl<'a> Attempts<'a> {
 
     /// Returns the target for another attempt, if a reply with this head makes one necessary: a target for a retry, or the same target if
     /// it refuses an addition that was replaced. The reply is then dropped.
-    async fn after_reply(&mut self, place: &Rc<Place>, head: &ReplyHead) -> Option<Rc<Place>> {
+    async fn after_reply(
+        &mut self,
+        place: &Rc<WorkerTarget>,
+        head: &ReplyHead,
+    ) -> Option<Rc<WorkerTarget>> {
         if self.may_renew && Box::pin(self.renew(head)).await {
             return Some(place.clone());
         }
@@ -477,7 +485,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// Returns the target for a retry, if a reply with this head is to be dropped, or `None` if the reply is to be forwarded.
-    fn repeats(&mut self, target: &Arc<Target>, head: &ReplyHead) -> Option<Rc<Place>> {
+    fn repeats(&mut self, target: &Arc<Target>, head: &ReplyHead) -> Option<Rc<WorkerTarget>> {
         let is_meant = self.may_repeat && self.upstream.settings.retry.on.have_reply(head);
         if self.left == 0 || !is_meant {
             return None;
@@ -500,7 +508,11 @@ impl<'a> Attempts<'a> {
     }
 
     /// Decides whether to retry after a failure, and with which target. Otherwise the failure is the fault of the exchange.
-    fn next_attempt(&mut self, target: &Arc<Target>, failure: Failure) -> Result<Rc<Place>, Fault> {
+    fn next_attempt(
+        &mut self,
+        target: &Arc<Target>,
+        failure: Failure,
+    ) -> Result<Rc<WorkerTarget>, Fault> {
         // The total deadline of the call is not a failure of the target.
         let is_late = self.deadline.is_some_and(|deadline| clock::now() >= deadline);
         let is_retried = !is_late && self.should_retry(target, &failure);

@@ -18,7 +18,7 @@ use std::time::Duration;
 use delivery::handover;
 use kit::clock::{self, Instant};
 use kit::{Alarm, LocalBoxFuture};
-use policy::{Residence, Resident};
+use policy::{Resident, ResidentWorker};
 use store::{Change, Error, Expect, Watch};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -83,7 +83,7 @@ pub(crate) struct Deliveries {
     pub(crate) checks_again: bool,
     /// The keys of dead events that are being sent again and whose requests may still be in the store.
     pub(crate) resending: HashSet<String>,
-    pub(crate) place: Residence,
+    pub(crate) place: ResidentWorker,
     pub(crate) members: HashMap<Id, Member>,
     pub(crate) common_parts: CommonParts,
     pub(crate) topics: Vec<Members>,
@@ -120,7 +120,7 @@ enum Next {
 }
 
 impl Resident for Hub {
-    fn live(self: Arc<Self>, place: Residence) -> LocalBoxFuture<'static, ()> {
+    fn live(self: Arc<Self>, place: ResidentWorker) -> LocalBoxFuture<'static, ()> {
         Box::pin(async move {
             let worker = place.caller.worker;
             let take = || self.state.take_updates(worker);
@@ -132,7 +132,7 @@ impl Resident for Hub {
 }
 
 impl Deliveries {
-    pub(crate) fn new(hub: Arc<Hub>, place: Residence) -> Deliveries {
+    pub(crate) fn new(hub: Arc<Hub>, place: ResidentWorker) -> Deliveries {
         Deliveries {
             ownership: Ownership::new(hub.nodes.clone()),
             agenda: Agenda::default(),

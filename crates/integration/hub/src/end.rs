@@ -28,7 +28,7 @@ pub struct HubEnd {
 }
 
 /// The operation that a request selects by its path.
-enum Asks<'a> {
+enum HubOperation<'a> {
     Subscribe,
     Publish,
     /// Read a topic. Its name is in the path, or in the parameter `topic`.
@@ -71,12 +71,12 @@ impl HubEnd {
         let (prefix, asks) = self.asks(&path, ex.rest).ok_or_else(|| no_such_path(&path))?;
         let is_read = matches!(request.head.method(), b"GET" | b"HEAD");
         match (asks, request.head.method()) {
-            (Asks::Publish, b"POST") => self.publish(ex, request).await,
-            (Asks::Subscribe, b"POST") => {
+            (HubOperation::Publish, b"POST") => self.publish(ex, request).await,
+            (HubOperation::Subscribe, b"POST") => {
                 let base = self.base(ex, &request.head, prefix);
                 self.hub.serve_subscriber(ex, request, base).await
             }
-            (Asks::Read(name), _) if is_read => {
+            (HubOperation::Read(name), _) if is_read => {
                 let topic = self.topic_read(name, &request.head)?;
                 topic.check_scopes(ex)?;
                 let base = self.base(ex, &request.head, prefix);
@@ -86,8 +86,8 @@ impl HubEnd {
                 let _ = reply.head.headers.add("Link", links.as_bytes());
                 Ok(reply)
             }
-            (Asks::Read(_), _) => Err(other_method("GET, HEAD")),
-            (Asks::Publish | Asks::Subscribe, _) => Err(other_method("POST")),
+            (HubOperation::Read(_), _) => Err(other_method("GET, HEAD")),
+            (HubOperation::Publish | HubOperation::Subscribe, _) => Err(other_method("POST")),
         }
     }
 
@@ -103,7 +103,7 @@ impl HubEnd {
     }
 
     /// Splits a path into the path of the hub and the operation. Returns `None` if the hub has no such path.
-    fn asks<'p>(&self, path: &'p [u8], rest: usize) -> Option<(&'p [u8], Asks<'p>)> {
+    fn asks<'p>(&self, path: &'p [u8], rest: usize) -> Option<(&'p [u8], HubOperation<'p>)> {
         let (prefix, below) = if self.is_open {
             path.split_at_checked(rest)?
         } else {
@@ -113,12 +113,12 @@ impl HubEnd {
         let below = below.strip_prefix(b"/").unwrap_or(below);
         let mut publish = self.hub.settings.publish.iter();
         let asks = match below {
-            b"" => Asks::Subscribe,
-            b"topics" => Asks::Read(None),
+            b"" => HubOperation::Subscribe,
+            b"topics" => HubOperation::Read(None),
             _ if publish.any(|path| path.trim_start_matches('/').as_bytes() == below) => {
-                Asks::Publish
+                HubOperation::Publish
             }
-            _ => Asks::Read(Some(below.strip_prefix(b"topics/")?)),
+            _ => HubOperation::Read(Some(below.strip_prefix(b"topics/")?)),
         };
         Some((prefix, asks))
     }

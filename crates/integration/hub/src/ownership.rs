@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use kit::LocalBoxFuture;
 use store::Guard;
-use store::nodes::{NodeStanding, Nodes, PARTITIONS, Tenure};
+use store::nodes::{NodeStanding, Nodes, PARTITIONS, PartitionGuard};
 use tokio::sync::watch;
 
 use crate::hub_state::SubscriptionUpdate;
@@ -18,11 +18,12 @@ enum Part {
     /// Another node owns it.
     Elsewhere,
     /// The node owns it, and its subscriptions are being read. Their updates wait.
-    Loading(Tenure, Vec<SubscriptionUpdate>),
-    Ours(Tenure),
+    Loading(PartitionGuard, Vec<SubscriptionUpdate>),
+    Ours(PartitionGuard),
     /// It is returned once none of its jobs is in progress.
     Leaving(
-        #[allow(dead_code, reason = "the node keeps the partition until this is dropped")] Tenure,
+        #[allow(dead_code, reason = "the node keeps the partition until this is dropped")]
+        PartitionGuard,
     ),
 }
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use delivery::{Cursor, Retries};
 use kit::SharedAlarm;
 use message::{Body, Protocol, Request, RequestHead};
-use policy::{Caller, EndSignal, Exchange, Residence, Resident as _, Scheme};
+use policy::{Caller, EndSignal, Exchange, Resident as _, ResidentWorker, Scheme};
 use serde_json::Value;
 use store::nodes::Nodes;
 use store::{Change, Expect, Faults, Logs as _, Memory, Store};
@@ -129,8 +129,8 @@ impl Node {
     }
 }
 
-fn place(worker: usize) -> Residence {
-    Residence {
+fn place(worker: usize) -> ResidentWorker {
+    ResidentWorker {
         caller: caller(worker),
         workers: WORKERS,
         access_log: Rc::new(|| None),

@@ -11,8 +11,8 @@ use std::time::Duration;
 use delivery::{Cursor, handover};
 use kit::clock::{self, Instant};
 use kit::{Alarm, LocalBoxFuture};
-use policy::{Residence, Resident};
-use store::nodes::{self, NodeStanding, Tenure};
+use policy::{Resident, ResidentWorker};
+use store::nodes::{self, NodeStanding, PartitionGuard};
 use store::{Error, Guard, Keep, ReadQuery, Record, Watch};
 use tokio::sync::watch;
 
@@ -33,9 +33,9 @@ const TICK: Duration = Duration::from_secs(1);
 /// The processing of a queue on one worker.
 pub(crate) struct Process {
     pub(crate) queue: Arc<Queue>,
-    pub(crate) place: Rc<Residence>,
+    pub(crate) place: Rc<ResidentWorker>,
     /// The node's ownership of the queue's partition.
-    hold: Tenure,
+    hold: PartitionGuard,
     /// The node's term when it took the queue over.
     pub(crate) term: u64,
     /// The guard that writes depend on.
@@ -74,7 +74,7 @@ enum Next {
 }
 
 impl Resident for Queue {
-    fn live(self: Arc<Self>, place: Residence) -> LocalBoxFuture<'static, ()> {
+    fn live(self: Arc<Self>, place: ResidentWorker) -> LocalBoxFuture<'static, ()> {
         Box::pin(async move {
             if !self.is_of(place.caller.worker, place.workers) {
                 return;
@@ -104,7 +104,7 @@ impl Queue {
 
 impl Process {
     /// Waits until this node owns the queue and takes it over. Returns `None` if the worker asks it to end before that.
-    async fn take_over(queue: &Arc<Queue>, place: &Rc<Residence>) -> Option<Process> {
+    async fn take_over(queue: &Arc<Queue>, place: &Rc<ResidentWorker>) -> Option<Process> {
         let partition = nodes::partition(queue.name());
         let mut standing = queue.nodes.follow();
         loop {

@@ -10,7 +10,8 @@ use std::time::Duration;
 use delivery::Retries;
 use message::{Body, Protocol, Reply, Request, RequestHead};
 use policy::{
-    Answer, Answerer, Caller, EndSignal, Exchange, Explanation, Residence, Resident as _, Scheme,
+    Answer, Answerer, Caller, EndSignal, Exchange, Explanation, Resident as _, ResidentWorker,
+    Scheme,
 };
 use serde_json::Value;
 use store::nodes::{LEASE, Nodes, partition};
@@ -101,7 +102,7 @@ impl Node {
         let queue = Arc::new(Queue::new(settings, Arc::new(entrance), flow, taken, nodes.clone()));
         let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         let ending = Rc::<EndSignal>::default();
-        let place = Residence {
+        let place = ResidentWorker {
             caller: Rc::new(Caller::new(nowhere, nowhere, Scheme::Http, 0)),
             workers: 1,
             access_log: Rc::new(|| None),

@@ -99,7 +99,7 @@ type Handle<S> = mpsc::Sender<Job<S>>;
 /// Work for a connection, which is lent until the work is done.
 struct Job<S> {
     work: Work,
-    lent: Lent<S>,
+    lent: ConnectionLoan<S>,
 }
 
 enum Work {
@@ -108,7 +108,7 @@ enum Work {
 }
 
 /// A job's right to its connection.
-struct Lent<S> {
+struct ConnectionLoan<S> {
     /// The channel to the same connection for the next job. It returns to the pool together with the permit.
     back: Handle<S>,
     pool: Arc<Inner<S>>,
@@ -145,7 +145,7 @@ impl<S: Server> Connections<S> {
     fn lend(&self, place: ConnectionPermit, work: Work) {
         let back = self.0.idle();
         let handle = back.clone();
-        let job = Job { work, lent: Lent { back, pool: self.0.clone(), _place: place } };
+        let job = Job { work, lent: ConnectionLoan { back, pool: self.0.clone(), _place: place } };
         // An idle connection has room for a job, so this fails only if the connection has just ended. Then a new one is opened.
         if let Err(refused) = handle.try_send(job) {
             let mut job = refused.into_inner();
@@ -178,7 +178,7 @@ impl<S: Server> Inner<S> {
     }
 }
 
-impl<S> Lent<S> {
+impl<S> ConnectionLoan<S> {
     fn give_back(self) {
         let mut idle = self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push(self.back);
@@ -204,7 +204,7 @@ async fn alone<S: Server>(
     server: &S,
     session: &mut Option<S::Session>,
     mut query: Query,
-    lent: Lent<S>,
+    lent: ConnectionLoan<S>,
 ) {
     let outcome = run(server, session, &mut query, StatementPlace::Alone).await;
     match &outcome {

@@ -21,7 +21,7 @@ use tokio_postgres::{AsyncMessage, Client, Config, Error, SimpleQueryMessage};
 use crate::connections::{self, StatementPlace, TransactionEnd};
 use crate::secure::Secure;
 use crate::sqlite::{one_each, place, quoted};
-use crate::values::{Cell, Unfit};
+use crate::values::{Cell, ConversionFailure};
 use crate::{Answer, Argument, Bounds, Failure, Statement};
 
 /// A server, with the settings for connecting to it.
@@ -367,15 +367,15 @@ impl Drop for Session {
     }
 }
 
-fn said_unfit(unfit: &Unfit, name: &str, cell: &Cell<'_>) -> String {
+fn said_unfit(unfit: &ConversionFailure, name: &str, cell: &Cell<'_>) -> String {
     let kind = cell.kind.name();
     match unfit {
-        Unfit::Type => {
+        ConversionFailure::Type => {
             format!(
                 "the column {name} is of the type `{kind}`, which JSON cannot represent: write `::text` after it"
             )
         }
-        Unfit::Malformed => format!("a value of the column {name} is not a `{kind}`"),
+        ConversionFailure::Malformed => format!("a value of the column {name} is not a `{kind}`"),
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Cell<'a> {
 
 /// The reason why a value cannot be converted to JSON.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unfit {
+pub(crate) enum ConversionFailure {
     /// Its type has no representation in JSON.
     Type,
     /// The bytes are not valid for their type.
@@ -44,7 +44,7 @@ impl<'a> FromSql<'a> for Cell<'a> {
 
 impl Cell<'_> {
     /// Appends the value as JSON.
-    pub(crate) fn push(&self, out: &mut String) -> Result<(), Unfit> {
+    pub(crate) fn push(&self, out: &mut String) -> Result<(), ConversionFailure> {
         match self.raw {
             Some(raw) => push(out, &self.kind, raw),
             None => {
@@ -55,7 +55,7 @@ impl Cell<'_> {
     }
 }
 
-fn push(out: &mut String, kind: &Type, raw: &[u8]) -> Result<(), Unfit> {
+fn push(out: &mut String, kind: &Type, raw: &[u8]) -> Result<(), ConversionFailure> {
     if let Kind::Domain(below) = kind.kind() {
         return push(out, below, raw);
     }
@@ -63,12 +63,12 @@ fn push(out: &mut String, kind: &Type, raw: &[u8]) -> Result<(), Unfit> {
         return push_text(out, raw);
     }
     if let Kind::Array(item) = kind.kind() {
-        return push_array(out, item, raw).ok_or(Unfit::Malformed)?;
+        return push_array(out, item, raw).ok_or(ConversionFailure::Malformed)?;
     }
     push_simple(out, kind, raw)
 }
 
-fn push_simple(out: &mut String, kind: &Type, raw: &[u8]) -> Result<(), Unfit> {
+fn push_simple(out: &mut String, kind: &Type, raw: &[u8]) -> Result<(), ConversionFailure> {
     let mut reader = Reader(raw);
     let done = match *kind {
         Type::BOOL => reader.u8().map(|yes| out.push_str(if yes == 0 { "false" } else { "true" })),
@@ -80,7 +80,9 @@ fn push_simple(out: &mut String, kind: &Type, raw: &[u8]) -> Result<(), Unfit> {
         Type::FLOAT8 => reader.u64().map(|bits| push_float(out, f64::from_bits(bits))),
         Type::NUMERIC => numeric::push(out, raw),
         Type::JSON => return push_raw(out, raw),
-        Type::JSONB => return push_raw(out, raw.strip_prefix(&[1]).ok_or(Unfit::Malformed)?),
+        Type::JSONB => {
+            return push_raw(out, raw.strip_prefix(&[1]).ok_or(ConversionFailure::Malformed)?);
+        }
         Type::BYTEA => {
             push_string(out, &STANDARD.encode(raw));
             Some(())
@@ -109,23 +111,23 @@ fn push_simple(out: &mut String, kind: &Type, raw: &[u8]) -> Result<(), Unfit> {
             })
         }
         _ if kind.name() == "citext" => return push_text(out, raw),
-        _ => return Err(Unfit::Type),
+        _ => return Err(ConversionFailure::Type),
     };
-    done.ok_or(Unfit::Malformed)
+    done.ok_or(ConversionFailure::Malformed)
 }
 
 fn push_string(out: &mut String, text: &str) {
     json::push_string(out, text);
 }
 
-fn push_text(out: &mut String, raw: &[u8]) -> Result<(), Unfit> {
-    push_string(out, std::str::from_utf8(raw).map_err(|_| Unfit::Malformed)?);
+fn push_text(out: &mut String, raw: &[u8]) -> Result<(), ConversionFailure> {
+    push_string(out, std::str::from_utf8(raw).map_err(|_| ConversionFailure::Malformed)?);
     Ok(())
 }
 
 /// Appends JSON unchanged.
-fn push_raw(out: &mut String, raw: &[u8]) -> Result<(), Unfit> {
-    out.push_str(std::str::from_utf8(raw).map_err(|_| Unfit::Malformed)?);
+fn push_raw(out: &mut String, raw: &[u8]) -> Result<(), ConversionFailure> {
+    out.push_str(std::str::from_utf8(raw).map_err(|_| ConversionFailure::Malformed)?);
     Ok(())
 }
 
@@ -153,7 +155,7 @@ fn uuid(raw: &[u8]) -> Option<String> {
 }
 
 /// Appends an array. The outer `None` means that the bytes are malformed.
-fn push_array(out: &mut String, item: &Type, raw: &[u8]) -> Option<Result<(), Unfit>> {
+fn push_array(out: &mut String, item: &Type, raw: &[u8]) -> Option<Result<(), ConversionFailure>> {
     let mut reader = Reader(raw);
     let dimensions = usize::try_from(reader.i32()?).ok()?;
     if dimensions > DIMENSIONS_MAX {
@@ -182,7 +184,7 @@ fn push_items(
     item: &Type,
     lengths: &[usize],
     reader: &mut Reader<'_>,
-) -> Option<Result<(), Unfit>> {
+) -> Option<Result<(), ConversionFailure>> {
     let (length, below) = lengths.split_first()?;
     out.push('[');
     for number in 0..*length {
@@ -213,7 +215,7 @@ fn push_items(
 mod tests {
     use super::*;
 
-    fn said(kind: &Type, raw: &[u8]) -> Result<String, Unfit> {
+    fn said(kind: &Type, raw: &[u8]) -> Result<String, ConversionFailure> {
         let mut out = String::new();
         push(&mut out, kind, raw).map(|()| out)
     }
@@ -235,7 +237,7 @@ mod tests {
         ] {
             assert_eq!(said(&kind, raw).as_deref(), Ok(text), "{kind}");
         }
-        assert_eq!(said(&Type::POINT, &[0; 16]), Err(Unfit::Type));
+        assert_eq!(said(&Type::POINT, &[0; 16]), Err(ConversionFailure::Type));
     }
 
     #[test]
@@ -250,9 +252,9 @@ mod tests {
         }
         assert_eq!(said(&Type::INT2_ARRAY, &raw).as_deref(), Ok("[[7,null],[null,null]]"));
         for end in 0..raw.len() {
-            assert_eq!(said(&Type::INT2_ARRAY, &raw[..end]), Err(Unfit::Malformed));
+            assert_eq!(said(&Type::INT2_ARRAY, &raw[..end]), Err(ConversionFailure::Malformed));
         }
         let many = [0x7F; 20];
-        assert_eq!(said(&Type::INT2_ARRAY, &many), Err(Unfit::Malformed));
+        assert_eq!(said(&Type::INT2_ARRAY, &many), Err(ConversionFailure::Malformed));
     }
 }

@@ -35,7 +35,8 @@ mod session;
 pub use block::{Block, Head};
 pub use error::{Code, Error};
 pub use session::{
-    BodyPiece, Config, Event, Gone, PREFACE, RESETS_PER_SECOND, ReadOutcome, RequestLine, Session,
+    BodyPiece, Config, Event, PREFACE, RESETS_PER_SECOND, ReadOutcome, RequestLine, Session,
+    StreamFailure,
 };
 
 /// Returns true if the frame at the front of these bytes contains header lines, so that [`Session::read`] needs a block for them.

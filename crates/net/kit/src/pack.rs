@@ -10,16 +10,16 @@ const KEPT_MAX: usize = 256;
 const KEPT_ITEMS_MAX: usize = 8 * 1024;
 
 /// A thread's spare vectors.
-pub type Spare<T> = RefCell<Vec<Vec<T>>>;
+pub type SpareVectors<T> = RefCell<Vec<Vec<T>>>;
 
 /// Takes an empty vector, a recycled one if available.
-pub fn take<T>(spare: &'static LocalKey<Spare<T>>) -> Vec<T> {
+pub fn take<T>(spare: &'static LocalKey<SpareVectors<T>>) -> Vec<T> {
     // Harmless: if the thread is ending, a new vector is created.
     spare.try_with(|s| s.borrow_mut().pop()).ok().flatten().unwrap_or_default()
 }
 
 /// Gives a vector back, for the next exchange.
-pub fn give<T>(spare: &'static LocalKey<Spare<T>>, mut vector: Vec<T>) {
+pub fn give<T>(spare: &'static LocalKey<SpareVectors<T>>, mut vector: Vec<T>) {
     if vector.capacity() == 0 || vector.capacity() > KEPT_ITEMS_MAX {
         return;
     }

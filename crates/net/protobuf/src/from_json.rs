@@ -33,7 +33,7 @@ pub(crate) struct Writer<'s, 't> {
 }
 
 /// The fields and oneofs of a message that were set.
-struct Seen {
+struct SetFields {
     small: u128,
     large: HashSet<usize>,
 }
@@ -165,7 +165,7 @@ impl<'s, 't> Writer<'s, 't> {
 
     /// Appends the fields of a message that is an object. `but` is the name of a member to leave out.
     fn fields(&mut self, message: &MessageType, at: usize, but: Option<&str>) -> Result<(), Error> {
-        let mut seen = Seen { small: 0, large: HashSet::new() };
+        let mut seen = SetFields { small: 0, large: HashSet::new() };
         self.members(at, |writer, name, at| {
             if but == Some(&*name) {
                 return Ok(());
@@ -439,7 +439,7 @@ impl<'s, 't> Writer<'s, 't> {
     }
 }
 
-impl Seen {
+impl SetFields {
     /// Notes an index. Returns false if it was noted before.
     fn insert(&mut self, index: usize) -> bool {
         if index >= 128 {

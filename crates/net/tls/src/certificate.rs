@@ -34,7 +34,7 @@ pub struct Certificate {
 
 /// A reason why clients refuse a certificate, or will refuse it soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Concern {
+pub enum CertificateProblem {
     /// X.509 version 1 or 2: it has no extensions, so it names no host, and the TLS library refuses it.
     Version1,
     /// The certificate of an authority, used as a server's or client's own certificate.
@@ -91,27 +91,29 @@ impl Certificate {
     }
 
     /// Returns the concerns about the certificate at `now` (since the Unix epoch), the most severe first.
-    pub fn concerns(&self, now: Duration) -> Vec<Concern> {
+    pub fn concerns(&self, now: Duration) -> Vec<CertificateProblem> {
         let ahead = self.not_before.saturating_sub(seconds(now));
         let dates = if ahead > 0 {
-            Some(Concern::NotYetValid { days: days(ahead) })
+            Some(CertificateProblem::NotYetValid { days: days(ahead) })
         } else {
-            Concern::of_end(self.not_after, now)
+            CertificateProblem::of_end(self.not_after, now)
         };
-        let version = (!self.is_version_3).then_some(Concern::Version1);
-        let authority = self.is_authority.then_some(Concern::Authority);
+        let version = (!self.is_version_3).then_some(CertificateProblem::Version1);
+        let authority = self.is_authority.then_some(CertificateProblem::Authority);
         [version, authority, dates].into_iter().flatten().collect()
     }
 }
 
-impl Concern {
+impl CertificateProblem {
     /// Returns the concern at `now` about a certificate that expires at `not_after`, both since the Unix epoch. Returns `None` if the
     /// certificate is valid for longer than [`EXPIRY_WARNING`].
-    pub fn of_end(not_after: i64, now: Duration) -> Option<Concern> {
+    pub fn of_end(not_after: i64, now: Duration) -> Option<CertificateProblem> {
         let left = not_after.saturating_sub(seconds(now));
         match left {
-            ..0 => Some(Concern::Expired { days: days(left.saturating_neg()) }),
-            _ if left < seconds(EXPIRY_WARNING) => Some(Concern::ExpiresSoon { days: days(left) }),
+            ..0 => Some(CertificateProblem::Expired { days: days(left.saturating_neg()) }),
+            _ if left < seconds(EXPIRY_WARNING) => {
+                Some(CertificateProblem::ExpiresSoon { days: days(left) })
+            }
             _ => None,
         }
     }
@@ -146,38 +148,42 @@ fn address(bytes: &[u8]) -> Option<String> {
     Some(address.ok()?.to_string())
 }
 
-impl fmt::Display for Concern {
+impl fmt::Display for CertificateProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Concern::Version1 => {
+            CertificateProblem::Version1 => {
                 write!(f, "the certificate is not of X.509 version 3, which TLS clients require")
             }
-            Concern::Authority => write!(
+            CertificateProblem::Authority => write!(
                 f,
                 "the certificate is an authority's (CA:TRUE), which strict clients refuse as a server's or client's own"
             ),
-            Concern::Expired { days } => write!(f, "the certificate expired {} ago", Days(*days)),
-            Concern::NotYetValid { days } => {
+            CertificateProblem::Expired { days } => {
+                write!(f, "the certificate expired {} ago", Days(*days))
+            }
+            CertificateProblem::NotYetValid { days } => {
                 write!(f, "the certificate becomes valid in {}", Days(*days))
             }
-            Concern::ExpiresSoon { days } => {
+            CertificateProblem::ExpiresSoon { days } => {
                 write!(f, "the certificate expires in {}", Days(*days))
             }
         }
     }
 }
 
-impl Concern {
+impl CertificateProblem {
     /// Returns a remedy, with an openssl command. `file` is the certificate's file.
     pub fn help(self, file: &str) -> String {
         match self {
-            Concern::Version1 => format!(
+            CertificateProblem::Version1 => format!(
                 "`openssl x509 -in {file} -noout -text` shows its version; sign it again with `-extfile` or `-copy_extensions copy`, which make version 3"
             ),
-            Concern::Authority => format!(
+            CertificateProblem::Authority => format!(
                 "`openssl x509 -in {file} -noout -ext basicConstraints` shows it; for a self-signed one, `openssl req -x509 ... -addext basicConstraints=critical,CA:FALSE`"
             ),
-            Concern::Expired { .. } | Concern::NotYetValid { .. } | Concern::ExpiresSoon { .. } => {
+            CertificateProblem::Expired { .. }
+            | CertificateProblem::NotYetValid { .. }
+            | CertificateProblem::ExpiresSoon { .. } => {
                 format!("`openssl x509 -in {file} -noout -dates` shows its dates; renew it")
             }
         }
@@ -230,18 +236,21 @@ mod tests {
         };
         let cases = [
             (good.clone(), vec![]),
-            (Certificate { is_authority: true, ..good.clone() }, vec![Concern::Authority]),
+            (
+                Certificate { is_authority: true, ..good.clone() },
+                vec![CertificateProblem::Authority],
+            ),
             (
                 Certificate { not_after: 98 * 86_400, is_version_3: false, ..good.clone() },
-                vec![Concern::Version1, Concern::Expired { days: 2 }],
+                vec![CertificateProblem::Version1, CertificateProblem::Expired { days: 2 }],
             ),
             (
                 Certificate { not_before: 101 * 86_400, ..good.clone() },
-                vec![Concern::NotYetValid { days: 1 }],
+                vec![CertificateProblem::NotYetValid { days: 1 }],
             ),
             (
                 Certificate { not_after: 129 * 86_400, ..good.clone() },
-                vec![Concern::ExpiresSoon { days: 29 }],
+                vec![CertificateProblem::ExpiresSoon { days: 29 }],
             ),
             (Certificate { not_after: 130 * 86_400, ..good }, vec![]),
         ];

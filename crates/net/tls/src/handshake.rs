@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustls::pki_types::UnixTime;
 use rustls::{CertificateError, OtherError};
 
-use crate::certificate::Concern;
+use crate::certificate::CertificateProblem;
 
 /// The peer whose certificate was verified.
 #[derive(Debug, Clone, Copy)]
@@ -38,18 +38,18 @@ pub fn failure(error: &io::Error, peer: Peer<'_>) -> String {
 }
 
 #[allow(clippy::wildcard_enum_match_arm, reason = "the libraries may add errors")]
-fn concern(why: &CertificateError) -> Option<Concern> {
+fn concern(why: &CertificateError) -> Option<CertificateProblem> {
     match why {
         CertificateError::ExpiredContext { time, not_after } => {
-            Some(Concern::Expired { days: days(*not_after, *time) })
+            Some(CertificateProblem::Expired { days: days(*not_after, *time) })
         }
         CertificateError::NotValidYetContext { time, not_before } => {
-            Some(Concern::NotYetValid { days: days(*time, *not_before) })
+            Some(CertificateProblem::NotYetValid { days: days(*time, *not_before) })
         }
         CertificateError::Other(OtherError(inner)) => {
             match inner.downcast_ref::<webpki::Error>()? {
-                webpki::Error::CaUsedAsEndEntity => Some(Concern::Authority),
-                webpki::Error::UnsupportedCertVersion => Some(Concern::Version1),
+                webpki::Error::CaUsedAsEndEntity => Some(CertificateProblem::Authority),
+                webpki::Error::UnsupportedCertVersion => Some(CertificateProblem::Version1),
                 _ => None,
             }
         }
@@ -72,8 +72,8 @@ struct InspectCommand<'a> {
 impl fmt::Display for InspectCommand<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let part = match concern(self.why) {
-            Some(Concern::Version1) => "-text",
-            Some(Concern::Authority) => "-ext basicConstraints",
+            Some(CertificateProblem::Version1) => "-text",
+            Some(CertificateProblem::Authority) => "-ext basicConstraints",
             Some(_) => "-dates",
             None => "-issuer -subject -ext subjectAltName",
         };

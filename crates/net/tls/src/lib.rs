@@ -15,7 +15,7 @@ mod server;
 mod subject;
 
 pub use accepted::{Accepted, ClientCertificate};
-pub use certificate::{Certificate, Concern, EXPIRY_WARNING};
+pub use certificate::{Certificate, CertificateProblem, EXPIRY_WARNING};
 pub use client::{BlockingStream, Client, ClientSpec};
 pub use details::CertificateDetails;
 pub use handshake::{Peer, failure};

@@ -67,10 +67,10 @@ pub(crate) struct Pending {
 
 /// The changes of other gateways that this one has seen.
 #[derive(Default)]
-pub(crate) struct Reader(HashMap<String, Seen>);
+pub(crate) struct Reader(HashMap<String, RingProgress>);
 
 #[derive(Default)]
-struct Seen {
+struct RingProgress {
     last: u64,
     /// Earlier numbers that were neither seen nor reported, with the times at which they were first missing.
     missing: BTreeMap<u64, Instant>,
@@ -169,7 +169,7 @@ impl Reader {
     }
 }
 
-impl Seen {
+impl RingProgress {
     /// The rows of new entries. None if some changes are unknown.
     fn read(&mut self, entries: &[Entry], now: Instant) -> Option<Vec<String>> {
         let newest = entries.iter().map(|entry| entry.number).max()?;

@@ -36,13 +36,13 @@ pub(crate) struct GuessLimiter {
 struct Counts {
     /// Clients, by the hash of their name, because a name may have any length. The hash is keyed, so an attacker cannot find another name
     /// with the same hash.
-    clients: HashMap<u64, Wrong>,
-    addresses: HashMap<IpAddr, Wrong>,
+    clients: HashMap<u64, WrongSecrets>,
+    addresses: HashMap<IpAddr, WrongSecrets>,
 }
 
 /// The wrong secrets for one client or from one address.
 #[derive(Debug, Clone, Copy)]
-struct Wrong {
+struct WrongSecrets {
     /// The time of the first wrong secret. If `waits` is true, the time when the limit was reached.
     since: Instant,
     count: u32,
@@ -55,7 +55,7 @@ impl GuessLimiter {
     pub(crate) fn wait(&self, client: &str, address: IpAddr) -> Option<Duration> {
         let now = clock::now();
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = |wrong: Option<&Wrong>| {
+        let left = |wrong: Option<&WrongSecrets>| {
             let wrong = wrong.filter(|wrong| wrong.waits)?;
             let left = WINDOW.checked_sub(now.saturating_duration_since(wrong.since));
             left.filter(|left| !left.is_zero())
@@ -81,11 +81,11 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-fn note<K: Eq + Hash>(all: &mut HashMap<K, Wrong>, guesser: K, max: u32, now: Instant) {
+fn note<K: Eq + Hash>(all: &mut HashMap<K, WrongSecrets>, guesser: K, max: u32, now: Instant) {
     if all.len() >= KEYS_MAX && !all.contains_key(&guesser) {
         make_room(all, now);
     }
-    let fresh = Wrong { since: now, count: 0, waits: false };
+    let fresh = WrongSecrets { since: now, count: 0, waits: false };
     let wrong = all.entry(guesser).or_insert(fresh);
     if wrong.is_over(now) {
         *wrong = fresh;
@@ -98,7 +98,7 @@ fn note<K: Eq + Hash>(all: &mut HashMap<K, Wrong>, guesser: K, max: u32, now: In
 
 /// Removes expired entries. If more than [`KEPT_MAX`] remain, also removes those with the fewest wrong secrets. Entries that wait have the
 /// most, so they stay longest.
-fn make_room<K: Eq + Hash>(all: &mut HashMap<K, Wrong>, now: Instant) {
+fn make_room<K: Eq + Hash>(all: &mut HashMap<K, WrongSecrets>, now: Instant) {
     all.retain(|_, wrong| !wrong.is_over(now));
     let over = all.len().saturating_sub(KEPT_MAX);
     if over == 0 {
@@ -117,7 +117,7 @@ fn make_room<K: Eq + Hash>(all: &mut HashMap<K, Wrong>, now: Instant) {
     });
 }
 
-impl Wrong {
+impl WrongSecrets {
     fn is_over(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.since) >= WINDOW
     }
@@ -185,8 +185,8 @@ mod tests {
         assert_eq!(guesses.wait("known", [192, 0, 2, 2].into()), Some(WINDOW));
         // The size of a hash map in bytes is estimated from its capacity, which doubles when it grows.
         let counts = guesses.counts.lock().unwrap();
-        let bytes = counts.clients.capacity() * (size_of::<(u64, Wrong)>() + 1) * 8 / 7
-            + counts.addresses.capacity() * (size_of::<(IpAddr, Wrong)>() + 1) * 8 / 7;
+        let bytes = counts.clients.capacity() * (size_of::<(u64, WrongSecrets)>() + 1) * 8 / 7
+            + counts.addresses.capacity() * (size_of::<(IpAddr, WrongSecrets)>() + 1) * 8 / 7;
         assert!(bytes <= 16 << 20, "{bytes} bytes");
     }
 

@@ -29,11 +29,11 @@ const BODIES: [(&str, &str); 3] = [
 /// The interface.
 pub(crate) struct Interface {
     document: Value,
-    places: Vec<Place>,
+    places: Vec<PathItem>,
 }
 
 /// A path with its operations.
-struct Place {
+struct PathItem {
     /// Its segments, without the version of the interface.
     segments: Vec<Segment>,
     operations: Vec<(Method, Operation)>,
@@ -96,7 +96,8 @@ impl Interface {
             }
             let segment = |part: &&str| segment(part, parameters);
             let parts = without_version_of(path);
-            places.push(Place { segments: parts.iter().map(segment).collect(), operations: made });
+            places
+                .push(PathItem { segments: parts.iter().map(segment).collect(), operations: made });
         }
         Ok(Interface { document, places })
     }
@@ -144,7 +145,7 @@ impl Interface {
         Some(names.join(", "))
     }
 
-    fn place(&self, path: &str) -> Option<&Place> {
+    fn place(&self, path: &str) -> Option<&PathItem> {
         let parts = without_version_of(path);
         self.places.iter().find(|place| {
             place.segments.len() == parts.len()

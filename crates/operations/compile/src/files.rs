@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use config::{At, FilePath, Report, Spanned};
 use mediation::json_schema::Schema;
 use plan::Plan;
-use tls::{Certificate, Concern, Error, Pair, Server, ServerSpec, Version};
+use tls::{Certificate, CertificateProblem, Error, Pair, Server, ServerSpec, Version};
 
 /// The bound on a PEM file. A bundle of all public certificate authorities has about 250 kB.
 const PEM_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -133,19 +133,21 @@ fn is_presentable(
     let mut presentable = true;
     for concern in certificate.concerns(kit::clock::wall()) {
         match concern {
-            Concern::Version1 => {
+            CertificateProblem::Version1 => {
                 presentable = false;
                 report.error(file.at, concern.to_string(), concern.help(&name));
             }
-            Concern::Expired { .. } | Concern::NotYetValid { .. } if replaces_valid => {
+            CertificateProblem::Expired { .. } | CertificateProblem::NotYetValid { .. }
+                if replaces_valid =>
+            {
                 presentable = false;
                 let what = format!("{concern}; the valid certificate in use stays in place");
                 report.error(file.at, what, concern.help(&name));
             }
-            Concern::Authority
-            | Concern::Expired { .. }
-            | Concern::NotYetValid { .. }
-            | Concern::ExpiresSoon { .. } => {
+            CertificateProblem::Authority
+            | CertificateProblem::Expired { .. }
+            | CertificateProblem::NotYetValid { .. }
+            | CertificateProblem::ExpiresSoon { .. } => {
                 report.warn(file.at, concern.to_string(), concern.help(&name));
             }
         }

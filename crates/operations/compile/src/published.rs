@@ -33,7 +33,7 @@ pub(crate) fn compile(
         let text = text_of(&documents, &location, file, report)?;
         let found = places(&text);
         for place in &found {
-            if let PlaceContent::Document(written, kind) = &place.found {
+            if let UrlReferenceKind::Document(written, kind) = &place.found {
                 let meant = xsd::join(&location, written);
                 if documents.all.contains_key(&meant) {
                     order.add(&meant, *kind);
@@ -106,25 +106,25 @@ impl Order {
 }
 
 /// A value in a document that depends on the URL where the document is published.
-struct Place {
+struct UrlReference {
     range: Range<usize>,
-    found: PlaceContent,
+    found: UrlReferenceKind,
 }
 
-enum PlaceContent {
+enum UrlReferenceKind {
     Address,
     /// A location as written, and the kind of the document there.
     Document(String, Kind),
 }
 
 /// Splits a document at its places.
-fn cut(location: &str, text: &str, places: &[Place], order: &Order) -> PublishedDocument {
+fn cut(location: &str, text: &str, places: &[UrlReference], order: &Order) -> PublishedDocument {
     let mut document = PublishedDocument::new();
     let mut from = 0;
     for place in places {
         let part = match &place.found {
-            PlaceContent::Address => Part::Address,
-            PlaceContent::Document(written, _) => {
+            UrlReferenceKind::Address => Part::Address,
+            UrlReferenceKind::Document(written, _) => {
                 match order.kinds.get(&xsd::join(location, written)) {
                     Some((Kind::Description, number)) => Part::Description(*number),
                     Some((Kind::Schema, number)) => Part::Schema(*number),
@@ -143,7 +143,7 @@ fn cut(location: &str, text: &str, places: &[Place], order: &Order) -> Published
 }
 
 /// Returns the places in a document, in document order.
-fn places(text: &str) -> Vec<Place> {
+fn places(text: &str) -> Vec<UrlReference> {
     let mut finder = Finder { text, places: Vec::new() };
     let options = Options { doctype: Doctype::Internal, ..Options::default() };
     // Harmless: the same text was parsed before without an error.
@@ -153,7 +153,7 @@ fn places(text: &str) -> Vec<Place> {
 
 struct Finder<'t> {
     text: &'t str,
-    places: Vec<Place>,
+    places: Vec<UrlReference>,
 }
 
 impl Finder<'_> {
@@ -162,12 +162,12 @@ impl Finder<'_> {
         start: &Start<'_>,
         key: &str,
         at: usize,
-        found: impl Fn(String) -> PlaceContent,
+        found: impl Fn(String) -> UrlReferenceKind,
     ) {
         let Some(value) = start.attributes.get("", key) else { return };
         if let Some(range) = value_range(self.text, at, key) {
             let found = found(value.value.trim().to_owned());
-            self.places.push(Place { range, found });
+            self.places.push(UrlReference { range, found });
         }
     }
 }
@@ -185,8 +185,8 @@ impl Sink for Finder<'_> {
             _ => return Ok(()),
         };
         match kind {
-            Some(kind) => self.add(start, key, at, |text| PlaceContent::Document(text, kind)),
-            None if is_http(start, key) => self.add(start, key, at, |_| PlaceContent::Address),
+            Some(kind) => self.add(start, key, at, |text| UrlReferenceKind::Document(text, kind)),
+            None if is_http(start, key) => self.add(start, key, at, |_| UrlReferenceKind::Address),
             None => {}
         }
         Ok(())

@@ -76,7 +76,7 @@ struct KongRoute {
     age: usize,
 }
 
-struct Asked {
+struct KongRequest {
     host: &'static str,
     path: &'static str,
     method: &'static str,
@@ -115,7 +115,11 @@ impl KongRoute {
     }
 
     /// Returns the rank of a route for a request, or `None` if it does not match.
-    fn worth(&self, asked: &Asked, regexes: &HashMap<&str, Regex>) -> Option<impl Ord + use<>> {
+    fn worth(
+        &self,
+        asked: &KongRequest,
+        regexes: &HashMap<&str, Regex>,
+    ) -> Option<impl Ord + use<>> {
         let host = |wanted: &&str| match (wanted.strip_prefix('*'), wanted.strip_suffix('*')) {
             (Some(end), _) => asked.host.len() > end.len() && asked.host.ends_with(end),
             (_, Some(start)) => asked.host.starts_with(start),
@@ -207,7 +211,7 @@ fn random_routes_have_the_winner_of_kongs_rules() {
             .plan
             .table;
         for _ in 0..REQUESTS {
-            let asked = Asked {
+            let asked = KongRequest {
                 host: ASKED_HOSTS[draw.below(ASKED_HOSTS.len())],
                 path: ASKED_PATHS[draw.below(ASKED_PATHS.len())],
                 method: METHODS[draw.below(METHODS.len())],

@@ -29,7 +29,7 @@ pub fn json_text(text: &str) -> Result<Json, String> {
         .map_err(|error| format!("expected {} at {}", error.what, place(error.at)))?;
     match json::doubled(text, &tape) {
         None => Ok(read),
-        Some(json::Doubled { name, .. }) => {
+        Some(json::DuplicateName { name, .. }) => {
             let entry = tape.get(name as usize);
             let (from, to) = entry.map_or((0, 0), |entry| (entry.from as usize, entry.to as usize));
             let name = text.get(from..to).unwrap_or("?");

@@ -90,9 +90,9 @@ fn line(sources: &Sources, at: At) -> Option<(&str, Vec<Span>)> {
 
 fn hidden_in(above: &str, line: &str) -> Vec<Span> {
     match place_of(above, line) {
-        Place::BelowSecret => after_name(line),
-        Place::InReceiver => spans(line, true),
-        Place::Elsewhere => spans(line, false),
+        EnclosingKey::BelowSecret => after_name(line),
+        EnclosingKey::InReceiver => spans(line, true),
+        EnclosingKey::Elsewhere => spans(line, false),
     }
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn holds_secrets(key: &str) -> bool {
 type Span = std::ops::Range<usize>;
 
 /// Where a line is nested, by its indentation.
-enum Place {
+enum EnclosingKey {
     /// Below a key that has or holds secrets.
     BelowSecret,
     /// Below a receiver of logs or traces.
@@ -124,10 +124,10 @@ enum Place {
     Elsewhere,
 }
 
-fn place_of(above: &str, line: &str) -> Place {
+fn place_of(above: &str, line: &str) -> EnclosingKey {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let (mut least, named) = (indent(line), !keys(line).is_empty());
-    let (mut in_headers, mut place) = (false, Place::Elsewhere);
+    let (mut in_headers, mut place) = (false, EnclosingKey::Elsewhere);
     for (far, line) in above.lines().rev().enumerate() {
         if least == 0 {
             return place;
@@ -135,7 +135,7 @@ fn place_of(above: &str, line: &str) -> Place {
         let content = line.trim_start();
         if content.is_empty() || content.starts_with('#') || indent(line) >= least {
             if far >= ABOVE_MAX {
-                return Place::BelowSecret;
+                return EnclosingKey::BelowSecret;
             }
             continue;
         }
@@ -148,14 +148,14 @@ fn place_of(above: &str, line: &str) -> Place {
         };
         let keys = keys(line);
         if keys.iter().copied().any(reaches) {
-            return Place::BelowSecret;
+            return EnclosingKey::BelowSecret;
         }
         in_headers |= keys.iter().any(|(key, _)| *key == RECEIVERS_HEADERS);
         if keys.iter().any(|(key, _)| RECEIVERS.contains(key)) {
             if in_headers {
-                return Place::BelowSecret;
+                return EnclosingKey::BelowSecret;
             }
-            place = Place::InReceiver;
+            place = EnclosingKey::InReceiver;
         }
     }
     place

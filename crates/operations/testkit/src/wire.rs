@@ -21,7 +21,7 @@ pub enum Act {
 }
 
 /// Receives written bytes and returns the acts that answer them.
-pub(crate) type Hears = Box<dyn FnMut(&[u8]) -> Vec<Act>>;
+pub(crate) type Responder = Box<dyn FnMut(&[u8]) -> Vec<Act>>;
 
 /// The gateway's end of a connection. Clones share it, so the written bytes can be inspected.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ pub struct Wire(Rc<RefCell<State>>);
 
 struct State {
     acts: VecDeque<Act>,
-    hears: Option<Hears>,
+    hears: Option<Responder>,
     written: Vec<u8>,
     /// The maximum number of bytes per read and write, or `None` for all bytes at once. With a maximum, each read and write is pending once
     /// before it succeeds.
@@ -56,7 +56,7 @@ impl Wire {
     }
 
     /// Creates a wire that answers written bytes.
-    pub(crate) fn answered(piece: Option<usize>, hears: Hears) -> Wire {
+    pub(crate) fn answered(piece: Option<usize>, hears: Responder) -> Wire {
         let wire = Wire::new([], piece);
         wire.0.borrow_mut().hears = Some(hears);
         wire

@@ -10,19 +10,19 @@ const COMPARED_MAX: u32 = 8;
 
 /// A duplicate name in an object, by tape entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Doubled {
+pub struct DuplicateName {
     pub object: u32,
     /// The second occurrence of the name.
     pub name: u32,
 }
 
 /// Returns the first object in which two members have the same name, or `None`.
-pub fn doubled(text: &str, tape: &[TapeEntry]) -> Option<Doubled> {
+pub fn doubled(text: &str, tape: &[TapeEntry]) -> Option<DuplicateName> {
     let objects = tape.iter().zip(0..).filter(|(entry, _)| entry.kind == Kind::Object);
     let mut several = objects.filter(|(entry, _)| entry.count > 1);
     several.find_map(|(entry, object)| {
         let name = second(text, tape, object, entry.count)?;
-        Some(Doubled { object, name })
+        Some(DuplicateName { object, name })
     })
 }
 

@@ -10,7 +10,7 @@ mod reader;
 mod tape;
 mod writer;
 
-pub use doubled::{Doubled, doubled};
+pub use doubled::{DuplicateName, doubled};
 pub use reader::is_plain;
 pub use tape::Tape;
 pub use writer::{push_escaped, push_string};

@@ -2,12 +2,12 @@
 
 use std::cell::RefCell;
 
-use kit::pack::{self, Spare};
+use kit::pack::{self, SpareVectors};
 
 use crate::{JsonError, Kind, Limits, TapeEntry};
 
 thread_local! {
-    static TAPES: Spare<TapeEntry> = const { RefCell::new(Vec::new()) };
+    static TAPES: SpareVectors<TapeEntry> = const { RefCell::new(Vec::new()) };
 }
 
 /// The values of one text in order. The first entry is the whole text.

@@ -23,13 +23,13 @@ pub(crate) struct ThreadState {
 #[derive(Default)]
 struct RunningJob {
     thread: Option<(GlobalRef, CpuClock)>,
-    until: Option<Until>,
+    until: Option<TimeLimit>,
     stopped: bool,
 }
 
 /// The condition under which a run has exceeded its time.
 #[derive(Clone, Copy)]
-pub(crate) enum Until {
+pub(crate) enum TimeLimit {
     Deadline(Instant),
     /// The thread has used this much CPU time since the keeper first saw the run, or [`IDLE_MAX`] has passed. Waiting for a core or for
     /// garbage collection takes no CPU time.
@@ -64,7 +64,7 @@ pub(crate) struct RunOutcome<T> {
 }
 
 impl ThreadState {
-    fn begin(&self, until: Until) {
+    fn begin(&self, until: TimeLimit) {
         locked(&self.running).until = Some(until);
     }
 
@@ -88,23 +88,23 @@ impl ThreadState {
         }
         // If the thread cannot be stopped now, a later tick tries again.
         let told = attached.stop(thread).is_ok();
-        running.until = Some(Until::Deadline(now + STOP_AGAIN));
+        running.until = Some(TimeLimit::Deadline(now + STOP_AGAIN));
         let first = told && !running.stopped;
         running.stopped |= told;
         first
     }
 }
 
-impl Until {
+impl TimeLimit {
     /// Checks the condition at a tick of the keeper.
     fn is_over(&mut self, now: Instant, clock: &CpuClock) -> bool {
         match self {
-            Until::Deadline(deadline) => now >= *deadline,
-            Until::Busy { met: met @ None, .. } => {
+            TimeLimit::Deadline(deadline) => now >= *deadline,
+            TimeLimit::Busy { met: met @ None, .. } => {
                 *met = Some(FirstSeen { at: now, used: clock.used() });
                 false
             }
-            Until::Busy { max, met: Some(met) } => {
+            TimeLimit::Busy { max, met: Some(met) } => {
                 let busy = clock.used().and_then(|now| Some(now.saturating_sub(met.used?)));
                 busy.is_some_and(|busy| busy >= *max) || now >= met.at + IDLE_MAX
             }
@@ -131,7 +131,7 @@ impl EngineThread {
         sheet: &GlobalRef,
         message: &Message,
         output_bytes_max: usize,
-        until: Until,
+        until: TimeLimit,
     ) -> RunOutcome<Result<Vec<u8>, RunError>> {
         let (bytes, json) = match message {
             Message::Xml(feed) => (feed.bytes(), false),
@@ -152,7 +152,7 @@ impl EngineThread {
     pub(crate) fn compile(
         &mut self,
         request: &[u8],
-        until: Until,
+        until: TimeLimit,
     ) -> RunOutcome<Result<GlobalRef, String>> {
         let mut said = Vec::new();
         self.state.begin(until);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use kit::{clock, turns};
 
-use crate::engine_thread::{EngineThread, Until};
+use crate::engine_thread::{EngineThread, TimeLimit};
 use crate::pool::{JavaStylesheet, PoolState};
 use crate::transformation::{Message, RunError};
 
@@ -60,7 +60,7 @@ fn here(
         if engine.is_none() {
             *engine = Some(shared.attach_worker().ok()?);
         }
-        let until = Until::Busy { max: BUSY_MAX, met: None };
+        let until = TimeLimit::Busy { max: BUSY_MAX, met: None };
         let ended = engine.as_mut()?.run(sheet.kept()?, message, output_bytes_max, until);
         let usual = matches!(
             ended.result,

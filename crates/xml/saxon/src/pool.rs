@@ -14,7 +14,7 @@ use std::time::Duration;
 use kit::clock::{self, Instant};
 use tokio::sync::oneshot;
 
-use crate::engine_thread::{EngineThread, RunOutcome, ThreadState, Until};
+use crate::engine_thread::{EngineThread, RunOutcome, ThreadState, TimeLimit};
 use crate::lock::locked;
 use crate::transformation::{Message, RunError};
 use crate::trust::Trust;
@@ -287,7 +287,7 @@ fn serve(mut engine: EngineThread, shared: &Arc<PoolState>) {
         stopped = match shared.next() {
             Work::Transform(job) => transform(&mut engine, shared, job),
             Work::Compile(request, done) => {
-                let until = Until::Deadline(clock::now() + shared.compile_max);
+                let until = TimeLimit::Deadline(clock::now() + shared.compile_max);
                 let made = engine.compile(&request, until);
                 // The caller may have stopped waiting.
                 let _ =
@@ -313,7 +313,7 @@ fn transform(engine: &mut EngineThread, shared: &PoolState, job: Job) -> bool {
         return false;
     }
     let Some(kept) = &sheet.kept else { return false };
-    let until = Until::Deadline(deadline);
+    let until = TimeLimit::Deadline(deadline);
     let RunOutcome { result, stopped } = engine.run(kept, &message, output_bytes_max, until);
     let time = began.elapsed();
     let busy = core.used().and_then(|now| Some(now.saturating_sub(had?)));

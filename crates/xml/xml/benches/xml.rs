@@ -81,7 +81,7 @@ impl Sink for EventSum {
 /// A sink with the smallest possible state, so that the cache is measured and not the sink.
 impl Recall for EventSum {
     type Memory = usize;
-    type Whole = usize;
+    type DocumentState = usize;
     type Gap = ();
 
     fn remember(&self) -> Option<usize> {

@@ -7,7 +7,7 @@ pub trait Recall: Sink {
     /// State of the sink after a prefix.
     type Memory;
     /// State of the sink after a whole document.
-    type Whole;
+    type DocumentState;
     /// What the sink derives from one text.
     type Gap;
 
@@ -22,11 +22,11 @@ pub trait Recall: Sink {
     fn gap(&self, text: &str) -> Option<Self::Gap>;
 
     /// Returns the state after the end of the document, or `None` if it depends on more than the document or must not be reused.
-    fn whole(&mut self) -> Option<Self::Whole>;
+    fn whole(&mut self) -> Option<Self::DocumentState>;
 
     /// Restores the state of a whole document with other texts in its gaps, given in order. Returns false and changes nothing if one of the
     /// texts does not fit. The sink must be fresh.
-    fn fill<'t, T>(&mut self, whole: &Self::Whole, texts: T) -> bool
+    fn fill<'t, T>(&mut self, whole: &Self::DocumentState, texts: T) -> bool
     where
         T: Iterator<Item = (&'t Self::Gap, &'t str)> + Clone,
         Self::Gap: 't;

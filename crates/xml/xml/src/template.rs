@@ -59,7 +59,7 @@ impl<W, G> Default for Templates<W, G> {
 
 impl<W, G> Templates<W, G> {
     /// Restores the sink's result for a document whose markup is known. Returns false if the markup is not known.
-    pub(crate) fn fill<S: Recall<Whole = W, Gap = G>>(
+    pub(crate) fn fill<S: Recall<DocumentState = W, Gap = G>>(
         &mut self,
         bytes: &[u8],
         options: &Options,
@@ -107,7 +107,10 @@ impl<W, G> Templates<W, G> {
     }
 
     /// Stores a learnt document, and drops the least recently used one if there are too many.
-    pub(crate) fn learn<S: Recall<Whole = W, Gap = G>>(&mut self, learning: Learning<'_, S>) {
+    pub(crate) fn learn<S: Recall<DocumentState = W, Gap = G>>(
+        &mut self,
+        learning: Learning<'_, S>,
+    ) {
         let Learning { sink, bytes, gaps: Some(found), .. } = learning else { return };
         if found.len() > GAPS_MAX {
             return;
@@ -258,7 +261,7 @@ impl<S: Recall> Sink for Learning<'_, S> {
 
 impl<S: Recall> Recall for Learning<'_, S> {
     type Memory = S::Memory;
-    type Whole = S::Whole;
+    type DocumentState = S::DocumentState;
     type Gap = S::Gap;
 
     fn remember(&self) -> Option<S::Memory> {
@@ -273,11 +276,11 @@ impl<S: Recall> Recall for Learning<'_, S> {
         self.sink.gap(text)
     }
 
-    fn whole(&mut self) -> Option<S::Whole> {
+    fn whole(&mut self) -> Option<S::DocumentState> {
         self.sink.whole()
     }
 
-    fn fill<'t, T>(&mut self, whole: &S::Whole, texts: T) -> bool
+    fn fill<'t, T>(&mut self, whole: &S::DocumentState, texts: T) -> bool
     where
         T: Iterator<Item = (&'t S::Gap, &'t str)> + Clone,
         S::Gap: 't,

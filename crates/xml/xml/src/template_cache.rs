@@ -28,7 +28,7 @@ impl<M, W, G> Default for TemplateCache<M, W, G> {
 
 impl<M, W, G> TemplateCache<M, W, G> {
     /// Parses a whole document, as [`crate::parse`] does.
-    pub fn parse<S: Recall<Memory = M, Whole = W, Gap = G>>(
+    pub fn parse<S: Recall<Memory = M, DocumentState = W, Gap = G>>(
         &mut self,
         bytes: &[u8],
         options: &Options,

@@ -34,7 +34,7 @@ pub struct Transcript {
 
 #[derive(Debug)]
 struct Notes {
-    events: Vec<Noted>,
+    events: Vec<RecordedEvent>,
     /// Declarations of all start tags: the numbers of prefix and namespace.
     declared: Vec<(u32, u32)>,
     attributes: Vec<RawAttribute>,
@@ -48,8 +48,8 @@ struct Notes {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Noted {
-    Start(NotedStart),
+enum RecordedEvent {
+    Start(RecordedStart),
     Text {
         from: u32,
         to: u32,
@@ -62,7 +62,7 @@ enum Noted {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct NotedStart {
+struct RecordedStart {
     at: u32,
     name_len: u16,
     prefix_len: u16,
@@ -127,7 +127,7 @@ impl Transcript {
         }
         let Ok(index) = u32::try_from(notes.events.len()) else { return };
         notes.open.push(index);
-        notes.note(Noted::Start(NotedStart {
+        notes.note(RecordedEvent::Start(RecordedStart {
             at: small(at),
             name_len: short(name_len),
             prefix_len: short(prefix.len()),
@@ -141,7 +141,7 @@ impl Transcript {
     /// Records a declaration in the current start tag. `is_plain`: the namespace is written without escapes.
     pub fn declare(&mut self, prefix: &str, uri: &str, is_plain: bool) {
         let Some(notes) = self.writable() else { return };
-        let Some(Noted::Start(start)) = notes.events.last_mut() else { return };
+        let Some(RecordedEvent::Start(start)) = notes.events.last_mut() else { return };
         let from = notes.spaces.len() - usize::from(start.declared);
         start.declared += 1;
         let is_fine = is_plain
@@ -157,7 +157,7 @@ impl Transcript {
     /// Records an attribute of the current start tag: the ranges of its name and its value. Attributes of a tag must be distinct.
     pub fn attribute(&mut self, name: (usize, usize), prefix_len: usize, value: (usize, usize)) {
         let Some(notes) = self.writable() else { return };
-        let Some(Noted::Start(start)) = notes.events.last_mut() else { return };
+        let Some(RecordedEvent::Start(start)) = notes.events.last_mut() else { return };
         start.attributes += 1;
         if notes.attributes.len() >= ATTRIBUTES_MAX || name.1 - name.0 > NAME_BYTES_MAX {
             notes.broken = true;
@@ -177,7 +177,7 @@ impl Transcript {
     /// Ends the current start tag and resolves its prefixes in the bytes `written` so far.
     pub fn started(&mut self, written: &[u8]) {
         let Some(notes) = self.writable() else { return };
-        let Some(Noted::Start(start)) = notes.events.last_mut() else { return };
+        let Some(RecordedEvent::Start(start)) = notes.events.last_mut() else { return };
         let prefix = |from: usize, len: usize| {
             let prefix = written.get(from..from + len)?;
             // Harmless: bytes that are not UTF-8 are not a prefix.
@@ -206,7 +206,7 @@ impl Transcript {
             notes.broken = true;
             return;
         }
-        notes.note(Noted::Text { from: small(from), to: small(to) });
+        notes.note(RecordedEvent::Text { from: small(from), to: small(to) });
     }
 
     /// Records an end tag at `at`. If `empty`, it is the end of the preceding empty-element tag.
@@ -217,7 +217,7 @@ impl Transcript {
             return;
         };
         let mut at = small(at);
-        if let Some(Noted::Start(tag)) = notes.events.get_mut(start as usize) {
+        if let Some(RecordedEvent::Start(tag)) = notes.events.get_mut(start as usize) {
             tag.empty = empty;
             if empty {
                 at = tag.at;
@@ -225,7 +225,7 @@ impl Transcript {
             // Harmless: the declarations of the element end with it.
             notes.spaces.truncate(notes.spaces.len() - usize::from(tag.declared));
         }
-        notes.note(Noted::End { at, start });
+        notes.note(RecordedEvent::End { at, start });
     }
 
     /// Completes the transcript of a document of this many bytes. Returns `None` if the document has to be parsed instead.
@@ -278,7 +278,7 @@ impl Notes {
     }
 
     #[inline]
-    fn note(&mut self, event: Noted) {
+    fn note(&mut self, event: RecordedEvent) {
         if self.events.len() < EVENTS_MAX { self.events.push(event) } else { self.broken = true }
     }
 
@@ -292,11 +292,11 @@ impl Notes {
         let (mut declared, mut attributes) = (declared.iter(), attributes.as_slice());
         for event in &*events {
             match event {
-                Noted::Text { from, to } => {
+                RecordedEvent::Text { from, to } => {
                     let text = window.get(*from as usize, *to as usize);
                     sink.text(text, false, source.here(*from, spaces))?;
                 }
-                Noted::Start(tag) => {
+                RecordedEvent::Start(tag) => {
                     let from = spaces.len();
                     // Harmless: the remaining declarations belong to later elements.
                     for (prefix, uri) in declared.by_ref().take(tag.declared.into()) {
@@ -319,8 +319,10 @@ impl Notes {
                     };
                     sink.start(&start, source.here(tag.at, spaces))?;
                 }
-                Noted::End { at, start } => {
-                    let Some(Noted::Start(tag)) = events.get(*start as usize) else { continue };
+                RecordedEvent::End { at, start } => {
+                    let Some(RecordedEvent::Start(tag)) = events.get(*start as usize) else {
+                        continue;
+                    };
                     let namespace = spaces.namespace(tag.namespace);
                     sink.end(
                         qname(tag.name(window), tag.prefix_len.into(), namespace),
@@ -347,7 +349,7 @@ impl Source<'_> {
     }
 }
 
-impl NotedStart {
+impl RecordedStart {
     #[inline]
     fn name<'a>(&self, window: &Window<'a>) -> &'a str {
         let from = self.at as usize + 1;

@@ -315,10 +315,10 @@ impl Alternative {
         // As in the evaluation on a tree, each run of steps is matched at the lowest position where it fits.
         while let Some(node) = at(level) {
             match self.lay(step, level, node, &at) {
-                Laid::Fits => return true,
-                Laid::Not if !slides => return false,
-                Laid::Not => level += 1,
-                Laid::Above { step: next, level: below } => {
+                StepsMatch::Fits => return true,
+                StepsMatch::Not if !slides => return false,
+                StepsMatch::Not => level += 1,
+                StepsMatch::Above { step: next, level: below } => {
                     (step, level, slides) = (next, below + 1, true);
                 }
             }
@@ -333,14 +333,14 @@ impl Alternative {
         level: usize,
         node: StreamNode<'t>,
         at: &dyn Fn(usize) -> Option<StreamNode<'t>>,
-    ) -> Laid {
+    ) -> StepsMatch {
         let (mut level, mut node) = (level, Some(node));
         for (place, step) in self.steps.iter().enumerate().skip(first) {
             if !node.is_some_and(|node| is_step(&step.step, &node)) {
-                return Laid::Not;
+                return StepsMatch::Not;
             }
             if step.anywhere {
-                return Laid::Above { step: place + 1, level };
+                return StepsMatch::Above { step: place + 1, level };
             }
             level += 1;
             node = at(level);
@@ -350,12 +350,12 @@ impl Alternative {
             PatternStart::Root => node.is_some_and(|node| node.kind == NodeKind::Root),
             PatternStart::Id(_) | PatternStart::Key { .. } => false,
         };
-        if starts { Laid::Fits } else { Laid::Not }
+        if starts { StepsMatch::Fits } else { StepsMatch::Not }
     }
 }
 
 /// The result of matching a run of steps.
-enum Laid {
+enum StepsMatch {
     Fits,
     Not,
     /// The steps from this one on have to match somewhere above the level.

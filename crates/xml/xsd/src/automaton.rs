@@ -25,7 +25,7 @@ pub(crate) enum Automaton {
 pub(crate) struct States {
     states: Box<[State]>,
     edges: Box<[Edge]>,
-    wild: Box<[Wild]>,
+    wild: Box<[WildcardEdge]>,
     /// Rank of each edge and each wildcard in the order of the content model, for error messages.
     ranks: (Box<[u32]>, Box<[u32]>),
     ops: Box<[Op]>,
@@ -64,7 +64,7 @@ struct Edge {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Wild {
+struct WildcardEdge {
     wildcard: Id<Wildcard>,
     next: u32,
     ops: Span,

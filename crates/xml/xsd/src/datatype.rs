@@ -42,6 +42,6 @@ pub use restrict::RawFacet;
 pub use simple::{Identifier, SimpleType, Variety};
 pub(crate) use text::{NAME_REST, NAME_START, is_name_char, is_ncname};
 pub use value::Value;
-pub use white::White;
+pub use white::WhiteSpace;
 
 pub use crate::regex::{Steps, StepsLeft};

@@ -6,14 +6,19 @@ use std::collections::HashMap;
 
 use crate::arena::Id;
 use crate::model::{
-    ANY_TYPE, Components, Element, Max, Model, ModelKind, Particle, SimpleSource, Type, TypeKind,
-    Ways,
+    ANY_TYPE, Components, DerivationSet, Element, Max, Model, ModelKind, Particle, SimpleSource,
+    Type, TypeKind,
 };
 
 impl Components {
     /// Returns whether `derived` is `base` or derives from it without the excluded methods (cos-ct-derived-ok,
     /// cos-st-derived-ok).
-    pub(crate) fn derives(&self, derived: Id<Type>, base: Id<Type>, excluded: Ways) -> bool {
+    pub(crate) fn derives(
+        &self,
+        derived: Id<Type>,
+        base: Id<Type>,
+        excluded: DerivationSet,
+    ) -> bool {
         let mut at = derived;
         // No chain is longer than the number of types.
         for _ in 0..=self.types.len() {
@@ -29,7 +34,9 @@ impl Components {
                 }
                 TypeKind::Simple(_) => {
                     let finals = self.types[definition.base].finals;
-                    if excluded.has(Ways::RESTRICTION) || finals.has(Ways::RESTRICTION) {
+                    if excluded.has(DerivationSet::RESTRICTION)
+                        || finals.has(DerivationSet::RESTRICTION)
+                    {
                         return false;
                     }
                     if self.is_member(at, base, excluded) {
@@ -43,7 +50,7 @@ impl Components {
     }
 
     /// Returns whether a type derives from a member of the union `base`.
-    fn is_member(&self, derived: Id<Type>, base: Id<Type>, excluded: Ways) -> bool {
+    fn is_member(&self, derived: Id<Type>, base: Id<Type>, excluded: DerivationSet) -> bool {
         let TypeKind::Simple(simple) = &self.types[base].kind else { return false };
         match &simple.source {
             SimpleSource::Union { members } => {
@@ -57,8 +64,12 @@ impl Components {
 
     /// Returns all methods used between a type and its ancestor, and those that the types in between block. Returns `None` if `base` is not
     /// an ancestor.
-    fn ways_between(&self, derived: Id<Type>, base: Id<Type>) -> Option<(Ways, Ways)> {
-        let (mut used, mut blocked) = (Ways::NONE, Ways::NONE);
+    fn ways_between(
+        &self,
+        derived: Id<Type>,
+        base: Id<Type>,
+    ) -> Option<(DerivationSet, DerivationSet)> {
+        let (mut used, mut blocked) = (DerivationSet::NONE, DerivationSet::NONE);
         let mut at = derived;
         for _ in 0..=self.types.len() {
             if at == base {
@@ -74,30 +85,37 @@ impl Components {
                         blocked = blocked.with(complex.block);
                     }
                 }
-                TypeKind::Simple(_) => used = used.with(Ways::RESTRICTION),
+                TypeKind::Simple(_) => used = used.with(DerivationSet::RESTRICTION),
             }
             at = self.types[at].base;
         }
         // A type that derives from a member of a union may replace the union.
-        self.derives(derived, base, Ways::NONE).then_some((Ways::RESTRICTION, blocked))
+        self.derives(derived, base, DerivationSet::NONE)
+            .then_some((DerivationSet::RESTRICTION, blocked))
     }
 
     /// Checks cos-equiv-derived-ok-rec for an element whose chain of heads leads to `head`.
     pub(crate) fn substitutes(&self, element: Id<Element>, head: Id<Element>) -> bool {
         let (member, head) = (&self.elements[element], &self.elements[head]);
-        if head.block.has(Ways::SUBSTITUTION) {
+        if head.block.has(DerivationSet::SUBSTITUTION) {
             return false;
         }
         let Some((used, between)) = self.ways_between(member.type_id, head.type_id) else {
             return false;
         };
-        let of_type = self.complex(head.type_id).map_or(Ways::NONE, |complex| complex.block);
+        let of_type =
+            self.complex(head.type_id).map_or(DerivationSet::NONE, |complex| complex.block);
         !used.has(head.block.with(of_type).with(between))
     }
 
     /// Returns whether a type may replace the declared one by `xsi:type` (cvc-elt.4.3).
-    pub(crate) fn can_replace(&self, found: Id<Type>, declared: Id<Type>, block: Ways) -> bool {
-        let of_type = self.complex(declared).map_or(Ways::NONE, |complex| complex.block);
+    pub(crate) fn can_replace(
+        &self,
+        found: Id<Type>,
+        declared: Id<Type>,
+        block: DerivationSet,
+    ) -> bool {
+        let of_type = self.complex(declared).map_or(DerivationSet::NONE, |complex| complex.block);
         self.derives(found, declared, block.with(of_type))
     }
 

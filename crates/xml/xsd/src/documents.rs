@@ -9,7 +9,7 @@ use xml::{Document, Kind, NodeId};
 
 use crate::complaint::{Complaint, Report};
 use crate::limits::Limits;
-use crate::model::Ways;
+use crate::model::DerivationSet;
 use crate::names::{Names, NsId, XSD_NAMESPACE};
 use crate::resolve::{ResolveError, Resolver, join};
 use crate::syntax;
@@ -37,8 +37,8 @@ pub(crate) struct SchemaDocument<'d> {
     pub(crate) imports: Vec<NsId>,
     pub(crate) elements_qualified: bool,
     pub(crate) attributes_qualified: bool,
-    pub(crate) block_default: Ways,
-    pub(crate) final_default: Ways,
+    pub(crate) block_default: DerivationSet,
+    pub(crate) final_default: DerivationSet,
     /// The documents that it includes or redefines.
     pub(crate) includes: Vec<usize>,
     /// Its `redefine` elements with the documents that they redefine.
@@ -82,7 +82,13 @@ impl SchemaDocument<'_> {
     }
 
     /// Returns the set in a `final` or `block` attribute, or else the default, limited to the allowed methods.
-    pub(crate) fn ways(&self, node: NodeId, name: &str, default: Ways, allowed: Ways) -> Ways {
+    pub(crate) fn ways(
+        &self,
+        node: NodeId,
+        name: &str,
+        default: DerivationSet,
+        allowed: DerivationSet,
+    ) -> DerivationSet {
         match self.attribute(node, name) {
             Some(value) => ways(value),
             None => default,
@@ -91,16 +97,16 @@ impl SchemaDocument<'_> {
     }
 }
 
-fn ways(value: &str) -> Ways {
-    value.split_ascii_whitespace().fold(Ways::NONE, |sum, word| {
+fn ways(value: &str) -> DerivationSet {
+    value.split_ascii_whitespace().fold(DerivationSet::NONE, |sum, word| {
         sum.with(match word {
-            "#all" => Ways(0xFF),
-            "extension" => Ways::EXTENSION,
-            "restriction" => Ways::RESTRICTION,
-            "substitution" => Ways::SUBSTITUTION,
-            "list" => Ways::LIST,
-            "union" => Ways::UNION,
-            _ => Ways::NONE,
+            "#all" => DerivationSet(0xFF),
+            "extension" => DerivationSet::EXTENSION,
+            "restriction" => DerivationSet::RESTRICTION,
+            "substitution" => DerivationSet::SUBSTITUTION,
+            "list" => DerivationSet::LIST,
+            "union" => DerivationSet::UNION,
+            _ => DerivationSet::NONE,
         })
     })
 }
@@ -418,8 +424,8 @@ impl<'d> Documents<'d> {
             imports: Vec::new(),
             elements_qualified: false,
             attributes_qualified: false,
-            block_default: Ways::NONE,
-            final_default: Ways::NONE,
+            block_default: DerivationSet::NONE,
+            final_default: DerivationSet::NONE,
             includes: Vec::new(),
             redefines: Vec::new(),
         };
@@ -427,8 +433,10 @@ impl<'d> Documents<'d> {
         let qualified = |name| document.attribute(root, name) == Some("qualified");
         let elements_qualified = qualified("elementFormDefault");
         let attributes_qualified = qualified("attributeFormDefault");
-        document.block_default = document.ways(root, "blockDefault", Ways::NONE, Ways(0xFF));
-        document.final_default = document.ways(root, "finalDefault", Ways::NONE, Ways(0xFF));
+        document.block_default =
+            document.ways(root, "blockDefault", DerivationSet::NONE, DerivationSet(0xFF));
+        document.final_default =
+            document.ways(root, "finalDefault", DerivationSet::NONE, DerivationSet(0xFF));
         document.elements_qualified = elements_qualified;
         document.attributes_qualified = attributes_qualified;
         self.list.push(document);

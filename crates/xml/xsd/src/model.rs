@@ -14,26 +14,26 @@ pub(crate) use crate::wildcard::{Namespaces, Process, Wildcard};
 
 /// A set of derivation methods, as in `final` and `block`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Ways(pub(crate) u8);
+pub(crate) struct DerivationSet(pub(crate) u8);
 
-impl Ways {
-    pub(crate) const NONE: Ways = Ways(0);
-    pub(crate) const EXTENSION: Ways = Ways(1);
-    pub(crate) const RESTRICTION: Ways = Ways(2);
-    pub(crate) const SUBSTITUTION: Ways = Ways(4);
-    pub(crate) const LIST: Ways = Ways(8);
-    pub(crate) const UNION: Ways = Ways(16);
+impl DerivationSet {
+    pub(crate) const NONE: DerivationSet = DerivationSet(0);
+    pub(crate) const EXTENSION: DerivationSet = DerivationSet(1);
+    pub(crate) const RESTRICTION: DerivationSet = DerivationSet(2);
+    pub(crate) const SUBSTITUTION: DerivationSet = DerivationSet(4);
+    pub(crate) const LIST: DerivationSet = DerivationSet(8);
+    pub(crate) const UNION: DerivationSet = DerivationSet(16);
 
-    pub(crate) fn has(self, way: Ways) -> bool {
+    pub(crate) fn has(self, way: DerivationSet) -> bool {
         self.0 & way.0 != 0
     }
 
-    pub(crate) fn with(self, other: Ways) -> Ways {
-        Ways(self.0 | other.0)
+    pub(crate) fn with(self, other: DerivationSet) -> DerivationSet {
+        DerivationSet(self.0 | other.0)
     }
 
-    pub(crate) fn only(self, other: Ways) -> Ways {
-        Ways(self.0 & other.0)
+    pub(crate) fn only(self, other: DerivationSet) -> DerivationSet {
+        DerivationSet(self.0 & other.0)
     }
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Type {
     pub(crate) place: ComponentLocation,
     /// The base type; `anyType` is its own.
     pub(crate) base: Id<Type>,
-    pub(crate) finals: Ways,
+    pub(crate) finals: DerivationSet,
     pub(crate) kind: TypeKind,
 }
 
@@ -81,7 +81,7 @@ pub(crate) enum SimpleSource {
 pub(crate) struct Complex {
     pub(crate) way: Derivation,
     pub(crate) is_abstract: bool,
-    pub(crate) block: Ways,
+    pub(crate) block: DerivationSet,
     pub(crate) content: Content,
     pub(crate) uses: Vec<AttributeUse>,
     pub(crate) wildcard: Option<Wildcard>,
@@ -96,10 +96,10 @@ pub(crate) enum Derivation {
 }
 
 impl Derivation {
-    pub(crate) fn as_ways(self) -> Ways {
+    pub(crate) fn as_ways(self) -> DerivationSet {
         match self {
-            Derivation::Restriction => Ways::RESTRICTION,
-            Derivation::Extension => Ways::EXTENSION,
+            Derivation::Restriction => DerivationSet::RESTRICTION,
+            Derivation::Extension => DerivationSet::EXTENSION,
         }
     }
 }
@@ -184,8 +184,8 @@ pub(crate) struct Element {
     pub(crate) is_abstract: bool,
     pub(crate) constraint: Option<ValueConstraint>,
     pub(crate) head: Option<Id<Element>>,
-    pub(crate) block: Ways,
-    pub(crate) finals: Ways,
+    pub(crate) block: DerivationSet,
+    pub(crate) finals: DerivationSet,
     pub(crate) constraints: Vec<Arc<Constraint>>,
 }
 
@@ -315,7 +315,7 @@ impl Components {
                 name: Some(name),
                 place: ComponentLocation::BUILT_IN,
                 base,
-                finals: Ways::NONE,
+                finals: DerivationSet::NONE,
                 kind: TypeKind::Simple(Simple { value, source: SimpleSource::BuiltIn }),
             });
             all.globals.types.insert(name, id);
@@ -341,11 +341,11 @@ impl Components {
             name: Some(name),
             place: ComponentLocation::BUILT_IN,
             base: ANY_TYPE,
-            finals: Ways::NONE,
+            finals: DerivationSet::NONE,
             kind: TypeKind::Complex(Box::new(Complex {
                 way: Derivation::Restriction,
                 is_abstract: false,
-                block: Ways::NONE,
+                block: DerivationSet::NONE,
                 content: Content::Children { mixed: true, particle: outer },
                 uses: Vec::new(),
                 wildcard: Some(wildcard),

@@ -11,8 +11,8 @@ pub use facets::{Facets, facets, sample};
 use crate::arena::Id;
 use crate::datatype::SimpleType;
 use crate::model::{
-    ANY_TYPE, Content, Element, Max, ModelKind, Particle, Process, Term, Type, TypeKind,
-    ValueConstraint, Ways,
+    ANY_TYPE, Content, DerivationSet, Element, Max, ModelKind, Particle, Process, Term, Type,
+    TypeKind, ValueConstraint,
 };
 use crate::names::{NsId, Sym};
 use crate::schema::Schema;
@@ -224,7 +224,7 @@ impl<'s> TypeView<'s> {
             .types
             .values()
             .copied()
-            .filter(|&id| id != self.id && all.can_replace(id, self.id, Ways::NONE))
+            .filter(|&id| id != self.id && all.can_replace(id, self.id, DerivationSet::NONE))
             .collect();
         found.sort_unstable_by_key(|id| id.number());
         found.into_iter().map(|id| TypeView { schema: self.schema, id }).collect()

@@ -53,7 +53,7 @@ const DIGITS_MAX: usize = 400;
 
 /// The subpattern for positive or for negative numbers.
 #[derive(Debug, Default)]
-struct Half {
+struct Subpattern {
     prefix: String,
     suffix: String,
     integer_least: usize,
@@ -117,8 +117,8 @@ impl DecimalFormat {
         })
     }
 
-    fn half(&self, text: &str) -> Result<Half, String> {
-        let mut half = Half::default();
+    fn half(&self, text: &str) -> Result<Subpattern, String> {
+        let mut half = Subpattern::default();
         let mut part = Part::Prefix;
         let mut quoted = false;
         for c in text.chars() {
@@ -156,7 +156,13 @@ impl DecimalFormat {
         Ok(half)
     }
 
-    fn active(&self, c: char, part: &mut Part, half: &mut Half, text: &str) -> Result<(), String> {
+    fn active(
+        &self,
+        c: char,
+        part: &mut Part,
+        half: &mut Subpattern,
+        text: &str,
+    ) -> Result<(), String> {
         let bad = |what: &str| Err(format!("`{text}` is not a pattern: {what}"));
         let fraction = *part == Part::Fraction;
         if c == self.decimal_separator {
@@ -199,7 +205,7 @@ impl DecimalFormat {
         out.push(c);
     }
 
-    fn digits(&self, number: f64, half: &Half, rounding: Rounding) -> String {
+    fn digits(&self, number: f64, half: &Subpattern, rounding: Rounding) -> String {
         let scaled = match half.scale {
             Scale::One => number,
             Scale::Percent => number * 100.0,

@@ -8,7 +8,7 @@ use xpath::{Budget, DocumentSet, Evaluation, Expr, Name, NoHost, Plain, Value};
 
 use crate::compile;
 use crate::error::{At, Error, ErrorKind, TransformError};
-use crate::exslt::Surroundings;
+use crate::exslt::FunctionInputs;
 use crate::inputs::{Argument, Run};
 use crate::out::{
     Composer, Encoding, Method, OutputDeclaration, OutputSettings, Serializer, Style, Target,
@@ -182,7 +182,7 @@ impl Stylesheet {
             resolver: run.resolver,
             budgets: &run.budgets,
             base: run.base,
-            surroundings: Surroundings { now: run.now, seed: run.seed },
+            inputs: FunctionInputs { now: run.now, seed: run.seed },
             lean: self.settings(run).style == Style::Canonical,
             libxslt: run.style == Style::Canonical,
         };

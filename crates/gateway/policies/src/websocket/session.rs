@@ -58,7 +58,7 @@ struct Direction {
     gathered: Option<Vec<u8>>,
     /// The number of bytes of the message so far.
     message_bytes: u64,
-    fate: Fate,
+    handling: MessageHandling,
     /// Whether the receiver has received only a part of a message.
     is_within_message: bool,
     /// Whether the receiver has received only a part of a frame, so that no other frame can be sent to it.
@@ -74,7 +74,7 @@ struct Direction {
 
 /// How the current message is handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum MessageHandling {
     /// Each frame is passed once it is complete.
     Whole,
     /// The frame is streamed.
@@ -90,7 +90,7 @@ impl Direction {
             held: Vec::new(),
             gathered: None,
             message_bytes: 0,
-            fate: Fate::Whole,
+            handling: MessageHandling::Whole,
             is_within_message: false,
             is_within_frame: false,
             is_told: false,
@@ -102,7 +102,8 @@ impl Direction {
 
     /// Returns true if a message has begun and not ended, unless it is dropped. It may not have been passed yet.
     fn has_begun(&self) -> bool {
-        let is_begun = self.fate != Fate::Dropped && !self.reader.is_between_messages();
+        let is_begun =
+            self.handling != MessageHandling::Dropped && !self.reader.is_between_messages();
         is_begun || self.is_within_message
     }
 
@@ -178,9 +179,9 @@ impl Session {
         }
         self.way(from, out).0.message_bytes = message_bytes;
         if data.is_first {
-            let fate = self.fate(from, data)?;
-            self.way(from, out).0.fate = fate;
-        } else if self.way(from, out).0.fate != Fate::Dropped {
+            let handling = self.handling(from, data)?;
+            self.way(from, out).0.handling = handling;
+        } else if self.way(from, out).0.handling != MessageHandling::Dropped {
             // The beginning of the message has been passed or gathered, so the rest is not dropped.
             if message_bytes > self.window_bytes() {
                 let code = self.settings().codes.throttled;
@@ -189,8 +190,12 @@ impl Session {
             self.charge(data.header.len);
         }
         let (way, _) = self.way(from, out);
-        if matches!(way.fate, Fate::Whole | Fate::Streamed) {
-            way.fate = if data.header.len > WHOLE_BYTES_MAX { Fate::Streamed } else { Fate::Whole };
+        if matches!(way.handling, MessageHandling::Whole | MessageHandling::Streamed) {
+            way.handling = if data.header.len > WHOLE_BYTES_MAX {
+                MessageHandling::Streamed
+            } else {
+                MessageHandling::Whole
+            };
         }
         Ok(())
     }
@@ -205,7 +210,7 @@ impl Session {
     }
 
     /// Decides how a message is handled, at the beginning of its first frame.
-    fn fate(&mut self, from: TunnelSide, data: &Begin) -> Result<Fate, End> {
+    fn handling(&mut self, from: TunnelSide, data: &Begin) -> Result<MessageHandling, End> {
         let (settings, rights) = (&self.stream.of.settings, self.stream.admitted.rights);
         let gathers = from == TunnelSide::Client && settings.schema.is_some();
         match from {
@@ -216,7 +221,7 @@ impl Session {
                     "no right to publish",
                 ));
             }
-            TunnelSide::Upstream if !rights.subscribe => return Ok(Fate::Dropped),
+            TunnelSide::Upstream if !rights.subscribe => return Ok(MessageHandling::Dropped),
             TunnelSide::Client if gathers && !data.is_text => {
                 return Err(End::with_client_code(
                     StreamEnd::Invalid,
@@ -232,11 +237,11 @@ impl Session {
                 return Err(End::with_client_code(StreamEnd::Quota, code, "too many messages"));
             }
             self.drop_until(wait);
-            return Ok(Fate::Dropped);
+            return Ok(MessageHandling::Dropped);
         }
         self.stream.notes.events.set(self.stream.notes.events.get() + 1);
         self.stream.of.metrics.message(self.stream.worker, from == TunnelSide::Client);
-        Ok(if gathers { Fate::Gathered } else { Fate::Whole })
+        Ok(if gathers { MessageHandling::Gathered } else { MessageHandling::Whole })
     }
 
     /// Charges a message to the client's quota. If it does not fit, returns the time until it would.
@@ -278,9 +283,9 @@ impl Session {
         }
         let (way, to) = self.way(from, out);
         let header = payload.begin.map(|begin| begin.header);
-        match way.fate {
+        match way.handling {
             // Most frames arrive complete, and are copied only once.
-            Fate::Whole if payload.ends_frame => {
+            MessageHandling::Whole if payload.ends_frame => {
                 match header {
                     Some(header) => header.write(to),
                     None => to.extend_from_slice(&std::mem::take(&mut way.held)),
@@ -288,14 +293,14 @@ impl Session {
                 to.extend_from_slice(payload.bytes);
                 way.is_within_message = !payload.ends_message;
             }
-            Fate::Whole => {
+            MessageHandling::Whole => {
                 has_room(way.held.len())?;
                 if let Some(header) = header {
                     header.write(&mut way.held);
                 }
                 way.held.extend_from_slice(payload.bytes);
             }
-            Fate::Streamed => {
+            MessageHandling::Streamed => {
                 if let Some(header) = header {
                     header.write(to);
                 }
@@ -303,7 +308,7 @@ impl Session {
                 way.is_within_frame = !payload.ends_frame;
                 way.is_within_message = !payload.ends_message;
             }
-            Fate::Gathered => {
+            MessageHandling::Gathered => {
                 let gathered = way.gathered.get_or_insert_default();
                 let begin = gathered.len();
                 has_room(begin)?;
@@ -317,7 +322,7 @@ impl Session {
                     self.on_gathered(&message, &mut out.upstream)?;
                 }
             }
-            Fate::Dropped => {}
+            MessageHandling::Dropped => {}
         }
         if from == TunnelSide::Upstream || self.owes_notice {
             self.tell_of_drops(out);

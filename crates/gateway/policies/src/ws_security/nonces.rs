@@ -9,10 +9,10 @@ const NONCES_MAX: usize = 200_000;
 /// Digests of tokens with the second until which each is remembered, for all workers, since a replay may arrive at any of them. The lock is
 /// held for one map operation.
 #[derive(Debug, Default)]
-pub struct Nonces(Mutex<Seen>);
+pub struct Nonces(Mutex<NonceTable>);
 
 #[derive(Debug, Default)]
-struct Seen {
+struct NonceTable {
     until: HashMap<[u8; 32], u64>,
     /// The second in which expired entries were last removed.
     cleaned: u64,

@@ -12,7 +12,7 @@ use super::call::{Call, StartedReply};
 use super::shared::{SharedConnection, State, StreamPermit};
 use crate::call::{CallSettings, Failure, ReplyTimeouts};
 use crate::connect::PendingConnection;
-use crate::roster::Place;
+use crate::roster::WorkerTarget;
 use crate::send::Attempts;
 use crate::settings::Protocol;
 use crate::target::Target;
@@ -24,7 +24,7 @@ impl Attempts<'_> {
     /// Makes one attempt over HTTP/2. Returns `None` if the attempt has to use HTTP/1.
     pub(crate) async fn try_http2(
         &mut self,
-        place: &Rc<Place>,
+        place: &Rc<WorkerTarget>,
     ) -> Option<Result<StartedReply, Failure>> {
         let target = &place.target;
         let is_auto = self.upstream.settings.protocol == Protocol::Auto;
@@ -66,12 +66,15 @@ impl Attempts<'_> {
 
     /// True if the target has chosen HTTP/1 and a connection to it is kept. For a new connection it chooses again, since it may have
     /// been replaced.
-    fn keeps_http1(&self, place: &Place) -> bool {
+    fn keeps_http1(&self, place: &WorkerTarget) -> bool {
         !self.was_stale && place.connections.borrow().is_http1() && self.pool.has_idle(place)
     }
 
     /// Takes a stream of an open connection. Returns `None` if another connection has to be tried.
-    async fn stream_permit(&mut self, place: &Rc<Place>) -> Result<Option<StreamPermit>, Fault> {
+    async fn stream_permit(
+        &mut self,
+        place: &Rc<WorkerTarget>,
+    ) -> Result<Option<StreamPermit>, Fault> {
         if self.upstream.has_enough_open() {
             // Makes room by closing an idle connection, perhaps of another target.
             self.pool.close_one();

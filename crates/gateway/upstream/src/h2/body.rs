@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use fault::Fault;
-use http2::{BodyPiece, Gone};
+use http2::{BodyPiece, StreamFailure};
 use message::{Body, Fill, Reply, Source, Trailers};
 
 use super::call::{StartedReply, broken, lost};
@@ -98,10 +98,10 @@ impl IncomingBody {
     fn gone(&self) -> Fault {
         let url = self.hold.in_flight.url();
         match self.stream.with(|session, number| session.gone(number)) {
-            Gone::Lost => lost(&self.stream, url),
-            gone @ (Gone::Refused | Gone::Reset(_) | Gone::Malformed(_)) => {
-                broken(gone, &format!("{url}: in the body"))
-            }
+            StreamFailure::Lost => lost(&self.stream, url),
+            gone @ (StreamFailure::Refused
+            | StreamFailure::Reset(_)
+            | StreamFailure::Malformed(_)) => broken(gone, &format!("{url}: in the body")),
         }
     }
 

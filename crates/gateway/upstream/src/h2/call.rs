@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use fault::{Fault, Kind};
-use http2::{Block, Gone, RequestLine};
+use http2::{Block, RequestLine, StreamFailure};
 use kit::clock::{self, Instant};
 use message::{Body, Headers, Protocol, ReplyHead, RequestHead};
 use policy::Interim;
@@ -157,17 +157,21 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn gone(&self, gone: Gone) -> Failure {
+    fn gone(&self, gone: StreamFailure) -> Failure {
         match gone {
-            Gone::Refused => Failure::refused(format!("{}: the stream was refused", self.url)),
+            StreamFailure::Refused => {
+                Failure::refused(format!("{}: the stream was refused", self.url))
+            }
             // A reused connection may have ended before the request arrived.
-            Gone::Lost => Failure {
+            StreamFailure::Lost => Failure {
                 fault: lost(&self.stream, self.url),
                 no_bytes_received: self.stream.number > 1,
                 unsent: None,
                 refused: false,
             },
-            Gone::Reset(_) | Gone::Malformed(_) => Failure::unsent(broken(gone, self.url)),
+            StreamFailure::Reset(_) | StreamFailure::Malformed(_) => {
+                Failure::unsent(broken(gone, self.url))
+            }
         }
     }
 
@@ -177,14 +181,14 @@ impl<'a> Call<'a> {
 }
 
 /// The fault of a single stream that ended too early.
-pub(super) fn broken(gone: Gone, url: &str) -> Fault {
+pub(super) fn broken(gone: StreamFailure, url: &str) -> Fault {
     let (kind, why) = match gone {
-        Gone::Refused => (Kind::UpstreamReset, "the stream was refused".to_owned()),
-        Gone::Reset(code) => {
+        StreamFailure::Refused => (Kind::UpstreamReset, "the stream was refused".to_owned()),
+        StreamFailure::Reset(code) => {
             (Kind::UpstreamReset, format!("the stream was reset (code {})", code.0))
         }
-        Gone::Malformed(why) => (Kind::UpstreamMalformed, why.to_owned()),
-        Gone::Lost => (Kind::UpstreamReset, "the connection has ended".to_owned()),
+        StreamFailure::Malformed(why) => (Kind::UpstreamMalformed, why.to_owned()),
+        StreamFailure::Lost => (Kind::UpstreamReset, "the connection has ended".to_owned()),
     };
     Fault::new(kind, format!("{url}: {why}"))
 }
@@ -193,7 +197,7 @@ pub(super) fn broken(gone: Gone, url: &str) -> Fault {
 pub(super) fn lost(stream: &Stream, url: &str) -> Fault {
     match stream.lost() {
         Some((kind, why)) => Fault::new(kind, &*why),
-        None => broken(Gone::Lost, url),
+        None => broken(StreamFailure::Lost, url),
     }
 }
 

@@ -18,7 +18,7 @@ use super::shared::{SharedConnection, State, StreamPermit};
 use crate::Upstream;
 use crate::connect::Connection;
 use crate::pool::Pool;
-use crate::roster::Place;
+use crate::roster::WorkerTarget;
 use crate::settings::Timeouts;
 use crate::target::Target;
 
@@ -86,7 +86,7 @@ pub(super) async fn open(
     shared: Rc<SharedConnection>,
     upstream: Arc<Upstream>,
     pool: Rc<Pool>,
-    place: Rc<Place>,
+    place: Rc<WorkerTarget>,
 ) {
     let offer = upstream.settings.protocol.offer();
     let opened = Box::pin(upstream.connect_now(&place.target, pool.worker(), offer)).await;

@@ -12,7 +12,7 @@ use super::connection;
 use super::shared::{SharedConnection, State, StreamPermit};
 use crate::Upstream;
 use crate::pool::Pool;
-use crate::roster::Place;
+use crate::roster::WorkerTarget;
 
 /// Connections to one target. They are filled in order, so that unnecessary ones become idle.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl TargetConnections {
         &mut self,
         upstream: &Arc<Upstream>,
         pool: &Rc<Pool>,
-        place: &Rc<Place>,
+        place: &Rc<WorkerTarget>,
     ) -> Result<StreamPermit, Fault> {
         self.sweep();
         let worker = pool.worker();

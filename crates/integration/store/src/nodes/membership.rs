@@ -22,7 +22,7 @@ const AWAY: Duration = Duration::from_millis(500);
 const LOOK_MIN: Duration = Duration::from_millis(20);
 
 /// A node, from when it gets a lease until it loses it.
-struct Life<'a> {
+struct ActiveNode<'a> {
     nodes: &'a Nodes,
     shared: &'a SharedState,
     store: &'a dyn Store,
@@ -48,7 +48,7 @@ impl Nodes {
     pub async fn run(&self, store: &dyn Store) {
         let Some(shared) = &self.shared else { return };
         while !self.is_leaving.load(Ordering::Acquire) {
-            let mut life = Life::begin(self, shared, store).await;
+            let mut life = ActiveNode::begin(self, shared, store).await;
             let end = life.keep().await;
             self.lose();
             match end {
@@ -119,12 +119,16 @@ async fn within<T>(limit: Duration, answer: Answer<T>) -> Result<T, Error> {
     tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| Err(silent()))
 }
 
-impl<'a> Life<'a> {
+impl<'a> ActiveNode<'a> {
     /// Takes a slot among the nodes. Retries without limit.
-    async fn begin(nodes: &'a Nodes, shared: &'a SharedState, store: &'a dyn Store) -> Life<'a> {
+    async fn begin(
+        nodes: &'a Nodes,
+        shared: &'a SharedState,
+        store: &'a dyn Store,
+    ) -> ActiveNode<'a> {
         let mut patient_until = clock::now();
         loop {
-            match Life::try_begin(nodes, shared, store, patient_until).await {
+            match ActiveNode::try_begin(nodes, shared, store, patient_until).await {
                 Ok(Some(life)) => return life,
                 Ok(None) => tracing::warn!(
                     "store: there are already {} nodes, which is the limit",
@@ -144,7 +148,7 @@ impl<'a> Life<'a> {
         shared: &'a SharedState,
         store: &'a dyn Store,
         patient_until: Instant,
-    ) -> Result<Option<Life<'a>>, Error> {
+    ) -> Result<Option<ActiveNode<'a>>, Error> {
         let limit = shared.lease / 3;
         for slot in 0..roster::SLOTS {
             let acquired = store.acquire(&roster::lease(slot), &shared.name, shared.lease);
@@ -157,7 +161,7 @@ impl<'a> Life<'a> {
             within(limit, store.change(changes, Some(&lease.guard()))).await?;
             nodes.set_until(lease.until);
             let renew_at = clock::now() + limit;
-            return Ok(Some(Life {
+            return Ok(Some(ActiveNode {
                 nodes,
                 shared,
                 store,

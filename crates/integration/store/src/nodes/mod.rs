@@ -31,7 +31,7 @@ pub struct Nodes {
     /// The name and the lease of this node, or `None` if it is the only node.
     shared: Option<SharedState>,
     standing: watch::Sender<NodeStanding>,
-    /// The number of tenures of each partition.
+    /// The number of guards of each partition.
     holds: Mutex<Holds>,
     /// The current term.
     term: AtomicU64,
@@ -78,7 +78,7 @@ pub struct NodeView {
 
 /// Work for a partition. The node keeps the partition until all such work has ended.
 #[derive(Debug)]
-pub struct Tenure {
+pub struct PartitionGuard {
     nodes: Arc<Nodes>,
     partition: usize,
 }
@@ -203,7 +203,7 @@ impl Nodes {
     }
 
     /// Starts work for a partition. Returns `None` if the node does not own the partition in this term.
-    pub fn hold(self: &Arc<Self>, partition: usize, term: u64) -> Option<Tenure> {
+    pub fn hold(self: &Arc<Self>, partition: usize, term: u64) -> Option<PartitionGuard> {
         let mut holds = self.holds();
         let is_held = {
             let standing = self.standing.borrow();
@@ -211,7 +211,7 @@ impl Nodes {
         };
         let count = holds.counts.get_mut(partition).filter(|_| is_held)?;
         *count += 1;
-        Some(Tenure { nodes: self.clone(), partition })
+        Some(PartitionGuard { nodes: self.clone(), partition })
     }
 
     /// Reports that a write was refused because the lease of a term was lost. No more work starts then.
@@ -263,13 +263,13 @@ impl Nodes {
 /// The maximum number of characters of a node's name. The rest is cut off.
 const NAME_CHARS_MAX: usize = 128;
 
-impl Tenure {
+impl PartitionGuard {
     pub fn partition(&self) -> usize {
         self.partition
     }
 }
 
-impl Drop for Tenure {
+impl Drop for PartitionGuard {
     fn drop(&mut self) {
         let mut holds = self.nodes.holds();
         if let Some(count) = holds.counts.get_mut(self.partition) {

@@ -1,7 +1,7 @@
 //! The client side of a session: opens streams, and receives the replies on them.
 //!
 //! A stream is kept until its caller closes it, so that a complete reply can be read at any pace. If the stream ends earlier, the reason
-//! ([`Gone`]) is kept until the caller closes it.
+//! ([`StreamFailure`]) is kept until the caller closes it.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
@@ -37,7 +37,7 @@ pub struct RequestLine<'a> {
 
 /// The reason why a stream ended before its reply did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gone {
+pub enum StreamFailure {
     /// The server has not processed the request, so it may be sent again.
     Refused,
     /// The server has reset the stream.
@@ -51,7 +51,7 @@ pub enum Gone {
 /// A stream that has ended, with the unread part of its reply.
 pub(super) struct EndedStream {
     number: u32,
-    why: Gone,
+    why: StreamFailure,
     heads: VecDeque<(Head, Block)>,
     body: Vec<u8>,
 }
@@ -119,7 +119,7 @@ impl Session {
         &mut self,
         cx: &mut Context<'_>,
         number: u32,
-    ) -> Poll<Result<(Head, Block), Gone>> {
+    ) -> Poll<Result<(Head, Block), StreamFailure>> {
         let Some(stream) = self.streams.get_mut(number) else {
             let lost = self.lost.iter_mut().find(|lost| lost.number == number);
             let head = lost.and_then(|lost| lost.heads.pop_front());
@@ -136,9 +136,9 @@ impl Session {
     }
 
     /// Returns the reason why a stream has ended. The caller must not have closed it.
-    pub fn gone(&self, number: u32) -> Gone {
+    pub fn gone(&self, number: u32) -> StreamFailure {
         let known = self.lost.iter().find(|lost| lost.number == number);
-        known.map_or(Gone::Lost, |lost| lost.why)
+        known.map_or(StreamFailure::Lost, |lost| lost.why)
     }
 
     /// Appends the received bytes of a stream that has ended.
@@ -173,7 +173,7 @@ impl Session {
     }
 
     /// Ends a stream and keeps the reason.
-    pub(super) fn lose(&mut self, number: u32, why: Gone) {
+    pub(super) fn lose(&mut self, number: u32, why: StreamFailure) {
         if let Some(mut stream) = self.streams.remove(number) {
             // Harmless: a stream without a pending reply has no heads.
             let heads = stream.reply.take().map(|reply| reply.heads).unwrap_or_default();
@@ -188,7 +188,7 @@ impl Session {
         self.leaving = ShutdownState::Refusing;
         for number in self.streams.numbers_above(0) {
             if self.streams.get(number).is_some_and(|stream| stream.is_receiving) {
-                self.lose(number, Gone::Lost)
+                self.lose(number, StreamFailure::Lost)
             } else {
                 self.reset_by_server(number, Code::NO_ERROR)
             }
@@ -234,7 +234,7 @@ impl Session {
     pub(super) fn refuse_reply(&mut self, number: u32, code: Code, why: &'static str) {
         frame::reset(&mut self.out, number, code);
         self.streams.note_reset(number);
-        self.lose(number, Gone::Malformed(why));
+        self.lose(number, StreamFailure::Malformed(why));
     }
 
     /// Handles a reset by the server. A complete reply is kept: the reset then only means that the server does not need the rest of the
@@ -245,9 +245,9 @@ impl Session {
             stream.wake();
             self.finish_request(number);
         } else if code == Code::REFUSED_STREAM {
-            self.lose(number, Gone::Refused);
+            self.lose(number, StreamFailure::Refused);
         } else {
-            self.lose(number, Gone::Reset(code));
+            self.lose(number, StreamFailure::Reset(code));
         }
     }
 
@@ -255,7 +255,7 @@ impl Session {
     pub(super) fn goaway_by_server(&mut self, last: u32) {
         self.leaving = ShutdownState::Refusing;
         for number in self.streams.numbers_above(last) {
-            self.lose(number, Gone::Refused);
+            self.lose(number, StreamFailure::Refused);
         }
     }
 

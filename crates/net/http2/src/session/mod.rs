@@ -13,7 +13,7 @@ use crate::block::Head;
 use crate::hpack::Decoder;
 use crate::{Code, Error, frame};
 use client::EndedStream;
-pub use client::{Gone, RequestLine};
+pub use client::{RequestLine, StreamFailure};
 use receive::PartialBlock;
 use stream::{Stream, Streams};
 

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll, Waker};
 
-use http2::{Block, BodyPiece, Code, Config, Error, Gone, PREFACE, RequestLine, Session};
+use http2::{Block, BodyPiece, Code, Config, Error, PREFACE, RequestLine, Session, StreamFailure};
 
 use crate::frames::*;
 
@@ -55,7 +55,7 @@ impl Server {
         self.session.open_stream(&asking, lines.into_iter(), is_end)
     }
 
-    fn head(&mut self, stream: u32) -> Poll<Result<(u16, String), Gone>> {
+    fn head(&mut self, stream: u32) -> Poll<Result<(u16, String), StreamFailure>> {
         let mut cx = Context::from_waker(Waker::noop());
         let read = self.session.poll_reply(&mut cx, stream);
         read.map_ok(|(head, block)| (head.status, String::from_utf8(block.bytes).unwrap()))
@@ -181,9 +181,9 @@ fn what_the_server_did_not_begin_may_be_sent_again() {
     let mut server = Server::new();
     let all = [server.get(), server.get(), server.get()];
     server.send(&frame(RST_STREAM, 0, all[0], &7u32.to_be_bytes())).unwrap();
-    assert_eq!(server.head(all[0]), Poll::Ready(Err(Gone::Refused)));
+    assert_eq!(server.head(all[0]), Poll::Ready(Err(StreamFailure::Refused)));
     server.send(&frame(GOAWAY, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 0])).unwrap();
-    assert_eq!(server.head(all[2]), Poll::Ready(Err(Gone::Refused)));
+    assert_eq!(server.head(all[2]), Poll::Ready(Err(StreamFailure::Refused)));
     assert_eq!((server.open(b"GET", true), server.session.is_leaving()), (None, true));
     server.send(&reply(all[1], END_STREAM, OK)).unwrap();
     assert_eq!(server.head(all[1]), Poll::Ready(Ok((200, String::new()))));
@@ -202,9 +202,9 @@ fn a_reply_that_broke_off_is_read_up_to_there() {
     assert_eq!(server.head(broken), Poll::Ready(Ok((200, String::new()))));
     assert_eq!(server.body(broken), ("half".to_owned(), BodyPiece::More));
     assert_eq!(server.body(broken), (String::new(), BodyPiece::Gone));
-    assert_eq!(server.session.gone(broken), Gone::Lost);
+    assert_eq!(server.session.gone(broken), StreamFailure::Lost);
     assert_eq!(server.body(whole), ("all".to_owned(), BodyPiece::End(Vec::new())));
-    assert_eq!(server.head(reset), Poll::Ready(Err(Gone::Reset(Code::INTERNAL_ERROR))));
+    assert_eq!(server.head(reset), Poll::Ready(Err(StreamFailure::Reset(Code::INTERNAL_ERROR))));
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn mistakes_with_a_stream_end_the_stream() {
         server.answers();
         server.send(&bytes).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(server.answers(), "1: reset 1\n", "{what}");
-        assert!(matches!(server.session.gone(1), Gone::Malformed(_)), "{what}");
+        assert!(matches!(server.session.gone(1), StreamFailure::Malformed(_)), "{what}");
         assert_eq!(server.get(), 3, "{what}: the connection goes on");
     }
 }
@@ -319,5 +319,5 @@ fn replies_to_head_and_without_bodies_announce_what_they_like() {
     let stream = server.get();
     server.send(&reply(stream, 0, &[&[0x8b], &length[..]].concat())).unwrap();
     server.send(&frame(DATA, END_STREAM, stream, b"hello")).unwrap();
-    assert!(matches!(server.session.gone(stream), Gone::Malformed(_)));
+    assert!(matches!(server.session.gone(stream), StreamFailure::Malformed(_)));
 }

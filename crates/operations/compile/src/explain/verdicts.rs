@@ -72,7 +72,7 @@ pub(super) fn walk(
                 ex.has_body = body.as_ref().is_some_and(|body| !body.is_empty());
                 let before = MessageBefore::of(&ex, &head, body.clone());
                 match ask(policy, &mut ex, &mut head, &mut body) {
-                    Asked::Done(flow) => {
+                    RunResult::Done(flow) => {
                         let made = body.clone();
                         let traced = before.after(policy.name, &place, &ex, &head, made, &flow);
                         if !matches!(flow, Ok(Onward::Next)) {
@@ -81,12 +81,12 @@ pub(super) fn walk(
                         let (decision, changes) = (traced.verdict.into(), traced.changes);
                         Verdict { name: policy.name, place, decision, changes, body: traced.body }
                     }
-                    Asked::Passes(decision) => open(decision, place),
-                    Asked::TooLarge(max) => {
+                    RunResult::Passes(decision) => open(decision, place),
+                    RunResult::TooLarge(max) => {
                         way = Outcome::Ended;
                         open(&format!("refuses with 413: the body is over {max} bytes"), place)
                     }
-                    Asked::Open(why) => {
+                    RunResult::Open(why) => {
                         way = Outcome::Open(policy.name);
                         open(why, place)
                     }
@@ -98,7 +98,7 @@ pub(super) fn walk(
 }
 
 /// The result of running one policy.
-enum Asked {
+enum RunResult {
     Done(Flow),
     /// The policy is not run, for this reason, and the request goes on.
     Passes(&'static str),
@@ -115,20 +115,20 @@ fn ask(
     ex: &mut Exchange,
     head: &mut RequestHead,
     body: &mut Option<Bytes>,
-) -> Asked {
+) -> RunResult {
     match &policy.request {
-        None if policy.response.is_some() => Asked::Passes("runs on the reply only"),
-        None => Asked::Passes("nothing to do"),
-        Some(Step::Head(step)) => Asked::Done(step.on_head(ex, head)),
+        None if policy.response.is_some() => RunResult::Passes("runs on the reply only"),
+        None => RunResult::Passes("nothing to do"),
+        Some(Step::Head(step)) => RunResult::Done(step.on_head(ex, head)),
         Some(Step::Call(step)) => match step.on_call(ex, head) {
-            Decision::Ready(flow) => Asked::Done(flow),
-            Decision::Waits(_) => Asked::Open(CALLS),
+            Decision::Ready(flow) => RunResult::Done(flow),
+            Decision::Waits(_) => RunResult::Open(CALLS),
         },
-        Some(Step::Streamed(_)) => Asked::Passes("streams the body"),
+        Some(Step::Streamed(_)) => RunResult::Passes("streams the body"),
         Some(Step::Buffered(step)) => match (step.wants(ex, head), body) {
-            (Ok(true), None) => Asked::Open("depends on the body, which is not given"),
+            (Ok(true), None) => RunResult::Open("depends on the body, which is not given"),
             (Ok(true), Some(body)) => buffered(&**step, ex, head, body),
-            (wanted, _) => Asked::Done(wanted.map(|_| Onward::Next)),
+            (wanted, _) => RunResult::Done(wanted.map(|_| Onward::Next)),
         },
     }
 }
@@ -139,16 +139,16 @@ fn buffered(
     ex: &mut Exchange,
     head: &mut RequestHead,
     body: &mut Bytes,
-) -> Asked {
+) -> RunResult {
     let bytes_max = step.bytes_max();
     if body.len() > bytes_max {
-        return Asked::TooLarge(bytes_max);
+        return RunResult::TooLarge(bytes_max);
     }
     let mut gathered = GatheredBody::new(body.clone(), Trailers::new());
     let flow = match step.on_buffered(ex, head, &mut gathered) {
         Decision::Ready(flow) => flow,
-        Decision::Waits(_) => return Asked::Open(CALLS),
+        Decision::Waits(_) => return RunResult::Open(CALLS),
     };
     *body = gathered.bytes.clone();
-    Asked::Done(flow)
+    RunResult::Done(flow)
 }

@@ -9,7 +9,7 @@ use super::converter::Converter;
 use super::entities::{Credential, CredentialKind, Entity, unique};
 use super::fields::{self, Field, Verdict};
 use super::output::pem;
-use super::tree::{Item, Place};
+use super::tree::{FilePosition, Item};
 
 /// The clients that policies accept.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ pub(super) struct Token {
     pub(super) holder: Map<String, Json>,
     /// The credential's row.
     pub(super) what: String,
-    pub(super) at: Place,
+    pub(super) at: FilePosition,
 }
 
 impl CredentialKind {

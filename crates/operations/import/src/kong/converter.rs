@@ -7,7 +7,7 @@ use super::entities::Entities;
 use super::fields::{self, Field, Verdict};
 use super::output::Output;
 use super::recheck::PolicyOrigin;
-use super::tree::{Item, Mistakes, Place};
+use super::tree::{FilePosition, Item, Mistakes};
 use crate::table::{Outcome, Table};
 
 /// The conversion of one set of files.
@@ -17,7 +17,7 @@ pub(super) struct Converter<'a> {
     pub(super) table: Table,
     pub(super) out: Output,
     /// The entity from which an entry was made, by the section and the entry's name.
-    pub(super) origins: HashMap<(String, String), (String, Place)>,
+    pub(super) origins: HashMap<(String, String), (String, FilePosition)>,
     /// The plugin from which each policy of a route was made.
     pub(super) policies: HashMap<String, Vec<PolicyOrigin>>,
     /// Hosts in plugins, some of which may be Kong upstreams.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::fields::{self, Verdict};
-use super::tree::{Item, Mistakes, Place, Value};
+use super::tree::{FilePosition, Item, Mistakes, Value};
 
 /// The entities of all files.
 #[derive(Debug, Default)]
@@ -470,7 +470,7 @@ pub(super) fn unique<'i>(
     kind: &str,
     mistakes: &mut Mistakes,
 ) {
-    let mut seen: HashMap<&str, Place> = HashMap::new();
+    let mut seen: HashMap<&str, FilePosition> = HashMap::new();
     for item in items {
         let Some(value) = item.get(field) else { continue };
         let Some(text) = value.scalar() else { continue };

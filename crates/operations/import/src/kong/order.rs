@@ -8,7 +8,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
 
 use super::overlap;
-use super::tree::Place;
+use super::tree::FilePosition;
 
 /// A route with one of its hosts and one of its paths.
 #[derive(Debug, Clone)]
@@ -107,7 +107,7 @@ pub(super) enum Left {
 
 /// Removes from each atom the methods of equal atoms that come earlier in Kong, since the gateway refuses routes with equal conditions.
 /// Returns what remains of each atom.
-pub(super) fn remove_duplicates(atoms: &mut [Atom], places: &[Place]) -> Vec<Left> {
+pub(super) fn remove_duplicates(atoms: &mut [Atom], places: &[FilePosition]) -> Vec<Left> {
     let mut left = vec![Left::All; atoms.len()];
     let mut groups: HashMap<Shape, Vec<usize>> = HashMap::new();
     // Expressions may have more conditions than are compared here.
@@ -155,7 +155,7 @@ pub(super) fn remove_duplicates(atoms: &mut [Atom], places: &[Place]) -> Vec<Lef
 }
 
 /// Which of two routes comes first in Kong.
-fn by_kong(a: Option<&Atom>, b: Option<&Atom>, places: &[Place]) -> Ordering {
+fn by_kong(a: Option<&Atom>, b: Option<&Atom>, places: &[FilePosition]) -> Ordering {
     let (Some(a), Some(b)) = (a, b) else { return Ordering::Equal };
     let age = |atom: &Atom| atom.created_at.unwrap_or(u64::MAX);
     let place = |atom: &Atom| places.get(atom.route).copied();

@@ -13,7 +13,7 @@ use super::output::closed;
 use super::plugins::{RouteEffect, Scopes};
 use super::ranks;
 use super::recheck::PolicyOrigin;
-use super::tree::Place;
+use super::tree::FilePosition;
 
 /// A plugin that runs on a route.
 struct RunningEffect<'e> {
@@ -36,7 +36,7 @@ struct PluginsOn<'s> {
 struct Draft {
     name: String,
     what: String,
-    at: Place,
+    at: FilePosition,
     /// One set of conditions, or one for each alternative of an expression.
     criteria: Vec<Criteria>,
     /// The only listener, if there is one.
@@ -72,7 +72,7 @@ impl Converter<'_> {
                 atoms.extend(one.atoms(at, number, has_tls));
             }
         }
-        let places: Vec<Place> = all.routes.iter().map(|route| route.item.at).collect();
+        let places: Vec<FilePosition> = all.routes.iter().map(|route| route.item.at).collect();
         let left = order::remove_duplicates(&mut atoms, &places);
         self.say_hidden(&mut drafts, &atoms, &left);
         // Harmless: `left` has one item for each atom.

@@ -12,7 +12,7 @@ use crate::yaml::variable;
 
 /// A place in one of the files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Place {
+pub(super) struct FilePosition {
     file: u32,
     line: u32,
     column: u32,
@@ -21,7 +21,7 @@ pub(super) struct Place {
 /// A value with its place.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Item {
-    pub(super) at: Place,
+    pub(super) at: FilePosition,
     pub(super) value: Value,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum Value {
 #[derive(Debug, Default)]
 pub(super) struct Mistakes {
     names: Vec<String>,
-    found: Vec<(Place, String)>,
+    found: Vec<(FilePosition, String)>,
 }
 
 /// Variables of decK's templates, and the values that are known.
@@ -55,7 +55,7 @@ pub(super) struct Variables {
 const MISTAKES_MAX: usize = 1_000;
 
 impl Mistakes {
-    pub(super) fn add(&mut self, at: Place, what: impl Into<String>) {
+    pub(super) fn add(&mut self, at: FilePosition, what: impl Into<String>) {
         let (known, what) = (&self.found, what.into());
         if known.len() < MISTAKES_MAX
             && !known.iter().any(|(place, told)| *place == at && *told == what)
@@ -69,7 +69,7 @@ impl Mistakes {
     }
 
     /// The place with the name of its file.
-    pub(super) fn position(&self, at: Place) -> ArtifactPosition {
+    pub(super) fn position(&self, at: FilePosition) -> ArtifactPosition {
         // Harmless: `read` adds the name of a file before it makes places in it.
         let file = self.names.get(at.file as usize).cloned().unwrap_or_default();
         ArtifactPosition { file, line: at.line, column: at.column }
@@ -218,16 +218,16 @@ fn named(template: &str) -> Result<(String, bool), String> {
     }
 }
 
-fn place_of(file: u32, text: &str, at: usize) -> Place {
+fn place_of(file: u32, text: &str, at: usize) -> FilePosition {
     let before = text.get(..at).unwrap_or(text);
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let line = number(before.matches('\n').count() + 1);
     let column = number(before.chars().rev().take_while(|c| *c != '\n').count() + 1);
-    Place { file, line, column }
+    FilePosition { file, line, column }
 }
 
-fn place(file: u32, at: At) -> Place {
-    Place { file, line: at.line, column: at.column }
+fn place(file: u32, at: At) -> FilePosition {
+    FilePosition { file, line: at.line, column: at.column }
 }
 
 /// The untyped tree of a file.
@@ -359,7 +359,7 @@ impl Item {
     }
 
     /// The place of the value of a key, or the place of this item if the key is absent.
-    pub(super) fn place_of(&self, key: &str) -> Place {
+    pub(super) fn place_of(&self, key: &str) -> FilePosition {
         self.get(key).map_or(self.at, |item| item.at)
     }
 

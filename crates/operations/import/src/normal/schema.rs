@@ -8,7 +8,7 @@ use crate::uri::escaped_name;
 use crate::{pattern, upgrade};
 
 /// The kind of value of a keyword with schemas.
-enum Below {
+enum KeywordValue {
     Schema,
     Schemas,
     /// Schemas under names that the author chose.
@@ -21,7 +21,7 @@ enum Below {
     Nothing,
 }
 
-fn below(keyword: &str) -> Below {
+fn below(keyword: &str) -> KeywordValue {
     match keyword {
         "additionalProperties"
         | "unevaluatedProperties"
@@ -31,16 +31,16 @@ fn below(keyword: &str) -> Below {
         | "not"
         | "if"
         | "then"
-        | "else" => Below::Schema,
-        "allOf" | "anyOf" | "oneOf" | "prefixItems" => Below::Schemas,
-        "properties" | "patternProperties" | "dependentSchemas" => Below::NamedSchemas,
-        "items" => Below::Items,
+        | "else" => KeywordValue::Schema,
+        "allOf" | "anyOf" | "oneOf" | "prefixItems" => KeywordValue::Schemas,
+        "properties" | "patternProperties" | "dependentSchemas" => KeywordValue::NamedSchemas,
+        "items" => KeywordValue::Items,
         "type" | "enum" | "const" | "required" | "minimum" | "maximum" | "exclusiveMinimum"
         | "exclusiveMaximum" | "multipleOf" | "minLength" | "maxLength" | "pattern" | "format"
         | "minItems" | "maxItems" | "uniqueItems" | "minContains" | "maxContains"
         | "minProperties" | "maxProperties" | "dependentRequired" | "readOnly" | "writeOnly"
-        | "nullable" | "x-nullable" => Below::Value,
-        _ => Below::Nothing,
+        | "nullable" | "x-nullable" => KeywordValue::Value,
+        _ => KeywordValue::Nothing,
     }
 }
 
@@ -50,11 +50,13 @@ pub(crate) fn subschemas(schema: &Json) -> Vec<String> {
     // Harmless: `true` and `false` have no schemas within.
     for (keyword, member) in schema.as_object().into_iter().flatten() {
         match (below(keyword), member) {
-            (Below::Schema | Below::Items, Json::Object(_)) => pointers.push(format!("/{keyword}")),
-            (Below::Schemas, Json::Array(items)) => {
+            (KeywordValue::Schema | KeywordValue::Items, Json::Object(_)) => {
+                pointers.push(format!("/{keyword}"))
+            }
+            (KeywordValue::Schemas, Json::Array(items)) => {
                 pointers.extend((0..items.len()).map(|index| format!("/{keyword}/{index}")));
             }
-            (Below::NamedSchemas, Json::Object(named)) => {
+            (KeywordValue::NamedSchemas, Json::Object(named)) => {
                 let names = named.keys().map(|name| format!("/{keyword}/{}", escaped_name(name)));
                 pointers.extend(names);
             }
@@ -71,7 +73,7 @@ fn says_more(schema: &Json) -> bool {
     let members = schema.as_object().into_iter().flatten();
     members.map(|(name, _)| name.as_str()).any(|name| {
         let describes = matches!(name, "readOnly" | "writeOnly");
-        name == "discriminator" || !describes && !matches!(below(name), Below::Nothing)
+        name == "discriminator" || !describes && !matches!(below(name), KeywordValue::Nothing)
     })
 }
 
@@ -164,18 +166,20 @@ impl Reader<'_> {
                 ("$ref", _) => (name.as_str(), self.reference(member, &at)),
                 ("$dynamicRef", _) => ("$ref", self.dynamic_reference(member, &at)),
                 ("pattern", _) => (name.as_str(), Some(portable(member))),
-                (name, Below::Schema) => (name, self.inner(member, &at)),
-                ("allOf", Below::Schemas) => {
+                (name, KeywordValue::Schema) => (name, self.inner(member, &at)),
+                ("allOf", KeywordValue::Schemas) => {
                     ("allOf", self.schemas(member, &at, SchemaUse::Inherited))
                 }
-                (name, Below::Schemas) => (name, self.schemas(member, &at, SchemaUse::Whole)),
-                (name, Below::NamedSchemas) => (name, self.named_schemas(name, member, &at)),
+                (name, KeywordValue::Schemas) => {
+                    (name, self.schemas(member, &at, SchemaUse::Whole))
+                }
+                (name, KeywordValue::NamedSchemas) => (name, self.named_schemas(name, member, &at)),
                 ("items", _) if member.is_array() => {
                     ("prefixItems", self.schemas(member, &at, SchemaUse::Whole))
                 }
-                (name, Below::Items) => (name, self.inner(member, &at)),
-                (name, Below::Value) => (name, Some(member.clone())),
-                (_, Below::Nothing) => continue,
+                (name, KeywordValue::Items) => (name, self.inner(member, &at)),
+                (name, KeywordValue::Value) => (name, Some(member.clone())),
+                (_, KeywordValue::Nothing) => continue,
             };
             made.insert(name.to_owned(), read?);
         }

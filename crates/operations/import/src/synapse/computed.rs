@@ -26,7 +26,7 @@ const COMPARISONS: usize = 2;
 
 /// The type of a part, as far as known.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Gives {
+enum ValueType {
     Text,
     Number,
     Truth,
@@ -38,7 +38,7 @@ enum Gives {
 /// A part of an expression, converted to CEL.
 struct Part {
     text: String,
-    gives: Gives,
+    gives: ValueType,
     /// The level of its operator in [`LEVELS`], or `None` if it needs no parentheses.
     level: Option<usize>,
     /// For a value that may be absent, an expression for the value or null.
@@ -64,7 +64,7 @@ pub(super) fn rule(converter: &mut Converter<'_>, text: &str) -> Result<String, 
 }
 
 impl Part {
-    fn plain(text: String, gives: Gives) -> Part {
+    fn plain(text: String, gives: ValueType) -> Part {
         Part { text, gives, level: None, or_null: None }
     }
 
@@ -124,7 +124,7 @@ impl<'t> Reader<'_, '_, 't> {
             }
             let otherwise = self.conditional()?;
             let text = format!("({} ? {} : {})", condition.inside(0), then.text, otherwise.text);
-            Part::plain(text, Gives::Any)
+            Part::plain(text, ValueType::Any)
         } else {
             condition
         };
@@ -143,7 +143,7 @@ impl<'t> Reader<'_, '_, 't> {
                 COMPARISONS => self.compared(sign, &left, &right)?,
                 _ => {
                     let text = format!("{} {sign} {}", left.inside(level - 1), right.inside(level));
-                    Part { level: Some(level), ..Part::plain(text, Gives::Any) }
+                    Part { level: Some(level), ..Part::plain(text, ValueType::Any) }
                 }
             };
         }
@@ -157,27 +157,27 @@ impl<'t> Reader<'_, '_, 't> {
         }
         let every = if level == 0 { "exists" } else { "all" };
         let text = format!("[{}, {}].{every}(side, side)", left.text, right.text);
-        Part::plain(text, Gives::Truth)
+        Part::plain(text, ValueType::Truth)
     }
 
     fn compared(&mut self, sign: &str, left: &Part, right: &Part) -> Result<Part, String> {
-        let is_null = [left, right].iter().any(|side| side.gives == Gives::Null);
+        let is_null = [left, right].iter().any(|side| side.gives == ValueType::Null);
         let (first, second) = (left.argument(), right.argument());
         let (a, b) = (left.inside(COMPARISONS), right.inside(COMPARISONS));
         let text = match sign {
             "==" | "!=" if is_null => format!("{first} {sign} {second}"),
             "==" => format!("sameText({first}, {second})"),
             "!=" => format!("!sameText({first}, {second})"),
-            _ if is_null || [left, right].iter().any(|side| side.gives == Gives::Text) => {
+            _ if is_null || [left, right].iter().any(|side| side.gives == ValueType::Text) => {
                 return Err(self.refused(&format!("`{sign}` of what is not a number")));
             }
-            _ if left.gives == Gives::Any && right.gives == Gives::Any => {
+            _ if left.gives == ValueType::Any && right.gives == ValueType::Any => {
                 // In Micro Integrator texts have no order; `+ 0` makes the comparison of a text fail here too.
                 format!("{a} + 0 {sign} {b}")
             }
             _ => format!("{a} {sign} {b}"),
         };
-        Ok(Part { level: Some(COMPARISONS), ..Part::plain(text, Gives::Truth) })
+        Ok(Part { level: Some(COMPARISONS), ..Part::plain(text, ValueType::Truth) })
     }
 
     fn single(&mut self) -> Result<Part, String> {
@@ -192,7 +192,7 @@ impl<'t> Reader<'_, '_, 't> {
         }
         if self.takes("!") || self.takes("not") {
             let inner = self.single()?;
-            return Ok(Part::plain(format!("!{}", inner.inside(LEVELS.len())), Gives::Truth));
+            return Ok(Part::plain(format!("!{}", inner.inside(LEVELS.len())), ValueType::Truth));
         }
         if matches!(first, '\'' | '"') {
             return self.literal_text(first);
@@ -201,7 +201,7 @@ impl<'t> Reader<'_, '_, 't> {
             return self.number();
         }
         for (name, gives) in
-            [("true", Gives::Truth), ("false", Gives::Truth), ("null", Gives::Null)]
+            [("true", ValueType::Truth), ("false", ValueType::Truth), ("null", ValueType::Null)]
         {
             if self.takes(name) {
                 return Ok(Part::plain(name.to_owned(), gives));
@@ -212,13 +212,13 @@ impl<'t> Reader<'_, '_, 't> {
                 return Err(self.refused("a path that counts from the end or finds several values"));
             }
             self.skip(end);
-            return Ok(Part { or_null, ..Part::plain(rule, Gives::Any) });
+            return Ok(Part { or_null, ..Part::plain(rule, ValueType::Any) });
         }
         let is_length = word(self.rest) == "length" && self.takes("length");
         if is_length && self.takes("(") {
             let inner = self.conditional()?;
             return if self.takes(")") {
-                Ok(Part::plain(format!("size({})", inner.text), Gives::Number))
+                Ok(Part::plain(format!("size({})", inner.text), ValueType::Number))
             } else {
                 Err(self.refused("a parenthesis that is not closed"))
             };
@@ -237,7 +237,7 @@ impl<'t> Reader<'_, '_, 't> {
         let (len, _) = close.ok_or_else(|| self.refused("a text without an end"))?;
         let text = before(self.rest, len + 2).to_owned();
         self.skip(len + 2);
-        Ok(Part::plain(text, Gives::Text))
+        Ok(Part::plain(text, ValueType::Text))
     }
 
     fn number(&mut self) -> Result<Part, String> {
@@ -249,7 +249,7 @@ impl<'t> Reader<'_, '_, 't> {
             return Err(self.refused_here());
         }
         self.skip(sign + len);
-        Ok(Part::plain(text, Gives::Number))
+        Ok(Part::plain(text, ValueType::Number))
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::artifacts::Artifacts;
 use super::element::{Element, label};
-use super::known::{self, Fate};
+use super::known::{self, ConversionResult};
 use super::output::Output;
 use super::pending::{KeptProperty, PendingProperties, Sender};
 use crate::table::{ArtifactPosition, Outcome, Table};
@@ -420,11 +420,11 @@ impl<'a> Converter<'a> {
     pub(super) fn judge_parameter(&mut self, of: &str, parameter: &Element<'a>) {
         let name = parameter.attribute("name").unwrap_or("");
         match known::named(of, name, &parameter.text()) {
-            Fate::Refused(why) => {
+            ConversionResult::Refused(why) => {
                 self.refuse("routes", &label(parameter), parameter.place(), why);
             }
-            Fate::Differs(how) => self.note(how),
-            Fate::Same | Fate::MayDiffer(_) => {}
+            ConversionResult::Differs(how) => self.note(how),
+            ConversionResult::Same | ConversionResult::MayDiffer(_) => {}
         }
     }
 

@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json, json};
 use super::converter::Converter;
 use super::element::Element;
 use super::jdbc::Vendor;
-use super::known::{self, Fate};
+use super::known::{self, ConversionResult};
 use super::recheck;
 use super::value::member;
 use crate::table::ArtifactPosition;
@@ -122,9 +122,11 @@ impl<'a> Converter<'a> {
             let name = property.attribute("name").unwrap_or("");
             let short = name.strip_prefix("org.wso2.ws.dataservice.").unwrap_or(name);
             match known::named("data property", short, &property.text()) {
-                Fate::Refused(why) => return Err(format!("its property `{short}`: {why}")),
-                Fate::Differs(how) => self.note(how),
-                Fate::Same | Fate::MayDiffer(_) => {}
+                ConversionResult::Refused(why) => {
+                    return Err(format!("its property `{short}`: {why}"));
+                }
+                ConversionResult::Differs(how) => self.note(how),
+                ConversionResult::Same | ConversionResult::MayDiffer(_) => {}
             }
             found.insert(short.to_owned(), json!(property.text()));
         }

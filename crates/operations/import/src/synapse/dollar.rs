@@ -5,7 +5,7 @@ use super::converter::Converter;
 use super::element::Element;
 use super::message_path::{MessagePath, place};
 use super::value::Value;
-use super::xpath_text::Gives;
+use super::xpath_text::XPathType;
 
 /// The value of the text between the braces.
 pub(super) fn value<'a>(
@@ -19,7 +19,7 @@ pub(super) fn value<'a>(
     }
     match place(converter, text)? {
         Some(MessagePath { end, path, .. }) if end == text.len() && !path.is_empty() => {
-            Ok(Value::Path(path, Gives::Other))
+            Ok(Value::Path(path, XPathType::Other))
         }
         Some(_) | None => rule(converter, text).map(Value::Cel),
     }

@@ -9,10 +9,10 @@ use serde_json::json;
 use super::converter::{Converter, Side};
 use super::dollar;
 use super::element::Element;
-use super::known::{self, Fate};
+use super::known::{self, ConversionResult};
 use super::soap_action;
 use super::value::{Value, escaped, header, member, quoted};
-use super::xpath_text::{self, Gives, Meaning};
+use super::xpath_text::{self, NameResolver, XPathType};
 
 impl<'a> Converter<'a> {
     /// The value that an element gives by one attribute as a text, or by another as an expression.
@@ -68,7 +68,7 @@ impl<'a> Converter<'a> {
     }
 
     pub(super) fn xpath(&mut self, element: &Element<'a>, text: &str) -> Result<Value, String> {
-        let mut meaning = Meant { converter: self, element: *element };
+        let mut meaning = XPathNames { converter: self, element: *element };
         let (text, gives) = xpath_text::rewrite(text, &mut meaning)?;
         Ok(Value::Path(text, gives))
     }
@@ -77,7 +77,7 @@ impl<'a> Converter<'a> {
         let text = text.trim();
         let rest = text.strip_prefix('$').unwrap_or(text).trim_end_matches('.');
         let dot = if rest.is_empty() || rest.starts_with(['.', '[']) { "" } else { "." };
-        Ok(Value::Path(format!("$body{dot}{rest}"), Gives::Other))
+        Ok(Value::Path(format!("$body{dot}{rest}"), XPathType::Other))
     }
 
     /// Checks that a result compiles in the expression language of flows.
@@ -172,11 +172,13 @@ impl<'a> Converter<'a> {
         if let Some(parameter) = name.strip_prefix("query.param.").filter(|_| !is_set) {
             return member("query", parameter);
         }
-        let row = if is_set { None } else { known::fate("name", name) };
+        let row = if is_set { None } else { known::conversion("name", name) };
         match row {
-            Some(Fate::Refused(why)) => return Err(format!("the property `{name}`: {why}")),
-            Some(Fate::Differs(how)) => self.note(how),
-            Some(Fate::Same | Fate::MayDiffer(_)) | None => {}
+            Some(ConversionResult::Refused(why)) => {
+                return Err(format!("the property `{name}`: {why}"));
+            }
+            Some(ConversionResult::Differs(how)) => self.note(how),
+            Some(ConversionResult::Same | ConversionResult::MayDiffer(_)) | None => {}
         }
         let literal = |text: Option<String>| {
             let text = text.ok_or_else(|| format!("`{name}` has no value there"))?;
@@ -261,12 +263,12 @@ impl<'a> Converter<'a> {
 }
 
 /// The meaning of names in an XPath at its place.
-struct Meant<'c, 'a> {
+struct XPathNames<'c, 'a> {
     converter: &'c mut Converter<'a>,
     element: Element<'a>,
 }
 
-impl Meaning for Meant<'_, '_> {
+impl NameResolver for XPathNames<'_, '_> {
     fn variable(&mut self, prefix: &str, name: &str) -> Result<String, String> {
         match (prefix, name) {
             ("", "body") => Ok("$infoset_body".to_owned()),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json, json};
 use super::converter::{Converter, Flow};
 use super::element::{Element, label};
 use super::endpoints::duration;
-use super::known::{self, Fate};
+use super::known::{self, ConversionResult};
 use crate::table::Outcome;
 
 /// The limit of attempts in a queue.
@@ -225,9 +225,9 @@ impl<'a> Converter<'a> {
                 continue;
             }
             match known::named("processor parameter", name, &text) {
-                Fate::Refused(why) => return Err(format!("`{name}`: {why}")),
-                Fate::Differs(how) => self.note(how),
-                Fate::Same | Fate::MayDiffer(_) => {}
+                ConversionResult::Refused(why) => return Err(format!("`{name}`: {why}")),
+                ConversionResult::Differs(how) => self.note(how),
+                ConversionResult::Same | ConversionResult::MayDiffer(_) => {}
             }
         }
         Ok(())
@@ -311,9 +311,9 @@ impl<'a> Converter<'a> {
         for property in &properties {
             let name = property.attribute("name").unwrap_or("");
             match known::named("task property", name, property.attribute("value").unwrap_or("")) {
-                Fate::Refused(why) => return Err(format!("`{name}`: {why}")),
-                Fate::Differs(how) => note.push_str(how),
-                Fate::Same | Fate::MayDiffer(_) => {}
+                ConversionResult::Refused(why) => return Err(format!("`{name}`: {why}")),
+                ConversionResult::Differs(how) => note.push_str(how),
+                ConversionResult::Same | ConversionResult::MayDiffer(_) => {}
             }
         }
         let property =

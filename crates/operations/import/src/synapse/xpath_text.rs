@@ -4,7 +4,7 @@
 
 /// The result type of an expression, as far as its text shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Gives {
+pub(super) enum XPathType {
     /// Elements of one name.
     Elements,
     /// Any nodes.
@@ -18,7 +18,7 @@ pub(super) enum Gives {
 }
 
 /// The meaning of names.
-pub(super) trait Meaning {
+pub(super) trait NameResolver {
     /// The text for `$prefix:name`.
     fn variable(&mut self, prefix: &str, name: &str) -> Result<String, String>;
     /// The text for `get-property(scope, name)`.
@@ -85,7 +85,10 @@ const CORE: [&str; 27] = [
 
 /// Rewrites an expression. The error names the part without a counterpart, and its place in the text.
 #[allow(clippy::wildcard_enum_match_arm, reason = "most tokens are copied as they are")]
-pub(super) fn rewrite(text: &str, meaning: &mut dyn Meaning) -> Result<(String, Gives), String> {
+pub(super) fn rewrite(
+    text: &str,
+    meaning: &mut dyn NameResolver,
+) -> Result<(String, XPathType), String> {
     let tokens = tokens(text)?;
     let mut out = String::new();
     let (mut last, mut at, mut brackets) = (0, 0, 0_usize);
@@ -239,26 +242,26 @@ fn is_number(text: &str, tokens: &[PlacedToken<'_>]) -> bool {
 }
 
 /// The result type of an expression, by its last step.
-fn gives(text: &str, tokens: &[PlacedToken<'_>]) -> Gives {
+fn gives(text: &str, tokens: &[PlacedToken<'_>]) -> XPathType {
     if is_number(text, tokens) {
-        return Gives::Number;
+        return XPathType::Number;
     }
-    let (mut depth, mut found, mut attribute) = (0_usize, Gives::Other, false);
+    let (mut depth, mut found, mut attribute) = (0_usize, XPathType::Other, false);
     for (token, _, _) in tokens {
         match token {
             Token::OpenBracket => depth += 1,
             Token::CloseBracket => depth = depth.saturating_sub(1),
             _ if depth > 0 => {}
-            Token::Operator | Token::Function(..) | Token::Open => return Gives::Other,
+            Token::Operator | Token::Function(..) | Token::Open => return XPathType::Other,
             Token::Attribute => attribute = true,
-            Token::Name(..) if attribute => found = Gives::Texts,
-            Token::Name(..) => found = Gives::Elements,
-            Token::Any | Token::Dots(_) => found = Gives::Nodes,
-            Token::NodeType("node") => found = Gives::Nodes,
-            Token::NodeType("text") => found = Gives::Texts,
-            Token::NodeType(_) => found = Gives::Other,
-            Token::Variable("", "body" | "header" | "env") => found = Gives::Nodes,
-            Token::Variable(..) => found = Gives::Other,
+            Token::Name(..) if attribute => found = XPathType::Texts,
+            Token::Name(..) => found = XPathType::Elements,
+            Token::Any | Token::Dots(_) => found = XPathType::Nodes,
+            Token::NodeType("node") => found = XPathType::Nodes,
+            Token::NodeType("text") => found = XPathType::Texts,
+            Token::NodeType(_) => found = XPathType::Other,
+            Token::Variable("", "body" | "header" | "env") => found = XPathType::Nodes,
+            Token::Variable(..) => found = XPathType::Other,
             Token::Slash => attribute = false,
             Token::Literal | Token::Number | Token::Axis | Token::Close | Token::Comma => {}
         }

@@ -67,7 +67,7 @@ impl fmt::Display for Unreadable {
 impl std::error::Error for Unreadable {}
 
 /// The result of the checks beyond the JSON grammar.
-enum Settled {
+enum DocumentCheck {
     Yes,
     /// A number is out of the range of a double.
     Beyond,
@@ -98,13 +98,13 @@ impl<'a> Document<'a> {
         let bytes = text.as_bytes();
         match Document::on_tape(text.into(), tape) {
             Ok(document) => Ok(document),
-            Err(Settled::Twice(at)) => {
+            Err(DocumentCheck::Twice(at)) => {
                 let before = bytes.get(..at as usize).unwrap_or_default();
                 let lines = before.iter().filter(|byte| **byte == b'\n').count();
                 let line = before.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
                 Err(Unreadable::Twice { line: lines + 1, column: line.len() + 1 })
             }
-            Err(Settled::Yes | Settled::Beyond) => Err(malformed(bytes)),
+            Err(DocumentCheck::Yes | DocumentCheck::Beyond) => Err(malformed(bytes)),
         }
     }
 
@@ -126,18 +126,18 @@ impl<'a> Document<'a> {
     }
 
     /// If two names are equal, the error has the position of their object in the text.
-    fn on_tape(text: Cow<'a, str>, tape: Tape) -> Result<Document<'a>, Settled> {
+    fn on_tape(text: Cow<'a, str>, tape: Tape) -> Result<Document<'a>, DocumentCheck> {
         let (looks_left, number) = (Cell::new(0), Cell::new(0));
         let mut document = Document { text, tape, sorted: Vec::new(), looks_left, number };
         match document.settled() {
-            Settled::Yes => Ok(document),
-            Settled::Beyond => Err(Settled::Beyond),
-            Settled::Twice(at) => Err(Settled::Twice(document.entry(at).from)),
+            DocumentCheck::Yes => Ok(document),
+            DocumentCheck::Beyond => Err(DocumentCheck::Beyond),
+            DocumentCheck::Twice(at) => Err(DocumentCheck::Twice(document.entry(at).from)),
         }
     }
 
     /// Runs the checks beyond the grammar: duplicate names, and numbers out of range.
-    fn settled(&mut self) -> Settled {
+    fn settled(&mut self) -> DocumentCheck {
         let (mut sorted, mut is_bounded) = (Vec::new(), true);
         for (at, entry) in (0_u32..).zip(self.tape.entries()) {
             turns::count_part();
@@ -163,11 +163,11 @@ impl<'a> Document<'a> {
                 | Kind::Array => true,
             };
             if !settled {
-                return Settled::Twice(at);
+                return DocumentCheck::Twice(at);
             }
         }
         self.sorted = sorted;
-        if is_bounded { Settled::Yes } else { Settled::Beyond }
+        if is_bounded { DocumentCheck::Yes } else { DocumentCheck::Beyond }
     }
 
     fn is_bounded(&self, entry: TapeEntry) -> bool {

@@ -17,7 +17,7 @@ use xsd::{Bounds, ParseStop, Root, Schema, Validator};
 use super::code::Code;
 use super::{CompiledDefinition, Definitions, Envelope, MessageFacts, NO_SCHEMA, Version, is_soap};
 use crate::{Rejection, libxml_messages};
-use recall::{Gap, Memory, Whole};
+use recall::{Gap, Memory, MessageFacts};
 use whole::Check;
 
 /// Validators that one thread keeps for one side of one policy.
@@ -29,7 +29,7 @@ pub(super) struct Validators {
     /// The local name of the first element of the current message's Body.
     pub(super) operation: String,
     /// Templates of earlier messages, for requests and for replies.
-    template_caches: Option<Box<[TemplateCache<Memory, Whole, Gap>; 2]>>,
+    template_caches: Option<Box<[TemplateCache<Memory, MessageFacts, Gap>; 2]>>,
 }
 
 /// A validator together with its schema, which a refresh may have replaced.
@@ -56,7 +56,7 @@ impl Ready {
 }
 
 /// The spare validators of one `Definitions`, identified by its address. The weak reference keeps that address from being reused.
-struct Spare {
+struct SpareValidators {
     of: Weak<Definitions>,
     validators: Box<Validators>,
 }
@@ -66,13 +66,14 @@ const SPARE_MAX: usize = 256;
 
 thread_local! {
     /// An entry that is given back goes to the end. If there are too many, those at the beginning are dropped.
-    static SPARE: RefCell<Vec<Spare>> = const { RefCell::new(Vec::new()) };
+    static SPARE: RefCell<Vec<SpareValidators>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Validators {
     fn take(definitions: &Arc<Definitions>) -> Box<Validators> {
         SPARE.with_borrow_mut(|spare| {
-            let ours = |spare: &Spare| std::ptr::eq(spare.of.as_ptr(), Arc::as_ptr(definitions));
+            let ours =
+                |spare: &SpareValidators| std::ptr::eq(spare.of.as_ptr(), Arc::as_ptr(definitions));
             match spare.iter().rposition(ours) {
                 Some(at) => spare.swap_remove(at).validators,
                 None => {
@@ -89,7 +90,7 @@ impl Validators {
             if spare.len() >= SPARE_MAX {
                 spare.drain(..spare.len().saturating_sub(SPARE_MAX / 2));
             }
-            spare.push(Spare { of: Arc::downgrade(definitions), validators: self });
+            spare.push(SpareValidators { of: Arc::downgrade(definitions), validators: self });
         });
     }
 }
@@ -203,7 +204,7 @@ static OPTIONS: std::sync::LazyLock<xml::Options> = std::sync::LazyLock::new(xml
 
 /// Whether a validator is fed the events of the parser.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fed {
+pub(super) enum ValidatorFeed {
     No,
     Yes,
     /// No longer, because the validator has reported a complaint and only the first is used, or because its element has ended.
@@ -219,8 +220,8 @@ pub(super) struct State {
     depth: usize,
     pub(super) version: Option<Version>,
     refused: Option<Rejection>,
-    pub(super) fed_envelope: Fed,
-    pub(super) fed_api: Fed,
+    pub(super) fed_envelope: ValidatorFeed,
+    pub(super) fed_api: ValidatorFeed,
     /// The index of the schema for the operation.
     pub(super) schema: usize,
     /// The rank of that schema in the order in which schemas are tried.
@@ -252,8 +253,8 @@ impl State {
             depth: 0,
             version: None,
             refused: None,
-            fed_envelope: Fed::No,
-            fed_api: Fed::No,
+            fed_envelope: ValidatorFeed::No,
+            fed_api: ValidatorFeed::No,
             schema: 0,
             turn: 0,
             more: false,
@@ -303,13 +304,13 @@ impl State {
     pub(super) fn of_envelope<'v>(&self, validators: &'v Validators) -> Option<&'v Validator> {
         let slot = self.version.unwrap_or(Version::V11).index();
         let ready = validators.envelopes.get(slot).and_then(Option::as_ref);
-        ready.filter(|_| self.fed_envelope != Fed::No).map(|ready| &ready.validator)
+        ready.filter(|_| self.fed_envelope != ValidatorFeed::No).map(|ready| &ready.validator)
     }
 
     /// Returns the validator of the content of the Body, or `None` if it was not fed.
     pub(super) fn of_api<'v>(&self, validators: &'v Validators) -> Option<&'v Validator> {
         let ready = validators.api.get(self.schema).and_then(Option::as_ref);
-        let ready = ready.filter(|_| self.fed_api != Fed::No);
+        let ready = ready.filter(|_| self.fed_api != ValidatorFeed::No);
         ready.map(|ready| &ready.validator)
     }
 
@@ -418,7 +419,7 @@ impl Pass<'_> {
         };
         if let Some(place) = self.validators.envelopes.get_mut(slot) {
             Ready::again(place, schema).set_foreign_types(state.shallow);
-            state.fed_envelope = Fed::Yes;
+            state.fed_envelope = ValidatorFeed::Yes;
         }
     }
 
@@ -447,7 +448,7 @@ impl Pass<'_> {
         }
         if let Some(place) = validators.get_mut(state.schema) {
             Ready::again(place, schema);
-            state.fed_api = Fed::Yes;
+            state.fed_api = ValidatorFeed::Yes;
         }
     }
 
@@ -470,10 +471,12 @@ impl Pass<'_> {
         let state = &mut *self.state;
         let slot = state.version.unwrap_or(Version::V11).index();
         let envelope = self.validators.envelopes.get_mut(slot).and_then(Option::as_mut);
-        if let (Fed::Yes, false, Some(ready)) = (state.fed_envelope, state.within, envelope) {
+        if let (ValidatorFeed::Yes, false, Some(ready)) =
+            (state.fed_envelope, state.within, envelope)
+        {
             state.fed_envelope = after(event(&mut ready.validator));
         }
-        if state.fed_api == Fed::Yes
+        if state.fed_api == ValidatorFeed::Yes
             && let Some(Some(ready)) = self.validators.api.get_mut(state.schema)
         {
             state.fed_api = after(event(&mut ready.validator));
@@ -481,10 +484,10 @@ impl Pass<'_> {
     }
 }
 
-fn after(fed: Result<(), ParseStop>) -> Fed {
+fn after(fed: Result<(), ParseStop>) -> ValidatorFeed {
     match fed {
-        Ok(()) => Fed::Yes,
-        Err(ParseStop::Enough | ParseStop::Xml(_)) => Fed::Enough,
+        Ok(()) => ValidatorFeed::Yes,
+        Err(ParseStop::Enough | ParseStop::Xml(_)) => ValidatorFeed::Enough,
     }
 }
 
@@ -549,9 +552,9 @@ impl Sink for Pass<'_> {
         let state = &mut *self.state;
         if state.depth == 2 && state.in_body {
             state.within = false;
-            if state.fed_api == Fed::Yes {
+            if state.fed_api == ValidatorFeed::Yes {
                 // The operation element has ended. The rest belongs to the envelope.
-                state.fed_api = Fed::Enough;
+                state.fed_api = ValidatorFeed::Enough;
             }
         }
         Ok(())

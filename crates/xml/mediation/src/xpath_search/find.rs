@@ -10,11 +10,11 @@ use super::Case;
 
 /// The paths, each with the string-value that its first node is compared with.
 pub(super) struct Search {
-    sought: Vec<Sought>,
+    sought: Vec<SearchCondition>,
     known: Pool<TemplateCache<SearchState, SearchState, ()>>,
 }
 
-struct Sought {
+struct SearchCondition {
     path: Selection,
     equals: String,
 }
@@ -52,7 +52,7 @@ impl Search {
         let sought = cases.iter().map(|case| {
             let path = case.expression.selection()?;
             let plain = path.from_root && !path.below.is_empty() && path.attributes.is_empty();
-            plain.then(|| Sought { path, equals: case.equals.clone() })
+            plain.then(|| SearchCondition { path, equals: case.equals.clone() })
         });
         Some(Search { sought: sought.collect::<Option<_>>()?, known: Pool::default() })
     }
@@ -85,7 +85,7 @@ impl Search {
 
 impl SearchPosition {
     /// Handles the start of a node below `depth` open elements. If the node has a value, it is complete.
-    fn node(&mut self, sought: &Sought, depth: usize, told: &StreamNode<'_>) {
+    fn node(&mut self, sought: &SearchCondition, depth: usize, told: &StreamNode<'_>) {
         let fits = |asked: &[StreamStep]| asked.iter().any(|asked| asked.accepts(told));
         if !matches!(self.found, FirstNode::Nothing)
             || self.steps != depth
@@ -105,7 +105,7 @@ impl SearchPosition {
     }
 
     /// Handles further text of the open node.
-    fn text(&mut self, sought: &Sought, text: &str) {
+    fn text(&mut self, sought: &SearchCondition, text: &str) {
         if let FirstNode::Part { same, .. } = &mut self.found {
             *same = same.and_then(|at| {
                 let rest = sought.equals.get(at..)?;
@@ -115,7 +115,7 @@ impl SearchPosition {
     }
 
     /// Ends the open node, if it is of this kind.
-    fn end(&mut self, sought: &Sought, kind: NodeKind) {
+    fn end(&mut self, sought: &SearchCondition, kind: NodeKind) {
         if let FirstNode::Part { of, same } = self.found
             && of == kind
         {
@@ -130,7 +130,7 @@ struct SearchSink<'s> {
 }
 
 impl SearchSink<'_> {
-    fn each(&mut self, mut tell: impl FnMut(&mut SearchPosition, &Sought, usize)) {
+    fn each(&mut self, mut tell: impl FnMut(&mut SearchPosition, &SearchCondition, usize)) {
         let SearchState { depth, places } = &mut self.seen;
         // Harmless: there is a position for each path.
         let all = self.search.sought.iter().zip(places);
@@ -193,7 +193,7 @@ impl Sink for SearchSink<'_> {
 
 impl Recall for SearchSink<'_> {
     type Memory = SearchState;
-    type Whole = SearchState;
+    type DocumentState = SearchState;
     type Gap = ();
 
     fn remember(&self) -> Option<SearchState> {

@@ -85,7 +85,7 @@ impl Sink for FeedSink {
 
 impl Recall for FeedSink {
     type Memory = Feed;
-    type Whole = Feed;
+    type DocumentState = Feed;
     type Gap = TextRange;
 
     fn remember(&self) -> Option<Feed> {

@@ -13,7 +13,7 @@ pub(super) fn check(text: &str) -> Result<(), String> {
     if text.starts_with("<?") || text.starts_with("<!") {
         return Err("expected an element of XML, and nothing before it".to_owned());
     }
-    let parsed = xml::parse(text.as_bytes(), &Options::default(), &mut Nothing);
+    let parsed = xml::parse(text.as_bytes(), &Options::default(), &mut NullSink);
     parsed.map_err(|error| format!("expected an element of XML: {error}"))
 }
 
@@ -44,9 +44,9 @@ impl Sink for Fragment {
     }
 }
 
-struct Nothing;
+struct NullSink;
 
-impl Sink for Nothing {
+impl Sink for NullSink {
     type Error = xml::Error;
 
     fn start(&mut self, _: &Start<'_>, _: Here<'_>) -> Result<(), xml::Error> {

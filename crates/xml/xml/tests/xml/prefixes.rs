@@ -9,7 +9,7 @@ use crate::record::{Record, finish, internal, whole};
 
 impl Recall for Record {
     type Memory = Record;
-    type Whole = ();
+    type DocumentState = ();
     type Gap = ();
 
     fn remember(&self) -> Option<Record> {

@@ -58,7 +58,7 @@ impl Sink for Outline {
 
 impl Recall for Outline {
     type Memory = Outline;
-    type Whole = Outline;
+    type DocumentState = Outline;
     /// The index of the event.
     type Gap = usize;
 

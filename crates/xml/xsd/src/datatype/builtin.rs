@@ -1,6 +1,6 @@
 //! The built-in types: their names and their derivation (Part 2, section 3).
 
-use super::white::White;
+use super::white::WhiteSpace;
 
 /// A built-in simple type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -225,13 +225,13 @@ impl Builtin {
     }
 
     /// Returns the whiteSpace facet.
-    pub(crate) fn white(self) -> White {
+    pub(crate) fn white(self) -> WhiteSpace {
         if matches!(self, Builtin::AnySimpleType | Builtin::String) {
-            White::Preserve
+            WhiteSpace::Preserve
         } else if self == Builtin::NormalizedString {
-            White::Replace
+            WhiteSpace::Replace
         } else {
-            White::Collapse
+            WhiteSpace::Collapse
         }
     }
 

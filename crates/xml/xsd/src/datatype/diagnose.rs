@@ -8,7 +8,7 @@ use super::kind::FacetKind;
 use super::names::NameScope;
 use super::simple::{SimpleType, Variety};
 use super::white::words;
-use super::{White, atom};
+use super::{WhiteSpace, atom};
 
 /// The rule that a text violates.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl SimpleType {
         let len = words(lexical).count();
         match self.facets().check_length(len as u64) {
             Err(Fail::Facet(kind)) => Some(self.facet_breach(kind, &len.to_string())),
-            Ok(()) | Err(_) => self.last_breach(&White::Collapse.normalize(lexical), names),
+            Ok(()) | Err(_) => self.last_breach(&WhiteSpace::Collapse.normalize(lexical), names),
         }
     }
 

@@ -8,7 +8,7 @@ use super::fail::quote;
 use super::kind::FacetKind;
 use super::names::{EmptyScope, NameScope};
 use super::value::Value;
-use super::white::White;
+use super::white::WhiteSpace;
 use super::{Builtin, FacetError, SimpleType, Variety};
 use crate::regex::Regex;
 
@@ -49,7 +49,7 @@ impl SimpleType {
 fn derive(
     base: &Arc<SimpleType>,
     raw: &[RawFacet<'_>],
-) -> Result<(Facets, White), Vec<FacetError>> {
+) -> Result<(Facets, WhiteSpace), Vec<FacetError>> {
     let mut step =
         Step { base, facets: base.facets().clone(), white: base.white(), raw, errors: Vec::new() };
     let mut met = 0u16;
@@ -88,7 +88,7 @@ const UPPER: [FacetKind; 2] = [FacetKind::MaxInclusive, FacetKind::MaxExclusive]
 struct Step<'a> {
     base: &'a Arc<SimpleType>,
     facets: Facets,
-    white: White,
+    white: WhiteSpace,
     raw: &'a [RawFacet<'a>],
     errors: Vec<FacetError>,
 }
@@ -137,7 +137,9 @@ impl Step<'_> {
     }
 
     fn read_white(&mut self, at: usize, facet: &RawFacet<'_>) {
-        let Some(white) = White::from_name(White::Collapse.normalize(facet.value).as_ref()) else {
+        let Some(white) =
+            WhiteSpace::from_name(WhiteSpace::Collapse.normalize(facet.value).as_ref())
+        else {
             let message = format!("{} must be preserve, replace or collapse", quote(facet.value));
             return self.complain(at, "cvc-enumeration-valid", message);
         };

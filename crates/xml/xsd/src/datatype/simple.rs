@@ -11,7 +11,7 @@ use super::kind::FacetKind;
 use super::names::{EmptyScope, NameScope};
 use super::quick;
 use super::value::Value;
-use super::white::{White, words};
+use super::white::{WhiteSpace, words};
 use super::{Builtin, FacetError, Violation};
 
 /// Maximum depth of derivation, lists and unions. Checking and dropping types recurses this deep.
@@ -23,7 +23,7 @@ pub struct SimpleType {
     builtin: Builtin,
     variety: Variety,
     base: Option<Arc<SimpleType>>,
-    pub(super) white: White,
+    pub(super) white: WhiteSpace,
     pub(super) facets: Facets,
     /// Whether only white space has to be handled, and no other facet restricts the type.
     plain: bool,
@@ -206,7 +206,7 @@ impl SimpleType {
             builtin,
             variety,
             base: base.cloned(),
-            white: White::Collapse,
+            white: WhiteSpace::Collapse,
             facets: Facets::default(),
             plain: true,
             short: Short::None,
@@ -291,7 +291,7 @@ impl SimpleType {
     fn find_short_of_string(&self) -> Short {
         let f = &self.facets;
         let lengths = f.length.is_some() || f.min_length.is_some() || f.max_length.is_some();
-        let keeps_length = self.white != White::Collapse
+        let keeps_length = self.white != WhiteSpace::Collapse
             && matches!(self.builtin, Builtin::String | Builtin::NormalizedString);
         match (!f.patterns.is_empty() || f.length.is_some(), f.enumeration.is_some(), lengths) {
             (false, true, false) => Short::Among,
@@ -327,7 +327,7 @@ impl SimpleType {
     }
 
     /// Returns the white space handling. For a union it is `Collapse`, but each member uses its own.
-    pub fn white(&self) -> White {
+    pub fn white(&self) -> WhiteSpace {
         self.white
     }
 
@@ -429,7 +429,7 @@ impl SimpleType {
         }
         self.facets.check_length(len)?;
         if !self.facets.patterns.is_empty() {
-            self.facets.check_patterns(&White::Collapse.normalize(lexical), names)?;
+            self.facets.check_patterns(&WhiteSpace::Collapse.normalize(lexical), names)?;
         }
         if !keep {
             return Ok(());

@@ -6,34 +6,34 @@ use super::text::is_space;
 
 /// The whiteSpace facet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum White {
+pub enum WhiteSpace {
     Preserve,
     Replace,
     Collapse,
 }
 
-impl White {
+impl WhiteSpace {
     /// Replaces or collapses the white space in a text. The result is borrowed unless inner white space changes.
     pub fn normalize(self, text: &str) -> Cow<'_, str> {
         match self {
-            White::Preserve => Cow::Borrowed(text),
-            White::Replace => {
+            WhiteSpace::Preserve => Cow::Borrowed(text),
+            WhiteSpace::Replace => {
                 if text.bytes().any(|b| is_space(b) && b != b' ') {
                     Cow::Owned(text.replace(['\t', '\n', '\r'], " "))
                 } else {
                     Cow::Borrowed(text)
                 }
             }
-            White::Collapse => collapse(text),
+            WhiteSpace::Collapse => collapse(text),
         }
     }
 
     /// Parses the facet's `value` attribute.
-    pub(crate) fn from_name(name: &str) -> Option<White> {
+    pub(crate) fn from_name(name: &str) -> Option<WhiteSpace> {
         match name {
-            "preserve" => Some(White::Preserve),
-            "replace" => Some(White::Replace),
-            "collapse" => Some(White::Collapse),
+            "preserve" => Some(WhiteSpace::Preserve),
+            "replace" => Some(WhiteSpace::Replace),
+            "collapse" => Some(WhiteSpace::Collapse),
             _ => None,
         }
     }

@@ -10,8 +10,8 @@ use crate::arena::Id;
 use crate::documents::SchemaDocument;
 use crate::model::{
     ANY_TYPE, AttributeGroup, AttributeSource, AttributeUse, Complex, ComplexSource,
-    ComponentLocation, Content, Derivation, Element, Max, Model, ModelKind, Particle, Term, Type,
-    TypeKind, Ways, Wildcard,
+    ComponentLocation, Content, Derivation, DerivationSet, Element, Max, Model, ModelKind,
+    Particle, Term, Type, TypeKind, Wildcard,
 };
 use crate::names::Sym;
 
@@ -23,7 +23,7 @@ impl<'d> Builder<'d> {
         id: Id<Type>,
         inside: Inside,
     ) {
-        let allowed = Ways::EXTENSION.with(Ways::RESTRICTION);
+        let allowed = DerivationSet::EXTENSION.with(DerivationSet::RESTRICTION);
         let content = doc.child(node, &["simpleContent", "complexContent"]);
         let derivation = content.and_then(|c| doc.child(c, &["restriction", "extension"]));
         let way = match derivation.map(|d| doc.tag(d)) {
@@ -363,7 +363,7 @@ impl<'d> Builder<'d> {
             (None, Derivation::Extension) => return Content::Simple(base),
             (Some(Content::Simple(content)), Derivation::Restriction) => {
                 if let Some(inner) = source.inner
-                    && !self.components.derives(inner, content, Ways::NONE)
+                    && !self.components.derives(inner, content, DerivationSet::NONE)
                 {
                     let message = "the inner type does not derive from the base's".to_owned();
                     self.complain("derivation-ok-restriction.5.1.1", place, message);

@@ -9,7 +9,7 @@ use super::{Builder, Inside, KeyRef};
 use crate::arena::Id;
 use crate::documents::SchemaDocument;
 use crate::identity::{Constraint, ConstraintKind, Path};
-use crate::model::{Element, Type, Ways};
+use crate::model::{DerivationSet, Element, Type};
 use crate::names::NsId;
 use crate::scope::Scope;
 
@@ -31,7 +31,7 @@ impl<'d> Builder<'d> {
             Some(_) | None => None,
         };
         let constraints = self.read_constraints(doc, node);
-        let all = Ways::EXTENSION.with(Ways::RESTRICTION);
+        let all = DerivationSet::EXTENSION.with(DerivationSet::RESTRICTION);
         let element = &mut self.components.elements[id];
         element.nillable = doc.flag(node, "nillable");
         element.is_abstract = doc.flag(node, "abstract");
@@ -39,11 +39,12 @@ impl<'d> Builder<'d> {
         element.declared_type = declared_type;
         element.head = head;
         element.constraints = constraints;
-        element.block = doc.ways(node, "block", doc.block_default, all.with(Ways::SUBSTITUTION));
+        element.block =
+            doc.ways(node, "block", doc.block_default, all.with(DerivationSet::SUBSTITUTION));
         element.finals = if element.global {
             doc.ways(node, "final", doc.final_default, all)
         } else {
-            Ways::NONE
+            DerivationSet::NONE
         };
     }
 

@@ -10,8 +10,8 @@ use crate::datatype::Builtin;
 use crate::documents::SchemaDocument;
 use crate::model::{
     ANY_TYPE, AttributeDecl, AttributeGroup, AttributeSource, Complex, ComplexSource,
-    ComponentLocation, Content, Derivation, Element, Group, Model, ModelKind, Simple, SimpleSource,
-    Type, TypeKind, Ways,
+    ComponentLocation, Content, Derivation, DerivationSet, Element, Group, Model, ModelKind,
+    Simple, SimpleSource, Type, TypeKind,
 };
 use crate::names::{NsId, Sym};
 
@@ -263,21 +263,21 @@ impl<'d> Builder<'d> {
 pub(super) fn empty_simple(name: Option<Sym>, place: ComponentLocation) -> Type {
     let value = Builtin::AnySimpleType.simple();
     let kind = TypeKind::Simple(Simple { value, source: SimpleSource::BuiltIn });
-    Type { name, place, base: crate::model::ANY_SIMPLE_TYPE, finals: Ways::NONE, kind }
+    Type { name, place, base: crate::model::ANY_SIMPLE_TYPE, finals: DerivationSet::NONE, kind }
 }
 
 pub(super) fn empty_complex(name: Option<Sym>, place: ComponentLocation) -> Type {
     let complex = Complex {
         way: Derivation::Restriction,
         is_abstract: false,
-        block: Ways::NONE,
+        block: DerivationSet::NONE,
         content: Content::Empty,
         uses: Vec::new(),
         wildcard: None,
         source: ComplexSource::default(),
     };
     let kind = TypeKind::Complex(Box::new(complex));
-    Type { name, place, base: ANY_TYPE, finals: Ways::NONE, kind }
+    Type { name, place, base: ANY_TYPE, finals: DerivationSet::NONE, kind }
 }
 
 pub(super) fn empty_element(name: Sym, place: ComponentLocation, global: bool) -> Element {
@@ -291,8 +291,8 @@ pub(super) fn empty_element(name: Sym, place: ComponentLocation, global: bool) -
         is_abstract: false,
         constraint: None,
         head: None,
-        block: Ways::NONE,
-        finals: Ways::NONE,
+        block: DerivationSet::NONE,
+        finals: DerivationSet::NONE,
         constraints: Vec::new(),
     }
 }

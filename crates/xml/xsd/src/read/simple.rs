@@ -11,7 +11,7 @@ use crate::arena::Id;
 use crate::datatype::{FacetKind, RawFacet, SimpleType, Variety};
 use crate::documents::SchemaDocument;
 use crate::model::{
-    ANY_SIMPLE_TYPE, ANY_TYPE, ComponentLocation, SimpleSource, Type, TypeKind, Ways,
+    ANY_SIMPLE_TYPE, ANY_TYPE, ComponentLocation, DerivationSet, SimpleSource, Type, TypeKind,
 };
 use crate::scope::Scope;
 
@@ -23,7 +23,8 @@ impl<'d> Builder<'d> {
         id: Id<Type>,
         inside: Inside,
     ) {
-        let allowed = Ways::RESTRICTION.with(Ways::LIST).with(Ways::UNION);
+        let allowed =
+            DerivationSet::RESTRICTION.with(DerivationSet::LIST).with(DerivationSet::UNION);
         let finals = doc.ways(node, "final", doc.final_default, allowed);
         self.components.types[id].finals = finals;
         let Some(child) = doc.child(node, &["restriction", "list", "union"]) else { return };
@@ -153,7 +154,7 @@ impl<'d> Builder<'d> {
     fn material(
         &mut self,
         id: Id<Type>,
-        way: Ways,
+        way: DerivationSet,
         place: ComponentLocation,
         code: &'static str,
     ) -> Option<Arc<SimpleType>> {
@@ -185,7 +186,7 @@ impl<'d> Builder<'d> {
         base: Id<Type>,
         at: ComponentLocation,
     ) -> Option<Arc<SimpleType>> {
-        let simple = self.material(base, Ways::RESTRICTION, at, "st-props-correct.3")?;
+        let simple = self.material(base, DerivationSet::RESTRICTION, at, "st-props-correct.3")?;
         if base == ANY_SIMPLE_TYPE {
             let message = "only the built-in types may restrict anySimpleType".to_owned();
             self.complain("cos-st-restricts.1.1", at, message);
@@ -248,7 +249,7 @@ impl<'d> Builder<'d> {
     }
 
     fn make_list(&mut self, item: Id<Type>, place: ComponentLocation) -> Option<Arc<SimpleType>> {
-        let simple = self.material(item, Ways::LIST, place, "cos-st-restricts.2.3.1.1")?;
+        let simple = self.material(item, DerivationSet::LIST, place, "cos-st-restricts.2.3.1.1")?;
         if matches!(simple.variety(), Variety::Ur) {
             let message =
                 "the item type of a list must be atomic, or a union of atomic types".to_owned();
@@ -271,7 +272,12 @@ impl<'d> Builder<'d> {
     ) -> Option<Arc<SimpleType>> {
         let mut simples = Vec::with_capacity(members.len());
         for &member in members {
-            simples.push(self.material(member, Ways::UNION, place, "cos-st-restricts.3.3.1.1")?);
+            simples.push(self.material(
+                member,
+                DerivationSet::UNION,
+                place,
+                "cos-st-restricts.3.3.1.1",
+            )?);
         }
         match SimpleType::union(&simples) {
             Ok(made) => Some(Arc::new(made)),

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use super::values;
 use crate::arena::Id;
 use crate::datatype::Builtin;
-use crate::model::{AttributeUse, ComponentLocation, Type, ValueConstraint, Ways, Wildcard};
+use crate::model::{
+    AttributeUse, ComponentLocation, DerivationSet, Type, ValueConstraint, Wildcard,
+};
 use crate::names::Sym;
 use crate::read::Builder;
 
@@ -129,7 +131,7 @@ fn use_restriction(builder: &mut Builder<'_>, usage: &AttributeUse, original: &A
     let all = &builder.components;
     let type_id = all.attributes[usage.decl].type_id;
     let original_type = all.attributes[original.decl].type_id;
-    if !all.derives(type_id, original_type, Ways::NONE) {
+    if !all.derives(type_id, original_type, DerivationSet::NONE) {
         let message = format!("the type of {text} does not derive from that of the base");
         builder.complain("derivation-ok-restriction.2.1.2", usage.place, message);
     }

@@ -2,7 +2,7 @@
 
 use super::{attributes, particles};
 use crate::arena::Id;
-use crate::model::{ANY_TYPE, Content, Derivation, Type, Ways};
+use crate::model::{ANY_TYPE, Content, Derivation, DerivationSet, Type};
 use crate::read::Builder;
 
 pub(super) fn derivation(builder: &mut Builder<'_>, id: Id<Type>) {
@@ -59,7 +59,7 @@ fn content_restriction(
     let broken = |code, message: &str| Err((code, message.to_owned()));
     match (content, base_content) {
         (Content::Simple(own), Content::Simple(inherited)) => {
-            if all.derives(own, inherited, Ways::NONE) {
+            if all.derives(own, inherited, DerivationSet::NONE) {
                 Ok(())
             } else {
                 broken(

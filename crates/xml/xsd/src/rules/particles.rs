@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::values;
 use crate::arena::Id;
 use crate::model::{
-    ComponentLocation, Element, Max, ModelKind, Namespaces, Particle, Process, Term, Ways, Wildcard,
+    ComponentLocation, DerivationSet, Element, Max, ModelKind, Namespaces, Particle, Process, Term,
+    Wildcard,
 };
 use crate::read::Builder;
 
@@ -278,7 +279,8 @@ impl Comparison<'_, '_> {
         if theirs.block.0 & !mine.block.0 != 0 {
             return broken("rcase-NameAndTypeOK.6", format!("{text} blocks less than in the base"));
         }
-        let excluded = Ways::EXTENSION.with(Ways::LIST).with(Ways::UNION);
+        let excluded =
+            DerivationSet::EXTENSION.with(DerivationSet::LIST).with(DerivationSet::UNION);
         if all.derives(mine.type_id, theirs.type_id, excluded) {
             Ok(())
         } else {

@@ -183,7 +183,7 @@ impl Run {
         };
         let Some((declared, element)) = declared else { return Ok(Some(found)) };
         let all = &schema.components;
-        let block = element.map_or(crate::model::Ways::NONE, |id| all.elements[id].block);
+        let block = element.map_or(crate::model::DerivationSet::NONE, |id| all.elements[id].block);
         if all.can_replace(found, declared, block) {
             return Ok(Some(found));
         }

@@ -2,7 +2,7 @@
 
 use xpath::{Call, ErrorKind, Value};
 
-use super::{Function, Surroundings};
+use super::{Function, FunctionInputs};
 
 const fn node_set_of(uri: &'static str, local: &'static str) -> Function {
     Function { uri, local, least: 1, most: 1, code: node_set }
@@ -27,7 +27,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 fn node_set(
     arguments: &[Value],
     call: &mut Call<'_>,
-    _surroundings: &mut Surroundings,
+    _inputs: &mut FunctionInputs,
 ) -> Result<Value, ErrorKind> {
     match arguments.first() {
         Some(Value::Tree(root)) => Ok(Value::node(*root)),
@@ -48,7 +48,7 @@ fn node_set(
 fn object_type(
     arguments: &[Value],
     _call: &mut Call<'_>,
-    _surroundings: &mut Surroundings,
+    _inputs: &mut FunctionInputs,
 ) -> Result<Value, ErrorKind> {
     let name = match arguments.first() {
         Some(Value::Nodes(_)) => "node-set",

@@ -3,7 +3,7 @@
 use xpath::{Call, ErrorKind, Node, Value, text_number};
 
 use super::arguments::{nodes, number, text};
-use super::{Code, Function, Surroundings};
+use super::{Code, Function, FunctionInputs};
 
 const fn row(local: &'static str, least: usize, code: Code) -> Function {
     Function { uri: "http://exslt.org/math", local, least, most: least, code }
@@ -75,7 +75,7 @@ fn extreme(
 }
 
 /// Returns a constant by its name, cut to a number of characters.
-fn constant(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+fn constant(arguments: &[Value], call: &mut Call<'_>, _: &mut FunctionInputs) -> Outcome {
     let digits = match text(arguments, 0, call).as_str() {
         "PI" => "3.1415926535897932384626433832795028841971693993751",
         "E" => "2.71828182845904523536028747135266249775724709369996",
@@ -99,9 +99,9 @@ fn constant(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> O
 
 /// Returns a number that is at least 0 and less than 1. The sequence depends on the caller's seed, so that a transformation can be
 /// repeated.
-fn random(_: &[Value], _: &mut Call<'_>, surroundings: &mut Surroundings) -> Outcome {
-    surroundings.seed = surroundings.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut bits = surroundings.seed;
+fn random(_: &[Value], _: &mut Call<'_>, inputs: &mut FunctionInputs) -> Outcome {
+    inputs.seed = inputs.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut bits = inputs.seed;
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     bits ^= bits >> 31;

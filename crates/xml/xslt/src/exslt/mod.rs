@@ -14,7 +14,7 @@ use xpath::{Call, ErrorKind, Value};
 
 /// The environment of a function, besides its arguments and the documents.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Surroundings {
+pub(crate) struct FunctionInputs {
     /// Seconds since 1970 (UTC), if supplied by the caller.
     pub(crate) now: Option<i64>,
     /// Seed of random numbers, chosen by the caller.
@@ -22,7 +22,7 @@ pub(crate) struct Surroundings {
 }
 
 /// The implementation of a function. The number of arguments has been checked.
-pub(crate) type Code = fn(&[Value], &mut Call<'_>, &mut Surroundings) -> Result<Value, ErrorKind>;
+pub(crate) type Code = fn(&[Value], &mut Call<'_>, &mut FunctionInputs) -> Result<Value, ErrorKind>;
 
 /// A row of the registry.
 #[derive(Debug, Clone, Copy)]

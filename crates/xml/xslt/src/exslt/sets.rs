@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use xpath::{Call, ErrorKind, Node, Value};
 
 use super::arguments::nodes;
-use super::{Code, Function, Surroundings};
+use super::{Code, Function, FunctionInputs};
 
 const fn row(local: &'static str, least: usize, code: Code) -> Function {
     Function { uri: "http://exslt.org/sets", local, least, most: least, code }
@@ -22,11 +22,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 type Outcome = Result<Value, ErrorKind>;
 
-fn difference(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+fn difference(arguments: &[Value], call: &mut Call<'_>, _: &mut FunctionInputs) -> Outcome {
     chosen(arguments, call, |second, node| second.binary_search(node).is_err())
 }
 
-fn intersection(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+fn intersection(arguments: &[Value], call: &mut Call<'_>, _: &mut FunctionInputs) -> Outcome {
     chosen(arguments, call, |second, node| second.binary_search(node).is_ok())
 }
 
@@ -42,7 +42,7 @@ fn chosen(
 }
 
 /// Returns the first node for each distinct string-value.
-fn distinct(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+fn distinct(arguments: &[Value], call: &mut Call<'_>, _: &mut FunctionInputs) -> Outcome {
     let mut seen = HashSet::new();
     let mut kept = Vec::new();
     for &node in nodes(arguments, 0)? {
@@ -55,19 +55,19 @@ fn distinct(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> O
     Ok(Value::Nodes(kept.into()))
 }
 
-fn has_same_node(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+fn has_same_node(arguments: &[Value], call: &mut Call<'_>, _: &mut FunctionInputs) -> Outcome {
     let (first, second) = (nodes(arguments, 0)?, nodes(arguments, 1)?);
     call.budget.charge(first.len() as u64)?;
     Ok(Value::Boolean(first.iter().any(|node| second.binary_search(node).is_ok())))
 }
 
 /// Returns the nodes of the first set before the first node of the second, or none if that node is not in the first set.
-fn leading(arguments: &[Value], _: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+fn leading(arguments: &[Value], _: &mut Call<'_>, _: &mut FunctionInputs) -> Outcome {
     split(arguments, |first, at| first.get(..at))
 }
 
 /// Returns the nodes of the first set after the first node of the second, or none if that node is not in the first set.
-fn trailing(arguments: &[Value], _: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+fn trailing(arguments: &[Value], _: &mut Call<'_>, _: &mut FunctionInputs) -> Outcome {
     split(arguments, |first, at| first.get(at + 1..))
 }
 

@@ -4,7 +4,7 @@ use kit::percent;
 use xpath::{Call, ErrorKind, Value};
 
 use super::arguments::{nodes, number, text, texts, tokens};
-use super::{Code, Function, Surroundings};
+use super::{Code, Function, FunctionInputs};
 
 const fn row(local: &'static str, least: usize, most: usize, code: Code) -> Function {
     Function { uri: "http://exslt.org/strings", local, least, most, code }
@@ -24,7 +24,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 type Outcome = Result<Value, ErrorKind>;
 
 /// Splits at any of the given characters, by default white space. An empty argument splits into single characters.
-fn tokenize(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+fn tokenize(arguments: &[Value], call: &mut Call<'_>, _: &mut FunctionInputs) -> Outcome {
     let whole = text(arguments, 0, call);
     let between = match arguments.len() {
         1 => "\t\r\n ".to_owned(),
@@ -38,7 +38,7 @@ fn tokenize(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> O
 }
 
 /// Splits at a string, by default a space. An empty argument splits into single characters.
-fn split(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+fn split(arguments: &[Value], call: &mut Call<'_>, _: &mut FunctionInputs) -> Outcome {
     let whole = text(arguments, 0, call);
     let between = match arguments.len() {
         1 => " ".to_owned(),
@@ -57,7 +57,7 @@ fn characters(text: &str) -> impl Iterator<Item = &str> {
 
 /// Replaces several strings at once, longer ones first. Each is replaced by the string at the same index of the other list, or by nothing
 /// if that list is shorter. An empty string matches between any two characters that no other string replaces.
-fn replace(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+fn replace(arguments: &[Value], call: &mut Call<'_>, _: &mut FunctionInputs) -> Outcome {
     let whole = text(arguments, 0, call);
     let mut by = texts(arguments, 2, call).into_iter();
     let pairs =
@@ -103,7 +103,7 @@ fn too_long(text: &str, call: &Call<'_>) -> Result<(), ErrorKind> {
 }
 
 /// Returns a string with this many characters by repeating another one.
-fn padding(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+fn padding(arguments: &[Value], call: &mut Call<'_>, _: &mut FunctionInputs) -> Outcome {
     let wanted = number(arguments, 0, call);
     let unit = match arguments.len() {
         1 => " ".to_owned(),
@@ -134,7 +134,7 @@ fn padding(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Ou
 }
 
 /// Aligns a string within another one: left, right or centred. The result is as long as the other one.
-fn align(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+fn align(arguments: &[Value], call: &mut Call<'_>, _: &mut FunctionInputs) -> Outcome {
     let given: Vec<char> = text(arguments, 0, call).chars().collect();
     let ground: Vec<char> = text(arguments, 1, call).chars().collect();
     call.budget.charge((given.len() + ground.len()) as u64)?;
@@ -153,7 +153,7 @@ fn align(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outc
     Ok(Value::text(out))
 }
 
-fn concat(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+fn concat(arguments: &[Value], call: &mut Call<'_>, _: &mut FunctionInputs) -> Outcome {
     let mut out = String::new();
     for &node in nodes(arguments, 0)? {
         let text = call.documents.string_value(node);
@@ -166,7 +166,7 @@ fn concat(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Out
 
 /// Escapes a URI by RFC 2396, section 2. Unreserved characters are kept, reserved ones are escaped if requested, and all others always. The
 /// percent sign is always escaped, even at the start of an escape, as in libxslt.
-fn encode_uri(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+fn encode_uri(arguments: &[Value], call: &mut Call<'_>, _: &mut FunctionInputs) -> Outcome {
     let whole = text(arguments, 0, call);
     let escape_reserved = arguments.get(1).is_some_and(Value::to_boolean);
     if !is_utf8(arguments, 2, call) {
@@ -178,7 +178,7 @@ fn encode_uri(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) ->
 }
 
 /// Unescapes a URI. The result is empty if it is not UTF-8.
-fn decode_uri(arguments: &[Value], call: &mut Call<'_>, _: &mut Surroundings) -> Outcome {
+fn decode_uri(arguments: &[Value], call: &mut Call<'_>, _: &mut FunctionInputs) -> Outcome {
     let whole = text(arguments, 0, call);
     if !is_utf8(arguments, 1, call) {
         return Ok(Value::text(""));

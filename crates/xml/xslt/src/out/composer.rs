@@ -27,7 +27,7 @@ pub(crate) enum Target {
 #[derive(Debug)]
 pub(crate) struct Composer {
     target: Target,
-    desk: Box<Desk>,
+    desk: Box<ComposerMemory>,
     /// Whether a start tag has not been written yet, so that attributes and namespaces may follow.
     pending: bool,
     nodes: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Composer {
 
 /// Reusable memory of a composer.
 #[derive(Debug, Default)]
-struct Desk {
+struct ComposerMemory {
     tag: Tag,
     scope: Scope,
     open: Vec<Open>,
@@ -63,18 +63,18 @@ const KEPT_MAX: usize = 4;
 
 thread_local! {
     #[allow(clippy::vec_box, reason = "a boxed desk moves between the pool and its composer without being copied")]
-    static SPARE: RefCell<Vec<Box<Desk>>> = const { RefCell::new(Vec::new()) };
+    static SPARE: RefCell<Vec<Box<ComposerMemory>>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Desk {
+impl ComposerMemory {
     /// Takes an empty desk, from the pool if there is one.
-    fn take() -> Box<Desk> {
+    fn take() -> Box<ComposerMemory> {
         // Harmless: a thread that is ending has no pool, so a new desk is made.
         SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten().unwrap_or_default()
     }
 
     /// Returns the desk to the pool.
-    fn give(mut self: Box<Desk>) {
+    fn give(mut self: Box<ComposerMemory>) {
         let bytes =
             self.tag.capacity() + self.scope.capacity() + self.open.capacity() * size_of::<Open>();
         if bytes > KEPT_BYTES_MAX {
@@ -92,7 +92,7 @@ impl Desk {
         });
     }
 
-    fn copy_from(&mut self, other: &Desk) {
+    fn copy_from(&mut self, other: &ComposerMemory) {
         self.tag.copy_from(&other.tag);
         self.scope.copy_from(&other.scope);
         self.open.clone_from(&other.open);
@@ -200,7 +200,7 @@ impl Desk {
 
 impl Composer {
     pub(crate) fn new(target: Target) -> Composer {
-        let desk = Desk::take();
+        let desk = ComposerMemory::take();
         Composer { target, desk, pending: false, nodes: 0, bytes: 0, full: false }
     }
 

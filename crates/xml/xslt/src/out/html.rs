@@ -1,6 +1,8 @@
 //! The output method `html` (XSLT 1.0, 16.2): the form of its tags.
 
-use super::html_elements::{BOOLEAN_ATTRIBUTES, INLINE, Nature, PRESERVED, URI_ATTRIBUTES, listed};
+use super::html_elements::{
+    BOOLEAN_ATTRIBUTES, ContentModel, INLINE, PRESERVED, URI_ATTRIBUTES, listed,
+};
 use super::serializer::{Open, Serializer};
 use super::tag::Tag;
 use super::{Encoding, escape};
@@ -15,7 +17,7 @@ impl Serializer {
         let local = pieces.local(tag.name);
         self.close_tag();
         if local.eq_ignore_ascii_case("meta") && says_content_type(tag) && !self.open.is_empty() {
-            self.open.push(Open { html: Nature::Dropped, ..Open::default() });
+            self.open.push(Open { html: ContentModel::Dropped, ..Open::default() });
             return;
         }
         self.doctype("", local);
@@ -24,7 +26,7 @@ impl Serializer {
         let mixed = listed(PRESERVED, local);
         self.out.push(b'<');
         let name = self.name("", local);
-        self.open.push(Open { html: Nature::of(local), mixed, name, ..Open::default() });
+        self.open.push(Open { html: ContentModel::of(local), mixed, name, ..Open::default() });
         self.declarations(declared);
         for piece in &tag.attributes {
             let (name, value) = (pieces.local(*piece), pieces.value(*piece));
@@ -45,8 +47,8 @@ impl Serializer {
 
     pub(super) fn end_html(&mut self, open: Open) {
         match open.html {
-            Nature::Void | Nature::Dropped => return,
-            Nature::Foreign | Nature::Ordinary | Nature::Raw => {}
+            ContentModel::Void | ContentModel::Dropped => return,
+            ContentModel::Foreign | ContentModel::Ordinary | ContentModel::Raw => {}
         }
         if self.indent && open.children && !open.mixed {
             self.line(self.open.len());

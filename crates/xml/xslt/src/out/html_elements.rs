@@ -4,7 +4,7 @@ use super::escape;
 
 /// How the content of an element is treated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Nature {
+pub(super) enum ContentModel {
     /// Not an HTML element: written as XML.
     #[default]
     Foreign,
@@ -55,15 +55,15 @@ pub(super) const BOOLEAN_ATTRIBUTES: &[&str] = &[
     "noresize", "noshade", "nowrap", "readonly", "selected",
 ];
 
-impl Nature {
+impl ContentModel {
     /// Returns the nature of an HTML element.
-    pub(super) fn of(local: &str) -> Nature {
+    pub(super) fn of(local: &str) -> ContentModel {
         if listed(VOID, local) {
-            Nature::Void
+            ContentModel::Void
         } else if listed(RAW, local) {
-            Nature::Raw
+            ContentModel::Raw
         } else {
-            Nature::Ordinary
+            ContentModel::Ordinary
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use xml::Transcript;
 
-use super::html_elements::{self, Nature};
+use super::html_elements::{self, ContentModel};
 use super::tag::Tag;
 use super::{Encoding, Method, OutputSettings, Style, encode, escape};
 
@@ -17,7 +17,7 @@ pub(crate) struct Serializer {
     /// The output method, or `None` until the first element or text determines it (XSLT 1.0, 16).
     method: Option<Method>,
     /// White space, comments and instructions before that.
-    early: Vec<Early>,
+    early: Vec<PrologNode>,
     pub(super) open: Vec<Open>,
     /// Whether the last start tag still lacks its `>`.
     tag_open: bool,
@@ -42,13 +42,13 @@ pub(super) struct Open {
     pub(super) mixed: bool,
     pub(super) children: bool,
     pub(super) cdata: bool,
-    pub(super) html: Nature,
+    pub(super) html: ContentModel,
     /// Range of the name in the output, for the end tag.
     pub(super) name: (usize, usize),
 }
 
 #[derive(Debug)]
-enum Early {
+enum PrologNode {
     Text(String, bool),
     Comment(String),
     Instruction(String, String),
@@ -264,7 +264,7 @@ impl Serializer {
         self.end_section();
         // Harmless: each end has a start.
         let open = self.open.pop().unwrap_or_default();
-        if open.html != Nature::Foreign {
+        if open.html != ContentModel::Foreign {
             return self.end_html(open);
         }
         if self.tag_open {
@@ -302,7 +302,7 @@ impl Serializer {
     pub(crate) fn text(&mut self, text: &str, raw: bool) {
         match self.method {
             None if text.trim_matches([' ', '\t', '\r', '\n']).is_empty() => {
-                return self.early.push(Early::Text(text.to_owned(), raw));
+                return self.early.push(PrologNode::Text(text.to_owned(), raw));
             }
             None => self.decide(Method::Xml),
             Some(Method::Text) => return self.out.extend_from_slice(text.as_bytes()),
@@ -323,7 +323,7 @@ impl Serializer {
             };
         };
         open.mixed = true;
-        if raw || open.html == Nature::Raw {
+        if raw || open.html == ContentModel::Raw {
             self.end_section();
             self.out.extend_from_slice(text.as_bytes());
         } else if open.cdata {
@@ -350,7 +350,7 @@ impl Serializer {
     pub(crate) fn comment(&mut self, text: &str) {
         self.forget_transcript();
         match self.method {
-            None => return self.early.push(Early::Comment(text.to_owned())),
+            None => return self.early.push(PrologNode::Comment(text.to_owned())),
             Some(Method::Text) => return,
             Some(Method::Xml | Method::Html) => {}
         }
@@ -369,7 +369,9 @@ impl Serializer {
         self.forget_transcript();
         let close: &[u8] = match self.method {
             None => {
-                return self.early.push(Early::Instruction(target.to_owned(), text.to_owned()));
+                return self
+                    .early
+                    .push(PrologNode::Instruction(target.to_owned(), text.to_owned()));
             }
             Some(Method::Text) => return,
             Some(Method::Xml) => b"?>",
@@ -405,9 +407,9 @@ impl Serializer {
         }
         for early in std::mem::take(&mut self.early) {
             match early {
-                Early::Text(text, raw) => self.text(&text, raw),
-                Early::Comment(text) => self.comment(&text),
-                Early::Instruction(target, text) => self.instruction(&target, &text),
+                PrologNode::Text(text, raw) => self.text(&text, raw),
+                PrologNode::Comment(text) => self.comment(&text),
+                PrologNode::Instruction(target, text) => self.instruction(&target, &text),
             }
         }
     }

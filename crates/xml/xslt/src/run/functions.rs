@@ -81,9 +81,9 @@ impl Machine<'_> {
             }
             CalledFunction::Extension(function) => {
                 let code = function.code;
-                let mut surroundings = self.given.surroundings;
-                let result = code(arguments, call, &mut surroundings);
-                self.given.surroundings = surroundings;
+                let mut inputs = self.given.inputs;
+                let result = code(arguments, call, &mut inputs);
+                self.given.inputs = inputs;
                 result.map_err(|kind| self.fault_kind(kind))
             }
             CalledFunction::User(number) => self.user(number, arguments, call),

@@ -23,7 +23,7 @@ use std::rc::Rc;
 use xpath::{Budget, DocId, DocumentSet, Evaluation, Expr, Focus, Node, Value};
 
 use crate::error::{At, Error, ErrorKind};
-use crate::exslt::Surroundings;
+use crate::exslt::FunctionInputs;
 use crate::limits::Budgets;
 use crate::out::{Composer, Target};
 use crate::program::{Avt, CodeBlock, Part, Pc, Program, SourcePosition};
@@ -68,7 +68,7 @@ pub(crate) struct RunInputs<'s> {
     pub(crate) budgets: &'s Budgets,
     /// The address of the source, for `document()`.
     pub(crate) base: &'s str,
-    pub(crate) surroundings: Surroundings,
+    pub(crate) inputs: FunctionInputs,
     /// Whether to omit namespaces that libxslt does not copy; see [`crate::Style::Canonical`].
     pub(crate) lean: bool,
     /// Whether numbers and sort orders are those of libxslt.

@@ -9,8 +9,8 @@ use xpath::{Expr, Needs, NodeFacts, Selection, StreamStep};
 
 use super::passage::Passage;
 use super::{
-    Act, Body, Content, DONE, Descent, Leaf, Say, Says, Step, StreamProgram, StreamedName, Sure,
-    Then,
+    Act, Body, Content, DONE, Descent, ElementActions, Leaf, Say, Step, StreamProgram,
+    StreamedName, TextTemplate, Then,
 };
 use crate::program::{Apply, Avt, ByName, Mode, Op, Part, Pc, Program, Select};
 
@@ -214,12 +214,12 @@ impl StreamCompiler<'_> {
         }
     }
 
-    fn sure(&self, mode: &Mode) -> Sure {
+    fn sure(&self, mode: &Mode) -> ElementActions {
         let content = |rules: &[u32]| {
             let rule = self.program.rules.get(*rules.first()? as usize)?;
             self.made.body(rule.template).element.filter(|_| rule.certain)
         };
-        Sure {
+        ElementActions {
             named: mode.elements.named.iter().map(|named| content(&named.rules)).collect(),
             others: content(&mode.elements.others),
         }
@@ -511,7 +511,7 @@ fn made_of(made: &crate::program::ComputedName, known: NodeFacts) -> Option<Stre
     Some(StreamedName { name: says(&made.name, known)?, namespace, scope: made.scope })
 }
 
-fn says(avt: &Avt, known: NodeFacts) -> Option<Says> {
+fn says(avt: &Avt, known: NodeFacts) -> Option<TextTemplate> {
     match avt {
         Avt::Constant(text) => Some([Say::Text(text.clone())].into()),
         Avt::Parts(parts) => parts.iter().map(|part| say(part, known)).collect(),

@@ -32,7 +32,7 @@ pub(crate) struct StreamProgram {
     /// Bodies by template number.
     bodies: Vec<Body>,
     /// For each mode, the actions for elements whose name alone determines the template.
-    sure: Vec<Sure>,
+    sure: Vec<ElementActions>,
     /// Whether some template may write an attribute to an element that another template started.
     lends: bool,
     /// Whether some pattern tests the ancestors of a node.
@@ -51,7 +51,7 @@ struct Body {
 
 /// The actions of a mode for elements, by name. A name has an action only if the first rule for it matches all elements of that name.
 #[derive(Debug, Default)]
-struct Sure {
+struct ElementActions {
     /// In the order of the mode's names.
     named: Vec<Option<Content>>,
     others: Option<Content>,
@@ -133,17 +133,17 @@ enum Act {
         raw: bool,
     },
     Say {
-        what: Says,
+        what: TextTemplate,
         raw: bool,
     },
     Start(Box<Literal>),
     StartMade(Box<StreamedName>),
     End,
-    Attribute(Box<(SourceName, Says)>),
-    MadeAttribute(Box<(StreamedName, Says)>),
-    Comment(Says),
+    Attribute(Box<(SourceName, TextTemplate)>),
+    MadeAttribute(Box<(StreamedName, TextTemplate)>),
+    Comment(TextTemplate),
     /// Target and text.
-    Instruction(Box<[Says; 2]>),
+    Instruction(Box<[TextTemplate; 2]>),
     CopyStart,
     /// Starts a copy of the node together with its subtree.
     CopyWholeStart,
@@ -158,7 +158,7 @@ enum Act {
 }
 
 /// Text composed of parts.
-type Says = Box<[Say]>;
+type TextTemplate = Box<[Say]>;
 
 #[derive(Debug)]
 enum Say {
@@ -169,8 +169,8 @@ enum Say {
 /// A computed name.
 #[derive(Debug)]
 struct StreamedName {
-    name: Says,
-    namespace: Option<Says>,
+    name: TextTemplate,
+    namespace: Option<TextTemplate>,
     /// Index in `Program::scopes`.
     scope: u32,
 }

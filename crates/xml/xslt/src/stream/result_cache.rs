@@ -67,7 +67,7 @@ impl ResultCache {
 
 impl Recall for Stream<'_> {
     type Memory = PrefixState;
-    type Whole = RunResult;
+    type DocumentState = RunResult;
     type Gap = CopiedRange;
 
     fn remember(&self) -> Option<PrefixState> {

@@ -38,7 +38,7 @@ pub(super) struct Cursor {
 /// The clients of one ring on one worker. One task serves or wakes all of them.
 struct Waiters {
     /// Stored contiguously, since each event visits all of them.
-    places: RefCell<Vec<Option<Place>>>,
+    places: RefCell<Vec<Option<ClientPosition>>>,
     free: RefCell<Vec<usize>>,
     /// The time at which new events arrived, until all clients were served. It serves as the current time for all of them, so that the
     /// clock is read only once.
@@ -49,7 +49,7 @@ struct Waiters {
 }
 
 /// The position of a client in the stream. It keeps the data that each event accesses together.
-struct Place {
+struct ClientPosition {
     /// The number of the next block for the client.
     next: u64,
     waits: Waits,
@@ -92,7 +92,7 @@ impl Client {
         skip_missed: bool,
         meter: EventMeter,
     ) -> Cursor {
-        let place = Place::new(self.ring.begin(last_id, self.came), meter);
+        let place = ClientPosition::new(self.ring.begin(last_id, self.came), meter);
         let waiters = Waiters::of(&self.ring);
         let at = waiters.enter(place);
         Cursor { client: self, skip_missed, waiters, at }
@@ -121,7 +121,7 @@ impl Source for Cursor {
             return Poll::Ready(Ok(Fill::End));
         }
         let now = waiters.now.get();
-        let Place { next, meter, .. } = place;
+        let ClientPosition { next, meter, .. } = place;
         let charge = |block: &RingBlock| meter.pass(block.bytes.len(), block.is_event, now);
         let news = waiters.news.borrow();
         let taken = news.as_ref().and_then(|news| news.take(next, out, charge));
@@ -186,9 +186,9 @@ impl Drop for Cursor {
     }
 }
 
-impl Place {
-    fn new(next: u64, meter: EventMeter) -> Place {
-        Place { next, waits: Waits::No, is_spent: false, writer: None, meter, waker: None }
+impl ClientPosition {
+    fn new(next: u64, meter: EventMeter) -> ClientPosition {
+        ClientPosition { next, waits: Waits::No, is_spent: false, writer: None, meter, waker: None }
     }
 
     /// Registers the task to be woken.
@@ -202,7 +202,7 @@ impl Place {
 
     /// Writes new events directly to a waiting client. Returns false if its task must handle them.
     fn pass(&mut self, news: &NewBlocks, now: Instant) -> bool {
-        let Place { next, writer, meter, .. } = self;
+        let ClientPosition { next, writer, meter, .. } = self;
         let Some(writer) = writer.as_ref().filter(|_| self.waits == Waits::Directly) else {
             return false;
         };
@@ -250,7 +250,7 @@ impl Waiters {
     }
 
     /// Adds a client, and returns the index of its place.
-    fn enter(&self, place: Place) -> usize {
+    fn enter(&self, place: ClientPosition) -> usize {
         let mut places = self.places.borrow_mut();
         let free = self.free.borrow_mut().pop();
         match free.and_then(|at| Some((places.get_mut(at)?, at))) {

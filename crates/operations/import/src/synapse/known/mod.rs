@@ -12,7 +12,7 @@ use super::element::Element;
 
 /// The result for a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum ConversionResult {
     /// The result is equivalent.
     Same,
     /// It is approximated; the text is the difference.
@@ -23,7 +23,7 @@ pub(super) enum Fate {
     Refused(&'static str),
 }
 
-/// Parts of one owner with one fate.
+/// Parts of one owner that are converted in the same way.
 #[derive(Debug)]
 pub(super) struct Part {
     /// The mediator, the artifact, or the scope.
@@ -31,23 +31,23 @@ pub(super) struct Part {
     /// The parts, with a space between: `.` is the owner itself, `@name` an attribute, `@name=value` an attribute with that value, `a/b@c`
     /// an attribute of elements in it. `a/*` is an element with mediators, `a/**` one with anything, `*` any other name.
     names: &'static str,
-    fate: Fate,
+    conversion: ConversionResult,
 }
 
 const fn same(of: &'static str, names: &'static str) -> Part {
-    Part { of, names, fate: Fate::Same }
+    Part { of, names, conversion: ConversionResult::Same }
 }
 
 const fn differs(of: &'static str, names: &'static str, how: &'static str) -> Part {
-    Part { of, names, fate: Fate::Differs(how) }
+    Part { of, names, conversion: ConversionResult::Differs(how) }
 }
 
 const fn may_differ(of: &'static str, names: &'static str, how: &'static str) -> Part {
-    Part { of, names, fate: Fate::MayDiffer(how) }
+    Part { of, names, conversion: ConversionResult::MayDiffer(how) }
 }
 
 const fn refused(of: &'static str, names: &'static str, why: &'static str) -> Part {
-    Part { of, names, fate: Fate::Refused(why) }
+    Part { of, names, conversion: ConversionResult::Refused(why) }
 }
 
 /// All parts, with the title that the guide gives them.
@@ -57,20 +57,20 @@ const SECTIONS: [(&str, &[Part]); 3] = [
     ("Artifacts", artifacts::ARTIFACTS),
 ];
 
-type Fates = HashMap<(&'static str, &'static str), Fate>;
+type ConversionTable = HashMap<(&'static str, &'static str), ConversionResult>;
 
 /// The result for a part of an owner, or `None` if the part is not in the table.
-pub(super) fn fate(of: &str, name: &str) -> Option<Fate> {
-    let fates: &HashMap<(&str, &str), Fate> = &FATES;
-    fates.get(&(of, name)).copied()
+pub(super) fn conversion(of: &str, name: &str) -> Option<ConversionResult> {
+    let conversions: &HashMap<(&str, &str), ConversionResult> = &CONVERSIONS;
+    conversions.get(&(of, name)).copied()
 }
 
 /// The result for a named part with a value, such as a parameter or a property. Names that are not in the table use
 /// the row `*`.
-pub(super) fn named(of: &str, name: &str, value: &str) -> Fate {
-    let exact = fate(of, &format!("{name}={value}"));
-    let fate = exact.or_else(|| fate(of, name)).or_else(|| fate(of, "*"));
-    fate.unwrap_or(Fate::Refused("no row of the table names it"))
+pub(super) fn named(of: &str, name: &str, value: &str) -> ConversionResult {
+    let exact = conversion(of, &format!("{name}={value}"));
+    let conversion = exact.or_else(|| conversion(of, name)).or_else(|| conversion(of, "*"));
+    conversion.unwrap_or(ConversionResult::Refused("no row of the table names it"))
 }
 
 /// The results for all parts of an element.
@@ -83,17 +83,17 @@ pub(super) struct Judgement {
 }
 
 impl Judgement {
-    fn add(&mut self, what: &str, fate: Option<Fate>) {
-        let why = match fate {
-            Some(Fate::Same | Fate::MayDiffer(_)) => return,
-            Some(Fate::Differs(how)) => {
+    fn add(&mut self, what: &str, conversion: Option<ConversionResult>) {
+        let why = match conversion {
+            Some(ConversionResult::Same | ConversionResult::MayDiffer(_)) => return,
+            Some(ConversionResult::Differs(how)) => {
                 if !self.notes.contains(&how) {
                     self.notes.push(how);
                 }
                 return;
             }
-            Some(Fate::Refused(why)) if what.is_empty() => why.to_owned(),
-            Some(Fate::Refused(why)) => format!("`{what}`: {why}"),
+            Some(ConversionResult::Refused(why)) if what.is_empty() => why.to_owned(),
+            Some(ConversionResult::Refused(why)) => format!("`{what}`: {why}"),
             None => format!("`{what}` is not known, so that its effect would be lost"),
         };
         self.refused.get_or_insert(why);
@@ -108,7 +108,7 @@ impl Judgement {
 /// Judges an element and the parts in it, but not the mediators in it. An element without a row is refused.
 pub(super) fn judge(of: &str, element: &Element<'_>) -> Judgement {
     let mut judgement = Judgement::default();
-    match fate(of, ".") {
+    match conversion(of, ".") {
         None if of.contains('.') => {
             judgement.refused = Some(
                 "this operation of a connector has no counterpart; `call` speaks HTTP".to_owned(),
@@ -124,12 +124,14 @@ pub(super) fn judge(of: &str, element: &Element<'_>) -> Judgement {
 }
 
 fn walk(of: &str, element: &Element<'_>, path: &str, judgement: &mut Judgement) {
-    let has = |end: &str| fate(of, &format!("{path}{end}")).is_some();
+    let has = |end: &str| conversion(of, &format!("{path}{end}")).is_some();
     let (is_free, has_mediators) = (has("/**"), has("/*"));
     for (name, value) in element.attributes() {
         let named = format!("{path}@{name}");
-        let exact = fate(of, &format!("{named}={}", value.trim()));
-        let known = exact.or_else(|| fate(of, &named)).or_else(|| fate("*", &format!("@{name}")));
+        let exact = conversion(of, &format!("{named}={}", value.trim()));
+        let known = exact
+            .or_else(|| conversion(of, &named))
+            .or_else(|| conversion("*", &format!("@{name}")));
         if known.is_some() || path.is_empty() || !is_free {
             judgement.add(&named, known);
         }
@@ -140,10 +142,10 @@ fn walk(of: &str, element: &Element<'_>, path: &str, judgement: &mut Judgement) 
             path => format!("{path}/{}", child.name()),
         };
         let ends = ["", "/*", "/**"];
-        let found = ends.iter().find_map(|end| fate(of, &format!("{inner}{end}")));
+        let found = ends.iter().find_map(|end| conversion(of, &format!("{inner}{end}")));
         let is_known = found.is_some() || has_below(of, &inner);
         if is_known {
-            judgement.add(&inner, found.or(Some(Fate::Same)));
+            judgement.add(&inner, found.or(Some(ConversionResult::Same)));
             walk(of, child, &inner, judgement);
         } else if !has_mediators && child.name() != "description" {
             judgement.add(&inner, None);
@@ -162,24 +164,24 @@ static OUTER: LazyLock<HashSet<(&'static str, &'static str)>> = LazyLock::new(||
     let ends = |name: &'static str| name.match_indices(['@', '/']);
     // Harmless: each offset was found in this name.
     let outer = |name: &'static str| ends(name).filter_map(|(at, _)| name.get(..at));
-    FATES.keys().flat_map(|&(of, name)| outer(name).map(move |path| (of, path))).collect()
+    CONVERSIONS.keys().flat_map(|&(of, name)| outer(name).map(move |path| (of, path))).collect()
 });
 
 /// Owners that share the rows of another.
 const SHARED: [(&str, &[&str]); 1] =
     [("target", &["address", "http", "wsdl", "default", "endpoint"])];
 
-static FATES: LazyLock<Fates> = LazyLock::new(|| {
-    let mut fates = Fates::new();
+static CONVERSIONS: LazyLock<ConversionTable> = LazyLock::new(|| {
+    let mut conversions = ConversionTable::new();
     for part in SECTIONS.iter().flat_map(|(_, parts)| parts.iter()) {
         let shared = SHARED.iter().find(|(of, _)| *of == part.of).map_or(&[][..], |(_, to)| to);
         for name in part.names.split_whitespace() {
             for of in std::iter::once(&part.of).chain(shared) {
-                fates.insert((of, name), part.fate);
+                conversions.insert((of, name), part.conversion);
             }
         }
     }
-    fates
+    conversions
 });
 
 /// All rows with their counts, as tables for the guide.
@@ -188,12 +190,14 @@ pub fn rows() -> String {
     let mut all = [0; 3];
     for (title, parts) in SECTIONS {
         tables.push_str(&format!("### {title}\n\n| of | parts | outcome |\n| --- | --- | --- |\n"));
-        for Part { of, names, fate } in parts {
-            let (column, text) = match fate {
-                Fate::Same => (0, "same".to_owned()),
-                Fate::Differs(how) => (1, format!("approximated: {how}")),
-                Fate::MayDiffer(how) => (1, format!("approximated where it matters: {how}")),
-                Fate::Refused(why) => (2, format!("refused: {why}")),
+        for Part { of, names, conversion } in parts {
+            let (column, text) = match conversion {
+                ConversionResult::Same => (0, "same".to_owned()),
+                ConversionResult::Differs(how) => (1, format!("approximated: {how}")),
+                ConversionResult::MayDiffer(how) => {
+                    (1, format!("approximated where it matters: {how}"))
+                }
+                ConversionResult::Refused(why) => (2, format!("refused: {why}")),
             };
             if let Some(count) = all.get_mut(column) {
                 *count += names.split_whitespace().count();

@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json, json};
 use super::super::converter::{Converter, Next, Side};
 use super::super::element::Element;
 use super::super::endpoints::{Target, duration};
-use super::super::known::{self, Fate};
+use super::super::known::{self, ConversionResult};
 use super::super::pending::Sender;
 use super::super::soap_action;
 use super::super::value::Value;
@@ -423,8 +423,8 @@ pub(super) fn recipients(
         c.call(target, Map::new(), &mut made)?;
         branches.push(json!(made));
     }
-    let differs = known::fate("recipientlist", ".");
-    if let Some(Fate::Differs(how)) = differs {
+    let differs = known::conversion("recipientlist", ".");
+    if let Some(ConversionResult::Differs(how)) = differs {
         c.note(how);
     }
     let gather = json!({ "take": "$infoset_body/*", "into": "<Replies/>", "complete": "all", "partial": "keep" });

@@ -7,7 +7,7 @@ use super::super::element::Element;
 use super::super::pending::KeptProperty;
 use super::super::soap_action;
 use super::super::value::{Value, escaped};
-use super::super::xpath_text::Gives;
+use super::super::xpath_text::XPathType;
 use super::properties;
 
 /// `header`: of the transport, or of SOAP.
@@ -205,7 +205,9 @@ pub(super) fn enrich<'a>(
         "custom" => {
             let path = to.attribute("xpath").ok_or("its target has no expression")?;
             let found = c.expression(&to, path)?;
-            if let (Value::Path(path, Gives::Elements), true) = (&found, is_text(&source, action)) {
+            if let (Value::Path(path, XPathType::Elements), true) =
+                (&found, is_text(&source, action))
+            {
                 in_element(c, expression_of(source), path, steps);
                 return Ok(Next::Continue);
             }
@@ -253,8 +255,8 @@ fn in_element(c: &mut Converter<'_>, text: Json, path: &str, steps: &mut Vec<Jso
     let variable = c.out.variable("enrich.text");
     let source = format!("${variable}");
     steps.push(json!({ "set": { variable: text } }));
-    let within = Value::Path(format!("{path}/node()"), Gives::Nodes).expression();
-    let target = Value::Path(path.to_owned(), Gives::Elements).expression();
+    let within = Value::Path(format!("{path}/node()"), XPathType::Nodes).expression();
+    let target = Value::Path(path.to_owned(), XPathType::Elements).expression();
     steps.push(json!({ "filter": { "when": source, "then": [
         { "enrich": { "target": within, "action": "remove" } },
         { "enrich": { "source": source, "target": target, "action": "child" } },
@@ -338,10 +340,10 @@ fn source<'a>(c: &mut Converter<'a>, from: &Element<'a>) -> Result<Source, Strin
             let path = from.attribute("xpath").ok_or("its source has no expression")?;
             let value = c.expression(from, path)?;
             let is_text = match &value {
-                Value::Path(_, Gives::Texts | Gives::Number) => true,
+                Value::Path(_, XPathType::Texts | XPathType::Number) => true,
                 // An expression with `$` may be a JSON value or the nodes in a variable.
-                Value::Path(text, Gives::Other) => !text.starts_with('$'),
-                Value::Path(_, Gives::Elements | Gives::Nodes)
+                Value::Path(text, XPathType::Other) => !text.starts_with('$'),
+                Value::Path(_, XPathType::Elements | XPathType::Nodes)
                 | Value::Literal(_)
                 | Value::Cel(_) => false,
             };

@@ -7,7 +7,7 @@ use super::super::converter::{Converter, Next};
 use super::super::element::Element;
 use super::super::pending::KeptProperty;
 use super::super::value::{Value, escaped};
-use super::super::xpath_text::Gives;
+use super::super::xpath_text::XPathType;
 use super::properties::{self, FORM};
 
 /// `payloadFactory`: its format as a template, its arguments as placeholders.
@@ -184,16 +184,18 @@ fn placeholder<'a>(
             let around = "*[local-name()='jsonObject' or local-name()='jsonArray']";
             format!("{{{{ $infoset_body/{around}/* }}}}")
         }
-        Value::Path(text, Gives::Elements) if kind == "xml" && !argument.is("literal", "true") => {
+        Value::Path(text, XPathType::Elements)
+            if kind == "xml" && !argument.is("literal", "true") =>
+        {
             format!("{{{{ {text}[not(*)]/text() | {text}[*] }}}}")
         }
-        Value::Path(text, Gives::Nodes) if kind == "xml" && text.ends_with('*') => {
+        Value::Path(text, XPathType::Nodes) if kind == "xml" && text.ends_with('*') => {
             c.note(
                 "an element without elements in it is written as an element, as in Micro Integrator; Synapse writes its text",
             );
             c.placeholder(&value)
         }
-        Value::Path(text, Gives::Other)
+        Value::Path(text, XPathType::Other)
             if kind == "xml"
                 && ["$body.", "$body["].iter().any(|of_json| text.starts_with(of_json)) =>
         {
@@ -202,10 +204,12 @@ fn placeholder<'a>(
             );
             c.placeholder(&value)
         }
-        Value::Path(_, Gives::Elements | Gives::Nodes | Gives::Texts) if kind != "xml" => {
+        Value::Path(_, XPathType::Elements | XPathType::Nodes | XPathType::Texts)
+            if kind != "xml" =>
+        {
             c.text_placeholder(&value)
         }
-        Value::Path(_, Gives::Number) if kind != "json" => c.text_placeholder(&value),
+        Value::Path(_, XPathType::Number) if kind != "json" => c.text_placeholder(&value),
         Value::Literal(_) | Value::Path(..) | Value::Cel(_) => c.placeholder(&value),
     })
 }
@@ -262,7 +266,9 @@ pub(super) fn makefault<'a>(
     }
     let is_client = matches!(local, "Client" | "Sender");
     let detail = match detail {
-        Some(value @ Value::Path(_, Gives::Elements | Gives::Nodes)) => c.placeholder(&value),
+        Some(value @ Value::Path(_, XPathType::Elements | XPathType::Nodes)) => {
+            c.placeholder(&value)
+        }
         detail => as_markup(c, detail),
     };
     let reason = as_markup(c, reason);

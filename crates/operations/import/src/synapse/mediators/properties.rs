@@ -4,10 +4,10 @@ use serde_json::{Map, Value as Json, json};
 
 use super::super::converter::{Converter, Next};
 use super::super::element::Element;
-use super::super::known::{self, Fate};
+use super::super::known::{self, ConversionResult};
 use super::super::pending::{KeptProperty, Postfix};
 use super::super::value::Value;
-use super::super::xpath_text::Gives;
+use super::super::xpath_text::XPathType;
 
 /// The content type of forms.
 pub(super) const FORM: &str = "application/x-www-form-urlencoded";
@@ -30,9 +30,11 @@ pub(super) fn property<'a>(
     // Harmless: a computed value has no row in the table.
     let value = item.attribute("value").unwrap_or_default();
     match known::named(&format!("property {group}"), name, value) {
-        Fate::Refused(why) => return Err(format!("the property `{name}` of {scope}: {why}")),
-        Fate::Differs(how) => c.note(how),
-        Fate::Same | Fate::MayDiffer(_) => {}
+        ConversionResult::Refused(why) => {
+            return Err(format!("the property `{name}` of {scope}: {why}"));
+        }
+        ConversionResult::Differs(how) => c.note(how),
+        ConversionResult::Same | ConversionResult::MayDiffer(_) => {}
     }
     match scope {
         "default" | "synapse" | "operation" => own(c, item, name, removes, steps)?,
@@ -59,7 +61,7 @@ fn is_one_value(text: &str) -> bool {
 pub(super) fn header(c: &mut Converter<'_>, name: &str, value: &Value) -> Json {
     let set = json!({ "header": { "set": { name: c.text_placeholder(value) } } });
     match value {
-        Value::Path(text, Gives::Other) if is_one_value(text) => {
+        Value::Path(text, XPathType::Other) if is_one_value(text) => {
             let none = json!([{ "header": { "remove": [name] } }]);
             json!({ "filter": { "when": value.expression(), "then": [set], "else": none } })
         }
@@ -121,7 +123,7 @@ pub(super) fn typed(value: &Value, kind: &str) -> Json {
         "INTEGER" | "LONG" | "SHORT" | "FLOAT" | "DOUBLE" => "number",
         _ => return value.as_text().expression(),
     };
-    let is_nodes = matches!(value, Value::Path(_, Gives::Elements | Gives::Nodes));
+    let is_nodes = matches!(value, Value::Path(_, XPathType::Elements | XPathType::Nodes));
     match kind {
         "xml" if is_nodes => expression,
         _ => json!({ "value": expression, "type": kind }),
@@ -151,7 +153,7 @@ fn axis2<'a>(
             {
                 return Err(format!("`{status}` is not the status of a reply"));
             }
-            if matches!(value, Value::Path(_, Gives::Number)) {
+            if matches!(value, Value::Path(_, XPathType::Number)) {
                 return Err(
                     "a number with a fraction, as all that are computed, does not become a status there"
                         .to_owned(),

@@ -13,7 +13,7 @@ use super::super::converter::{Converter, Next};
 use super::super::element::Element;
 use super::super::pending::KeptProperty;
 use super::super::value::Value;
-use super::super::xpath_text::Gives;
+use super::super::xpath_text::XPathType;
 use super::properties;
 
 /// Names that only Synapse's interpreter of JavaScript has: those of Java, and of XML in the language.
@@ -80,7 +80,7 @@ pub(super) fn script<'a>(
     keys.insert("into".to_owned(), json!(made));
     steps.push(json!({ "script": keys }));
     for (at, used) in uses.sets.iter().enumerate() {
-        let value = Value::Path(format!("${made}.w{at}"), Gives::Other);
+        let value = Value::Path(format!("${made}.w{at}"), XPathType::Other);
         let then = set(c, used, value)?;
         steps.push(json!({ "filter": { "when": format!("${made}.h{at}"), "then": then } }));
     }

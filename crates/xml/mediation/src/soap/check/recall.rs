@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use xml::Recall;
 use xsd::{Schema, TextRule, Validator, ValidatorMark};
 
-use super::{Fed, Pass, Ready, State};
+use super::{Pass, Ready, State, ValidatorFeed};
 use crate::soap::{CompiledDefinition, Definitions, Envelope, Version};
 
 /// The state after the prefix of an envelope.
@@ -16,7 +16,7 @@ pub(in crate::soap) struct Memory {
 }
 
 /// The facts about a valid message.
-pub(in crate::soap) struct Whole {
+pub(in crate::soap) struct MessageFacts {
     version: Option<Version>,
     operation: Box<str>,
     called: Option<u32>,
@@ -47,7 +47,7 @@ fn rule(asked: Option<&Validator>) -> Option<TextRule> {
 
 impl Recall for Pass<'_> {
     type Memory = Memory;
-    type Whole = Whole;
+    type DocumentState = MessageFacts;
     type Gap = Gap;
 
     fn remember(&self) -> Option<Memory> {
@@ -55,7 +55,7 @@ impl Recall for Pass<'_> {
         let slot = state.version?.index();
         let mark = match (self.definitions.envelopes.get(slot)?, state.fed_envelope) {
             (Envelope::Off, _) => None,
-            (Envelope::BuiltIn(_) | Envelope::Own(_), Fed::Yes) => {
+            (Envelope::BuiltIn(_) | Envelope::Own(_), ValidatorFeed::Yes) => {
                 Some(self.validators.envelopes.get(slot)?.as_ref()?.validator.mark()?)
             }
             // A fetched schema may have changed by the next message.
@@ -79,19 +79,20 @@ impl Recall for Pass<'_> {
     fn gap(&self, _text: &str) -> Option<Gap> {
         let state = &*self.state;
         let envelope = state.of_envelope(self.validators);
-        let envelope = envelope.filter(|_| state.fed_envelope == Fed::Yes && !state.within);
-        let api = state.of_api(self.validators).filter(|_| state.fed_api == Fed::Yes);
+        let envelope =
+            envelope.filter(|_| state.fed_envelope == ValidatorFeed::Yes && !state.within);
+        let api = state.of_api(self.validators).filter(|_| state.fed_api == ValidatorFeed::Yes);
         Some(Gap { of_envelope: rule(envelope)?, of_api: rule(api)? })
     }
 
-    fn whole(&mut self) -> Option<Whole> {
+    fn whole(&mut self) -> Option<MessageFacts> {
         let state = &*self.state;
         let is_fault = state.code.as_ref().is_some_and(|code| code.fault().is_some());
         let is_right = state.is_right(self.api.is_some(), self.validators);
-        let fetched =
-            state.fed_envelope != Fed::No && of_envelope(self.definitions, state.version).is_none();
+        let fetched = state.fed_envelope != ValidatorFeed::No
+            && of_envelope(self.definitions, state.version).is_none();
         let known = is_right && !is_fault && !fetched;
-        known.then(|| Whole {
+        known.then(|| MessageFacts {
             version: state.version,
             operation: self.validators.operation.as_str().into(),
             called: state.called,
@@ -100,7 +101,7 @@ impl Recall for Pass<'_> {
         })
     }
 
-    fn fill<'t, T>(&mut self, whole: &Whole, mut texts: T) -> bool
+    fn fill<'t, T>(&mut self, whole: &MessageFacts, mut texts: T) -> bool
     where
         T: Iterator<Item = (&'t Gap, &'t str)> + Clone,
     {

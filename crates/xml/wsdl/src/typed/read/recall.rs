@@ -56,7 +56,7 @@ fn stands_alone(scalar: &Scalar) -> bool {
 
 impl Recall for Reader<'_> {
     type Memory = Prefix;
-    type Whole = KnownReply;
+    type DocumentState = KnownReply;
     type Gap = Value;
 
     fn remember(&self) -> Option<Prefix> {

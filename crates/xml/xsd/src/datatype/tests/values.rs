@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::super::{Builtin, EmptyScope, Identifier, SimpleType, White};
+use super::super::{Builtin, EmptyScope, Identifier, SimpleType, WhiteSpace};
 use super::{check, of};
 
 #[test]
@@ -100,12 +100,12 @@ fn values_of_different_primitives_are_never_equal() {
 #[test]
 fn white_space_is_normalised() {
     let rows = [
-        (White::Preserve, " a\tb \n", " a\tb \n"),
-        (White::Replace, " a\tb \r\n", " a b   "),
-        (White::Collapse, " a\tb \n", "a b"),
-        (White::Collapse, "a  b", "a b"),
-        (White::Collapse, "\u{A0}a", "\u{A0}a"),
-        (White::Collapse, " \n", ""),
+        (WhiteSpace::Preserve, " a\tb \n", " a\tb \n"),
+        (WhiteSpace::Replace, " a\tb \r\n", " a b   "),
+        (WhiteSpace::Collapse, " a\tb \n", "a b"),
+        (WhiteSpace::Collapse, "a  b", "a b"),
+        (WhiteSpace::Collapse, "\u{A0}a", "\u{A0}a"),
+        (WhiteSpace::Collapse, " \n", ""),
     ];
     for (white, text, expected) in rows {
         assert_eq!(white.normalize(text), expected, "{white:?} of {text:?}");

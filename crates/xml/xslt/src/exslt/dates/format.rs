@@ -72,31 +72,31 @@ fn quoted<'p>(rest: &'p str, out: &mut String) -> &'p str {
 
 fn field(stamp: &Stamp, letter: char, width: usize) -> String {
     let Stamp { year, month, day, hour, minute, nanos, .. } = *stamp;
-    let says = says(stamp.kind);
+    let parts = date_parts(stamp.kind);
     let number = |known: bool, value: i64| {
         if known { format!("{value:0width$}", width = width.min(20)) } else { String::new() }
     };
-    let full = says.year && says.month && says.day;
+    let full = parts.year && parts.month && parts.day;
     match letter {
-        'G' if says.year => (if year > 0 { "AD" } else { "BC" }).into(),
-        'y' if says.year && width == 2 => format!("{:02}", year.abs() % 100),
-        'y' => number(says.year, year.abs()),
-        'M' if width > 2 => name(says.month, &MONTHS, month - 1, width),
-        'M' => number(says.month, month),
-        'd' => number(says.day, day),
+        'G' if parts.year => (if year > 0 { "AD" } else { "BC" }).into(),
+        'y' if parts.year && width == 2 => format!("{:02}", year.abs() % 100),
+        'y' => number(parts.year, year.abs()),
+        'M' if width > 2 => name(parts.month, &MONTHS, month - 1, width),
+        'M' => number(parts.month, month),
+        'd' => number(parts.day, day),
         'D' => number(full, day_in_year(year, month, day)),
         'E' => name(full, &DAYS, weekday(stamp.day_number()), width),
         'F' => number(full, (day - 1) / 7 + 1),
         'w' => number(full, week_in_year(year, month, day)),
         'W' => number(full, week_in_month(year, month, day)),
-        'a' if says.time => (if hour < 12 { "AM" } else { "PM" }).into(),
-        'H' => number(says.time, hour),
-        'k' => number(says.time, if hour == 0 { 24 } else { hour }),
-        'K' => number(says.time, hour % 12),
-        'h' => number(says.time, if hour % 12 == 0 { 12 } else { hour % 12 }),
-        'm' => number(says.time, minute),
-        's' => number(says.time, nanos / SECOND),
-        'S' => number(says.time, nanos % SECOND / 1_000_000),
+        'a' if parts.time => (if hour < 12 { "AM" } else { "PM" }).into(),
+        'H' => number(parts.time, hour),
+        'k' => number(parts.time, if hour == 0 { 24 } else { hour }),
+        'K' => number(parts.time, hour % 12),
+        'h' => number(parts.time, if hour % 12 == 0 { 12 } else { hour % 12 }),
+        'm' => number(parts.time, minute),
+        's' => number(parts.time, nanos / SECOND),
+        'S' => number(parts.time, nanos % SECOND / 1_000_000),
         'z' => stamp.zone.map_or_else(String::new, |_| format!("GMT{}", stamp.zone_text(""))),
         'Z' => stamp.zone.map_or_else(String::new, |_| stamp.zone_text("+00:00").replace(':', "")),
         _ => String::new(),
@@ -112,14 +112,14 @@ fn name(known: bool, names: &[&str], place: i64, width: usize) -> String {
 
 /// The parts that a kind of date has.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Says {
+pub(super) struct DateParts {
     pub(super) year: bool,
     pub(super) month: bool,
     pub(super) day: bool,
     pub(super) time: bool,
 }
 
-pub(super) fn says(kind: Kind) -> Says {
+pub(super) fn date_parts(kind: Kind) -> DateParts {
     let (year, month, day, time) = match kind {
         Kind::DateTime => (true, true, true, true),
         Kind::Date => (true, true, true, false),
@@ -130,5 +130,5 @@ pub(super) fn says(kind: Kind) -> Says {
         Kind::Month => (false, true, false, false),
         Kind::Day => (false, false, true, false),
     };
-    Says { year, month, day, time }
+    DateParts { year, month, day, time }
 }

@@ -7,7 +7,7 @@ use super::super::super::element::Element;
 use super::super::super::pending::KeptProperty;
 use super::super::super::rewritten::Rewritten;
 use super::super::super::value::{Value, header, member, quoted};
-use super::super::super::xpath_text::Gives;
+use super::super::super::xpath_text::XPathType;
 use super::super::control::whole;
 use super::{Chosen, apply};
 
@@ -188,7 +188,7 @@ fn looked_at<'a>(
     url: &Rewritten,
 ) -> Result<Value, String> {
     let source = item.attribute("source");
-    let path = |text: String| Value::Path(text, Gives::Other);
+    let path = |text: String| Value::Path(text, XPathType::Other);
     let named = || source.ok_or_else(|| "a condition looks at nothing".to_owned());
     match item.attribute("type").unwrap_or("header") {
         "header" => Ok(path(header(named()?)?)),
