@@ -82,21 +82,28 @@ pub(super) fn declarations(builder: &mut Builder<'_>) {
     }
 }
 
+/// The attributes that a type allows.
+#[derive(Clone, Copy)]
+pub(super) struct AllowedAttributes<'a> {
+    pub(super) uses: &'a [AttributeUse],
+    pub(super) wildcard: Option<&'a Wildcard>,
+}
+
 /// Checks derivation-ok-restriction.2 to 4: how a restriction may change its base's attributes.
 pub(super) fn restriction(
     builder: &mut Builder<'_>,
     place: ComponentLocation,
-    derived: (&[AttributeUse], Option<&Wildcard>),
-    base: (&[AttributeUse], Option<&Wildcard>),
+    derived: AllowedAttributes<'_>,
+    base: AllowedAttributes<'_>,
     base_is_ur_type: bool,
 ) {
-    let by_name: HashMap<Sym, &AttributeUse> = base.0.iter().map(|u| (u.name, u)).collect();
-    for usage in derived.0 {
+    let by_name: HashMap<Sym, &AttributeUse> = base.uses.iter().map(|u| (u.name, u)).collect();
+    for usage in derived.uses {
         match by_name.get(&usage.name) {
             Some(original) => use_restriction(builder, usage, original),
             None => {
                 let namespace = builder.components.names.namespace_of(usage.name);
-                if !base.1.is_some_and(|wildcard| wildcard.namespaces.allows(namespace)) {
+                if !base.wildcard.is_some_and(|wildcard| wildcard.namespaces.allows(namespace)) {
                     let text = builder.components.names.text(usage.name);
                     let message = format!("the base has no attribute {text}");
                     builder.complain("derivation-ok-restriction.2.2", usage.place, message);
@@ -104,15 +111,15 @@ pub(super) fn restriction(
             }
         }
     }
-    for original in base.0.iter().filter(|usage| usage.required) {
-        if !derived.0.iter().any(|usage| usage.name == original.name) {
+    for original in base.uses.iter().filter(|usage| usage.required) {
+        if !derived.uses.iter().any(|usage| usage.name == original.name) {
             let text = builder.components.names.text(original.name);
             let message = format!("the base requires the attribute {text}");
             builder.complain("derivation-ok-restriction.3", place, message);
         }
     }
-    let Some(wildcard) = derived.1 else { return };
-    let fits = base.1.is_some_and(|base| {
+    let Some(wildcard) = derived.wildcard else { return };
+    let fits = base.wildcard.is_some_and(|base| {
         wildcard.namespaces.is_subset(&base.namespaces)
             && (base_is_ur_type || wildcard.process >= base.process)
     });
@@ -164,8 +171,8 @@ pub(super) fn redefined(builder: &mut Builder<'_>) {
         restriction(
             builder,
             place,
-            (&derived_uses, derived_rest.as_ref()),
-            (&base_uses, base_rest.as_ref()),
+            AllowedAttributes { uses: &derived_uses, wildcard: derived_rest.as_ref() },
+            AllowedAttributes { uses: &base_uses, wildcard: base_rest.as_ref() },
             false,
         );
     }

@@ -1,5 +1,6 @@
 //! Rules for the derivation of complex types: derivation-ok-restriction, cos-ct-extends.
 
+use super::attributes::AllowedAttributes;
 use super::{attributes, particles};
 use crate::arena::Id;
 use crate::model::{ANY_TYPE, Content, Derivation, DerivationSet, Type};
@@ -32,8 +33,8 @@ pub(super) fn derivation(builder: &mut Builder<'_>, id: Id<Type>) {
     attributes::restriction(
         builder,
         place,
-        (&uses, wildcard.as_ref()),
-        (&base_uses, base_wildcard.as_ref()),
+        AllowedAttributes { uses: &uses, wildcard: wildcard.as_ref() },
+        AllowedAttributes { uses: &base_uses, wildcard: base_wildcard.as_ref() },
         base == ANY_TYPE,
     );
     if let Err((code, message)) = content_restriction(builder, base, content, base_content) {
