@@ -169,8 +169,8 @@ impl JsonText {
     }
 
     /// Returns an object in which two members have the same name, or `None`.
-    pub fn doubled(&self) -> Option<JsonNode> {
-        let doubled = json::doubled(&self.text, &self.tape);
+    pub fn duplicate_member(&self) -> Option<JsonNode> {
+        let doubled = json::duplicate_name(&self.text, &self.tape);
         if doubled.is_none() {
             // Harmless: if it is set already, the value is the same.
             drop(self.hidden.set(HashSet::new()));
@@ -338,7 +338,7 @@ mod tests {
             (many(20), None),
             (many(7), Some(0)),
         ] {
-            assert_eq!(read(&text).doubled(), at.map(JsonNode), "{text}");
+            assert_eq!(read(&text).duplicate_member(), at.map(JsonNode), "{text}");
         }
     }
 

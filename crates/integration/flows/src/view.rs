@@ -122,7 +122,7 @@ pub(crate) fn read_json(
     let read = JsonText::read(text.to_owned(), &limits).map_err(|malformed| -> Box<str> {
         format!("at byte {}: expected {}", malformed.at, malformed.what).into()
     })?;
-    match refuses_duplicate_members.then(|| read.doubled()).flatten() {
+    match refuses_duplicate_members.then(|| read.duplicate_member()).flatten() {
         None => Ok(read),
         Some(object) => {
             Err(format!("{}: an object has a duplicate member", read.location(object)).into())

@@ -112,7 +112,7 @@ impl KeySet {
     }
 
     /// Returns a name that two keys for the same algorithm share, or `None` if there is none.
-    pub fn doubled(&self) -> Option<&str> {
+    pub fn duplicate_id(&self) -> Option<&str> {
         let doubled = self.keys.iter().find(|key| is_doubled(key, &self.keys));
         doubled.and_then(|key| key.id.as_deref())
     }
@@ -191,7 +191,7 @@ fn without_doubled(keys: Vec<Key>, left: &mut SkippedKeys) -> Vec<Key> {
     // Harmless: there is one flag for each key.
     for (key, doubled) in keys.into_iter().zip(doubled) {
         if doubled {
-            left.push((key.id.map(String::from), KeyError::Doubled))
+            left.push((key.id.map(String::from), KeyError::DuplicateId))
         } else {
             kept.push(key)
         }

@@ -252,7 +252,7 @@ fn key_set(list: &[Spanned<FilePath>], texts: &[String], report: &mut Report) ->
                         let what = format!("{key} is ignored: {why}");
                         report.warn(file.at, what, "fix it, or remove it from the file");
                     }
-                    if let Some(id) = keys.doubled() {
+                    if let Some(id) = keys.duplicate_id() {
                         let id = id.escape_debug();
                         let what = format!("several keys have the `kid` `{id}`, so each is tried");
                         report.warn(file.at, what, "give each key a `kid` of its own");

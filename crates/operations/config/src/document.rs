@@ -27,7 +27,7 @@ pub fn json_text(text: &str) -> Result<Json, String> {
     };
     json::read(text, &JSON_LIMITS, &mut tape)
         .map_err(|error| format!("expected {} at {}", error.what, place(error.at)))?;
-    match json::doubled(text, &tape) {
+    match json::duplicate_name(text, &tape) {
         None => Ok(read),
         Some(json::DuplicateName { name, .. }) => {
             let entry = tape.get(name as usize);

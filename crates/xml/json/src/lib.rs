@@ -2,15 +2,15 @@
 //!
 //! Owns the strict grammar of RFC 8259 and the limits on a text. There is no tree: a [`TapeEntry`] holds the range of its value in the text
 //! and the index of the entry after that value, so that a reader can skip values. The crate writes only strings. It knows no schemas and
-//! does not convert numbers. [`doubled()`] detects duplicate names.
+//! does not convert numbers. [`duplicate_name()`] detects duplicate names.
 #![forbid(unsafe_code)]
 
-mod doubled;
+mod duplicates;
 mod reader;
 mod tape;
 mod writer;
 
-pub use doubled::{DuplicateName, doubled};
+pub use duplicates::{DuplicateName, duplicate_name};
 pub use reader::is_plain;
 pub use tape::Tape;
 pub use writer::{push_escaped, push_string};

@@ -44,7 +44,7 @@ pub(super) fn sites(text: &str, pieces: &[Piece<'_>]) -> Result<Vec<Site>, Error
         }
     };
     // With a placeholder inside a name, two names may be equal here and differ in a message.
-    match read.doubled().filter(|_| !sites.contains(&Site::JsonString)) {
+    match read.duplicate_member().filter(|_| !sites.contains(&Site::JsonString)) {
         None => Ok(sites),
         Some(object) => {
             wrong(read.place(object), "an object of the template has a duplicate member".to_owned())

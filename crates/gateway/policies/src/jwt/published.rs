@@ -254,7 +254,7 @@ impl PublishedKeys {
                 jose::TRIED_MAX
             );
         }
-        if let (true, Some(id)) = (is_new, keys.doubled()) {
+        if let (true, Some(id)) = (is_new, keys.duplicate_id()) {
             let issuer = &self.name;
             tracing::warn!(issuer, key = id, "another key has the same `kid`, so both are tried");
         }

@@ -97,7 +97,7 @@ impl IncomingBody {
 
     fn gone(&self) -> Fault {
         let url = self.hold.in_flight.url();
-        match self.stream.with(|session, number| session.gone(number)) {
+        match self.stream.with(|session, number| session.failure(number)) {
             StreamFailure::Lost => lost(&self.stream, url),
             gone @ (StreamFailure::Refused
             | StreamFailure::Reset(_)

@@ -123,7 +123,7 @@ impl Session {
         let Some(stream) = self.streams.get_mut(number) else {
             let lost = self.lost.iter_mut().find(|lost| lost.number == number);
             let head = lost.and_then(|lost| lost.heads.pop_front());
-            return Poll::Ready(head.ok_or_else(|| self.gone(number)));
+            return Poll::Ready(head.ok_or_else(|| self.failure(number)));
         };
         match stream.reply.as_mut().and_then(|reply| reply.heads.pop_front()) {
             Some(head) => Poll::Ready(Ok(head)),
@@ -136,7 +136,7 @@ impl Session {
     }
 
     /// Returns the reason why a stream has ended. The caller must not have closed it.
-    pub fn gone(&self, number: u32) -> StreamFailure {
+    pub fn failure(&self, number: u32) -> StreamFailure {
         let known = self.lost.iter().find(|lost| lost.number == number);
         known.map_or(StreamFailure::Lost, |lost| lost.why)
     }

@@ -202,7 +202,7 @@ fn a_reply_that_broke_off_is_read_up_to_there() {
     assert_eq!(server.head(broken), Poll::Ready(Ok((200, String::new()))));
     assert_eq!(server.body(broken), ("half".to_owned(), BodyPiece::More));
     assert_eq!(server.body(broken), (String::new(), BodyPiece::Gone));
-    assert_eq!(server.session.gone(broken), StreamFailure::Lost);
+    assert_eq!(server.session.failure(broken), StreamFailure::Lost);
     assert_eq!(server.body(whole), ("all".to_owned(), BodyPiece::End(Vec::new())));
     assert_eq!(server.head(reset), Poll::Ready(Err(StreamFailure::Reset(Code::INTERNAL_ERROR))));
 }
@@ -239,7 +239,7 @@ fn mistakes_with_a_stream_end_the_stream() {
         server.answers();
         server.send(&bytes).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(server.answers(), "1: reset 1\n", "{what}");
-        assert!(matches!(server.session.gone(1), StreamFailure::Malformed(_)), "{what}");
+        assert!(matches!(server.session.failure(1), StreamFailure::Malformed(_)), "{what}");
         assert_eq!(server.get(), 3, "{what}: the connection goes on");
     }
 }
@@ -319,5 +319,5 @@ fn replies_to_head_and_without_bodies_announce_what_they_like() {
     let stream = server.get();
     server.send(&reply(stream, 0, &[&[0x8b], &length[..]].concat())).unwrap();
     server.send(&frame(DATA, END_STREAM, stream, b"hello")).unwrap();
-    assert!(matches!(server.session.gone(stream), StreamFailure::Malformed(_)));
+    assert!(matches!(server.session.failure(stream), StreamFailure::Malformed(_)));
 }

@@ -17,7 +17,7 @@ pub struct DuplicateName {
 }
 
 /// Returns the first object in which two members have the same name, or `None`.
-pub fn doubled(text: &str, tape: &[TapeEntry]) -> Option<DuplicateName> {
+pub fn duplicate_name(text: &str, tape: &[TapeEntry]) -> Option<DuplicateName> {
     let objects = tape.iter().zip(0..).filter(|(entry, _)| entry.kind == Kind::Object);
     let mut several = objects.filter(|(entry, _)| entry.count > 1);
     several.find_map(|(entry, object)| {
