@@ -8,11 +8,14 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 help: ## what can be made
 	@awk -F ' *## ' '/^[a-z0-9-]+:.*##/ { split($$1, n, ":"); printf "  make %-12s %s\n", n[1], $$2 }' $(MAKEFILE_LIST)
 
+# Whoever asks a recipe for help, as by `make reports ARGS=--help`, gets that alone.
+asked := $(filter -h --help,$(ARGS))
+
 setup: ## install what is missing (Debian); quick when nothing is
-	@scripts/setup.sh
+	@$(if $(asked),:,scripts/setup.sh)
 
 setup-tests: ## and what tests compare with or speak to
-	@scripts/setup.sh tests
+	@$(if $(asked),:,scripts/setup.sh tests)
 
 demo: setup ## build, start a gateway with backends, send requests through, print what happened
 	@scripts/demo.sh $(ARGS)
@@ -21,25 +24,25 @@ run: setup ## build and serve examples/gateway
 	cargo run --release -p tidegate -- run examples/gateway/tidegate.yaml
 
 install: setup ## build and put the program on the PATH, with its manual and completions; PREFIX=/usr/local
-	@scripts/install.sh
+	@scripts/install.sh $(ARGS)
 
 deb: setup ## a Debian package with the service, tried in a folder: target/debian; BUILD=dist for what `make dist` builds
-	@scripts/deb.sh
+	@scripts/deb.sh $(ARGS)
 
 image: setup ## a container image of the program, tried in a container: target/image; needs podman, runc and mmdebstrap; BUILD=dist
-	@scripts/image.sh
+	@scripts/image.sh $(ARGS)
 
 sbom: setup ## the bill of materials of the program (CycloneDX): target/debian
-	@scripts/sbom.sh
+	@scripts/sbom.sh $(ARGS)
 
 dist: setup ## build as shipped and measured, by a profile of what runs under load (20 minutes the first time): target/dist/tidegate
 	@scripts/dist.sh $(ARGS)
 
 check: ## what a commit must pass, in minutes: format, rules, lints, unit tests, contract suite, golden files
-	@scripts/check.sh
+	@scripts/check.sh $(ARGS)
 
 test: setup-tests ## everything a change must pass, as CI runs it
-	@scripts/test.sh
+	@scripts/test.sh $(ARGS)
 
 fmt: ## format all Rust
 	cargo fmt --all
@@ -48,7 +51,7 @@ tidy: ## the rules a program can check
 	cargo xtask tidy
 
 saxon: ## fetch Saxon-HE and compile our half of the bridge, for stylesheets of XSLT 2.0 and 3.0
-	@scripts/saxon.sh
+	@scripts/saxon.sh $(ARGS)
 
 autobahn: setup ## Autobahn's WebSocket suite before and behind the gateway, in three modes; needs Python 2.7. ARGS=--all with compression
 	@scripts/autobahn.sh $(ARGS)
@@ -93,13 +96,13 @@ bench-policies: setup ## what policies cost beside plain proxying, and tokens be
 	@bench/costs.sh policies $(ARGS)
 
 bench-generator: setup ## CPU time of the load generator for a plain request beside wrk's
-	@scripts/agree.sh --cost
+	@scripts/agree.sh --cost $(ARGS)
 
 bench-xml: setup ## the XML engine: times beside libxml2 and libxslt, and instructions a document
-	@bench/xml/setup.sh && bench/xml/validate.sh && bench/xml/transform.sh && bench/xml/instructions.sh
+	@for part in setup validate transform instructions; do bench/xml/$$part.sh $(ARGS) || exit; done
 
 h2spec: setup-tests ## HTTP/2 conformance, strict, with and without TLS
-	@scripts/h2spec.sh
+	@scripts/h2spec.sh $(ARGS)
 
 chart: ## lint and render the Helm chart by Helm's own code; ARGS=write writes the plain manifests anew
 	@scripts/chart.sh $(ARGS)
@@ -114,7 +117,7 @@ soak: setup ## what takes hours: 1,000 reloads under open streams, 50 upgrades u
 	@scripts/soak.sh $(ARGS)
 
 schema: ## write docs/tidegate.schema.json, and the tables of keys, faults and metrics in the guide, anew
-	@scripts/schema.sh write
+	@scripts/schema.sh write $(ARGS)
 
 deny: setup ## licences, duplicates, sources and known vulnerabilities of dependencies
-	@scripts/deny.sh
+	@scripts/deny.sh $(ARGS)

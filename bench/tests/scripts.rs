@@ -1,4 +1,5 @@
-//! Every script of the project prints its own description when it is asked for help, and does nothing else.
+//! Every script of the project, and every recipe of make that runs one, prints the script's description when it is asked for help, and does
+//! nothing else.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::panic)]
 
@@ -10,15 +11,21 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 /// Read by other scripts, and so not a script that can be asked.
 const SHARED: &str = "common.sh";
 
-#[test]
-fn help_does_nothing_else() {
+/// Returns a folder with these programs alone.
+fn programs(names: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    // With these programs alone, a script can neither build nor fetch nor write anything.
-    for name in ["bash", "sed", "dirname"] {
+    for name in names {
         let found = ["/usr/bin", "/bin"].map(|at| Path::new(at).join(name));
         let program = found.into_iter().find(|program| program.exists()).unwrap();
         std::os::unix::fs::symlink(program, folder.path().join(name)).unwrap();
     }
+    folder
+}
+
+#[test]
+fn help_does_nothing_else() {
+    // With these programs alone, a script can neither build nor fetch nor write anything.
+    let folder = programs(&["bash", "sed", "dirname"]);
     let scripts =
         ["scripts", "bench", "deploy", "examples", "tests"].map(|name| scripts(Path::new(name)));
     let scripts = scripts.concat();
@@ -36,6 +43,34 @@ fn help_does_nothing_else() {
             assert_eq!(told.lines().next(), first, "{} {asked:?}", script.display());
             assert_eq!(said, "", "{} {asked:?}", script.display());
         }
+    }
+}
+
+#[test]
+fn a_recipe_that_is_asked_for_help_does_nothing_else() {
+    let folder = programs(&["bash", "sed", "dirname", "make"]);
+    let makefile = fs::read_to_string(Path::new(ROOT).join("Makefile")).unwrap();
+    let mut recipes: Vec<&str> = Vec::new();
+    let mut recipe = "";
+    for line in makefile.lines() {
+        let name = line.split_once(':').map_or("", |(name, _)| name);
+        let runs_a_script =
+            ["\t@scripts/", "\t@bench/", "\t@for "].iter().any(|run| line.starts_with(run));
+        if runs_a_script {
+            recipes.push(recipe);
+        } else if !name.is_empty() && !line.starts_with(['\t', '#', '.']) {
+            recipe = name;
+        }
+    }
+    assert!(recipes.len() > 30, "{recipes:?}");
+    for recipe in recipes {
+        let mut command = Command::new("/usr/bin/env");
+        command.env_clear().env("PATH", folder.path()).current_dir(ROOT).stdin(Stdio::null());
+        let output = command.args(["make", recipe, "ARGS=--help"]).output().unwrap();
+        let told = String::from_utf8(output.stdout).unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && said.is_empty(), "{recipe}: {told}{said}");
+        assert!(told.lines().next().is_some_and(|line| line.len() > 20), "{recipe}: {told}");
     }
 }
 
