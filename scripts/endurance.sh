@@ -90,15 +90,20 @@ K6_NO_USAGE_REPORT=true "$k6" run --quiet -e GATEWAY="$url" -e MINUTES="$minutes
 load=$!
 started+=("$load")
 
+still_runs() {
+  kill -0 "$gateway" 2> /dev/null || { tail -40 gateway.log >&2; fail "the gateway has stopped"; }
+}
 # One line a second: the memory of the process, in which the JVM's heap is, and of the gateway alone; the time is that of one request
 # through the JWT API, in ms.
 echo timestamp,rss_kib,own_kib,threads,fds,latency_ms > gateway.csv
 bearer="Authorization: Bearer $(cat token)"
 while kill -0 "$load" 2> /dev/null; do
-  kill -0 "$gateway" 2> /dev/null || { tail -40 gateway.log >&2; fail "the gateway has stopped"; }
-  latency=$(curl -s -o curl.log -w '%{time_total}' -H "$bearer" -d x "$url/api/x") || latency=0
+  still_runs
+  latency=$(curl -s --fail-with-body -o curl.log -w '%{time_total}' -H "$bearer" -d x "$url/api/x") ||
+    { still_runs && fail "a request through the JWT API failed: $(head -c 300 curl.log)"; }
   descriptors=("/proc/$gateway/fd"/*)
-  own=$(curl -s "http://$admin/metrics" | awk '/^tidegate_memory_used_bytes / { print int($2 / 1024) }')
+  own=$(curl -s "http://$admin/metrics" | awk '/^tidegate_memory_used_bytes / { print int($2 / 1024) }') ||
+    { still_runs && fail "the admin API does not answer"; }
   awk -v now="$(date +%s)" -v own="$own" -v fds="${#descriptors[@]}" -v latency="$latency" \
     '/^VmRSS/ { rss = $2 } /^Threads/ { threads = $2 } END { printf "%s,%s,%s,%s,%s,%.3f\n", now, rss, own, threads, fds, latency * 1000 }' \
     "/proc/$gateway/status" >> gateway.csv
@@ -106,7 +111,7 @@ while kill -0 "$load" 2> /dev/null; do
 done
 outcome=0
 wait "$load" || outcome=$?
-kill -0 "$gateway" 2> /dev/null || { tail -40 gateway.log >&2; fail "the gateway has stopped"; }
+still_runs
 curl -s "http://$admin/metrics" > metrics.log
 grep -E '✗|checks' k6.log || true
 [ "$outcome" = 0 ] || { tail -60 k6.log >&2; fail "a check failed"; }
