@@ -39,6 +39,9 @@ pub struct Row {
     /// The share of the users that each label has, if there are several labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub label_users: Vec<(String, f64)>,
+    /// The statistics of all labels together, if there are several labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all_labels: Option<Statistics>,
     /// The pause of a user between a reply and the next request, in milliseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub think_ms: f64,

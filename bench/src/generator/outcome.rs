@@ -177,8 +177,8 @@ pub struct WebSocketCounts {
     pub sent: u64,
     /// Messages that came back reversed.
     pub received: u64,
-    /// (sent - received) / sent, from 0 to 1.
-    pub error_rate: f64,
+    /// (sent - received) / sent, from 0 to 1. `None` if nothing was sent.
+    pub error_rate: Option<f64>,
 }
 
 /// Counts of event streams.
@@ -419,10 +419,10 @@ impl Streams {
 }
 
 impl WebSocketCounts {
-    /// Returns (sent - received) / sent, or 0 if nothing was sent.
+    /// Returns (sent - received) / sent, or `None` if nothing was sent.
     #[must_use]
-    pub fn rate(sent: u64, received: u64) -> f64 {
-        sent.saturating_sub(received) as f64 / sent.max(1) as f64
+    pub fn rate(sent: u64, received: u64) -> Option<f64> {
+        (sent > 0).then(|| sent.saturating_sub(received) as f64 / sent as f64)
     }
 }
 
@@ -523,9 +523,10 @@ pub(super) mod tests {
                 failed: 2,
                 sent: 400,
                 received: 300,
-                error_rate: 0.25
+                error_rate: Some(0.25)
             })
         );
         assert!(merged.add(&Streams::Sse(SseCounts::default())).is_err());
+        assert_eq!(WebSocketCounts::rate(0, 0), None);
     }
 }

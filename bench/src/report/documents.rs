@@ -41,9 +41,9 @@ struct Theirs {
     note: &'static str,
 }
 
-/// The label of a row to use.
+/// Which requests of a row to use.
 enum Label {
-    First,
+    All,
     Named(String),
 }
 
@@ -287,7 +287,7 @@ impl Theirs {
             ],
             _ => vec![title, key.heap.clone(), users, key.size.to_string(), key.delay.to_string()],
         };
-        line.extend(figures.iter().map(|name| figure(name, row, &Label::First)));
+        line.extend(figures.iter().map(|name| figure(name, row, &Label::All)));
         line.extend(figures.iter().map(|_| NONE.to_owned()));
         line.extend(self.ours(Some(row)));
         line.extend(peers.iter().flat_map(|peer| {
@@ -296,7 +296,7 @@ impl Theirs {
                     && RowKey { gateway: OURS.to_owned(), ..one.key.clone() } == *key
             };
             let theirs = all.iter().find(is_theirs);
-            self.peer_cells(peer, &key.scenario, theirs.map(|row| (*row, &Label::First)))
+            self.peer_cells(peer, &key.scenario, theirs.map(|row| (*row, &Label::All)))
         }));
         line
     }
@@ -401,12 +401,11 @@ fn cannot(peer: &str, scenario: &str) -> bool {
 /// Returns the value of a document's column for a row of ours.
 fn figure(column: &str, row: &Measured, label: &Label) -> String {
     let of = match label {
-        Label::First => row.statistics(None),
+        Label::All => row.statistics(None),
         Label::Named(name) => row.statistics(Some(name)),
     };
     let take = |field: fn(&Statistics) -> Option<f64>| number(of.and_then(field));
     let ms = |field: fn(&Statistics) -> Option<f64>| with_unit(of.and_then(field), "ms", 2);
-    let gib = |bytes: Option<u64>| with_unit(bytes.map(|bytes| bytes as f64 / 1e9), "GB", 2);
     let own = row.row.own_latency.as_ref();
     match column {
         "Total requests" => of.map_or(NOT_MEASURED.to_owned(), |of| of.samples.to_string()),
@@ -419,7 +418,9 @@ fn figure(column: &str, row: &Measured, label: &Label) -> String {
         "90th Percentile of Response Time (ms)" => take(|of| of.p90),
         "95th Percentile of Response Time (ms)" => take(|of| of.p95),
         "99th Percentile of Response Time (ms)" => take(|of| of.p99),
-        "Requests per second" => with_unit(row.rate().filter(|_| of.is_some()), "rps", 0),
+        "Requests per second" => {
+            with_unit(row.rate().filter(|_| !row.summary.0.is_empty()), "rps", 0)
+        }
         "Kong Proxy Latency p95" => {
             with_unit(own.and_then(|own| own::as_kong_ms(own, 0.95)), "ms", 2)
         }
@@ -430,17 +431,15 @@ fn figure(column: &str, row: &Measured, label: &Label) -> String {
             let rss = row.gateway().iter().rev().find_map(|sample| sample.rss_kib);
             with_unit(rss.map(|kib| kib as f64 / f64::from(1 << 20)), "GiB", 2)
         }
-        "Data Sent" => gib(row.row.sent_bytes),
-        "Data Rcvd" => gib(row.row.received_bytes),
+        "Data Sent" => gigabytes(row.row.sent_bytes),
+        "Data Rcvd" => gigabytes(row.row.received_bytes),
         "Failed Connections" => match &row.row.streams {
             Some(Streams::Websocket(counts)) => counts.failed.to_string(),
             Some(Streams::Sse(counts)) => counts.failed.to_string(),
             Some(Streams::Websub(_)) | None => NOT_MEASURED.to_owned(),
         },
         "Error Rate" => match &row.row.streams {
-            Some(Streams::Websocket(counts)) => {
-                format!("{}%", number(Some(counts.error_rate * 100.0)))
-            }
+            Some(Streams::Websocket(counts)) => percent(counts.error_rate),
             Some(Streams::Sse(_) | Streams::Websub(_)) | None => NOT_MEASURED.to_owned(),
         },
         name if name.contains("GC Throughput") => {
@@ -455,7 +454,7 @@ fn figure(column: &str, row: &Measured, label: &Label) -> String {
 }
 
 fn first(is: bool) -> Option<Label> {
-    is.then_some(Label::First)
+    is.then_some(Label::All)
 }
 
 fn is_without(cells: &[&str]) -> bool {
@@ -481,6 +480,18 @@ fn size(bytes: u32) -> String {
     } else {
         format!("{bytes}B")
     }
+}
+
+/// Formats a share as a percentage: 0.1 as 10%.
+pub(super) fn percent(share: Option<f64>) -> String {
+    share.map_or(NOT_MEASURED.to_owned(), |share| format!("{}%", number(Some(share * 100.0))))
+}
+
+/// Formats bytes in GB as in the documents. Seconds of a quick run are a small part of one.
+fn gigabytes(bytes: Option<u64>) -> String {
+    let gigabytes = bytes.map(|bytes| bytes as f64 / 1e9);
+    let decimals = if gigabytes.is_some_and(|value| value < 1.0) { 4 } else { 2 };
+    with_unit(gigabytes, "GB", decimals)
 }
 
 fn with_unit(value: Option<f64>, unit: &str, decimals: usize) -> String {

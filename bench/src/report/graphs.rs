@@ -166,7 +166,7 @@ fn by_ramp(rows: &[Measured]) -> Option<Chart> {
         });
         let points = of.map(|row| match &row.row.streams {
             Some(Streams::Websocket(counts)) => {
-                Some((row.row.ramp_seconds?, counts.error_rate * 100.0))
+                Some((row.row.ramp_seconds?, counts.error_rate? * 100.0))
             }
             Some(_) | None => None,
         });

@@ -173,12 +173,13 @@ impl Results {
 }
 
 impl Measured {
-    /// Returns the statistics of a label, or those of the first label if `label` is `None`.
+    /// Returns the statistics of a label, or those of all labels together if `label` is `None`.
     #[must_use]
     pub fn statistics(&self, label: Option<&str>) -> Option<&Statistics> {
-        match label {
-            Some(label) => self.summary.label(label),
-            None => self.summary.0.first().map(|(_, statistics)| statistics),
+        match (label, self.summary.0.as_slice()) {
+            (Some(label), _) => self.summary.label(label),
+            (None, [(_, only)]) => Some(only),
+            (None, _) => self.row.all_labels.as_ref(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The tables of SSE, WebSub and ramps, for which document 003 has graphs and no table.
 
+use super::documents::percent;
 use super::results::Measured;
 use super::table::{Table, number};
 use crate::generator::Streams;
@@ -90,7 +91,7 @@ pub(super) fn streams(rows: &[Measured]) -> Vec<Table> {
                     number(row.row.ramp_seconds),
                     c.attempted.to_string(),
                     c.failed.to_string(),
-                    format!("{}%", number(Some(c.error_rate * 100.0))),
+                    percent(c.error_rate),
                     row.marks(),
                 ])
             }

@@ -338,6 +338,26 @@ fn compiling_once_is_judged_by_two_rows_of_nginx() {
     assert_eq!(claim(&claims(&results), text).verdict, Verdict::DoesNotHold);
 }
 
+/// The document's times of right and wrong requests at once are those of both. A folder without them has no time, and not that of a part.
+#[test]
+fn a_row_of_several_labels_has_the_figures_of_all() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = Folder::new(place.path());
+    let key = RowKey::ours("scen1concurrent", "2G", 40, 346, 0);
+    let row = folder.row(&key);
+    let labels = [("ok", 1.0), ("ko", 0.5)]
+        .map(|(label, mean)| (label.to_owned(), statistics(20_000.0, mean)));
+    row.write_summary(Part::Measurement, &Summary(labels.to_vec())).unwrap();
+    for (all_labels, told) in [(Some(statistics(40_000.0, 0.75)), "0.75 ms"), (None, "N/A")] {
+        let document = "001".to_owned();
+        row.finish(&Row { document, all_labels, ..Row::default() }).unwrap();
+        let tables = tables(&Results::read(place.path()).unwrap());
+        let table = tables.iter().find(|table| table.title.contains("at once")).unwrap();
+        assert_eq!(table.columns[6], "K6 Avg");
+        assert_eq!([&table.rows[0][4], &table.rows[0][6]], ["40000 rps", told]);
+    }
+}
+
 /// Document 001 counts the whole run with its ramp. A claim must not use another figure than the table beside it.
 #[test]
 fn claims_quote_the_figures_of_the_tables() {
@@ -361,8 +381,13 @@ fn claims_quote_the_figures_of_the_tables() {
 fn streams_and_own_latency_are_shown() {
     let place = tempfile::tempdir().unwrap();
     let folder = Folder::new(place.path());
-    let counts =
-        WebSocketCounts { attempted: 400, failed: 4, sent: 1000, received: 900, error_rate: 0.1 };
+    let counts = WebSocketCounts {
+        attempted: 400,
+        failed: 4,
+        sent: 1000,
+        received: 900,
+        error_rate: Some(0.1),
+    };
     for (scenario, users, size) in [("websocket-5", 400, 500), ("websocket-ramp-10s", 400, 500)] {
         let key = RowKey::ours(scenario, "2G", users, size, -1);
         let row = Row {
@@ -445,6 +470,38 @@ fn graphs_have_the_peers() {
     assert_eq!(series("jwt-1000-102400B-cpu"), both);
     assert_eq!(series("jwt-1000-102400B-memory"), both);
     assert!(!charts.iter().any(|chart| chart.name == "jwt-gateways-mean-1024B"));
+}
+
+/// S3-23: a point for each ramp, in the order of their times. A ramp in which nothing was sent has no error rate.
+#[test]
+fn the_error_rate_is_drawn_by_the_ramp() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = Folder::new(place.path());
+    for (seconds, sent) in [(0, 1000), (1, 1000), (2, 0), (5, 1000), (10, 1000), (20, 1000)] {
+        let key = RowKey::ours(&format!("websocket-ramp-{seconds}s"), "2G", 1000, 500, 0);
+        let counts = WebSocketCounts {
+            attempted: 1000,
+            failed: 0,
+            sent,
+            received: sent - sent / (10 * (seconds + 1)),
+            error_rate: WebSocketCounts::rate(sent, sent - sent / (10 * (seconds + 1))),
+        };
+        let row = Row {
+            document: "003".to_owned(),
+            streams: Some(Streams::Websocket(counts)),
+            ramp_seconds: Some(seconds as f64),
+            ..Row::default()
+        };
+        folder.row(&key).finish(&row).unwrap();
+    }
+    let results = Results::read(place.path()).unwrap();
+    let all = graphs(&results);
+    let chart = all.iter().find(|chart| chart.name == "websocket-ramp").unwrap();
+    let seconds: Vec<f64> = chart.series[0].points.iter().map(|(x, _)| *x).collect();
+    assert_eq!(seconds, [0.0, 1.0, 5.0, 10.0, 20.0]);
+    assert!(chart.series[0].points.is_sorted_by(|one, next| one.1 > next.1), "{chart:?}");
+    let table = tables(&results).into_iter().find(|one| one.title.contains("ramp-up")).unwrap();
+    assert_eq!(table.rows.iter().map(|row| &*row[4]).nth(2), Some("N/A"));
 }
 
 /// S3-5, S3-16 and S3-26: rows of streams have graphs of CPU and of memory, and one of errors, CPU and memory together. A hub has a graph

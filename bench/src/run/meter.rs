@@ -11,14 +11,14 @@ pub(super) struct Meter {
     /// The kernel's threads that handle the network on the gateway's cores.
     kernel: Vec<u32>,
     idle_rss_kib: u64,
-    first: Option<Look>,
-    last: Option<Look>,
+    first: Option<CostSample>,
+    last: Option<CostSample>,
     rss_kib_max: u64,
 }
 
 /// The state at one time.
 #[derive(Clone, Copy)]
-struct Look {
+struct CostSample {
     cpu: Duration,
     samples: u64,
     rss_kib: u64,
@@ -47,7 +47,7 @@ impl Meter {
         let cpu = self.pids.iter().chain(&self.kernel).map(|pid| cpu_of(*pid)).sum();
         let rss_kib = rss_kib(&self.pids);
         self.rss_kib_max = self.rss_kib_max.max(rss_kib);
-        self.last = Some(Look { cpu, samples, rss_kib });
+        self.last = Some(CostSample { cpu, samples, rss_kib });
         self.first = self.first.or(self.last);
     }
 

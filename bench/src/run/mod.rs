@@ -316,7 +316,7 @@ impl Turn<'_> {
 fn smaller(row: &Row, ran: Option<&folder::Row>) -> Option<Row> {
     let socket = row.scenario.own.websocket.as_ref()?;
     let Some(Streams::Websocket(counts)) = ran?.streams else { return None };
-    let is_lossy = counts.failed == 0 && counts.error_rate > 0.0;
+    let is_lossy = counts.failed == 0 && counts.error_rate.is_some_and(|rate| rate > 0.0);
     let sizes = socket.reduce.iter().map(|size| u32::try_from(size.0).unwrap_or(u32::MAX));
     let size = sizes.filter(|_| is_lossy).find(|size| *size < row.size)?;
     Some(Row { size, ..row.clone() })
@@ -523,7 +523,7 @@ mod tests {
         let ran = |failed, error_rate| folder::Row {
             streams: Some(Streams::Websocket(WebSocketCounts {
                 failed,
-                error_rate,
+                error_rate: Some(error_rate),
                 ..WebSocketCounts::default()
             })),
             ..folder::Row::default()

@@ -86,24 +86,34 @@ impl RowRun<'_> {
         tick: &mut dyn FnMut(),
     ) -> Result<RowEnd> {
         ground.make_tokens(self.row.scenario.tokens())?;
-        let started = ground.start(self.row, self.starting, &self.key.heap, self.senders);
-        let mut servers = match started {
+        let backends = match ground.start_backends(self.row) {
+            Ok(backends) => backends,
+            Err(error) => return self.not_started(files, error, Mark::BackendStopped),
+        };
+        let heap = &self.key.heap;
+        let mut servers = match ground.start(self.row, self.starting, heap, self.senders, backends)
+        {
             Ok(Some(servers)) => servers,
             Ok(None) => return Ok(RowEnd::Cannot),
-            Err(error) if is_full(&error) => return Err(error.into()),
-            Err(error) => {
-                check_stopped()?;
-                super::say(&format!("{}: {error}", self.key.path().display()));
-                return self.finish_without(files, vec![Mark::GatewayStopped]);
-            }
+            Err(error) => return self.not_started(files, error, Mark::GatewayStopped),
         };
         let run = ground.row_load(servers.address, self.senders);
         let load = self.row.load(&run).map_err(anyhow::Error::msg)?;
         fs::create_dir_all(&files.path).with_context(|| files.path.display().to_string())?;
         match self.send(&load, &mut servers, files, tick)? {
-            Ok(ran) => self.write(files, &load, ground, ran),
+            Ok(result) => self.write(files, &load, ground, result),
             Err(marks) => self.finish_without(files, marks),
         }
+    }
+
+    /// Writes a row of which a process did not start.
+    fn not_started(&self, files: &RowFolder, error: io::Error, mark: Mark) -> Result<RowEnd> {
+        if is_full(&error) {
+            return Err(error.into());
+        }
+        check_stopped()?;
+        super::say(&format!("{}: {error}", self.key.path().display()));
+        self.finish_without(files, vec![mark])
     }
 
     /// Writes a row for which nothing was measured.
@@ -131,7 +141,7 @@ impl RowRun<'_> {
         servers: &mut Servers,
         files: &RowFolder,
         tick: &mut dyn FnMut(),
-    ) -> Result<Result<Ran, Vec<Mark>>> {
+    ) -> Result<Result<LoadResult, Vec<Mark>>> {
         let pids = vec![
             (self.key.gateway.clone(), servers.gateway_pids()),
             ("netty".to_owned(), servers.backend_pids()),
@@ -185,7 +195,7 @@ impl RowRun<'_> {
         let (workers, gateway_started) = (servers.workers, servers.started);
         // Load servers report their counts too rarely to be compared with CPU time.
         let cost = if self.senders.are_agents() { None } else { meter.cost() };
-        Ok(Ok(Ran { outcome, samples, marks, own, gc_log, workers, gateway_started, cost }))
+        Ok(Ok(LoadResult { outcome, samples, marks, own, gc_log, workers, gateway_started, cost }))
     }
 
     /// Watches the processes until the load has been sent, and stops the load if one of them ends.
@@ -208,7 +218,10 @@ impl RowRun<'_> {
                     meter.look_before(control.samples(), self.key.users);
                 }
             } else if begin.elapsed() < load.duration {
-                before.get_or_insert_with(|| servers.metrics().unwrap_or_default());
+                // Without the counts of the warm-up, those of the measurement are unknown.
+                if before.is_none() {
+                    *before = servers.metrics();
+                }
                 meter.look(control.samples());
             }
             let stopped = check_stopped().is_err();
@@ -230,15 +243,21 @@ impl RowRun<'_> {
         Ok(())
     }
 
-    fn write(&self, files: &RowFolder, load: &Load, ground: &Ground, ran: Ran) -> Result<RowEnd> {
-        let mut marks = ran.marks.clone();
-        let mut row = self.measured(&ran);
-        marks.extend(doubts(&ran, &row, ground, &self.key.gateway));
+    fn write(
+        &self,
+        files: &RowFolder,
+        load: &Load,
+        ground: &Ground,
+        result: LoadResult,
+    ) -> Result<RowEnd> {
+        let mut marks = result.marks.clone();
+        let mut row = self.measured(&result);
+        marks.extend(doubts(&result, &row, ground, &self.key.gateway));
         // If rows differ in the ramp, those without a ramp have the figure too.
         let has_ramp = !self.row.ramp.is_zero() || !self.row.scenario.own.ramps.is_empty();
         row.ramp_seconds = has_ramp.then_some(self.row.ramp.as_secs_f64());
         row.marks = marks.clone();
-        let written = self.write_files(files, load, &ran).and_then(|()| files.finish(&row));
+        let written = self.write_files(files, load, &result).and_then(|()| files.finish(&row));
         let Err(error) = written else { return Ok(RowEnd::Done(marks)) };
         if !is_disk_full(&error) {
             return Err(error);
@@ -253,8 +272,8 @@ impl RowRun<'_> {
         Ok(RowEnd::Done(marks))
     }
 
-    fn measured(&self, ran: &Ran) -> RowFile {
-        let outcome = &ran.outcome;
+    fn measured(&self, result: &LoadResult) -> RowFile {
+        let outcome = &result.outcome;
         let phase = outcome.measured();
         let (warm_up, is_stream) = (outcome.warmed_up(), outcome.streams.is_some());
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
@@ -292,22 +311,28 @@ impl RowRun<'_> {
             } else {
                 Vec::new()
             },
+            all_labels: (outcome.labels.len() > 1).then(|| statistics(&phase)),
             think_ms: outcome.labels.first().map_or(0.0, |label| ms(label.think)),
             events_per_second: rate.map(f64::from),
-            own_latency: ran.own.clone(),
-            workers: ran.workers,
-            gateway_started: Some(ran.gateway_started),
-            settled: self.row.scenario.settles().then(|| settled(ran, &self.key.gateway)).flatten(),
+            own_latency: result.own.clone(),
+            workers: result.workers,
+            gateway_started: Some(result.gateway_started),
+            settled: self
+                .row
+                .scenario
+                .settles()
+                .then(|| settled(result, &self.key.gateway))
+                .flatten(),
             received_bytes: Some(warm_up.received_bytes + phase.received_bytes),
             sent_bytes: Some(warm_up.sent_bytes + phase.sent_bytes),
             whole_throughput: (seconds > 0.0).then(|| whole as f64 / seconds),
-            cost: ran.cost,
+            cost: result.cost,
             ..self.row_file()
         }
     }
 
-    fn write_files(&self, files: &RowFolder, load: &Load, ran: &Ran) -> Result<()> {
-        let Ran { outcome, samples, .. } = ran;
+    fn write_files(&self, files: &RowFolder, load: &Load, result: &LoadResult) -> Result<()> {
+        let LoadResult { outcome, samples, .. } = result;
         let (start, length) = (outcome.started.as_secs(), outcome.elapsed.as_secs());
         files.write_duration(&RowDuration {
             start_timestamp: start,
@@ -320,7 +345,7 @@ impl RowRun<'_> {
         let mut log = Vec::new();
         generator::write_interval_log(outcome, &mut log).map_err(anyhow::Error::msg)?;
         files.write_interval_log(&log)?;
-        if let Some(log) = &ran.gc_log {
+        if let Some(log) = &result.gc_log {
             files.write_gc_log(&self.key.gateway, log)?;
         }
         for (server, lines) in &samples.servers {
@@ -341,8 +366,8 @@ struct Watched {
     meter: Meter,
 }
 
-/// The results of a load.
-struct Ran {
+/// The result of a load.
+struct LoadResult {
     outcome: Outcome,
     samples: Samples,
     marks: Vec<Mark>,
@@ -354,10 +379,10 @@ struct Ran {
 }
 
 /// Returns what the gateway still used after the load, or `None` if it was not sampled before and after.
-fn settled(ran: &Ran, gateway: &str) -> Option<Settled> {
-    let end = (ran.outcome.started + ran.outcome.elapsed).as_secs();
-    let samples = ran.samples.servers.get(gateway)?;
-    let idle = samples.iter().take_while(|one| one.timestamp <= ran.outcome.started.as_secs());
+fn settled(result: &LoadResult, gateway: &str) -> Option<Settled> {
+    let end = (result.outcome.started + result.outcome.elapsed).as_secs();
+    let samples = result.samples.servers.get(gateway)?;
+    let idle = samples.iter().take_while(|one| one.timestamp <= result.outcome.started.as_secs());
     let (idle, last) = (idle.last()?, samples.last()?);
     let seconds = last.timestamp.checked_sub(end).filter(|seconds| *seconds > 1)?;
     Some(Settled {
@@ -370,8 +395,8 @@ fn settled(ran: &Ran, gateway: &str) -> Option<Settled> {
 }
 
 /// Returns the reasons to doubt the figures.
-fn doubts(ran: &Ran, row: &RowFile, ground: &Ground, gateway: &str) -> Vec<Mark> {
-    let Ran { outcome, samples, .. } = ran;
+fn doubts(result: &LoadResult, row: &RowFile, ground: &Ground, gateway: &str) -> Vec<Mark> {
+    let LoadResult { outcome, samples, .. } = result;
     let mut marks = Vec::new();
     // Users who only wait send no requests that could be counted.
     let is_idle = outcome.labels.iter().all(|label| label.think >= outcome.duration);

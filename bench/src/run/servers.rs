@@ -48,6 +48,12 @@ pub(super) enum Gateway {
     Peer(Box<peers::Peer>),
 }
 
+/// The backends of one row, and their addresses by name. Dropping it stops them.
+pub(super) struct Backends {
+    processes: Vec<Process>,
+    addresses: BTreeMap<String, SocketAddr>,
+}
+
 /// The processes of one row. Dropping it stops them.
 pub(super) struct Servers {
     pub(super) gateway: Gateway,
@@ -140,19 +146,19 @@ impl Ground {
         }
     }
 
-    /// Starts the backends and our gateway or a peer. Returns `None` if the peer cannot do the work.
+    /// Starts our gateway or a peer before these backends. Returns `None` if the peer cannot do the work.
     ///
     /// # Errors
     ///
-    /// If one of them does not start. The error has the end of its log.
+    /// If it does not start. The error has the end of its log.
     pub(super) fn start(
         &self,
         row: &Row,
         starting: Starting<'_>,
         heap: &str,
         senders: &Senders,
+        Backends { processes, addresses }: Backends,
     ) -> io::Result<Option<Servers>> {
-        let (backends, addresses) = self.start_backends(row)?;
         let configuration = self.configuration(&row.scenario, heap)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let workers = matches!(starting, Starting::Ours(_)).then(|| self.workers(row));
@@ -187,7 +193,7 @@ impl Ground {
         Ok(started.map(|(gateway, address)| Servers {
             gateway,
             address,
-            backends,
+            backends: processes,
             started: now,
             workers,
         }))
@@ -226,10 +232,12 @@ impl Ground {
         Ok(format!("{text}\nlimits: {{ memory: {amount}{unit} }}\n{end}"))
     }
 
-    fn start_backends(
-        &self,
-        row: &Row,
-    ) -> io::Result<(Vec<Process>, BTreeMap<String, SocketAddr>)> {
+    /// Starts the backends of a row.
+    ///
+    /// # Errors
+    ///
+    /// If one of them does not start. The error has the end of its log.
+    pub(super) fn start_backends(&self, row: &Row) -> io::Result<Backends> {
         let (mut processes, mut addresses) = (Vec::new(), BTreeMap::new());
         for (name, backend) in row.scenario.shared.backends.iter() {
             if let Some(address) = self.backend.filter(|_| !backend.helper) {
@@ -250,7 +258,7 @@ impl Ground {
             processes.push(process);
             addresses.insert(name.value.clone(), address);
         }
-        Ok((processes, addresses))
+        Ok(Backends { processes, addresses })
     }
 
     fn start_ours(

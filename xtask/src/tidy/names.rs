@@ -57,10 +57,6 @@ const WORDS: &[(&str, &str)] = &[
     ("World", "`DocumentSet`"),
 ];
 
-/// Types of the load tests that still have such a name, with their files.
-const REMAINING: &[(&str, &str)] =
-    &[("Look", "bench/src/run/meter.rs"), ("Ran", "bench/src/run/row.rs")];
-
 /// Participles that describe what was done to a thing instead of what it is. Each was the name of several types.
 const PARTICIPLES: &[&str] = &[
     "Boarded",
@@ -90,7 +86,6 @@ pub(crate) fn check(source: &Source) -> Vec<Complaint> {
             let name =
                 rest.split(|c: char| !c.is_ascii() || !is_name(c as u8)).next().unwrap_or(rest);
             let better = match WORDS.iter().find(|(word, _)| *word == name) {
-                Some(_) if REMAINING.contains(&(name, &*source.path)) => continue,
                 Some((_, better)) => better,
                 None if PARTICIPLES.contains(&name) => "by a noun, such as `RouteMatch`",
                 None => continue,

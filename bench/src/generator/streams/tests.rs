@@ -79,7 +79,7 @@ fn messages_come_back_reversed() {
     assert_eq!((counts.attempted, counts.failed), (10, 0));
     assert!(counts.sent > 40 && counts.sent <= 100, "{counts:?}");
     assert_eq!(counts.sent, counts.received);
-    assert!(counts.error_rate.abs() < 1e-9);
+    assert_eq!(counts.error_rate, Some(0.0));
     let all = outcome.measured().latencies.len() + outcome.warmed_up().latencies.len();
     assert_eq!(all, counts.sent);
 }
