@@ -17,7 +17,7 @@ use xsd::{Bounds, ParseStop, Root, Schema, Validator};
 use super::code::Code;
 use super::{CompiledDefinition, Definitions, Envelope, MessageFacts, NO_SCHEMA, Version, is_soap};
 use crate::{Rejection, libxml_messages};
-use recall::{Gap, Memory, MessageFacts};
+use recall::{Gap, Memory, ValidMessage};
 use whole::Check;
 
 /// Validators that one thread keeps for one side of one policy.
@@ -29,7 +29,7 @@ pub(super) struct Validators {
     /// The local name of the first element of the current message's Body.
     pub(super) operation: String,
     /// Templates of earlier messages, for requests and for replies.
-    template_caches: Option<Box<[TemplateCache<Memory, MessageFacts, Gap>; 2]>>,
+    template_caches: Option<Box<[TemplateCache<Memory, ValidMessage, Gap>; 2]>>,
 }
 
 /// A validator together with its schema, which a refresh may have replaced.

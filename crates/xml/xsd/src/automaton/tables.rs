@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::build::{Leaf, ListId, Position, Positions, TooMany};
-use super::{Accept, All, Automaton, Edge, Op, Span, State, States, Wild};
+use super::{Accept, All, Automaton, Edge, Op, Span, State, States, WildcardEdge};
 use crate::arena::Id;
 use crate::model::{Components, Content, Element, ModelKind, Particle, Term, Type};
 use crate::names::Sym;
@@ -173,7 +173,7 @@ struct Tables<'p> {
     limit: usize,
     states: Vec<State>,
     edges: Vec<Edge>,
-    wild: Vec<Wild>,
+    wild: Vec<WildcardEdge>,
     ranks: (Vec<u32>, Vec<u32>),
     ops: Vec<Op>,
     known: HashMap<Key, u32>,
@@ -296,14 +296,14 @@ impl Tables<'_> {
         // In the order of the content model.
         steps.sort_by_key(|step| step.source);
         let mut edges: Vec<(usize, Edge, u32)> = Vec::new();
-        let mut wild: Vec<(usize, Wild)> = Vec::new();
+        let mut wild: Vec<(usize, WildcardEdge)> = Vec::new();
         let mut rank = 0;
         for (index, step) in steps.iter().enumerate() {
             let next = self.state(self.after(step)?)?;
             let ops = self.span_of(&step.ops);
             match step.leaf {
                 Leaf::Wildcard(wildcard) => {
-                    wild.push((index, Wild { wildcard, next, ops }));
+                    wild.push((index, WildcardEdge { wildcard, next, ops }));
                     self.ranks.1.push(rank);
                     rank += 1;
                 }
@@ -361,7 +361,7 @@ impl Tables<'_> {
         &mut self,
         steps: &[Step],
         edges: &[(usize, Edge)],
-        wild: &[(usize, Wild)],
+        wild: &[(usize, WildcardEdge)],
     ) -> Result<(), TableError> {
         let apart = |one: usize, other: usize| match (steps.get(one), steps.get(other)) {
             (Some(one), Some(other)) => {

@@ -344,7 +344,7 @@ impl StreamCompiler<'_> {
             Op::End => Act::End,
             Op::Attribute(attribute) => {
                 let (name, value) = &**attribute;
-                Act::Attribute(Box::new((name.clone(), says(value, known)?)))
+                Act::Attribute(Box::new((name.clone(), text_template(value, known)?)))
             }
             Op::Copy(_) | Op::EndCopy if to.kind != Kind::Element => return Some(()),
             Op::Copy(_) if to.over => return None,
@@ -391,7 +391,7 @@ impl StreamCompiler<'_> {
                 }
                 Op::EndComment => Act::Comment(text.into()),
                 Op::EndInstruction(target) => {
-                    Act::Instruction(Box::new([says(target, known)?, text.into()]))
+                    Act::Instruction(Box::new([text_template(target, known)?, text.into()]))
                 }
                 _ => return None,
             };
@@ -505,13 +505,13 @@ impl StreamCompiler<'_> {
 
 fn made_of(made: &crate::program::ComputedName, known: NodeFacts) -> Option<StreamedName> {
     let namespace = match &made.namespace {
-        Some(namespace) => Some(says(namespace, known)?),
+        Some(namespace) => Some(text_template(namespace, known)?),
         None => None,
     };
-    Some(StreamedName { name: says(&made.name, known)?, namespace, scope: made.scope })
+    Some(StreamedName { name: text_template(&made.name, known)?, namespace, scope: made.scope })
 }
 
-fn says(avt: &Avt, known: NodeFacts) -> Option<TextTemplate> {
+fn text_template(avt: &Avt, known: NodeFacts) -> Option<TextTemplate> {
     match avt {
         Avt::Constant(text) => Some([Say::Text(text.clone())].into()),
         Avt::Parts(parts) => parts.iter().map(|part| say(part, known)).collect(),

@@ -16,7 +16,7 @@ pub(in crate::soap) struct Memory {
 }
 
 /// The facts about a valid message.
-pub(in crate::soap) struct MessageFacts {
+pub(in crate::soap) struct ValidMessage {
     version: Option<Version>,
     operation: Box<str>,
     called: Option<u32>,
@@ -47,7 +47,7 @@ fn rule(asked: Option<&Validator>) -> Option<TextRule> {
 
 impl Recall for Pass<'_> {
     type Memory = Memory;
-    type DocumentState = MessageFacts;
+    type DocumentState = ValidMessage;
     type Gap = Gap;
 
     fn remember(&self) -> Option<Memory> {
@@ -85,14 +85,14 @@ impl Recall for Pass<'_> {
         Some(Gap { of_envelope: rule(envelope)?, of_api: rule(api)? })
     }
 
-    fn whole(&mut self) -> Option<MessageFacts> {
+    fn whole(&mut self) -> Option<ValidMessage> {
         let state = &*self.state;
         let is_fault = state.code.as_ref().is_some_and(|code| code.fault().is_some());
         let is_right = state.is_right(self.api.is_some(), self.validators);
         let fetched = state.fed_envelope != ValidatorFeed::No
             && of_envelope(self.definitions, state.version).is_none();
         let known = is_right && !is_fault && !fetched;
-        known.then(|| MessageFacts {
+        known.then(|| ValidMessage {
             version: state.version,
             operation: self.validators.operation.as_str().into(),
             called: state.called,
@@ -101,7 +101,7 @@ impl Recall for Pass<'_> {
         })
     }
 
-    fn fill<'t, T>(&mut self, whole: &MessageFacts, mut texts: T) -> bool
+    fn fill<'t, T>(&mut self, whole: &ValidMessage, mut texts: T) -> bool
     where
         T: Iterator<Item = (&'t Gap, &'t str)> + Clone,
     {
