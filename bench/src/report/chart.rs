@@ -9,6 +9,7 @@ use anyhow::{Result, anyhow};
 use plotters::chart::MeshStyle;
 use plotters::coord::Shift;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::png;
 
@@ -61,12 +62,20 @@ const COLOURS: [RGBColor; 10] = [
 /// Placeholder for the text colour, which a browser chooses by its colour mode.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const GRID: RGBColor = RGBColor(1, 2, 4);
-const SIZE: (u32, u32) = (640, 380);
+/// So small that its texts can be read where a telephone shrinks it to its width.
+const SIZE: (u32, u32) = (500, 340);
+/// The height of a line of the title, and of one of the key.
+const LINE: u32 = 20;
+/// The width of the key, and the maximum length of names of which four fit beside each other instead of three.
+const KEY_WIDTH: u32 = 474;
+const KEY_NAME_SHORT: usize = 9;
+/// Maximum share of the width for a line of the title. Fonts of browsers may be wider than the one that is measured.
+const TITLE_MAX: f64 = 0.85;
 /// PNG files have twice as many pixels, for screens and paper.
 const PNG_SCALE: u32 = 2;
 const FONT: &str = "sans-serif";
 /// Minimum distance of two labels of an axis, as a share of its length.
-const APART: f64 = 0.06;
+const APART: f64 = 0.09;
 
 /// Returns the colour of a gateway, which is the same in all graphs.
 #[must_use]
@@ -144,12 +153,43 @@ impl Chart {
         labels.into_iter().map(f64::exp).collect()
     }
 
+    /// Returns the title in lines that fit.
+    fn title_lines<B: DrawingBackend>(
+        &self,
+        area: &DrawingArea<B, Shift>,
+        pen: Pen,
+    ) -> Result<Vec<String>> {
+        let told = |error: DrawingAreaErrorKind<B::ErrorType>| anyhow!("{}: {error}", self.title);
+        let fits = f64::from(area.dim_in_pixel().0) * TITLE_MAX;
+        let mut lines = vec![String::new()];
+        for word in self.title.split(' ') {
+            let line = lines.last().map_or("", String::as_str);
+            let longer = if line.is_empty() { word.to_owned() } else { format!("{line} {word}") };
+            let (width, _) = area.estimate_text_size(&longer, &pen.text(15)).map_err(told)?;
+            if line.is_empty() || f64::from(width) <= fits {
+                lines.pop();
+                lines.push(longer);
+            } else {
+                lines.push(word.to_owned());
+            }
+        }
+        Ok(lines)
+    }
+
+    /// Returns how many entries of the key fit beside each other.
+    fn key_columns(&self) -> u32 {
+        let are_short = self.series.iter().all(|series| series.name.len() <= KEY_NAME_SHORT);
+        if are_short { 4 } else { 3 }
+    }
+
     /// Draws the key above the axes, where it hides no point.
     fn draw_key<B: DrawingBackend>(&self, head: &DrawingArea<B, Shift>, pen: Pen) -> Result<()> {
         let told = |error: DrawingAreaErrorKind<B::ErrorType>| anyhow!("{}: {error}", self.title);
+        let columns = self.key_columns();
         for (place, series) in self.series.iter().enumerate() {
             let place = u32::try_from(place).unwrap_or(0);
-            let (x, y) = (pen.px(16 + place % 4 * 155), pen.px(35 + place / 4 * 20));
+            let x = pen.px(16 + place % columns * (KEY_WIDTH / columns));
+            let y = pen.px(LINE / 2 + place / columns * LINE);
             let colour = colour(series.colour);
             head.draw(&PathElement::new(
                 vec![(x, y), (x + pen.px(22), y)],
@@ -159,8 +199,8 @@ impl Chart {
             mark(head, (x + pen.px(11), y), series.colour, pen).map_err(told)?;
             head.draw(&Text::new(
                 series.name.clone(),
-                (x + pen.px(28), y - pen.px(7)),
-                pen.text(13),
+                (x + pen.px(28), y),
+                pen.text(13).pos(Pos::new(HPos::Left, VPos::Center)),
             ))
             .map_err(told)?;
         }
@@ -198,7 +238,7 @@ impl Pen {
         mesh.bold_line_style(self.grid.stroke_width(self.scale))
             .light_line_style(TRANSPARENT)
             .axis_style(self.ink.stroke_width(self.scale))
-            .label_style(self.text(12))
+            .label_style(self.text(13))
             .axis_desc_style(self.text(13))
     }
 }
@@ -244,14 +284,20 @@ impl Drawing for Chart {
         let top = points().map(|(_, y)| *y).fold(0.0, f64::max);
         let top = if top > 0.0 { top * 1.1 } else { 1.0 };
         let told = |error: DrawingAreaErrorKind<B::ErrorType>| anyhow!("{}: {error}", self.title);
-        let key_rows = u32::try_from(self.series.len().div_ceil(4)).unwrap_or(1);
-        let (head, body) = area.split_vertically((26 + key_rows * 20) * pen.scale);
-        head.draw(&Text::new(self.title.clone(), (pen.px(12), pen.px(6)), pen.text(16)))
-            .map_err(told)?;
-        self.draw_key(&head, pen)?;
+        let mut below = area.clone();
+        for line in self.title_lines(area, pen)? {
+            let (head, rest) = below.split_vertically(LINE * pen.scale);
+            let at = (pen.px(12), pen.px(4));
+            head.draw(&Text::new(line, at, pen.text(15))).map_err(told)?;
+            below = rest;
+        }
+        let series = u32::try_from(self.series.len()).unwrap_or(1);
+        let key_height = (series.div_ceil(self.key_columns()) * LINE + 6) * pen.scale;
+        let (key, body) = below.split_vertically(key_height);
+        self.draw_key(&key, pen)?;
         let mut builder = ChartBuilder::on(&body);
         builder.margin(8 * pen.scale);
-        builder.x_label_area_size(44 * pen.scale).y_label_area_size(72 * pen.scale);
+        builder.x_label_area_size(44 * pen.scale).y_label_area_size(66 * pen.scale);
         macro_rules! plot {
             ($chart:expr) => {{
                 let mut chart = $chart.map_err(told)?;
@@ -259,6 +305,7 @@ impl Drawing for Chart {
                     .disable_x_mesh()
                     .x_desc(self.x.clone())
                     .y_desc(self.y.clone())
+                    .x_labels(8)
                     .y_labels(6)
                     .x_label_formatter(&|x| short(*x))
                     .y_label_formatter(&|y| short(*y))

@@ -326,18 +326,21 @@ fn html(all: &[Results], tables: &[Table]) -> Result<String> {
         body.push_str("<div class=\"graphs\">\n");
         if let Some(first) = all.first() {
             for forest in forests(first, other) {
-                body.push_str(&format!("<figure>{}</figure>\n", forest.svg()?));
+                body.push_str(&format!("<figure class=\"forest\">{}</figure>\n", forest.svg()?));
             }
         }
         body.push_str("</div>\n");
     }
-    body.push_str("<h2>Throughput of all folders</h2>\n<div class=\"graphs\">\n");
+    let mut figures = String::new();
     for chart in by_users(all) {
         if let Some(svg) = chart.svg()? {
-            body.push_str(&format!("<figure>{svg}</figure>\n"));
+            figures.push_str(&format!("<figure>{svg}</figure>\n"));
         }
     }
-    body.push_str("</div>\n");
+    if !figures.is_empty() {
+        body.push_str("<h2>Throughput of all folders</h2>\n");
+        body.push_str(&format!("<div class=\"graphs\">\n{figures}</div>\n"));
+    }
     tables.iter().for_each(|table| body.push_str(&table.html()));
     Ok(page::whole(&escaped(&title(all)), &body))
 }

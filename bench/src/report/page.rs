@@ -127,7 +127,11 @@ pub(super) fn whole(title: &str, body: &str) -> String {
 fn all_tables(results: &Results) -> Vec<Table> {
     let mut all = tables(results);
     all.extend(costs(results));
-    all.push(claims_table(&claims(results)));
+    let mut claims = claims(results);
+    claims.retain(|claim| results.rows.iter().any(|row| row.row.document == claim.document()));
+    if !claims.is_empty() {
+        all.push(claims_table(&claims));
+    }
     all
 }
 

@@ -16,13 +16,15 @@ use super::results::{Measured, Results};
 use super::summary::summary;
 use super::system::system;
 use super::table::Table;
-use crate::folder::{BUILD, Metadata, OURS, PROGRAM, Row, Summary};
+use crate::folder::{self, BUILD, Metadata, OURS, PROGRAM, Row, Summary};
 
 /// What a page says about its document, independent of the results.
 struct Document {
     number: &'static str,
     title: &'static str,
     asked: &'static str,
+    /// The document's own machine and load.
+    setup: &'static str,
     /// What the figures do not show.
     limits: &'static str,
 }
@@ -33,6 +35,7 @@ const DOCUMENTS: [Document; 5] = [
         title: "An API behind a request interceptor",
         asked: "What does it cost if a service is asked about each request? 100 users send 1 KiB of JSON with a token, without and \
             with an interceptor, and then half of them each way at the same time.",
+        setup: "a router with one CPU and concurrency 2; JMeter on two load servers; 900 s, the first 300 s of them as the warm-up",
         limits: "The document's router, enforcer, interceptor and backend are containers on nodes of their own; here they are processes \
             on one machine, so no network lies between them.",
     },
@@ -41,18 +44,21 @@ const DOCUMENTS: [Document; 5] = [
         title: "SOAP and XML policies",
         asked: "What do validation by WSDL, XML Schema and OpenAPI, SOAPAction, XSLT and routing by XPath cost, alone and together, for \
             requests and for replies? Do wrong definitions and wrong messages harm others? Does anything grow within a day?",
+        setup: "a gateway with four workers, four CPUs and 8 GB; k6; 900 s after a ramp of 90 s, and 24 hours for endurance",
         limits: "The ramp of the row without policies lasts 960 of its 990 seconds, as in the document's script, so that row is measured \
             with about 54 of its 65 users; a shorter run has a shorter ramp in proportion. Operands and names vary from message to \
             message, but the markup of a row is always the same, and the gateway need not parse again what it has seen: the rows of \
             `costs-soap` that end in `v` have markup that never repeats. No request of ours compiles a definition, so two rows of nginx \
             show what compiling once saves: `nginx-compiles` compiles for each message by libxml2, `nginx` once. A day is run by `scripts/endurance.sh --day`, which judges growth \
             by its slope. The document's figures include the ramp of 90 seconds. Its `Kong Proxy Latency p95` cannot show less than 0.95 ms, \
-            because the first bucket of that histogram ends at 1 ms. `Max RAM` is that of the process here, and of the pod there.",
+            because the first bucket of that histogram ends at 1 ms. `Kong Linux Memory` is that of the process at the end of the row here, \
+            and of the pod there.",
     },
     Document {
         number: "002",
         title: "Users and sizes behind a token",
         asked: "How do throughput and response times change from 10 to 1,000 users and from 50 B to 100 KiB?",
+        setup: "a router with two CPUs and concurrency 4; 900 s",
         limits: "Load, backend and gateway share a machine. Rows in which the generator or the backend had no time left are marked; \
             there the gateway could have done more.",
     },
@@ -60,6 +66,7 @@ const DOCUMENTS: [Document; 5] = [
         number: "003",
         title: "Event streams, WebSub and WebSockets",
         asked: "How many event streams, subscribers and WebSockets can be served without an error, and what do they cost?",
+        setup: "an all-in-one gateway with two CPUs",
         limits: "All connections come from the loopback interface, which loses nothing. The document's graphs have no table behind them, \
             so only its WebSocket rows stand beside ours.",
     },
@@ -67,6 +74,7 @@ const DOCUMENTS: [Document; 5] = [
         number: "004",
         title: "Message flows",
         asked: "What do flows cost that forward, transform, build, enrich, split and gather SOAP messages from 500 B to 100 kB?",
+        setup: "a JVM of 2 GB on two CPUs; 60 s, the first 30 s of them as the warm-up, with a ramp of 60 s",
         limits: "Names and numbers vary from message to message, but the markup of a size is always the same, and the gateway need not \
             parse again what it has seen: the rows of `costs-flows` have markup that differs from the one before. Garbage-collection \
             columns are those of JVM peers. The document's users were still being started while it measured.",
@@ -180,11 +188,11 @@ impl Document {
     fn page(&self, results: &Results, charts: &[&Chart]) -> String {
         let mut text = format!("# {} ({})\n\n{}\n\n", self.title, self.number, self.asked);
         text.push_str("## Scenarios\n\n");
-        for (title, description) in scenarios(results, self.number) {
-            let _ = writeln!(text, "- {title}: {description}");
+        for (name, title, description) in scenarios(results, self.number) {
+            let _ = writeln!(text, "- `{name}`, {title}: {description}");
         }
         if let Some(metadata) = &results.metadata {
-            text.push_str(&method(results, metadata));
+            text.push_str(&method(results, metadata, self.setup));
             text.push_str(&parameters(results, metadata, self.number));
         }
         text.push_str("\n## Measurements\n\n");
@@ -212,19 +220,17 @@ impl Document {
         text
     }
 
-    /// Returns the claims of this document, by their ids: `S2-13` belongs to 002.
+    /// Returns the claims of this document.
     fn claims(&self, results: &Results) -> String {
-        let rows =
-            format!("S{}-", self.number.trim_start_matches("00").chars().next().unwrap_or('0'));
         let own: Vec<_> =
-            claims(results).into_iter().filter(|claim| claim.id.starts_with(&rows)).collect();
+            claims(results).into_iter().filter(|claim| claim.document() == self.number).collect();
         let table = Table { title: "Claims".to_owned(), ..claims_table(&own) };
         format!("{}\n", table.markdown())
     }
 }
 
-/// Returns names and descriptions of the scenarios, in the order of the folder, without those of peers.
-fn scenarios(results: &Results, document: &str) -> Vec<(String, String)> {
+/// Returns names, titles and descriptions of the scenarios, in the order of the folder, without those of peers.
+fn scenarios<'r>(results: &'r Results, document: &str) -> Vec<(&'r str, &'r str, &'r str)> {
     let ran: BTreeSet<String> = results
         .rows
         .iter()
@@ -234,25 +240,24 @@ fn scenarios(results: &Results, document: &str) -> Vec<(String, String)> {
     let metadata = results.metadata.iter().chain(results.stacks.iter().map(|(_, one)| one));
     let known = metadata.flat_map(|metadata| &metadata.test_scenarios);
     let known = known.filter(|scenario| ran.contains(&scenario.name));
-    let mut told = Vec::new();
-    for scenario in known {
-        let line = (scenario.display_name.clone(), scenario.description.clone());
+    let mut told: Vec<(&str, &str, &str)> = Vec::new();
+    for folder::Scenario { name, display_name, description, .. } in known {
         // The ramps of a scenario have separate folders.
-        if !told.contains(&line) {
-            told.push(line);
+        if !told.iter().any(|(_, title, what)| title == display_name && what == description) {
+            told.push((name, display_name, description));
         }
     }
     told
 }
 
-fn method(results: &Results, metadata: &Metadata) -> String {
+fn method(results: &Results, metadata: &Metadata, setup: &str) -> String {
     let servers = match metadata.jmeter_servers {
         0 | 1 => "one generator".to_owned(),
         several => format!("{several} load servers, whose histograms are added"),
     };
     format!(
         "\n## Method\n\nThe gateway and the backends are started anew for each row. {}. The load comes from {servers}; \
-         messages differ from request to request. CPUs of gateway, load and backend: `{}`.\n",
+         messages differ from request to request. CPUs of gateway, load and backend: `{}`.\n\nIn the document: {setup}.\n",
         times(results, metadata),
         metadata.cpus
     )
