@@ -45,7 +45,7 @@ const ROWS: [ReadmeRow; 6] = [
         table: "Document 001: SOAP and XML",
         cells: &["calculator", "1"],
         column: "Requests per second",
-        // What compiles for each message is no gateway as one would run it.
+        // Nobody would run a gateway that compiles for each message.
         names: &[("nginx", "nginx with libxml2"), ("nginx-compiles", "")],
     },
     ReadmeRow {
@@ -157,7 +157,7 @@ impl PageRow<'_> {
         self.cells.get(place).copied()
     }
 
-    /// Returns a gateway's figure, also as README shows it, with its mark. A dash, `not run` and `N/A` are no figures.
+    /// Returns a gateway's figure, also as README shows it, with its mark. A dash, `not run` and `N/A` are not figures.
     fn measured(&self, gateway: &str, column: &str) -> Option<(f64, String)> {
         let cell = self.cell(&format!("{gateway}{column}"))?;
         if !cell.starts_with(|first: char| first.is_ascii_digit()) {

@@ -16,10 +16,12 @@ type Figure = fn(&Statistics) -> Option<f64>;
 pub fn graphs(results: &Results) -> Vec<Chart> {
     let rows = results.typical();
     let cores = gateway_cores(results);
-    let mut charts = by_users(&rows);
-    charts.extend(by_gateway(&rows));
-    charts.extend(by_ramp(&rows));
-    charts.extend(by_subscribers(&rows, cores));
+    // A point has no place for the mark of a row that ended early. Over time, one sees where such a row ended.
+    let whole: Vec<Measured> = rows.iter().filter(|row| !row.ended_early()).cloned().collect();
+    let mut charts = by_users(&whole);
+    charts.extend(by_gateway(&whole));
+    charts.extend(by_ramp(&whole));
+    charts.extend(by_subscribers(&whole, cores));
     for row in rows.iter().filter(|row| row.row.document == "003" && row.key.gateway == OURS) {
         charts.extend(over_time(&with_peers(&rows, row)));
         charts.extend(shares_over_time(row, cores));

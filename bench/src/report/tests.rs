@@ -470,6 +470,13 @@ fn graphs_have_the_peers() {
     assert_eq!(series("jwt-1000-102400B-cpu"), both);
     assert_eq!(series("jwt-1000-102400B-memory"), both);
     assert!(!charts.iter().any(|chart| chart.name == "jwt-gateways-mean-1024B"));
+    // What a row measured before its gateway stopped is not drawn beside whole rows.
+    let row = folder.row(&RowKey::ours("jwt", "2G", 50, 102_400, 0));
+    let stopped = Row { marks: vec![Mark::GatewayStopped], ..row.row().unwrap().unwrap() };
+    row.finish(&stopped).unwrap();
+    let charts = graphs(&Results::read(place.path()).unwrap());
+    let chart = charts.iter().find(|chart| chart.name == "jwt-gateways-mean-102400B").unwrap();
+    assert_eq!(chart.series[1].points.len(), 5);
 }
 
 /// S3-23: a point for each ramp, in the order of their times. A ramp in which nothing was sent has no error rate.
