@@ -237,18 +237,21 @@ fn links_have_the_origin_that_the_client_asked() {
 
 #[test]
 fn redirects_of_a_trusted_proxy_lead_to_the_host_that_the_client_asked() {
-    for (trusted, expected) in [
-        (", trusted_proxies: [\"127.0.0.0/8\"]", "https://public.example/x"),
-        ("", "https://inner/x"),
+    let trust = ", trusted_proxies: [\"127.0.0.0/8\"]";
+    for (trusted, host, expected) in [
+        (trust, "host", "https://public.example:81/x"),
+        (trust, "hostname", "https://public.example/x"),
+        ("", "host", "https://inner:82/x"),
+        ("", "hostname", "https://inner/x"),
     ] {
         let gateway = Gateway::start(format!(
             "listen: {{ public: {{ address: \"127.0.0.1:0\"{trusted} }} }}\n\
-             routes: {{ all: {{ match: {{ path: \"/**\" }}, policies: [{{ redirect: {{ to: \"https://{{host}}\", keep_path: true }} }}] }} }}\n"
+             routes: {{ all: {{ match: {{ path: \"/**\" }}, policies: [{{ redirect: {{ to: \"https://{{{host}}}\", keep_path: true }} }}] }} }}\n"
         ));
-        let reply = gateway
-            .wire()
-            .ask("GET /x HTTP/1.1\r\nHost: inner\r\nX-Forwarded-Host: public.example\r\n\r\n");
-        assert_eq!(reply.get("location"), Some(expected));
+        let reply = gateway.wire().ask(
+            "GET /x HTTP/1.1\r\nHost: inner:82\r\nX-Forwarded-Host: public.example:81\r\n\r\n",
+        );
+        assert_eq!(reply.get("location"), Some(expected), "{host}");
     }
 }
 

@@ -261,11 +261,16 @@ fn plain_http_is_sent_to_https_with_the_status_of_the_route() {
     let text = json!({ "_format_version": "3.0", "services": [service] }).to_string();
     let (gateway, _) = serving(&text, 0);
     for status in [426, 301, 302, 307, 308] {
-        let reply = get(&gateway, &format!("/{status}/x?q=1"), "");
+        // Kong leaves the port of its plain listener out.
+        let reply =
+            gateway.wire().ask(format!("GET /{status}/x?q=1 HTTP/1.1\r\nHost: h:8000\r\n\r\n"));
         assert_eq!(reply.status(), status);
         let to = format!("https://h/{status}/x?q=1");
         let expected = (status != 426).then_some(to.as_str());
         assert_eq!(reply.get("location"), expected, "{status}");
+        let upgrade = (status == 426).then_some("TLS/1.2, HTTP/1.1");
+        assert_eq!(reply.get("upgrade"), upgrade, "{status}");
+        assert_eq!(reply.get("connection"), upgrade.map(|_| "upgrade"), "{status}");
     }
 }
 

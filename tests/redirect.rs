@@ -8,6 +8,7 @@ routes:
   all:   { match: { path: "/**" }, policies: [{ redirect: { to: "/", keep_path: true, keep_query: true } }] }
   fixed: { match: { path: "/old" }, policies: [{ redirect: { status: 301, to: "/new?from=old", keep_query: true } }] }
   plain: { match: { path: "/plain" }, policies: [{ redirect: { status: 308, to: "https://{host}/", keep_path: true } }] }
+  bare:  { match: { path: "/bare" }, policies: [{ redirect: { to: "https://{hostname}/", keep_path: true } }] }
   named: { match: { path: "/go/{name}" }, policies: [{ redirect: { status: 307, to: "/{name}" } }] }
   other: { match: { path: "/other/**" }, policies: [{ redirect: { status: 303, to: "HTTPS://other.test/base/", keep_path: true } }] }
 "#;
@@ -24,6 +25,7 @@ fn clients_are_sent_elsewhere_and_never_to_a_host_of_their_choice() {
         ("/old", 301, "/new?from=old"),
         ("/old?a=b", 301, "/new?from=old&a=b"),
         ("/plain?a=b", 308, "https://www.test:81/plain"),
+        ("/bare?a=b", 302, "https://www.test/bare"),
         ("/go/there", 307, "/there"),
         ("/other//evil.test", 303, "HTTPS://other.test/base/other//evil.test"),
     ] {
@@ -79,6 +81,7 @@ fn mistakes_are_complaints() {
         ("to: \"https://{name}.test/\"", "would let the client choose the host"),
         ("to: \"https://www.test{path}\"", "would let the client choose the host"),
         ("to: \"https://{host}@{name}/\"", "would let the client choose the host"),
+        ("to: \"https://{hostname}.{name}/\"", "would let the client choose the host"),
         ("to: /a?b, keep_path: true", "`keep_path` cannot be used"),
         ("to: /a#b, keep_query: true", "`keep_query` cannot be used"),
         ("to: \"/{nam}\"", "did you mean `name`?"),

@@ -122,7 +122,8 @@ impl RequestHead {
     }
 }
 
-fn host_name(host: &[u8]) -> Cow<'_, [u8]> {
+/// Returns a host without its port and final dot, in lower case. Copies only if necessary.
+pub fn host_name(host: &[u8]) -> Cow<'_, [u8]> {
     let bracketed = host.iter().position(|b| *b == b']').map_or(0, |at| at + 1);
     let colon = host.iter().skip(bracketed).position(|b| *b == b':').map(|at| at + bracketed);
     let name = host.get(..colon.unwrap_or(host.len())).unwrap_or(host);

@@ -22,7 +22,7 @@ pub use chunk::Chunk;
 pub use content_lines::ignores_content;
 pub use direct::{DirectBytes, DirectWriter};
 pub use event_stream::{Block, EventScanner};
-pub use head::{Protocol, ReplyHead, RequestHead};
+pub use head::{Protocol, ReplyHead, RequestHead, host_name};
 pub use headers::{DecidedNames, Headers, InvalidLine, Names, WholeLine, with_lines};
 pub use media_type::{is_json, media_type};
 pub use outgoing::{CopyError, Outgoing, WriteTarget};

@@ -11,7 +11,7 @@ use policy::{Escape, Exchange, Flow, OnHead, Onward, Policy, Step, Template};
 #[derive(Debug)]
 pub struct RedirectSettings {
     pub status: u16,
-    /// The target. `compile` ensures that scheme and host contain no placeholder other than the request's own host.
+    /// The target. `compile` ensures that scheme and host contain no placeholder other than those of the request's own host.
     pub to: Template,
     /// Whether the target is a path on the same host.
     pub same_host: bool,

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use message::RequestHead;
+use message::{RequestHead, host_name};
 use serde_json::Value as Json;
 
 use crate::Exchange;
@@ -36,6 +36,8 @@ enum PlaceholderValue {
     HostName,
     /// The host that the client used, possibly as reported by a trusted proxy.
     PublicHost,
+    /// That host without its port, in lower case.
+    PublicHostName,
     Path,
     /// The part of the path before the part that the route's `**` matched.
     Prefix,
@@ -130,12 +132,18 @@ impl Template {
         }
     }
 
-    /// Returns the template for links to the gateway itself, in which `{host}` is the host that the client used.
+    /// Returns the template for links to the gateway itself, in which `{host}` and `{hostname}` are the host that the client used.
     #[must_use]
     pub fn for_links(mut self) -> Template {
         for part in &mut self.0 {
-            if matches!(part, Part::Value(PlaceholderValue::Host)) {
-                *part = Part::Value(PlaceholderValue::PublicHost);
+            match part {
+                Part::Value(value @ PlaceholderValue::Host) => {
+                    *value = PlaceholderValue::PublicHost
+                }
+                Part::Value(value @ PlaceholderValue::HostName) => {
+                    *value = PlaceholderValue::PublicHostName;
+                }
+                Part::Value(_) | Part::Text(_) => {}
             }
         }
         self
@@ -179,6 +187,7 @@ impl Template {
                     | PlaceholderValue::Host
                     | PlaceholderValue::HostName
                     | PlaceholderValue::PublicHost
+                    | PlaceholderValue::PublicHostName
                     | PlaceholderValue::Path
                     | PlaceholderValue::Prefix
                     | PlaceholderValue::Query
@@ -276,9 +285,10 @@ impl PlaceholderValue {
             PlaceholderValue::Port => {
                 return ex.caller.local.port().to_string().into_bytes().into();
             }
-            PlaceholderValue::HostName => {
+            PlaceholderValue::HostName => return host_name(of_head(RequestHead::host)),
+            PlaceholderValue::PublicHostName => {
                 // Harmless: without a head, the value is empty by definition.
-                return head.map(RequestHead::host_name).unwrap_or_default();
+                return head.map(|head| host_name(ex.public_origin(head).1)).unwrap_or_default();
             }
             PlaceholderValue::Prefix => {
                 // Harmless: the route matched this path, so it is not shorter than its prefix.

@@ -325,7 +325,18 @@ fn reply(respond: &Spanned<Respond>, route: &Route, report: &mut Report) -> Opti
     let mut filled = FilledReply::default();
     let mut lines = Headers::new();
     let mut escape = Escape::Plain;
-    for (name, value) in templates::lines(headers, &parameters, report) {
+    let upgrades = |name: &str| status == 426 && name.eq_ignore_ascii_case("upgrade");
+    if headers.iter().any(|(name, _)| upgrades(&name.value)) {
+        lines.add_known("Connection", b"upgrade");
+    }
+    let name = |name: &str, at, report: &mut Report| {
+        if upgrades(name) {
+            Some("upgrade".to_owned())
+        } else {
+            names::changeable_header(name, at, report)
+        }
+    };
+    for (name, value) in templates::lines_named(headers, &parameters, report, name) {
         match value.constant() {
             Some(value) => {
                 if name == "content-type" {

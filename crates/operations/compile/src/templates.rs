@@ -1,6 +1,6 @@
 //! Compiles texts with placeholders, for header lines and fixed replies.
 
-use config::{Map, Match, Report, RoutePath, Spanned};
+use config::{At, Map, Match, Report, RoutePath, Spanned};
 use plan::{PLACEHOLDERS, PathCondition, PathRegex, Pattern, Template};
 
 use crate::names;
@@ -61,10 +61,20 @@ pub(crate) fn lines(
     parameters: &[String],
     report: &mut Report,
 ) -> Vec<(String, Template)> {
+    lines_named(map, parameters, report, names::changeable_header)
+}
+
+/// Like `lines`, with names that `read_name` accepts.
+pub(crate) fn lines_named(
+    map: &Map<Spanned<String>>,
+    parameters: &[String],
+    report: &mut Report,
+    read_name: impl Fn(&str, At, &mut Report) -> Option<String>,
+) -> Vec<(String, Template)> {
     map.iter()
         .filter(|(name, _)| name.intact)
         .filter_map(|(name, value)| {
-            let name = names::changeable_header(&name.value, name.at, report);
+            let name = read_name(&name.value, name.at, report);
             let good = names::header_value(value, report);
             name.zip(good.and_then(|_| read(value, parameters, report)))
         })

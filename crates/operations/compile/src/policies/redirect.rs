@@ -30,6 +30,11 @@ impl PolicyKind for Redirect {
     }
 }
 
+/// Removes the placeholders of the request's own host.
+fn without_own_host(host: &str) -> String {
+    host.replace("{host}", "").replace("{hostname}", "")
+}
+
 fn build(keys: &Redirect, place: &RouteScope<'_, '_>, report: &mut Report) -> Option<plan::Policy> {
     let Redirect { status, to, keep_path, keep_query } = keys;
     // Harmless: an invalid redirect status gets a complaint below.
@@ -47,7 +52,7 @@ fn build(keys: &Redirect, place: &RouteScope<'_, '_>, report: &mut Report) -> Op
     let mismatch = match host {
         None if !is_path => Some("is neither a URL nor a path"),
         Some("") => Some("has no host"),
-        Some(host) if host.replace("{host}", "").contains(['{', '\\', '@']) => {
+        Some(host) if without_own_host(host).contains(['{', '\\', '@']) => {
             Some("would let the client choose the host")
         }
         Some(_) | None if *keep_path && to.value.contains(['?', '#']) => {

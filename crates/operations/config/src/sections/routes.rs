@@ -228,7 +228,7 @@ keys! {
         /// `{port}`, `{method}`, `{host}`, `{hostname}`, `{path}`, `{prefix}` or `{query}`, and `{{NAME}}` for `{NAME}` itself; other braces
         /// are text.
         body: Spanned<String> = Spanned::unwritten(String::new()),
-        /// Its headers, with the same placeholders; the length is added.
+        /// Its headers, with the same placeholders; the length is added. With `status: 426`, `upgrade` names the protocols to change to.
         headers: Map<Spanned<String>> = Map::default(),
         /// The name of a header or query parameter: only requests that have it get the reply, and all others are forwarded to the route's
         /// `upstream`, `flow` or `hub`. The policies run first.

@@ -393,12 +393,14 @@ impl Converter<'_> {
                 match status {
                     426 => {
                         let body = json!({ "message": "Please use HTTPS protocol" }).to_string();
-                        let headers = json!({ "content-type": "application/json; charset=utf-8" });
+                        let kind = "application/json; charset=utf-8";
+                        let headers =
+                            json!({ "content-type": kind, "upgrade": "TLS/1.2, HTTP/1.1" });
                         let respond = json!({ "status": 426, "body": body, "headers": headers });
                         upgrade.insert("respond".to_owned(), respond);
                     }
                     status => {
-                        let keys = json!({ "status": status, "to": "https://{host}", "keep_path": true, "keep_query": true });
+                        let keys = json!({ "status": status, "to": "https://{hostname}", "keep_path": true, "keep_query": true });
                         upgrade.insert("policies".to_owned(), json!([{ "redirect": keys }]));
                     }
                 }
