@@ -58,6 +58,38 @@ fn a_name_with_its_password_lets_in_and_stays_here() {
 }
 
 #[test]
+fn the_header_for_proxies_counts_where_the_operator_says_so() {
+    let origin = Origin::saying("ok");
+    let line = |header: &str, pair: &str| format!("{header}: Basic {}\r\n", STANDARD.encode(pair));
+    let (proxy, plain) = ("Proxy-Authorization", "Authorization");
+    let (right, wrong, unknown) = ("alice:wonder:land", "alice:wonder", "nobody:x");
+    for (key, lines, status) in [
+        ("", line(proxy, right), 401),
+        ("", line(proxy, wrong) + &line(plain, right), 200),
+        (", proxy_authorization: true", line(proxy, right), 200),
+        (", proxy_authorization: true", line(plain, right), 200),
+        (", proxy_authorization: true", line(proxy, right) + &line(plain, wrong), 200),
+        (", proxy_authorization: true", line(proxy, wrong) + &line(plain, right), 401),
+        (", proxy_authorization: true", line(proxy, unknown) + &line(plain, right), 200),
+        (", proxy_authorization: true", line(proxy, unknown), 401),
+        (", proxy_authorization: true", line(proxy, right) + &line(proxy, right), 401),
+        (", proxy_authorization: true", "Proxy-Authorization: Bearer x\r\n".to_owned(), 401),
+        (", proxy_authorization: true", String::new(), 401),
+    ] {
+        origin.forget();
+        let route =
+            format!("policies: [{{ basic: {{ users: {{ alice: \"wonder:land\" }}{key} }} }}]");
+        let gateway = Plain { route: &route, ..Plain::default() }.start(&origin);
+        let reply = gateway.wire().ask(format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
+        assert_eq!(reply.status(), status, "{key}: {lines}");
+        let seen = origin.requests();
+        assert_eq!(seen.len(), usize::from(status == 200));
+        assert!(key.is_empty() || seen.iter().all(|seen| seen.get(proxy).is_none()), "{lines}");
+        assert!(seen.iter().all(|seen| seen.get(plain).is_none()), "{lines}");
+    }
+}
+
+#[test]
 fn slow_hashes_are_checked_beside_the_worker() {
     let origin = Origin::saying("ok");
     // The published test vectors, of OpenBSD's bcrypt and of the reference Argon2.

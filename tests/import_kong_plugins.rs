@@ -149,6 +149,7 @@ fn credentials_let_pass_or_refuse() {
     };
     let basic =
         |pair: &str| format!("Authorization: Basic {}\r\n", STANDARD.encode(pair.as_bytes()));
+    let proxy = |pair: &str| format!("Proxy-{}", basic(pair));
     let bearer = |token: &str| format!("Authorization: Bearer {token}\r\n");
     let alice = ("x-consumer-username", "alice");
     check(
@@ -170,6 +171,12 @@ fn credentials_let_pass_or_refuse() {
                     seen(ask("GET /", basic("alice:wonder"), 200), alice.0, alice.1),
                     ask("GET /", basic("alice:land"), 401),
                     ask("GET /", "", 401),
+                    seen(ask("GET /", proxy("alice:wonder"), 200), alice.0, alice.1),
+                    seen(ask("GET /", proxy("alice:wonder"), 200), "proxy-authorization", ""),
+                    ask("GET /", proxy("alice:land"), 401),
+                    ask("GET /", proxy("alice:land") + &basic("alice:wonder"), 401),
+                    ask("GET /", proxy("nobody:land") + &basic("alice:wonder"), 200),
+                    ask("GET /", proxy("nobody:land"), 401),
                 ],
             ),
             case(

@@ -18,11 +18,24 @@ pub struct Users {
     users: users::Users,
     realm: String,
     forward: bool,
+    /// The headers that may have the credentials.
+    lines: &'static [&'static str],
+}
+
+/// What `Users` has beside the users themselves.
+#[derive(Debug)]
+pub struct BasicSettings {
+    pub realm: String,
+    pub forward: bool,
+    pub proxy_authorization: bool,
 }
 
 impl Users {
-    pub fn new(users: Vec<Holder>, realm: String, forward: bool) -> Users {
-        Users { users: users::Users::new(users, IdentityScheme::Basic), realm, forward }
+    pub fn new(users: Vec<Holder>, settings: BasicSettings) -> Users {
+        let BasicSettings { realm, forward, proxy_authorization } = settings;
+        let users = users::Users::new(users, IdentityScheme::Basic);
+        let lines: &[&str] = if proxy_authorization { &[PROXY_LINE, LINE] } else { &[LINE] };
+        Users { users, realm, forward, lines }
     }
 
     /// Returns the value of `WWW-Authenticate`.
@@ -39,19 +52,33 @@ impl Users {
         self.refused(Kind::Unauthenticated, 900_901, "basic: the name or the password is wrong")
     }
 
+    fn missing(&self) -> Fault {
+        self.refused(Kind::CredentialMissing, 900_902, "basic: no name and password")
+    }
+
     /// Returns the name and the password of a request.
     fn read(&self, head: &RequestHead) -> Result<(String, Vec<u8>), Fault> {
-        let mut lines = head.headers.get_all("authorization");
-        let missing =
-            || self.refused(Kind::CredentialMissing, 900_902, "basic: no name and password");
-        let line = lines.next().ok_or_else(missing)?;
+        if self.lines.contains(&PROXY_LINE) && has_basic(head, PROXY_LINE) {
+            let read = self.read_line(head, PROXY_LINE);
+            let is_known = |name: &str| self.users.identity(name).is_some();
+            if !has_basic(head, LINE) || read.as_ref().is_ok_and(|(name, _)| is_known(name)) {
+                return read;
+            }
+        }
+        self.read_line(head, LINE)
+    }
+
+    /// Returns the name and the password in the header of this name.
+    fn read_line(&self, head: &RequestHead, name: &str) -> Result<(String, Vec<u8>), Fault> {
+        let mut lines = head.headers.get_all(name);
+        let line = lines.next().ok_or_else(|| self.missing())?;
         let malformed =
             |why: &str| self.refused(Kind::Unauthenticated, 900_901, &format!("basic: {why}"));
         if lines.next().is_some() {
-            return Err(malformed("more than one `Authorization` line"));
+            return Err(malformed("the header occurs more than once"));
         }
         if !is_basic(line) {
-            return Err(missing());
+            return Err(self.missing());
         }
         let encoded = line.get(SCHEME.len()..).unwrap_or_default();
         if encoded.len() > CREDENTIALS_BYTES_MAX {
@@ -69,7 +96,7 @@ impl Users {
     fn pass(&self, name: &str, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
         ex.identity = Some(self.users.identity(name).ok_or_else(|| self.wrong())?);
         if !self.forward {
-            head.headers.remove("authorization");
+            self.lines.iter().for_each(|line| head.headers.remove(line));
         }
         Ok(Onward::Next)
     }
@@ -81,12 +108,16 @@ impl Users {
 
 impl CredentialCheck for Users {
     fn is_present(&self, _ex: &Exchange, head: &RequestHead) -> bool {
-        head.headers.get_all("authorization").any(is_basic)
+        self.lines.iter().any(|line| has_basic(head, line))
     }
 
     fn strip(&self, head: &mut RequestHead) {
-        if !self.forward && head.headers.get_all("authorization").any(is_basic) {
-            head.headers.remove("authorization");
+        if !self.forward {
+            for line in self.lines {
+                if has_basic(head, line) {
+                    head.headers.remove(line);
+                }
+            }
         }
     }
 
@@ -119,6 +150,15 @@ impl OnCall<RequestHead> for Users {
             self.decide(right, &name, ex, head)
         }))
     }
+}
+
+/// The header that always may have the credentials.
+const LINE: &str = "authorization";
+/// The header that may have them if the operator allows it.
+const PROXY_LINE: &str = "proxy-authorization";
+
+fn has_basic(head: &RequestHead, line: &str) -> bool {
+    head.headers.get_all(line).any(is_basic)
 }
 
 /// The scheme in `Authorization`, which is compared case-insensitively.

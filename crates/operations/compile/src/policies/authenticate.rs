@@ -139,7 +139,10 @@ fn places(kind: &CredentialKind) -> Vec<(String, &str)> {
             let queries = keys.query.0.iter().map(|name| (name.value.clone(), "query"));
             keys.header.0.iter().map(|name| named(name, "header")).chain(queries).collect()
         }
-        CredentialKind::Basic(_) => vec![("authorization".to_owned(), "basic")],
+        CredentialKind::Basic(keys) => {
+            let lines = basic::lines(keys).into_iter();
+            lines.map(|line| (line.to_owned(), "basic")).collect()
+        }
         CredentialKind::Hmac(_) => vec![("authorization".to_owned(), "hmac")],
         CredentialKind::MutualTls(keys) => {
             let header = keys.header.iter().map(|name| named(name, "header"));

@@ -1,6 +1,6 @@
 //! Compiles `basic`.
 
-use ::policies::basic::{self, Users};
+use ::policies::basic::{self, BasicSettings, Users};
 use ::policies::credentials::Holder;
 use config::{Basic, Report};
 
@@ -22,7 +22,7 @@ impl PolicyKind for Basic {
     fn facts(&self, _parameters: &[String]) -> Facts<'_> {
         Facts {
             access: Access::Identifies,
-            removes: if self.forward { Vec::new() } else { vec!["authorization"] },
+            removes: if self.forward { Vec::new() } else { lines(self) },
             ..Facts::NONE
         }
     }
@@ -38,5 +38,12 @@ pub(super) fn users(keys: &Basic, report: &mut Report) -> Users {
         }
     }
     let users = users.into_iter().map(|(user, _)| user).collect();
-    Users::new(users, realm, keys.forward)
+    let Basic { forward, proxy_authorization, .. } = *keys;
+    Users::new(users, BasicSettings { realm, forward, proxy_authorization })
+}
+
+/// The headers that may have the credentials.
+pub(super) fn lines(keys: &Basic) -> Vec<&'static str> {
+    let proxy = keys.proxy_authorization.then_some("proxy-authorization");
+    std::iter::once("authorization").chain(proxy).collect()
 }

@@ -14,5 +14,9 @@ keys! {
         /// Whether the upstream sees the password.
         // A service that does not need the password could only leak it.
         forward: bool = false,
+        /// Whether the name and the password may also be in `Proxy-Authorization`. It counts before `Authorization` if it names a known
+        /// user.
+        // Clients send it to proxies, and few take a gateway for one.
+        proxy_authorization: bool = false,
     }
 }

@@ -99,6 +99,7 @@ impl Converter<'_> {
             "users": people.users,
             "realm": config.text("realm").unwrap_or("service"),
             "forward": !config.is_true("hide_credentials", false),
+            "proxy_authorization": true,
         });
         made.credential = Some(OneCredential { kind: "basic", keys, anonymous });
         made.policies = identity(people, verdict);
