@@ -70,7 +70,9 @@ services:
         ("/x", "kept.test:81", None, "kept.test:81"),
     ] {
         origin.forget();
-        let claims = "X-Forwarded-Prefix: /evil\r\nX-Forwarded-Port: 1\r\nX-Real-IP: 9.9.9.9\r\n";
+        let claims = "X-Forwarded-Prefix: /evil\r\nX-Forwarded-Port: 1\r\nX-Real-IP: 9.9.9.9\r\n\
+                      X-Forwarded-For: 9.9.9.9\r\nX-Forwarded-Host: evil\r\nX-Forwarded-Proto: https\r\n\
+                      CF-Connecting-IP: 9.9.9.9\r\nProxy: evil\r\nProxy-Authorization: Basic eDp5\r\n";
         let asked = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{claims}\r\n");
         assert_eq!(gateway.wire().ask(asked).status(), 200, "{target}: {}", run.stderr);
         let seen = origin.request();
@@ -81,6 +83,11 @@ services:
         assert_eq!(seen.all("x-forwarded-path"), [path], "{target}");
         assert_eq!(seen.get("x-forwarded-prefix"), prefix, "{target}");
         assert_eq!(seen.all("x-real-ip"), ["127.0.0.1"], "{target}");
+        // Kong sends on what any client says of itself, and adds its address.
+        assert_eq!(seen.all("x-forwarded-for"), ["9.9.9.9, 127.0.0.1"], "{target}");
+        assert_eq!(seen.all("cf-connecting-ip"), ["9.9.9.9"], "{target}");
+        assert_eq!(seen.all("x-forwarded-proto"), ["http"], "{target}");
+        assert_eq!((seen.get("proxy"), seen.get("proxy-authorization")), (None, None), "{target}");
         assert_eq!(seen.all("host"), [host_sent], "{target}");
     }
 }

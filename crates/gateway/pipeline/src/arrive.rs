@@ -28,6 +28,8 @@ pub(crate) fn arrive(
     ex.peer_trusted = listener.trusts(ex.caller.peer.ip());
     if ex.peer_trusted {
         ex.client = client(listener, &head.headers).unwrap_or(ex.client)
+    } else if listener.pass_untrusted_headers {
+        forward::drop_origin(&mut head.headers)
     } else {
         forward::drop_claims(&mut head.headers)
     }

@@ -17,6 +17,8 @@ pub struct Listener {
     pub proxy_protocol: bool,
     /// Peers whose `X-Forwarded-*` headers are trusted.
     pub trusted_proxies: Vec<IpNet>,
+    /// Whether such headers of other peers are sent on, though the gateway does not believe them.
+    pub pass_untrusted_headers: bool,
     pub paths: PathRules,
     pub limits: Limits,
     pub timeout: Timeouts,

@@ -76,6 +76,12 @@ pub fn drop_claims(headers: &mut Headers) {
     headers.retain(|name, _| !http1::is_forwarding(name));
 }
 
+/// Drops headers in which the gateway describes the request itself. The pipeline calls this in place of `drop_claims` if the listener lets
+/// the others pass.
+pub fn drop_origin(headers: &mut Headers) {
+    headers.retain(|name, _| !http1::states_origin(name));
+}
+
 /// Prepares a request for the upstream. Returns the protocol of a requested upgrade.
 pub fn request(ex: &Exchange, head: &mut RequestHead) -> Result<Option<Vec<u8>>, Fault> {
     refuse_loop(head)?;
@@ -249,13 +255,18 @@ mod tests {
         for (name, value) in lines {
             head.headers.add(name, value.as_bytes()).unwrap();
         }
+        if !trusted {
+            drop_claims(&mut head.headers);
+        }
+        sent(head)
+    }
+
+    /// The lines of a request as the upstream gets it.
+    fn sent(mut head: RequestHead) -> Vec<(String, String)> {
         let peer = "192.0.2.1:1".parse().unwrap();
         let mut ex =
             Exchange::new(Caller::new(peer, peer, Scheme::Https, 0).into(), Default::default());
         ex.id = policy::RequestId::from_client(b"id").unwrap();
-        if !trusted {
-            drop_claims(&mut head.headers);
-        }
         request(&ex, &mut head).unwrap();
         let text = |b: &[u8]| String::from_utf8(b.to_vec()).unwrap();
         head.headers.iter().map(|(n, v)| (text(n).to_ascii_lowercase(), text(v))).collect()
@@ -320,6 +331,30 @@ mod tests {
         assert_eq!(values(&proxy, "x-forwarded-proto"), ["http"]);
         assert_eq!(values(&proxy, "forwarded"), ["for=x"]);
         assert_eq!(values(&proxy, "x-original-url"), ["/admin"]);
+    }
+
+    #[test]
+    fn headers_of_other_peers_may_pass_except_those_about_the_request() {
+        let mut head = RequestHead::new(Protocol::Http11, b"GET", b"/");
+        for (name, value) in [
+            ("Host", "a"),
+            ("X-Forwarded-For", "203.0.113.9"),
+            ("X-Forwarded-Proto", "http"),
+            ("X_Forwarded_Host", "b"),
+            ("X-Real-IP", "203.0.113.9"),
+            ("CF-Connecting-IP", "203.0.113.9"),
+        ] {
+            head.headers.add(name, value.as_bytes()).unwrap();
+        }
+        drop_origin(&mut head.headers);
+        let lines = sent(head);
+        assert_eq!(values(&lines, "x-forwarded-for"), ["203.0.113.9, 192.0.2.1"]);
+        assert_eq!(values(&lines, "x-forwarded-proto"), ["https"]);
+        assert_eq!(values(&lines, "x-forwarded-host"), ["a"]);
+        assert_eq!(values(&lines, "cf-connecting-ip"), ["203.0.113.9"]);
+        for gone in ["x_forwarded_host", "x-real-ip"] {
+            assert!(values(&lines, gone).is_empty(), "{gone}");
+        }
     }
 
     #[test]

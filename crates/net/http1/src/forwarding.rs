@@ -66,6 +66,22 @@ pub fn is_forwarding(name: &[u8]) -> bool {
     may_be && is_named() || first == letter(b'x') && is_family()
 }
 
+/// Headers in which the gateway itself tells upstreams the scheme, host, port or path of a request, or its client.
+const ORIGIN: [&[u8]; 6] = [
+    b"x-real-ip",
+    b"x-forwarded-proto",
+    b"x-forwarded-host",
+    b"x-forwarded-port",
+    b"x-forwarded-path",
+    b"x-forwarded-prefix",
+];
+
+/// Returns true if this header states the scheme, host, port or path of a request, as the gateway itself does. This includes spellings with
+/// underscores.
+pub fn states_origin(name: &[u8]) -> bool {
+    ORIGIN.iter().any(|known| is_alias(name, known))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

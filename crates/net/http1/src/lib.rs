@@ -47,7 +47,7 @@ mod token;
 pub use chunk::{CHUNK_LINE_BYTES_MAX, EXTENSION_BYTES_MAX, LAST_CHUNK, chunk_header, last_chunk};
 pub use decoder::{Decoder, check_trailers};
 pub use error::Error;
-pub use forwarding::is_forwarding;
+pub use forwarding::{is_forwarding, states_origin};
 pub use length::{content_length, parse_content_length};
 pub use lines::parse_lines;
 pub use method::{is_refused_method, is_registered_method};

@@ -50,6 +50,7 @@ pub(crate) fn compile(
                 http2: listener.http2,
                 proxy_protocol: listener.proxy_protocol,
                 trusted_proxies: listener.trusted_proxies.iter().map(|network| network.0).collect(),
+                pass_untrusted_headers: listener.pass_untrusted_headers,
                 paths: path_rules(&listener.paths),
                 limits,
                 timeout: Timeouts {

@@ -36,7 +36,7 @@ fn check(text: &str, expected: Expect) {
 fn mistakes_of_every_kind_are_all_said() {
     expect![[r#"
         gate.yaml:3:13: unknown key `adress`; did you mean `address`?
-          help: the keys here are `address`, `tls`, `http2`, `proxy_protocol`, `trusted_proxies`, `paths`, `limits` and `timeout`
+          help: the keys here are `address`, `tls`, `http2`, `proxy_protocol`, `trusted_proxies`, `pass_untrusted_headers`, `paths`, `limits` and `timeout`
         gate.yaml:4:60: cannot read `none.pem`: there is no such file
           help: name a PEM file that the gateway may read; a relative path starts at this file's folder
         gate.yaml:4:75: cannot read `none.key`: there is no such file

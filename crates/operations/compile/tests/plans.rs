@@ -67,6 +67,7 @@ fn the_whole_in_words() {
             http2: true
             proxy_protocol: false
             trusted_proxies: []
+            pass_untrusted_headers: false
             paths:
               escaped_slash: refuse
               empty_segments: merge
@@ -89,6 +90,7 @@ fn the_whole_in_words() {
             http2: true
             proxy_protocol: false
             trusted_proxies: ["10.0.0.0/8"]
+            pass_untrusted_headers: false
             paths:
               escaped_slash: refuse
               empty_segments: merge

@@ -40,7 +40,7 @@ zebra: {}
 "#,
         expect![[r#"
             gate.yaml:2:13: unknown key `adress`; did you mean `address`?
-              help: the keys here are `address`, `tls`, `http2`, `proxy_protocol`, `trusted_proxies`, `paths`, `limits` and `timeout`
+              help: the keys here are `address`, `tls`, `http2`, `proxy_protocol`, `trusted_proxies`, `pass_untrusted_headers`, `paths`, `limits` and `timeout`
             gate.yaml:4:14: `0.0.0.0` is not an address and a port
               help: write an address and a port in quotes: "0.0.0.0:8080", "127.0.0.1:0", "[::]:8080"
             gate.yaml:5:12: expected `true` or `false`, found the text `yes`
@@ -73,7 +73,7 @@ fn the_line_is_quoted_on_request() {
         gate.yaml:2:13: unknown key `adress`; did you mean `address`?
             |   public: { adress: "0.0.0.0:8080" }
             |             ^
-          help: the keys here are `address`, `tls`, `http2`, `proxy_protocol`, `trusted_proxies`, `paths`, `limits` and `timeout`
+          help: the keys here are `address`, `tls`, `http2`, `proxy_protocol`, `trusted_proxies`, `pass_untrusted_headers`, `paths`, `limits` and `timeout`
     "#]].assert_eq(&format!("{report:#}"));
 }
 

@@ -55,6 +55,7 @@ telemetry: { access_log: {} }
                   "http2": true,
                   "proxy_protocol": false,
                   "trusted_proxies": [],
+                  "pass_untrusted_headers": false,
                   "paths": {
                     "escaped_slash": "refuse",
                     "empty_segments": "merge",
@@ -318,6 +319,7 @@ fn every_key() {
                   "http2": true,
                   "proxy_protocol": false,
                   "trusted_proxies": [],
+                  "pass_untrusted_headers": false,
                   "paths": {
                     "escaped_slash": "refuse",
                     "empty_segments": "merge",
@@ -362,6 +364,7 @@ fn every_key() {
                     "10.0.0.0/8",
                     "fd00::1/128"
                   ],
+                  "pass_untrusted_headers": false,
                   "paths": {
                     "escaped_slash": "refuse",
                     "empty_segments": "merge",

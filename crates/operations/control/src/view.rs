@@ -235,7 +235,7 @@ fn complaint(report: &Report, complaint: &Complaint) -> Value {
 
 fn listener(listener: &Listener) -> Value {
     let Listener { name, address, tls, http2, proxy_protocol, trusted_proxies, .. } = listener;
-    let Listener { paths, limits, timeout, .. } = listener;
+    let Listener { pass_untrusted_headers, paths, limits, timeout, .. } = listener;
     json!({
         "name": name,
         "address": address.to_string(),
@@ -243,6 +243,7 @@ fn listener(listener: &Listener) -> Value {
         "http2": http2,
         "proxy_protocol": proxy_protocol,
         "trusted_proxies": trusted_proxies.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "pass_untrusted_headers": pass_untrusted_headers,
         "paths": {
             "escaped_slash": match paths.escaped_slash {
                 EscapedSlash::Refuse => "refuse",

@@ -20,6 +20,11 @@ keys! {
         /// The networks whose `X-Forwarded-*` headers are trusted.
         // No peer is trusted by default.
         trusted_proxies: Vec<Network> = Vec::new(),
+        /// Whether headers that only a proxy may send, such as `X-Forwarded-For` and `CF-Connecting-IP`, pass from all other peers, too.
+        /// The gateway does not believe them, but upstreams may. `X-Real-IP` and `X-Forwarded-Proto`, `-Host`, `-Port`, `-Path` and
+        /// `-Prefix` are removed nevertheless.
+        // An upstream that believes them believes every client.
+        pass_untrusted_headers: bool = false,
         /// How to treat spellings of a path that servers interpret differently. A path that is not refused is forwarded as it was matched.
         paths: ListenerPaths,
         /// Limits on what one client may send or keep open.

@@ -12,12 +12,17 @@ pub(super) const PUBLIC: &str = "public";
 /// The name of the listener for HTTPS.
 pub(super) const SECURE: &str = "secure";
 
+/// A listener without TLS.
+fn listener(address: &str) -> Json {
+    // Kong matches paths with escaped slashes and with `;` as they are, and sends on what clients say of their address.
+    let paths = json!({ "escaped_slash": "keep", "parameters": "keep" });
+    json!({ "address": address, "pass_untrusted_headers": true, "paths": paths })
+}
+
 impl Converter<'_> {
     /// Makes the listeners. `listen` and `listen_tls` are their addresses.
     pub(super) fn listeners(&mut self, listen: &str, listen_tls: &str) {
-        // Kong matches paths with escaped slashes and with `;` as they are.
-        let paths = json!({ "escaped_slash": "keep", "parameters": "keep" });
-        self.out.listen.insert(PUBLIC.to_owned(), json!({ "address": listen, "paths": paths }));
+        self.out.listen.insert(PUBLIC.to_owned(), listener(listen));
         let all = self.all;
         for authority in &all.ca_certificates {
             let verdict = self.checked(&authority.item, fields::CA_CERTIFICATE);
@@ -78,10 +83,11 @@ impl Converter<'_> {
                 .then(|| json!({ "self_signed": true })),
         };
         if let Some(tls) = tls {
-            self.out.listen.insert(
-                SECURE.to_owned(),
-                json!({ "address": listen_tls, "tls": tls, "paths": paths }),
-            );
+            let mut secure = listener(listen_tls);
+            if let Some(secure) = secure.as_object_mut() {
+                secure.insert("tls".to_owned(), tls);
+            }
+            self.out.listen.insert(SECURE.to_owned(), secure);
         }
     }
 

@@ -348,7 +348,10 @@ impl Converter<'_> {
             if strips {
                 default.insert("x-forwarded-prefix".to_owned(), json!("{prefix}"));
             }
-            let edits = json!({ "set": { "x-real-ip": "{client}" }, "default": default });
+            // Kong sends on neither of these.
+            let remove = ["proxy", "proxy-authorization"];
+            let edits =
+                json!({ "remove": remove, "set": { "x-real-ip": "{client}" }, "default": default });
             let policies = json!([{ "headers": { "request": edits } }]);
             self.out.policy_sets.insert(name.to_owned(), policies);
         }
