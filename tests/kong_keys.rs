@@ -120,6 +120,88 @@ routes:
 }
 
 #[test]
+fn a_consumer_stays_at_a_target_and_others_by_another_key() {
+    let (one, other) = (Origin::echo(), Origin::echo());
+    let keys: String = (0..40).map(|number| format!("c{number}: k{number}, ")).collect();
+    let gateway = Gateway::start(format!(
+        r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+upstreams:
+  hashed: {{ targets: ["{}", "{}"], balance: {{ hash: {{ by: consumer, else: "cookie:user" }} }} }}
+routes:
+  named: {{ match: {{ path: "/named" }}, policies: [{{ api_key: {{ header: k, keys: {{ {keys} }} }} }}], upstream: hashed }}
+  others: {{ match: {{ path: "/others" }}, upstream: hashed }}
+"#,
+        one.url(),
+        other.url()
+    ));
+    let counts = || [one.requests().len(), other.requests().len()];
+    for line in
+        [|number: usize| format!("K: k{number}\r\n"), |n: usize| format!("Cookie: user={n}\r\n")]
+    {
+        let target = if line(0).starts_with('K') { "/named" } else { "/others" };
+        let ask = |number| assert_eq!(get(&gateway, target, &line(number)).status(), 200);
+        [&one, &other].map(Origin::forget);
+        (0..8).for_each(|_| ask(7));
+        assert!(counts().contains(&8), "{target}: {:?}", counts());
+        [&one, &other].map(Origin::forget);
+        (0..40).for_each(ask);
+        assert!(!counts().contains(&0), "{target}: {:?}", counts());
+    }
+}
+
+/// A client without the cookie gets it, and its later requests go to the same target.
+#[test]
+fn a_cookie_that_is_hashed_is_given_to_clients_without_it() {
+    let (one, other) = (Origin::echo(), Origin::echo());
+    let own =
+        Origin::answering("HTTP/1.1 200 OK\r\nSet-Cookie: user=own\r\nContent-Length: 0\r\n\r\n");
+    let gateway = Gateway::start(format!(
+        r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+upstreams:
+  hashed: {{ targets: ["{}", "{}"], balance: {{ hash: {{ by: "cookie:user", set_cookie: /a }} }} }}
+  own: {{ targets: ["{}"], balance: {{ hash: {{ by: "cookie:user", set_cookie: / }} }} }}
+routes:
+  a: {{ match: {{ path: "/a" }}, upstream: hashed }}
+  own: {{ match: {{ path: "/own" }}, upstream: own }}
+"#,
+        one.url(),
+        other.url(),
+        own.url()
+    ));
+    let counts = || [one.requests().len(), other.requests().len()];
+    let mut given = Vec::new();
+    for _ in 0..40 {
+        [&one, &other].map(Origin::forget);
+        let reply = get(&gateway, "/a", "");
+        let set = reply.get("set-cookie").unwrap();
+        let cookie = set.strip_suffix("; Path=/a").unwrap().to_owned();
+        assert_eq!(cookie.len(), "user=".len() + 32, "{cookie}");
+        for _ in 0..3 {
+            let again = get(&gateway, "/a", &format!("Cookie: {cookie}\r\n"));
+            assert_eq!(again.get("set-cookie"), None);
+        }
+        assert!(counts().contains(&4), "{:?}", counts());
+        given.push((cookie, counts()));
+    }
+    assert!(given.iter().any(|(_, counts)| counts[0] == 4));
+    assert!(given.iter().any(|(_, counts)| counts[1] == 4));
+    given.sort();
+    given.dedup_by(|one, other| one.0 == other.0);
+    assert_eq!(given.len(), 40);
+    assert_eq!(get(&gateway, "/own", "").all("set-cookie"), ["user=own"]);
+    let without = "upstreams: { u: { targets: [\"http://h\"], balance: { hash: { by: path, set_cookie: / } } } }\nroutes: { r: { match: { path: / }, upstream: u } }\n";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gate.yaml");
+    let listen = "listen: { public: { address: \"127.0.0.1:0\" } }\n";
+    std::fs::write(&file, format!("{listen}{without}")).unwrap();
+    let run = tidegate(&["check".as_ref(), file.as_os_str()]);
+    assert_eq!(run.code, Some(1));
+    assert!(run.stderr.contains("`set_cookie` needs a cookie that is hashed"), "{}", run.stderr);
+}
+
+#[test]
 fn a_target_that_takes_nothing_is_given_up() {
     let stuck = Origin::start(|peer| {
         let _ = peer.request_head();

@@ -9,10 +9,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use kit::percent;
-use message::RequestHead;
+use message::{Headers, RequestHead};
 
 use crate::roster::{Roster, WorkerTarget};
 use crate::settings::{Balance, HashKey};
+use crate::sticky::Pins;
 use crate::target::Target;
 use crate::{Upstream, sticky};
 
@@ -23,6 +24,45 @@ pub(crate) struct TargetPreference {
     pub(crate) key: Option<u64>,
     /// The target to which the client's cookie pins it.
     pub(crate) pinned: Option<Arc<Target>>,
+    /// A cookie with the key, which the client gets: `NAME=VALUE` with its attributes.
+    given: Option<Box<str>>,
+}
+
+/// The hash of a request's key.
+#[derive(Debug)]
+pub(crate) struct ChosenKey {
+    hash: u64,
+    /// The cookie that gives the client this key.
+    given: Option<Box<str>>,
+}
+
+impl TargetPreference {
+    pub(crate) fn of(key: Option<ChosenKey>, pinned: Option<Arc<Target>>) -> TargetPreference {
+        match key {
+            Some(ChosenKey { hash, given }) => TargetPreference { key: Some(hash), pinned, given },
+            None => TargetPreference { key: None, pinned, given: None },
+        }
+    }
+
+    /// Sets the cookies by which later requests of the client go to the target that replied, unless it has them.
+    pub(crate) fn tell(&self, pins: Option<&Pins>, target: &Arc<Target>, headers: &mut Headers) {
+        let is_pinned = self.pinned.as_ref().is_some_and(|to| Arc::ptr_eq(to, target));
+        if let (Some(pins), Some(pin), false) = (pins, target.pin(), is_pinned) {
+            pins.give(headers, pin);
+        }
+        if let Some(given) = &self.given {
+            sticky::give(headers, given);
+        }
+    }
+}
+
+impl ChosenKey {
+    /// A random key, which the client gets as a cookie.
+    fn given(name: &str, path: &str) -> ChosenKey {
+        let value = format!("{:032x}", fastrand::u128(..));
+        let line = format!("{name}={value}; Path={path}");
+        ChosenKey { hash: hash(&[value.as_bytes()]), given: Some(line.into()) }
+    }
 }
 
 impl Roster {
@@ -153,21 +193,34 @@ impl Roster {
 }
 
 impl Upstream {
-    /// The hash of a request's key, if this upstream balances by hash and the request has the key.
-    pub(crate) fn hash_key(&self, head: &RequestHead, call: &policy::Call<'_>) -> Option<u64> {
+    /// The hash of a request's key, if this upstream balances by hash and the request has the key or gets it.
+    pub(crate) fn hash_key(
+        &self,
+        head: &RequestHead,
+        call: &policy::Call<'_>,
+    ) -> Option<ChosenKey> {
         let Balance::Hash(keys) = &self.settings.balance else { return None };
         keys.iter().find_map(|key| match key {
-            HashKey::Client => match call.client {
-                IpAddr::V4(ip) => Some(hash(&[&ip.octets()])),
-                IpAddr::V6(ip) => Some(hash(&[&ip.octets()])),
-            },
-            HashKey::Subject => call.subject,
-            HashKey::Path => Some(hash(&[head.path()])),
-            HashKey::Header(name) => head.headers.get(name).map(|value| hash(&[value])),
-            HashKey::Cookie(name) => cookie(head, name).map(|value| hash(&[value])),
-            HashKey::Query(name) => parameter(head, name).map(|value| hash(&[&value])),
-            HashKey::Capture(_) => call.captured,
+            HashKey::Cookie { name, set_path: Some(path) } if cookie(head, name).is_none() => {
+                Some(ChosenKey::given(name, path))
+            }
+            key => Some(ChosenKey { hash: self::hash_of(key, head, call)?, given: None }),
         })
+    }
+}
+
+fn hash_of(key: &HashKey, head: &RequestHead, call: &policy::Call<'_>) -> Option<u64> {
+    match key {
+        HashKey::Client => match call.client {
+            IpAddr::V4(ip) => Some(hash(&[&ip.octets()])),
+            IpAddr::V6(ip) => Some(hash(&[&ip.octets()])),
+        },
+        HashKey::Subject => call.subject,
+        HashKey::Path => Some(hash(&[head.path()])),
+        HashKey::Header(name) => head.headers.get(name).map(|value| hash(&[value])),
+        HashKey::Cookie { name, .. } => cookie(head, name).map(|value| hash(&[value])),
+        HashKey::Query(name) => parameter(head, name).map(|value| hash(&[&value])),
+        HashKey::Capture(_) => call.captured,
     }
 }
 
@@ -246,7 +299,7 @@ mod tests {
     }
 
     fn by(key: Option<u64>) -> TargetPreference {
-        TargetPreference { key, pinned: None }
+        TargetPreference { key, ..TargetPreference::default() }
     }
 
     #[test]
@@ -362,7 +415,7 @@ mod tests {
     #[test]
     fn a_pin_holds_as_long_as_its_target_is_ready() {
         let choice = Choice::new(Balance::Failover, &[1, 1, 1]);
-        let preference = TargetPreference { key: None, pinned: Some(choice.target(1).clone()) };
+        let preference = TargetPreference::of(None, Some(choice.target(1).clone()));
         let choose = |tried: &[usize]| choice.choose(&preference, tried);
         assert_eq!([choose(&[]), choose(&[0]), choose(&[1])], [Some(1), Some(1), Some(0)]);
         choice.target(1).set_healthy(false);

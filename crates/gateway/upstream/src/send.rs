@@ -12,7 +12,7 @@ use fault::{Fault, Kind};
 use grpc::Outcome;
 use kit::SharedAlarm;
 use kit::clock::{self, Instant};
-use message::{Body, Headers, Reply, ReplyHead, Request};
+use message::{Body, Reply, ReplyHead, Request};
 use policy::{CallTrace, Interim, Totals, WaitTime};
 
 use crate::attempt_span::AttemptSpan;
@@ -165,7 +165,8 @@ impl Upstream {
                     self.record_outcome(target, is_good, || replied(status));
                     self.record_reply(target, begun.head(), attempts.began);
                     let Some(next) = attempts.after_reply(&place, begun.head()).await else {
-                        attempts.pin(target, &mut begun.head().headers);
+                        let lines = &mut begun.head().headers;
+                        attempts.preference.tell(self.pins.as_ref(), target, lines);
                         let hold = Lease {
                             pool: attempts.pool,
                             place,
@@ -238,7 +239,7 @@ impl Upstream {
         let pinned = pins.and_then(|pins| pins.read(headers, &roster.set.pins));
         let pinned = pinned.and_then(|at| roster.places.get(at));
         Attempts {
-            preference: TargetPreference { key, pinned: pinned.map(|place| place.target.clone()) },
+            preference: TargetPreference::of(key, pinned.map(|place| place.target.clone())),
             began,
             upstream: self,
             pool,
@@ -301,14 +302,6 @@ impl<'a> Attempts<'a> {
     fn choose_again(&mut self) -> Option<Rc<WorkerTarget>> {
         self.roster = self.pool.roster(self.upstream);
         self.choose()
-    }
-
-    /// Pins the client to the target that replied, unless it is already.
-    fn pin(&self, target: &Arc<Target>, headers: &mut Headers) {
-        let is_pinned = self.preference.pinned.as_ref().is_some_and(|to| Arc::ptr_eq(to, target));
-        if let (Some(pins), Some(pin), false) = (&self.upstream.pins, target.pin(), is_pinned) {
-            pins.give(headers, pin);
-        }
     }
 
     /// Begins the span of an attempt. Returns `None` if the exchange is not sampled.

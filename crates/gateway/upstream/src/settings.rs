@@ -201,7 +201,11 @@ pub enum HashKey {
     Subject,
     Path,
     Header(String),
-    Cookie(String),
+    Cookie {
+        name: String,
+        /// The path of the cookie that clients without it get, if they do.
+        set_path: Option<Box<str>>,
+    },
     Query(String),
     /// The value of a path parameter from the route.
     Capture(String),
@@ -299,7 +303,7 @@ impl Balance {
             | HashKey::Subject
             | HashKey::Path
             | HashKey::Header(_)
-            | HashKey::Cookie(_)
+            | HashKey::Cookie { .. }
             | HashKey::Query(_) => None,
         })
     }

@@ -94,6 +94,14 @@ impl Pins {
     }
 }
 
+/// Gives the client a cookie, `NAME=VALUE` with its attributes. If the target itself sets a cookie of this name, that cookie is kept.
+pub(crate) fn give(headers: &mut Headers, cookie: &str) {
+    let name = cookie.split_inclusive('=').next().unwrap_or_default().as_bytes();
+    if !headers.get_all("set-cookie").any(|line| line.trim_ascii().starts_with(name)) {
+        headers.add_known("Set-Cookie", cookie.as_bytes());
+    }
+}
+
 /// The cookies of a request, as `NAME=VALUE`.
 pub(crate) fn cookies(headers: &Headers) -> impl Iterator<Item = &[u8]> {
     let pairs = headers.get_all("cookie").flat_map(|line| line.split(|b| *b == b';'));
@@ -158,6 +166,19 @@ mod tests {
         assert_eq!(set(&[]), ["srv=aa; Path=/; HttpOnly"]);
         assert_eq!(set(&["a=1"]), ["a=1", "srv=aa; Path=/; HttpOnly"]);
         assert_eq!(set(&["srv=own; Path=/"]), ["srv=own; Path=/"]);
+    }
+
+    #[test]
+    fn a_given_cookie_yields_to_that_of_the_target() {
+        for (own, kept) in [
+            (&["a=1"][..], &["a=1", "user=7; Path=/"][..]),
+            (&["user=own; Path=/"], &["user=own; Path=/"]),
+            (&["user2=own"], &["user2=own", "user=7; Path=/"]),
+        ] {
+            let mut headers = lines("set-cookie", own);
+            give(&mut headers, "user=7; Path=/");
+            assert_eq!(values(&headers, "set-cookie"), kept);
+        }
     }
 
     /// Browsers store these values. If they were derived differently, all clients would be pinned again.

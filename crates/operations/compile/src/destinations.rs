@@ -387,7 +387,7 @@ pub(crate) fn warn_of_uncaptured(
             continue;
         };
         // A key before the last one has an `else`.
-        if let Some(HashBy::Capture(missing)) = keys.last()
+        if let Some(HashBy::Capture(missing)) = keys.by.last()
             && !parameters.contains(&missing.as_str())
         {
             let what = format!(

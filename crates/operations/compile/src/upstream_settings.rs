@@ -73,11 +73,14 @@ pub(crate) fn balance(balance: &Balance) -> settled::Balance {
                 HashBy::Consumer => HashKey::Subject,
                 HashBy::Path => HashKey::Path,
                 HashBy::Header(name) => HashKey::Header(name.clone()),
-                HashBy::Cookie(name) => HashKey::Cookie(name.clone()),
+                HashBy::Cookie(name) => HashKey::Cookie {
+                    name: name.clone(),
+                    set_path: keys.set_cookie.as_ref().map(|path| path.0.as_str().into()),
+                },
                 HashBy::Query(name) => HashKey::Query(name.clone()),
                 HashBy::Capture(name) => HashKey::Capture(name.clone()),
             };
-            settled::Balance::Hash(keys.iter().map(key).collect())
+            settled::Balance::Hash(keys.by.iter().map(key).collect())
         }
     }
 }

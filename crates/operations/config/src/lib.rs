@@ -88,9 +88,10 @@ pub use sections::{
 pub use sources::{At, Source, Sources};
 pub use substitute::{open, read_text, reason};
 pub use values::{
-    Address, Between, CollectorUrl, CookieName, Credential, Credentials, DatabaseUrl, DefinitionAt,
-    Factor, FilePath, Fraction, HashBy, JsonText, Map, MemoryLimit, NameServer, Network, OneOrMore,
-    Percent, Priority, RetryOn, Secret, Size, SocketScheme, SocketUrl, Spanned, SrvUrl,
-    StatusRange, TargetAddress, TargetUrl, Timeout, TlsVersion, ValueMatch, WebUrl, duration,
+    Address, Between, CollectorUrl, CookieName, CookiePath, Credential, Credentials, DatabaseUrl,
+    DefinitionAt, Factor, FilePath, Fraction, HashBy, JsonText, Map, MemoryLimit, NameServer,
+    Network, OneOrMore, Percent, Priority, RetryOn, Secret, Size, SocketScheme, SocketUrl, Spanned,
+    SrvUrl, StatusRange, TargetAddress, TargetUrl, Timeout, TlsVersion, ValueMatch, WebUrl,
+    duration,
 };
 pub use yaml::FILE_BYTES_MAX;

@@ -471,7 +471,10 @@ fn balance(balance: &Balance) -> String {
                 HashKey::Subject => "consumer".to_owned(),
                 HashKey::Path => "path".to_owned(),
                 HashKey::Header(name) => format!("header {name}"),
-                HashKey::Cookie(name) => format!("cookie {name}"),
+                HashKey::Cookie { name, set_path: None } => format!("cookie {name}"),
+                HashKey::Cookie { name, set_path: Some(path) } => {
+                    format!("cookie {name}, which is set for {path}")
+                }
                 HashKey::Query(name) => format!("query {name}"),
                 HashKey::Capture(name) => format!("capture {name}"),
             };

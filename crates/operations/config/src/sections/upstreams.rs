@@ -11,8 +11,8 @@ use crate::sections::{
     UpstreamBasic, UpstreamOauth, UpstreamTls, UpstreamWsAddressing, UpstreamWsSecurity,
 };
 use crate::values::{
-    Between, CookieName, Factor, HashBy, NameServer, Percent, RetryOn, Secret, Size, Spanned,
-    StatusRange, TargetAddress, Timeout,
+    Between, CookieName, CookiePath, Factor, HashBy, NameServer, Percent, RetryOn, Secret, Size,
+    Spanned, StatusRange, TargetAddress, Timeout,
 };
 
 keys! {
@@ -119,8 +119,17 @@ pub enum Balance {
     LeastRequests,
     /// The first that is available, in the order written.
     Failover,
-    /// The same target for the same key, as long as the targets do not change. The first key that a request has counts.
-    Hash(Vec<HashBy>),
+    /// The same target for the same key, as long as the targets do not change.
+    Hash(BalanceKeys),
+}
+
+/// The keys of a consistent hash.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BalanceKeys {
+    /// The first key that a request has counts.
+    pub by: Vec<HashBy>,
+    /// The path of the cookie that clients get if they lack the one that is hashed.
+    pub set_cookie: Option<CookiePath>,
 }
 
 keys! {
@@ -139,6 +148,10 @@ keys! {
         by: HashBy = HashBy::Client,
         /// The key for requests without `by`. If absent, they use targets in turn.
         otherwise as "else": Option<HashBy>,
+        /// The path of a cookie that clients get if they lack the one of `cookie:NAME`: a random value, by which their later requests go to
+        /// the same target. No cookie is set if absent.
+        // Only the operator knows whether the service sets the cookie itself.
+        set_cookie: Option<CookiePath>,
     }
 }
 
@@ -343,19 +356,25 @@ impl Balance {
 impl Decode for Balance {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         if let Value::Map(_) = &node.value {
-            let HashKeys { by, otherwise } = HashBalance::decode(node, decoder)?.hash;
+            let HashKeys { by, otherwise, set_cookie } = HashBalance::decode(node, decoder)?.hash;
             if let (HashBy::Capture(_), Some(HashBy::Capture(_))) = (&by, &otherwise) {
                 let what = "`hash` can use only one path parameter";
                 decoder.error(node.at, what, "use one, and something else in `else`");
                 return None;
             }
-            return Some(Self::Hash(std::iter::once(by).chain(otherwise).collect()));
+            let by: Vec<HashBy> = std::iter::once(by).chain(otherwise).collect();
+            if set_cookie.is_some() && !by.iter().any(|by| matches!(by, HashBy::Cookie(_))) {
+                let what = "`set_cookie` needs a cookie that is hashed";
+                decoder.error(node.at, what, "write `by: \"cookie:NAME\"`, or remove the key");
+                return None;
+            }
+            return Some(Self::Hash(BalanceKeys { by, set_cookie }));
         }
         match decoder.word(node, Self::WORDS)? {
             "round_robin" => Some(Self::RoundRobin),
             "least_requests" => Some(Self::LeastRequests),
             "failover" => Some(Self::Failover),
-            _ => Some(Self::Hash(vec![HashBy::Client])),
+            _ => Some(Self::Hash(BalanceKeys { by: vec![HashBy::Client], set_cookie: None })),
         }
     }
 
@@ -364,10 +383,11 @@ impl Decode for Balance {
             Self::RoundRobin => "round_robin".into(),
             Self::LeastRequests => "least_requests".into(),
             Self::Failover => "failover".into(),
-            Self::Hash(keys) => {
-                let by = keys.first().cloned().unwrap_or(HashBy::Client);
-                let otherwise = keys.get(1).cloned();
-                HashBalance { hash: HashKeys { by, otherwise } }.encode()
+            Self::Hash(BalanceKeys { by, set_cookie }) => {
+                let otherwise = by.get(1).cloned();
+                let by = by.first().cloned().unwrap_or(HashBy::Client);
+                let hash = HashKeys { by, otherwise, set_cookie: set_cookie.clone() };
+                HashBalance { hash }.encode()
             }
         }
     }

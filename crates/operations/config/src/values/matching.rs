@@ -60,6 +60,10 @@ pub struct Priority(pub i32);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CookieName(pub String);
 
+/// The path of a cookie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CookiePath(pub String);
+
 /// Statuses from the first to the last, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusRange {
@@ -210,6 +214,27 @@ impl Decode for CookieName {
 
     fn schema(_: &mut SchemaBuilder) -> Json {
         text_like("^[-0-9A-Za-z!#$%&'*+.^_`|~]+$")
+    }
+}
+
+impl Decode for CookiePath {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        decoder.parse(node, "the path of a cookie", "write a path such as `/`", |text| {
+            let may_stand = |byte: u8| byte.is_ascii_graphic() && byte != b';';
+            if text.starts_with('/') && text.bytes().all(may_stand) {
+                Ok(Self(text.to_owned()))
+            } else {
+                Err(format!("{} is not the path of a cookie", quote(text)))
+            }
+        })
+    }
+
+    fn encode(&self) -> Json {
+        self.0.as_str().into()
+    }
+
+    fn schema(_: &mut SchemaBuilder) -> Json {
+        text_like("^/[!-:<-~]*$")
     }
 }
 

@@ -18,7 +18,9 @@ pub use addresses::{Address, NameServer, Network, SrvUrl, TargetAddress, TargetU
 pub use database_url::DatabaseUrl;
 pub use definition_at::DefinitionAt;
 pub use json_text::JsonText;
-pub use matching::{CookieName, HashBy, Priority, RetryOn, StatusRange, TlsVersion, ValueMatch};
+pub use matching::{
+    CookieName, CookiePath, HashBy, Priority, RetryOn, StatusRange, TlsVersion, ValueMatch,
+};
 pub use quantities::{Factor, Fraction, MemoryLimit, Percent, Size, Timeout, duration};
 pub use receiver_urls::{CollectorUrl, SocketScheme, SocketUrl};
 pub use secrets::{Credential, Credentials, Secret};

@@ -359,10 +359,15 @@ fn balance(item: &Item, keys: &mut Map<String, Json>, verdict: &mut Verdict) {
 
 fn hash_keys(item: &Item, by: String, verdict: &mut Verdict) -> Json {
     let fallback = item.text("hash_fallback").unwrap_or("none");
-    match hash(item, fallback, "hash_fallback", verdict) {
-        Some(otherwise) => json!({ "by": by, "else": otherwise }),
-        None => json!({ "by": by }),
-    }
+    let otherwise = hash(item, fallback, "hash_fallback", verdict);
+    // Kong gives clients the cookie if they do not have it.
+    let sets =
+        [Some(&by), otherwise.as_ref()].into_iter().flatten().any(|by| by.starts_with("cookie:"));
+    let path = sets.then(|| item.text("hash_on_cookie_path").unwrap_or("/"));
+    let mut keys = Map::from_iter([("by".to_owned(), json!(by))]);
+    keys.extend(otherwise.map(|by| ("else".to_owned(), json!(by))));
+    keys.extend(path.map(|path| ("set_cookie".to_owned(), json!(path))));
+    Json::Object(keys)
 }
 
 fn hash(item: &Item, on: &str, key: &str, verdict: &mut Verdict) -> Option<String> {
@@ -372,10 +377,7 @@ fn hash(item: &Item, on: &str, key: &str, verdict: &mut Verdict) -> Option<Strin
         "consumer" => Some("consumer".to_owned()),
         "query_arg" => Some(format!("query:{}", item.text(&format!("{key}_query_arg"))?)),
         "header" => Some(format!("header:{}", item.text(&format!("{key}_header"))?)),
-        "cookie" => {
-            verdict.nearly("the gateway does not set the cookie that is hashed");
-            Some(format!("cookie:{}", item.text("hash_on_cookie")?))
-        }
+        "cookie" => Some(format!("cookie:{}", item.text("hash_on_cookie")?)),
         "uri_capture" => Some(format!("capture:{}", item.text(&format!("{key}_uri_capture"))?)),
         "none" => None,
         other => {
