@@ -93,6 +93,61 @@ services:
 }
 
 #[test]
+fn an_address_that_a_client_claims_opens_no_filter() {
+    let origin = Origin::echo();
+    let (gateway, _) = serving(
+        &format!(
+            "_format_version: \"3.0\"\nservices: [{{ name: s, url: \"{}\", routes: [{{ name: r, paths: [/r], plugins: [{{ name: ip-restriction, config: {{ allow: [9.9.9.9] }} }}] }}] }}]\n",
+            origin.url()
+        ),
+        0,
+    );
+    assert_eq!(get(&gateway, "/r", "X-Forwarded-For: 9.9.9.9\r\n").status(), 403);
+}
+
+/// Kong gives a client the cookie that it hashes, if it lacks it.
+#[test]
+fn the_cookie_that_is_hashed_is_given_to_clients() {
+    let (one, two) = (Origin::echo(), Origin::echo());
+    let targets = [&one, &two].map(|origin| json!({ "target": origin.address().to_string() }));
+    let text = json!({
+        "_format_version": "3.0",
+        "services": [{ "name": "s", "host": "u", "routes": [{ "name": "r", "paths": ["/r"] }] }],
+        "upstreams": [{
+            "name": "u", "hash_on": "cookie", "hash_on_cookie": "who", "hash_on_cookie_path": "/r",
+            "targets": targets,
+        }],
+    });
+    let (gateway, _) = serving(&text.to_string(), 0);
+    for _ in 0..8 {
+        [&one, &two].map(Origin::forget);
+        let reply = get(&gateway, "/r", "");
+        let cookie = reply.get("set-cookie").and_then(|set| set.strip_suffix("; Path=/r")).unwrap();
+        assert!(cookie.starts_with("who="), "{cookie}");
+        let line = format!("Cookie: {cookie}\r\n");
+        (0..3).for_each(|_| assert_eq!(get(&gateway, "/r", &line).get("set-cookie"), None));
+        let counts = [one.requests().len(), two.requests().len()];
+        assert!(counts.contains(&4), "{counts:?}");
+    }
+}
+
+#[test]
+fn each_service_has_a_count_of_its_own() {
+    let origin = Origin::echo();
+    let plugins = "[{ name: rate-limiting, config: { hour: 2, limit_by: service } }]";
+    let (gateway, _) = serving(
+        &format!(
+            "_format_version: \"3.0\"\nservices:\n  - {{ name: one, url: \"{0}\", routes: [{{ name: a, paths: [/a] }}, {{ name: b, paths: [/b] }}] }}\n  - {{ name: two, url: \"{0}\", routes: [{{ name: c, paths: [/c] }}] }}\nplugins: {plugins}\n",
+            origin.url()
+        ),
+        0,
+    );
+    for (target, status) in [("/a", 200), ("/b", 200), ("/a", 429), ("/b", 429), ("/c", 200)] {
+        assert_eq!(get(&gateway, target, "").status(), status, "{target}");
+    }
+}
+
+#[test]
 fn certificates_are_shown_and_trusted_as_in_kong() {
     let (authority, other) = (Authority::new(), Authority::new());
     let (shown, client) = (authority.issue("a.test"), authority.issue("client"));

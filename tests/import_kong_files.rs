@@ -451,10 +451,12 @@ fn what_would_not_be_noticed_has_a_row() {
             "keys do not expire",
         ),
         ("consumers: [{ username: a, keyauth_credentials: [{ key: k, ttl: 0 }] }]", 0, ""),
+        ("plugins: [{ name: rate-limiting, config: { minute: 1, limit_by: service } }]", 0, ""),
+        ("plugins: [{ name: rate-limiting, config: { minute: 1, limit_by: credential } }]", 0, ""),
         (
-            "plugins: [{ name: rate-limiting, config: { minute: 1, limit_by: service } }]",
+            "plugins: [{ name: rate-limiting, config: { month: 1 } }]",
             3,
-            "all services share one count",
+            "each month has the same number of days",
         ),
         (
             "plugins: [{ name: rate-limiting, service: s, config: { minute: 1, limit_by: service } }]",

@@ -83,7 +83,7 @@ fn case(name: &'static str, plugins: &str, asks: Vec<Ask>) -> Case {
 const CONSUMERS: &str = r#"
 consumers:
   - username: alice
-    keyauth_credentials: [{ key: a }]
+    keyauth_credentials: [{ key: a }, { key: a2 }]
     basicauth_credentials: [{ username: alice, password: wonder }]
     hmacauth_credentials: [{ username: alice, secret: hush }]
     jwt_secrets: [{ key: k-alice, secret: 0123456789abcdef0123456789abcdef }]
@@ -251,6 +251,35 @@ fn guards_let_pass_or_refuse() {
                     told(ask("GET /", "", 200), "x-ratelimit-remaining-hour", "0"),
                     ask("GET /", "", 429),
                 ],
+            ),
+            case(
+                "credentials",
+                "{ name: key-auth }, { name: rate-limiting, config: { hour: 1, limit_by: credential } }",
+                vec![
+                    ask("GET /", "apikey: a\r\n", 200),
+                    ask("GET /", "apikey: a\r\n", 429),
+                    ask("GET /", "apikey: a2\r\n", 200),
+                    ask("GET /", "apikey: b\r\n", 200),
+                ],
+            ),
+            case(
+                "consumers",
+                "{ name: key-auth }, { name: rate-limiting, config: { hour: 1 } }",
+                vec![
+                    ask("GET /", "apikey: a\r\n", 200),
+                    ask("GET /", "apikey: a2\r\n", 429),
+                    ask("GET /", "apikey: b\r\n", 200),
+                ],
+            ),
+            case(
+                "nobody",
+                "{ name: rate-limiting, config: { hour: 1, limit_by: credential } }",
+                vec![ask("GET /", "apikey: a\r\n", 200), ask("GET /", "apikey: a2\r\n", 429)],
+            ),
+            case(
+                "denied",
+                "{ name: key-auth }, { name: acl, config: { deny: [guests] } }",
+                vec![ask("GET /", "apikey: a\r\n", 200), ask("GET /", "apikey: b\r\n", 403)],
             ),
             case(
                 "limits",

@@ -18,6 +18,8 @@ use super::converter::Converter;
 use super::entities::{Entity, PluginInstance, Scope};
 use super::fields::{self, Verdict};
 use super::plugin_fields::{self, Support};
+pub(super) use limits::counting;
+use limits::is_by_service;
 
 /// What a plugin adds to its routes.
 #[derive(Debug, Clone, Default)]
@@ -151,7 +153,12 @@ impl Converter<'_> {
             let is_shared = routes.len() > 1;
             let stands_alone =
                 one.credential.as_ref().is_none_or(|credential| !credential.anonymous);
-            if is_shared && stands_alone && !(one.policies.is_empty() && one.credential.is_none()) {
+            let is_same = !one.policies.iter().any(is_by_service);
+            if is_shared
+                && stands_alone
+                && is_same
+                && !(one.policies.is_empty() && one.credential.is_none())
+            {
                 let name = self.out.fresh("set", &plugin.name);
                 let credential = one.credential.take().map(|one| json!({ (one.kind): one.keys }));
                 let policies: Vec<Json> =

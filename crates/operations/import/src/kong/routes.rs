@@ -10,7 +10,7 @@ use super::entities::{Entity, unique};
 use super::fields::{self, Verdict};
 use super::order::{self, Atom, Left, Overlaps, PathCondition};
 use super::output::closed;
-use super::plugins::{RouteEffect, Scopes};
+use super::plugins::{RouteEffect, Scopes, counting};
 use super::ranks;
 use super::recheck::PolicyOrigin;
 use super::tree::FilePosition;
@@ -189,7 +189,7 @@ impl Converter<'_> {
             is_answered |= effect.respond.is_some() && !effect.is_triggered;
             runs
         });
-        self.policies_of(&made, draft);
+        self.policies_of(&made, route.parent, draft);
         let made: Vec<(usize, &RouteEffect)> =
             made.iter().map(|one| (one.at, one.effect)).collect();
         let answers = made.iter().any(|(_, made)| made.answers);
@@ -224,7 +224,15 @@ impl Converter<'_> {
         }
     }
 
-    fn policies_of(&mut self, made: &[RunningEffect<'_>], draft: &mut Draft) {
+    fn policies_of(
+        &mut self,
+        made: &[RunningEffect<'_>],
+        service: Option<usize>,
+        draft: &mut Draft,
+    ) {
+        let service = self.service_key(service);
+        // Of `openid-connect`, which has no credentials in the file.
+        let holder = if made.iter().any(has_token) { "subject" } else { "client" };
         let identified = made.iter().any(|RunningEffect { effect, .. }| {
             effect.credential.is_some()
                 || effect.set.as_deref().is_some_and(|set| self.is_credential(set))
@@ -263,7 +271,10 @@ impl Converter<'_> {
             }
             // If no plugin identifies clients, no client has a name, and a plugin for named clients never runs.
             if identified || !clients.are_named() {
-                let own = one.policies.iter().map(|policy| by_client(policy, identified));
+                let own = one.policies.iter().map(|policy| {
+                    let holder = (!identified).then_some(holder);
+                    counting(policy, holder, service.as_deref())
+                });
                 policies.extend(own.map(|p| if identified { clients.limit(p) } else { p }));
             }
             let Some(plugin) = self.all.plugins.get(*at) else { continue };
@@ -278,6 +289,16 @@ impl Converter<'_> {
         if !policies.is_empty() {
             draft.keys.insert("policies".to_owned(), Json::Array(policies));
         }
+    }
+
+    /// The key by which the requests of a service are counted. Services without a name are told apart by their places.
+    fn service_key(&self, service: Option<usize>) -> Option<String> {
+        let at = service?;
+        let service = self.all.services.get(at)?;
+        Some(match service.name.as_str() {
+            "" => format!("service {at}"),
+            name => name.to_owned(),
+        })
     }
 
     fn is_credential(&self, set: &str) -> bool {
@@ -543,16 +564,9 @@ fn with_priority(mut found: Json, priority: i32) -> Json {
     found
 }
 
-/// A policy of the route. Without a credential there is no subject, so a limit by subject counts by client.
-fn by_client(policy: &Json, identified: bool) -> Json {
-    let mut policy = policy.clone();
-    if let Some(limit) = policy.get_mut("rate_limit").filter(|_| !identified)
-        && limit.get("by") == Some(&json!("subject"))
-        && let Some(limit) = limit.as_object_mut()
-    {
-        limit.insert("by".to_owned(), json!("client"));
-    }
-    policy
+/// True if a plugin identifies clients by tokens.
+fn has_token(one: &RunningEffect<'_>) -> bool {
+    one.effect.policies.iter().any(|policy| policy.get("jwt").is_some())
 }
 
 fn title(route: &Entity) -> String {

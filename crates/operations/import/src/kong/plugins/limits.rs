@@ -18,6 +18,12 @@ const WINDOWS: [(&str, u64); 6] = [
     ("year", 31_536_000),
 ];
 
+/// The count of one credential. Credentials of different kinds may have the same name.
+const BY_CREDENTIAL: &str = "cel:scheme + ' ' + attributes.credential";
+
+/// The count of a service. Each route puts the name of its service in the place of this text.
+const BY_SERVICE: &str = "cel:'service'";
+
 /// The most windows of one limit.
 const WINDOWS_MAX: usize = 4;
 
@@ -321,24 +327,45 @@ fn by(plugin: &PluginInstance, key: &str, verdict: &mut Verdict) -> Json {
             }
             json!(format!("header:{name}"))
         }
-        "service" => {
-            if plugin.scope.service.is_none() && plugin.scope.route.is_none() {
-                verdict.nearly("in Tidegate all services share one count");
-            }
-            json!("cel:'service'")
-        }
+        "service" => json!(BY_SERVICE),
         "path" => {
             let path = json!(config.text("path").unwrap_or("/"));
             json!(format!("cel:request.path == {path} ? 'path' : ''"))
         }
-        "credential" => {
-            verdict.nearly("in Tidegate all credentials of a consumer share one count");
-            json!("subject")
-        }
+        "credential" => json!(BY_CREDENTIAL),
         "consumer-group" => {
             verdict.refuse("Tidegate has no limits of consumer groups");
             json!("subject")
         }
         _ => json!("subject"),
     }
+}
+
+/// True if a policy counts by service, so that routes of several services have different ones.
+pub(super) fn is_by_service(policy: &Json) -> bool {
+    policy.get("rate_limit").is_some_and(|limit| limit.get("by") == Some(&json!(BY_SERVICE)))
+}
+
+/// A policy of the route. A limit by service counts the service of the route, or the client if there is none. A limit by consumer or
+/// credential counts by `holder` if it is given, since the route then has no credentials of the file.
+pub(in super::super) fn counting(
+    policy: &Json,
+    holder: Option<&str>,
+    service: Option<&str>,
+) -> Json {
+    let mut policy = policy.clone();
+    let of_service = is_by_service(&policy);
+    let Some(limit) = policy.get_mut("rate_limit").and_then(Json::as_object_mut) else {
+        return policy;
+    };
+    let of_holder = ["subject", BY_CREDENTIAL].map(|by| json!(by));
+    let of_holder = limit.get("by").is_some_and(|by| of_holder.contains(by));
+    let by = match (of_service, service, holder) {
+        (true, Some(service), _) => Some(format!("cel:{}", json!(service))),
+        (true, None, _) => Some("client".to_owned()),
+        (false, _, Some(holder)) if of_holder => Some(holder.to_owned()),
+        (false, ..) => None,
+    };
+    limit.extend(by.map(|by| ("by".to_owned(), json!(by))));
+    policy
 }
