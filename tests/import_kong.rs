@@ -530,6 +530,21 @@ fn a_result_that_no_gateway_could_read_is_refused() {
     );
 }
 
+#[test]
+fn a_hundred_thousand_routes_are_refused_with_the_limit() {
+    let mut text = String::from(
+        "_format_version: \"3.0\"\nservices:\n  - name: s\n    url: http://h\n    routes:\n",
+    );
+    for number in 0..100_000 {
+        text.push_str(&format!("      - {{ name: r{number}, paths: [/p{number}] }}\n"));
+    }
+    let run = imported(&[("kong.yaml", &text)], &[]);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""));
+    assert!(run.stderr.contains("bytes, but the limit is 16777216"), "{}", run.stderr);
+    // One line, and no row for each of the routes.
+    assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr.lines().next().unwrap_or(""));
+}
+
 /// The plugins for SOAP/XML, whose definitions are in the file.
 #[test]
 fn soap_plugins_become_policies() {

@@ -190,3 +190,120 @@ fn the_time_for_many_routes_grows_as_their_number() {
     assert!(took.as_secs() < 120, "{took:?}");
     assert!(made.configuration.contains("r19999"));
 }
+
+/// The mistakes of a file with these sections.
+fn mistakes(sections: &str) -> Vec<String> {
+    let service = "services: [{ name: s, url: \"http://h\", routes: [{ name: r, paths: [/r] }] }]";
+    imported(&format!("_format_version: \"3.0\"\n{service}\n{sections}\n")).unwrap_err()
+}
+
+#[test]
+fn references_that_lead_nowhere_are_mistakes() {
+    let id = "c61b0b1c-8f4e-4d2e-9d0a-000000000000";
+    for (sections, mistake) in [
+        (
+            "routes: [{ name: o, paths: [/o], service: { id: ID } }]",
+            "3:43: there is no service `ID`",
+        ),
+        ("targets: [{ target: h, upstream: none }]", "3:34: there is no upstream `none`"),
+        ("snis: [{ name: a.test, certificate: { id: ID } }]", "3:37: there is no certificate `ID`"),
+        ("plugins: [{ name: cors, route: none }]", "3:32: there is no route `none`"),
+        ("plugins: [{ name: cors, service: { name: none } }]", "3:34: there is no service `none`"),
+        ("plugins: [{ name: cors, consumer: none }]", "3:35: there is no consumer `none`"),
+        (
+            "plugins: [{ name: cors, consumer_group: none }]",
+            "3:41: there is no consumer_group `none`",
+        ),
+        (
+            "plugins: [{ name: cors, _config: none }]",
+            "3:34: `_config` names nothing in `_plugin_configs`",
+        ),
+        ("keyauth_credentials: [{ key: k, consumer: none }]", "3:43: there is no consumer `none`"),
+        ("acls: [{ group: g, consumer: { username: none } }]", "3:30: there is no consumer `none`"),
+        (
+            "consumers: [{ username: a, groups: [{ name: none }] }]",
+            "3:37: there is no such consumer group",
+        ),
+        ("consumer_groups: [{ name: g, consumers: [none] }]", "3:42: there is no such consumer"),
+    ] {
+        let told = mistakes(&sections.replace("ID", id));
+        assert_eq!(told, [format!("kong.yaml:{}", mistake.replace("ID", id))], "{sections}");
+    }
+}
+
+#[test]
+fn names_and_ids_that_occur_twice_are_mistakes() {
+    for (sections, kind, field) in [
+        ("routes: [{ name: r, paths: [/o] }]", "route", "name"),
+        ("upstreams: [{ name: u }, { name: u }]", "upstream", "name"),
+        ("consumers: [{ username: a }, { username: a }]", "consumer", "username"),
+        ("consumers: [{ custom_id: a }, { custom_id: a }]", "consumer", "custom_id"),
+        ("consumers: [{ username: a, id: i }, { username: b, id: i }]", "consumer", "id"),
+        ("consumer_groups: [{ name: g }, { name: g }]", "consumer group", "name"),
+        ("plugins: [{ name: cors, id: i }, { name: acme, id: i }]", "plugin", "id"),
+        ("ca_certificates: [{ cert: a, id: i }, { cert: b, id: i }]", "ca_certificate", "id"),
+        ("vaults: [{ name: env, prefix: p }, { name: env, prefix: p }]", "vault", "prefix"),
+        (
+            "consumers: [{ username: a, basicauth_credentials: [{ username: n, password: x }, { username: n, password: y }] }]",
+            "basic-auth credential",
+            "username",
+        ),
+        (
+            "consumers: [{ username: a, jwt_secrets: [{ key: k, secret: x }, { key: k, secret: y }] }]",
+            "jwt credential",
+            "key",
+        ),
+    ] {
+        let told = mistakes(sections);
+        let what = format!("another {kind} has this `{field}`; the first is at kong.yaml:");
+        let found = told.iter().filter(|line| line.contains(&what)).count();
+        assert_eq!(found, 1, "{sections}: {told:#?}");
+    }
+    let told = mistakes("snis: [{ name: a.test }, { name: a.test }]");
+    assert!(told.iter().any(|line| line.contains("the sni `a.test` appears twice")), "{told:#?}");
+}
+
+#[test]
+fn code_in_lua_is_refused_with_its_place_and_closes_its_routes() {
+    for plugin in ["pre-function", "post-function", "our-own"] {
+        let text = format!(
+            "_format_version: \"3.0\"\nservices: [{{ name: s, url: \"http://h\", routes: [{{ name: r, paths: [/r], plugins: [{{ name: {plugin}, config: {{ access: [\"return 1\"] }} }}] }}] }}]\n"
+        );
+        let made = imported(&text).unwrap();
+        let table = made.table.to_string();
+        let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("refused")).collect();
+        assert_eq!(rows.len(), 2, "{table}");
+        assert!(rows.iter().all(|row| row.contains("kong.yaml:2:")), "{table}");
+        assert!(table.contains(&format!("its guard `{plugin}` is refused")), "{table}");
+        assert!(made.configuration.contains("status: 503"), "{}", made.configuration);
+    }
+}
+
+#[test]
+fn what_kong_sends_and_counts_is_sent_and_counted() {
+    let text = r#"
+_format_version: "3.0"
+services:
+  - { name: "a'b", host: u, routes: [{ name: r, paths: [/r], protocols: [https], https_redirect_status_code: 301 }] }
+  - { name: c, url: "http://h", routes: [{ name: o, paths: [/o], plugins: [{ name: basic-auth }, { name: rate-limiting, config: { hour: 1, limit_by: credential } }] }] }
+upstreams: [{ name: u, hash_on: cookie, hash_on_cookie: who, targets: [{ target: h }] }]
+consumers: [{ username: x, basicauth_credentials: [{ username: x, password: y }] }]
+plugins: [{ name: rate-limiting, config: { hour: 1, limit_by: service } }]
+routes: [{ name: alone, paths: [/alone] }]
+"#;
+    let made = imported(text).unwrap();
+    for (line, times) in [
+        ("pass_untrusted_headers: true", 2),
+        ("proxy_authorization: true", 1),
+        ("to: \"https://{hostname}\"", 1),
+        ("by: \"cel:scheme + ' ' + attributes.credential\"", 1),
+        ("by: \"cel:\\\"a'b\\\"\"", 1),
+        ("by: client", 1),
+        ("set_cookie: /", 1),
+        ("remove: [proxy, proxy-authorization]", 1),
+    ] {
+        let found = made.configuration.matches(line).count();
+        assert_eq!(found, times, "{line}: {}", made.configuration);
+    }
+    assert!(!made.table.to_string().contains("approximated "), "{}", made.table);
+}

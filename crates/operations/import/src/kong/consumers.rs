@@ -109,9 +109,14 @@ impl<'a> Converter<'a> {
 
     fn look_for_doubles(&mut self) {
         let all = self.all;
-        let consumers = || all.consumers.iter().map(|consumer| &consumer.item);
-        unique(consumers(), "username", "consumer", self.mistakes);
-        unique(consumers(), "custom_id", "consumer", self.mistakes);
+        for field in ["id", "username", "custom_id"] {
+            let consumers = all.consumers.iter().map(|consumer| &consumer.item);
+            unique(consumers, field, "consumer", self.mistakes);
+        }
+        for field in ["id", "name"] {
+            let groups = all.groups.iter().map(|group| &group.item);
+            unique(groups, field, "consumer group", self.mistakes);
+        }
         for (kind, field) in [
             (CredentialKind::Key, "key"),
             (CredentialKind::Basic, "username"),

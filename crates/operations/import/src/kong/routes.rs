@@ -114,6 +114,15 @@ impl Converter<'_> {
                 unique(list.iter().map(|entity| &entity.item), field, kind, self.mistakes);
             }
         }
+        for (list, field, kind) in [
+            (&all.certificates, "id", "certificate"),
+            (&all.ca_certificates, "id", "ca_certificate"),
+            (&all.vaults, "prefix", "vault"),
+        ] {
+            unique(list.iter().map(|entity| &entity.item), field, kind, self.mistakes);
+        }
+        let plugins = all.plugins.iter().map(|plugin| &plugin.item);
+        unique(plugins, "id", "plugin", self.mistakes);
     }
 
     /// Converts a route, except for its match. Returns `None` for a route of a disabled service.

@@ -150,7 +150,9 @@ impl Converter<'_> {
 
     pub(super) fn metrics(&mut self, verdict: &mut Verdict) {
         let address = &self.listen_metrics;
-        verdict.nearly(format!("metrics have names of their own, at `http://{address}/metrics`"));
+        verdict.nearly(format!(
+            "metrics have names of their own, at `http://{address}/metrics`; recording rules in `deploy` give them Kong's names"
+        ));
         self.out.status.insert("address".to_owned(), json!(address));
     }
 }
