@@ -120,7 +120,7 @@ fn the_cookie_that_is_hashed_is_given_to_clients() {
     });
     let (gateway, _) = serving(&text.to_string(), 0);
     for _ in 0..8 {
-        [&one, &two].map(Origin::forget);
+        [&one, &two].iter().for_each(|origin| origin.forget());
         let reply = get(&gateway, "/r", "");
         let cookie = reply.get("set-cookie").and_then(|set| set.strip_suffix("; Path=/r")).unwrap();
         assert!(cookie.starts_with("who="), "{cookie}");
@@ -283,7 +283,7 @@ fn upstreams_choose_targets_as_in_kong() {
     assert!(run.stderr.contains("1 approximated, 0 refused"), "{}", run.stderr);
     // The number of requests that each of the targets got.
     let counts = || [one.requests().len(), two.requests().len()];
-    let forget = || [&one, &two].map(Origin::forget);
+    let forget = || [&one, &two].iter().for_each(|origin| origin.forget());
     for by_header in [true, false] {
         let ask = |user: usize| {
             let (target, line) = if by_header {

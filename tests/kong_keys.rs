@@ -141,10 +141,10 @@ routes:
     {
         let target = if line(0).starts_with('K') { "/named" } else { "/others" };
         let ask = |number| assert_eq!(get(&gateway, target, &line(number)).status(), 200);
-        [&one, &other].map(Origin::forget);
+        [&one, &other].iter().for_each(|origin| origin.forget());
         (0..8).for_each(|_| ask(7));
         assert!(counts().contains(&8), "{target}: {:?}", counts());
-        [&one, &other].map(Origin::forget);
+        [&one, &other].iter().for_each(|origin| origin.forget());
         (0..40).for_each(ask);
         assert!(!counts().contains(&0), "{target}: {:?}", counts());
     }
@@ -173,7 +173,7 @@ routes:
     let counts = || [one.requests().len(), other.requests().len()];
     let mut given = Vec::new();
     for _ in 0..40 {
-        [&one, &other].map(Origin::forget);
+        [&one, &other].iter().for_each(|origin| origin.forget());
         let reply = get(&gateway, "/a", "");
         let set = reply.get("set-cookie").unwrap();
         let cookie = set.strip_suffix("; Path=/a").unwrap().to_owned();

@@ -200,11 +200,13 @@ impl Upstream {
         call: &policy::Call<'_>,
     ) -> Option<ChosenKey> {
         let Balance::Hash(keys) = &self.settings.balance else { return None };
-        keys.iter().find_map(|key| match key {
-            HashKey::Cookie { name, set_path: Some(path) } if cookie(head, name).is_none() => {
-                Some(ChosenKey::given(name, path))
+        keys.iter().find_map(|key| {
+            if let HashKey::Cookie { name, set_path: Some(path) } = key
+                && cookie(head, name).is_none()
+            {
+                return Some(ChosenKey::given(name, path));
             }
-            key => Some(ChosenKey { hash: self::hash_of(key, head, call)?, given: None }),
+            Some(ChosenKey { hash: hash_of(key, head, call)?, given: None })
         })
     }
 }

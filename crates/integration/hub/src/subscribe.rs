@@ -198,7 +198,7 @@ mod tests {
     fn ask(query: &str, form: Option<&str>) -> Result<SubscriptionRequest, (u16, String)> {
         let head = RequestHead::new(Protocol::Http11, b"POST", format!("/news{query}").as_bytes());
         let topic = |text: &str| (text == "sports").then_some(()).ok_or_else(unknown_topic);
-        let read = read(&head, form.map(str::as_bytes), ("http://hub/news", "/publish"), topic);
+        let read = read(&head, form.map(str::as_bytes), "http://hub/news", "/publish", topic);
         read.map(|(asked, ())| asked).map_err(|fault| {
             let status = fault.more.and_then(|more| more.status);
             (status.unwrap_or(fault.kind.status()), fault.detail.unwrap_or_default().into())

@@ -163,7 +163,7 @@ impl Converter<'_> {
                 draft.keys.insert("respond".to_owned(), closed());
             }
             None => {
-                let on = self.with_clients(&on, running.of_clients, running.route, route.parent);
+                let on = self.with_clients(on, running.of_clients, running.route, route.parent);
                 self.destination(route, service, &on, plugins, &mut draft);
             }
         }

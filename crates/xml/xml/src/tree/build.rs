@@ -150,7 +150,7 @@ impl Builder {
     #[inline(always)]
     pub(crate) fn start_named(&mut self, name: NameId) -> Result<NodeId, BuildError> {
         // Elements have no value.
-        let id = self.child(Kind::Element, name, (0, 0))?;
+        let id = self.child(Kind::Element, name, 0, 0)?;
         self.open = id.0;
         self.last = 0;
         self.depth += 1;
@@ -256,8 +256,8 @@ impl Builder {
         if self.after_text {
             return self.more_text(text, source);
         }
-        let value = self.value(text, source)?;
-        self.child(Kind::Text, NameId(0), value)?;
+        let (start, end) = self.value(text, source)?;
+        self.child(Kind::Text, NameId(0), start, end)?;
         self.after_text = true;
         Ok(())
     }
