@@ -208,6 +208,67 @@ fn only_json_at_a_known_path_by_its_method_is_taken() {
     assert_eq!(origin.requests().len(), 2);
 }
 
+/// Where the route publishes a description, its address takes SOAP messages as the service does.
+#[test]
+fn a_published_description_names_a_place_that_takes_soap() {
+    let origin = mirror();
+    let described = |soap: &str| {
+        let yaml = format!(
+            r#"
+listen: {{ public: {{ address: "127.0.0.1:0" }} }}
+workers: 1
+upstreams: {{ service: {{ targets: ["{}"] }} }}
+routes:
+  api: {{ match: {{ path: "/api/**" }}, services: {{ wsdl: service.wsdl }}, policies: [{{ soap_rest: {{ wsdl: service.wsdl }} }}{soap}], upstream: service }}
+"#,
+            origin.url()
+        );
+        Gateway::start_beside(yaml, &[("service.wsdl", TYPES)])
+    };
+    let gateway = described("");
+    let text = enveloped(
+        "http://schemas.xmlsoap.org/soap/envelope/",
+        r#"<t:Symbol  xmlns:t="urn:types">A</t:Symbol>"#,
+    );
+    let mtom = "multipart/related; type=\"application/xop+xml\"; boundary=b";
+    for (target, kind, path) in [
+        ("/api", "text/xml; charset=utf-8", "/services/types?v=1"),
+        ("/api/Symbol?x=1", "Text/XML", "/services/types?v=1"),
+        ("/api/any/where", "application/soap+xml; action=\"a\"", "/services/types12"),
+        ("/api", mtom, "/services/types?v=1"),
+        ("/api", &*format!("{mtom}; start-info=\"application/soap+xml\""), "/services/types12"),
+    ] {
+        let description = gateway.wire().get("/api?wsdl");
+        assert!(description.text().contains("/api\""), "{}", description.text());
+        let lines = format!("Content-Type: {kind}\r\nSOAPAction: \"urn:symbol\"\r\n");
+        let reply = ask(&gateway, "POST", target, &lines, &text);
+        assert_eq!((reply.status(), reply.text()), (200, text.clone()), "{target}");
+        let sent = origin.requests().last().expect("a request").clone();
+        assert_eq!((sent.target(), sent.text()), (path, text.clone()));
+        assert_eq!(sent.get("content-type"), Some(kind));
+        assert_eq!(sent.get("soapaction"), Some("\"urn:symbol\""));
+    }
+    let reply = post(&gateway, "/api/Order", r#"{"number":1}"#);
+    assert_eq!((reply.status(), reply.text().as_str()), (200, r#"{"number":1}"#));
+    assert_eq!(
+        ask(&gateway, "PUT", "/api/Order", "Content-Type: text/xml\r\n", &text).status(),
+        405
+    );
+    // A `soap` below answers with a fault for what is not valid, in the client's version.
+    let gateway = described(", { soap: { schema: service.wsdl, validate: [request] } }");
+    let before = origin.requests().len();
+    let wrong = text.replace("Symbol", "Cymbal");
+    let reply = ask(&gateway, "POST", "/api", "Content-Type: text/xml\r\n", &wrong);
+    assert!(reply.status() == 500 && reply.text().contains("Fault"), "{reply:?}");
+    assert_eq!(origin.requests().len(), before);
+    let reply = ask(&gateway, "POST", "/api", "Content-Type: text/xml\r\n", &text);
+    assert_eq!((reply.status(), reply.text()), (200, text));
+    // Without a description, JSON alone is taken.
+    let gateway = offering(&origin, "");
+    let reply = ask(&gateway, "POST", "/api", "Content-Type: text/xml\r\n", "<a/>");
+    assert_eq!(reply.status(), 404);
+}
+
 /// However they are written, in the configuration and in the request.
 #[test]
 fn escapes_in_paths_are_read_as_those_of_routes() {

@@ -30,8 +30,16 @@ pub struct SoapRestSettings {
     pub target: Box<[u8]>,
     /// The path of the OpenAPI document after the prefix, and the document.
     pub document: Option<(Box<str>, Bytes)>,
+    /// The paths at the upstream for clients' own SOAP messages, if the route takes them.
+    pub soap: Option<SoapTargets>,
     pub faults: Faults,
     pub codings: Codings,
+}
+
+/// The paths that SOAP messages of each version are sent to.
+pub struct SoapTargets {
+    pub v11: Box<[u8]>,
+    pub v12: Box<[u8]>,
 }
 
 /// The path and method of an operation.
@@ -53,9 +61,11 @@ pub struct OperationPath {
 
 /// Returns the policy.
 pub fn policy(settings: SoapRestSettings, slots: &mut Slots) -> Policy {
-    let SoapRestSettings { api, prefix, places, target, document, faults, codings } = settings;
+    let SoapRestSettings { api, prefix, places, target, document, soap, faults, codings } =
+        settings;
     let translation = Translation { api, faults, bytes_max: codings.bytes_max };
-    let service = Arc::new(Service { translation, prefix, places, target, document, codings });
+    let service = Service { translation, prefix, places, target, document, soap, codings };
+    let service = Arc::new(service);
     // The slot with the index of the operation that a request calls.
     let called = slots.assign();
     Policy {
@@ -75,6 +85,7 @@ struct Service {
     places: Vec<OperationPath>,
     target: Box<[u8]>,
     document: Option<(Box<str>, Bytes)>,
+    soap: Option<SoapTargets>,
     codings: Codings,
 }
 

@@ -1,4 +1,4 @@
-//! The request side: translates a path and JSON to an envelope.
+//! The request side: translates a path and JSON to an envelope. Where the route publishes a description, SOAP messages pass as they are.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use mediation::soap_json::TranslationError;
 use message::{Body, GatheredBody, Reply, RequestHead, Trailers};
 use policy::{Decision, Exchange, Flow, MessageFormat, OnBuffered, Onward, Slot};
 
-use super::{OperationPath, Service};
+use super::{OperationPath, Service, SoapTargets};
 use crate::body_lines;
 use crate::json_api::{no_body, no_such_path, not_allowed, require_json};
 
@@ -35,6 +35,12 @@ impl OnBuffered<RequestHead> for Translate {
 impl Translate {
     fn request(&self, ex: &mut Exchange, head: &mut RequestHead, body: &mut GatheredBody) -> Flow {
         let service = &*self.service;
+        if let Some(targets) = &service.soap
+            && let Some(format) = soap_format(head)
+        {
+            pass(ex, targets, format);
+            return Ok(Onward::Next);
+        }
         ex.notes().message_format = Some(MessageFormat::Json);
         let rest = head.path().strip_prefix(service.prefix.as_bytes());
         let path = rest.filter(|rest| rest.starts_with(b"/")).unwrap_or(b"");
@@ -85,6 +91,32 @@ impl Translate {
         }
         let methods: Vec<&str> = at_path().map(|place| &*place.method).collect();
         if methods.is_empty() { Err(no_such_path()) } else { Err(not_allowed(&methods.join(", "))) }
+    }
+}
+
+/// Sends a client's own SOAP message to the service as it is. Its operation is for a `soap` below to find.
+fn pass(ex: &mut Exchange, targets: &SoapTargets, format: MessageFormat) {
+    let notes = ex.notes();
+    notes.message_format = Some(format);
+    notes.operation = Some(policy::UNKNOWN_OPERATION);
+    let target = if format == MessageFormat::Soap12 { &targets.v12 } else { &targets.v11 };
+    notes.target = Some(target.clone());
+}
+
+/// Returns the version of a client's own SOAP message, alone or with attachments (SwA, MTOM), by its content type.
+fn soap_format(head: &RequestHead) -> Option<MessageFormat> {
+    const V12: &[u8] = b"application/soap+xml";
+    let value = head.headers.get("content-type").filter(|_| head.method() == b"POST")?;
+    let media = message::media_type(value);
+    let is = |known: &[u8]| media.eq_ignore_ascii_case(known);
+    if is(V12) {
+        Some(MessageFormat::Soap12)
+    } else if is(b"multipart/related") {
+        // The root's type is the parameter `type`, or with MTOM `start-info`.
+        let named = value.windows(V12.len()).any(|part| part.eq_ignore_ascii_case(V12));
+        Some(if named { MessageFormat::Soap12 } else { MessageFormat::Soap11 })
+    } else {
+        is(b"text/xml").then_some(MessageFormat::Soap11)
     }
 }
 

@@ -4,7 +4,7 @@ mod places;
 
 use std::sync::Arc;
 
-use ::policies::soap_rest::{self as rest, SoapRestSettings};
+use ::policies::soap_rest::{self as rest, SoapRestSettings, SoapTargets};
 use bytes::Bytes;
 use config::{FaultStatus, Report, RoutePath, SoapRest, Spanned};
 use mediation::soap_json::Faults;
@@ -78,12 +78,16 @@ fn build(
     let statuses = keys.faults.iter();
     let statuses =
         statuses.map(|(name, status)| (name.value.as_str().into(), status.value.get_u16()));
+    // The published description has the route's own address, so SOAP messages are taken there.
+    let published = place.of.services.wsdl.as_ref();
+    let soap = published.map(|_| soap_targets(keys, &api, &target));
     let settings = SoapRestSettings {
         api,
         prefix: prefix.into(),
         places,
         target: target.into_bytes().into(),
         document,
+        soap,
         faults: Faults {
             by_code: keys.fault_status == FaultStatus::ByCode,
             statuses: statuses.collect(),
@@ -184,14 +188,29 @@ fn target(keys: &SoapRest, api: &Api, report: &mut Report) -> Option<String> {
         return Some(written.value.clone());
     }
     let address = api.address().unwrap_or("");
-    let rest = address.split_once("://").map_or("", |(_, rest)| rest);
-    // Fragments are not sent.
-    let sent = rest.split('#').next().unwrap_or_default();
-    let path = sent.find('/').and_then(|at| sent.get(at..)).unwrap_or("/");
-    if paths::is_target(path) {
+    if let Some(path) = path_of(address) {
         return Some(path.to_owned());
     }
     let what = format!("the address of the port, `{}`, has no usable path", address.escape_debug());
     report.error(keys.wsdl.at, what, "set `path` to the path at the upstream, such as `/ws`");
     None
+}
+
+/// Returns the paths that clients' own SOAP messages are sent to: as written, or those of the ports' addresses.
+fn soap_targets(keys: &SoapRest, api: &Api, target: &str) -> SoapTargets {
+    let of = |version| {
+        // Harmless: the other port's address may have no usable path, and then the messages go to the port's own.
+        let own = api.address_of(version).and_then(path_of).filter(|_| keys.path.is_none());
+        own.unwrap_or(target).as_bytes().into()
+    };
+    SoapTargets { v11: of(SoapVersion::V11), v12: of(SoapVersion::V12) }
+}
+
+/// Returns the path and query of an address.
+fn path_of(address: &str) -> Option<&str> {
+    let rest = address.split_once("://").map_or("", |(_, rest)| rest);
+    // Fragments are not sent.
+    let sent = rest.split('#').next().unwrap_or_default();
+    let path = sent.find('/').and_then(|at| sent.get(at..)).unwrap_or("/");
+    paths::is_target(path).then_some(path)
 }

@@ -212,7 +212,7 @@ keys! {
     /// Descriptions of a service.
     pub struct RouteServices {
         /// A file with a WSDL document. A `GET` with the query `wsdl` is answered with it, after the policies of the route that refuse
-        /// requests.
+        /// requests. A route with `soap_rest` then also takes SOAP messages.
         wsdl: Option<Spanned<FilePath>>,
         /// Files for documents that it refers to, by location, as written or as the URL that it resolves to.
         imports: Map<Spanned<FilePath>> = Map::default(),

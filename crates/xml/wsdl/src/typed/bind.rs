@@ -52,6 +52,7 @@ pub fn api(description: &Description, wanted: PortChoice<'_>) -> Result<Api, Str
         examples,
         left_out,
         address: port.and_then(|port| port.address.clone()),
+        other_address: service.and_then(|service| other_address(description, service, version)),
         version,
         title: title.clone(),
         replies: Pool::default(),
@@ -90,6 +91,19 @@ fn port<'d>(description: &'d Description, wanted: PortChoice<'_>) -> Result<Port
             format!("no such port speaks SOAP over HTTP; the description has {}", all.join(", "))
         }
     })
+}
+
+/// Returns the address of a service's first port with the other version of SOAP over HTTP.
+fn other_address(
+    description: &Description,
+    service: &Service,
+    version: SoapVersion,
+) -> Option<Box<str>> {
+    let spoken = |port: &&Port| {
+        let spoken = description.bindings.get(port.binding).and_then(soap);
+        spoken.is_some_and(|spoken| spoken != version)
+    };
+    service.ports.iter().find(spoken)?.address.clone()
 }
 
 /// Returns the names of the services that have a port with SOAP over HTTP.

@@ -22,6 +22,8 @@ pub struct Api {
     pub(crate) left_out: Vec<(String, String)>,
     /// The address of the service in the description.
     pub(crate) address: Option<Box<str>>,
+    /// The address of the service's first port with the other version of SOAP.
+    pub(crate) other_address: Option<Box<str>>,
     pub(crate) version: SoapVersion,
     pub(crate) title: Box<str>,
     /// Templates of earlier replies.
@@ -54,6 +56,12 @@ impl Api {
     /// Returns the address of the service in the description.
     pub fn address(&self) -> Option<&str> {
         self.address.as_deref()
+    }
+
+    /// Returns the address for a SOAP version: that of the service's first port that speaks it, or of the port itself.
+    pub fn address_of(&self, version: SoapVersion) -> Option<&str> {
+        let other = self.other_address.as_deref().filter(|_| version != self.version);
+        other.or(self.address())
     }
 
     /// Returns the SOAP version of the port.
