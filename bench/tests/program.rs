@@ -252,6 +252,26 @@ fn a_small_scenario_runs_and_a_full_folder_is_refused() {
 }
 
 #[test]
+fn a_row_of_two_labels_has_the_statistics_of_each_and_of_both() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().to_str().unwrap();
+    let ran = bench(&["run", "mixed", "-u", "4", "-d", "3", "-w", "1", "-p", "0", "--out", at]);
+    assert!(ran.status.success(), "{}", err(&ran));
+    let row = folder.path().join("mixed/2G_heap/4_users/1024B/0ms_sleep");
+    let both = json(&row.join("row.json"))["all_labels"].clone();
+    let each = json(&row.join("results-measurement-summary.json"));
+    let each: Vec<&serde_json::Value> = each.as_object().unwrap().values().collect();
+    let sum = |name: &str| each.iter().map(|one| one[name].as_f64().unwrap()).sum::<f64>();
+    assert_eq!(each.len(), 2);
+    assert_eq!(both["samples"].as_f64(), Some(sum("samples")));
+    let (mean, low) = (both["mean"].as_f64().unwrap(), each.iter().map(|one| one["mean"].as_f64()));
+    let (low, high) = low.fold((f64::MAX, 0.0_f64), |(low, high), one| {
+        (low.min(one.unwrap()), high.max(one.unwrap()))
+    });
+    assert!((low..=high).contains(&mean), "{both}");
+}
+
+#[test]
 fn a_killed_run_leaves_no_process_and_resumes() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().to_str().unwrap();
