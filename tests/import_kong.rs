@@ -536,7 +536,7 @@ fn a_hundred_thousand_routes_are_refused_with_the_limit() {
         "_format_version: \"3.0\"\nservices:\n  - name: s\n    url: http://h\n    routes:\n",
     );
     for number in 0..100_000 {
-        text.push_str(&format!("      - {{ name: r{number}, paths: [/p{number}] }}\n"));
+        text.push_str(&format!("      - {{ name: r{number}, paths: [/team-{number}/orders] }}\n"));
     }
     let run = imported(&[("kong.yaml", &text)], &[]);
     assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""));

@@ -136,10 +136,11 @@ routes:
         other.url()
     ));
     let counts = || [one.requests().len(), other.requests().len()];
-    for line in
-        [|number: usize| format!("K: k{number}\r\n"), |n: usize| format!("Cookie: user={n}\r\n")]
-    {
-        let target = if line(0).starts_with('K') { "/named" } else { "/others" };
+    let lines: [(&str, fn(usize) -> String); 2] = [
+        ("/named", |number| format!("K: k{number}\r\n")),
+        ("/others", |number| format!("Cookie: user={number}\r\n")),
+    ];
+    for (target, line) in lines {
         let ask = |number| assert_eq!(get(&gateway, target, &line(number)).status(), 200);
         [&one, &other].iter().for_each(|origin| origin.forget());
         (0..8).for_each(|_| ask(7));

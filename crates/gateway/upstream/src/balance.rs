@@ -8,14 +8,20 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use fault::{Fault, Kind};
 use kit::percent;
-use message::{Headers, RequestHead};
+use message::{ReplyHead, RequestHead};
 
 use crate::roster::{Roster, WorkerTarget};
 use crate::settings::{Balance, HashKey};
 use crate::sticky::Pins;
 use crate::target::Target;
+use crate::target_set::Knowledge;
 use crate::{Upstream, sticky};
+
+/// The reasons for which a target gets no requests: those of `Target::is_available`, and its weight.
+const NONE_AVAILABLE: &str =
+    "every target is unhealthy, ejected, suspended or drained, or has the weight 0";
 
 /// What a request requires of its target.
 #[derive(Default)]
@@ -45,13 +51,13 @@ impl TargetPreference {
     }
 
     /// Sets the cookies by which later requests of the client go to the target that replied, unless it has them.
-    pub(crate) fn tell(&self, pins: Option<&Pins>, target: &Arc<Target>, headers: &mut Headers) {
+    pub(crate) fn tell(&self, pins: Option<&Pins>, target: &Arc<Target>, head: &mut ReplyHead) {
         let is_pinned = self.pinned.as_ref().is_some_and(|to| Arc::ptr_eq(to, target));
         if let (Some(pins), Some(pin), false) = (pins, target.pin(), is_pinned) {
-            pins.give(headers, pin);
+            pins.give(&mut head.headers, pin);
         }
         if let Some(given) = &self.given {
-            sticky::give(headers, given);
+            sticky::give(&mut head.headers, given);
         }
     }
 }
@@ -193,6 +199,27 @@ impl Roster {
 }
 
 impl Upstream {
+    /// The fault of a request for which there is no target.
+    pub(crate) fn no_target(&self, roster: &Roster) -> Fault {
+        let name = &self.settings.name;
+        let (kind, why) = match (roster.set.knowledge(), roster.places.as_slice()) {
+            (Knowledge::Known, [only]) if only.target.suspended_until().is_some() => {
+                (Kind::TargetSuspended, "its only target is suspended")
+            }
+            (Knowledge::Known, _) if roster.has_any_available() => {
+                (Kind::NoTarget, "fewer targets are available than `available_min_percent`")
+            }
+            (Knowledge::Known, _) => (Kind::NoTarget, NONE_AVAILABLE),
+            (Knowledge::NotAvailable, _) => (
+                Kind::NoTarget,
+                "according to DNS, the service is not available (its target is `.`)",
+            ),
+            (Knowledge::Unresolved(why), _) => (Kind::Unresolved, why.as_str()),
+            (Knowledge::Unknown, _) => (Kind::Unresolved, "the first look-up has not ended yet"),
+        };
+        Fault::new(kind, format!("upstream {name}: {why}"))
+    }
+
     /// The hash of a request's key, if this upstream balances by hash and the request has the key or gets it.
     pub(crate) fn hash_key(
         &self,
@@ -255,7 +282,7 @@ mod tests {
     use super::*;
     use crate::Targets;
     use crate::settings::tests::settings;
-    use crate::target_set::{Knowledge, Member, TargetSet};
+    use crate::target_set::{Member, TargetSet};
 
     /// The roster of a worker, with the rule for it.
     struct Choice {

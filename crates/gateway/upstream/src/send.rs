@@ -25,7 +25,6 @@ use crate::roster::{Roster, WorkerTarget};
 use crate::settings::Protocol;
 use crate::settings::{HostSent, Outlier};
 use crate::target::Target;
-use crate::target_set::Knowledge;
 use crate::{Upstream, forward, h2, replay_buffer};
 use outcomes::{counts_against, replied};
 
@@ -98,10 +97,6 @@ enum OpenReply {
 /// a while: it gets room again, or has a successor.
 const REFUSALS_MAX: u32 = 3;
 
-/// The reasons for which a target gets no requests: those of `Target::is_available`, and its weight.
-const NONE_AVAILABLE: &str =
-    "every target is unhealthy, ejected, suspended or drained, or has the weight 0";
-
 impl Upstream {
     /// Sends a request, and returns the reply as soon as its head has arrived, without hop-by-hop headers. The body is read
     /// later. The request stays with the caller, so that it is not moved during the wait. Afterwards its content is undefined.
@@ -165,8 +160,7 @@ impl Upstream {
                     self.record_outcome(target, is_good, || replied(status));
                     self.record_reply(target, begun.head(), attempts.began);
                     let Some(next) = attempts.after_reply(&place, begun.head()).await else {
-                        let lines = &mut begun.head().headers;
-                        attempts.preference.tell(self.pins.as_ref(), target, lines);
+                        attempts.preference.tell(self.pins.as_ref(), target, begun.head());
                         let hold = Lease {
                             pool: attempts.pool,
                             place,
@@ -266,26 +260,6 @@ impl Upstream {
             stale_left: idempotent,
             was_stale: false,
         }
-    }
-
-    fn no_target(&self, roster: &Roster) -> Fault {
-        let name = &self.settings.name;
-        let (kind, why) = match (roster.set.knowledge(), roster.places.as_slice()) {
-            (Knowledge::Known, [only]) if only.target.suspended_until().is_some() => {
-                (Kind::TargetSuspended, "its only target is suspended")
-            }
-            (Knowledge::Known, _) if roster.has_any_available() => {
-                (Kind::NoTarget, "fewer targets are available than `available_min_percent`")
-            }
-            (Knowledge::Known, _) => (Kind::NoTarget, NONE_AVAILABLE),
-            (Knowledge::NotAvailable, _) => (
-                Kind::NoTarget,
-                "according to DNS, the service is not available (its target is `.`)",
-            ),
-            (Knowledge::Unresolved(why), _) => (Kind::Unresolved, why.as_str()),
-            (Knowledge::Unknown, _) => (Kind::Unresolved, "the first look-up has not ended yet"),
-        };
-        Fault::new(kind, format!("upstream {name}: {why}"))
     }
 }
 

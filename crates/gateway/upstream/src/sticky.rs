@@ -96,8 +96,11 @@ impl Pins {
 
 /// Gives the client a cookie, `NAME=VALUE` with its attributes. If the target itself sets a cookie of this name, that cookie is kept.
 pub(crate) fn give(headers: &mut Headers, cookie: &str) {
-    let name = cookie.split_inclusive('=').next().unwrap_or_default().as_bytes();
-    if !headers.get_all("set-cookie").any(|line| line.trim_ascii().starts_with(name)) {
+    let is_own = |line: &[u8]| {
+        let value = |(name, _): (&str, &str)| line.trim_ascii().strip_prefix(name.as_bytes());
+        cookie.split_once('=').and_then(value).is_some_and(|value| value.starts_with(b"="))
+    };
+    if !headers.get_all("set-cookie").any(is_own) {
         headers.add_known("Set-Cookie", cookie.as_bytes());
     }
 }
