@@ -788,6 +788,80 @@ return outputbill;
     assert_eq!(post("application/xml", "<lines/>").status(), 500);
 }
 
+/// XML in and out: lists, attributes, texts beside them, types, namespaces and hyphens, as the engine reads and writes them.
+#[test]
+fn a_data_mapper_maps_xml() {
+    const INPUT: &str = r#"{ "title": "m:order", "type": "object", "properties": {
+  "m:line": { "type": "array", "items": [{ "type": "object", "value": { "type": "string" }, "attributes": { "id": { "type": "integer" } } }] },
+  "unit-price": { "type": "number" }, "paid": { "type": "boolean" }, "tag": { "type": "array", "items": [{ "type": "string" }] }
+  }, "namespaces": [{ "prefix": "m", "url": "urn:m" }] }"#;
+    const OUTPUT: &str = r#"{ "title": "bill", "type": "object", "namespaces": [{ "prefix": "b", "url": "urn:b" }] }"#;
+    const PROGRAM: &str = "map_S_order_S_bill = function(){
+var outputbill={};
+var count_i_lines = 0;
+outputbill.attr_paid = inputm_order.paid;
+outputbill.b_total = inputm_order.unit_EnC0DeCHaRHyPh3n_price * 2;
+outputbill.none = inputm_order.none;
+outputbill.row = [];
+for(i_line in inputm_order.m_line){
+outputbill.row[count_i_lines] = {};
+outputbill.row[count_i_lines].attr_b_id = inputm_order.m_line[i_line].attr_id + 1;
+outputbill.row[count_i_lines]._ELEMVAL = inputm_order.m_line[i_line]._ELEMVAL;
+count_i_lines++;
+}
+outputbill.tag = inputm_order.tag;
+return outputbill;
+};";
+    let proxies: String = [("X", "XML"), ("J", "JSON")]
+        .map(|(name, kind)| format!(
+            r#"<proxy name="{name}"><target><inSequence><datamapper config="Map.dmc" inputSchema="in.json" outputSchema="out.json" inputType="XML" outputType="{kind}"/><respond/></inSequence></target></proxy>"#
+        ))
+        .concat();
+    let gateway = served(&format!(
+        r#"<definitions xmlns="http://ws.apache.org/ns/synapse">
+  <localEntry key="Map.dmc"><![CDATA[{PROGRAM}]]></localEntry>
+  <localEntry key="in.json"><![CDATA[{INPUT}]]></localEntry>
+  <localEntry key="out.json"><![CDATA[{OUTPUT}]]></localEntry>
+  {proxies}
+</definitions>"#
+    ));
+    let post = |name: &str, kind: &str, body: &str| {
+        let length = body.len();
+        gateway.wire().ask(format!(
+            "POST /services/{name} HTTP/1.1\r\nHost: a\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}"
+        ))
+    };
+    let order = r#"<o:order xmlns:o="urn:m"><o:line id="7">a &lt;b<![CDATA[&c]]></o:line><o:line id="-1"/><unit-price>0.75</unit-price><paid>TRUE</paid><tag>x</tag><tag>y</tag></o:order>"#;
+    let bill = r#"<bill xmlns:b="urn:b" paid="true"><b:total>1.5</b:total><row b:id="8">a &lt;b&amp;c</row><row b:id="0"/><tag>x</tag><tag>y</tag></bill>"#;
+    let envelope = format!(
+        "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body>{order}</s:Body></s:Envelope>"
+    );
+    for (kind, body) in [("application/xml", order), ("text/xml", &*envelope)] {
+        let reply = post("X", kind, body);
+        assert_eq!(reply.status(), 200, "{reply:?}");
+        let plain = reply.text().replace("<?xml version=\"1.0\" encoding=\"UTF-8\"?>", "");
+        assert_eq!(plain.trim(), bill, "{kind}");
+        assert!(reply.get("content-type").unwrap().starts_with("application/xml"), "{reply:?}");
+        let reply = post("J", kind, body);
+        let json: serde_json::Value = serde_json::from_str(&reply.text()).unwrap();
+        let expected = serde_json::json!({
+            "attr_paid": true, "b_total": 1.5, "tag": ["x", "y"],
+            "row": [{ "attr_b_id": 8, "_ELEMVAL": "a <b&c" }, { "attr_b_id": 0, "_ELEMVAL": "" }],
+        });
+        assert_eq!(json, expected, "{kind}");
+    }
+    for wrong in [
+        "<order/>".to_owned(),
+        order.replace("<tag>x</tag>", "<other/>"),
+        order.replace("0.75", "much"),
+        order.replace("id=\"7\"", "id=\"seven\""),
+        order.replace("<tag>x", "<tag a=\"1\">x"),
+    ] {
+        assert_eq!(post("X", "application/xml", &wrong).status(), 500, "{wrong}");
+    }
+    assert_eq!(post("X", "application/json", "{}").status(), 500);
+}
+
 /// Rules with conditions: what is known of a URL is decided at once, and what the message says when it comes.
 #[test]
 fn rules_with_conditions_choose_the_url() {

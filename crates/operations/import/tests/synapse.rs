@@ -370,7 +370,7 @@ fn data_mappers_of_json_are_scripts() {
     let made = with(ATTRIBUTES, PROGRAM, "order");
     let row = made.table.rows.iter().find(|row| row.what.starts_with("datamapper")).unwrap();
     assert_eq!(row.outcome, Outcome::Approximated, "{}", row.note);
-    assert!(row.note.starts_with("the schemas are not applied"), "{}", row.note);
+    assert!(row.note.starts_with("JSON is mapped without the schemas"), "{}", row.note);
     let text = &made.configuration;
     for part in [
         "var inputorder = message;",
@@ -391,12 +391,18 @@ fn data_mappers_of_json_are_scripts() {
         (
             ATTRIBUTES,
             PROGRAM,
-            "ns:order",
-            "the title `ns:order` of the schema `gov:m/in.json` cannot be a part",
+            "an order",
+            "the title `an order` of the schema `gov:m/in.json` cannot be a part",
+        ),
+        (
+            ATTRIBUTES,
+            "map_S_order_S_bill = function() { return { a: inputorder.b_EnC0DeCHaRHyPh3n_c }; };",
+            "order",
+            "`_EnC0DeCHaRHyPh3n_` of its mapping stands for no member of JSON",
         ),
         (ATTRIBUTES, "DM_PROPERTIES.TRANSPORT.a", "order", "`DM_PROPERTIES` of its mapping"),
         (ATTRIBUTES, "new java.util.Date()", "order", "`java` of its mapping"),
-        ("config=\"gov:m/Map.dmc\"", PROGRAM, "order", "without `inputType` it maps XML"),
+        ("config=\"gov:m/Map.dmc\"", PROGRAM, "order", "it has no `inputType`"),
         ("inputType=\"JSON\" outputType=\"JSON\"", PROGRAM, "order", "it has no mapping"),
         (
             "config=\"gov:none.dmc\" inputType=\"JSON\" outputType=\"JSON\"",
@@ -405,16 +411,147 @@ fn data_mappers_of_json_are_scripts() {
             "`gov:none.dmc` is not among the artifacts",
         ),
         (
-            "config=\"gov:m/Map.dmc\" inputType=\"XML\" outputType=\"JSON\"",
+            "config=\"gov:m/Map.dmc\" inputType=\"CSV\" outputType=\"JSON\"",
             PROGRAM,
             "order",
-            "XML and CSV are read and written by the schema",
+            "only XML and JSON are mapped",
         ),
     ] {
         let made = with(attributes, program, title);
         let row = made.table.rows.iter().find(|row| row.what.starts_with("datamapper")).unwrap();
         assert_eq!(row.outcome, Outcome::Refused, "{attributes} {}", row.note);
         assert!(row.note.contains(why), "{why}: {}", row.note);
+    }
+}
+
+/// XML is read by the input schema, and written by the names of the result.
+#[test]
+fn data_mappers_of_xml_read_and_write_by_the_schemas() {
+    const PROGRAM: &str = "map_S_an_EnC0DeCHaRHyPh3n_order_S_bill = function(){\nreturn { lines: inputm_an_EnC0DeCHaRHyPh3n_order.m_line };\n};";
+    const INPUT: &str = r#"{ "$schema": "x", "title": "m:an-order", "type": "object", "properties": {
+  "m:line": { "id": "a", "type": "array", "items": [{ "type": "object", "value": { "type": "string" }, "properties": { "count": { "type": "integer" } }, "attributes": { "id": { "type": "number" } } }] },
+  "note": { "type": "null" } }, "namespaces": [{ "prefix": "m", "url": "urn:m" }] }"#;
+    const OUTPUT: &str = r#"{ "title": "bill", "type": "object", "namespaces": [{ "prefix": "b", "url": "urn:b" }] }"#;
+    let with = |kinds: [&str; 2], program: &str, [input, output]: [&str; 2]| {
+        let proxy = format!(
+            "<proxy {HEAD} name=\"P\"><target><inSequence><datamapper config=\"gov:m/Map.dmc\" inputSchema=\"gov:m/in.json\" outputSchema=\"gov:m/out.json\" inputType=\"{}\" outputType=\"{}\" xsltStyleSheet=\"gov:m/a.xsl\"/><respond/></inSequence></target></proxy>",
+            kinds[0], kinds[1]
+        );
+        let files = [
+            ("p.xml", &*proxy),
+            ("m/Map.dmc", program),
+            ("m/in.json", input),
+            ("m/out.json", output),
+        ];
+        imported(&files)
+    };
+    let row = |made: &ImportResult| {
+        let row = made.table.rows.iter().find(|row| row.what.starts_with("datamapper")).unwrap();
+        format!("{} {}", row.outcome, row.note)
+    };
+    let made = with(["XML", "XML"], PROGRAM, [INPUT, OUTPUT]);
+    let note = row(&made);
+    assert!(
+        note.starts_with("approximated an element that the input schema does not have")
+            && note.contains("a value that is null or undefined is left out of XML")
+            && note.contains("the mapping is run and not its stylesheet")
+            && !note.contains("JSON is mapped without"),
+        "{note}"
+    );
+    for part in [
+        "const title$ = \"m:an-order\", xsi$ = false, prefixes$ = {\"urn:m\":\"m\"};",
+        r#"const schema$ = {"m:line":{"type":"object","text":"string","isList":true,"children":{"count":{"type":"integer","children":{}},"id":{"type":"number","children":{}}}},"note":{"type":"null","children":{}}};"#,
+        "const root$ = \"bill\", uris$ = {\"b\":\"urn:b\"};",
+        "var inputm_an_EnC0DeCHaRHyPh3n_order = read$(values.payload);",
+        "return write$(map_S_an_EnC0DeCHaRHyPh3n_order_S_bill());",
+        "payload: \"$infoset_payload\"",
+        "to: pox",
+    ] {
+        assert!(made.configuration.contains(part), "{part}: {}", made.configuration);
+    }
+    let made = with(["XML", "JSON"], PROGRAM, [INPUT, OUTPUT]);
+    assert!(row(&made).contains("JSON is mapped without"), "{}", row(&made));
+    let text = &made.configuration;
+    assert!(text.contains("return map_S_an_EnC0DeCHaRHyPh3n_order_S_bill();"), "{text}");
+    assert!(!text.contains("write$"), "{text}");
+    let hyphens = PROGRAM.replace("lines:", "a_EnC0DeCHaRHyPh3n_b:");
+    let text = with(["XML", "JSON"], &hyphens, [INPUT, OUTPUT]).configuration;
+    assert!(text.contains(".replaceAll('_EnC0DeCHaRHyPh3n_', '-'))"), "{text}");
+    let order = PROGRAM.replace("an_EnC0DeCHaRHyPh3n_order", "order");
+    let made = with(["JSON", "XML"], &order, [&INPUT.replace("m:an-order", "order"), OUTPUT]);
+    let text = &made.configuration;
+    assert!(
+        text.contains("var inputorder = message;") && text.contains("return write$("),
+        "{text}"
+    );
+    let input = |from: &str, to: &str| INPUT.replace(from, to);
+    for (input, output, program, why) in [
+        (
+            input("\"id\": \"a\"", "\"oneOf\": []"),
+            OUTPUT,
+            PROGRAM,
+            "`gov:m/in.json`, /properties/m:line/oneOf: the engine is not known to read this key",
+        ),
+        (
+            input("[{ \"type\": \"object\"", "[{}, { \"type\": \"object\""),
+            OUTPUT,
+            PROGRAM,
+            "/properties/m:line: `items` is not the schema of one item",
+        ),
+        (
+            input("\"integer\"", "\"date\""),
+            OUTPUT,
+            PROGRAM,
+            "/properties/m:line/properties/count: the type `date` has no counterpart",
+        ),
+        (
+            input("\"value\": { \"type\": \"string\" }", "\"value\": {}"),
+            OUTPUT,
+            PROGRAM,
+            "/properties/m:line/value: it must be the type of an object's text",
+        ),
+        (
+            input("\"note\"", "\"note,xsi:type=a\""),
+            OUTPUT,
+            PROGRAM,
+            "elements by their `xsi:type` have no counterpart",
+        ),
+        (
+            input("\"note\"", "\"m:an-order\""),
+            OUTPUT,
+            PROGRAM,
+            "an element in the root cannot have this name",
+        ),
+        (
+            input("[{ \"prefix\"", "[{ \"prefix\": \"n\", \"url\": \"urn:m\" }, { \"prefix\""),
+            OUTPUT,
+            PROGRAM,
+            "`m` is one of several for a prefix or a namespace",
+        ),
+        (
+            input("\"m:an-order\", \"type\": \"object\"", "\"m:an-order\", \"type\": \"array\""),
+            OUTPUT,
+            PROGRAM,
+            "/type: the root element must be an `object`",
+        ),
+        (
+            input("m:an-order", "soapenv:Envelope"),
+            OUTPUT,
+            PROGRAM,
+            "a mapping of the whole envelope has no counterpart",
+        ),
+        (input("m:an-order", "jsonObject"), OUTPUT, PROGRAM, "it maps JSON as XML"),
+        (
+            INPUT.to_owned(),
+            "{ \"title\": \"s:Envelope\", \"type\": \"object\" }",
+            PROGRAM,
+            "`gov:m/out.json`, /title: a mapping of the whole envelope",
+        ),
+        (INPUT.to_owned(), OUTPUT, "inputorder.nameATTR.attr_id", "in `ATTR` of its mapping"),
+        (INPUT.to_owned(), OUTPUT, "a_Separat0r_b", "`_Separat0r_` of its mapping"),
+    ] {
+        let note = row(&with(["XML", "XML"], program, [&input, output]));
+        assert!(note.starts_with("refused ") && note.contains(why), "{why}: {note}");
     }
 }
 

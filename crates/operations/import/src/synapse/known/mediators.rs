@@ -157,19 +157,25 @@ pub(super) const MEDIATORS: &[Part] = &[
         "*",
         "a script sees the message and its properties, not the gateway, and no Java",
     ),
-    differs(
+    same("datamapper", ". @config @inputSchema @outputSchema @xsltStyleSheet"),
+    may_differ(
         "datamapper",
-        ".",
-        "the schemas are not applied: members that are null are written, and members that the output schema does not name are kept",
+        "/JSON",
+        "JSON is mapped without the schemas: members that are null are written, and members that the output schema does not name are kept",
     ),
-    // The stylesheet is for a mapping of XML to XML.
-    same("datamapper", "@config @inputSchema @outputSchema @xsltStyleSheet"),
-    same("datamapper", "@inputType=JSON @inputType=json @outputType=JSON @outputType=json"),
-    refused(
+    may_differ(
         "datamapper",
-        "@inputType @outputType",
-        "XML and CSV are read and written by the schema; write it as a stylesheet or a template",
+        "/XML",
+        "XML is read and written as in Micro Integrator: an element that the input schema does not have at its place is a fault, and so is an empty number; a value that is null or undefined is left out",
     ),
+    may_differ(
+        "datamapper",
+        "/stylesheet",
+        "the mapping is run and not its stylesheet, which Synapse runs for a mapping of XML to XML",
+    ),
+    same("datamapper", "@inputType=JSON @inputType=json @inputType=XML"),
+    same("datamapper", "@outputType=JSON @outputType=json @outputType=XML"),
+    refused("datamapper", "@inputType @outputType", "only XML and JSON are mapped"),
     // Mediators that select other mediators.
     same("filter", ". @xpath @source @regex then@sequence then/* else@sequence else/* /*"),
     same("switch", ". @source case@regex case/* default/*"),
