@@ -10,6 +10,7 @@ use json::{Kind, Limits, Tape, TapeEntry};
 use kit::turns;
 
 use crate::error::Error;
+use crate::output_limit::OutputLimit;
 use crate::scalar::{self, JsonScalar};
 use crate::schema::{Cardinality, Field, FieldKind, MessageType, Schema, WellKnown};
 use crate::well_known;
@@ -18,18 +19,13 @@ use crate::wire::{self, WireType, close_length, open_length, push_bytes, push_ta
 /// The limits on a text. Each value takes 20 bytes, and a text of the default size fits.
 pub(crate) const LIMITS: Limits = Limits { depth_max: wire::DEPTH_MAX, entries_max: 4_000_000 };
 
-/// The number of written bytes after which the memory limit is checked again.
-const CHECKED_BYTES: usize = 64 << 10;
-
 /// Writes messages from one text.
 pub(crate) struct Writer<'s, 't> {
     schema: &'s Schema,
     text: &'t str,
     tape: &'t [TapeEntry],
     pub(crate) out: Vec<u8>,
-    bytes_max: usize,
-    /// The length of `out` at which the limits are checked next.
-    check_at: usize,
+    limit: OutputLimit,
 }
 
 /// The fields and oneofs of a message that were set.
@@ -56,8 +52,7 @@ impl<'s, 't> Writer<'s, 't> {
         bytes_max: usize,
     ) -> Writer<'s, 't> {
         let tape = tape.entries();
-        let check_at = CHECKED_BYTES.min(bytes_max);
-        Writer { schema, text, tape, out: Vec::new(), bytes_max, check_at }
+        Writer { schema, text, tape, out: Vec::new(), limit: OutputLimit::new(bytes_max) }
     }
 
     fn entry(&self, at: usize) -> Result<TapeEntry, Error> {
@@ -71,24 +66,6 @@ impl<'s, 't> Writer<'s, 't> {
             Kind::Escaped => Cow::Owned(json::unescaped(inner)),
             _ => Cow::Borrowed(inner),
         }
-    }
-
-    /// Counts a value, and checks the limits from time to time.
-    fn spend(&mut self) -> Result<(), Error> {
-        turns::count_part();
-        let written = self.out.len();
-        if written < self.check_at {
-            return Ok(());
-        }
-        if written > self.bytes_max {
-            return Err(Error::TooLarge);
-        }
-        if !kit::memory::has_room(written) {
-            return Err(Error::NoRoom);
-        }
-        self.check_at =
-            written.saturating_add(CHECKED_BYTES.max(written / 2)).min(self.bytes_max + 1);
-        Ok(())
     }
 
     /// Calls `each` with the name and the index of the value of each member.
@@ -105,7 +82,7 @@ impl<'s, 't> Writer<'s, 't> {
         for _ in 0..object.count {
             let name = self.string(&self.entry(name_at)?);
             let value = self.entry(name_at + 1)?;
-            self.spend()?;
+            self.limit.spend(self.out.len())?;
             each(self, name, name_at + 1)?;
             name_at = value.next as usize;
         }
@@ -125,7 +102,7 @@ impl<'s, 't> Writer<'s, 't> {
         let mut item_at = at + 1;
         for index in 0..array.count as usize {
             let item = self.entry(item_at)?;
-            self.spend()?;
+            self.limit.spend(self.out.len())?;
             each(self, item_at).map_err(|why| why.within_index(index))?;
             item_at = item.next as usize;
         }

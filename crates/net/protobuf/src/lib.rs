@@ -13,6 +13,7 @@ mod bindings;
 mod descriptors;
 mod error;
 mod from_json;
+mod output_limit;
 mod parameters;
 mod rule;
 mod scalar;

@@ -3,11 +3,13 @@
 //! The fields of a message may be in any order, and one field may be in several places. So they are collected first, as parts of the
 //! message's bytes, in the order of their numbers. Nothing is copied before it is written.
 
+use std::collections::HashMap;
 use std::mem::size_of;
 
 use kit::turns;
 
 use crate::error::Error;
+use crate::output_limit::OutputLimit;
 use crate::scalar;
 use crate::schema::{Cardinality, Field, FieldKind, MessageType, Schema, WellKnown};
 use crate::well_known;
@@ -22,13 +24,10 @@ pub struct JsonStyle {
     pub defaults: bool,
 }
 
-/// The number of written bytes after which the memory limit is checked again.
-const CHECKED_BYTES: usize = 64 << 10;
-
 /// The number of fields up to which they are sorted at once, since that cannot pause.
 const SORTED_MAX: usize = 1024;
 
-/// The approximate memory that is needed for one more key of a map, while the table grows.
+/// The approximate memory that is needed for one more key of a map, while the list of keys grows and in the table made of it.
 const KEY_BYTES: usize = 160;
 
 /// The index of a field that was overwritten by another one of its oneof.
@@ -48,8 +47,7 @@ pub(crate) struct Writer<'s, 'm> {
     pub(crate) out: String,
     /// The fields of the messages that are being written, the outermost first.
     fields: Vec<Occurrence<'m>>,
-    bytes_max: usize,
-    check_at: usize,
+    limit: OutputLimit,
     depth: usize,
 }
 
@@ -63,27 +61,12 @@ enum Parts<'m> {
 
 impl<'s, 'm> Writer<'s, 'm> {
     pub(crate) fn new(schema: &'s Schema, style: JsonStyle, bytes_max: usize) -> Writer<'s, 'm> {
-        let check_at = CHECKED_BYTES.min(bytes_max);
         let (out, fields) = (String::new(), Vec::new());
-        Writer { schema, style, out, fields, bytes_max, check_at, depth: 0 }
+        Writer { schema, style, out, fields, limit: OutputLimit::new(bytes_max), depth: 0 }
     }
 
-    /// Counts a value, and checks the limits from time to time.
     fn spend(&mut self) -> Result<(), Error> {
-        turns::count_part();
-        let written = self.out.len();
-        if written < self.check_at {
-            return Ok(());
-        }
-        if written > self.bytes_max {
-            return Err(Error::TooLarge);
-        }
-        if !kit::memory::has_room(written) {
-            return Err(Error::NoRoom);
-        }
-        let more = CHECKED_BYTES.max(written / 2);
-        self.check_at = written.saturating_add(more).min(self.bytes_max + 1);
-        Ok(())
+        self.limit.spend(self.out.len())
     }
 
     /// Appends a whole message.
@@ -372,24 +355,30 @@ impl<'s, 'm> Writer<'s, 'm> {
         let key = message.field_numbered(1).ok_or(WireError)?.1;
         let value = message.field_numbered(2).ok_or(WireError)?.1;
         self.out.push('{');
-        let mut known = std::collections::HashMap::new();
-        // Of several entries with one key, the last counts.
+        let mut names = Vec::new();
         for at in from..to {
             turns::count_part();
-            if known.len() == known.capacity() && !kit::memory::has_room(known.len() * KEY_BYTES) {
+            if names.len() == names.capacity() && !kit::memory::has_room(names.len() * KEY_BYTES) {
                 return Err(Error::NoRoom);
             }
-            known.insert(self.key(key, at)?, at);
+            names.push(self.key(key, at)?);
         }
-        let is_unique = known.len() == to - from;
+        // Of several entries with one key, the last counts.
+        let mut last = HashMap::with_capacity(names.len());
+        // Harmless: the indices do not end.
+        for (name, at) in names.iter().zip(from..) {
+            turns::count_part();
+            last.insert(name, at);
+        }
+        let is_unique = last.len() == names.len();
         let mut index = 0;
-        for at in from..to {
-            let name = self.key(key, at)?;
-            if !is_unique && known.get(&name) != Some(&at) {
+        // Harmless: as above.
+        for (name, at) in names.iter().zip(from..) {
+            if !is_unique && last.get(name) != Some(&at) {
                 continue;
             }
             self.comma(&mut index)?;
-            self.out.push_str(&name);
+            self.out.push_str(name);
             self.out.push(':');
             let written = self.map_value(message, value, at);
             written.map_err(|why| why.within(name.trim_matches('"')))?;
