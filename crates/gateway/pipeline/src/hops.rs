@@ -21,22 +21,14 @@ pub(crate) fn ends_here(head: &mut RequestHead) -> bool {
     if head.method() != b"OPTIONS" {
         return false;
     }
-    let Some(left) = head.headers.get("max-forwards").and_then(number) else { return false };
+    let left = head.headers.get("max-forwards").and_then(kit::digits::saturating);
+    let Some(left) = left else { return false };
     if let Some(left) = left.checked_sub(1) {
         head.headers.remove("max-forwards");
         head.headers.add_known("Max-Forwards", left.to_string().as_bytes());
         return false;
     }
     true
-}
-
-/// Parses a decimal number. A number that is too large becomes the maximum.
-fn number(digits: &[u8]) -> Option<u64> {
-    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    is_number.then(|| {
-        let add = |n: u64, digit: &u8| n.saturating_mul(10).saturating_add((digit - b'0').into());
-        digits.iter().fold(0, add)
-    })
 }
 
 /// Adds the request id and this gateway's `Via` to a reply.

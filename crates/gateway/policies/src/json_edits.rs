@@ -211,11 +211,7 @@ impl Node {
 /// Parses a name as an index (RFC 6901), which has no leading zero.
 fn index(name: &str) -> Option<u32> {
     let canonical = name == "0" || !name.starts_with('0');
-    let digits = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
-    match name.parse() {
-        Ok(index) if canonical && digits => Some(index),
-        Ok(_) | Err(_) => None,
-    }
+    kit::digits::whole(name).filter(|_| canonical)
 }
 
 /// Returns true for `-`, the place after the last item of a list (RFC 6901, 4).

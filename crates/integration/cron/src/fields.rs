@@ -150,7 +150,7 @@ impl Kind {
         }
         let (range, step) = match item.split_once('/') {
             Some((range, step)) => {
-                let step = number(step);
+                let step = kit::digits::whole::<u32>(step);
                 (range, step.ok_or_else(|| self.wrong(item, "a step that is not a number"))?)
             }
             None => (item, 1),
@@ -179,7 +179,7 @@ impl Kind {
         // Harmless: the lists of names are short.
         let named = named.and_then(|at| u32::try_from(at).ok()).map(|at| at + self.min);
         // Harmless: anything that is neither a name nor a number is refused below.
-        let value = named.or_else(|| number(text));
+        let value = named.or_else(|| kit::digits::whole(text));
         let value = value.ok_or_else(|| self.wrong(item, "neither a number nor a name"))?;
         if !(self.min..=self.max).contains(&value) {
             let what = format!("must be from {} to {}", self.min, self.max);
@@ -191,10 +191,4 @@ impl Kind {
     fn wrong(&self, item: &str, what: &str) -> CronError {
         CronError(format!("the {} `{}`: {what}", self.name, item.escape_debug()))
     }
-}
-
-/// Parses a number of digits only. `parse` would take a `+` too.
-fn number(text: &str) -> Option<u32> {
-    // Harmless: the caller refuses any other text.
-    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }

@@ -64,10 +64,9 @@ impl StartFrom {
     /// Parses an event id of a request.
     pub(crate) fn of(text: Option<&[u8]>) -> Result<StartFrom, Fault> {
         let Some(text) = text else { return Ok(StartFrom::Now) };
-        let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
         // Harmless: an invalid number is refused.
-        let id = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-        id.filter(|_| is_number).map(StartFrom::After).ok_or_else(|| {
+        let id = std::str::from_utf8(text).ok().and_then(kit::digits::whole);
+        id.map(StartFrom::After).ok_or_else(|| {
             let what = "The id must be the id of an event.";
             Fault::with_detail(Kind::HubRequestInvalid, what, what)
         })

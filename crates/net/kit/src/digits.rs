@@ -9,6 +9,15 @@ pub fn whole<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok().filter(|_| is_number)
 }
 
+/// Parses a whole number that consists of digits. One that is too large becomes the maximum.
+pub fn saturating(text: &[u8]) -> Option<u64> {
+    let add = |number: u64, digit: &u8| {
+        let next = number.saturating_mul(10).saturating_add(digit.wrapping_sub(b'0').into());
+        digit.is_ascii_digit().then_some(next)
+    };
+    text.iter().try_fold(0, add).filter(|_| !text.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -27,6 +36,22 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(whole::<u16>(text), number, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_too_large_becomes_the_maximum() {
+        for (text, number) in [
+            ("0", Some(0)),
+            ("0042", Some(42)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551616", Some(u64::MAX)),
+            ("99999999999999999999999", Some(u64::MAX)),
+            ("", None),
+            ("+1", None),
+            ("1 ", None),
+        ] {
+            assert_eq!(saturating(text.as_bytes()), number, "{text}");
         }
     }
 }

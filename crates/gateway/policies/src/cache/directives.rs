@@ -88,12 +88,8 @@ fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 pub(super) fn seconds(text: &[u8]) -> u64 {
     const MAX: u64 = 1 << 31;
     let bare = text.strip_prefix(b"\"").and_then(|t| t.strip_suffix(b"\"")).unwrap_or(text);
-    let digits = !bare.is_empty() && bare.iter().all(u8::is_ascii_digit);
-    match std::str::from_utf8(bare) {
-        Ok(text) if digits => text.parse().unwrap_or(MAX).min(MAX),
-        // An invalid number means stale (RFC 9111, 4.2.1).
-        Ok(_) | Err(_) => 0,
-    }
+    // Harmless: an invalid number means stale (RFC 9111, 4.2.1).
+    kit::digits::saturating(bare).map_or(0, |seconds| seconds.min(MAX))
 }
 
 #[cfg(test)]

@@ -68,10 +68,9 @@ impl Status {
         if text.is_empty() {
             return Ok(None);
         }
-        let is_plain = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
         // Harmless: an invalid status is refused below.
-        let status = text.parse().ok().filter(|status| is_plain && (200..600).contains(status));
-        status.map(Some).ok_or_else(|| {
+        let status = kit::digits::whole::<u16>(&text).filter(|_| text.len() == 3);
+        status.filter(|status| (200..600).contains(status)).map(Some).ok_or_else(|| {
             // Harmless: the text is only shown.
             let shown: String = text.chars().take(40).collect();
             let what = format!(

@@ -198,9 +198,9 @@ impl Decode for GatherInto {
 impl Decode for GatherComplete {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         decoder.parse(node, "a number of results", "write `all`, or a number", |text| {
-            match (text, text.parse::<u32>()) {
+            match (text, kit::digits::whole::<u32>(text)) {
                 ("all", _) => Ok(Self::All),
-                (_, Ok(number)) if number > 0 => Ok(Self::Number(number)),
+                (_, Some(number)) if number > 0 => Ok(Self::Number(number)),
                 _ => Err(format!("{} is not a number of results", quote(text))),
             }
         })

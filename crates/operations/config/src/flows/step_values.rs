@@ -1,5 +1,6 @@
 //! Types of steps' keys: a query, a status, and classes of statuses.
 
+use kit::digits;
 use serde_json::{Value as Json, json};
 
 use crate::decode::{Decode, Decoder};
@@ -68,13 +69,10 @@ impl Decode for StatusClass {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         let help = "write a status such as `404`, or a class such as `5xx`";
         decoder.parse(node, "a status", help, |text| {
-            if text.starts_with('+') {
-                return Err(format!("{} is not a status", quote(text)));
-            }
             // Harmless: text that is neither is refused below.
-            let one = text.parse::<u16>().ok().filter(|status| (100..=599).contains(status));
+            let one = digits::whole::<u16>(text).filter(|status| (100..=599).contains(status));
             // Harmless: text that is neither is refused below.
-            let class = text.strip_suffix("xx").and_then(|digit| digit.parse::<u16>().ok());
+            let class = text.strip_suffix("xx").and_then(digits::whole::<u16>);
             let class = class.filter(|digit| (1..=5).contains(digit)).map(|digit| digit * 100);
             match (one, class) {
                 (Some(status), _) => Ok(Self { first: status, last: status }),

@@ -251,14 +251,10 @@ fn target_url(text: &str) -> Result<TargetUrl, String> {
     }
     let (host, port) = split_port(authority).ok_or_else(|| bad("has a bad IPv6 address"))?;
     let port = match port {
-        Some(port) => {
-            // `parse` would take a `+` too.
-            let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
-            match port.parse() {
-                Ok(number) if is_number && number != 0 => number,
-                _ => return Err(bad("has a bad port")),
-            }
-        }
+        Some(port) => match kit::digits::whole::<u16>(port) {
+            None | Some(0) => return Err(bad("has a bad port")),
+            Some(number) => number,
+        },
         None if tls => 443,
         None => 80,
     };

@@ -1,6 +1,7 @@
 //! Small values with their own grammar: what to hash, when to retry, which statuses are healthy.
 
 use grpc::Status;
+use kit::digits;
 use serde_json::{Value as Json, json};
 
 use crate::decode::{Decode, Decoder, words};
@@ -158,7 +159,7 @@ impl RetryOn {
 impl Decode for RetryOn {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         // Harmless: text that is not a number is parsed as a word.
-        if let Some(status) = node.bare_text().and_then(|text| text.parse::<u16>().ok()) {
+        if let Some(status) = node.bare_text().and_then(digits::whole::<u16>) {
             if (500..=599).contains(&status) {
                 return Some(Self::Status(status));
             }
@@ -243,10 +244,9 @@ impl Decode for StatusRange {
         let help = "write a status like `200`, or a range like `200-399`";
         decoder.parse(node, "a status or a range of them", help, |text| {
             let (first, last) = text.split_once('-').unwrap_or((text, text));
+            // Harmless: an invalid status is refused below.
             let status = |text: &str| {
-                // Harmless: an invalid status is refused below.
-                let number = text.trim().parse().ok().filter(|_| !text.contains('+'));
-                number.filter(|status| (100..=599).contains(status))
+                digits::whole::<u16>(text.trim()).filter(|it| (100..=599).contains(it))
             };
             match (status(first), status(last)) {
                 (Some(first), Some(last)) if first <= last => Ok(Self { first, last }),
@@ -335,4 +335,29 @@ impl Decode for ValueMatch {
 fn is_token(name: &str) -> bool {
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     !name.is_empty() && name.chars().all(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    #[test]
+    fn whole_numbers_have_no_plus_sign() {
+        for (text, what) in [
+            ("workers: +2", "expected a whole number from 1 to 256, found `+2`"),
+            ("upstreams: { a: { retry: { on: [503, +503] } } }", "unknown value `+503`"),
+            ("upstreams: { a: { health: { statuses: [+204] } } }", "`+204` is not a status"),
+            (
+                "flows: { f: { steps: [{ scatter: { gather: { complete: +2 } } }] } }",
+                "`+2` is not a number of results",
+            ),
+        ] {
+            let all = crate::parse(text, Path::new("gate.yaml")).report.to_string();
+            assert!(all.contains(what), "{all}");
+            let all =
+                crate::parse(&text.replace('+', ""), Path::new("gate.yaml")).report.to_string();
+            assert!(!all.contains("a status") && !all.contains("whole number"), "{all}");
+            assert!(!all.contains("unknown value"), "{all}");
+        }
+    }
 }

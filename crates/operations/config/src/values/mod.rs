@@ -340,7 +340,7 @@ impl Decode for bool {
 impl<const MIN: u32, const MAX: u32> Decode for Between<MIN, MAX> {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         // Harmless: an invalid number gets a complaint below.
-        let number = node.bare_text().and_then(|text| text.parse().ok());
+        let number = node.bare_text().and_then(kit::digits::whole::<u32>);
         let within = number.filter(|number| (MIN..=MAX).contains(number));
         if within.is_none() {
             let what = format!("a whole number from {MIN} to {MAX}");
