@@ -1,7 +1,6 @@
 //! The schedules of one worker: each is a task that sleeps until its time, and then runs its flow.
 
 use std::cell::Cell;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::rc::Rc;
@@ -86,10 +85,9 @@ impl Schedules {
 
 /// True if a worker is the one that runs a schedule.
 fn is_run_by(schedule: &Schedule, worker: usize, workers: usize) -> bool {
-    let mut hasher = DefaultHasher::new();
-    schedule.name.hash(&mut hasher);
     let workers = u64::try_from(workers.max(1)).unwrap_or(1);
-    u64::try_from(worker).is_ok_and(|worker| hasher.finish() % workers == worker)
+    let chosen = kit::hash::fixed(&schedule.name) % workers;
+    u64::try_from(worker).is_ok_and(|worker| worker == chosen)
 }
 
 impl RunningSchedule {

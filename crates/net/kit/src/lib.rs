@@ -11,6 +11,7 @@ pub mod dial;
 pub mod digits;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
+pub mod hash;
 pub mod memory;
 pub mod names;
 pub mod pack;

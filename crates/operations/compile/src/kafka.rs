@@ -1,7 +1,6 @@
 //! Compiles `hubs.NAME.log.kafka`: topics kept in a Kafka cluster that other systems may use as well.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use ::bytes::Bytes;
@@ -49,12 +48,11 @@ pub(crate) fn log(hub: &config::Hub, report: &mut Report) -> Option<Log> {
         Some(client) => Some(client?),
         None => None,
     };
-    let mut key = DefaultHasher::new();
-    (&place, &sasl, &new_topics, format!("{tls:?}")).hash(&mut key);
+    let key = kit::hash::fixed(&(&place, &sasl, &new_topics, format!("{tls:?}")));
     Some(Log {
         description: format!("events in Kafka at {listed}, topics `{prefix}*`"),
         place,
-        key: key.finish(),
+        key,
         settings: KafkaSettings {
             brokers,
             tls,

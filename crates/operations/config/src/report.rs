@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 
 use crate::excerpt::{Excerpt, excerpt};
@@ -219,9 +218,7 @@ impl ComplaintList {
 
     /// Records a complaint, and returns true if it is new.
     fn is_new(&mut self, at: At, what: &str, help: &str) -> bool {
-        let mut hasher = DefaultHasher::new();
-        (at, what, help).hash(&mut hasher);
-        self.seen.insert(hasher.finish())
+        self.seen.insert(kit::hash::fixed(&(at, what, help)))
     }
 
     fn in_order(&self) -> std::vec::IntoIter<&Complaint> {

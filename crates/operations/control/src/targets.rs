@@ -3,7 +3,6 @@
 //! If there is a store, they are stored with a fingerprint of their upstream's settings, and restored after a restart.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use plan::upstreams::Upstream;
@@ -102,7 +101,5 @@ fn set_of(upstream: &Arc<Upstream>) -> Option<(&str, Value)> {
 
 /// The fingerprint of an upstream's settings. It is the same after a restart of the same program.
 fn fingerprint(upstream: &Upstream) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    format!("{:?}", upstream.settings()).hash(&mut hasher);
-    hasher.finish()
+    kit::hash::fixed(&format!("{:?}", upstream.settings()))
 }

@@ -4,7 +4,6 @@
 //! JSON. Nothing is downloaded: a location that is a URL needs a local file.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -50,7 +49,7 @@ fn with_texts(
         .map_err(|complaints| complaints.iter().map(told).collect::<Vec<_>>())?;
     let mut read = files.read.into_inner().unwrap_or_else(PoisonError::into_inner);
     read.sort_unstable();
-    let content = BuildHasherDefault::<DefaultHasher>::default().hash_one(&read);
+    let content = kit::hash::fixed(&read);
     Ok((ReadDescription { description, content }, read))
 }
 

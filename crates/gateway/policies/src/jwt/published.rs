@@ -232,7 +232,7 @@ impl PublishedKeys {
         let text = self.get(caller, &path, deadline).await?;
         let (keys, left) = KeySet::of_issuer(&text).ok_or("it is not a key set")?;
         let keys = keys.without_secrets();
-        let text = digest(&text);
+        let text = kit::hash::fixed(&text);
         let is_new = self.known().text != text;
         for (id, why) in left {
             // Encryption keys are expected and ignored. Any other unusable key may be one that signs tokens, so it is logged, once for each
@@ -297,14 +297,6 @@ fn discovered(text: &[u8], issuer: &str, origins: &[String]) -> Result<String, B
             Err(format!("`jwks_uri` is on another host ({location}); write it as `jwks`").into())
         }
     }
-}
-
-/// Returns a hash that shows whether the text has changed.
-fn digest(text: &[u8]) -> u64 {
-    use std::hash::{DefaultHasher, Hasher as _};
-    let mut hasher = DefaultHasher::new();
-    hasher.write(text);
-    hasher.finish()
 }
 
 impl Background for PublishedKeys {

@@ -1,6 +1,5 @@
 //! Compiles `grpc_json`: reads the descriptors, and finds the paths of the offered methods.
 
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use ::policies::grpc_json::{self, GROWTH_MAX, GrpcJsonSettings, StreamForm};
@@ -81,7 +80,7 @@ fn schema(
 ) -> Option<Arc<Schema>> {
     let file = &keys.descriptors;
     let set = files::read_document(file, report)?;
-    let content = BuildHasherDefault::<DefaultHasher>::default().hash_one(&set);
+    let content = kit::hash::fixed(&set);
     let key = format!("grpc_json {content:x} {}", set.len());
     match place.builder.try_reuse_or_build(&key, || Schema::read(&set).map(Arc::new)) {
         Ok(schema) => Some(schema),

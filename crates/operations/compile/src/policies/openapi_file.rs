@@ -1,6 +1,5 @@
 //! OpenAPI documents that policies use, each read only once for all routes.
 
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::path::Path;
 
 use import::{Documents, Model};
@@ -21,11 +20,7 @@ impl OpenApiFile {
     pub(super) fn read(path: &Path, looks_for: impl FnMut(&Path)) -> ReadDocument {
         let documents = Documents::read(path, looks_for)?;
         let model = Model::read(&documents)?;
-        Ok(OpenApiFile { content: hash(&documents), documents, model })
+        let content = kit::hash::fixed(&documents.document().to_string());
+        Ok(OpenApiFile { documents, model, content })
     }
-}
-
-fn hash(documents: &Documents) -> u64 {
-    let all = documents.document().to_string();
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(all)
 }

@@ -5,7 +5,6 @@
 //! the next. Calls of upstreams are answered as recorded.
 
 use std::fmt::Write as _;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
@@ -132,9 +131,8 @@ impl Shown {
         let mut lines: Vec<(String, String)> =
             message.lines().iter().filter(is_lasting).cloned().collect();
         lines.sort();
-        let mut hasher = DefaultHasher::new();
-        message.body.hash(&mut hasher);
-        Shown { start, lines, body_bytes: message.body.len(), body_hash: hasher.finish() }
+        let body_hash = kit::hash::fixed(&message.body);
+        Shown { start, lines, body_bytes: message.body.len(), body_hash }
     }
 
     fn differences(&self, what: &str, new: &Shown, text: &mut String) {

@@ -4,7 +4,6 @@
 //! documents are collected, to be fetched elsewhere.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -144,7 +143,7 @@ impl Documents {
     pub(crate) fn key(&self) -> String {
         let mut all: Vec<(&String, &Vec<u8>)> = self.all.iter().collect();
         all.sort_unstable();
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(&all);
+        let hash = kit::hash::fixed(&all);
         let bytes: usize = all.iter().map(|(_, bytes)| bytes.len()).sum();
         let (location, following) = (&self.location, self.following);
         let (rpc, remote) = (self.rpc, &self.remote);
