@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use crate::settings::Suspend;
+use kit::clock::millis;
 
 #[derive(Default)]
 pub(crate) struct Suspension {
@@ -71,10 +72,6 @@ impl Suspension {
         }
         began() >= until && self.until.compare_exchange(until, 0, Relaxed, Relaxed).is_ok()
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use kit::clock;
+use kit::clock::{self, millis};
 use serde::{Deserialize, Serialize};
 
-use crate::millis;
 use crate::retries::Retries;
 
 /// The position of deliveries in a log. Its form in JSON is that of the stored position of a queue.

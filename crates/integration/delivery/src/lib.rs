@@ -21,13 +21,6 @@ mod retries;
 pub mod rows;
 mod switch;
 
-use std::time::Duration;
-
 pub use cursor::{Cursor, OpenRecord};
 pub use retries::Retries;
 pub use switch::Switch;
-
-/// Returns a time in milliseconds, as it is stored.
-pub fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::millis;
+use kit::clock::millis;
 
 /// The retries of a hub's deliveries, or of a queue's messages.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use delivery::millis;
-use kit::clock;
+use kit::clock::{self, millis};
 use telemetry::DeliveryOutcome;
 
 use crate::callback;

@@ -4,9 +4,8 @@
 
 use std::time::Duration;
 
-use delivery::millis;
 use delivery::rows::Rows;
-use kit::clock::{self, Instant};
+use kit::clock::{self, Instant, millis};
 use store::{Change, Error, Guard, Row, Watch};
 
 use crate::queue::{Dead, Queue, number};

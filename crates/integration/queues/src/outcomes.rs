@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use delivery::{handover, millis};
+use delivery::handover;
+use kit::clock::millis;
 use store::{Change, Error, Expect, Record};
 use telemetry::QueueRun;
 

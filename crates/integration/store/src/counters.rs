@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kit::clock;
+use kit::clock::{self, millis};
 
 use crate::CounterValue;
 
@@ -95,8 +95,4 @@ impl State {
         }
         self.cleanup_at = (self.counters.len() * 2).max(CLEANUP_MIN);
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

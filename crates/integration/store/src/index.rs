@@ -136,7 +136,7 @@ impl LogIndex {
     ) -> Option<(RetentionFloor, Option<IndexEntry>)> {
         let kept = RetentionFloor {
             position: keep.after.unwrap_or(0).saturating_add(1).max(self.oldest),
-            time: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            time: kit::clock::millis(since),
             before: self.total.saturating_sub(keep.bytes.unwrap_or(u64::MAX)),
         };
         let front = self.entries.front()?;

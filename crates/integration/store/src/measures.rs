@@ -61,8 +61,7 @@ impl Measures {
         if let Some(bucket) = self.syncs.get(bucket) {
             bucket.fetch_add(1, Ordering::Relaxed);
         }
-        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        self.sync_nanos.fetch_add(nanos, Ordering::Relaxed);
+        self.sync_nanos.fetch_add(kit::clock::nanos(took), Ordering::Relaxed);
     }
 
     /// Counts a transaction of tables, which syncs as well.

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kit::clock::millis;
 use plan::shared_configuration::{self as shared, SharedChange};
 use plan::{Follow, LazyStore};
 use serde_json::{Value, json};
@@ -349,10 +350,6 @@ fn text(told: &Value, name: &str) -> Option<String> {
 #[allow(clippy::cast_precision_loss, reason = "a share needs no more than 52 bits of precision")]
 fn share(requests: u64, errors: u64) -> f64 {
     if requests == 0 { 0.0 } else { errors as f64 / requests as f64 }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ pub use live::{memory, streams, tail, traffic, traffic_of};
 
 use crate::{Bundle, Status};
 use config::{Complaint, Difference, Report, Severity};
+use kit::clock::millis;
 use plan::telemetry::access::{Format, Sink};
 use plan::upstreams::{Balance, HashKey, Knowledge, Member, Upstream, UpstreamSettings};
 use plan::{
@@ -15,6 +16,7 @@ use plan::{
 };
 use serde_json::{Value, json};
 use std::time::Duration;
+
 use telemetry::trace::{Trace, TracedMessage, TracedPolicy, TracedStep, Tracer};
 use telemetry::{FlowNumbers, RefusedExchange, Telemetry};
 
@@ -496,8 +498,4 @@ fn access_log(settings: &AccessLogSettings) -> Value {
             LogSink::Receiver(receiver) => receiver.name(),
         },
     })
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

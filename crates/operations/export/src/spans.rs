@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use kit::clock::{self, Instant};
+use kit::clock::{self, Instant, nanos};
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTraceServiceRequest, ExportTraceServiceResponse,
 };
@@ -235,8 +235,8 @@ fn otlp(span: Span) -> OtlpSpan {
         parent_span_id: span.parent.map_or_else(Vec::new, |id| id.to_vec()),
         name: span.name.into_owned(),
         kind: kind.into(),
-        start_time_unix_nano: nanoseconds(span.start),
-        end_time_unix_nano: nanoseconds(span.end.max(span.start)),
+        start_time_unix_nano: nanos(span.start),
+        end_time_unix_nano: nanos(span.end.max(span.start)),
         attributes: span
             .attributes
             .into_iter()
@@ -259,8 +259,4 @@ fn otlp_attribute(name: &str, value: AttributeValue) -> KeyValue {
         }
     };
     attribute(name, value)
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -3,6 +3,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use kit::clock::micros;
+
 use crate::count::Counter;
 use crate::operation::BETWEEN;
 use crate::reason::{REASONS_MAX, Reasons};
@@ -145,8 +147,4 @@ impl FlowMetrics {
             branch_faults: by_reason(|shard| shard.branch_faults.get()),
         })
     }
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

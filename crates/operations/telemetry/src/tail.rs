@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use kit::clock::millis;
+
 use crate::shards::Shards;
 
 /// For how long after the last request of an operator ended exchanges are recorded.
@@ -165,10 +167,6 @@ impl Ring {
     fn lock(&self) -> MutexGuard<'_, KeptExchanges> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

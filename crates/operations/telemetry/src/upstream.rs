@@ -220,7 +220,7 @@ impl TargetMetrics {
 
     /// Records that the target is suspended until this time since the Unix epoch.
     pub fn suspend(&self, until: Duration) {
-        self.suspended_until.set(u64::try_from(until.as_millis()).unwrap_or(u64::MAX));
+        self.suspended_until.set(kit::clock::millis(until));
         self.suspensions.add(1);
     }
 

@@ -110,7 +110,7 @@ fn line(item: &StoredItem<'_>) -> Json {
     match item {
         StoredItem::Record { log, record } => {
             let (key, text) = shown(&record.bytes);
-            let milliseconds = u64::try_from(record.time.as_millis()).unwrap_or(u64::MAX);
+            let milliseconds = kit::clock::millis(record.time);
             let mut object =
                 json!({ "log": log, "position": record.position, "time_ms": milliseconds });
             insert(&mut object, key, text);

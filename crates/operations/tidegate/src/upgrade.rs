@@ -302,8 +302,7 @@ fn answer(stream: &mut UnixStream, given: Result<&GivenWork, String>) -> io::Res
     match given {
         Ok(GivenWork { has_store, since }) => {
             stream.write_all(&[if *has_store { HAS_STORE } else { HAS_SCHEDULES }])?;
-            let since = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-            stream.write_all(&since.to_be_bytes())
+            stream.write_all(&kit::clock::millis(*since).to_be_bytes())
         }
         Err(why) => {
             stream.write_all(&[KEEPS_WORK])?;

@@ -217,8 +217,7 @@ impl JavaStylesheet {
     /// does not measure CPU time and passes the elapsed time twice.
     pub(crate) fn ran(&self, time: Duration, busy: Duration) {
         self.trust.record_time(busy);
-        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        add(&self.shared.counts.busy_micros, micros);
+        add(&self.shared.counts.busy_micros, kit::clock::micros(time));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use kit::clock::{self, Instant};
+use kit::clock::{self, Instant, millis};
 
 /// Maximum time of a fast run. It blocks a worker as long as some ten requests without a stylesheet do.
 const FAST_MAX: Duration = Duration::from_micros(250);
@@ -60,10 +60,6 @@ impl Trust {
     fn millis(&self) -> u64 {
         millis(self.began.elapsed())
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ mod slots;
 
 use std::sync::{Mutex, PoisonError};
 
-use kit::clock::{self, Instant};
+use kit::clock::{self, Instant, nanos};
 
 use crate::hash::{Hash, Key};
 
-use super::window::{Algorithm, Window, WindowNumbers, WindowState, nanoseconds};
+use super::window::{Algorithm, Window, WindowNumbers, WindowState};
 use slots::Slots;
 
 pub(crate) use slots::SlotEntry;
@@ -159,9 +159,9 @@ impl KeyCounts {
 
     pub(crate) fn now(&self) -> u64 {
         if self.algorithm.is_on_clock() {
-            return nanoseconds(clock::wall());
+            return nanos(clock::wall());
         }
-        nanoseconds(clock::now().duration_since(self.epoch))
+        nanos(clock::now().duration_since(self.epoch))
     }
 
     fn take_at(&self, key: u64, tier: u32, windows: &[Window], now: u64) -> CountVerdict {

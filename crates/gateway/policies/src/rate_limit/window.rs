@@ -8,6 +8,8 @@ pub(crate) mod on_clock;
 
 use std::time::Duration;
 
+use kit::clock::nanos;
+
 /// The maximum debt of a key, in bursts: what can have passed at one gateway, and at others that limited alone.
 const BURSTS_OWED_MAX: u64 = 2;
 
@@ -70,7 +72,7 @@ pub(crate) struct WindowState {
 
 impl Window {
     pub fn new(name: &str, requests: u32, per: Duration, burst: u32) -> Window {
-        let interval = (nanoseconds(per) / u64::from(requests.max(1))).max(1);
+        let interval = (nanos(per) / u64::from(requests.max(1))).max(1);
         let tolerance = interval.saturating_mul(u64::from(burst.max(1)));
         let state_start = format!("\"{name}\";r=").into();
         let algorithm = Algorithm::Gcra;
@@ -161,10 +163,6 @@ impl Window {
 /// Appends a number. A reply has two for each window, and the standard library's formatter takes more time than counting itself.
 fn decimal(number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-}
-
-pub(crate) fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Converts to whole seconds, rounded up.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use kit::clock::{self, Instant};
+use kit::clock::{self, Instant, millis};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -21,7 +21,7 @@ use tokio::sync::{Notify, oneshot};
 use super::frame::{FrameReader, put};
 use super::wire::{
     AcquireCall, AddCall, AnswerBody, AnswerFrame, AppendCall, Call, CallFrame, ChangeCall,
-    GetCall, LeaseMessage, ReadCall, ScanCall, TrimCall, millis,
+    GetCall, LeaseMessage, ReadCall, ScanCall, TrimCall,
 };
 use super::{StoreOwner, connect, run};
 use crate::call_queue::Queue;

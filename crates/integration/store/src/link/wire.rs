@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use kit::clock;
+use kit::clock::{self, millis};
 use prost::Message;
 
 use crate::watch::Subject;
@@ -357,10 +357,6 @@ impl From<ErrorMessage> for Error {
             _ => Error::OutcomeUnknown(why),
         }
     }
-}
-
-pub(super) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 pub(super) fn whole(number: u64) -> usize {

@@ -235,5 +235,5 @@ impl State {
 
 /// Converts a duration to microseconds, the unit of the database. A duration that is too long for it becomes one that in effect never ends.
 fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX).min(i64::MAX.cast_unsigned() / 2)
+    kit::clock::micros(duration).min(i64::MAX.cast_unsigned() / 2)
 }

@@ -80,9 +80,8 @@ impl Decode for Duration {
     }
 
     fn encode(&self) -> Json {
-        let milliseconds = u64::try_from(self.as_millis()).unwrap_or(u64::MAX);
         // The largest unit that divides the duration evenly.
-        write(milliseconds, DURATION_UNITS, "0s")
+        write(kit::clock::millis(*self), DURATION_UNITS, "0s")
     }
 
     fn schema(_: &mut SchemaBuilder) -> Json {
