@@ -66,11 +66,7 @@ impl PublishedDescription {
 
     /// Returns the document that a query asks for.
     fn named(&self, query: &[u8]) -> Option<&PublishedDocument> {
-        query.split(|byte| *byte == b'&').find_map(|pair| {
-            let (name, value) = match pair.iter().position(|byte| *byte == b'=') {
-                Some(at) => (pair.get(..at)?, pair.get(at + 1..)?),
-                None => (pair, &b""[..]),
-            };
+        kit::percent::raw_pairs(query).find_map(|(name, value)| {
             let is = |wanted: &[u8]| name.eq_ignore_ascii_case(wanted);
             // Harmless: a value that is not a number names no document.
             let number = || kit::digits::whole::<usize>(std::str::from_utf8(value).ok()?);

@@ -214,7 +214,7 @@ pub fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
     while let Some((first, tail)) = rest.split_first() {
         match (first, percent::byte(tail)) {
             (b'%', Some((byte, after))) => {
-                if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+                if percent::is_unreserved(byte) {
                     out.push(byte)
                 } else {
                     // Harmless: an escape has three bytes.

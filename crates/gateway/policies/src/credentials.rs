@@ -3,6 +3,7 @@
 use aws_lc_rs::digest::{self, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kit::hex;
 
 /// A hashed secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -59,9 +60,9 @@ const ARGON2_PASSES_MAX: u32 = 16;
 impl HashedSecret {
     /// Reads a hash, or hashes a plain secret. Returns an error text for an invalid hash.
     pub fn read(text: &str) -> Result<HashedSecret, String> {
-        if let Some(hex) = text.strip_prefix("sha256:") {
+        if let Some(digits) = text.strip_prefix("sha256:") {
             // Harmless: a complaint says that it must be 64 digits.
-            let bytes = unhex(hex).and_then(|bytes| bytes.try_into().ok());
+            let bytes = hex::decoded(digits.as_bytes()).and_then(|bytes| bytes.try_into().ok());
             return bytes
                 .map(HashedSecret::Sha256)
                 .ok_or("`sha256:` is not followed by 64 hex digits".into());
@@ -73,10 +74,11 @@ impl HashedSecret {
                 .map(HashedSecret::Sha1)
                 .ok_or("`{SHA}` is not followed by the base64 of a hash".into());
         }
-        if let Some((salt, hex)) = text.strip_prefix("sha1:").and_then(|rest| rest.rsplit_once(':'))
+        if let Some((salt, digits)) =
+            text.strip_prefix("sha1:").and_then(|rest| rest.rsplit_once(':'))
         {
             // Harmless: a complaint says that it must be 40 digits.
-            let bytes = unhex(hex).and_then(|bytes| bytes.try_into().ok());
+            let bytes = hex::decoded(digits.as_bytes()).and_then(|bytes| bytes.try_into().ok());
             let hash = bytes.map(|hash| HashedSecret::SaltedSha1(salt.as_bytes().into(), hash));
             return hash.ok_or("`sha1` is not `SALT:HEX` with 40 hex digits".into());
         }
@@ -171,13 +173,4 @@ pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
 /// Compares in constant time.
 fn equal(one: &[u8], other: &[u8]) -> bool {
     aws_lc_rs::constant_time::verify_slices_are_equal(one, other).is_ok()
-}
-
-/// Decodes hexadecimal text.
-pub fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
-    let (pairs, odd) = digits.as_deref()?.as_chunks::<2>();
-    // Harmless: two hex digits always fit in a byte.
-    let bytes = pairs.iter().map(|[high, low]| u8::try_from(high << 4 | low).ok());
-    if odd.is_empty() { bytes.collect() } else { None }
 }

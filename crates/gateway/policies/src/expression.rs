@@ -290,11 +290,8 @@ fn header_name(name: &str) -> String {
 /// all.
 fn query(query: &[u8]) -> HashMap<String, String> {
     let mut values = HashMap::new();
-    for pair in query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
-        let mut parts = pair.splitn(2, |byte| *byte == b'=');
-        let name = decoded(parts.next().unwrap_or(b""));
-        let value = decoded(parts.next().unwrap_or(b""));
-        join(&mut values, name, value);
+    for (name, value) in kit::percent::raw_pairs(query) {
+        join(&mut values, decoded(name), decoded(value));
     }
     values
 }

@@ -154,14 +154,7 @@ impl ParameterRule {
             ParameterPlace::Query => {
                 // Harmless: a request may have no query.
                 let query = head.query().unwrap_or_default();
-                let pairs = query.split(|byte| *byte == b'&');
-                let named = pairs.filter(|pair| crate::query::is_named(pair, &self.name));
-                let value = |pair: &'v [u8]| {
-                    // Harmless: a parameter without `=` has an empty value.
-                    let value = pair.splitn(2, |byte| *byte == b'=').nth(1).unwrap_or_default();
-                    kit::percent::decoded(value, true)
-                };
-                named.filter(|pair| !pair.is_empty()).map(value).collect()
+                kit::percent::values(query, self.name.as_bytes()).collect()
             }
         }
     }

@@ -61,17 +61,7 @@ impl RedirectSettings {
 
 /// Percent-encodes bytes that are not allowed in a URI (RFC 3986, 2), including line ends, and `\`, which browsers treat as `/`.
 fn encoded(uri: &[u8]) -> Vec<u8> {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    let digit = |value: u8| DIGITS.get(usize::from(value)).copied().unwrap_or(b'0');
-    let mut encoded = Vec::with_capacity(uri.len());
-    for byte in uri {
-        if byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(byte) {
-            encoded.push(*byte)
-        } else {
-            encoded.extend([b'%', digit(byte >> 4), digit(byte & 15)])
-        }
-    }
-    encoded
+    kit::percent::encoded(uri, kit::percent::OF_URI).into_bytes()
 }
 
 #[cfg(test)]

@@ -309,8 +309,10 @@ impl PlaceholderValue {
                 return head.and_then(|head| head.headers.get_joined(name)).unwrap_or_default();
             }
             PlaceholderValue::QueryValue(name) => {
-                // Harmless: without a head or without this parameter, the value is empty by definition.
-                return head.and_then(|head| parameter(head, name)).unwrap_or_default();
+                // Harmless: without a head or a query, there is no parameter.
+                let query = head.and_then(RequestHead::query).unwrap_or_default();
+                // Harmless: without this parameter, the value is empty by definition.
+                return kit::percent::values(query, name.as_bytes()).next().unwrap_or_default();
             }
             PlaceholderValue::Groups => {
                 // Harmless: without a client identity, there are no groups.
@@ -334,16 +336,6 @@ impl PlaceholderValue {
         };
         told.into()
     }
-}
-
-fn parameter<'v>(head: &'v RequestHead, name: &str) -> Option<Cow<'v, [u8]>> {
-    let mut pairs = head.query()?.split(|byte| *byte == b'&');
-    pairs.find_map(|pair| {
-        let mut parts = pair.splitn(2, |byte| *byte == b'=');
-        let is_meant = *kit::percent::decoded(parts.next()?, true) == *name.as_bytes();
-        // Harmless: a parameter without `=` has an empty value.
-        is_meant.then(|| kit::percent::decoded(parts.next().unwrap_or_default(), true))
-    })
 }
 
 fn claim<'c>(members: &'c serde_json::Map<String, Json>, name: &str) -> Option<&'c Json> {

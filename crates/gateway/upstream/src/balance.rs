@@ -2,7 +2,6 @@
 //! failed in this call, and those with a recent connection failure, if there is another one. A target to which the client is
 //! pinned has priority.
 
-use std::borrow::Cow;
 use std::hash::Hasher;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -248,7 +247,10 @@ fn hash_of(key: &HashKey, head: &RequestHead, call: &policy::Call<'_>) -> Option
         HashKey::Path => Some(hash(&[head.path()])),
         HashKey::Header(name) => head.headers.get(name).map(|value| hash(&[value])),
         HashKey::Cookie { name, .. } => cookie(head, name).map(|value| hash(&[value])),
-        HashKey::Query(name) => parameter(head, name).map(|value| hash(&[&value])),
+        HashKey::Query(name) => {
+            let mut values = percent::values(head.query()?, name.as_bytes());
+            values.next().map(|value| hash(&[&value]))
+        }
         HashKey::Capture(_) => call.captured,
     }
 }
@@ -256,13 +258,6 @@ fn hash_of(key: &HashKey, head: &RequestHead, call: &policy::Call<'_>) -> Option
 /// The hash of what a route captured, for [`policy::Call::captured`].
 pub fn hash_of_capture(value: &[u8]) -> u64 {
     hash(&[value])
-}
-
-/// The first value of a query parameter, without escapes.
-fn parameter<'h>(head: &'h RequestHead, name: &str) -> Option<Cow<'h, [u8]>> {
-    let mut pairs = percent::pairs(head.query()?);
-    let (_, value) = pairs.find(|(found, _)| **found == *name.as_bytes())?;
-    Some(percent::decoded(value, true))
 }
 
 fn cookie<'a>(head: &'a RequestHead, name: &str) -> Option<&'a [u8]> {

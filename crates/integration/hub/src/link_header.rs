@@ -1,20 +1,21 @@
 //! The `Link` header of an event and of a topic.
 
+use kit::percent;
+
 /// The links of a topic, to the hub and to itself (W3C WebSub, 4), as one line, since some clients read only one. The URL of a topic is its
 /// name, if that is a URL, or else a URL below the hub's.
 pub(crate) fn links(base: &str, topic: &str) -> String {
     let hub = if base.matches('/').count() > 2 { base.to_owned() } else { format!("{base}/") };
     let is_url = topic.starts_with("http://") || topic.starts_with("https://");
     let is_segment = |segment: &str| {
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-        !matches!(segment, "" | "." | "..") && segment.bytes().all(is_plain)
+        !matches!(segment, "" | "." | "..") && segment.bytes().all(percent::is_unreserved)
     };
     let topic = if is_url {
-        kit::percent::encoded(topic.as_bytes(), b":/?#[]@!$&'()*+,;=%")
+        percent::encoded(topic.as_bytes(), percent::OF_URI)
     } else if topic.split('/').all(is_segment) {
         format!("{base}/topics/{topic}")
     } else {
-        format!("{base}/topics?topic={}", kit::percent::encoded(topic.as_bytes(), b""))
+        format!("{base}/topics?topic={}", percent::encoded(topic.as_bytes(), b""))
     };
     format!("<{hub}>; rel=\"hub\", <{topic}>; rel=\"self\"")
 }

@@ -92,8 +92,8 @@ impl SendOutcome {
 /// The time that a `Retry-After` names: seconds, or a date (RFC 9110, 10.2.3).
 fn retry_after(value: &[u8]) -> Option<Duration> {
     let text = std::str::from_utf8(value).ok()?.trim();
-    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
+    if let Some(seconds) = kit::digits::saturating(text.as_bytes()) {
+        return Some(Duration::from_secs(seconds));
     }
     let date = httpdate::parse_http_date(text).ok()?.duration_since(UNIX_EPOCH).ok()?;
     Some(date.saturating_sub(clock::wall()))
@@ -212,7 +212,7 @@ pub(crate) async fn denial(
 fn challenge() -> Option<String> {
     let mut bytes = [0; CHALLENGE_BYTES];
     rand::fill(&mut bytes).ok()?;
-    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Some(kit::hex::encoded(&bytes))
 }
 
 /// A text as the value of a parameter.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use aws_lc_rs::hmac;
+use kit::hex;
 
 /// The hash algorithm of a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,9 +54,7 @@ impl SigningKey {
         let mut text = String::with_capacity(self.algorithm.name().len() + 1 + HEX_BYTES_MAX);
         text.push_str(self.algorithm.name());
         text.push('=');
-        for byte in tag.as_ref() {
-            text.extend([byte >> 4, byte & 15].map(hex_digit));
-        }
+        hex::push(&mut text, tag.as_ref());
         text
     }
 
@@ -63,13 +62,14 @@ impl SigningKey {
     /// the values differ.
     pub fn accepts(&self, value: &[u8], bytes: &[u8]) -> bool {
         let value = value.trim_ascii();
-        let Some((method, hex)) = value.split_at_checked(self.algorithm.name().len() + 1) else {
+        let Some((method, digits)) = value.split_at_checked(self.algorithm.name().len() + 1) else {
             return false;
         };
         let names_it = method
             .strip_suffix(b"=")
             .is_some_and(|name| name.eq_ignore_ascii_case(self.algorithm.name().as_bytes()));
-        let tag = unhex(hex).filter(|_| names_it);
+        let fits = (1..=HEX_BYTES_MAX).contains(&digits.len());
+        let tag = if names_it && fits { hex::decoded(digits) } else { None };
         tag.is_some_and(|tag| hmac::verify(&self.key, bytes, &tag).is_ok())
     }
 }
@@ -81,26 +81,8 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-fn hex_digit(number: u8) -> char {
-    char::from(if number < 10 { b'0' + number } else { b'a' + (number - 10) })
-}
-
 /// The maximum number of hexadecimal digits: the longest signature, that of SHA-512, has 64 bytes.
 const HEX_BYTES_MAX: usize = 128;
-
-fn unhex(text: &[u8]) -> Option<Vec<u8>> {
-    if text.is_empty() || text.len() > HEX_BYTES_MAX || !text.len().is_multiple_of(2) {
-        return None;
-    }
-    let mut bytes = Vec::with_capacity(text.len() / 2);
-    let mut rest = text;
-    while !rest.is_empty() {
-        let (byte, after) = kit::percent::byte(rest)?;
-        bytes.push(byte);
-        rest = after;
-    }
-    Some(bytes)
-}
 
 #[cfg(test)]
 mod tests {

@@ -133,9 +133,7 @@ pub(crate) fn wrong(what: &str) -> Fault {
 
 /// Parses a lease in seconds. A number that is too large for an integer gives the largest one.
 fn lease(text: &str) -> Result<Duration, Fault> {
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let seconds = is_number.then(|| text.parse::<u64>().unwrap_or(u64::MAX));
-    match seconds {
+    match kit::digits::saturating(text.as_bytes()) {
         Some(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
         Some(_) | None => Err(wrong("`hub.lease_seconds` must be a positive number.")),
     }
@@ -151,16 +149,14 @@ impl Parameters {
     fn of(text: &[u8]) -> Result<Option<Parameters>, Fault> {
         let mut parameters = Parameters::default();
         let mut found = false;
-        for pair in text.split(|byte| *byte == b'&') {
-            let at = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
-            let (name, value) = pair.split_at_checked(at).unwrap_or((pair, b""));
+        for (name, value) in kit::percent::raw_pairs(text) {
             if name.len() > NAME_BYTES_MAX {
                 let what =
                     format!("The name of a parameter is longer than {NAME_BYTES_MAX} bytes.");
                 return Err(wrong(&what));
             }
             let name = kit::percent::decoded(name, true);
-            let value = kit::percent::decoded(value.get(1..).unwrap_or_default(), true);
+            let value = kit::percent::decoded(value, true);
             let (place, max) = match &*name {
                 b"hub.mode" => (Some(&mut parameters.mode), OTHER_BYTES_MAX),
                 b"hub.topic" => (Some(&mut parameters.topic), TOPIC_BYTES_MAX),

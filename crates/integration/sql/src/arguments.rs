@@ -42,7 +42,9 @@ impl Argument {
         let text = match (base(kind), self) {
             (_, Argument::Null) => None,
             (_, Argument::Json(raw)) if **raw == *"null" => None,
-            (kind, _) if *kind == Type::BYTEA => Some(hex(&self.decoded()?)),
+            (kind, _) if *kind == Type::BYTEA => {
+                Some(format!("\\x{}", kit::hex::encoded(&self.decoded()?)))
+            }
             (kind, Argument::Json(raw)) if *kind == Type::JSON || *kind == Type::JSONB => {
                 Some(raw.to_string())
             }
@@ -147,12 +149,6 @@ fn number(text: &str) -> SqliteValue {
         Ok(real) if real.is_finite() && fits => SqliteValue::Real(real),
         Ok(_) | Err(_) => SqliteValue::Text(text.to_owned()),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
-    let digits = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
-    "\\x".chars().chain(digits).collect()
 }
 
 /// Converts a JSON array to an array literal of PostgreSQL.

@@ -149,7 +149,7 @@ fn uuid(raw: &[u8]) -> Option<String> {
         if matches!(at, 4 | 6 | 8 | 10) {
             text.push('-');
         }
-        text.push_str(&format!("{byte:02x}"));
+        kit::hex::push(&mut text, &[*byte]);
     }
     Some(text)
 }

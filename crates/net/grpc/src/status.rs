@@ -123,17 +123,10 @@ pub fn encode_message(text: &str) -> String {
     for byte in text.bytes() {
         match byte {
             b' '..=b'~' if byte != b'%' => out.push(char::from(byte)),
-            _ => {
-                out.push('%');
-                out.extend([byte >> 4, byte & 15].map(digit));
-            }
+            _ => kit::percent::push(&mut out, byte),
         }
     }
     out
-}
-
-fn digit(value: u8) -> char {
-    char::from_digit(u32::from(value), 16).unwrap_or('0').to_ascii_uppercase()
 }
 
 /// Returns the value of the first line with this name among trailer lines (`Name: value\r\n...`).

@@ -12,6 +12,7 @@ pub mod digits;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 pub mod hash;
+pub mod hex;
 pub mod memory;
 pub mod names;
 pub mod pack;

@@ -2,6 +2,11 @@
 
 use std::borrow::Cow;
 
+use crate::hex;
+
+/// What a whole URI may contain besides unreserved characters: the reserved ones (RFC 3986, 2.2), and escapes.
+pub const OF_URI: &[u8] = b":/?#[]@!$&'()*+,;=%";
+
 /// Decodes the percent escapes of a text. An invalid escape is kept. With `plus_is_blank`, `+` is decoded to a space, as in forms and in
 /// queries that are interpreted as forms. Elsewhere, as in paths and in keys that clients send unencoded, it is a plus sign.
 pub fn decoded(text: &[u8], plus_is_blank: bool) -> Cow<'_, [u8]> {
@@ -26,44 +31,57 @@ pub fn decoded(text: &[u8], plus_is_blank: bool) -> Cow<'_, [u8]> {
 /// Returns the parameters of a query or a form. Names are decoded, with `+` as a space, and values are still encoded. A parameter without
 /// `=` has an empty value.
 pub fn pairs(text: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, &[u8])> {
+    raw_pairs(text).map(|(name, value)| (decoded(name, true), value))
+}
+
+/// Like [`pairs`], but the names are still encoded too.
+pub fn raw_pairs(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     text.split(|b| *b == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
         let equals = pair.iter().position(|b| *b == b'=').unwrap_or(pair.len());
         let (name, value) = pair.split_at(equals);
-        (decoded(name, true), value.get(1..).unwrap_or_default())
+        (name, value.get(1..).unwrap_or_default())
     })
+}
+
+/// Returns the decoded values of a parameter of a query or a form, in order.
+pub fn values<'t>(text: &'t [u8], name: &'t [u8]) -> impl Iterator<Item = Cow<'t, [u8]>> {
+    pairs(text).filter(move |(known, _)| **known == *name).map(|(_, value)| decoded(value, true))
 }
 
 /// Returns the byte for the two hex digits at the front, and the rest of the text. Returns `None` if the text does not begin with two hex
 /// digits.
 pub fn byte(digits: &[u8]) -> Option<(u8, &[u8])> {
-    let ([high, low], rest) = digits.split_first_chunk::<2>()?;
-    let value = char::from(*high).to_digit(16)? * 16 + char::from(*low).to_digit(16)?;
-    Some((u8::try_from(value).ok()?, rest))
+    let (pair, rest) = digits.split_first_chunk::<2>()?;
+    Some((hex::byte(*pair)?, rest))
 }
 
 /// Percent-encodes every byte that is neither unreserved (RFC 3986, 2.3) nor in `also`.
 pub fn encoded(text: &[u8], also: &[u8]) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text {
-        let is_unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
-        if is_unreserved || byte.is_ascii() && also.contains(byte) {
+        if is_unreserved(*byte) || byte.is_ascii() && also.contains(byte) {
             out.push(char::from(*byte))
         } else {
-            out.push('%');
-            out.extend([byte >> 4, byte & 15].map(capital));
+            push(&mut out, *byte)
         }
     }
     out
 }
 
-/// Returns an upper-case hex digit, as RFC 3986, 2.1, recommends.
-fn capital(number: u8) -> char {
-    char::from(if number < 10 { b'0' + number } else { b'A' + (number - 10) })
+/// Returns true for a byte that needs no escape anywhere in a URI (RFC 3986, 2.3).
+pub fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
+}
+
+/// Appends the escape of a byte. Its digits are in upper case, as RFC 3986, 2.1, recommends.
+pub fn push(out: &mut String, byte: u8) {
+    out.push('%');
+    out.extend([byte >> 4, byte & 15].map(|half| hex::digit(half, b'A')));
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{decoded, encoded, pairs};
+    use super::{decoded, encoded, pairs, values};
 
     #[test]
     fn escapes_are_decoded_and_nothing_else() {
@@ -88,6 +106,8 @@ mod tests {
             found.iter().map(|(name, value)| (&**name, *value)).collect();
         let expected: [(&[u8], &[u8]); 3] = [(b"a", b"1"), (b"b", b""), (b"a c", b"x=y%20")];
         assert_eq!(found, expected);
+        let found: Vec<_> = values(b"a=1&b=2&%61=x+y&a&a=", b"a").collect();
+        assert_eq!(found, [&b"1"[..], b"x y", b"", b""]);
     }
 
     #[test]

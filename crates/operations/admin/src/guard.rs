@@ -132,7 +132,7 @@ fn request_id(headers: &HeaderMap) -> String {
     let mut bytes = [0; 16];
     // Harmless: the id only helps to find lines in logs, and each line has its time too.
     let _ = aws_lc_rs::rand::fill(&mut bytes);
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    kit::hex::encoded(&bytes)
 }
 
 /// The reason to refuse a request from any operator. None if it is allowed.

@@ -163,6 +163,5 @@ fn is_signed(secret: &str, signature: &str, body: &[u8]) -> bool {
         _ => return false,
     };
     let tag = hmac::sign(&hmac::Key::new(algorithm, secret.as_bytes()), body);
-    let expected: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    expected.eq_ignore_ascii_case(hex)
+    kit::hex::encoded(tag.as_ref()).eq_ignore_ascii_case(hex)
 }

@@ -4,6 +4,5 @@ use aws_lc_rs::digest;
 
 /// The SHA-256 of a text, in hexadecimal digits.
 pub(crate) fn sha256(text: &str) -> String {
-    let digest = digest::digest(&digest::SHA256, text.as_bytes());
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    kit::hex::encoded(digest::digest(&digest::SHA256, text.as_bytes()).as_ref())
 }

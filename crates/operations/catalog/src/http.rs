@@ -96,16 +96,7 @@ pub(crate) fn pairs(text: &[u8]) -> Vec<(String, String)> {
     let decoded =
         // Harmless: bytes that are not UTF-8 are replaced, and the result is validated like any other text.
         |part: &[u8]| String::from_utf8_lossy(&kit::percent::decoded(part, true)).into_owned();
-    let parts = text.split(|byte| *byte == b'&').filter(|part| !part.is_empty());
-    let pair = |part: &[u8]| match part.iter().position(|byte| *byte == b'=') {
-        Some(at) => {
-            let (name, value) = part.split_at(at);
-            // Harmless: the value begins after the sign.
-            (decoded(name), decoded(value.get(1..).unwrap_or_default()))
-        }
-        None => (decoded(part), String::new()),
-    };
-    parts.map(pair).collect()
+    kit::percent::raw_pairs(text).map(|(name, value)| (decoded(name), decoded(value))).collect()
 }
 
 /// The value of the first parameter of this name.

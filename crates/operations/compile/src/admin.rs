@@ -9,7 +9,6 @@ use plan::{
     AccessLogSettings, Admin, AdminProof, AuditReceiver, AuditSink, Follow, Plan, Role,
     ShownCertificate, StatusListener, TraceExport,
 };
-use policies::credentials::unhex;
 use tls::{Server, ServerSpec, Subject, Version};
 
 use crate::{certificates, files, listeners, log_receivers, traces};
@@ -162,7 +161,7 @@ fn proof(user: &AdminUser, at: At, report: &mut Report) -> Option<AdminProof> {
         (None, Some(hash), None) => {
             // Harmless: a hash of the wrong length is reported as a complaint.
             let digest: Option<[u8; 32]> =
-                unhex(&hash.value.0).and_then(|bytes| bytes.try_into().ok());
+                kit::hex::decoded(hash.value.0.as_bytes()).and_then(|bytes| bytes.try_into().ok());
             if digest.is_none() {
                 let help = "write what `printf %s TOKEN | sha256sum` prints, 64 digits";
                 report.error(hash.at, "this is not a SHA-256 in hexadecimal", help);

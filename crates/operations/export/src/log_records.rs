@@ -1,6 +1,6 @@
 //! Log lines as OTLP log records. The members of a JSON line become attributes; the line itself is the body.
 
-use kit::clock;
+use kit::clock::{self, nanos};
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::AnyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -19,7 +19,7 @@ const TRACE_ID: &str = "trace_id";
 const SPAN_ID: &str = "span_id";
 
 pub(crate) fn of_lines(lines: &[u8]) -> ExportLogsServiceRequest {
-    let observed = nanoseconds(clock::wall());
+    let observed = nanos(clock::wall());
     let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let records = ScopeLogs {
         scope: Some(scope()),
@@ -38,9 +38,9 @@ fn record(line: &[u8], observed: u64) -> LogRecord {
     // Harmless: a line from a template has no members.
     let members: Map<String, Json> = serde_json::from_slice(line).unwrap_or_default();
     let text = |name: &str| members.get(name).and_then(Json::as_str);
-    // Harmless: a line may have no ids.
-    let id = |name: &str| text(name).map(unhex).unwrap_or_default();
-    let (trace_id, span_id) = (id(TRACE_ID), id(SPAN_ID));
+    let id = |name: &str| text(name).and_then(|id| kit::hex::decoded(id.as_bytes()));
+    // Harmless: a line may have no ids, and an invalid one is left out.
+    let (trace_id, span_id) = (id(TRACE_ID).unwrap_or_default(), id(SPAN_ID).unwrap_or_default());
     let time = text(TIME).and_then(time_of).unwrap_or(observed);
     let own = |name: &str| matches!(name, TIME | TRACE_ID | SPAN_ID);
     let attributes = members.iter().filter(|(name, _)| !own(name));
@@ -83,21 +83,6 @@ fn time_of(text: &str) -> Option<u64> {
     let time: jiff::Timestamp = text.parse().ok()?;
     // Harmless: a line with a time before 1970 gets the current time too.
     u64::try_from(time.as_nanosecond()).ok()
-}
-
-fn nanoseconds(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Decodes hexadecimal digits. Empty if the text has other characters.
-fn unhex(text: &str) -> Vec<u8> {
-    // Harmless: a hexadecimal digit fits into a byte.
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    let bytes: Option<Vec<u8>> =
-        pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect();
-    // Harmless: an invalid id is left out.
-    bytes.filter(|_| rest.is_empty()).unwrap_or_default()
 }
 
 #[cfg(test)]

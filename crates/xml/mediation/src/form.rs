@@ -47,11 +47,9 @@ impl FormKind {
         let mut fields = Fields::default();
         match self {
             FormKind::UrlEncoded => {
-                for pair in body.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
-                    let mut halves = pair.splitn(2, |byte| *byte == b'=');
-                    let mut next = || percent::decoded(halves.next().unwrap_or(b""), true);
-                    let (name, value) = (next(), next());
-                    fields.push(in_utf8(&name)?, string(&in_utf8(&value)?))?;
+                for (name, value) in percent::pairs(body) {
+                    let value = in_utf8(&percent::decoded(value, true))?;
+                    fields.push(in_utf8(&name)?, string(&value))?;
                 }
             }
             FormKind::Multipart => {

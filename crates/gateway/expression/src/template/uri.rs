@@ -1,6 +1,6 @@
 //! Finds the places of placeholders in paths and queries, and escapes values there.
 
-use kit::TextPosition;
+use kit::{TextPosition, percent};
 
 use crate::template::pieces::Piece;
 use crate::template::{Kind, Site};
@@ -44,17 +44,9 @@ pub(super) fn sites(text: &str, pieces: &[Piece<'_>], kind: Kind) -> Result<Vec<
 /// Appends a value, with every byte percent-encoded that is not unreserved (RFC 3986, 2.3).
 pub(super) fn push(text: &str, out: &mut String, budget: &mut Budget) -> Result<(), FailureKind> {
     for byte in text.bytes() {
-        let plain = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
+        let plain = percent::is_unreserved(byte);
         budget.output(if plain { 1 } else { 3 })?;
-        if plain {
-            out.push(char::from(byte))
-        } else {
-            out.push('%');
-            for digit in [byte >> 4, byte & 15] {
-                let digit = char::from_digit(u32::from(digit), 16).unwrap_or('0');
-                out.push(digit.to_ascii_uppercase());
-            }
-        }
+        if plain { out.push(char::from(byte)) } else { percent::push(out, byte) }
     }
     Ok(())
 }
@@ -66,7 +58,7 @@ pub(super) fn check(out: &str, marks: &[(usize, TextPosition)]) -> Result<(), Fa
     for segment in path.split('/') {
         let to = from + segment.len();
         let mark = marks.iter().find(|(mark, _)| (from..=to).contains(mark));
-        let plain = kit::percent::decoded(segment.as_bytes(), false);
+        let plain = percent::decoded(segment.as_bytes(), false);
         if let Some((_, at)) = mark
             && matches!(&*plain, b"" | b"." | b"..")
         {

@@ -48,9 +48,7 @@ impl OperationPath {
                 texts.push(decoded(part, false, &parameter.name)?);
             }
         }
-        for pair in query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
-            let at = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
-            let (name, value) = pair.split_at_checked(at).unwrap_or((pair, b""));
+        for (name, value) in kit::percent::raw_pairs(query) {
             let name = decoded(name, true, "a name")?;
             let found =
                 parameters.iter().position(|known| known.segment.is_none() && *known.name == *name);
@@ -61,7 +59,7 @@ impl OperationPath {
             if !texts.is_empty() && !found.parameter.is_many() {
                 return Err(wrong(format!("/{name}: the parameter appears twice")));
             }
-            texts.push(decoded(value.get(1..).unwrap_or_default(), true, &name)?);
+            texts.push(decoded(value, true, &name)?);
         }
         // Harmless: `texts` has one list for each parameter.
         let given = parameters.iter().zip(texts).filter(|(_, texts)| !texts.is_empty());

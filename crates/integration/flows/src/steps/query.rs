@@ -2,6 +2,7 @@
 
 use expression::Template;
 use fault::Fault;
+use kit::percent;
 
 use crate::state::{Run, State};
 
@@ -29,24 +30,13 @@ impl Query {
                 for (name, template) in all {
                     let joint = if out.is_empty() { "" } else { "&" };
                     out.push_str(joint);
-                    push_encoded(name, &mut out);
+                    let value = run.fill(state, template)?;
+                    out.push_str(&percent::encoded(name.as_bytes(), b""));
                     out.push('=');
-                    push_encoded(&run.fill(state, template)?, &mut out);
+                    out.push_str(&percent::encoded(value.as_bytes(), b""));
                 }
                 Ok(out)
             }
-        }
-    }
-}
-
-/// Appends a text as a part of a query: all but unreserved characters (RFC 3986, 2.3) as percent escapes.
-fn push_encoded(text: &str, out: &mut String) {
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            _ => out.push_str(&format!("%{byte:02X}")),
         }
     }
 }

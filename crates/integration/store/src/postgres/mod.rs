@@ -285,10 +285,7 @@ fn encode_notification(version: u64, subject: &Subject) -> String {
         Subject::Table(name) => ('t', name),
     };
     let mut text = format!("{version}{kind}");
-    for byte in name.bytes() {
-        let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or('0');
-        text.extend([digit(byte >> 4), digit(byte & 15)]);
-    }
+    kit::hex::push(&mut text, name.as_bytes());
     text
 }
 
@@ -297,14 +294,8 @@ fn decode_notification(text: &str) -> Option<(u64, Subject)> {
     let at = text.find(|letter: char| !letter.is_ascii_digit())?;
     let (version, rest) = text.split_at_checked(at)?;
     let (kind, digits) = rest.split_at_checked(1)?;
-    // Harmless: the gateway sends no notification with other characters.
-    let digit =
-        |digit: u8| char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let bytes = digits.as_bytes().chunks(2).map(|pair| match pair {
-        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-        _ => None,
-    });
-    let name = String::from_utf8(bytes.collect::<Option<Vec<u8>>>()?).ok()?;
+    // Harmless: the gateway sends only notifications with names in UTF-8.
+    let name = String::from_utf8(kit::hex::decoded(digits.as_bytes())?).ok()?;
     let subject = match kind {
         "l" => Subject::Log(name),
         "t" => Subject::Table(name),

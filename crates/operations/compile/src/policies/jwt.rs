@@ -126,8 +126,7 @@ fn settings(keys: &Jwt, report: &mut Report) -> JwtSettings {
 
 /// Returns the name of a query parameter. Only characters that need no escape are accepted, because names are compared without unescaping.
 pub(super) fn parameter(name: &Spanned<String>, report: &mut Report) -> Option<String> {
-    let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    if !name.value.is_empty() && name.value.bytes().all(good) {
+    if !name.value.is_empty() && name.value.bytes().all(kit::percent::is_unreserved) {
         return Some(name.value.clone());
     }
     let what = format!("`{}` is not a valid name of a query parameter", name.value.escape_debug());

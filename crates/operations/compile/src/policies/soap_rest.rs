@@ -159,11 +159,7 @@ fn document_path(keys: &SoapRest, report: &mut Report) -> Option<String> {
 
 /// Returns the default path of an operation: its name, percent-encoded.
 fn own_path(operation: &Operation) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let encoded = operation.name().bytes().map(|byte| {
-        if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
-    });
-    std::iter::once("/".to_owned()).chain(encoded).collect()
+    format!("/{}", kit::percent::encoded(operation.name().as_bytes(), b""))
 }
 
 /// Returns the action as it is written in a request: `SOAPAction` in quotes, or a parameter of the content type.

@@ -303,7 +303,7 @@ fn id_of(item: &Item, kind: &str, name: &str) -> String {
         let mut id = String::with_capacity(36);
         for (at, byte) in uuid_5(uuid_5(ENTITIES, kind), name).iter().enumerate() {
             id.push_str(if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" });
-            id.push_str(&format!("{byte:02x}"));
+            kit::hex::push(&mut id, &[*byte]);
         }
         id
     };

@@ -16,14 +16,7 @@ pub(super) fn decoded(bytes: &[u8], plus_is_blank: bool) -> Cow<'_, str> {
 
 /// Returns the pairs of a query or a form, with decoded names and raw values.
 pub(super) fn pairs(encoded: &[u8]) -> impl Iterator<Item = (Cow<'_, str>, &[u8])> {
-    encoded.split(|b| *b == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
-        let at = pair.iter().position(|b| *b == b'=');
-        let (name, value) = match at {
-            Some(at) => (pair.get(..at), pair.get(at + 1..)),
-            None => (Some(pair), None),
-        };
-        (decoded(name.unwrap_or(pair), true), value.unwrap_or(b""))
-    })
+    percent::raw_pairs(encoded).map(|(name, value)| (decoded(name, true), value))
 }
 
 #[cfg(test)]

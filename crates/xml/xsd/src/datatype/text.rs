@@ -156,15 +156,6 @@ pub(crate) fn is_hex(text: &str) -> bool {
     text.len().is_multiple_of(2) && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// Decodes a text that [`is_hex`] accepts.
-pub(crate) fn hex_bytes(text: &str) -> Vec<u8> {
-    let digit = |b: u8| u8::try_from(char::from(b).to_digit(16).unwrap_or(0)).unwrap_or(0);
-    text.as_bytes()
-        .chunks_exact(2)
-        .map(|pair| pair.iter().fold(0u8, |byte, b| byte << 4 | digit(*b)))
-        .collect()
-}
-
 /// `-?INF`, `NaN`, or a decimal with an optional exponent.
 pub(crate) fn is_float(text: &str) -> bool {
     if matches!(text, "INF" | "-INF" | "NaN") {

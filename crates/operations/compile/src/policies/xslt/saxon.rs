@@ -142,7 +142,7 @@ pub(super) fn modules(
     let path = file.as_path();
     // Harmless: a file that was read has a name.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let uri = format!("{ROOT}{}", escaped(&name));
+    let uri = format!("{ROOT}{}", kit::percent::encoded(name.as_bytes(), b""));
     let mut modules = vec![Module { uri, path: path.to_owned(), bytes: bytes.to_vec() }];
     let mut at = 0;
     while let Some(module) = modules.get(at) {
@@ -200,17 +200,6 @@ fn joined(base: &str, href: &str) -> String {
     segments.join("/")
 }
 
-/// Escapes a file name as a segment of a URI.
-fn escaped(name: &str) -> String {
-    let byte = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' | b'~' => {
-            char::from(byte).to_string()
-        }
-        other => format!("%{other:02X}"),
-    };
-    name.bytes().map(byte).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,7 +213,6 @@ mod tests {
         ] {
             assert_eq!(joined(base, href), uri, "{base} {href}");
         }
-        assert_eq!(escaped("my sheet.xsl"), "my%20sheet.xsl");
     }
 
     #[test]
