@@ -16,6 +16,7 @@ mod outgoing;
 mod room;
 mod upgrade;
 mod view;
+mod weighted;
 
 pub use body::{Body, Fill, GatheredBody, Source, Trailers};
 pub use chunk::Chunk;
@@ -29,6 +30,7 @@ pub use outgoing::{CopyError, Outgoing, WriteTarget};
 pub use room::{no_room, room};
 pub use upgrade::Upgrade;
 pub use view::View;
+pub use weighted::weighted;
 
 use kit::Wire;
 

@@ -63,7 +63,6 @@ pub mod users;
 mod verdict_cache;
 mod waiters;
 pub mod websocket;
-mod weighted;
 pub mod ws_security;
 mod xml_fault;
 pub mod xpath_route;

@@ -8,10 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fault::{Fault, Kind};
 use mediation::openapi::{OperationMatch, Operations};
-use message::{Body, Reply, RequestHead};
+use message::{Body, Reply, RequestHead, weighted};
 use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
-
-use crate::weighted::weighted;
 
 /// Settings of the policy.
 pub struct MockSettings {

@@ -1,12 +1,13 @@
 //! A hub as the destination of a route.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use fault::{Fault, Kind};
-use message::{Body, Reply, Request, RequestHead, Upgrade};
+use message::{Body, Reply, Request, RequestHead, Upgrade, weighted};
 use policy::{Answer, Answerer, Exchange, Explanation};
 use serde_json::{Value, json};
 
@@ -274,20 +275,10 @@ fn other_method(allow: &'static str) -> Fault {
 }
 
 fn accepts_events(head: &RequestHead) -> bool {
-    let mut accepted = head.headers.get_all("accept").flat_map(|value| value.split(|b| *b == b','));
-    accepted.any(|range| {
-        let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-        let kind = parts.next().unwrap_or(b"");
-        kind.eq_ignore_ascii_case(b"text/event-stream") && !parts.any(is_weight_of_zero)
-    })
-}
-
-/// `q=0` means that a media type is not acceptable (RFC 9110, 12.4.2).
-fn is_weight_of_zero(parameter: &[u8]) -> bool {
-    let weight = parameter.split_at_checked(2).filter(|(name, _)| name.eq_ignore_ascii_case(b"q="));
-    weight.is_some_and(|(_, weight)| {
-        weight.first() == Some(&b'0') && weight.iter().all(|byte| matches!(byte, b'0' | b'.'))
-    })
+    let ranges = head.headers.get_all("accept").flat_map(|value| value.split(|b| *b == b','));
+    // Harmless: an invalid range accepts nothing.
+    let mut accepted = ranges.filter_map(weighted).filter(|(_, weight)| *weight > 0);
+    accepted.any(|(kind, _)| kind.eq_ignore_ascii_case(b"text/event-stream"))
 }
 
 /// The query parameter of this name. A repeated parameter is refused, since a policy and the hub could use different values.
@@ -304,14 +295,8 @@ pub(crate) fn parameter(query: &[u8], name: &[u8]) -> Option<Vec<u8>> {
     parameters(query, name).next()
 }
 
-fn parameters(query: &[u8], name: &[u8]) -> impl Iterator<Item = Vec<u8>> {
-    // Harmless: only parameters with other names are left out.
-    query.split(|byte| *byte == b'&').filter_map(move |pair| {
-        let at = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
-        let (found, value) = pair.split_at_checked(at)?;
-        let value = kit::percent::decoded(value.get(1..).unwrap_or_default(), true);
-        (*kit::percent::decoded(found, true) == *name).then(|| value.into_owned())
-    })
+fn parameters<'q>(query: &'q [u8], name: &'q [u8]) -> impl Iterator<Item = Vec<u8>> {
+    kit::percent::values(query, name).map(Cow::into_owned)
 }
 
 /// Parses a wait such as `30s`, `500ms` or `1m`. A number without a unit is in seconds.

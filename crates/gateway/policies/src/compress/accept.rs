@@ -1,9 +1,8 @@
 //! Parses `Accept-Encoding` (RFC 9110, 12.5.3), and chooses the encoding that the client prefers.
 
-use message::Headers;
+use message::{Headers, weighted};
 
 use super::Encoding;
-use crate::weighted::weighted;
 
 /// The maximum size of the header. A larger one is ignored. Browsers send about 30 bytes.
 const BYTES_MAX: usize = 1024;

@@ -1,7 +1,7 @@
 //! Items with weights, as in `Accept` and `Accept-Encoding` (RFC 9110, 12.4.2).
 
 /// Parses an item of a header such as `Accept`: a name, and its weight in thousandths. Returns `None` for an invalid item.
-pub(crate) fn weighted(item: &[u8]) -> Option<(&[u8], u16)> {
+pub fn weighted(item: &[u8]) -> Option<(&[u8], u16)> {
     let mut parts = item.split(|b| *b == b';').map(<[u8]>::trim_ascii);
     let name = parts.next().filter(|name| !name.is_empty())?;
     let weight = parts.find_map(|part| {
