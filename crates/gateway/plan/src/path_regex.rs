@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use kit::regex_error::reason;
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 /// A regular expression that must match a whole path, or the beginning of one. Its named groups are path parameters.
@@ -107,7 +108,7 @@ fn compiled(text: &str) -> Result<Regex, RegexError> {
         .build()
         .map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => RegexError::TooLarge,
-            other @ (regex::Error::Syntax(_) | _) => RegexError::Syntax(why(&other.to_string())),
+            other @ (regex::Error::Syntax(_) | _) => RegexError::Syntax(reason(&other)),
         })
 }
 
@@ -141,13 +142,6 @@ impl PartialEq for ValueRegex {
 }
 
 impl Eq for ValueRegex {}
-
-/// Returns the last line of an error message. The lines before it only show the place in the text.
-fn why(error: &str) -> String {
-    // Harmless: an error has a text.
-    let last = error.lines().last().unwrap_or_default().trim();
-    last.strip_prefix("error: ").unwrap_or(last).to_owned()
-}
 
 /// Returns a set that matches all expressions at once, or `None` if they are too large together. Then each is matched separately.
 pub(crate) fn set<'r>(all: impl Iterator<Item = &'r PathRegex>) -> Option<RegexSet> {

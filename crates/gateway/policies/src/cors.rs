@@ -9,8 +9,6 @@ use message::{Body, Headers, Reply, ReplyHead, RequestHead};
 use policy::{Exchange, Flow, OnHead, Onward, Policy, Slot, Slots, Step};
 use regex::bytes::{Regex, RegexBuilder};
 
-use crate::regex_error::reason;
-
 /// Settings of the policy, as header values that are ready to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CorsSettings {
@@ -123,7 +121,7 @@ impl OriginRegex {
         let compiled = |text: &str| {
             let mut builder = RegexBuilder::new(text);
             let built = builder.unicode(false).size_limit(COMPILED_BYTES_MAX).build();
-            built.map_err(|error| reason(&error))
+            built.map_err(|error| kit::regex_error::reason(&error))
         };
         compiled(text)?;
         compiled(&format!(r"\A(?:{text})\z")).map(OriginRegex)

@@ -46,7 +46,6 @@ pub mod quota;
 pub mod rate_limit;
 mod rebased;
 pub mod redirect;
-mod regex_error;
 pub mod remote_definition;
 pub mod removed_credentials;
 pub mod reply_coding;

@@ -5,8 +5,6 @@ use message::RequestHead;
 use policy::{Exchange, Flow, OnHead, Onward, Policy, Step};
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
-use crate::regex_error::reason;
-
 /// The rules, in the order in which they apply: `allow` lets a program pass, `deny` refuses it, and robots pass only if `robots` is true.
 #[derive(Debug, Clone)]
 pub struct UserAgents {
@@ -34,7 +32,7 @@ pub fn expressions(texts: &[&str]) -> Result<RegexSet, (usize, String)> {
         builder.unicode(false).size_limit(COMPILED_BYTES_MAX).build()
     };
     for (at, text) in texts.iter().enumerate() {
-        build(&[text]).map_err(|error| (at, reason(&error)))?;
+        build(&[text]).map_err(|error| (at, kit::regex_error::reason(&error)))?;
     }
     build(texts).map_err(|_| (0, "all expressions together are too large".to_owned()))
 }

@@ -17,6 +17,7 @@ pub mod memory;
 pub mod names;
 pub mod pack;
 pub mod percent;
+pub mod regex_error;
 pub mod scratch;
 pub mod stand_in;
 pub mod task;

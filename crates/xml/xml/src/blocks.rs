@@ -1,4 +1,4 @@
-//! Unicode blocks: the `\p{Is..}` escapes in regular expressions of XML Schema and XPath.
+//! Unicode blocks and categories: the escapes `\p{Is..}` and `\p{..}` in regular expressions of XML Schema, XPath and JSONPath.
 //!
 //! This is the only table of blocks. It has the blocks of XSD 1.0, each also under the name that later versions of Unicode use.
 
@@ -14,6 +14,24 @@ pub fn block(name: &str) -> Option<impl Iterator<Item = (u32, u32)>> {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         Some((code(first)?, code(last)?))
     }))
+}
+
+/// Returns true for the name of a general category, or of a group of them. `Cs`, the category of surrogates, has no characters and is left
+/// out.
+pub fn is_category(name: &str) -> bool {
+    let mut letters = name.chars();
+    let (first, second) = (letters.next(), letters.next());
+    let seconds = match first {
+        Some('L') => "ultmo",
+        Some('M') => "nce",
+        Some('N') => "dlo",
+        Some('P') => "cdseifo",
+        Some('Z') => "slp",
+        Some('S') => "mcko",
+        Some('C') => "cfon",
+        _ => return false,
+    };
+    letters.next().is_none() && second.is_none_or(|second| seconds.contains(second))
 }
 
 #[cfg(test)]

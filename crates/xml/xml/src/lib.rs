@@ -41,7 +41,7 @@ mod transcript;
 mod tree;
 mod window;
 
-pub use blocks::block;
+pub use blocks::{block, is_category};
 pub use chars::{is_name_char, is_name_start};
 pub use error::{Error, ErrorKind, Position};
 pub use limits::{Doctype, Limits, Options};

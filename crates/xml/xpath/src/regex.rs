@@ -61,7 +61,7 @@ impl Regex {
             .dfa_size_limit(SIZE_MAX)
             .nest_limit(NEST_MAX)
             .build()
-            .map_err(|error| wrong(pattern, &reason(&error)))?;
+            .map_err(|error| wrong(pattern, &kit::regex_error::reason(&error)))?;
         Ok(Regex { source: pattern.into(), regex })
     }
 
@@ -289,7 +289,7 @@ impl Rewriter<'_> {
             }
         }
         let Some(block) = name.strip_prefix("Is") else {
-            if !is_category(&name) {
+            if !xml::is_category(&name) {
                 return Err(ErrorKind::Regex(format!("there is no category `{name}`").into()));
             }
             self.out.extend(['\\', sign, '{']);
@@ -316,30 +316,6 @@ impl Rewriter<'_> {
     }
 }
 
-/// Returns whether a name is a general category. `Cs` has no characters and is left out, as in XML Schema.
-fn is_category(name: &str) -> bool {
-    let mut letters = name.chars();
-    let (first, second) = (letters.next(), letters.next());
-    let seconds = match first {
-        Some('L') => "ultmo",
-        Some('M') => "nce",
-        Some('N') => "dlo",
-        Some('P') => "cdseifo",
-        Some('Z') => "slp",
-        Some('S') => "mcko",
-        Some('C') => "cfon",
-        _ => return false,
-    };
-    letters.next().is_none() && second.is_none_or(|second| seconds.contains(second))
-}
-
 fn wrong(pattern: &str, why: &str) -> ErrorKind {
     ErrorKind::Regex(format!("the regular expression `{pattern}`: {why}").into())
-}
-
-/// Returns the reason of an error. The crate's message has several lines, of which the last contains the reason.
-fn reason(error: &regex::Error) -> String {
-    let text = error.to_string();
-    let last = text.lines().last().unwrap_or("");
-    last.trim_start_matches("error: ").to_owned()
 }

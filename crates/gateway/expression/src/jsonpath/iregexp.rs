@@ -149,7 +149,7 @@ impl Reader<'_> {
             name.push(c);
         }
         self.rest.next_if_eq(&'}')?;
-        if !is_category(&name) {
+        if !xml::is_category(&name) {
             return None;
         }
         self.steps += CATEGORY_STEPS;
@@ -260,24 +260,6 @@ fn escaped(c: char) -> Option<char> {
         '$' => Some(c),
         _ => None,
     }
-}
-
-/// Checks a category name (`IsCategory` in RFC 9485).
-fn is_category(name: &str) -> bool {
-    const MINORS: [(char, &str); 7] = [
-        ('L', "lmotu"),
-        ('M', "cen"),
-        ('N', "dlo"),
-        ('P', "cdefios"),
-        ('Z', "lps"),
-        ('S', "ckmo"),
-        ('C', "cfno"),
-    ];
-    let mut chars = name.chars();
-    let (major, minor, rest) = (chars.next(), chars.next(), chars.next());
-    let row = MINORS.iter().find(|(known, _)| Some(*known) == major);
-    row.is_some_and(|(_, minors)| minor.is_none_or(|minor| minors.contains(minor)))
-        && rest.is_none()
 }
 
 #[cfg(test)]

@@ -120,9 +120,8 @@ impl Compiler<'_, '_> {
         match Regex::new(&text.value) {
             Ok(regex) => Some(regex),
             Err(error) => {
-                let error = error.to_string();
-                let what = error.lines().last().unwrap_or("").trim_start_matches("error: ");
-                let what = format!("that is not a regular expression: {what}");
+                let why = kit::regex_error::reason(&error);
+                let what = format!("that is not a regular expression: {why}");
                 self.report.error(text.at, what, help);
                 None
             }

@@ -190,9 +190,7 @@ impl Criteria {
             match regex::bytes::Regex::new(&regex) {
                 Ok(_) => self.paths.push(PathCondition::Regex(regex)),
                 Err(error) => {
-                    let why = error.to_string();
-                    let last = why.lines().last().unwrap_or(&why);
-                    let why = last.trim_start_matches("error: ");
+                    let why = kit::regex_error::reason(&error);
                     verdict.refuse(format!("the expression `{text}` is not supported: {why}"));
                     // Every path that the expression may match is closed.
                     self.is_closed = true;

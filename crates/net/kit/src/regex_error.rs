@@ -1,7 +1,9 @@
 //! The reason why a regular expression cannot be used, in one line.
 
-/// Returns the last line of an error. The lines before it only show the place in the text.
-pub(crate) fn reason(error: &regex::Error) -> String {
+use std::fmt::Display;
+
+/// Returns the last line of an error of the crate `regex`. The lines before it only show the place in the expression.
+pub fn reason(error: &impl Display) -> String {
     let error = error.to_string();
     // Harmless: an error has a text.
     let last = error.lines().last().unwrap_or_default().trim();
