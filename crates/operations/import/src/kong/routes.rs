@@ -257,9 +257,7 @@ impl Converter<'_> {
             match &one.set {
                 // A set as a whole cannot be for some clients.
                 Some(set) if is_limited && identified => {
-                    let inside = self.out.policy_sets.get(set).and_then(Json::as_array);
-                    // Harmless: a set is a list.
-                    let limited = inside.into_iter().flatten().cloned();
+                    let limited = self.policies_in(set).iter().cloned();
                     policies.extend(limited.map(|policy| clients.limit(policy)));
                 }
                 Some(set) => policies.push(json!({ "use": set })),
@@ -311,11 +309,15 @@ impl Converter<'_> {
     }
 
     fn is_credential(&self, set: &str) -> bool {
-        let policies = self.out.policy_sets.get(set).and_then(Json::as_array);
-        let is_one = |policy: &Json| {
+        self.policies_in(set).iter().any(|policy| {
             ["api_key", "basic", "hmac", "jwt"].iter().any(|kind| policy.get(kind).is_some())
-        };
-        policies.is_some_and(|policies| policies.iter().any(is_one))
+        })
+    }
+
+    /// The policies of a set, or none if there is no such set.
+    fn policies_in(&self, set: &str) -> &[Json] {
+        // Harmless: a set is a list.
+        self.out.policy_sets.get(set).and_then(Json::as_array).map_or(&[][..], Vec::as_slice)
     }
 
     /// The path and the Host that the service sees. True if a part of the path is cut off.
@@ -399,8 +401,7 @@ impl Converter<'_> {
     fn is_cache(&self, policy: &Json) -> bool {
         let caches = |policy: &Json| policy.get("cache").is_some();
         let set = policy.get("use").and_then(Json::as_str);
-        let set = set.and_then(|set| self.out.policy_sets.get(set)?.as_array());
-        caches(policy) || set.is_some_and(|set| set.iter().any(caches))
+        caches(policy) || set.is_some_and(|set| self.policies_in(set).iter().any(caches))
     }
 
     /// The listeners of a route, by its protocols.

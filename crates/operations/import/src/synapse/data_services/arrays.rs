@@ -3,10 +3,9 @@
 use serde_json::{Value as Json, json};
 
 use super::Source;
-use super::parameters::{self, Argument};
+use super::parameters;
 use crate::synapse::converter::Converter;
 use crate::synapse::element::Element;
-use crate::synapse::jdbc::Vendor;
 
 impl<'a> Converter<'a> {
     /// The steps that collect and check the values of an array, and the expression of its argument.
@@ -43,22 +42,16 @@ impl<'a> Converter<'a> {
     }
 }
 
-/// Writes the placeholder of an array: `in (?)` becomes `= any($1)`, and `not in (?)` becomes `<> all($1)`. `out` is the statement before
-/// the placeholder, `rest` the part after it. Returns what remains of `rest`.
+/// Writes the placeholder of the array `name`: `in (?)` becomes `= any($1)`, and `not in (?)` becomes `<> all($1)`. `out` is the statement
+/// before the placeholder, `rest` the part after it. Returns what remains of `rest`.
 pub(super) fn write<'r>(
-    argument: &Argument<'_>,
+    name: &str,
     number: usize,
     out: &mut String,
     rest: &'r str,
 ) -> Result<&'r str, String> {
-    if argument.vendor != Some(Vendor::Postgres) {
-        return Err(format!(
-            "the parameter `{}` is an array, which only PostgreSQL takes",
-            argument.name
-        ));
-    }
     let elsewhere =
-        || format!("the parameter `{}` is an array that is not alone in `in (...)`", argument.name);
+        || format!("the parameter `{name}` is an array that is not alone in `in (...)`");
     let opened = out.trim_end().strip_suffix('(').and_then(|front| without_word(front, "in"));
     let after = rest.trim_start().strip_prefix(')');
     let (Some(front), Some(after)) = (opened, after) else { return Err(elsewhere()) };

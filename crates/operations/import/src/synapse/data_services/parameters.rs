@@ -5,7 +5,6 @@ use serde_json::{Value as Json, json};
 use super::insert;
 use crate::synapse::converter::Converter;
 use crate::synapse::element::Element;
-use crate::synapse::jdbc::Vendor;
 
 /// How a parameter's text is converted to an argument.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,8 +19,6 @@ pub(super) struct Argument<'a> {
     /// Its expression.
     pub(super) value: Json,
     pub(super) is_array: bool,
-    /// The kind of the database.
-    pub(super) vendor: Option<Vendor>,
 }
 
 impl<'a> Converter<'a> {

@@ -34,7 +34,6 @@ impl<'a> Converter<'a> {
         let (id, query) = found(service, call)?;
         self.check_artifact("data query", &query)?;
         let database = database(service, &query)?;
-        let vendor = database.vendor;
         let mut steps = Vec::new();
         let mut arguments = Vec::new();
         for parameter in query.all("param") {
@@ -55,7 +54,13 @@ impl<'a> Converter<'a> {
                 }
                 None => fallback(&parameter, name)?,
             };
-            arguments.push(Argument { name, value, is_array, vendor });
+            arguments.push(Argument { name, value, is_array });
+        }
+        if database.vendor != Some(Vendor::Postgres)
+            && let Some(array) = arguments.iter().find(|argument| argument.is_array)
+        {
+            let name = array.name;
+            return Err(format!("the parameter `{name}` is an array, which only PostgreSQL takes"));
         }
         let (text, ordered) = statement(&query, &arguments)?;
         let source_of_rows = answer_source(&query, &database)?;
@@ -136,7 +141,7 @@ impl<'a> Converter<'a> {
                     return Err(format!("the parameter `{name}` of a nested query is an array"));
                 }
                 kind(&parameter, name)?;
-                arguments.push(Argument { name, value, is_array: false, vendor: None });
+                arguments.push(Argument { name, value, is_array: false });
             }
             let (text, ordered) = statement(&query, &arguments)?;
             let database = database(nesting.service, &query)?;
@@ -340,7 +345,7 @@ fn placed<'r>(
     let argument = argument.ok_or("a placeholder has no parameter")?;
     ordered.push(argument.value.clone());
     if argument.is_array {
-        return arrays::write(argument, ordered.len(), out, rest);
+        return arrays::write(argument.name, ordered.len(), out, rest);
     }
     out.push_str(&format!("${}", ordered.len()));
     Ok(rest)

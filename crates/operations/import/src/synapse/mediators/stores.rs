@@ -169,10 +169,14 @@ fn database<'a>(c: &mut Converter<'a>, pool: &Element<'a>) -> Result<String, Str
     let text = |name: &str| pool.text_of(name).unwrap_or_default();
     let source = text("dsName");
     if !source.is_empty() {
-        let wanted = source.rsplit('/').next().unwrap_or(&source);
-        return Ok(c.database_of_source(&source, wanted));
+        return Ok(of_source(c, &source));
     }
     c.database_at(&text("url"), &text("user"), "database")
+}
+
+/// The database of a data source, with the last segment of the source's name.
+pub(super) fn of_source(c: &mut Converter<'_>, source: &str) -> String {
+    c.database_of_source(source, source.rsplit('/').next().unwrap_or(source))
 }
 
 /// Numbers the parameters: each `?` outside of quotes becomes `$1`, `$2` and so on.

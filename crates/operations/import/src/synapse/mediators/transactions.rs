@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::super::converter::{Converter, Next, Side};
 use super::super::element::Element;
+use super::stores;
 
 /// The mediators that may stand in a transaction: those that use databases, and those that neither call, answer nor run other sequences.
 const WITHIN: &[&str] = &[
@@ -58,8 +59,7 @@ fn begun<'a>(
         return Err(format!("`{other}` stands in the transaction"));
     }
     let source = source(within)?;
-    let wanted = source.rsplit('/').next().unwrap_or(&source);
-    let database = c.database_of_source(&source, wanted);
+    let database = stores::of_source(c, &source);
     let outer = std::mem::replace(&mut c.flow.in_transaction, true);
     let (made, _) = c.steps(within);
     c.flow.in_transaction = outer;
