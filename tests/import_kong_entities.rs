@@ -6,27 +6,18 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::harness::{Authority, Gateway, Message, Origin, Run, Wire, echo, tidegate};
+use crate::harness::{
+    Authority, Gateway, Message, Origin, Run, Wire, echo, import_kong, start_imported,
+};
 use crate::tokens::{EC, OTHER_EC, RSA, now};
 
-/// Imports a file into a new folder.
 fn imported(text: &str) -> (Run, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("kong.yaml");
-    std::fs::write(&file, text).unwrap();
-    let into = folder.path().join("made");
-    let any = "127.0.0.1:0";
-    let words = ["import", "kong", "--listen", any, "--listen-tls", any, "--into"];
-    let run = tidegate(&[&words[..], &[into.to_str().unwrap(), file.to_str().unwrap()]].concat());
-    (run, folder)
+    import_kong(text, &["--listen-tls", "127.0.0.1:0"])
 }
 
-/// Starts a gateway with the imported configuration and its files.
 #[track_caller]
 fn serving(text: &str, code: i32) -> (Gateway, Run) {
-    let (run, folder) = imported(text);
-    assert_eq!(run.code, Some(code), "{}{}", run.stdout, run.stderr);
-    (Gateway::start_of(folder, "made/tidegate.yaml"), run)
+    start_imported(imported(text), code)
 }
 
 fn get(gateway: &Gateway, target: &str, lines: &str) -> Message {

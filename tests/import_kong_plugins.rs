@@ -9,35 +9,16 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::harness::collector::{Collector, attribute};
-use crate::harness::{Gateway, Message, Origin, PATIENCE, Run, tidegate, until};
+use crate::harness::{Gateway, Message, Origin, PATIENCE, Run, import_kong, start_imported, until};
 use crate::tokens::{EC, issuer_by_discovery};
 
-/// Imports a file into a new folder.
 fn imported(text: &str) -> (Run, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("kong.yaml");
-    std::fs::write(&file, text).unwrap();
-    let into = folder.path().join("made");
-    let run = tidegate(&[
-        "import".as_ref(),
-        "kong".as_ref(),
-        file.as_os_str(),
-        "--into".as_ref(),
-        into.as_os_str(),
-        "--listen".as_ref(),
-        "127.0.0.1:0".as_ref(),
-        "--listen-metrics".as_ref(),
-        "127.0.0.1:0".as_ref(),
-    ]);
-    (run, folder)
+    import_kong(text, &["--listen-metrics", "127.0.0.1:0"])
 }
 
-/// Starts a gateway with the imported configuration and its files.
 #[track_caller]
 fn serving(text: &str, code: i32) -> (Gateway, Run) {
-    let (run, folder) = imported(text);
-    assert_eq!(run.code, Some(code), "{}{}", run.stdout, run.stderr);
-    (Gateway::start_of(folder, "made/tidegate.yaml"), run)
+    start_imported(imported(text), code)
 }
 
 /// A request to a route, with the expected result.

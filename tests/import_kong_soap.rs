@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value as Json, json};
 
-use crate::harness::{Backend, Gateway, Message, tidegate};
+use crate::harness::{Backend, Gateway, Message, import_kong, start_imported};
 
 const WSDL: &str = include_str!("../examples/soap/calculator/calculator.wsdl");
 const KONG_WSDL: &str = include_str!("../examples/soap/calculator/kong-result.wsdl");
@@ -67,18 +67,12 @@ fn plugin(name: &str, verbose: &str, mut config: Json) -> Json {
     json!({ "name": name, "config": config })
 }
 
-/// Imports a file, and starts a gateway with the result and its files.
+/// Imports a file of which nothing is refused, and starts a gateway with the result.
 #[track_caller]
 fn serving(text: &str, code: i32) -> Gateway {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("kong.json");
-    std::fs::write(&file, text).unwrap();
-    let into = folder.path().join("made");
-    let words = ["import", "kong", "--listen", "127.0.0.1:0", "--into"];
-    let run = tidegate(&[&words[..], &[into.to_str().unwrap(), file.to_str().unwrap()]].concat());
-    assert_eq!(run.code, Some(code), "{}", run.stderr);
+    let (gateway, run) = start_imported(import_kong(text, &[]), code);
     assert!(run.stderr.contains(" 0 refused"), "{}", run.stderr);
-    Gateway::start_of(folder, "made/tidegate.yaml")
+    gateway
 }
 
 /// The message of the load tests.

@@ -14,6 +14,7 @@ mod gateway;
 mod h2;
 #[allow(dead_code, reason = "the tests of the crate `kafka` use the rest")]
 pub(crate) mod kafka;
+mod kong;
 #[allow(dead_code, reason = "not all suites use it")]
 mod mariadb;
 mod message;
@@ -33,6 +34,7 @@ pub(crate) use closed_port::ClosedPort;
 pub(crate) use dns::{Manner, NameServer};
 pub(crate) use gateway::{Gateway, Run, program, tidegate, tidegate_with};
 pub(crate) use h2::{H2, Sent, full, whole};
+pub(crate) use kong::{import_kong, start_imported};
 #[allow(unused_imports, reason = "not all suites use it")]
 pub(crate) use mariadb::MariaDb;
 pub(crate) use message::{Message, headers};

@@ -238,14 +238,14 @@ impl Outcome {
     }
 
     /// Returns the number of users during the measurement by Little's law: throughput x (response time + pause). It must be close to
-    /// `users.measured`: tests of the generator check that. A row is marked by the figures in its tables, see
+    /// `users.measured`, which tests of the generator check. A row is marked by the figures in its tables, see
     /// [`crate::folder::Row::deviates_from_little`].
     ///
     /// A sample belongs to the phase in which it began. So the time of each user lacks the end of a sample that began before the
     /// measurement, and includes the end of one that outlasts it. Both are equally long on average. The time after the end of the load, in
     /// which the last replies arrive, does not count, because fewer and fewer users are left.
-    #[must_use]
-    pub fn users_accounted(&self) -> Option<f64> {
+    #[cfg(test)]
+    pub(crate) fn users_accounted(&self) -> Option<f64> {
         let whole = self.measured();
         let span = self.duration.saturating_sub(self.warm_up);
         let seconds = whole.window_length()?.min(span).as_secs_f64();
