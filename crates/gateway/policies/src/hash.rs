@@ -2,7 +2,7 @@
 //!
 //! The standard library's version does not accept a key, and nodes that share counts need the same key.
 
-use std::hash::Hasher as _;
+use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 
@@ -43,6 +43,28 @@ impl Hash {
 
     pub(crate) fn finish(self) -> u64 {
         self.0.finish()
+    }
+}
+
+/// The hasher of maps whose keys are hashes already: made by [`struct@Hash`], or ids that clients do not choose.
+#[derive(Debug, Default)]
+pub(crate) struct HashedKey(u64);
+
+impl Hasher for HashedKey {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = self.0.wrapping_add(number);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 

@@ -20,6 +20,7 @@ pub mod credentials;
 pub mod expression;
 pub mod for_clients;
 pub mod forward_auth;
+mod full_map;
 pub mod grpc_json;
 pub mod grpc_web;
 mod hash;

@@ -9,7 +9,7 @@
 pub mod shared;
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +20,8 @@ pub use policy::Quota;
 
 use shared::SharedQuotas;
 
-use crate::hash::{Hash, Key};
+use crate::full_map::make_room;
+use crate::hash::{Hash, HashedKey, Key};
 use crate::permits::Permits;
 use crate::tiers::Tiers;
 
@@ -65,7 +66,7 @@ pub struct Quotas {
 #[derive(Debug, Default)]
 struct Shard {
     /// The windows by client, and by index of the quota in its tier.
-    windows: HashMap<(u64, usize), UsedWindow, BuildHasherDefault<ClientHash>>,
+    windows: HashMap<(u64, usize), UsedWindow, BuildHasherDefault<HashedKey>>,
     /// The windows with counts to report to other gateways.
     unreported: Vec<(u64, usize)>,
 }
@@ -86,28 +87,6 @@ struct UsedWindow {
 struct UnreportedUse {
     messages: u64,
     bytes: u64,
-}
-
-/// The hasher for clients' numbers, which are already hashes with a secret key, see [`struct@Hash`].
-#[derive(Debug, Default)]
-struct ClientHash(u64);
-
-impl Hasher for ClientHash {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = self.0.wrapping_add(number);
-    }
-
-    fn write_usize(&mut self, number: usize) {
-        self.write_u64(number as u64);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 /// The number of shards, enough that workers rarely contend for the same lock.
@@ -290,25 +269,13 @@ impl Shard {
     ) -> &mut UsedWindow {
         let key = (client, number);
         if self.windows.len() >= SHARD_WINDOWS_MAX && !self.windows.contains_key(&key) {
-            self.make_room(now);
+            make_room(&mut self.windows, SHARD_WINDOWS_MAX, now, |used| used.ends);
         }
         let used = self.windows.entry(key).or_insert_with(|| UsedWindow::new(per, now));
         if used.ends <= now {
             *used = UsedWindow::new(per, now);
         }
         used
-    }
-
-    fn make_room(&mut self, now: Instant) {
-        self.windows.retain(|_, used| used.ends > now);
-        if self.windows.len() < SHARD_WINDOWS_MAX {
-            return;
-        }
-        // An eighth is dropped at once, so that many new clients do not each cause a scan of all windows.
-        let mut ends: Vec<Instant> = self.windows.values().map(|used| used.ends).collect();
-        let (_, first, _) = ends.select_nth_unstable(SHARD_WINDOWS_MAX / 8);
-        let first = *first;
-        self.windows.retain(|_, used| used.ends > first);
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Owns one connection, the timeout of each call, and the knowledge of whether the server answers. The callers define what is counted.
 
+mod asks;
 mod resp;
 
 use std::io;
@@ -12,8 +13,8 @@ use std::time::Duration;
 use kit::clock::{self, Instant};
 use kit::dial::{self, Link};
 use telemetry::StoreMetrics;
-use tokio::sync::Notify;
 
+pub(crate) use asks::{Ask, Asks};
 pub use kit::dial::ServiceAddress;
 
 /// The address and the settings of a store of counts.
@@ -33,6 +34,9 @@ pub struct Store {
 /// After this time without an answer, the server is pinged. Together with the default timeout, a hanging server is detected within a
 /// second.
 const SILENCE_MAX: Duration = Duration::from_millis(500);
+
+/// The maximum number of calls that report counts in one round, enough for a hundred thousand keys. The rest waits for the next round.
+const CALLS_MAX: usize = 100;
 
 /// The connection to a store. One task uses it.
 pub(crate) struct StoreConnection {
@@ -56,16 +60,27 @@ impl StoreConnection {
         }
     }
 
-    /// Runs `answer_all` each time `bell` is notified, until an interval is over.
-    pub(crate) async fn answer_for_an_interval(&self, bell: &Notify, answer_all: impl AsyncFn()) {
+    /// Answers questions for an interval, and then reports counts. `report` reports a batch, and returns true if there is more.
+    pub(crate) async fn round<Q, A>(
+        &self,
+        asks: &Asks<Q, A>,
+        answer_all: impl AsyncFn(),
+        report: impl AsyncFn() -> bool,
+    ) {
         let began = clock::now();
         loop {
             let left = self.store.interval.saturating_sub(began.elapsed());
             // A steady flow of waiting requests must not delay the report beyond the interval.
-            if left.is_zero() || tokio::time::timeout(left, bell.notified()).await.is_err() {
-                return;
+            if left.is_zero() || tokio::time::timeout(left, asks.bell.notified()).await.is_err() {
+                break;
             }
             answer_all().await;
+        }
+        for _ in 0..CALLS_MAX {
+            // Counts are not sent to a server that does not answer: after a pause, it would process everything sent in the meantime.
+            if self.is_away() && !self.ping().await || !report().await {
+                return;
+            }
         }
     }
 
@@ -74,12 +89,17 @@ impl StoreConnection {
         !self.answers.load(Ordering::Relaxed)
     }
 
-    /// Sends a command whose answer has `count` numbers. Returns `None` if there is no such answer in time.
-    pub(crate) async fn numbers<'a>(
+    /// Runs a script whose answer has `count` numbers. Returns `None` if there is no such answer in time.
+    pub(crate) async fn script(
         &self,
-        command: impl Iterator<Item = &'a str>,
+        script: &str,
+        keys: &[String],
+        values: &[String],
         count: usize,
     ) -> Option<Vec<u64>> {
+        let number = keys.len().to_string();
+        let command = ["EVAL", script, &number].into_iter();
+        let command = command.chain(keys.iter().chain(values).map(String::as_str));
         let asked = async {
             let numbers = self.command(command, count).await?.numbers()?;
             if numbers.len() == count {

@@ -6,31 +6,23 @@
 //! alone, and reports its counts afterwards.
 
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use kit::LocalBoxFuture;
 use kit::clock::{self, Instant};
 use policy::{Background, Caller};
 use telemetry::StoreMetrics;
-use tokio::sync::{Notify, oneshot};
 
 use super::{Quota, Quotas, Tier, UnreportedUse, UsedWindow};
-use crate::stores::{Store, StoreConnection};
+use crate::stores::{Asks, Store, StoreConnection};
 
 /// The shared quotas of one policy. Counts are reported to the store for as long as this has an owner.
 pub struct SharedQuotas {
     connection: StoreConnection,
     quotas: Arc<Quotas>,
-    /// Streams that wait for the count of their client.
-    asks: Mutex<Vec<Ask>>,
-    /// Notified when a stream is added to `asks`.
-    bell: Notify,
-}
-
-struct Ask {
-    windows: Vec<WindowReport>,
-    answer: oneshot::Sender<()>,
+    /// Streams that wait for the count of their client. Each asks for its windows.
+    asks: Asks<Vec<WindowReport>, ()>,
 }
 
 /// The report about one window.
@@ -42,14 +34,8 @@ struct WindowReport {
     unreported: UnreportedUse,
 }
 
-/// The maximum number of waiting streams. Further streams begin with the locally known counts.
-const ASKS_MAX: usize = 10_000;
-
 /// The maximum number of windows in one call. The server executes one script at a time, so a call must be short.
 const WINDOWS_PER_CALL: usize = 1000;
-
-/// The maximum number of calls in one round, enough for all windows. The rest waits for the next round.
-const CALLS_MAX: usize = 100;
 
 /// Adds messages and bytes to each window, which begins with its first message. Returns the resulting counts and the milliseconds until the
 /// window ends, or zeros if there is no window.
@@ -72,7 +58,7 @@ impl SharedQuotas {
     /// Creates shared quotas. `quotas` are those that the policy charges.
     pub fn new(store: Store, quotas: Arc<Quotas>, metrics: Arc<StoreMetrics>) -> SharedQuotas {
         let connection = StoreConnection::new(store, metrics);
-        SharedQuotas { connection, quotas, asks: Mutex::default(), bell: Notify::new() }
+        SharedQuotas { connection, quotas, asks: Asks::default() }
     }
 
     pub fn quotas(&self) -> Arc<Quotas> {
@@ -91,32 +77,21 @@ impl SharedQuotas {
             unreported: UnreportedUse::default(),
         };
         let windows: Vec<WindowReport> = tier.numbered().map(told).collect();
-        let (answer, known) = oneshot::channel();
-        {
-            let mut asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
-            if asks.len() >= ASKS_MAX || windows.is_empty() {
-                return;
-            }
-            asks.push(Ask { windows, answer });
+        if !windows.is_empty() {
+            // Harmless: without an answer in time, the locally known counts apply.
+            let _ = self.asks.ask(&self.connection, windows).await;
         }
-        self.bell.notify_one();
-        // The deadline covers one call in progress and the next one. Harmless: without an answer in time, the locally known counts apply.
-        let _ = tokio::time::timeout(2 * self.connection.store.timeout, known).await;
     }
 
     /// Queries the counts of all waiting streams.
     async fn answer_all(&self) {
         loop {
-            let asks: Vec<Ask> = {
-                let mut asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
-                let count = asks.len().min(WINDOWS_PER_CALL / super::WINDOWS_MAX);
-                asks.drain(..count).filter(|ask| !ask.answer.is_closed()).collect()
-            };
+            let asks = self.asks.take(WINDOWS_PER_CALL / super::WINDOWS_MAX);
             if asks.is_empty() {
                 return;
             }
             let windows: Vec<WindowReport> =
-                asks.iter().flat_map(|ask| ask.windows.clone()).collect();
+                asks.iter().flat_map(|ask| ask.question.clone()).collect();
             if let Some(answer) = self.call(&windows).await {
                 self.quotas.learn(&windows, &answer);
             }
@@ -129,10 +104,6 @@ impl SharedQuotas {
 
     /// Reports a batch of counts. Returns true if there is more to report.
     async fn tell_some(&self) -> bool {
-        // Counts are not sent to a server that does not answer: after a pause, it would process everything sent in the meantime.
-        if self.connection.is_away() && !self.connection.ping().await {
-            return false;
-        }
         let told = self.quotas.take_unreported(WINDOWS_PER_CALL);
         if told.is_empty() {
             // Harmless: `ping` records whether the server answers.
@@ -160,10 +131,7 @@ impl SharedQuotas {
             values.push(unreported.bytes.to_string());
             values.push(per.as_millis().max(1).to_string());
         }
-        let count = keys.len().to_string();
-        let command = ["EVAL", SCRIPT, &count].into_iter();
-        let command = command.chain(keys.iter().chain(&values).map(String::as_str));
-        self.connection.numbers(command, values.len()).await
+        self.connection.script(SCRIPT, &keys, &values, values.len()).await
     }
 }
 
@@ -171,12 +139,8 @@ impl Background for SharedQuotas {
     fn round<'a>(&'a self, _caller: &'a Rc<Caller>) -> LocalBoxFuture<'a, Duration> {
         Box::pin(async move {
             let answer_all = async || self.answer_all().await;
-            self.connection.answer_for_an_interval(&self.bell, answer_all).await;
-            for _ in 0..CALLS_MAX {
-                if !self.tell_some().await {
-                    break;
-                }
-            }
+            let report = async || self.tell_some().await;
+            self.connection.round(&self.asks, answer_all, report).await;
             Duration::ZERO
         })
     }

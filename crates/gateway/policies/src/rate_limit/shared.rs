@@ -15,19 +15,18 @@
 
 use std::fmt::Write as _;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kit::LocalBoxFuture;
 use policy::{Background, Caller};
 use telemetry::StoreMetrics;
-use tokio::sync::{Notify, oneshot};
 
 use super::counts::{KeyCounts, SlotEntry, WINDOWS_MAX};
 use super::window::on_clock::ClockCounts;
 use super::window::{Algorithm, WindowNumbers};
 use super::{Tier, Window};
-use crate::stores::{Store, StoreConnection};
+use crate::stores::{self, Asks, Store, StoreConnection};
 
 /// The shared counts of one limit. They are reported to the store for as long as this has an owner.
 pub struct SharedCounts {
@@ -36,9 +35,7 @@ pub struct SharedCounts {
     /// The tiers, in the order of the policy's indices.
     tiers: Vec<Tier>,
     /// Requests that wait for the server's answer.
-    asks: Mutex<Vec<Ask>>,
-    /// Notified when a request is added to `asks`.
-    bell: Notify,
+    asks: Asks<KeyQuestion, StoreAnswer>,
 }
 
 /// The server's answer to a request.
@@ -51,17 +48,16 @@ pub(crate) struct StoreAnswer {
     pub(crate) now: u64,
 }
 
-/// A request that waits for an answer.
-struct Ask {
+/// Whether one more request of a key passes.
+struct KeyQuestion {
     key: u64,
     tier: u32,
     /// Whether the request is charged if it passes. Otherwise it only asks how its key stands.
     charges: bool,
-    answer: oneshot::Sender<StoreAnswer>,
 }
 
-/// The maximum number of waiting requests. More are decided by the local counts.
-const ASKS_MAX: usize = 10_000;
+/// A request that waits for an answer.
+type Ask = stores::Ask<KeyQuestion, StoreAnswer>;
 
 /// The unreported counts of one key.
 struct CountReport {
@@ -74,9 +70,6 @@ struct CountReport {
 
 /// The maximum number of keys in one call. The server executes one script at a time, so a call must be short.
 const KEYS_MAX: usize = 1000;
-
-/// The maximum number of calls in one round, enough for a hundred thousand keys. The rest waits for the next round.
-const CALLS_MAX: usize = 100;
 
 /// Adds a cost in microseconds to each key's time, but not further ahead of the server's clock than allowed. Returns how far ahead each
 /// time is then.
@@ -170,8 +163,7 @@ impl SharedCounts {
             connection: StoreConnection::new(store, metrics),
             counts,
             tiers: [otherwise].into_iter().chain(plans).collect(),
-            asks: Mutex::default(),
-            bell: Notify::new(),
+            asks: Asks::default(),
         }
     }
 
@@ -187,32 +179,18 @@ impl SharedCounts {
     /// Asks the server whether one more request of a key passes. With `charges`, the server charges a request that passes. Returns `None`
     /// if the server does not answer, or if too many requests wait for it.
     pub(crate) async fn ask(&self, key: u64, tier: u32, charges: bool) -> Option<StoreAnswer> {
-        let (answer, said) = oneshot::channel();
-        {
-            let mut asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
-            if asks.len() >= ASKS_MAX {
-                return None;
-            }
-            asks.push(Ask { key, tier, charges, answer });
-        }
-        self.bell.notify_one();
-        // Harmless: without an answer, the local counts decide. The deadline covers one call in progress and the next one.
-        tokio::time::timeout(2 * self.connection.store.timeout, said).await.ok()?.ok()
+        self.asks.ask(&self.connection, KeyQuestion { key, tier, charges }).await
     }
 
     /// Asks the server about all waiting requests.
     async fn answer_all(&self) {
         loop {
-            let asks: Vec<Ask> = {
-                let mut asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
-                let count = asks.len().min(KEYS_MAX);
-                asks.drain(..count).filter(|ask| !ask.answer.is_closed()).collect()
-            };
+            let asks = self.asks.take(KEYS_MAX);
             if asks.is_empty() {
                 return;
             }
             let (charged, looks): (Vec<Ask>, Vec<Ask>) =
-                asks.into_iter().partition(|ask| ask.charges);
+                asks.into_iter().partition(|ask| ask.question.charges);
             self.answer(charged, true).await;
             self.answer(looks, false).await;
         }
@@ -222,7 +200,8 @@ impl SharedCounts {
         if asks.is_empty() {
             return;
         }
-        let told: Vec<CountReport> = asks.iter().map(|ask| self.unreported(ask)).collect();
+        let told: Vec<CountReport> =
+            asks.iter().map(|ask| self.unreported(&ask.question)).collect();
         match self.call(&told, charges).await {
             Some(said) => self.pass_on(asks, &told, &said),
             // Without an answer, the local counts decide.
@@ -231,8 +210,7 @@ impl SharedCounts {
     }
 
     /// Returns the report for a waiting request, which includes the unreported requests of its key.
-    fn unreported(&self, ask: &Ask) -> CountReport {
-        let (key, tier) = (ask.key, ask.tier);
+    fn unreported(&self, &KeyQuestion { key, tier, .. }: &KeyQuestion) -> CountReport {
         let mut told = CountReport { key, tier, unreported: 0, counts: [0; WINDOWS_MAX] };
         let now = self.counts.now();
         self.counts.change(key, |entry| {
@@ -273,15 +251,15 @@ impl SharedCounts {
         let mut said = said.iter().copied();
         // Harmless: there is a report for each request, and an answer of the wrong length was refused.
         for (ask, told) in asks.into_iter().zip(told) {
-            let charged = ask.charges.then(|| said.next() == Some(1));
+            let charged = ask.question.charges.then(|| said.next() == Some(1));
             // Harmless: the rest belongs to the following requests.
-            let theirs: Vec<u64> = said.by_ref().take(self.told_numbers(ask.tier)).collect();
+            let theirs: Vec<u64> = said.by_ref().take(self.told_numbers(told.tier)).collect();
             self.learn_one(told, &theirs);
-            let (numbers, now) = self.standings(ask.tier, &theirs);
+            let (numbers, now) = self.standings(told.tier, &theirs);
             let fits =
                 |(window, numbers): (&Window, &WindowNumbers)| window.charge(*numbers, now).is_ok();
             // Harmless: there is one set of numbers for each window of a limit.
-            let looked = || self.windows(ask.tier).zip(&numbers).all(fits);
+            let looked = || self.windows(told.tier).zip(&numbers).all(fits);
             let passes = charged.unwrap_or_else(looked);
             // Harmless: the request may have ended in the meantime.
             let _ = ask.answer.send(StoreAnswer { passes, numbers, now });
@@ -290,10 +268,6 @@ impl SharedCounts {
 
     /// Reports a batch of counts. Returns true if there is more to report.
     async fn tell_some(&self) -> bool {
-        // Counts are not sent to a server that does not answer: after a pause, it would process everything sent in the meantime.
-        if self.is_away() && !self.connection.ping().await {
-            return false;
-        }
         let mut told = Vec::new();
         let now = self.counts.now();
         self.counts.each_unreported(|entry| {
@@ -380,10 +354,7 @@ impl SharedCounts {
             }
         }
         let (script, verdicts) = if asks { (ASK, told.len()) } else { (SCRIPT, 0) };
-        let count = keys.len().to_string();
-        let command = ["EVAL", script, &count].into_iter();
-        let command = command.chain(keys.iter().chain(&costs).map(String::as_str));
-        self.connection.numbers(command, keys.len() + verdicts).await
+        self.connection.script(script, &keys, &costs, keys.len() + verdicts).await
     }
 
     /// Like `call`, for clock-aligned windows.
@@ -403,10 +374,8 @@ impl SharedCounts {
             }
         }
         let verdicts = if asks { told.len() } else { 0 };
-        let count = keys.len().to_string();
-        let command = ["EVAL", ON_CLOCK, &count].into_iter();
-        let command = command.chain(keys.iter().chain(&arguments).map(String::as_str));
-        self.connection.numbers(command, CLOCK_NUMBERS * keys.len() + verdicts).await
+        let count = CLOCK_NUMBERS * keys.len() + verdicts;
+        self.connection.script(ON_CLOCK, &keys, &arguments, count).await
     }
 
     fn learn(&self, told: &[CountReport], said: &[u64]) {
@@ -492,12 +461,8 @@ impl Background for SharedCounts {
     fn round<'a>(&'a self, _caller: &'a Rc<Caller>) -> LocalBoxFuture<'a, Duration> {
         Box::pin(async move {
             let answer_all = async || self.answer_all().await;
-            self.connection.answer_for_an_interval(&self.bell, answer_all).await;
-            for _ in 0..CALLS_MAX {
-                if !self.tell_some().await {
-                    break;
-                }
-            }
+            let report = async || self.tell_some().await;
+            self.connection.round(&self.asks, answer_all, report).await;
             Duration::ZERO
         })
     }

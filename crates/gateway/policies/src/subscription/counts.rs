@@ -4,15 +4,15 @@
 //! additions of the decision.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use kit::clock::{self, Instant};
+use kit::clock::{self, Instant, nanos};
 use policy::Quota;
 
 use super::plan::{Burst, PlanLimits, WINDOWS_MAX};
-use crate::hash::{Hash, Key};
+use crate::full_map::make_room;
+use crate::hash::{Hash, HashedKey, Key};
 
 /// The counts of all keys.
 pub struct PlanCounts {
@@ -21,26 +21,7 @@ pub struct PlanCounts {
     shards: Box<[Mutex<Shard>]>,
 }
 
-type Shard = HashMap<u64, KeyUse, BuildHasherDefault<DigestHash>>;
-
-/// The hasher for keys, which are hashes already: of names with a secret key, or of ids that clients do not choose.
-#[derive(Debug, Default)]
-struct DigestHash(u64);
-
-impl Hasher for DigestHash {
-    fn write(&mut self, bytes: &[u8]) {
-        // Keys are written as numbers; other input would still be told apart.
-        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
-    }
-
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
+type Shard = HashMap<u64, KeyUse, BuildHasherDefault<HashedKey>>;
 
 /// What a key has used.
 #[derive(Debug, Default)]
@@ -107,7 +88,7 @@ impl PlanCounts {
     }
 
     fn now(&self) -> u64 {
-        nanoseconds(clock::now().duration_since(self.epoch))
+        nanos(clock::now().duration_since(self.epoch))
     }
 
     /// Charges a request to all of these, or to none if one of them refuses.
@@ -138,7 +119,7 @@ impl PlanCounts {
         for charge in charges.iter().flatten().filter(|charge| !charge.limits.is_unlimited()) {
             let Some(shard) = guards.shard(charge.key) else { continue };
             if shard.len() >= SHARD_KEYS_MAX && !shard.contains_key(&charge.key) {
-                make_room(shard, now);
+                make_room(shard, SHARD_KEYS_MAX, now, KeyUse::ends);
             }
             first_over |= shard.entry(charge.key).or_default().charge(charge.limits, now);
         }
@@ -201,18 +182,6 @@ fn shard_of(key: u64) -> usize {
     usize::try_from(key >> 32).unwrap_or_default() % SHARDS
 }
 
-fn make_room(shard: &mut Shard, now: u64) {
-    shard.retain(|_, used| used.ends() > now);
-    if shard.len() < SHARD_KEYS_MAX {
-        return;
-    }
-    // An eighth is dropped at once, so that many new keys do not each cause a scan of all keys.
-    let mut ends: Vec<u64> = shard.values().map(KeyUse::ends).collect();
-    let (_, first, _) = ends.select_nth_unstable(SHARD_KEYS_MAX / 8);
-    let first = *first;
-    shard.retain(|_, used| used.ends() > first);
-}
-
 impl PlanLimits {
     fn is_unlimited(&self) -> bool {
         self.requests.is_empty() && self.burst.is_none()
@@ -239,7 +208,7 @@ impl KeyUse {
         let waits = windows.filter_map(|(at, quota)| match self.open(at, now) {
             Some(used) => used.is_full(quota).then(|| used.ends - now),
             // A window that is not open has its full quota, which may be zero.
-            None => UsedWindow::default().is_full(quota).then(|| nanoseconds(quota.per)),
+            None => UsedWindow::default().is_full(quota).then(|| nanos(quota.per)),
         });
         waits.max()
     }
@@ -247,12 +216,12 @@ impl KeyUse {
     fn burst_wait(&self, limits: &PlanLimits, now: u64) -> Option<u64> {
         let burst = limits.burst?;
         let next = self.burst_after(&burst, now);
-        let latest = now.saturating_add(nanoseconds(burst.per));
+        let latest = now.saturating_add(nanos(burst.per));
         (next > latest).then(|| next - latest)
     }
 
     fn burst_after(&self, burst: &Burst, now: u64) -> u64 {
-        let each = nanoseconds(burst.per) / u64::from(burst.requests.max(1));
+        let each = nanos(burst.per) / u64::from(burst.requests.max(1));
         self.burst.max(now).saturating_add(each)
     }
 
@@ -271,7 +240,7 @@ impl KeyUse {
         // Harmless: the lines above ensure one window for each quota.
         for (quota, used) in limits.requests.iter().zip(&mut self.windows) {
             if used.ends <= now {
-                let ends = now.saturating_add(nanoseconds(quota.per));
+                let ends = now.saturating_add(nanos(quota.per));
                 *used = UsedWindow { ends, ..UsedWindow::default() };
             }
             first_over |= quota.messages == Some(used.requests);
@@ -289,12 +258,10 @@ impl UsedWindow {
     }
 }
 
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
