@@ -136,12 +136,11 @@ routes:
         other.url()
     ));
     let counts = || [one.requests().len(), other.requests().len()];
-    let lines: [(&str, fn(usize) -> String); 2] = [
-        ("/named", |number| format!("K: k{number}\r\n")),
-        ("/others", |number| format!("Cookie: user={number}\r\n")),
-    ];
-    for (target, line) in lines {
-        let ask = |number| assert_eq!(get(&gateway, target, &line(number)).status(), 200);
+    for (target, line) in [("/named", "K: k"), ("/others", "Cookie: user=")] {
+        let ask = |number: usize| {
+            let line = format!("{line}{number}\r\n");
+            assert_eq!(get(&gateway, target, &line).status(), 200);
+        };
         [&one, &other].iter().for_each(|origin| origin.forget());
         (0..8).for_each(|_| ask(7));
         assert!(counts().contains(&8), "{target}: {:?}", counts());
