@@ -18,7 +18,7 @@ pub enum QueryTemplate {
     Parameters(Map<Spanned<String>>),
 }
 
-/// A status such as `404`, or a class such as `5xx`.
+/// A status such as `404`, a class such as `5xx`, or a range such as `400-403`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusClass {
     /// The first status in the class.
@@ -67,32 +67,48 @@ impl StatusClass {
 
 impl Decode for StatusClass {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
-        let help = "write a status such as `404`, or a class such as `5xx`";
+        let help =
+            "write a status such as `404`, a class such as `5xx`, or a range such as `400-403`";
         decoder.parse(node, "a status", help, |text| {
             // Harmless: text that is neither is refused below.
             let one = digits::whole::<u16>(text).filter(|status| (100..=599).contains(status));
             // Harmless: text that is neither is refused below.
             let class = text.strip_suffix("xx").and_then(digits::whole::<u16>);
             let class = class.filter(|digit| (1..=5).contains(digit)).map(|digit| digit * 100);
-            match (one, class) {
-                (Some(status), _) => Ok(Self { first: status, last: status }),
-                (None, Some(first)) => Ok(Self { first, last: first + 99 }),
-                (None, None) => Err(format!("{} is not a status", quote(text))),
+            match (one, class, range(text)) {
+                (Some(status), ..) => Ok(Self { first: status, last: status }),
+                (None, Some(first), _) => Ok(Self { first, last: first + 99 }),
+                (None, None, Some(range)) => Ok(range),
+                (None, None, None) => Err(format!("{} is not a status", quote(text))),
             }
         })
     }
 
     fn encode(&self) -> Json {
-        if self.first == self.last {
-            self.first.into()
-        } else {
-            format!("{}xx", self.first / 100).into()
+        match (self.first, self.last) {
+            (first, last) if first == last => first.into(),
+            (first, last) if first % 100 == 0 && last == first + 99 => {
+                format!("{}xx", first / 100).into()
+            }
+            (first, last) => format!("{first}-{last}").into(),
         }
     }
 
     fn schema(_: &mut SchemaBuilder) -> Json {
         json!({ "type": ["string", "integer"] })
     }
+}
+
+/// Reads a range of statuses, such as `400-403`.
+fn range(text: &str) -> Option<StatusClass> {
+    let status = |text: &str| {
+        let is_status = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
+        // Harmless: text that is not a status is refused by the caller.
+        text.parse::<u16>().ok().filter(|status| is_status && (100..=599).contains(status))
+    };
+    let (first, last) = text.split_once('-')?;
+    let (first, last) = (status(first.trim())?, status(last.trim())?);
+    (first < last).then_some(StatusClass { first, last })
 }
 
 impl Decode for StatusTemplate {
