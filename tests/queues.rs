@@ -445,3 +445,119 @@ fn a_paused_queue_waits_also_over_a_restart() {
     assert_eq!(admin(&gateway, "/queues/work").get("paused"), None);
     assert_eq!(admin_send(&gateway, "POST", "/queues/other/pause"), 404);
 }
+
+#[test]
+fn a_queue_that_starts_paused_runs_once_an_operator_says_so_also_over_a_reload() {
+    let origin = origin(|_, _| OK);
+    let paused = yaml(&origin, ", paused: true");
+    let gateway = Gateway::start(&paused);
+    put(&gateway, "/", "one");
+    until("the queue is looked after", || {
+        metric(&gateway, "tidegate_queue_depth{queue=\"work\"}") == Some(1.0)
+    });
+    assert_eq!(admin(&gateway, "/queues/work")["paused"], true);
+    assert!(origin.requests().is_empty());
+    assert_eq!(admin_send(&gateway, "POST", "/queues/work/resume"), 204);
+    origin.wait_for_requests(1);
+    let more = paused.replace("workers: 2", "workers: 2\nplans: { gold: { unlimited: true } }");
+    crate::reload::put_ok(&gateway, &more);
+    gateway.wait_for_log("`paused: true` has no effect: an operator has resumed it");
+    put(&gateway, "/", "two");
+    origin.wait_for_requests(2);
+    assert_eq!(admin(&gateway, "/queues/work").get("paused"), None);
+    // What an operator pauses stays so without the key.
+    assert_eq!(admin_send(&gateway, "POST", "/queues/work/pause"), 204);
+    crate::reload::put_ok(&gateway, &yaml(&origin, ""));
+    put(&gateway, "/", "three");
+    until("the queue is looked after", || {
+        metric(&gateway, "tidegate_queue_depth{queue=\"work\"}") == Some(1.0)
+    });
+    assert_eq!(admin(&gateway, "/queues/work")["paused"], true);
+    assert_eq!(texts(&origin), ["one", "two"]);
+}
+
+#[test]
+fn a_queue_pauses_after_the_last_attempt_and_keeps_its_order() {
+    let fails = Arc::new(Mutex::new(true));
+    let says = fails.clone();
+    let origin = origin(move |_, _| if *says.lock().unwrap() { FAILED } else { OK });
+    let keys = ", retry: { attempts: 2, initial: 100ms, then: pause }";
+    let gateway = Gateway::start(yaml(&origin, keys));
+    put(&gateway, "/", "one");
+    put(&gateway, "/", "two");
+    until("it is paused", || admin(&gateway, "/queues/work")["paused"] == true);
+    gateway.wait_for_log("paused after the last attempt at a message");
+    assert_eq!(texts(&origin), ["one", "one"]);
+    assert!(dead(&gateway).is_empty());
+    *fails.lock().unwrap() = false;
+    assert_eq!(admin_send(&gateway, "POST", "/queues/work/resume"), 204);
+    until("none is left", || admin(&gateway, "/queues/work")["depth"] == 0);
+    assert_eq!(texts(&origin), ["one", "one", "one", "two"]);
+}
+
+#[test]
+fn dead_messages_are_put_into_another_queue() {
+    let origin = origin(|_, request| if request.target() == "/told" { OK } else { FAILED });
+    let keys =
+        ", retry: { attempts: 2, initial: 100ms }, dead: { queue: failed } }, failed: { flow: tell";
+    let yaml = yaml(&origin, keys).replace(
+        "send: [{ call: origin }]",
+        "send: [{ call: origin }]\n  tell: [{ call: { upstream: origin, path: /told } }]",
+    );
+    let gateway = Gateway::start(yaml);
+    put(&gateway, "/a", "one");
+    origin.wait_for_requests(3);
+    let targets: Vec<_> =
+        origin.requests().iter().map(|request| request.target().to_owned()).collect();
+    assert_eq!(targets, ["/a", "/a", "/told"]);
+    let told = &origin.requests()[2];
+    assert_eq!((told.method(), &*told.text(), told.get("x-own")), ("PUT", "one", Some("1")));
+    until("none is left", || {
+        admin(&gateway, "/queues")
+            == json!({ "queues": [
+                { "name": "work", "depth": 0, "dead": 0 },
+                { "name": "failed", "depth": 0, "dead": 0 },
+            ] })
+    });
+    let dead = "tidegate_queue_runs_total{queue=\"work\",outcome=\"dead\"}";
+    until("it is counted", || metric(&gateway, dead) == Some(1.0));
+}
+
+#[test]
+fn statuses_are_failures_if_they_are_written() {
+    const GONE: &str = "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n";
+    for (fault_on, reply, tries, count) in [
+        ("", GONE, 1, 0),
+        (", fault_on: [4xx]", GONE, 1, 1),
+        (", fault_on: [4xx]", FAILED, 1, 0),
+        (", fault_on: [500-599]", FAILED, 3, 1),
+        (", fault_on: []", FAILED, 1, 0),
+    ] {
+        let origin = origin(move |_, _| reply);
+        let gateway = Gateway::start(yaml(&origin, &format!("{QUICK}{fault_on}")));
+        put(&gateway, "/", "one");
+        until("it has ended", || {
+            let queue = admin(&gateway, "/queues/work");
+            (&queue["depth"], &queue["dead"]) == (&json!(0), &json!(count))
+                && !texts(&origin).is_empty()
+        });
+        assert_eq!(texts(&origin).len(), tries, "{fault_on} {reply}");
+    }
+}
+
+#[test]
+fn messages_are_begun_at_an_interval() {
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let seen = times.clone();
+    let origin = origin(move |_, _| {
+        seen.lock().unwrap().push(Instant::now());
+        OK
+    });
+    let gateway = Gateway::start(yaml(&origin, ", interval: 1s, order: free, concurrency: 5"));
+    (0..3).for_each(|n| put(&gateway, "/", &n.to_string()));
+    origin.wait_for_requests(3);
+    let times = times.lock().unwrap();
+    // The begin of an attempt is not the moment at which its request arrives.
+    assert!(times[2] - times[0] >= Duration::from_millis(1500), "{times:?}");
+    assert_eq!(texts(&origin), ["0", "1", "2"]);
+}

@@ -1,4 +1,5 @@
-//! The switch by which operators pause deliveries on all nodes: a row that exists while deliveries are paused.
+//! The switch by which operators pause deliveries on all nodes: a row that exists while deliveries are paused. Where the configuration
+//! may pause them too, a second row exists after an operator has resumed what it pauses.
 
 use std::sync::Arc;
 
@@ -15,18 +16,41 @@ pub struct Switch<'a> {
 impl Switch<'_> {
     /// The key of the row.
     pub const KEY: &'static [u8] = b"paused";
+    /// The key of the row that an operator leaves who resumes what the configuration pauses.
+    const RESUMED: &'static [u8] = b"resumed";
 
     /// Returns true if an operator has paused deliveries.
     pub async fn is_paused(self) -> Result<bool, Error> {
         Ok(self.store.get(self.table, Self::KEY).await?.is_some())
     }
 
+    /// Returns what operators have decided: `true` for paused, `false` for resumed, or `None` if the configuration decides.
+    pub async fn decision(self) -> Result<Option<bool>, Error> {
+        if self.is_paused().await? {
+            return Ok(Some(true));
+        }
+        let resumed = self.store.get(self.table, Self::RESUMED).await?;
+        Ok(resumed.map(|_| false))
+    }
+
     /// Pauses or resumes deliveries. Attempts in progress are finished.
     pub async fn set(self, is_paused: bool) -> Result<(), Error> {
         let value = is_paused.then(|| Bytes::from_static(b"1"));
-        let (table, key) = (self.table.clone(), Self::KEY.to_vec());
-        let change = Change { table, key, value, expect: Expect::Anything };
-        self.store.change(vec![change], None).await.map(drop)
+        self.store.change(vec![self.change(Self::KEY, value)], None).await.map(drop)
+    }
+
+    /// Returns the changes that store a decision, or that leave it to the configuration.
+    pub fn decide(self, decision: Option<bool>) -> [Change; 2] {
+        let row = |is_there: bool| is_there.then(|| Bytes::from_static(b"1"));
+        [
+            self.change(Self::KEY, row(decision == Some(true))),
+            self.change(Self::RESUMED, row(decision == Some(false))),
+        ]
+    }
+
+    fn change(self, key: &[u8], value: Option<Bytes>) -> Change {
+        let (table, key) = (self.table.clone(), key.to_vec());
+        Change { table, key, value, expect: Expect::Anything }
     }
 }
 
@@ -47,5 +71,21 @@ mod tests {
         switch.set(true).await.unwrap();
         let row = store.get("queue/q/state", b"paused").await.unwrap();
         assert_eq!(row.map(|row| row.value), Some("1".into()), "other versions read this key");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_decision_is_the_last_one_or_none() {
+        let (store, table) = (Memory::new(), "queue/q/state".into());
+        let switch = Switch { store: &store, table: &table };
+        assert_eq!(switch.decision().await, Ok(None));
+        for decision in [Some(false), Some(true), Some(false), None, Some(true), None] {
+            store.change(switch.decide(decision).into(), None).await.unwrap();
+            assert_eq!(switch.decision().await, Ok(decision));
+            assert_eq!(switch.is_paused().await, Ok(decision == Some(true)));
+        }
+        // A version that knows one row resumes what this one has paused.
+        store.change(switch.decide(Some(true)).into(), None).await.unwrap();
+        switch.set(false).await.unwrap();
+        assert_eq!(switch.decision().await, Ok(None));
     }
 }

@@ -66,7 +66,7 @@ impl Queue {
         let depth = span.newest.saturating_sub(cursor.head).saturating_add(open);
         let dead = rows::count(&*entrance.store, &self.tables.dead, COUNTED_MAX).await?;
         let mut view = json!({ "name": self.name(), "depth": depth, "dead": dead });
-        if let (true, Some(view)) = (self.switch().is_paused().await?, view.as_object_mut()) {
+        if let (true, Some(view)) = (self.is_paused().await?, view.as_object_mut()) {
             view.insert("paused".to_owned(), json!(true));
         }
         if let (false, Some(view)) = (self.nodes.is_single(), view.as_object_mut()) {
@@ -183,11 +183,18 @@ impl Queue {
 
     /// Pauses the queue on all nodes: no message is started until it is resumed. Messages being processed are finished.
     pub async fn pause(&self) -> Result<(), ActionError> {
-        Ok(self.switch().set(true).await?)
+        let changes = self.switch().decide(Some(true));
+        self.entrance.store.change(changes.into(), None).await?;
+        Ok(())
     }
 
+    /// Resumes the queue on all nodes, also if the configuration pauses it.
     pub async fn resume(&self) -> Result<(), ActionError> {
-        Ok(self.switch().set(false).await?)
+        // Otherwise a `paused: true` that is written next year would have no effect.
+        let decision = self.settings.is_paused.then_some(false);
+        let changes = self.switch().decide(decision);
+        self.entrance.store.change(changes.into(), None).await?;
+        Ok(())
     }
 
     /// Deletes a dead message.

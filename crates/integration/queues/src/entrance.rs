@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use fault::{Fault, Kind};
 use message::RequestHead;
-use store::{Error, Store};
+use store::{Error, Guard, Store};
 use telemetry::QueueMetrics;
 
 use crate::stored;
@@ -28,13 +29,18 @@ impl Entrance {
     pub async fn put(&self, head: &RequestHead, body: &[u8]) -> Result<u64, Fault> {
         let record = stored::record(head, body);
         let record = record.ok_or_else(|| Fault::new(Kind::FlowFailed, "a head of over 4 GiB"))?;
-        match self.store.append(&self.log, vec![record], None).await {
-            Ok(positions) => {
-                self.metrics.stored();
-                Ok(*positions.start())
-            }
-            Err(error) => Err(fault(&self.name, &error)),
-        }
+        self.put_record(record, None).await.map_err(|error| fault(&self.name, &error))
+    }
+
+    /// Like [`Entrance::put`], for a message that was stored before.
+    pub(crate) async fn put_record(
+        &self,
+        record: Bytes,
+        guard: Option<&Guard>,
+    ) -> Result<u64, Error> {
+        let positions = self.store.append(&self.log, vec![record], guard).await?;
+        self.metrics.stored();
+        Ok(*positions.start())
     }
 }
 

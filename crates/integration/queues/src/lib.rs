@@ -19,7 +19,7 @@ mod views;
 pub use admin::ActionError;
 pub use delivery::Retries;
 pub use entrance::Entrance;
-pub use queue::{DeadBounds, Order, Queue, QueueSettings};
+pub use queue::{DeadBounds, Exhausted, Order, Queue, QueueSettings};
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use telemetry::QueueRun;
 
 use crate::dead::now;
 use crate::process::{Process, STORE_RETRY_PAUSE};
-use crate::queue::{CURSOR, Dead, note_failure};
+use crate::queue::{CURSOR, Dead, Exhausted, note_failure};
 use crate::run::RunFailure;
 use crate::runs::RunOutcome;
 
@@ -25,12 +25,21 @@ impl Process {
                 open.is_running = false;
                 let pause = open.fail(&self.queue.settings.retries, Duration::ZERO);
                 let attempts = open.attempts;
-                match pause.filter(|_| failure.is_retryable) {
-                    Some(pause) => {
+                let pause = pause.filter(|_| failure.is_retryable);
+                match (pause, self.queue.settings.exhausted) {
+                    (Some(pause), _) => {
                         self.tried(message, &failure.why, pause, &mut changes);
                         QueueRun::Failure
                     }
-                    None => {
+                    (None, Exhausted::Pause) => {
+                        self.stop(message, &failure.why, &mut changes);
+                        QueueRun::Failure
+                    }
+                    (None, Exhausted::Dead) => {
+                        if !self.move_dead(&record.bytes).await {
+                            // Another worker or node processes the message again.
+                            return;
+                        }
                         self.died(attempts, record, failure, &mut changes);
                         QueueRun::Dead
                     }
@@ -54,9 +63,48 @@ impl Process {
     fn tried(&mut self, message: u64, why: &str, pause: Duration, changes: &mut Vec<Change>) {
         let queue = self.queue.name();
         tracing::debug!(queue, id = message, "tried again in {pause:?}: {why}");
+        self.note_failure(message, why, changes);
+    }
+
+    /// Pauses the queue after the last attempt at a message, which keeps its place and gets all its attempts again.
+    fn stop(&mut self, message: u64, why: &str, changes: &mut Vec<Change>) {
+        tracing::warn!(
+            queue = self.queue.name(),
+            id = message,
+            "paused after the last attempt at a message; resume the queue to try it again: {why}"
+        );
+        if let Some(open) = self.cursor.get(message) {
+            (open.attempts, open.due) = (0, 0);
+        }
+        self.is_paused = true;
+        self.note_failure(message, why, changes);
+        changes.extend(self.queue.switch().decide(Some(true)));
+    }
+
+    /// Records the failure of a message that keeps its place.
+    fn note_failure(&mut self, message: u64, why: &str, changes: &mut Vec<Change>) {
         let failures = self.failures.entry(message).or_default();
         note_failure(failures, now(), why);
         changes.push(self.queue.failures_change(message, Some(failures)));
+    }
+
+    /// Puts a dead message into the queue for dead messages, if there is one. Retries until that succeeds, the worker ends or the queue is
+    /// lost; in the latter cases returns false. If the process dies right afterwards, the message is put there once more.
+    async fn move_dead(&self, record: &Bytes) -> bool {
+        let Some(entrance) = &self.queue.dead_entrance else { return true };
+        loop {
+            match entrance.put_record(record.clone(), self.guard.as_ref()).await {
+                Ok(_) => return true,
+                Err(Error::Fenced) => self.queue.nodes.tell_fenced(self.term),
+                Err(error) => {
+                    let (queue, to) = (self.queue.name(), &*entrance.name);
+                    tracing::warn!(queue, to, "a dead message waits for the store: {error}");
+                }
+            }
+            if handover::pause(&self.place.ending, STORE_RETRY_PAUSE).await || self.is_lost() {
+                return false;
+            }
+        }
     }
 
     /// Handles a message that has failed for the last time.
@@ -78,7 +126,7 @@ impl Process {
                 "dead at once, because a retry cannot succeed: {why}"
             );
         }
-        if !self.queue.settings.dead_letter {
+        if !self.queue.settings.dead_letter || self.queue.dead_entrance.is_some() {
             return;
         }
         // Harmless: a message that has not failed before has no earlier failures.

@@ -45,10 +45,12 @@ pub(crate) struct Process {
     runs: Rc<Runs>,
     /// Whether the newest message has been seen.
     is_at_end: bool,
-    /// Whether an operator has paused the queue, so that no message is started.
-    is_paused: bool,
+    /// Whether the queue is paused, so that no message is started.
+    pub(crate) is_paused: bool,
     /// Whether the paused state has to be read again.
     is_state_open: bool,
+    /// The time before which no message may get its first attempt.
+    next_first: Option<Instant>,
     /// The failures of messages that are still to be retried.
     pub(crate) failures: HashMap<u64, Vec<AttemptFailure>>,
     pub(crate) dead: DeadCount,
@@ -122,6 +124,7 @@ impl Process {
                     is_at_end: false,
                     is_paused: false,
                     is_state_open: false,
+                    next_first: None,
                     failures: HashMap::new(),
                     dead: DeadCount::of(queue),
                 });
@@ -243,13 +246,15 @@ impl Process {
         let may_retry = may_start && asks_again.is_none() && self.may_start_one();
         let due = self.cursor.next_due().filter(|_| may_retry);
         let wait = due.map(|due| due.saturating_sub(clock::wall()));
-        let latest = asks_again.filter(|_| may_start);
+        // A time in the past has been used.
+        let next_first = self.next_first.filter(|at| may_retry && *at > clock::now());
+        let latest = asks_again.filter(|_| may_start).into_iter().chain(next_first).min();
         timer.set_by(clock::now(), wait.unwrap_or(TICK).min(TICK), latest);
     }
 
     /// Reads whether the queue is paused. If the store does not answer, the state stays unchanged and the next tick tries again.
     async fn look_at_state(&mut self) {
-        match self.queue.switch().is_paused().await {
+        match self.queue.is_paused().await {
             Ok(is_paused) => (self.is_paused, self.is_state_open) = (is_paused, false),
             Err(_) => self.is_state_open = true,
         }
@@ -257,8 +262,30 @@ impl Process {
 
     async fn load(&mut self) -> Result<(), Error> {
         self.cursor = self.queue.cursor().await?;
-        self.is_paused = self.queue.switch().is_paused().await?;
+        self.is_paused = self.load_state().await?;
         Ok(())
+    }
+
+    /// Returns true if the queue is paused. What an operator has decided outlives reloads and restarts. Resuming what the configuration
+    /// paused counts until the configuration no longer pauses it, so that it can pause the queue again.
+    async fn load_state(&self) -> Result<bool, Error> {
+        let (queue, is_configured) = (&self.queue, self.queue.settings.is_paused);
+        let decision = queue.switch().decision().await?;
+        match (decision, is_configured) {
+            (Some(false), true) => {
+                let queue = queue.name();
+                tracing::info!(queue, "`paused: true` has no effect: an operator has resumed it");
+            }
+            (Some(false), false) => {
+                let changes = queue.switch().decide(None).into();
+                queue.entrance.store.change(changes, self.guard.as_ref()).await?;
+            }
+            (None, true) => {
+                tracing::info!(queue = queue.name(), "paused until an operator resumes it");
+            }
+            (Some(true), _) | (None, false) => {}
+        }
+        Ok(decision.unwrap_or(is_configured))
     }
 
     /// Returns true if the queue is not paused, the node may begin something, and another message may be processed at the same time.
@@ -270,7 +297,8 @@ impl Process {
 
     /// Starts messages as long as there are free slots.
     async fn start(&mut self) -> Result<(), Error> {
-        let settings = self.queue.settings.clone();
+        let queue = self.queue.clone();
+        let settings = &queue.settings;
         while self.may_start_one() {
             if let Some(message) = self.cursor.due(&settings.retries, clock::wall()) {
                 self.retry(message).await?;
@@ -280,7 +308,8 @@ impl Process {
                 Order::Strict => settings.concurrency,
                 Order::Free => OPEN_MAX,
             };
-            if self.is_at_end || self.cursor.open.len() >= open_max {
+            let is_early = self.next_first.is_some_and(|at| clock::now() < at);
+            if self.is_at_end || is_early || self.cursor.open.len() >= open_max {
                 return Ok(());
             }
             let read = ReadQuery { records_max: 1, ..ReadQuery::after(self.cursor.head) };
@@ -301,6 +330,9 @@ impl Process {
                 return Ok(());
             }
             self.cursor.begin(record.position);
+            if !settings.interval.is_zero() {
+                self.next_first = clock::now().checked_add(settings.interval);
+            }
             self.begin(record);
         }
         Ok(())

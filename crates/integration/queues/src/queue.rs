@@ -9,7 +9,7 @@ use delivery::{Retries, Switch, rows};
 use policy::Answerer;
 use serde::{Deserialize, Serialize};
 use store::nodes::Nodes;
-use store::{Change, Expect};
+use store::{Change, Error, Expect};
 
 use crate::entrance::Entrance;
 
@@ -19,6 +19,8 @@ pub struct Queue {
     pub(crate) entrance: Arc<Entrance>,
     /// The flow that processes the messages.
     pub(crate) flow: Box<dyn Answerer>,
+    /// The queue that dead messages are put into, instead of being kept here.
+    pub(crate) dead_entrance: Option<Arc<Entrance>>,
     pub(crate) tables: Tables,
     /// Whether a worker is processing the queue. Shared between plans.
     pub(crate) is_taken: Arc<AtomicBool>,
@@ -30,6 +32,9 @@ pub struct Queue {
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueSettings {
     pub retries: Retries,
+    pub exhausted: Exhausted,
+    /// The statuses of the flow's reply that are failures, as ranges; 500 and above if `None`.
+    pub fault_on: Option<Box<[(u16, u16)]>>,
     /// Whether messages that could not be processed are kept.
     pub dead_letter: bool,
     /// The limits on dead messages.
@@ -37,6 +42,19 @@ pub struct QueueSettings {
     /// Maximum number of messages processed at the same time.
     pub concurrency: usize,
     pub order: Order,
+    /// The least time from the first attempt at a message to that at the next one.
+    pub interval: Duration,
+    /// Whether the queue is paused until an operator resumes it.
+    pub is_paused: bool,
+}
+
+/// What follows the last attempt at a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exhausted {
+    /// The message is dead.
+    Dead,
+    /// The queue pauses, and the message keeps its place.
+    Pause,
 }
 
 /// The limits on the dead messages of a queue. Beyond them, the oldest are removed.
@@ -135,7 +153,13 @@ impl Queue {
             dead: table("dead"),
             messages: table("messages"),
         };
-        Queue { settings, entrance, flow: Box::new(flow), tables, is_taken, nodes }
+        let flow = Box::new(flow);
+        Queue { settings, entrance, flow, dead_entrance: None, tables, is_taken, nodes }
+    }
+
+    /// Makes dead messages go to another queue.
+    pub fn with_dead_entrance(self, dead_entrance: Option<Arc<Entrance>>) -> Queue {
+        Queue { dead_entrance, ..self }
     }
 
     pub fn name(&self) -> &str {
@@ -173,6 +197,11 @@ impl Queue {
     /// Returns the switch by which operators pause the queue.
     pub(crate) fn switch(&self) -> Switch<'_> {
         Switch { store: &*self.entrance.store, table: &self.tables.state }
+    }
+
+    /// Returns true if the queue is paused: by an operator, by itself, or by the configuration if nobody has resumed it.
+    pub(crate) async fn is_paused(&self) -> Result<bool, Error> {
+        Ok(self.switch().decision().await?.unwrap_or(self.settings.is_paused))
     }
 
     /// Claims the queue for a worker. Returns `None` if another one has it.

@@ -9,7 +9,7 @@ use message::{Reply, ReplyHead, Request, RequestHead};
 use policy::{Answer, Caller, Exchange, ExchangeTrace};
 use telemetry::span::{SpanKind, Tracing};
 
-use crate::queue::Queue;
+use crate::queue::{Queue, QueueSettings};
 use crate::stored;
 
 /// Maximum size of a reply that is read to its end, so that its connection can be reused.
@@ -22,7 +22,7 @@ pub(crate) struct RunFailure {
     pub(crate) is_retryable: bool,
 }
 
-/// Runs the flow once for a message. Returns the reason if it failed, by a fault or by a reply with status 500 or above.
+/// Runs the flow once for a message. Returns the reason if it failed, by a fault or by the status of the reply.
 pub(crate) async fn run_once(
     queue: &Queue,
     caller: Rc<Caller>,
@@ -40,8 +40,11 @@ pub(crate) async fn run_once(
         ex.trace = Some(ExchangeTrace::of_own(&tracing, cause));
     }
     let failed = match answered(queue, &mut ex, &mut request).await.map(|(head, _)| head.status) {
-        Ok(status) if status < 500 => None,
-        Ok(status) => Some(RunFailure { why: format!("status {status}"), is_retryable: true }),
+        Ok(status) if !queue.settings.is_failure(status) => None,
+        Ok(status) => {
+            let is_retryable = is_retryable_status(status);
+            Some(RunFailure { why: format!("status {status}"), is_retryable })
+        }
         Err(fault) => {
             Some(RunFailure { why: fault.to_string(), is_retryable: is_retryable(&fault) })
         }
@@ -83,10 +86,23 @@ impl Queue {
     }
 }
 
-/// Returns true if the same message may succeed later. A client error (4xx) means that the message itself is at fault, except for timeouts,
-/// rate limits, locks and conflicts.
+impl QueueSettings {
+    /// Returns true if a reply of this status is a failure.
+    fn is_failure(&self, status: u16) -> bool {
+        match &self.fault_on {
+            None => status >= 500,
+            Some(ranges) => ranges.iter().any(|(first, last)| (*first..=*last).contains(&status)),
+        }
+    }
+}
+
 fn is_retryable(fault: &Fault) -> bool {
     let own = fault.more.as_ref().and_then(|more| more.status);
-    let status = own.unwrap_or_else(|| fault.kind.status());
+    is_retryable_status(own.unwrap_or_else(|| fault.kind.status()))
+}
+
+/// Returns true if the same message may succeed later. A client error (4xx) means that the message itself is at fault, except for timeouts,
+/// rate limits, locks and conflicts.
+fn is_retryable_status(status: u16) -> bool {
     !(400..500).contains(&status) || matches!(status, 408 | 409 | 423 | 425 | 429 | 499)
 }

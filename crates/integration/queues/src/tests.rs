@@ -15,7 +15,7 @@ use policy::{
 };
 use serde_json::Value;
 use store::nodes::{LEASE, Nodes, partition};
-use store::{Change, Error, Expect, Faults, Memory, Store, Tables as _};
+use store::{Change, Error, Expect, Faults, Logs as _, Memory, ReadQuery, Store, Tables as _};
 use telemetry::Telemetry;
 use tokio::task::{JoinHandle, LocalSet};
 use tokio::time::sleep;
@@ -23,12 +23,13 @@ use tokio::time::sleep;
 use crate::admin::ActionError;
 use crate::dead::now;
 use crate::queue::{CURSOR, Dead, key};
-use crate::{DeadBounds, Entrance, Order, Queue, QueueSettings};
+use crate::{DeadBounds, Entrance, Exhausted, Order, Queue, QueueSettings};
 
 /// The runs in the order of their start: the node, the text of the message, and whether the run finished.
 type Runs = Arc<Mutex<Vec<(&'static str, String, bool)>>>;
 
-/// A flow that takes a second for each message, and fails for messages with the text `bad`.
+/// A flow that takes a second for each message, and fails for messages with the text `bad`. For `refused` and `busy` it replies with 404
+/// and 429.
 struct Slow {
     node: &'static str,
     runs: Runs,
@@ -45,7 +46,13 @@ impl Answerer for Slow {
             };
             sleep(Duration::from_secs(1)).await;
             self.runs.lock().unwrap()[at].2 = true;
-            Ok(Reply::new(if text.contains("bad") { 500 } else { 200 }, Body::Empty))
+            let status = match &*text {
+                text if text.contains("bad") => 500,
+                "refused" => 404,
+                "busy" => 429,
+                _ => 200,
+            };
+            Ok(Reply::new(status, Body::Empty))
         }))
     }
 
@@ -73,7 +80,17 @@ fn settings() -> QueueSettings {
         max: Duration::ZERO,
     };
     let dead = DeadBounds { messages_max: 100, bytes_max: 1 << 20, age_max: Duration::MAX };
-    QueueSettings { retries, dead_letter: true, dead, concurrency: 1, order: Order::Strict }
+    QueueSettings {
+        retries,
+        exhausted: Exhausted::Dead,
+        fault_on: None,
+        dead_letter: true,
+        dead,
+        concurrency: 1,
+        order: Order::Strict,
+        interval: Duration::ZERO,
+        is_paused: false,
+    }
 }
 
 impl Node {
@@ -87,6 +104,24 @@ impl Node {
         Node::of(store, "a", runs, Nodes::single(), settings)
     }
 
+    /// The only node of its store, with these settings.
+    fn single(store: &Memory, runs: &Runs, settings: QueueSettings) -> Node {
+        Node::of(store, "a", runs, Nodes::single(), settings)
+    }
+
+    /// Ends the work of this node, as a reload does with that of the plan before.
+    async fn end(self) {
+        self.ending.ask();
+        sleep(Duration::from_secs(5)).await;
+        assert!(self.tasks[1].is_finished());
+    }
+
+    /// Returns the number of dead messages, and whether the queue is paused.
+    async fn state(&self) -> (u64, bool) {
+        let view = self.queue.view().await.unwrap();
+        (view["dead"].as_u64().unwrap(), view.get("paused").is_some())
+    }
+
     fn of(
         store: &Memory,
         name: &'static str,
@@ -94,12 +129,27 @@ impl Node {
         nodes: Nodes,
         settings: QueueSettings,
     ) -> Node {
+        Node::moving_dead(store, (name, runs), nodes, settings, false)
+    }
+
+    /// With `moves_dead`, dead messages are put into the queue `failed`.
+    fn moving_dead(
+        store: &Memory,
+        (name, runs): (&'static str, &Runs),
+        nodes: Nodes,
+        settings: QueueSettings,
+        moves_dead: bool,
+    ) -> Node {
         let shared: Arc<dyn Store> = Arc::new(store.clone());
         let nodes = Arc::new(nodes);
-        let entrance = Entrance::new("work", shared, Telemetry::new(1).queue("work"));
+        let entrance = |name: &str| {
+            Arc::new(Entrance::new(name, shared.clone(), Telemetry::new(1).queue(name)))
+        };
+        let (entrance, dead_entrance) = (entrance("work"), moves_dead.then(|| entrance("failed")));
         let flow = Slow { node: name, runs: runs.clone() };
         let taken = Arc::new(AtomicBool::new(false));
-        let queue = Arc::new(Queue::new(settings, Arc::new(entrance), flow, taken, nodes.clone()));
+        let queue = Queue::new(settings, entrance, flow, taken, nodes.clone());
+        let queue = Arc::new(queue.with_dead_entrance(dead_entrance));
         let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         let ending = Rc::<EndSignal>::default();
         let place = ResidentWorker {
@@ -392,6 +442,170 @@ async fn a_dead_message_that_cannot_be_put_back_is_not_reported_as_missing() {
                 assert!(matches!(retried, Err(ActionError::Conflict(_))), "{id}: {retried:?}");
             }
             assert!(matches!(node.queue.retry_dead("9").await, Err(ActionError::Unknown)));
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_operator_decides_counts_more_than_the_configuration() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, runs) = (Memory::new(), Runs::default());
+            let paused = || QueueSettings { is_paused: true, ..settings() };
+            let node = Node::single(&store, &runs, paused());
+            node.put("0").await;
+            sleep(Duration::from_secs(5)).await;
+            assert_eq!((texts(&runs).len(), node.state().await), (0, (0, true)));
+            node.queue.resume().await.unwrap();
+            sleep(Duration::from_secs(5)).await;
+            assert_eq!((texts(&runs), node.state().await), (vec!["0".to_owned()], (0, false)));
+            node.end().await;
+            // A reload does not undo that.
+            let node = Node::single(&store, &runs, paused());
+            node.put("1").await;
+            sleep(Duration::from_secs(5)).await;
+            assert_eq!((texts(&runs).len(), node.state().await), (2, (0, false)));
+            node.queue.pause().await.unwrap();
+            node.end().await;
+            // Nor does the configuration resume what an operator paused.
+            let node = Node::single(&store, &runs, settings());
+            node.put("2").await;
+            sleep(Duration::from_secs(5)).await;
+            assert_eq!((texts(&runs).len(), node.state().await), (2, (0, true)));
+            node.queue.resume().await.unwrap();
+            sleep(Duration::from_secs(5)).await;
+            assert_eq!((texts(&runs).len(), node.state().await), (3, (0, false)));
+            node.end().await;
+            // A resumption of a queue that nothing else paused is not kept.
+            let node = Node::single(&store, &runs, paused());
+            node.put("3").await;
+            sleep(Duration::from_secs(5)).await;
+            assert_eq!((texts(&runs).len(), node.state().await), (3, (0, true)));
+            node.queue.resume().await.unwrap();
+            node.end().await;
+            // A configuration without the key ends the effect of the resumption.
+            let node = Node::single(&store, &runs, settings());
+            sleep(Duration::from_secs(5)).await;
+            node.end().await;
+            let node = Node::single(&store, &runs, paused());
+            sleep(Duration::from_secs(1)).await;
+            assert_eq!(node.state().await, (0, true));
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_pauses_after_the_last_attempt_and_the_message_keeps_its_place() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, runs) = (Memory::new(), Runs::default());
+            let stops = || QueueSettings {
+                exhausted: Exhausted::Pause,
+                fault_on: Some([(400, 499), (500, 599)].into()),
+                ..settings()
+            };
+            let node = Node::single(&store, &runs, stops());
+            for text in ["bad", "refused", "0"] {
+                node.put(text).await;
+            }
+            sleep(Duration::from_secs(20)).await;
+            assert_eq!((texts(&runs), node.state().await), (vec!["bad".to_owned(); 2], (0, true)));
+            let waits = node.queue.messages(None).await.unwrap();
+            assert_eq!(
+                (&waits["messages"][0]["path"], &waits["messages"][0]["attempts"]),
+                (&Value::from("bad"), &Value::from(0))
+            );
+            node.end().await;
+            let node = Node::single(&store, &runs, stops());
+            sleep(Duration::from_secs(5)).await;
+            assert_eq!(texts(&runs).len(), 2, "the pause outlives a reload");
+            node.queue.resume().await.unwrap();
+            sleep(Duration::from_secs(20)).await;
+            assert_eq!((texts(&runs), node.state().await), (vec!["bad".to_owned(); 4], (0, true)));
+            node.end().await;
+            // A message that would be dead at once also stops the queue.
+            let node = Node::single(
+                &store,
+                &runs,
+                QueueSettings { fault_on: Some([(404, 404)].into()), ..stops() },
+            );
+            node.queue.resume().await.unwrap();
+            sleep(Duration::from_secs(20)).await;
+            assert_eq!(texts(&runs)[4..], ["bad", "refused"]);
+            assert_eq!(node.state().await, (0, true));
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_statuses_that_are_failures_are_those_that_are_written() {
+    for (fault_on, expected, dead) in [
+        (None, vec!["bad", "bad", "refused", "busy", "0"], 1),
+        (Some(&[][..]), vec!["bad", "refused", "busy", "0"], 0),
+        (Some(&[(400, 499)]), vec!["bad", "refused", "busy", "busy", "0"], 2),
+        (Some(&[(404, 404), (500, 500)]), vec!["bad", "bad", "refused", "busy", "0"], 2),
+    ] {
+        LocalSet::new()
+            .run_until(async {
+                let (store, runs) = (Memory::new(), Runs::default());
+                let settings = QueueSettings { fault_on: fault_on.map(Box::from), ..settings() };
+                let node = Node::single(&store, &runs, settings);
+                for text in ["bad", "refused", "busy", "0"] {
+                    node.put(text).await;
+                }
+                sleep(Duration::from_secs(60)).await;
+                assert_eq!(texts(&runs), expected, "{fault_on:?}");
+                assert_eq!(node.state().await, (dead, false), "{fault_on:?}");
+            })
+            .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dead_messages_are_put_into_another_queue_as_they_came() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, runs) = (Memory::new(), Runs::default());
+            let node = Node::moving_dead(&store, ("a", &runs), Nodes::single(), settings(), true);
+            node.put_with("bad", b"body").await;
+            node.put("0").await;
+            sleep(Duration::from_millis(1500)).await;
+            // The store is not available when the message dies, which must not lose it.
+            store.set_faults(Faults { away: true, ..Faults::default() });
+            sleep(Duration::from_secs(30)).await;
+            assert_eq!(texts(&runs), ["bad", "bad"]);
+            store.set_faults(Faults::default());
+            sleep(Duration::from_secs(10)).await;
+            assert_eq!((texts(&runs).len(), node.state().await), (3, (0, false)));
+            let moved = store.read("queue/failed", ReadQuery::after(0)).await.unwrap().records;
+            let [moved] = &moved[..] else { panic!("one message: {}", moved.len()) };
+            let request = crate::stored::request(&moved.bytes).unwrap();
+            let Body::Whole(body, _) = request.body else { panic!("it has a body") };
+            assert_eq!((request.head.target(), &*body), (&b"bad"[..], &b"body"[..]));
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_attempts_keep_their_interval_and_others_do_not_wait_for_it() {
+    LocalSet::new()
+        .run_until(async {
+            let (store, runs) = (Memory::new(), Runs::default());
+            let interval = Duration::from_secs(10);
+            let node = Node::single(&store, &runs, QueueSettings { interval, ..settings() });
+            for text in ["bad", "1", "2"] {
+                node.put(text).await;
+            }
+            for (seconds, count) in [(9, 2), (3, 3), (6, 3), (3, 4)] {
+                sleep(Duration::from_secs(seconds)).await;
+                assert_eq!(texts(&runs).len(), count, "{seconds}");
+            }
+            assert_eq!(texts(&runs), ["bad", "bad", "1", "2"]);
+            // After a time without messages, one begins at once.
+            sleep(Duration::from_secs(60)).await;
+            node.put("3").await;
+            sleep(Duration::from_secs(1)).await;
+            assert_eq!(texts(&runs).len(), 5);
         })
         .await;
 }

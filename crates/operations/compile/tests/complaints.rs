@@ -723,6 +723,45 @@ queues:
 }
 
 #[test]
+fn queues_for_dead_messages_are_others_and_get_some() {
+    check(
+        r#"
+flows:
+  f: [{ respond: { status: 200 } }]
+queues:
+  a: { flow: f, dead: { queue: b } }
+  b: { flow: f, dead: { queue: a } }
+  c: { flow: f, dead: { queue: c } }
+  d: { flow: f, dead: { queue: aa } }
+  e: { flow: f, dead: { queue: c }, retry: { then: pause } }
+  g: { flow: f, dead: { queue: c }, dead_letter: false }
+  h: { flow: f, fault_on: [4xx, 500-503] }
+"#,
+        expect![[r#"
+            gate.yaml:8:32: dead messages would be put back into this queue
+              help: write another queue, or leave the key out to keep dead messages here
+            gate.yaml:9:32: there is no queue `aa`; did you mean `a`?
+              help: name one of the `queues`
+            gate.yaml:6:14: warning: messages of the queue `a` may be put back into it
+              help: make sure that a step ends this, or messages circulate forever
+            gate.yaml:7:14: warning: messages of the queue `b` may be put back into it
+              help: make sure that a step ends this, or messages circulate forever
+            gate.yaml:10:32: warning: no message is dead with `retry: { then: pause }`
+              help: leave out one of the two
+            gate.yaml:11:32: warning: dead messages are put into this queue in spite of `dead_letter: false`
+              help: leave out one of the two
+        "#]],
+    );
+    check(
+        "flows: { f: [{ respond: {} }] }\nqueues:\n  h: { flow: f, fault_on: [503-500] }\n",
+        expect![[r#"
+            gate.yaml:4:28: `503-500` is not a status
+              help: write a status such as `404`, a class such as `5xx`, or a range such as `400-403`
+        "#]],
+    );
+}
+
+#[test]
 fn what_is_written_and_cannot_be_read_is_not_called_unknown() {
     check(
         r#"
@@ -749,7 +788,7 @@ cors: {}
             gate.yaml:12:8: unknown key `topic`; did you mean `topics`?
               help: the keys here are `topics`, `scopes`, `url`, `secret`, `signature`, `algorithm`, `publish`, `leases`, `subscriptions_max`, `verify`, `delivery`, `callbacks`, `retention`, `log`, `limits` and `event_bytes_max`
             gate.yaml:15:8: unknown key `flw`; did you mean `flow`?
-              help: the keys here are `flow`, `retry`, `dead_letter`, `dead`, `concurrency` and `order`
+              help: the keys here are `flow`, `fault_on`, `retry`, `dead_letter`, `dead`, `concurrency`, `order`, `interval` and `paused`
             gate.yaml:16:1: unknown key `cors`
               help: write policies as a list: `policies: [{ cors: .. }]`
             gate.yaml:13:3: warning: no route to the hub `d` has a path that ends in `/**`, so parts of it cannot be reached

@@ -52,7 +52,7 @@ pub use listen::{
 };
 pub use log_to::{LogAddress, LogReceiver, LogTo};
 pub use plans::{LimitPlan, LimitStore, PlanBurst, PlanWindow, ready_plans};
-pub use queues::{Queue, QueueOrder, QueueRetry};
+pub use queues::{Queue, QueueExhausted, QueueOrder, QueueRetry};
 pub use routes::{
     Errors, Match, Respond, Route, RouteHost, RouteLimits, RouteMirror, RoutePath, RouteServices,
     RouteShare, RouteStreams, RouteUpstream, StreamsOnReload,

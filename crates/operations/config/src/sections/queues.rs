@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::decode::{keys, words};
+use crate::flows::StatusClass;
 use crate::values::{Between, Factor, Size, Spanned, Timeout};
 
 keys! {
@@ -10,23 +11,34 @@ keys! {
     pub struct Queue {
         /// The name of one of the `flows`. A fault, or a reply of status 500 or above, is a failure.
         flow: Spanned<String>,
+        /// Statuses of the flow's reply that are failures, such as `[4xx, 5xx]`, instead of 500 and above. A fault is always one.
+        fault_on: Option<Vec<StatusClass>>,
         /// What happens after a failure.
         retry: QueueRetry,
         /// Whether messages whose last attempt has failed are kept, so that the admin API can show them and process them again.
         dead_letter: bool = true,
-        /// How many of them are kept, and for how long. Beyond that, the oldest are removed, each with a log entry.
+        /// Where they go: into another queue, or here, with how many are kept and for how long. Beyond that, the oldest are removed,
+        /// each with a log entry.
         dead: QueueDead,
         /// How many messages are processed at once, with `order: free`. In strict order it is one.
         concurrency: Spanned<Between<1, 100>> = Spanned::unwritten(const { Between::new(1) }),
         /// Whether a message waits until the previous one has been processed.
         // The order of messages is expected to be kept.
         order: QueueOrder = QueueOrder::Strict,
+        /// The least time from the first attempt at a message to that at the next one. Without it there is none.
+        interval: Option<Timeout>,
+        /// Whether the queue is paused until an operator resumes it. It takes messages meanwhile. What an operator decides counts from then
+        /// on, also after a reload and a restart; removing this key ends the effect of a resumption.
+        paused: bool = false,
     }
 }
 
 keys! {
-    /// The bounds on a queue's dead messages. A warning is logged before they are reached.
+    /// What becomes of a queue's dead messages: another queue takes them, or they are kept within bounds. A warning is logged before
+    /// those are reached.
     pub struct QueueDead {
+        /// The name of another queue, which dead messages are put into as they came. Then none is kept here.
+        queue: Option<Spanned<String>>,
         /// The maximum number of messages.
         // A service that fails for a night at one message per second leaves about as many, and an operator can still inspect them.
         messages_max: Between<1, 1_000_000> = const { Between::new(100_000) },
@@ -51,6 +63,19 @@ keys! {
         factor: Factor = Factor::TWO,
         /// The longest pause.
         max: Timeout = Timeout(Duration::from_secs(60)),
+        /// What follows the last attempt.
+        // A message that cannot be processed should not stop all others.
+        then: QueueExhausted = QueueExhausted::Dead,
+    }
+}
+
+words! {
+    /// What follows the last attempt at a message.
+    pub enum QueueExhausted {
+        /// The message is dead, and the next one is processed.
+        Dead = "dead",
+        /// The queue pauses until an operator resumes it. The message keeps its place, and gets all its attempts again.
+        Pause = "pause",
     }
 }
 
