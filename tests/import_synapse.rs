@@ -236,6 +236,38 @@ fn a_processor_without_an_endpoint_sends_to_the_one_that_messages_name() {
     }
 }
 
+/// As in Synapse, each status but 200 to 299 is a failed attempt, unless `non.retry.status.codes` names it.
+#[test]
+fn a_processor_tries_again_what_synapse_tries_again() {
+    let artifact = r#"<definitions xmlns="http://ws.apache.org/ns/synapse">
+      <endpoint name="E"><address uri="http://e.test/s"/></endpoint>
+      <messageStore name="MS"/><messageStore name="F"/>
+      <messageProcessor name="MP" class="org.apache.synapse.message.processor.impl.forwarder.ScheduledMessageForwardingProcessor" messageStore="MS" targetEndpoint="E">
+        <parameter name="max.delivery.attempts">3</parameter><parameter name="is.active">false</parameter>
+        <parameter name="non.retry.status.codes">404,503</parameter><parameter name="message.processor.failMessagesStore">F</parameter>
+        <parameter name="message.processor.fault.sequence">failed</parameter>
+      </messageProcessor>
+      <sequence name="failed"><log level="custom"/><store messageStore="F"/><drop/></sequence>
+      <proxy name="Z"><target><inSequence><property name="OUT_ONLY" value="true"/><store messageStore="MS"/></inSequence></target></proxy>
+    </definitions>"#;
+    let case = |status: u16, end: &str| {
+        format!(
+            "  \"{status}\":\n    message: {{ queue: MS, body: '<a/>', headers: {{ content-type: application/xml }} }}\n    calls: [{{ upstream: E, reply: {{ status: {status} }} }}]\n{end}"
+        )
+    };
+    let fails = "    queues: { F: [{ method: POST }] }\n    reply: { fault: flow_fault }\n";
+    let cases: String = [
+        case(200, "    queues: {}\n"),
+        case(404, "    queues: {}\n"),
+        case(503, "    queues: {}\n"),
+        case(400, fails),
+        case(302, fails),
+        case(500, fails),
+    ]
+    .concat();
+    tested(artifact, 3, &cases);
+}
+
 /// The reply to what a sequence of replies sends goes to the sequence that this names, and so on.
 #[test]
 fn replies_go_to_the_sequence_that_each_send_names() {

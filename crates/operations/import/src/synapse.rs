@@ -22,6 +22,7 @@ mod mediators;
 mod message_path;
 mod output;
 mod pending;
+mod processors;
 mod recheck;
 mod rewritten;
 mod scheduled;

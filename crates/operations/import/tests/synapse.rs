@@ -660,51 +660,285 @@ fn what_is_not_read_is_told() {
     assert!(!steps(&aggregate("timeout=\"-1\"/>")).contains(left_out));
 }
 
+/// The import of a processor with these parameters of a class of Micro Integrator, or another class.
+fn processed(class: &str, parameters: &[(&str, &str)]) -> (String, String) {
+    let parameters = parameters
+        .iter()
+        .map(|(name, value)| format!("<parameter name=\"{name}\">{value}</parameter>"));
+    let text = format!(
+        "<definitions {HEAD}><messageStore name=\"S\"/><messageStore name=\"F\"/><messageProcessor name=\"P\" messageStore=\"S\" class=\"{class}\" targetEndpoint=\"E\">{}</messageProcessor><sequence name=\"r\"><log level=\"custom\"/></sequence><sequence name=\"caught\"><log level=\"custom\"/><store messageStore=\"F\"/><drop/></sequence><sequence name=\"outer\"><sequence key=\"caught\"/></sequence><sequence name=\"one-way\"><property name=\"OUT_ONLY\" value=\"true\"/></sequence>\n{AROUND}</definitions>",
+        parameters.collect::<String>()
+    );
+    let made = imported(&[("p.xml", &text)]);
+    let row = made.table.rows.iter().find(|row| row.what == "messageProcessor P");
+    let queues = made.configuration.split("\nqueues:\n").nth(1).unwrap_or("").to_owned();
+    let flow = made.configuration.split("\n  P:\n").nth(1).unwrap_or("");
+    let flow = flow.split("\nqueues:").next().unwrap_or("");
+    (row.unwrap().note.clone(), format!("P:\n{flow}\nqueues:\n{queues}"))
+}
+
+const PACED: &str =
+    "org.apache.synapse.message.processor.impl.forwarder.ScheduledMessageForwardingProcessor";
+const APACHE: &str =
+    "org.apache.synapse.message.processors.forward.ScheduledMessageForwardingProcessor";
+const SAMPLING: &str = "org.apache.synapse.message.processor.impl.sampler.SamplingProcessor";
+
 #[test]
 fn parameters_of_a_processor_are_told() {
-    let processor = |parameters: &str| {
-        let text = format!(
-            "<definitions {HEAD}><messageStore name=\"S\"/><messageProcessor name=\"P\" messageStore=\"S\" class=\"a.ScheduledMessageForwardingProcessor\" targetEndpoint=\"E\">{parameters}</messageProcessor><sequence name=\"r\"><log level=\"custom\"/></sequence>\n{AROUND}</definitions>"
-        );
-        let made = imported(&[("p.xml", &text)]);
-        let row = made.table.rows.iter().find(|row| row.what == "messageProcessor P");
-        row.unwrap().note.clone()
-    };
+    let unlimited = "attempts end after a thousand; then the queue pauses";
     for (name, value, told) in [
-        ("max.delivery.attempts", "-1", "attempts end after a thousand"),
-        ("max.delivery.attempts", "4", "the processor does not stop"),
+        ("max.delivery.attempts", "-1", unlimited),
+        ("max.delivery.attempts", "1001", unlimited),
         ("max.delivery.attempts", "few", "`max.delivery.attempts` is `few`, which is not a number"),
-        ("is.active", "false", "`is.active`: a processor that is not active delivers nothing"),
-        ("non.retry.status.codes", "404, 503", "a reply of `503` is tried again"),
-        ("message.processor.deactivate.sequence", "r", "a queue does not stop by itself"),
-        (
-            "message.processor.failMessagesStore",
-            "F",
-            "in the dead letters of this queue, not in `F`",
-        ),
-        ("message.processor.failMessagesStore", "S", "a processor takes from `S`"),
-        ("max.delivery.drop", "Disabled", "the processor does not stop"),
+        ("is.active", "true", unlimited),
+        ("member.count", "3", "does not hold back others"),
+        ("member.count", "300", "at most a hundred messages are in progress at once"),
+        ("message.processor.deactivate.sequence", "r", "a queue that pauses runs nothing"),
+        ("message.processor.fault.sequence", "r", "of a failed reply only that it failed"),
+        ("message.processor.fault.sequence", "outer", "the sequence `caught` in it ends the flow"),
+        ("message.processor.fault.sequence", "none", "`none` is not among the artifacts"),
+        ("message.processor.failMessagesStore", "S", ""),
+        ("cronExpression", "0 0 2 * * ?", "`cronExpression`: a queue does not begin messages at"),
+        ("axis2.repo", "x", "`axis2.repo`: the settings of Axis2 as a client are not read"),
+        ("pinnedServers", "x", "`pinnedServers`: a queue is processed once in a cluster"),
         (
             "store.failed.message",
             "true",
             "`store.failed.message`: no parameter of that name is known",
         ),
     ] {
-        let note = processor(&format!("<parameter name=\"{name}\">{value}</parameter>"));
+        let (note, _) = processed(PACED, &[(name, value)]);
         assert!(note.contains(told), "{name}: {told}\n{note}");
     }
-    let note = processor("<parameter name=\"interval\">1000</parameter>");
-    assert!(note.starts_with("messages are taken as they come, not at an interval"), "{note}");
-    // A processor that drops messages never stops, and a status below 500 does not fail a call.
+    let attempts = ("max.delivery.attempts", "4");
+    let own = [attempts, ("message.processor.failMessagesStore", "S")];
+    assert!(processed(PACED, &own).0.contains("it is the store that the processor takes from"));
+    let late = "messages are taken as they come, not at an interval";
+    assert_eq!(processed(APACHE, &[attempts, ("interval", "1000")]).0, late);
+    assert_eq!(processed(APACHE, &[("max.deliver.attempts", "4")]).0, "");
+    let class = "org.apache.synapse.message.processors.resequence.ResequencingProcessor";
+    assert!(processed(class, &[]).0.contains("ResequencingProcessor has no counterpart"));
+    // These have no effect in Synapse, or the same here.
     let all = [
-        ("max.delivery.attempts", "4"),
+        attempts,
         ("max.delivery.drop", "Enabled"),
+        ("throttle", "false"),
+        ("client.retry.interval", "1000"),
+        ("interval", "1000"),
+        ("member.count", "1"),
+        ("is.active", "true"),
+        ("store.connection.retry.interval", "1000"),
+        ("max.store.connection.attempts", "-1"),
         ("message.processor.reply.sequence", "r"),
         ("message.processor.deactivate.sequence", "r"),
-        ("non.retry.status.codes", "404,409"),
+        ("non.retry.status.codes", "404, 503"),
     ];
-    let all = all.map(|(name, value)| format!("<parameter name=\"{name}\">{value}</parameter>"));
-    assert_eq!(processor(&all.concat()), "");
+    assert_eq!(processed(PACED, &all).0, "");
+}
+
+/// Synapse's own source says what each parameter does.
+#[test]
+fn parameters_of_a_processor_are_keys_of_its_queue() {
+    let attempts = ("max.delivery.attempts", "4");
+    let of = |parameters: &[(&str, &str)]| processed(PACED, parameters).1;
+    expect![[r#"
+        P:
+            - call:
+                upstream: E
+                path: /service/Echo
+                fault_on: ["3xx", "4xx", "5xx"]
+          F:
+            - fault:
+                code: server
+                reason: nothing processes these messages
+        queues:
+          S:
+            flow: P
+            retry:
+              attempts: 4
+              initial: "1s"
+              factor: 1
+              then: pause
+            interval: "1s"
+          F:
+            flow: F
+            retry:
+              attempts: 1
+            dead_letter: true
+    "#]]
+    .assert_eq(&of(&[attempts]));
+    expect![[r#"
+        P:
+            - call:
+                upstream: E
+                path: /service/Echo
+                fault_on: ["3xx", "401-403", "405-499", "500-502", "504-599"]
+          F:
+            - fault:
+                code: server
+                reason: nothing processes these messages
+        queues:
+          S:
+            flow: P
+            retry:
+              attempts: 4
+              initial: "90s"
+              factor: 1
+              max: "90s"
+            dead:
+              queue: F
+            interval: "250ms"
+            fault_on: []
+            paused: true
+          F:
+            flow: F
+            retry:
+              attempts: 1
+            dead_letter: true
+    "#]]
+    .assert_eq(&of(&[
+        attempts,
+        ("is.active", "false"),
+        ("client.retry.interval", "90000"),
+        ("interval", "250"),
+        ("non.retry.status.codes", "400, 404,503,x"),
+        ("message.processor.failMessagesStore", "F"),
+    ]));
+    expect![[r#"
+        P:
+            steps:
+              - call:
+                  upstream: E
+                  path: /service/Echo
+                  fault_on: ["3xx", "4xx", "5xx"]
+              - sequence: P-reply
+            catch:
+              - log:
+                  level: info
+                  message: ""
+              - store:
+                  queue: F
+                  end: false
+              - fault:
+                  code: server
+                  reason: "{{ $error.message }}"
+          P-reply:
+            steps:
+              - sequence: r
+            catch:
+              - log:
+                  level: error
+                  message: "the reply to a message was not processed: {{ $error.message }}"
+              - drop: {}
+          r:
+            - log:
+                level: info
+                message: ""
+          F:
+            - fault:
+                code: server
+                reason: nothing processes these messages
+        queues:
+          S:
+            flow: P
+            retry:
+              attempts: 4
+              initial: "1s"
+              factor: 1
+            dead_letter: false
+            concurrency: 4
+            order: free
+            interval: "250ms"
+            fault_on: []
+          F:
+            flow: F
+            retry:
+              attempts: 1
+            dead_letter: true
+    "#]]
+    .assert_eq(&of(&[
+        ("max.delivery.drop", "Enabled"),
+        attempts,
+        ("member.count", "4"),
+        ("message.processor.failMessagesStore", "F"),
+        ("message.processor.fault.sequence", "caught"),
+        ("message.processor.reply.sequence", "r"),
+    ]));
+    expect![[r#"
+        P:
+            - call:
+                upstream: E
+                path: /service/Echo
+                fault_on: ["3xx", "4xx", "5xx"]
+          F:
+            - fault:
+                code: server
+                reason: nothing processes these messages
+        queues:
+          S:
+            flow: P
+            retry:
+              attempts: 1000
+              initial: "500ms"
+              factor: 1
+              then: pause
+            paused: true
+          F:
+            flow: F
+            retry:
+              attempts: 1
+            dead_letter: true
+    "#]]
+    .assert_eq(&processed(APACHE, &[("max.deliver.attempts", "0"), ("interval", "500")]).1);
+    expect![[r#"
+        P:
+            - sequence: r
+          r:
+            - log:
+                level: info
+                message: ""
+          F:
+            - fault:
+                code: server
+                reason: nothing processes these messages
+        queues:
+          S:
+            flow: P
+            fault_on: []
+            retry:
+              attempts: 1
+            dead_letter: false
+            concurrency: 20
+            order: free
+            interval: "500ms"
+          F:
+            flow: F
+            retry:
+              attempts: 1
+            dead_letter: true
+    "#]]
+    .assert_eq(
+        &processed(SAMPLING, &[("sequence", "r"), ("concurrency", "4"), ("interval", "2000")]).1,
+    );
+}
+
+#[test]
+fn of_two_processors_of_a_store_one_is_refused() {
+    let processor = |name: &str| {
+        format!(
+            "<messageProcessor name=\"{name}\" messageStore=\"S\" class=\"{APACHE}\" targetEndpoint=\"E\"/>"
+        )
+    };
+    let text = format!(
+        "<definitions {HEAD}><messageStore name=\"S\"/>{}{}\n{AROUND}</definitions>",
+        processor("P"),
+        processor("Q")
+    );
+    let made = imported(&[("p.xml", &text)]);
+    let note =
+        |what: &str| made.table.rows.iter().find(|row| row.what == what).unwrap().note.clone();
+    assert_eq!(note("messageProcessor Q"), "another processor takes from `S` already");
+    assert!(!note("messageProcessor P").contains("another"));
 }
 
 /// The table says that the first of two is taken.
@@ -3483,7 +3717,7 @@ fn queues_schedules_and_what_is_left() {
             - call:
                 upstream: E
                 path: /s
-                fault_on: ["5xx"]
+                fault_on: ["3xx", "4xx", "5xx"]
           ticks:
             - convert:
                 to: soap12
@@ -3501,12 +3735,13 @@ fn queues_schedules_and_what_is_left() {
             flow: forward
             retry:
               attempts: 4
-              initial: "2s"
+              initial: "1s"
               factor: 1
-            dead_letter: true
+              then: pause
             concurrency: 3
             order: free
-          # refused: messageProcessor nowhere, all.xml:8:3: it names no endpoint
+            interval: "666ms"
+          # refused: messageProcessor nowhere, all.xml:8:3: another processor takes from `S` already
         schedules:
           ticks:
             every: "5s"
@@ -3526,8 +3761,8 @@ fn queues_schedules_and_what_is_left() {
         converted     all.xml:15:25  in
         refused       all.xml:15:29  send                      it has no endpoint, and no step before it says where to
         converted     all.xml:15:41  out
-        approximated  all.xml:5:3    messageProcessor forward  messages are taken as they come, not at an interval; after the last attempt the message is put aside and the next is taken; the processor does not stop
-        refused       all.xml:8:3    messageProcessor nowhere  it names no endpoint
+        approximated  all.xml:5:3    messageProcessor forward  a message that waits for another attempt does not hold back others; a processor without a reply sequence stops there at the first reply, unless the message is `OUT_ONLY`; here it goes on
+        refused       all.xml:8:3    messageProcessor nowhere  another processor takes from `S` already
         converted     all.xml:9:25   send
         approximated  all.xml:10:3   task ticks                it runs first after one interval
         converted     all.xml:11:3   task nightly

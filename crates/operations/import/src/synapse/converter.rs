@@ -71,11 +71,20 @@ pub(super) struct Flow<'a> {
     pub(super) is_whole: bool,
     /// True if the mediators stand in a transaction.
     pub(super) in_transaction: bool,
+    /// True if the flow is an attempt at a message of a queue, for which an answer after a fault would be a success.
+    pub(super) is_attempt: bool,
     /// True if the mediators run because a message is invalid.
     pub(super) in_on_fail: bool,
     /// Properties that the converter itself sets.
     pub(super) made: HashSet<String>,
     pub(super) expanding: Vec<&'a str>,
+}
+
+impl Flow<'_> {
+    /// True in the steps that run after a failed attempt at a message of a queue.
+    pub(super) fn is_failed_attempt(&self) -> bool {
+        self.is_attempt && self.side == Side::Fault
+    }
 }
 
 /// The resource of an API.
@@ -252,8 +261,10 @@ impl<'a> Converter<'a> {
         self.flow.pending = PendingProperties::default();
         let (mut steps, ended) = self.steps(items);
         if !ended {
-            steps.push(comment("approximated: the fault sequence does not answer; here the fault itself is the answer"));
-            steps.push(json!({ "fault": { "code": "server", "reason": "{{ $error.message }}" } }));
+            if !self.flow.is_attempt {
+                steps.push(comment("approximated: the fault sequence does not answer; here the fault itself is the answer"));
+            }
+            steps.push(same_fault());
         }
         self.flow.has_catch = had;
         self.flow.side = side;
@@ -439,4 +450,9 @@ impl<'a> Converter<'a> {
         self.out.remark(section, what, &place, why);
         self.table.add(Outcome::Refused, what, place, why);
     }
+}
+
+/// The step by which a fault sequence ends with the fault that it was run for.
+pub(super) fn same_fault() -> Json {
+    json!({ "fault": { "code": "server", "reason": "{{ $error.message }}" } })
 }

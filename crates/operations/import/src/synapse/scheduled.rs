@@ -1,20 +1,11 @@
-//! Queues and schedules: message stores with their processors, and tasks.
+//! Queues and schedules: message stores, and tasks. `processors` converts what takes messages from stores.
 
 use serde_json::{Map, Value as Json, json};
 
 use super::converter::{Converter, Flow};
 use super::element::{Element, label};
-use super::endpoints::duration;
 use super::known::{self, ConversionResult};
 use crate::table::Outcome;
-
-/// The limit of attempts in a queue.
-const ATTEMPTS_MAX: u64 = 1000;
-
-/// The default number of attempts of a processor.
-const ATTEMPTS: u64 = 4;
-/// The default time between attempts.
-const INTERVAL_MS: u64 = 1000;
 
 /// The note for a store without a processor.
 const UNPROCESSED: &str = "; no processor takes its messages: they are kept as dead ones, which an operator retries once the queue has a flow";
@@ -73,194 +64,6 @@ impl<'a> Converter<'a> {
     /// True if a processor takes the messages of a store.
     pub(super) fn is_processed(&self, store: &str) -> bool {
         self.artifacts.processors.iter().any(|taken| taken.attribute("messageStore") == Some(store))
-    }
-
-    /// Converts a message processor to the flow of its store's queue.
-    pub(super) fn processor(&mut self, processor: &Element<'a>) {
-        let what = label(processor);
-        let row = self.table.begin(what.clone(), processor.place());
-        let notes = std::mem::take(&mut self.notes);
-        let made = self.processed(processor);
-        let notes = std::mem::replace(&mut self.notes, notes).join("; ");
-        match made {
-            Ok(()) if notes.is_empty() => {}
-            Ok(()) => self.table.set(row, Outcome::Approximated, &notes),
-            Err(why) => {
-                self.table.set(row, Outcome::Refused, &why);
-                self.out.remark("queues", &what, &processor.place(), &why);
-            }
-        }
-    }
-
-    fn processed(&mut self, processor: &Element<'a>) -> Result<(), String> {
-        self.check_artifact("messageProcessor", processor)?;
-        let class = processor.attribute("class").unwrap_or("");
-        let store = processor.attribute("messageStore").ok_or("it has no store")?;
-        let parameters = processor.all("parameter");
-        let parameter = |name: &str| text_of(&parameters, name);
-        self.judge_parameters(&parameters)?;
-        self.check_failures(&parameters)?;
-        let queue = self.queue(store);
-        let name = self.out.fresh("flow", processor.attribute("name").unwrap_or(store));
-        let flow = Flow { name, ..Flow::default() };
-        let is_sampling = class.ends_with("SamplingProcessor");
-        let endpoint = self.processor_endpoint(processor, parameter("target.endpoint"));
-        let sequence = parameter("sequence");
-        let reply = parameter("message.processor.reply.sequence");
-        let mut failed = None;
-        let flow = self.flow_of(
-            flow,
-            |this| match this.processor_steps(is_sampling, endpoint, sequence, reply) {
-                Ok(steps) => steps,
-                Err(why) => {
-                    failed = Some(why);
-                    Vec::new()
-                }
-            },
-            None,
-        );
-        if let Some(why) = failed {
-            self.out.flows.shift_remove(&flow);
-            return Err(why);
-        }
-        let mut keys = Map::from_iter([("flow".to_owned(), json!(flow))]);
-        if !is_sampling {
-            self.retried(&parameters, &mut keys);
-        }
-        let mut number = |name: &str| self.number(name, parameter(name).as_deref());
-        let concurrency = number("concurrency").or(number("member.count"));
-        if let Some(count) = concurrency.filter(|n| *n > 1) {
-            keys.insert("concurrency".to_owned(), json!(count));
-            keys.insert("order".to_owned(), json!("free"));
-        }
-        self.out.queues.insert(queue, Json::Object(keys));
-        Ok(())
-    }
-
-    /// Refuses parameters for failures that have a counterpart only together with others.
-    fn check_failures(&mut self, parameters: &[Element<'a>]) -> Result<(), String> {
-        // Harmless: without the parameter, no code is listed.
-        let codes = text_of(parameters, "non.retry.status.codes").unwrap_or_default();
-        for code in codes.split(',').map(str::trim).filter(|code| !code.is_empty()) {
-            // The call fails only from 500 on.
-            if !code.parse::<u16>().is_ok_and(|code| (100..500).contains(&code)) {
-                return Err(format!(
-                    "`non.retry.status.codes`: a reply of `{code}` is tried again; only those below 500 are not"
-                ));
-            }
-        }
-        // Only a processor that drops messages never stops; one without a sequence for replies stops at a reply.
-        let never_stops =
-            drops(parameters) && text_of(parameters, "message.processor.reply.sequence").is_some();
-        if text_of(parameters, "message.processor.deactivate.sequence").is_some() && !never_stops {
-            return Err("`message.processor.deactivate.sequence`: a queue does not stop by itself"
-                .to_owned());
-        }
-        let Some(store) = text_of(parameters, "message.processor.failMessagesStore") else {
-            return Ok(());
-        };
-        if self.is_processed(&store) {
-            return Err(format!(
-                "`message.processor.failMessagesStore`: a processor takes from `{store}`, and what fails for good is in the dead letters of this queue"
-            ));
-        }
-        self.note(&format!(
-            "what fails for good is in the dead letters of this queue, not in `{store}`"
-        ));
-        Ok(())
-    }
-
-    /// The keys for messages that fail.
-    fn retried(&mut self, parameters: &[Element<'a>], keys: &mut Map<String, Json>) {
-        let mut number = |name: &str| self.number(name, text_of(parameters, name).as_deref());
-        let attempts = number("max.delivery.attempts");
-        let interval = number("client.retry.interval").or(number("interval"));
-        let is_unlimited =
-            attempts.is_none() && text_of(parameters, "max.delivery.attempts").is_some();
-        if is_unlimited {
-            self.note("attempts end after a thousand; then the message is put aside");
-        }
-        let most = if is_unlimited { ATTEMPTS_MAX } else { attempts.unwrap_or(ATTEMPTS) };
-        let retry = json!({
-            "attempts": most,
-            "initial": duration(interval.unwrap_or(INTERVAL_MS)),
-            "factor": 1,
-        });
-        keys.insert("retry".to_owned(), retry);
-        let has_store = text_of(parameters, "message.processor.failMessagesStore").is_some();
-        let drops = drops(parameters);
-        keys.insert("dead_letter".to_owned(), json!(has_store || !drops));
-        if !drops && !is_unlimited {
-            self.note("after the last attempt the message is put aside and the next is taken; the processor does not stop");
-        }
-    }
-
-    /// The endpoint that a processor sends to: its own, or the only one that messages name.
-    fn processor_endpoint(
-        &mut self,
-        processor: &Element<'a>,
-        parameter: Option<String>,
-    ) -> Option<String> {
-        let own = processor.attribute("targetEndpoint").map(str::to_owned).or(parameter);
-        own.or_else(|| {
-            let named = self.message_endpoint()?;
-            self.note(&format!(
-                "messages that name no `target.endpoint` go to `{named}` too, as the others do"
-            ));
-            Some(named)
-        })
-    }
-
-    /// The endpoint that messages themselves name in `target.endpoint`, if all name the same one.
-    fn message_endpoint(&self) -> Option<String> {
-        let mut named = self.artifacts.message_endpoints.iter();
-        named.next().filter(|_| named.next().is_none()).map(|name| (*name).to_owned())
-    }
-
-    /// Looks up the parameters of a processor in the table of known parts, and notes the differences.
-    fn judge_parameters(&mut self, parameters: &[Element<'a>]) -> Result<(), String> {
-        for parameter in parameters {
-            let (name, text) = (parameter.attribute("name").unwrap_or(""), parameter.text());
-            if text.is_empty() {
-                continue;
-            }
-            match known::named("processor parameter", name, &text) {
-                ConversionResult::Refused(why) => return Err(format!("`{name}`: {why}")),
-                ConversionResult::Differs(how) => self.note(how),
-                ConversionResult::Same | ConversionResult::MayDiffer(_) => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// The steps for one message of a store.
-    fn processor_steps(
-        &mut self,
-        is_sampling: bool,
-        endpoint: Option<String>,
-        sequence: Option<String>,
-        reply: Option<String>,
-    ) -> Result<Vec<Json>, String> {
-        let mut steps: Vec<Json> = self.begin_kept().into_iter().collect();
-        match (is_sampling, endpoint, sequence) {
-            (true, _, Some(key)) => {
-                self.named_sequence(&key, &mut steps)?;
-            }
-            (_, Some(key), _) => {
-                let targets = self.endpoint_by_key(&key)?;
-                let [target] = targets.as_slice() else {
-                    return Err("a recipient list has no counterpart here".to_owned());
-                };
-                let fails = Map::from_iter([("fault_on".to_owned(), json!(["5xx"]))]);
-                self.call(target, fails, &mut steps)?;
-                if let Some(key) = reply {
-                    self.flow.side = super::converter::Side::Reply;
-                    self.named_sequence(&key, &mut steps)?;
-                }
-            }
-            (_, None, _) => return Err("it names no endpoint".to_owned()),
-        }
-        Ok(steps)
     }
 
     /// Converts a task to a schedule that runs a sequence or a proxy's flow.
@@ -369,18 +172,6 @@ impl<'a> Converter<'a> {
         self.out.flows.insert(name.clone(), steps);
         name
     }
-}
-
-/// The text of a processor's parameter.
-fn text_of(parameters: &[Element<'_>], name: &str) -> Option<String> {
-    let found = parameters.iter().find(|parameter| parameter.attribute("name") == Some(name));
-    found.map(Element::text).filter(|text| !text.is_empty())
-}
-
-/// True if a processor drops messages after the last attempt.
-fn drops(parameters: &[Element<'_>]) -> bool {
-    text_of(parameters, "max.delivery.drop")
-        .is_some_and(|text| text.eq_ignore_ascii_case("enabled"))
 }
 
 /// The step that puts a task's message into an envelope of this form, in which the sequence gets it.

@@ -184,45 +184,60 @@ pub(super) const ARTIFACTS: &[Part] = &[
     ),
     same(
         "processor parameter",
-        "max.delivery.attempts client.retry.interval concurrency sequence target.endpoint",
+        "client.retry.interval concurrency sequence target.endpoint is.active throttle quartz.conf=",
     ),
     same(
         "processor parameter",
-        "message.processor.reply.sequence message.processor.fault.sequence",
+        "max.delivery.drop max.deliver.drop message.processor.failMessagesStore non.retry.status.codes",
     ),
     same(
         "processor parameter",
-        "is.active=true max.delivery.drop=Enabled max.delivery.drop=enabled quartz.conf=",
-    ),
-    differs(
-        "processor parameter",
-        "interval member.count",
-        "messages are taken as they come, not at an interval",
-    ),
-    refused(
-        "processor parameter",
-        "is.active",
-        "a processor that is not active delivers nothing; pause the queue by the admin API",
+        "message.processor.reply.sequence store.connection.retry.interval max.store.connection.attempts=-1",
     ),
     may_differ(
         "processor parameter",
-        "max.delivery.drop",
-        "after the last attempt the message is put aside and the next is taken; the processor does not stop",
+        "max.delivery.attempts max.deliver.attempts",
+        "without a limit, attempts end after a thousand; then the queue pauses, and the message keeps its place",
+    ),
+    may_differ(
+        "processor parameter",
+        "interval",
+        "for the class of Apache Synapse, messages are taken as they come, not at an interval",
+    ),
+    may_differ(
+        "processor parameter",
+        "member.count",
+        "with several, a message that waits for another attempt does not hold back others",
+    ),
+    differs(
+        "processor parameter",
+        "message.processor.fault.sequence",
+        "the fault sequence sees the message as it was sent, and of a failed reply only that it failed",
     ),
     may_differ(
         "processor parameter",
         "message.processor.deactivate.sequence",
-        "a queue does not stop by itself, so the parameter is refused unless `max.delivery.drop` and a reply sequence are set, with which no processor stops",
+        "a queue that pauses runs nothing, so the parameter is refused unless the processor never stops: with a reply sequence, and `max.delivery.drop` or `failMessagesStore`",
     ),
-    may_differ(
+    refused(
         "processor parameter",
-        "message.processor.failMessagesStore",
-        "what fails for good is in the dead letters of the queue; it is refused if a processor takes from that store",
+        "cronExpression",
+        "a queue does not begin messages at times of the day",
     ),
-    may_differ(
+    refused(
         "processor parameter",
-        "non.retry.status.codes",
-        "a status below 500 is not tried again anyway; others are refused",
+        "pinnedServers",
+        "a queue is processed once in a cluster, on any node",
+    ),
+    refused(
+        "processor parameter",
+        "axis2.repo axis2.config",
+        "the settings of Axis2 as a client are not read; an upstream has its own",
+    ),
+    refused(
+        "processor parameter",
+        "max.store.connection.attempts",
+        "a queue waits for its store without end",
     ),
     refused(
         "processor parameter",

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::super::converter::{Converter, Next, Side};
+use super::super::converter::{Converter, Next, Side, same_fault};
 use super::super::element::Element;
 use super::super::endpoints::Target;
 use super::super::pending::KeptProperty;
@@ -33,7 +33,7 @@ pub(super) fn send<'a>(
         received(c, &targets, key, steps)?;
         return Ok(Next::End);
     }
-    if c.flow.side != Side::Request {
+    if c.flow.side != Side::Request && !c.flow.is_failed_attempt() {
         c.note("its reply answers the client");
     }
     sent(c, &targets, steps)?;
@@ -103,7 +103,7 @@ pub(in super::super) fn sent<'a>(
         _ => gathering::recipients(c, targets, steps)?,
     }
     steps.extend(c.begin_kept());
-    if one_way {
+    if one_way && !c.flow.is_failed_attempt() {
         steps.push(json!({ "drop": {} }));
         return Ok(());
     }
@@ -131,11 +131,13 @@ pub(super) fn loopback(c: &mut Converter<'_>, steps: &mut Vec<Json>) -> Result<N
 pub(super) fn drop_message(c: &mut Converter<'_>, steps: &mut Vec<Json>) -> Result<Next, String> {
     if c.flow.side == Side::Fault {
         // An answer of 202 would tell the client that all went well.
-        c.note("the client would get no answer; here it gets the fault");
-        steps.push(json!({ "fault": { "code": "server", "reason": "{{ $error.message }}" } }));
+        if !c.flow.is_attempt {
+            c.note("the client would get no answer; here it gets the fault");
+        }
+        steps.push(same_fault());
         return Ok(Next::End);
     }
-    if c.flow.side == Side::Reply {
+    if c.flow.side == Side::Reply && !c.flow.is_attempt {
         c.note("the client waits there until it gives up, and gets 202 here");
     }
     steps.push(json!({ "drop": {} }));

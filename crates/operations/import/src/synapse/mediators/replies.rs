@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::super::converter::{Converter, Flow, Side};
+use super::super::converter::{Converter, Flow, Side, same_fault};
 use super::super::pending::{KeptProperty, PendingProperties, Sender};
 use super::properties;
 
@@ -64,6 +64,10 @@ fn replied(c: &mut Converter<'_>) -> Vec<Json> {
 }
 
 pub(super) fn answer(c: &mut Converter<'_>, steps: &mut Vec<Json>) {
+    if c.flow.is_failed_attempt() {
+        steps.push(same_fault());
+        return;
+    }
     let mut keys = Map::new();
     if c.flow.side != Side::Reply && c.flow.pending.sender != Sender::Service {
         c.note("the headers of the request, which are sent back there, do not go to the client");

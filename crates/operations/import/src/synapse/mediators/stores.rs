@@ -96,10 +96,15 @@ pub(super) fn store<'a>(
         let (made, _) = super::control::named(c, key)?;
         steps.extend(made);
     }
-    if rest.iter().any(|item| !matches!(item.name(), "drop" | "log" | "respond" | "property")) {
+    let idle = ["drop", "log", "respond", "property"];
+    if !c.flow.is_failed_attempt() && rest.iter().any(|item| !idle.contains(&item.name())) {
         c.note("it answers 202; what stands behind it makes no other answer");
     }
     let queue = c.queue(name);
+    if c.flow.is_failed_attempt() {
+        steps.push(json!({ "store": { "queue": queue, "end": false } }));
+        return Ok(Next::Continue);
+    }
     steps.push(json!({ "store": { "queue": queue } }));
     Ok(Next::End)
 }
