@@ -542,8 +542,8 @@ async fn the_statuses_that_are_failures_are_those_that_are_written() {
     for (fault_on, expected, dead) in [
         (None, vec!["bad", "bad", "refused", "busy", "0"], 1),
         (Some(&[][..]), vec!["bad", "refused", "busy", "0"], 0),
-        (Some(&[(400, 499)]), vec!["bad", "refused", "busy", "busy", "0"], 2),
-        (Some(&[(404, 404), (500, 500)]), vec!["bad", "bad", "refused", "busy", "0"], 2),
+        (Some(&[(400, 499)][..]), vec!["bad", "refused", "busy", "busy", "0"], 2),
+        (Some(&[(404, 404), (500, 500)][..]), vec!["bad", "bad", "refused", "busy", "0"], 2),
     ] {
         LocalSet::new()
             .run_until(async {

@@ -296,9 +296,10 @@ impl<'a> Converter<'a> {
         let (mut open, mut seen) = (vec![sequence], vec![key]);
         while let Some(sequence) = open.pop() {
             let items = sequence.descendants();
-            // Harmless: a sequence that is not there is refused where it is converted.
             let named = items.iter().filter(|item| item.name() == "sequence");
+            // Harmless: a sequence without a key has its mediators in it.
             let keys = named.filter_map(|item| item.attribute("key"));
+            // Harmless: a sequence that is not there is refused where it is converted.
             for (key, inner) in keys.filter_map(|key| self.artifacts.sequences.get_key_value(key)) {
                 let ends = |item: &Element<'_>| matches!(item.name(), "drop" | "respond" | "store");
                 if inner.descendants().iter().any(ends) {
