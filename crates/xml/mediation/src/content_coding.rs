@@ -9,24 +9,26 @@ use message::Headers;
 
 /// Returns the codings of a body from all `Content-Encoding` lines, in the order they were applied, or `None` if there are none.
 pub fn named(headers: &Headers) -> Option<String> {
-    let mut names: Option<String> = None;
-    for line in headers.get_all("content-encoding") {
+    let mut named: Option<String> = None;
+    for name in names(headers) {
+        let all = named.get_or_insert_default();
+        all.push_str(if all.is_empty() { "" } else { ", " });
         // Harmless: a name that is not UTF-8 is not a known coding either way.
-        for name in String::from_utf8_lossy(line).split(',').map(str::trim) {
-            if !name.is_empty() && !name.eq_ignore_ascii_case("identity") {
-                let all = names.get_or_insert_default();
-                all.push_str(if all.is_empty() { "" } else { ", " });
-                all.push_str(&name.to_ascii_lowercase());
-            }
-        }
+        all.push_str(&String::from_utf8_lossy(name).to_ascii_lowercase());
     }
-    names
+    named
 }
 
-/// Returns true if a `Content-Encoding` line says anything but `identity`.
+/// Returns true if a body has a coding, so that [`named`] returns it.
 pub fn is_coded(headers: &Headers) -> bool {
-    let mut codings = headers.get_all("content-encoding");
-    codings.any(|coding| !coding.trim_ascii().eq_ignore_ascii_case(b"identity"))
+    names(headers).next().is_some()
+}
+
+/// The members of all `Content-Encoding` lines. Empty ones mean nothing (RFC 9110, 5.6.1), and neither does `identity`.
+fn names(headers: &Headers) -> impl Iterator<Item = &[u8]> {
+    let members = headers.get_all("content-encoding").flat_map(|line| line.split(|b| *b == b','));
+    let names = members.map(<[u8]>::trim_ascii);
+    names.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"identity"))
 }
 
 /// Returns true if a body in the coding `deflate` that begins with these bytes has the zlib wrapper that RFC 9110, 8.4.1.2 requires. Some
@@ -120,4 +122,29 @@ fn gather(mut decoder: impl Read, out: &mut Vec<u8>) -> io::Result<()> {
         turns::pause_if_due();
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_coded_exactly_if_its_codings_have_names() {
+        for (lines, expected) in [
+            (&[][..], None),
+            (&["identity"], None),
+            (&["Identity, identity"], None),
+            (&["", " , "], None),
+            (&["GZIP"], Some("gzip")),
+            (&["identity, gzip"], Some("gzip")),
+            (&["gzip,br", "deflate"], Some("gzip, br, deflate")),
+        ] {
+            let mut headers = Headers::new();
+            for line in lines {
+                headers.add("content-encoding", line.as_bytes()).unwrap();
+            }
+            assert_eq!(named(&headers).as_deref(), expected, "{lines:?}");
+            assert_eq!(is_coded(&headers), expected.is_some(), "{lines:?}");
+        }
+    }
 }
