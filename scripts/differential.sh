@@ -20,5 +20,5 @@ done
 class_path="$jars/xercesImpl-2.12.2.jar:$jars/xml-apis-1.4.01.jar:$jars/saxon-6.5.3.jar"
 javac -nowarn -Xlint:none -cp "$class_path" -d "$jars" xtask/oracle/Oracle.java
 cargo run --quiet --release --package xtask -- differential --java "$class_path:$jars" "$@"
-TIDEGATE_XML_SHORTCUTS=off step "tests without shortcuts" cargo test --locked --package xml --package xslt --package expression --package flows --package mediation
+TIDEGATE_XML_SHORTCUTS=off step "tests without shortcuts" cargo test --locked --package xml --package xslt --package expression --package flows --package mediation --package wsdl
 TIDEGATE_XML_SHORTCUTS=off step "black-box tests without shortcuts" cargo test --locked --package tidegate --test blackbox -- soap:: soap_ flow stylesheet_rules:: message_rules:: messages:: ws_security:: interceptor::

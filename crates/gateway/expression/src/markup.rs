@@ -18,7 +18,7 @@ const DECLARED_FEW: usize = 32;
 /// are written as markup. Deeper content has no nodes, unless elements cannot be copied as written.
 pub fn parse_levels(bytes: &[u8], levels: usize) -> Result<Document, xml::Error> {
     let options = Options::default();
-    if has_references(bytes) || !xml::shortcuts() {
+    if has_references(bytes) {
         Document::parse(bytes, &options)
     } else {
         // The namespace of `xml` is always in scope, and uses up one of the prefixes.

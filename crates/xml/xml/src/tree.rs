@@ -110,14 +110,19 @@ impl Document {
     /// Parses a document into a tree of its first levels, for callers that look no deeper. The root element is level 1. An element of the
     /// last level has its attributes and its [`Document::markup`], but its content has no nodes.
     ///
-    /// The tree is complete if markup cannot be copied, or if elements with nodes have more than `declarations_max` namespace declarations.
+    /// The tree is complete if markup cannot be copied, if elements with nodes have more than `declarations_max` namespace declarations, or
+    /// if shortcuts are off ([`crate::shortcuts`]).
     pub fn parse_levels(
         bytes: &[u8],
         options: &Options,
         levels: usize,
         declarations_max: usize,
     ) -> Result<Document, Error> {
-        levels::parse(bytes, options, levels, declarations_max)
+        if crate::shortcuts() {
+            levels::parse(bytes, options, levels, declarations_max)
+        } else {
+            from_bytes::parse(bytes, options)
+        }
     }
 
     /// Returns whether the content of an element without nodes for it contains something in the default namespace: an element without a

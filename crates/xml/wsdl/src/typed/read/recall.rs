@@ -180,7 +180,7 @@ mod tests {
             ))
         };
         assert!(!is_known(&api, of, &message("1", "2.50")));
-        assert!(is_known(&api, of, &message("-007", "3")));
+        assert_eq!(is_known(&api, of, &message("-007", "3")), xml::shortcuts());
         let read = api.reply(of, message("-007", " 3 ").as_bytes(), 1 << 20);
         let expected = r#"{"number":-7,"rate":3,"paid":true}"#;
         assert_eq!(read, Ok(ReadMessage::Value(expected.to_owned())));
