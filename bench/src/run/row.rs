@@ -193,8 +193,9 @@ impl RowRun<'_> {
             marks.push(Mark::DiskFull);
         }
         let (workers, gateway_started) = (servers.workers, servers.started);
-        // Load servers report their counts too rarely to be compared with CPU time.
-        let cost = if self.senders.are_agents() { None } else { meter.cost() };
+        // Load servers report their counts too rarely to be compared with CPU time, and the threads of a gateway that has ended have none.
+        let is_unknown = self.senders.are_agents() || marks.contains(&Mark::GatewayStopped);
+        let cost = if is_unknown { None } else { meter.cost() };
         Ok(Ok(LoadResult { outcome, samples, marks, own, gc_log, workers, gateway_started, cost }))
     }
 

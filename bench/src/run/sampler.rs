@@ -123,7 +123,7 @@ fn sample(servers: &ServerPids, stop: &AtomicBool, samples: &Mutex<Samples>) {
                 cpu_percent: used.is_there.then(|| part(used.cpu, before.cpu) * 100.0),
                 rss_kib: used.is_there.then_some(used.rss_kib),
                 threads: used.is_there.then_some(used.threads),
-                fds: used.is_there.then_some(used.fds),
+                fds: used.fds.filter(|_| used.is_there),
                 read_kib: used.read_kib.zip(before.read_kib).map(|(a, b)| part(a, b)),
                 written_kib: used.written_kib.zip(before.written_kib).map(|(a, b)| part(a, b)),
                 received_kib: network.map(|(received, _)| received / seconds),
@@ -151,21 +151,25 @@ struct Used {
     cpu: f64,
     rss_kib: u64,
     threads: u64,
-    fds: u64,
+    /// `None` if those of one process cannot be counted.
+    fds: Option<u64>,
     read_kib: Option<f64>,
     written_kib: Option<f64>,
 }
 
 impl Used {
     fn of(pids: &[u32]) -> Used {
-        let mut sum = Used::default();
+        let mut sum = Used { fds: Some(0), ..Used::default() };
         for pid in pids {
             let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
+            // A process that has ended and that nobody has waited for has no memory.
+            let Some(rss_kib) = line(&status, "VmRSS:") else { continue };
             sum.is_there = true;
             sum.cpu += crate::process::cpu_of(*pid).as_secs_f64();
-            sum.rss_kib += line(&status, "VmRSS:").unwrap_or(0);
+            sum.rss_kib += rss_kib;
             sum.threads += line(&status, "Threads:").unwrap_or(0);
-            sum.fds += fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, |fds| fds.count() as u64);
+            let fds = fs::read_dir(format!("/proc/{pid}/fd")).ok();
+            sum.fds = sum.fds.zip(fds).map(|(sum, fds)| sum + fds.count() as u64);
             let io = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
             let add = |sum: &mut Option<f64>, name: &str| {
                 if let Some(bytes) = line(&io, name) {
@@ -198,6 +202,19 @@ mod tests {
                 assert_eq!(has_jumped(begin, now, passed), jumped, "{by:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_not_sampled() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let status = format!("/proc/{}/status", child.id());
+        while !fs::read_to_string(&status).unwrap().contains("State:\tZ") {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let used = Used::of(&[child.id()]);
+        assert!(!used.is_there && used.rss_kib == 0);
+        assert!(Used::of(&[child.id(), std::process::id()]).is_there);
+        child.wait().unwrap();
     }
 
     #[test]
