@@ -74,14 +74,19 @@ mod tests {
 
     #[test]
     fn the_use_between_two_samples_is_counted() {
-        let mut meter = Meter::new(vec![std::process::id()], &[]);
+        // Threads of this process are those of other tests, and take their CPU time with them when they end.
+        let mut busy = std::process::Command::new("sh");
+        let mut busy = busy.args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let mut meter = Meter::new(vec![busy.id()], &[]);
         assert!(meter.cost().is_none());
         meter.look(100);
-        let before = cpu_of(std::process::id());
-        while cpu_of(std::process::id()) - before < Duration::from_millis(20) {
-            std::hint::black_box(0);
+        let before = cpu_of(busy.id());
+        while cpu_of(busy.id()) - before < Duration::from_millis(20) {
+            std::thread::sleep(Duration::from_millis(1));
         }
         meter.look(150);
+        busy.kill().unwrap();
+        busy.wait().unwrap();
         let cost = meter.cost().unwrap();
         assert!(cost.requests == 50 && cost.cpu_us >= 20_000.0, "{cost:?}");
         assert!(cost.cpu_us_each().unwrap() >= 400.0 && cost.idle_rss_kib > 0, "{cost:?}");
