@@ -53,7 +53,7 @@ pub(super) fn mapper<'a>(
     if reads_xml && names_parents(&program) {
         return Err("the attributes of elements with text alone, in `ATTR` of its mapping, have other names in each version".to_owned());
     }
-    let text = text(c, item, &program, (reads_xml, writes_xml))?;
+    let text = text(c, item, &program, reads_xml, writes_xml)?;
     let mut keys = Map::from_iter([("js".to_owned(), json!(text))]);
     if reads_xml {
         keys.insert("values".to_owned(), json!({ "payload": "$infoset_payload" }));
@@ -95,7 +95,8 @@ fn text(
     c: &Converter<'_>,
     item: &Element<'_>,
     program: &str,
-    (reads_xml, writes_xml): (bool, bool),
+    reads_xml: bool,
+    writes_xml: bool,
 ) -> Result<String, String> {
     let is_typed = program.contains(TYPED) && !program.contains("map_S_");
     let mut before = Vec::new();
