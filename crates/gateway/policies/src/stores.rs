@@ -2,7 +2,7 @@
 //!
 //! Owns one connection, the timeout of each call, and the knowledge of whether the server answers. The callers define what is counted.
 
-mod asks;
+mod questions;
 mod resp;
 
 use std::io;
@@ -14,8 +14,8 @@ use kit::clock::{self, Instant};
 use kit::dial::{self, Link};
 use telemetry::StoreMetrics;
 
-pub(crate) use asks::{Ask, Asks};
 pub use kit::dial::ServiceAddress;
+pub(crate) use questions::{QuestionQueue, WaitingQuestion};
 
 /// The address and the settings of a store of counts.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,7 +63,7 @@ impl StoreConnection {
     /// Answers questions for an interval, and then reports counts. `report` reports a batch, and returns true if there is more.
     pub(crate) async fn round<Q, A>(
         &self,
-        asks: &Asks<Q, A>,
+        asks: &QuestionQueue<Q, A>,
         answer_all: impl AsyncFn(),
         report: impl AsyncFn() -> bool,
     ) {

@@ -15,14 +15,14 @@ use policy::{Background, Caller};
 use telemetry::StoreMetrics;
 
 use super::{Quota, Quotas, Tier, UnreportedUse, UsedWindow};
-use crate::stores::{Asks, Store, StoreConnection};
+use crate::stores::{QuestionQueue, Store, StoreConnection};
 
 /// The shared quotas of one policy. Counts are reported to the store for as long as this has an owner.
 pub struct SharedQuotas {
     connection: StoreConnection,
     quotas: Arc<Quotas>,
     /// Streams that wait for the count of their client. Each asks for its windows.
-    asks: Asks<Vec<WindowReport>, ()>,
+    asks: QuestionQueue<Vec<WindowReport>, ()>,
 }
 
 /// The report about one window.
@@ -58,7 +58,7 @@ impl SharedQuotas {
     /// Creates shared quotas. `quotas` are those that the policy charges.
     pub fn new(store: Store, quotas: Arc<Quotas>, metrics: Arc<StoreMetrics>) -> SharedQuotas {
         let connection = StoreConnection::new(store, metrics);
-        SharedQuotas { connection, quotas, asks: Asks::default() }
+        SharedQuotas { connection, quotas, asks: QuestionQueue::default() }
     }
 
     pub fn quotas(&self) -> Arc<Quotas> {

@@ -26,7 +26,7 @@ use super::counts::{KeyCounts, SlotEntry, WINDOWS_MAX};
 use super::window::on_clock::ClockCounts;
 use super::window::{Algorithm, WindowNumbers};
 use super::{Tier, Window};
-use crate::stores::{self, Asks, Store, StoreConnection};
+use crate::stores::{self, QuestionQueue, Store, StoreConnection};
 
 /// The shared counts of one limit. They are reported to the store for as long as this has an owner.
 pub struct SharedCounts {
@@ -35,7 +35,7 @@ pub struct SharedCounts {
     /// The tiers, in the order of the policy's indices.
     tiers: Vec<Tier>,
     /// Requests that wait for the server's answer.
-    asks: Asks<KeyQuestion, StoreAnswer>,
+    asks: QuestionQueue<KeyQuestion, StoreAnswer>,
 }
 
 /// The server's answer to a request.
@@ -57,7 +57,7 @@ struct KeyQuestion {
 }
 
 /// A request that waits for an answer.
-type Ask = stores::Ask<KeyQuestion, StoreAnswer>;
+type WaitingQuestion = stores::WaitingQuestion<KeyQuestion, StoreAnswer>;
 
 /// The unreported counts of one key.
 struct CountReport {
@@ -163,7 +163,7 @@ impl SharedCounts {
             connection: StoreConnection::new(store, metrics),
             counts,
             tiers: [otherwise].into_iter().chain(plans).collect(),
-            asks: Asks::default(),
+            asks: QuestionQueue::default(),
         }
     }
 
@@ -189,14 +189,14 @@ impl SharedCounts {
             if asks.is_empty() {
                 return;
             }
-            let (charged, looks): (Vec<Ask>, Vec<Ask>) =
+            let (charged, looks): (Vec<WaitingQuestion>, Vec<WaitingQuestion>) =
                 asks.into_iter().partition(|ask| ask.question.charges);
             self.answer(charged, true).await;
             self.answer(looks, false).await;
         }
     }
 
-    async fn answer(&self, asks: Vec<Ask>, charges: bool) {
+    async fn answer(&self, asks: Vec<WaitingQuestion>, charges: bool) {
         if asks.is_empty() {
             return;
         }
@@ -247,7 +247,7 @@ impl SharedCounts {
         }
     }
 
-    fn pass_on(&self, asks: Vec<Ask>, told: &[CountReport], said: &[u64]) {
+    fn pass_on(&self, asks: Vec<WaitingQuestion>, told: &[CountReport], said: &[u64]) {
         let mut said = said.iter().copied();
         // Harmless: there is a report for each request, and an answer of the wrong length was refused.
         for (ask, told) in asks.into_iter().zip(told) {

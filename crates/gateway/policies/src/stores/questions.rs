@@ -7,14 +7,14 @@ use tokio::sync::{Notify, oneshot};
 use super::StoreConnection;
 
 /// The questions that wait. Each has the answer `A`.
-pub(crate) struct Asks<Q, A> {
-    waiting: Mutex<Vec<Ask<Q, A>>>,
+pub(crate) struct QuestionQueue<Q, A> {
+    waiting: Mutex<Vec<WaitingQuestion<Q, A>>>,
     /// Notified when a question is added.
     pub(super) bell: Notify,
 }
 
 /// A question, and the place for its answer.
-pub(crate) struct Ask<Q, A> {
+pub(crate) struct WaitingQuestion<Q, A> {
     pub(crate) question: Q,
     pub(crate) answer: oneshot::Sender<A>,
 }
@@ -22,13 +22,13 @@ pub(crate) struct Ask<Q, A> {
 /// The maximum number of waiting questions. Further ones get no answer.
 const WAITING_MAX: usize = 10_000;
 
-impl<Q, A> Default for Asks<Q, A> {
-    fn default() -> Asks<Q, A> {
-        Asks { waiting: Mutex::default(), bell: Notify::new() }
+impl<Q, A> Default for QuestionQueue<Q, A> {
+    fn default() -> QuestionQueue<Q, A> {
+        QuestionQueue { waiting: Mutex::default(), bell: Notify::new() }
     }
 }
 
-impl<Q, A> Asks<Q, A> {
+impl<Q, A> QuestionQueue<Q, A> {
     /// Waits for the answer. Returns `None` if there is none in time, or if too many questions wait.
     pub(crate) async fn ask(&self, connection: &StoreConnection, question: Q) -> Option<A> {
         let (answer, answered) = oneshot::channel();
@@ -37,7 +37,7 @@ impl<Q, A> Asks<Q, A> {
             if waiting.len() >= WAITING_MAX {
                 return None;
             }
-            waiting.push(Ask { question, answer });
+            waiting.push(WaitingQuestion { question, answer });
         }
         self.bell.notify_one();
         // Harmless: without an answer, the local counts decide. The deadline covers one call in progress and the next one.
@@ -45,13 +45,13 @@ impl<Q, A> Asks<Q, A> {
     }
 
     /// Takes at most `max` questions, without those that nobody waits for any more.
-    pub(crate) fn take(&self, max: usize) -> Vec<Ask<Q, A>> {
+    pub(crate) fn take(&self, max: usize) -> Vec<WaitingQuestion<Q, A>> {
         let mut waiting = self.waiting();
         let count = waiting.len().min(max);
         waiting.drain(..count).filter(|ask| !ask.answer.is_closed()).collect()
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Vec<Ask<Q, A>>> {
+    fn waiting(&self) -> MutexGuard<'_, Vec<WaitingQuestion<Q, A>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
