@@ -160,8 +160,8 @@ fn a_cookie_that_is_hashed_is_given_to_clients_without_it() {
         r#"
 listen: {{ public: {{ address: "127.0.0.1:0" }} }}
 upstreams:
-  hashed: {{ targets: ["{}", "{}"], balance: {{ hash: {{ by: "cookie:user", set_cookie: /a }} }} }}
-  own: {{ targets: ["{}"], balance: {{ hash: {{ by: "cookie:user", set_cookie: / }} }} }}
+  hashed: {{ targets: ["{}", "{}"], balance: {{ hash: {{ by: "cookie:user", cookie_path: /a }} }} }}
+  own: {{ targets: ["{}"], balance: {{ hash: {{ by: "cookie:user", cookie_path: / }} }} }}
 routes:
   a: {{ match: {{ path: "/a" }}, upstream: hashed }}
   own: {{ match: {{ path: "/own" }}, upstream: own }}
@@ -191,14 +191,14 @@ routes:
     given.dedup_by(|one, other| one.0 == other.0);
     assert_eq!(given.len(), 40);
     assert_eq!(get(&gateway, "/own", "").all("set-cookie"), ["user=own"]);
-    let without = "upstreams: { u: { targets: [\"http://h\"], balance: { hash: { by: path, set_cookie: / } } } }\nroutes: { r: { match: { path: / }, upstream: u } }\n";
+    let without = "upstreams: { u: { targets: [\"http://h\"], balance: { hash: { by: path, cookie_path: / } } } }\nroutes: { r: { match: { path: / }, upstream: u } }\n";
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gate.yaml");
     let listen = "listen: { public: { address: \"127.0.0.1:0\" } }\n";
     std::fs::write(&file, format!("{listen}{without}")).unwrap();
     let run = tidegate(&["check".as_ref(), file.as_os_str()]);
     assert_eq!(run.code, Some(1));
-    assert!(run.stderr.contains("`set_cookie` needs a cookie that is hashed"), "{}", run.stderr);
+    assert!(run.stderr.contains("`cookie_path` needs a cookie that is hashed"), "{}", run.stderr);
 }
 
 #[test]

@@ -75,7 +75,7 @@ pub(crate) fn balance(balance: &Balance) -> settled::Balance {
                 HashBy::Header(name) => HashKey::Header(name.clone()),
                 HashBy::Cookie(name) => HashKey::Cookie {
                     name: name.clone(),
-                    set_path: keys.set_cookie.as_ref().map(|path| path.0.as_str().into()),
+                    set_path: keys.cookie_path.as_ref().map(|path| path.0.as_str().into()),
                 },
                 HashBy::Query(name) => HashKey::Query(name.clone()),
                 HashBy::Capture(name) => HashKey::Capture(name.clone()),

@@ -299,7 +299,7 @@ routes: [{ name: alone, paths: [/alone] }]
         ("by: \"cel:scheme + ' ' + attributes.credential\"", 1),
         ("by: \"cel:\\\"a'b\\\"\"", 1),
         ("by: client", 1),
-        ("set_cookie: /", 1),
+        ("cookie_path: /", 1),
         ("remove: [proxy, proxy-authorization]", 1),
     ] {
         let found = made.configuration.matches(line).count();

@@ -129,7 +129,7 @@ pub struct BalanceKeys {
     /// The first key that a request has counts.
     pub by: Vec<HashBy>,
     /// The path of the cookie that clients get if they lack the one that is hashed.
-    pub set_cookie: Option<CookiePath>,
+    pub cookie_path: Option<CookiePath>,
 }
 
 keys! {
@@ -151,7 +151,7 @@ keys! {
         /// The path of a cookie that clients get if they lack the one of `cookie:NAME`: a random value, by which their later requests go to
         /// the same target. No cookie is set if absent.
         // Only the operator knows whether the service sets the cookie itself.
-        set_cookie: Option<CookiePath>,
+        cookie_path: Option<CookiePath>,
     }
 }
 
@@ -356,25 +356,25 @@ impl Balance {
 impl Decode for Balance {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         if let Value::Map(_) = &node.value {
-            let HashKeys { by, otherwise, set_cookie } = HashBalance::decode(node, decoder)?.hash;
+            let HashKeys { by, otherwise, cookie_path } = HashBalance::decode(node, decoder)?.hash;
             if let (HashBy::Capture(_), Some(HashBy::Capture(_))) = (&by, &otherwise) {
                 let what = "`hash` can use only one path parameter";
                 decoder.error(node.at, what, "use one, and something else in `else`");
                 return None;
             }
             let by: Vec<HashBy> = std::iter::once(by).chain(otherwise).collect();
-            if set_cookie.is_some() && !by.iter().any(|by| matches!(by, HashBy::Cookie(_))) {
-                let what = "`set_cookie` needs a cookie that is hashed";
+            if cookie_path.is_some() && !by.iter().any(|by| matches!(by, HashBy::Cookie(_))) {
+                let what = "`cookie_path` needs a cookie that is hashed";
                 decoder.error(node.at, what, "write `by: \"cookie:NAME\"`, or remove the key");
                 return None;
             }
-            return Some(Self::Hash(BalanceKeys { by, set_cookie }));
+            return Some(Self::Hash(BalanceKeys { by, cookie_path }));
         }
         match decoder.word(node, Self::WORDS)? {
             "round_robin" => Some(Self::RoundRobin),
             "least_requests" => Some(Self::LeastRequests),
             "failover" => Some(Self::Failover),
-            _ => Some(Self::Hash(BalanceKeys { by: vec![HashBy::Client], set_cookie: None })),
+            _ => Some(Self::Hash(BalanceKeys { by: vec![HashBy::Client], cookie_path: None })),
         }
     }
 
@@ -383,10 +383,10 @@ impl Decode for Balance {
             Self::RoundRobin => "round_robin".into(),
             Self::LeastRequests => "least_requests".into(),
             Self::Failover => "failover".into(),
-            Self::Hash(BalanceKeys { by, set_cookie }) => {
+            Self::Hash(BalanceKeys { by, cookie_path }) => {
                 let otherwise = by.get(1).cloned();
                 let by = by.first().cloned().unwrap_or(HashBy::Client);
-                let hash = HashKeys { by, otherwise, set_cookie: set_cookie.clone() };
+                let hash = HashKeys { by, otherwise, cookie_path: cookie_path.clone() };
                 HashBalance { hash }.encode()
             }
         }

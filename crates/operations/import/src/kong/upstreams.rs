@@ -366,7 +366,7 @@ fn hash_keys(item: &Item, by: String, verdict: &mut Verdict) -> Json {
     let path = sets.then(|| item.text("hash_on_cookie_path").unwrap_or("/"));
     let mut keys = Map::from_iter([("by".to_owned(), json!(by))]);
     keys.extend(otherwise.map(|by| ("else".to_owned(), json!(by))));
-    keys.extend(path.map(|path| ("set_cookie".to_owned(), json!(path))));
+    keys.extend(path.map(|path| ("cookie_path".to_owned(), json!(path))));
     Json::Object(keys)
 }
 
