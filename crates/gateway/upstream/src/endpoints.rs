@@ -158,3 +158,98 @@ impl Fetch for Endpoint {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::tests::settings;
+
+    fn endpoints(networks: &[&str]) -> Endpoints {
+        let url = |https, host, port| AllowedUrl { https, host, port };
+        let urls = vec![
+            url(true, AllowedHost::This("api.example".to_owned()), 443),
+            url(false, AllowedHost::Below("shop.example".to_owned()), 8080),
+            url(false, AllowedHost::This("10.0.0.7".to_owned()), 80),
+        ];
+        let networks = networks.iter().map(|network| network.parse().unwrap()).collect();
+        let metrics = telemetry::Telemetry::new(1).upstream("endpoints");
+        Endpoints::new(urls, networks, settings(0), metrics)
+    }
+
+    #[test]
+    fn only_listed_origins_and_subdomains_are_allowed() {
+        let endpoints = endpoints(&[]);
+        for (url, expected) in [
+            ("https://api.example/a?b=c", true),
+            ("HTTPS://API.example:443/", true),
+            ("http://api.example/", false),
+            ("https://api.example:8443/", false),
+            ("https://x.api.example/", false),
+            ("https://api.example.evil/", false),
+            ("https://api.example@evil/", false),
+            ("http://a.shop.example:8080/", true),
+            ("http://a.b.shop.example:8080/", true),
+            ("http://shop.example:8080/", false),
+            ("http://.shop.example:8080/", false),
+            ("http://evilshop.example:8080/", false),
+            ("http://a.shop.example/", false),
+            ("http://10.0.0.7/", true),
+            ("http://10.0.0.8/", false),
+            ("http://8.8.8.8/", false),
+            ("ftp://api.example/", false),
+            ("/a", false),
+        ] {
+            assert_eq!(endpoints.allows(url), expected, "{url}");
+            let found = endpoints.find(url).map(drop).map_err(|fault| fault.kind);
+            assert_eq!(found, if expected { Ok(()) } else { Err(Kind::EndpointRefused) }, "{url}");
+        }
+    }
+
+    #[test]
+    fn networks_allow_addresses_and_names_that_are_not_listed() {
+        let endpoints = endpoints(&["10.1.0.0/16"]);
+        let rule = |url: &str| endpoints.rule(&CalledUrl::parse(url).unwrap());
+        for (url, expected) in [
+            ("http://10.1.2.3:99/", true),
+            ("http://10.2.0.1/", false),
+            ("http://8.8.8.8/", false),
+            ("http://[::ffff:10.1.2.3]/", true),
+            ("http://127.0.0.1/", false),
+        ] {
+            assert_eq!(rule(url).is_some(), expected, "{url}");
+        }
+        let permits = |url: &str, address: &str| {
+            rule(url).is_some_and(|rule| rule.permits(address.parse().unwrap()))
+        };
+        // The addresses of a name are checked when it is connected to: for a listed name, public ones are allowed too.
+        for (url, address, expected) in [
+            ("http://any.example/", "10.1.2.3", true),
+            ("http://any.example/", "8.8.8.8", false),
+            ("https://api.example/", "8.8.8.8", true),
+            ("https://api.example/", "10.1.2.3", true),
+            ("https://api.example/", "10.2.2.3", false),
+            ("https://api.example/", "169.254.169.254", false),
+            ("http://10.0.0.7/", "10.0.0.7", true),
+            ("http://10.0.0.7/", "10.0.0.8", false),
+        ] {
+            assert_eq!(permits(url, address), expected, "{url} at {address}");
+        }
+    }
+
+    #[test]
+    fn origins_are_shared_and_bounded() {
+        let endpoints = endpoints(&["10.0.0.0/8"]);
+        let find = |url: &str| endpoints.find(url).map_err(|fault| fault.kind);
+        let (one, path) = find("https://api.example/a?b").unwrap();
+        let (other, _) = find("https://API.example/c").unwrap();
+        assert!(Arc::ptr_eq(&one.0, &other.0));
+        assert_eq!((path.as_str(), one.name()), ("/a?b", "https://api.example"));
+        let url = |port: usize| format!("http://10.1.1.1:{}/", 1000 + port);
+        let busy: Vec<_> = (1..ORIGINS_MAX).map(|port| find(&url(port)).unwrap()).collect();
+        assert_eq!(find(&url(ORIGINS_MAX)).map(drop), Err(Kind::BreakerOpen));
+        assert!(find(&url(1)).is_ok(), "a known one is found");
+        drop(busy);
+        assert!(find(&url(ORIGINS_MAX)).is_ok(), "those that are not in use make room");
+        assert_eq!(endpoints.origins.lock().unwrap().len(), 2);
+    }
+}

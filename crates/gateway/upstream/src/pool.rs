@@ -204,3 +204,6 @@ pub fn sweep() {
         });
     });
 }
+
+#[cfg(test)]
+mod tests;

@@ -577,3 +577,6 @@ impl Failure {
         Failure { refused: true, ..Failure::unsent(Fault::new(Kind::UpstreamReset, why)) }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -383,3 +383,6 @@ fn age_ms(began: Instant) -> u64 {
 fn wall_ms() -> u64 {
     u64::try_from(clock::wall().as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

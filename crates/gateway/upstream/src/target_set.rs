@@ -90,3 +90,49 @@ impl TargetSet {
             && self.members.iter().zip(members).all(is_same)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Upstream;
+    use crate::settings::tests::settings;
+
+    fn members(priorities: &[u16]) -> Vec<Member> {
+        let metrics = telemetry::Telemetry::new(1).upstream("u");
+        let targets = Upstream::new(settings(priorities.len()), metrics).targets();
+        let members = targets.members().iter().zip(priorities);
+        members.map(|(of, priority)| Member { priority: *priority, ..of.clone() }).collect()
+    }
+
+    #[test]
+    fn each_priority_is_a_range_of_members_the_best_first() {
+        for (priorities, expected, ports) in [
+            (&[][..], vec![], &[][..]),
+            (&[7], vec![0..1], &[1000]),
+            (&[0, 0, 0], vec![0..3], &[1000, 1001, 1002]),
+            (&[20, 10, 20, 10, 30], vec![0..2, 2..4, 4..5], &[1001, 1003, 1000, 1002, 1004]),
+        ] {
+            let set = TargetSet::new(1, members(priorities), Knowledge::Known);
+            assert_eq!(set.priorities().collect::<Vec<_>>(), expected, "{priorities:?}");
+            let of = set.members().iter().map(|member| member.target.settings().port);
+            assert_eq!(of.collect::<Vec<_>>(), ports, "those of a priority keep their order");
+        }
+    }
+
+    #[test]
+    fn any_difference_makes_another_set() {
+        let all = members(&[0, 0]);
+        let set = TargetSet::new(1, all.clone(), Knowledge::Known);
+        assert!(set.is_same(&all, &Knowledge::Known));
+        assert!(!set.is_same(&all, &Knowledge::NotAvailable));
+        assert!(!set.is_same(&all[..1], &Knowledge::Known));
+        assert!(!set.is_same(&members(&[0, 0]), &Knowledge::Known), "equal, but not the same");
+        for changed in [
+            Member { weight: 2, ..all[1].clone() },
+            Member { priority: 1, ..all[1].clone() },
+            all[0].clone(),
+        ] {
+            assert!(!set.is_same(&[all[0].clone(), changed], &Knowledge::Known));
+        }
+    }
+}
