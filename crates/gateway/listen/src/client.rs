@@ -360,3 +360,6 @@ impl WriteTarget for ClientWriter<'_> {
         client.wire.poll_send_two(cx, pieces, sent)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,3 +29,25 @@ pub(crate) fn with<R>(work: impl FnOnce(&str) -> R) -> R {
         work(date)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use kit::fake;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_date_is_written_anew_when_the_second_changes_in_either_direction() {
+        for (millis, expected) in [
+            (784_111_777_000, "Sun, 06 Nov 1994 08:49:37 GMT"),
+            (784_111_777_999, "Sun, 06 Nov 1994 08:49:37 GMT"),
+            (784_111_778_000, "Sun, 06 Nov 1994 08:49:38 GMT"),
+            (784_111_777_000, "Sun, 06 Nov 1994 08:49:37 GMT"),
+        ] {
+            fake::wall(Duration::from_millis(millis));
+            let mut out = Vec::new();
+            write_to(&mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), format!("Date: {expected}\r\n"));
+        }
+    }
+}

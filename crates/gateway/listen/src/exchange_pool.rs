@@ -97,3 +97,66 @@ impl<E: PooledExchange> Future for RunningExchange<E> {
         Poll::Ready(ended)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// An exchange that ends at the poll after this one.
+    struct Job(u32);
+
+    impl PooledExchange for Job {
+        type End = u32;
+
+        fn pool() -> &'static LocalKey<ExchangePool<Job>> {
+            thread_local!(static FREE: ExchangePool<Job> = const { ExchangePool::new() });
+            &FREE
+        }
+
+        async fn run(self) -> u32 {
+            let mut polled = false;
+            poll_fn(|_| {
+                if std::mem::replace(&mut polled, true) { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+            self.0
+        }
+    }
+
+    fn free() -> usize {
+        Job::pool().with(|pool| pool.0.borrow().len())
+    }
+
+    fn poll(exchange: &mut (impl Future<Output = u32> + Unpin)) -> Poll<u32> {
+        Pin::new(exchange).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn futures_are_used_again_unless_their_exchange_was_dropped() {
+        for number in 0..3 {
+            let mut one = exchange(Job(number));
+            assert_eq!((poll(&mut one), free()), (Poll::Pending, 0));
+            assert_eq!((poll(&mut one), free()), (Poll::Ready(number), 1));
+        }
+        let (mut one, mut other) = (exchange(Job(7)), exchange(Job(8)));
+        assert!(poll(&mut one).is_pending() && poll(&mut other).is_pending());
+        drop(one);
+        assert_eq!((poll(&mut other), free()), (Poll::Ready(8), 1));
+        // The next exchange gets nothing of the dropped one.
+        let mut next = exchange(Job(9));
+        assert!(poll(&mut next).is_pending());
+        assert_eq!(poll(&mut next), Poll::Ready(9));
+    }
+
+    #[test]
+    fn a_burst_leaves_a_bounded_number_of_futures() {
+        let mut all: Vec<_> = (0..100).map(|number| exchange(Job(number))).collect();
+        assert!(all.iter_mut().all(|one| poll(one).is_pending()));
+        for (number, one) in (0..).zip(&mut all) {
+            assert_eq!(poll(one), Poll::Ready(number));
+        }
+        assert_eq!(free(), FREE_MAX);
+    }
+}

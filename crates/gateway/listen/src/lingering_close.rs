@@ -38,3 +38,33 @@ pub(crate) async fn linger(wire: &mut Wire) {
     // Harmless: nothing is left to do if the time is over, since the data is discarded anyway.
     let _ = tokio::time::timeout(LINGER_MAX, lingering).await;
 }
+
+#[cfg(test)]
+mod tests {
+    use kit::clock;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_may_read_the_reply_for_two_seconds_while_its_data_is_discarded() {
+        for (closes, expected) in [(true, 0), (false, 2)] {
+            let (ours, mut peer) = tokio::io::duplex(1 << 16);
+            let mut wire = Wire::Wrapped(Box::new(ours));
+            let began = clock::now();
+            let client = async {
+                let mut rest = Vec::new();
+                peer.write_all(&[b'x'; 500_000]).await.unwrap();
+                peer.read_to_end(&mut rest).await.unwrap();
+                if closes {
+                    drop(peer);
+                    None
+                } else {
+                    Some(peer)
+                }
+            };
+            let (_open, ()) = tokio::join!(client, linger(&mut wire));
+            assert_eq!(began.elapsed().as_secs(), expected);
+        }
+    }
+}

@@ -179,3 +179,6 @@ impl Drop for Pace {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

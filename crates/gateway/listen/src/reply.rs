@@ -303,3 +303,6 @@ impl Drop for Writing {
 fn gone(why: &str) -> Fault {
     Fault::new(Kind::ClientGone, format!("writing the reply to the client: {why}"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -295,3 +295,6 @@ fn expiry(account: &Account) -> Option<Expiry> {
     };
     Expiry::at(expires, close_code)
 }
+
+#[cfg(test)]
+mod tests;
