@@ -147,3 +147,92 @@ fn no_route(head: &RequestHead) -> Fault {
         (shown(head.method()), shown(head.host()), shown(&masked(head.path(), &[])));
     Fault::new(Kind::NoRoute, format!("{method} {path} on host {host}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use plan::{Limits, PathRules, Timeouts};
+
+    use super::*;
+
+    fn listener(trusted: &[&str]) -> Listener {
+        let second = Duration::from_secs(1);
+        Listener {
+            name: "web".to_owned(),
+            address: "127.0.0.1:80".parse().unwrap(),
+            tls: None,
+            http2: false,
+            proxy_protocol: false,
+            trusted_proxies: trusted.iter().map(|network| network.parse().unwrap()).collect(),
+            paths: PathRules::default(),
+            limits: Limits {
+                head_bytes_max: 1,
+                target_bytes_max: 1,
+                headers_max: 1,
+                connections_max: 1,
+                connections_max_written: false,
+                connections_per_client: None,
+                streams_max: 1,
+                body_rate_min: 0,
+            },
+            timeout: Timeouts {
+                head: second,
+                body: second,
+                body_total: None,
+                idle: second,
+                tunnel: second,
+                tls: second,
+            },
+        }
+    }
+
+    /// An address left of one that is not trusted is written by the client, and so may be a lie.
+    #[test]
+    fn the_client_is_the_first_untrusted_address_from_the_right() {
+        let listener = listener(&["10.0.0.0/8", "fd00::/8"]);
+        for (lines, expected) in [
+            (&[][..], None),
+            (&[""], None),
+            (&["192.0.2.1"], Some("192.0.2.1")),
+            (&["203.0.113.9, 192.0.2.1"], Some("192.0.2.1")),
+            (&["203.0.113.9,192.0.2.1,10.0.0.1 , 10.9.9.9"], Some("192.0.2.1")),
+            (&["203.0.113.9", "192.0.2.1", "10.0.0.1"], Some("192.0.2.1")),
+            (&["203.0.113.9, , ,10.0.0.1,"], Some("203.0.113.9")),
+            (&["10.0.0.2, 10.0.0.1"], Some("10.0.0.2")),
+            (&["::ffff:10.0.0.2, 192.0.2.1:81, [fd00::1]:90"], Some("192.0.2.1")),
+            (&["[2001:db8::1]"], Some("2001:db8::1")),
+            (&["192.0.2.1, unknown"], None),
+            (&["unknown, 192.0.2.1"], Some("192.0.2.1")),
+            (&["unknown, 10.0.0.1"], None),
+            (&["192.0.2.1 10.0.0.1"], None),
+            (&["192.0.2.256"], None),
+        ] {
+            let mut headers = Headers::new();
+            for line in lines {
+                headers.add("x-forwarded-for", line.as_bytes()).unwrap();
+            }
+            let expected = expected.map(|address| address.parse::<IpAddr>().unwrap());
+            assert_eq!(client(&listener, &headers), expected, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn each_refused_path_names_the_rule_that_lets_it_through() {
+        for (path, kind, key) in [
+            ("/../a", Kind::PathEscapes, None),
+            ("/a/%2e%2e/%2e%2e/b", Kind::PathEscapes, None),
+            ("/a%2Fb", Kind::PathAmbiguous, Some("escaped_slash")),
+            ("/a;b=c/d", Kind::PathAmbiguous, Some("parameters")),
+        ] {
+            let head = RequestHead::new(message::Protocol::Http11, b"GET", path.as_bytes());
+            let why = path::resolve(head.path(), PathRules::default()).map(drop).unwrap_err();
+            let fault = refused(why, &head);
+            assert_eq!(fault.kind, kind, "{path}");
+            let names = |key: &str| fault.cause.contains(&format!("`paths.{key}`"));
+            assert!(key.is_none_or(names), "{path}: {}", fault.cause);
+            // The cause is for the log. The client reads what is wrong, without a key of the configuration.
+            assert_eq!(fault.detail.is_some(), key.is_some(), "{path}");
+        }
+    }
+}

@@ -18,6 +18,8 @@ mod problem;
 mod server_span;
 mod step;
 mod steps;
+#[cfg(test)]
+mod tests;
 mod traced;
 
 pub use account::{Account, Recorders};
