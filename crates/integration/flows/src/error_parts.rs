@@ -14,3 +14,23 @@ pub(crate) fn code(fault: &Fault) -> u32 {
     // Harmless: 0 is a fault without a number.
     fault.kind.synapse_code().or_else(of_reply).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_that_users_of_synapse_know() {
+        for (fault, expected) in [
+            (Fault::new(Kind::ConnectFailure, "why"), 101_503),
+            (Fault::new(Kind::UpstreamTimeout, "why"), 101_504),
+            (Fault::new(Kind::Template, "why"), 0),
+            (Fault::new(Kind::UpstreamStatus, "why"), 0),
+            (Fault::new(Kind::UpstreamStatus, "why").with_code(500_000), 500_000),
+            // A number that another kind of fault carries is not that of a reply.
+            (Fault::new(Kind::Template, "why").with_code(500_000), 0),
+        ] {
+            assert_eq!(code(&fault), expected, "{fault:?}");
+        }
+    }
+}

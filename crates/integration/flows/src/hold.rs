@@ -102,3 +102,32 @@ fn decoded(name: &str, bytes: &[u8], bytes_max: usize, maker: Sender) -> Result<
         DecodeError::NoRoom => message::no_room(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `hello` with zlib, which has a checksum.
+    const DEFLATED: &[u8] = b"\x78\x9c\xcb\x48\xcd\xc9\xc9\x07\x00\x06\x2c\x02\x15";
+
+    #[test]
+    fn a_body_that_cannot_be_decoded_blames_its_sender() {
+        let client = |kind| (Sender::Client, Err(kind));
+        let upstream = |kind| (Sender::Upstream, Err(kind));
+        for (name, bytes, bytes_max, (sender, expected)) in [
+            ("deflate", DEFLATED, 5, (Sender::Client, Ok("hello"))),
+            ("deflate", DEFLATED, 4, client(Kind::BodyTooLarge)),
+            ("deflate", DEFLATED, 4, upstream(Kind::ReplyTooLarge)),
+            ("deflate", &DEFLATED[..8], 5, client(Kind::RequestInvalid)),
+            ("deflate", b"hello", 5, upstream(Kind::ReplyInvalid)),
+            ("gzip", DEFLATED, 5, client(Kind::RequestInvalid)),
+            ("zstd", b"", 5, client(Kind::MediaTypeUnsupported)),
+            ("gzip, br", b"", 5, upstream(Kind::ReplyInvalid)),
+        ] {
+            let made = decoded(name, bytes, bytes_max, sender);
+            let made = made.map(|bytes| String::from_utf8(bytes).unwrap());
+            let made = made.map_err(|fault| fault.kind);
+            assert_eq!(made, expected.map(str::to_owned), "{name} of {sender:?}");
+        }
+    }
+}

@@ -100,3 +100,54 @@ pub(crate) fn enveloped(version: Version, header: &str, inside: &str) -> String 
 fn markup(document: &Document, node: NodeId) -> String {
     document.to_text(node, &Form::Moved { kept: &[] })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::content::Content;
+
+    use super::*;
+
+    /// Returns the markup of the envelope, without the names of the envelope's own elements, and whether it was made.
+    fn infoset(text: &[u8], content_type: &str) -> Result<(String, bool), Box<str>> {
+        let content =
+            Content::new(text.to_vec().into(), Some(content_type.as_bytes()), Sender::Client);
+        let infoset = Infoset::of(content.view().unwrap(), Sender::Client)?;
+        let inside = infoset.document.children(infoset.envelope.body);
+        let inside = inside.map(|child| markup(&infoset.document, child)).collect();
+        Ok((inside, infoset.is_made))
+    }
+
+    #[test]
+    fn every_message_that_xml_can_represent_is_in_a_body() {
+        let soap = enveloped(Version::V12, "<h/>", "<a>1</a>");
+        for (text, content_type, expected, is_made) in [
+            (&b"<a x='1'><b/></a>"[..], "application/xml", "<a x=\"1\"><b/></a>", true),
+            (soap.as_bytes(), "application/soap+xml", "<a>1</a>", false),
+            (b"{\"a\":1}", "application/json", "<jsonObject><a>1</a></jsonObject>", true),
+            (
+                b"a<b",
+                "text/plain",
+                "<text xmlns=\"http://ws.apache.org/commons/ns/payload\">a&lt;b</text>",
+                true,
+            ),
+            (b"", "text/plain", "", true),
+        ] {
+            let made = infoset(text, content_type).unwrap();
+            assert_eq!(made, (expected.to_owned(), is_made), "{content_type}");
+        }
+        assert!(infoset(b"\xff\xfe\x00", "application/octet-stream").is_err());
+        let wrong = infoset(br#"{"a":"\u0000"}"#, "application/json").unwrap_err();
+        assert!(wrong.contains("U+0000"), "{wrong}");
+    }
+
+    #[test]
+    fn an_envelope_changes_its_version_and_keeps_its_parts() {
+        let text = enveloped(Version::V11, "<h/>", "<a/>");
+        let content = Content::new(text.into(), Some(b"text/xml"), Sender::Client);
+        let infoset = Infoset::of(content.view().unwrap(), Sender::Client).unwrap();
+        let other = enveloped(Version::V12, "<h/>", "<a/>");
+        assert_eq!(infoset.in_version(Version::V12), other);
+        let document = Document::parse(other.as_bytes(), &xml::Options::default()).unwrap();
+        assert_eq!(unwrapped(&document, &Envelope::of(&document).unwrap()), "<a/>");
+    }
+}

@@ -354,3 +354,6 @@ fn allowed(text: &str, sender: Sender) -> Result<(), Fault> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

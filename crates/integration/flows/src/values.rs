@@ -432,3 +432,73 @@ impl Values<'_> {
 fn number(status: u16) -> Value {
     Value::Number(Number::of(f64::from(status)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(all: &[(&str, &[u8])]) -> Headers {
+        let mut lines = Headers::new();
+        all.iter().for_each(|(name, value)| lines.add(name, value).unwrap());
+        lines
+    }
+
+    fn text(value: &Value) -> Option<String> {
+        (!value.is_missing()).then(|| value.text().unwrap().into_owned())
+    }
+
+    #[test]
+    fn lines_of_a_header_are_joined_as_its_rules_say() {
+        let lines = lines(&[
+            ("Accept", b"a"),
+            ("accept", b""),
+            ("ACCEPT", b"b"),
+            ("Cookie", b"a=1"),
+            ("Cookie", b"b=2"),
+            ("Set-Cookie", b"a=1; Expires=Sun, 06 Nov 1994 08:49:37 GMT"),
+            ("Set-Cookie", b"b=2"),
+            ("X-Latin", b"caf\xe9"),
+            ("X-Utf", "caf\u{e9}".as_bytes()),
+        ]);
+        for (name, expected) in [
+            ("accept", Some("a, , b")),
+            ("cookie", Some("a=1; b=2")),
+            ("set-cookie", Some("a=1; Expires=Sun, 06 Nov 1994 08:49:37 GMT\nb=2")),
+            ("x-latin", Some("caf\u{e9}")),
+            ("x-utf", Some("caf\u{e9}")),
+            ("x-none", None),
+        ] {
+            assert_eq!(text(&joined(&lines, name)).as_deref(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn lines_of_the_first_set_hide_those_of_later_ones() {
+        let own = lines(&[("X-Own", b"1"), ("X-Both", b"own"), ("x-both", b"too")]);
+        let others = lines(&[("x-both", b"other"), ("X-Other", b"2"), ("X-Other", b"3")]);
+        let found: Vec<_> = by_name([&own, &others])
+            .into_iter()
+            .map(|(name, member)| match member {
+                Member::Value(value) => (name.into_string(), text(&value)),
+                Member::Group(_) => panic!("{name} must be a value"),
+            })
+            .collect();
+        let expected = [("x-both", "own, too"), ("x-other", "2, 3"), ("x-own", "1")];
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), Some(value.to_owned()));
+        assert_eq!(found, expected.map(owned));
+    }
+
+    #[test]
+    fn a_plus_is_a_space_only_in_queries_and_bytes_must_be_text() {
+        for (bytes, plus, expected) in [
+            (&b"a+b%20c"[..], true, Some("a b c")),
+            (b"a+b%20c", false, Some("a+b c")),
+            (b"%C3%A9", false, Some("\u{e9}")),
+            (b"%E9", false, None),
+            (b"%2", false, Some("%2")),
+            (b"", true, Some("")),
+        ] {
+            assert_eq!(decoded(bytes, plus).ok().as_deref(), expected, "{}", bytes.escape_ascii());
+        }
+    }
+}

@@ -448,3 +448,47 @@ async fn is_soap_fault(message: &mut Message, run: &Run<'_>, left: Duration) -> 
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_from_a_message_stays_below_its_root_and_adds_nothing_to_the_request() {
+        for (path, expected) in [
+            ("/", true),
+            ("/a/b?c=d&e=/../f", true),
+            ("/a%20b", true),
+            ("/a/..b/...", true),
+            ("/a;v=1/b", true),
+            ("", false),
+            ("a", false),
+            ("http://evil/", false),
+            ("/a b", false),
+            ("/a\r\nHost: evil", false),
+            ("/a#b", false),
+            ("/a\\b", false),
+            ("/\u{e9}", false),
+            ("/..", false),
+            ("/a/../b", false),
+            ("/a/./b", false),
+            ("/a/%2e%2E/b", false),
+            ("/a/.%2e", false),
+            ("/a%2F..%2Fb", false),
+            ("/a/%5c..%5cb", false),
+            ("/a/..;x/b", false),
+        ] {
+            let checked = whole_path(path.to_owned());
+            assert_eq!(checked.as_deref().ok(), expected.then_some(path), "{path:?}");
+            let kind = checked.map_err(|fault| fault.kind).err();
+            assert_eq!(kind, (!expected).then_some(Kind::Template), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_refused_value_is_shown_in_part_and_without_control_characters() {
+        let cause = bad("url", &format!("a\n{}", "x".repeat(500)), "why").cause;
+        assert!(cause.starts_with("call: the url is `a\\nxxx") && cause.ends_with("`: why"));
+        assert!(cause.len() < 200, "{cause}");
+    }
+}

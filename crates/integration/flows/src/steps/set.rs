@@ -82,3 +82,27 @@ fn truth(value: &Value) -> bool {
     let is_no = matches!(value, Value::Text(text) if matches!(&**text, "false" | "0"));
     !is_no && value.boolean()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_mean_no_are_false() {
+        for (value, expected) in [
+            (Value::text_of("false"), false),
+            (Value::text_of("0"), false),
+            (Value::text_of(""), false),
+            (Value::text_of("False"), true),
+            (Value::text_of("00"), true),
+            (Value::text_of("no"), true),
+            (Value::Boolean(false), false),
+            (Value::Boolean(true), true),
+            (Value::Number(Number::of(0.0)), false),
+            (Value::Number(Number::of(2.0)), true),
+            (Value::Nothing, false),
+        ] {
+            assert_eq!(truth(&value), expected, "{value:?}");
+        }
+    }
+}

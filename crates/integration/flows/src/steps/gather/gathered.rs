@@ -82,3 +82,46 @@ impl Gathered {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fault::Kind;
+
+    use super::*;
+
+    #[test]
+    fn branches_are_numbered_from_one_in_their_order() {
+        let fault = |kind| Fault::new(kind, "cause");
+        for (there, failed, branches, numbers) in [
+            (&[0, 1, 2][..], &[][..], json!([1, 2, 3]), json!([])),
+            (&[0, 2], &[1], json!([1, 3]), json!([2])),
+            // A branch that was not waited for has neither a result nor a fault.
+            (&[0], &[], json!([1]), json!([])),
+            (&[], &[2, 0], json!([]), json!([1, 3])),
+        ] {
+            let failed = failed.iter().map(|at| (*at, fault(Kind::UpstreamStatus)));
+            let gathered = Gathered::new(3, |at| there.contains(&at), failed.collect());
+            assert_eq!(gathered.branches(), branches);
+            let told = gathered.failed();
+            let of = told.as_array().unwrap().iter().map(|one| one["branch"].clone());
+            assert_eq!(of.collect::<Json>(), numbers);
+        }
+    }
+
+    #[test]
+    fn a_fault_is_told_with_its_kind_its_number_and_its_detail() {
+        let status = Fault::new(Kind::UpstreamStatus, "upstream a replied with status 500");
+        let failed = vec![(0, status.with_code(500_000)), (1, Fault::new(Kind::Template, "why"))];
+        let gathered = Gathered::new(2, |_| false, failed);
+        let expected = json!([
+            {
+                "branch": 1,
+                "code": 500_000,
+                "kind": Kind::UpstreamStatus.label(),
+                "detail": "upstream a replied with status 500",
+            },
+            { "branch": 2, "code": 0, "kind": Kind::Template.label(), "detail": "why" },
+        ]);
+        assert_eq!(gathered.failed(), expected);
+    }
+}

@@ -31,3 +31,36 @@ pub(super) fn too_few(good: usize, needed: usize, keep: bool, failed: &[(usize, 
     let why = last.map_or_else(String::new, |fault| format!("; the last one failed: {fault}"));
     Fault::new(Kind::GatherTimeout, format!("{good} of {needed} results came{why}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part() -> TakenPart {
+        TakenPart { text: String::new(), is_json: true, around: None, head: None }
+    }
+
+    #[test]
+    fn each_branch_without_a_result_has_one_fault() {
+        let results = [Some(part()), None, None, Some(part())];
+        let mut failed = vec![(2, Fault::new(Kind::UpstreamReset, "reset"))];
+        add_late(&results, Duration::from_secs(3), &mut failed);
+        let found: Vec<_> = failed.iter().map(|(at, fault)| (*at, fault.kind)).collect();
+        assert_eq!(found, [(2, Kind::UpstreamReset), (1, Kind::GatherTimeout)]);
+        assert_eq!(&*failed[1].1.cause, "no result came within 3s");
+        add_late(&results, Duration::from_secs(3), &mut failed);
+        assert_eq!(failed.len(), 2, "once");
+    }
+
+    #[test]
+    fn too_few_results_are_the_last_fault_only_if_the_step_keeps_faults() {
+        let reset = Fault::new(Kind::UpstreamReset, "reset");
+        let failed = [(0, Fault::new(Kind::Template, "first")), (1, reset)];
+        assert_eq!(too_few(1, 2, true, &failed).kind, Kind::UpstreamReset);
+        assert_eq!(too_few(1, 2, true, &[]).kind, Kind::GatherTimeout);
+        let summed = too_few(1, 2, false, &failed);
+        assert_eq!(summed.kind, Kind::GatherTimeout);
+        assert!(summed.cause.starts_with("1 of 2 results came; the last one failed: "));
+        assert!(summed.cause.contains("reset"), "{}", summed.cause);
+    }
+}
