@@ -375,4 +375,19 @@ mod tests {
             assert_eq!(Shared::read(wrong.as_bytes()), None, "{wrong}");
         }
     }
+
+    /// Gateways of two versions share the state, so what a release has written stays as it is.
+    #[test]
+    fn the_state_of_each_release_is_read_and_written_alike() {
+        for of_release in [
+            // 0.1.0
+            r#"{"last":3,"stable":2,"trial":{"number":3,"canaries":["a"],"origin":"b","by":"ann","until_unix_ms":7},"withdrawn":null}"#,
+            r#"{"last":3,"stable":2,"trial":null,"withdrawn":"why"}"#,
+        ] {
+            let state = Shared::read(of_release.as_bytes()).unwrap();
+            assert_eq!((state.last, state.stable), (3, 2));
+            let written: Value = serde_json::from_str(of_release).unwrap();
+            assert_eq!(state.to_json(), written);
+        }
+    }
 }

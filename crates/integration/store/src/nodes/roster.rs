@@ -141,3 +141,38 @@ fn change(key: String, value: Option<String>, expect: Expect) -> Change {
         expect,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nodes of two versions share the rows, so what a release has written stays as it is.
+    #[test]
+    fn the_rows_of_each_release_are_read_and_written_alike() {
+        let holder = Holder { slot: 3, token: 7 };
+        // 0.1.0
+        for (change, key, value) in [
+            (enter(holder, "a name"), "node/03", "3 7 a name"),
+            (claim(5, holder, None), "partition/05", "3 7"),
+        ] {
+            assert_eq!(change.key, key.as_bytes());
+            assert_eq!(change.value.as_deref(), Some(value.as_bytes()));
+        }
+        let row = |key: &str, value: &str, version| {
+            let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
+            Row { key: bytes(key), value: bytes(value), version }
+        };
+        let roll = Roll::of(&[
+            row("node/03", "3 7 a name", 1),
+            row("partition/05", "3 7", 2),
+            // Rows in other forms do not count: their slots and partitions are free.
+            row("node/04", "x 7 b", 3),
+            row("partition/99", "3 7", 4),
+            row("partition/06", "3", 5),
+        ]);
+        let node = NodeRow { token: 7, name: "a name".to_owned(), version: 1 };
+        assert_eq!(roll.nodes, BTreeMap::from([(3, node)]));
+        assert_eq!(roll.partitions, BTreeMap::from([(5, (holder, 2))]));
+        assert_eq!(lease(3), "node/03");
+    }
+}
