@@ -19,6 +19,7 @@ mod path_regex;
 mod pattern;
 mod prefixes;
 mod prepared;
+mod quick_test;
 mod respond;
 mod route;
 mod schedule;
@@ -27,6 +28,7 @@ pub mod shared_configuration;
 mod streams;
 mod table;
 mod upstream_handle;
+mod value_regex;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -52,7 +54,7 @@ pub use listener::{
     EmptySegments, EscapedSlash, Limits, Listener, PathParameters, PathRules, Timeouts,
 };
 pub use matcher::{Arrival, HostPattern, Matcher, PathCondition, Refusal, ValueCondition};
-pub use path_regex::{PathRegex, RegexError, ValueRegex};
+pub use path_regex::{PathRegex, RegexError};
 pub use pattern::{Pattern, PatternError, Segment};
 pub use prepared::PreparedAnswerer;
 pub use respond::{FilledReply, FixedReply, NoDestination, triggered};
@@ -61,6 +63,7 @@ pub use schedule::{Beginning, ClockReading, Due, Schedule, ScheduleControl, Timi
 pub use streams::{IDLE_MAX, OnReload, Streams};
 pub use table::{Conflict, RouteMatch, Table};
 pub use upstream_handle::UpstreamHandle;
+pub use value_regex::ValueRegex;
 
 /// The upstream types of the hot path, re-exported so that the cold path needs only `plan`.
 pub mod upstreams {

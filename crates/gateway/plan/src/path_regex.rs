@@ -1,21 +1,45 @@
 //! Matches paths by regular expression, for routes that patterns cannot express. For any expression, matching takes time linear in the
 //! length of the path.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use kit::regex_error::reason;
-use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use regex::bytes::{RegexSet, RegexSetBuilder};
+use regex_automata::meta;
+use regex_automata::util::captures::GroupInfo;
+use regex_automata::{Anchored, Input, PatternID};
+use regex_syntax::hir::literal::Extractor;
+use regex_syntax::hir::{Hir, HirKind, Look};
 
 /// A regular expression that must match a whole path, or the beginning of one. Its named groups are path parameters.
 #[derive(Debug, Clone)]
 pub struct PathRegex {
     text: Arc<str>,
-    /// The expression, anchored at both ends, or only at the beginning if it is open. Its caches are in a pool in which no thread waits for
-    /// another.
-    regex: Regex,
     open: bool,
+    /// The text at the beginning of the expression.
+    literal: Box<[u8]>,
+    /// Whether it has named groups.
+    is_named: bool,
+    tail: Arc<Tail>,
+    /// Each path that matches begins with one of these.
+    beginnings: Arc<[Box<[u8]>]>,
 }
+
+/// The part of an expression after the text at its beginning.
+#[derive(Debug)]
+struct Tail {
+    /// The part as an expression.
+    text: String,
+    /// It is searched only where the text before it ends. Its caches are in a pool in which no thread waits for another.
+    regex: meta::Regex,
+}
+
+/// Tails of expressions by their texts, to use one for all expressions that differ only at the beginning: such as `/orders/[0-9]+` and
+/// `/customers/[0-9]+`. Then thousands of expressions need the memory of few.
+#[derive(Default)]
+pub(crate) struct SharedTails(HashMap<String, Arc<Tail>>);
 
 /// The reason why a text is not a regular expression for paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,10 +54,14 @@ pub enum RegexError {
 
 /// The maximum size of a compiled expression. It allows a thousand alternatives. A larger expression probably contains a counted repetition
 /// by mistake. The worst-case time for a path grows with this bound.
-const COMPILED_BYTES_MAX: usize = 256 * 1024;
+pub(crate) const COMPILED_BYTES_MAX: usize = 256 * 1024;
 
 /// The maximum size of an expression's lazy DFA cache on each thread. Only a path crafted to be expensive needs more.
-const STATES_BYTES_MAX: usize = 512 * 1024;
+pub(crate) const STATES_BYTES_MAX: usize = 512 * 1024;
+
+/// The maximum number of texts that an expression is known to begin with. With more, only their common beginning is used, which finds more
+/// expressions than needed.
+const BEGINNINGS_MAX: usize = 16;
 
 impl PathRegex {
     /// Parses an expression of the configuration, for whole paths.
@@ -46,21 +74,38 @@ impl PathRegex {
         PathRegex::read(text, true)
     }
 
+    /// Returns the names of the groups of a valid expression, in order, without the time that compiling takes.
+    pub fn group_names(text: &str) -> Vec<String> {
+        // Harmless: whoever parses the expression complains.
+        parsed(text).map(|hir| names(&hir)).unwrap_or_default()
+    }
+
     fn read(text: &str, open: bool) -> Result<PathRegex, RegexError> {
-        // The text is compiled on its own first. Otherwise, an unmatched parenthesis could close the group that is added around it.
-        compiled(text)?;
+        let hir = parsed(text)?;
         // Every path begins with a slash. Other first characters may be syntax.
         if text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
             return Err(RegexError::NoSlash);
         }
-        let end = if open { "" } else { r"\z" };
-        let regex = compiled(&format!(r"\A(?:{text}){end}"))?;
-        let is_odd = |name: &&str| name.contains(['.', '[', ']']);
-        // Harmless: an unnamed group is not a parameter.
-        if let Some(name) = regex.capture_names().flatten().find(is_odd) {
-            return Err(RegexError::Group(name.to_owned()));
+        let names = names(&hir);
+        let is_odd = |name: &&String| name.contains(['.', '[', ']']);
+        if let Some(name) = names.iter().find(is_odd) {
+            return Err(RegexError::Group(name.clone()));
         }
-        Ok(PathRegex { text: text.into(), regex, open })
+        let beginnings = beginnings(&hir);
+        let (literal, rest) = split(hir);
+        let tail = Tail::compiled(if open {
+            rest
+        } else {
+            Hir::concat(vec![rest, Hir::look(Look::End)])
+        })?;
+        Ok(PathRegex {
+            text: text.into(),
+            open,
+            literal,
+            is_named: !names.is_empty(),
+            tail: Arc::new(tail),
+            beginnings: beginnings.into(),
+        })
     }
 
     /// Returns true if the expression matches the beginning of a path.
@@ -75,77 +120,132 @@ impl PathRegex {
     /// Returns the names of the groups, in order.
     pub fn parameters(&self) -> impl Iterator<Item = &str> {
         // Harmless: an unnamed group is not a parameter.
-        self.regex.capture_names().flatten()
+        group_names(self.tail.regex.group_info()).flatten()
+    }
+
+    /// Returns texts of which each path that matches begins with one.
+    pub(crate) fn beginnings(&self) -> &[Box<[u8]>] {
+        &self.beginnings
+    }
+
+    /// Returns the same expression, sharing its tail with others.
+    pub(crate) fn shared(&self, tails: &mut SharedTails) -> PathRegex {
+        let own = || self.tail.clone();
+        let tail = tails.0.entry(self.tail.text.clone()).or_insert_with(own).clone();
+        PathRegex { tail, ..self.clone() }
     }
 
     pub(crate) fn is_met(&self, path: &[u8]) -> bool {
-        self.regex.is_match(path)
+        self.input(path).is_some_and(|input| self.tail.regex.is_match(input))
     }
 
     /// Returns the values of the named groups, in order, and the offset where the match ends, or `None` if the path does not match. A group
     /// that takes no part in the match has an empty value.
     pub(crate) fn captured<'p>(&self, path: &'p [u8]) -> Option<(Vec<&'p [u8]>, usize)> {
-        if self.parameters().next().is_none() {
-            return Some((Vec::new(), self.regex.find(path)?.end()));
+        let (input, regex) = (self.input(path)?, &self.tail.regex);
+        if !self.is_named {
+            return Some((Vec::new(), regex.search_half(&input)?.offset()));
         }
-        let found = self.regex.captures(path)?;
-        let end = found.get(0)?.end();
+        let mut found = regex.create_captures();
+        regex.search_captures(&input, &mut found);
+        let end = found.get_match()?.end();
         // Harmless: there is a name for each group.
-        let groups = self.regex.capture_names().zip(found.iter());
+        let groups = group_names(regex.group_info()).zip(found.iter());
         let named = groups.filter(|(name, _)| name.is_some());
         // Harmless: a group that took no part is empty.
-        let texts = named.map(|(_, group)| group.map(|group| group.as_bytes()).unwrap_or_default());
+        let texts =
+            named.map(|(_, group)| group.and_then(|at| path.get(at.range())).unwrap_or_default());
         Some((texts.collect(), end))
     }
-}
 
-fn compiled(text: &str) -> Result<Regex, RegexError> {
-    // Paths are bytes: `.` is any byte, and `\d` is an ASCII digit, as in Envoy, Kong and nginx.
-    RegexBuilder::new(text)
-        .unicode(false)
-        .size_limit(COMPILED_BYTES_MAX)
-        .dfa_size_limit(STATES_BYTES_MAX)
-        .build()
-        .map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => RegexError::TooLarge,
-            other @ (regex::Error::Syntax(_) | _) => RegexError::Syntax(reason(&other)),
+    /// Returns the search in a path that begins with the literal text.
+    fn input<'p>(&self, path: &'p [u8]) -> Option<Input<'p>> {
+        path.starts_with(&self.literal).then(|| {
+            // The text before the range is still seen by assertions such as `\b`.
+            Input::new(path).range(self.literal.len()..).anchored(Anchored::Yes)
         })
-}
-
-/// A regular expression that must match a whole value.
-#[derive(Debug, Clone)]
-pub struct ValueRegex {
-    text: Arc<str>,
-    regex: Regex,
-}
-
-impl ValueRegex {
-    /// Parses an expression of the configuration.
-    pub fn parse(text: &str) -> Result<ValueRegex, RegexError> {
-        compiled(text)?;
-        Ok(ValueRegex { text: text.into(), regex: compiled(&format!(r"\A(?:{text})\z"))? })
     }
 
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    pub(crate) fn is_met(&self, value: &[u8]) -> bool {
-        self.regex.is_match(value)
+    /// Returns the whole expression with its anchors.
+    fn anchored(&self) -> String {
+        format!(r"\A(?:{}){}", self.text, if self.open { "" } else { r"\z" })
     }
 }
 
-impl PartialEq for ValueRegex {
-    fn eq(&self, other: &ValueRegex) -> bool {
-        self.text == other.text
+impl Tail {
+    fn compiled(hir: Hir) -> Result<Tail, RegexError> {
+        // A complete DFA and searches for literals would cost most of the time and gain nothing here.
+        let config = meta::Config::new()
+            .utf8_empty(false)
+            .nfa_size_limit(Some(COMPILED_BYTES_MAX))
+            .hybrid_cache_capacity(STATES_BYTES_MAX)
+            .dfa(false)
+            .auto_prefilter(false);
+        let regex = meta::Builder::new().configure(config).build_from_hir(&hir);
+        let regex = regex.map_err(|error| match error.size_limit() {
+            Some(_) => RegexError::TooLarge,
+            None => RegexError::Syntax(reason(&error)),
+        })?;
+        Ok(Tail { text: hir.to_string(), regex })
     }
 }
 
-impl Eq for ValueRegex {}
+fn group_names(groups: &GroupInfo) -> impl Iterator<Item = Option<&str>> {
+    groups.pattern_names(PatternID::ZERO)
+}
+
+/// Parses an expression. Paths are bytes: `.` is any byte, and `\d` is an ASCII digit, as in Envoy, Kong and nginx.
+pub(crate) fn parsed(text: &str) -> Result<Hir, RegexError> {
+    let mut parser = regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build();
+    parser.parse(text).map_err(|error| RegexError::Syntax(reason(&error)))
+}
+
+/// Returns the names of an expression's groups, in order.
+fn names(hir: &Hir) -> Vec<String> {
+    let mut named = Vec::new();
+    let mut left = vec![hir];
+    while let Some(next) = left.pop() {
+        if let HirKind::Capture(group) = next.kind()
+            && let Some(name) = &group.name
+        {
+            named.push((group.index, name.to_string()));
+        }
+        left.extend(next.kind().subs());
+    }
+    named.sort_unstable();
+    named.into_iter().map(|(_, name)| name).collect()
+}
+
+/// Returns texts of which each match begins with one: none of them begins with another.
+fn beginnings(hir: &Hir) -> Vec<Box<[u8]>> {
+    // A class of two is a letter in both cases. Larger ones, such as digits, would only multiply the texts.
+    let found = Extractor::new().limit_class(2).limit_total(BEGINNINGS_MAX).extract(hir);
+    // Without a limited number of texts, a match may begin with anything.
+    let Some(literals) = found.literals() else { return vec![Box::default()] };
+    let mut texts: Vec<&[u8]> = literals.iter().map(|literal| literal.as_bytes()).collect();
+    texts.sort_unstable();
+    texts.dedup_by(|text, before| text.starts_with(before));
+    texts.into_iter().map(Box::from).collect()
+}
+
+/// Splits an expression into the text at its beginning and the rest.
+fn split(hir: Hir) -> (Box<[u8]>, Hir) {
+    let parts =
+        if let HirKind::Concat(parts) = hir.kind() { parts } else { std::slice::from_ref(&hir) };
+    // The search is anchored, so `^` at the beginning says nothing more.
+    let is_start = |part: &&Hir| matches!(part.kind(), HirKind::Look(Look::Start));
+    let parts = parts.get(parts.iter().take_while(is_start).count()..).unwrap_or_default();
+    if let Some((first, rest)) = parts.split_first()
+        && let HirKind::Literal(text) = first.kind()
+    {
+        return (text.0.clone(), Hir::concat(rest.to_vec()));
+    }
+    (Box::default(), hir)
+}
 
 /// Returns a set that matches all expressions at once, or `None` if they are too large together. Then each is matched separately.
 pub(crate) fn set<'r>(all: impl Iterator<Item = &'r PathRegex>) -> Option<RegexSet> {
-    let all: Vec<&str> = all.map(|regex| regex.regex.as_str()).collect();
+    let all: Vec<String> = all.map(PathRegex::anchored).collect();
     let bytes_max = COMPILED_BYTES_MAX.saturating_mul(all.len().min(SET_MAX));
     // Harmless: without a set, each expression is matched separately.
     RegexSetBuilder::new(all).unicode(false).size_limit(bytes_max).build().ok()
@@ -238,6 +338,63 @@ mod tests {
         assert_ne!(regex, parse(r"/a/\d+"));
         let regex = PathRegex::parse_open(r"/a/(?<id>\d)").unwrap();
         assert_eq!(regex.captured(b"/a/12/x"), Some((vec![&b"1"[..]], 4)));
+    }
+
+    #[test]
+    fn every_path_that_matches_begins_with_a_beginning() {
+        for (regex, beginnings) in [
+            ("/a/[0-9]+", vec!["/a/"]),
+            ("^/a/(?<id>[^/]+)$", vec!["/a/"]),
+            ("/a|/b/c", vec!["/a", "/b/c"]),
+            ("/(?:orders|items)/x", vec!["/items/x", "/orders/x"]),
+            ("/ab?", vec!["/a"]),
+            ("(?i)/a", vec!["/A", "/a"]),
+            ("/.*", vec!["/"]),
+            (".*", vec![""]),
+            ("[^x]*/a", vec![""]),
+        ] {
+            let regex = parse(regex);
+            let found = regex.beginnings().iter().map(|text| std::str::from_utf8(text).unwrap());
+            assert_eq!(found.collect::<Vec<_>>(), beginnings, "{regex}");
+        }
+    }
+
+    #[test]
+    fn expressions_with_the_same_rest_share_it() {
+        let mut tails = SharedTails::default();
+        let mut shared = |text| parse(text).shared(&mut tails);
+        let (a, b, c) = (shared(r"/a/(?<id>\d+)"), shared(r"/b/c/(?<id>[0-9]+)"), shared("/a/.*"));
+        assert!(Arc::ptr_eq(&a.tail, &b.tail));
+        assert!(!Arc::ptr_eq(&a.tail, &c.tail));
+        assert_eq!(a.captured(b"/a/12"), Some((vec![&b"12"[..]], 5)));
+        assert_eq!(b.captured(b"/b/c/12"), Some((vec![&b"12"[..]], 7)));
+        assert_eq!(b.captured(b"/a/12"), None);
+        assert!(c.is_met(b"/a/") && !c.is_met(b"/b/"));
+    }
+
+    #[test]
+    fn assertions_see_the_text_before_them() {
+        for (regex, path, expected) in [
+            (r"/a\b.*", "/ab", false),
+            (r"/a\b.*", "/a/b", true),
+            (r"/a\B.*", "/ab", true),
+            ("/a^b", "/ab", false),
+            ("/a(?m:^)b", "/ab", false),
+            ("/a\n(?m:^)b", "/a\nb", true),
+            ("^^/a", "/a", true),
+            ("/a$b", "/ab", false),
+        ] {
+            assert_eq!(parse(regex).is_met(path.as_bytes()), expected, "{regex} {path}");
+        }
+    }
+
+    #[test]
+    fn names_are_known_without_compiling() {
+        for regex in [r"/(?<a>x)/(y)/(?<b>(?<c>z)|w)", "/x", "/(x)", "/(?<a>b){0}(?<c>d)"] {
+            let names = PathRegex::group_names(regex);
+            assert_eq!(names, parse(regex).parameters().collect::<Vec<_>>(), "{regex}");
+        }
+        assert!(PathRegex::group_names("/(?<a>").is_empty());
     }
 
     #[test]

@@ -1,98 +1,236 @@
-//! Finds routes by a textual prefix of the path: `/p` also matches `/p2`.
+//! Finds routes by how a path begins: by a textual prefix (`/p` also matches `/p2`), or by the text at the beginning of an expression.
+//!
+//! The beginnings form a tree, in which a node has the text that all beginnings below it share. So a path is compared with one text on each
+//! level, however many beginnings there are. Nodes and texts lie side by side, so that thousands of them fit into a processor's cache.
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
-/// The routes of all path prefixes of a host.
+use regex::bytes::RegexSet;
+
+/// The beginnings of the paths of a host's routes.
 #[derive(Default)]
-pub(crate) struct Prefixes(BTreeMap<Box<[u8]>, PrefixRoutes>);
+pub(crate) struct Prefixes {
+    /// The beginnings until [`Prefixes::link`] builds the tree.
+    added: BTreeMap<Box<[u8]>, Added>,
+    /// The nodes of the tree. The first is the root, and the children of a node are neighbours.
+    nodes: Vec<Node>,
+    /// For each node, the first byte of its text.
+    firsts: Vec<u8>,
+    /// The texts of all nodes.
+    texts: Vec<u8>,
+    beginnings: Vec<Beginning>,
+}
 
-/// The routes of one prefix.
 #[derive(Default)]
-pub(crate) struct PrefixRoutes {
-    /// Indices of the routes, most specific first.
+struct Added {
     entries: Vec<usize>,
-    /// The length of the longest other prefix that this prefix begins with, or 0 if there is none.
-    shorter: usize,
+    regexes: Vec<usize>,
 }
 
-/// The prefixes of one path that have not been tried yet, longest first.
-pub(crate) struct RemainingPrefixes<'t, 'p> {
-    all: &'t Prefixes,
-    path: &'p [u8],
-    next: Option<(usize, &'t PrefixRoutes)>,
+/// A place where a beginning ends, or where some differ.
+#[derive(Default)]
+struct Node {
+    /// The range in `texts` of the text between the parent and this node.
+    text: Range<u32>,
+    /// The range of the children in `nodes`.
+    children: Range<u32>,
+    /// The index of the longest beginning that ends here or above.
+    longest: Option<u32>,
 }
+
+struct Beginning {
+    bytes: usize,
+    /// Indices of the routes with this prefix, most specific first.
+    entries: Box<[usize]>,
+    /// Indices of the regular expressions that begin with this text, in the order in which they are tried.
+    regexes: Box<[usize]>,
+    /// These expressions as one set, if there are many.
+    set: Option<Box<RegexSet>>,
+    /// The index of the longest other beginning that this one begins with.
+    shorter: Option<u32>,
+}
+
+/// The beginnings of one path that have not been tried yet, longest first.
+#[derive(Clone, Copy)]
+pub(crate) struct RemainingBeginnings<'t> {
+    all: &'t Prefixes,
+    next: Option<&'t Beginning>,
+}
+
+/// A node that has no text and no children yet.
+struct OpenNode {
+    node: usize,
+    /// The range of the beginnings at and below the node, in the sorted list of all.
+    below: Range<usize>,
+    /// The number of bytes of these beginnings that nodes above have.
+    above_bytes: usize,
+    /// The longest beginning that ends above.
+    longest: Option<u32>,
+}
+
+/// So many expressions are tried one after the other. More are combined into a set.
+const SINGLE_MAX: usize = 4;
 
 impl Prefixes {
     /// Returns the list of entries for a prefix, which is created if necessary.
     pub(crate) fn list(&mut self, prefix: &[u8]) -> &mut Vec<usize> {
-        &mut self.0.entry(prefix.into()).or_default().entries
+        &mut self.added.entry(prefix.into()).or_default().entries
     }
 
-    /// Links each prefix to the longest other prefix that it begins with. Must be called after all prefixes are added.
-    pub(crate) fn link(&mut self) {
-        let mut around: Vec<&[u8]> = Vec::new();
-        for (prefix, routes) in &mut self.0 {
-            while around.last().is_some_and(|shorter| !prefix.starts_with(shorter)) {
-                around.pop();
-            }
-            routes.shorter = around.last().map_or(0, |shorter| shorter.len());
-            around.push(prefix);
+    /// Adds a regular expression that matches only paths that begin with this text. Expressions are tried in the order of their numbers.
+    pub(crate) fn add_regex(&mut self, beginning: &[u8], regex: usize) {
+        self.added.entry(beginning.into()).or_default().regexes.push(regex);
+    }
+
+    /// Builds the tree, after everything is added. `united` combines the expressions with these numbers into a set.
+    pub(crate) fn link(&mut self, united: impl Fn(&[usize]) -> Option<RegexSet>) {
+        let (texts, added): (Vec<Box<[u8]>>, Vec<Added>) =
+            std::mem::take(&mut self.added).into_iter().unzip();
+        let beginning = |(added, text): (Added, &Box<[u8]>)| {
+            let Added { entries, regexes } = added;
+            let many = regexes.len() > SINGLE_MAX;
+            let set = many.then(|| united(&regexes)).flatten().map(Box::new);
+            let (entries, regexes) = (entries.into(), regexes.into());
+            Beginning { bytes: text.len(), entries, regexes, set, shorter: None }
+        };
+        // Harmless: each text has what was added for it.
+        self.beginnings = added.into_iter().zip(&texts).map(beginning).collect();
+        let mut open = VecDeque::new();
+        if !texts.is_empty() {
+            self.add_node(&mut open, 0..texts.len(), 0, None, 0);
+        }
+        // Not recursive: each of thousands of beginnings may begin with the one before it.
+        while let Some(node) = open.pop_front() {
+            self.complete(node, &texts, &mut open);
         }
     }
 
-    /// Returns the prefixes of a path.
-    pub(crate) fn of<'t, 'p>(&'t self, path: &'p [u8]) -> RemainingPrefixes<'t, 'p> {
-        // In the order of the map, every prefix of a path is at or before the path itself. The last entry up to there is the longest
-        // prefix, or begins with all prefixes of the path.
-        let range = (Bound::Unbounded, Bound::Included(path));
-        let beside = self.0.range::<[u8], _>(range).next_back();
-        let mut untried = RemainingPrefixes { all: self, path, next: None };
-        if let Some((prefix, routes)) = beside {
-            untried.next = Some((prefix.len(), routes));
-            if !path.starts_with(prefix) {
-                // Harmless: a common prefix is no longer than the shorter text.
-                let same = path.iter().zip(prefix).take_while(|(a, b)| a == b).count();
-                untried.shorten(prefix, same);
+    fn add_node(
+        &mut self,
+        open: &mut VecDeque<OpenNode>,
+        below: Range<usize>,
+        above_bytes: usize,
+        longest: Option<u32>,
+        first: u8,
+    ) {
+        open.push_back(OpenNode { node: self.nodes.len(), below, above_bytes, longest });
+        self.nodes.push(Node::default());
+        self.firsts.push(first);
+    }
+
+    /// Gives a node its text and its children.
+    fn complete(&mut self, open: OpenNode, texts: &[Box<[u8]>], all_open: &mut VecDeque<OpenNode>) {
+        let OpenNode { node, mut below, above_bytes, mut longest } = open;
+        let of = texts.get(below.clone()).unwrap_or_default();
+        let (Some(first), Some(last)) = (of.first(), of.last()) else { return };
+        // The texts are sorted, so what the first and the last share is in all of them.
+        // Harmless: a shared beginning is no longer than the shorter text.
+        let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+        let from = self.texts.len();
+        self.texts.extend_from_slice(first.get(above_bytes..shared).unwrap_or_default());
+        if first.len() == shared {
+            if let Some(ending) = self.beginnings.get_mut(below.start) {
+                ending.shorter = longest;
             }
+            longest = Some(number(below.start));
+            below.start += 1;
         }
-        untried
+        let children = self.nodes.len();
+        while let Some(byte) =
+            texts.get(below.start).filter(|_| !below.is_empty()).and_then(|text| text.get(shared))
+        {
+            let rest = texts.get(below.clone()).unwrap_or_default();
+            let same = rest.partition_point(|text| text.get(shared) == Some(byte));
+            let child = below.start..below.start + same;
+            below.start = child.end;
+            self.add_node(all_open, child, shared, longest, *byte);
+        }
+        let children = number(children)..number(self.nodes.len());
+        let text = number(from)..number(self.texts.len());
+        if let Some(node) = self.nodes.get_mut(node) {
+            *node = Node { text, children, longest };
+        }
+    }
+
+    /// Returns the beginnings of a path.
+    pub(crate) fn of(&self, path: &[u8]) -> RemainingBeginnings<'_> {
+        let (mut rest, mut longest) = (path, None);
+        let mut node = self.nodes.first();
+        while let Some(here) = node {
+            let text = self.texts.get(span(&here.text));
+            let Some(after) = text.and_then(|text| rest.strip_prefix(text)) else { break };
+            (rest, longest) = (after, here.longest);
+            node = after.first().and_then(|byte| self.child(here, *byte));
+        }
+        RemainingBeginnings { all: self, next: self.beginning(longest) }
+    }
+
+    fn child(&self, node: &Node, byte: u8) -> Option<&Node> {
+        let children = span(&node.children);
+        let at = self.firsts.get(children.clone())?.iter().position(|first| *first == byte)?;
+        self.nodes.get(children.start + at)
+    }
+
+    fn beginning(&self, number: Option<u32>) -> Option<&Beginning> {
+        self.beginnings.get(usize::try_from(number?).ok()?)
     }
 }
 
-impl<'t> RemainingPrefixes<'t, '_> {
-    /// Returns the length and the entries of the longest untried prefix if it is longer than `bytes`, and marks it as tried.
+impl<'t> RemainingBeginnings<'t> {
+    /// Returns the length and the entries of the longest untried beginning if it is longer than `bytes`, and marks it as tried.
     pub(crate) fn longer_than(&mut self, bytes: usize) -> Option<(usize, &'t [usize])> {
-        let (length, routes) = self.next.filter(|(length, _)| *length > bytes)?;
-        self.shorten(self.path, routes.shorter);
-        Some((length, &routes.entries))
+        let longest = self.next.filter(|beginning| beginning.bytes > bytes)?;
+        self.next = self.all.beginning(longest.shorter);
+        Some((longest.bytes, &longest.entries))
     }
 
-    /// Advances to the longest known prefix of `text` that has at most `bytes_max` bytes. `text` must begin with every prefix that `next`
-    /// is linked to.
-    fn shorten(&mut self, text: &[u8], bytes_max: usize) {
-        while let Some((length, routes)) = self.next {
-            if length <= bytes_max {
-                return;
+    /// Returns the numbers of the regular expressions that may match the path, in the order in which they are tried.
+    pub(crate) fn regexes(&self, path: &[u8]) -> Vec<usize> {
+        let mut found = Vec::new();
+        let mut next = self.next;
+        while let Some(beginning) = next {
+            match &beginning.set {
+                // Harmless: the set has one expression for each number.
+                Some(set) => found.extend(
+                    set.matches(path).iter().filter_map(|at| beginning.regexes.get(at)).copied(),
+                ),
+                None => found.extend_from_slice(&beginning.regexes),
             }
-            let shorter = text.get(..routes.shorter).filter(|shorter| !shorter.is_empty());
-            let known = shorter.and_then(|shorter| Some((shorter.len(), self.all.0.get(shorter)?)));
-            self.next = known;
+            next = self.all.beginning(beginning.shorter);
         }
+        found.sort_unstable();
+        found
     }
+}
+
+/// Numbers are half as long as usual, to keep the tree small. A configuration does not reach the largest one: it is in memory as text, too.
+fn number(at: usize) -> u32 {
+    debug_assert!(u32::try_from(at).is_ok(), "a tree of over 4 GiB");
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+fn span(range: &Range<u32>) -> Range<usize> {
+    let index = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
+    index(range.start)..index(range.end)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn prefixes_of_a_path_come_longest_first() {
+    fn linked(beginnings: &[&str]) -> Prefixes {
         let mut prefixes = Prefixes::default();
-        for (at, prefix) in ["/a", "/", "/ab/", "/abc", "/ab", "/b", "/abd/x"].iter().enumerate() {
+        for (at, prefix) in beginnings.iter().enumerate() {
             prefixes.list(prefix.as_bytes()).push(at);
         }
-        prefixes.link();
+        prefixes.link(|_| None);
+        prefixes
+    }
+
+    #[test]
+    fn prefixes_of_a_path_come_longest_first() {
+        let prefixes = linked(&["/a", "/", "/ab/", "/abc", "/ab", "/b", "/abd/x"]);
         for (path, expected) in [
             ("/", vec![1]),
             ("/a", vec![0, 1]),
@@ -111,5 +249,45 @@ mod tests {
         let mut untried = prefixes.of(b"/abcd");
         assert_eq!(untried.longer_than(3).map(|(length, _)| length), Some(4));
         assert_eq!(untried.longer_than(3).map(|(length, _)| length), None);
+    }
+
+    #[test]
+    fn the_tree_finds_what_a_comparison_with_each_prefix_finds() {
+        let texts: Vec<String> = (0..3_usize.pow(7))
+            .map(|n| (0..7).map(|at| ["", "/", "a"][n / 3_usize.pow(at) % 3]).collect())
+            .collect();
+        for step in [1, 7, 101] {
+            let mut known: Vec<&str> = texts.iter().step_by(step).map(String::as_str).collect();
+            known.sort_unstable();
+            known.dedup();
+            let prefixes = linked(&known);
+            for path in texts.iter().step_by(5) {
+                let mut untried = prefixes.of(path.as_bytes());
+                let found = std::iter::from_fn(|| untried.longer_than(0)).map(|(bytes, _)| bytes);
+                let mut expected: Vec<usize> =
+                    known.iter().filter(|p| path.starts_with(**p)).map(|p| p.len()).collect();
+                expected.retain(|bytes| *bytes > 0);
+                expected.sort_unstable_by(|a, b| b.cmp(a));
+                assert_eq!(found.collect::<Vec<_>>(), expected, "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn expressions_come_in_their_order_and_many_as_a_set() {
+        let mut prefixes = Prefixes::default();
+        let texts: Vec<String> = (0..9).map(|n| format!(r"\A/a/{n}")).collect();
+        for (beginning, number) in [("/a/", 0), ("/", 9), ("/a/", 10), ("", 11), ("/b", 12)] {
+            prefixes.add_regex(beginning.as_bytes(), number);
+        }
+        prefixes.link(|_| None);
+        assert_eq!(prefixes.of(b"/a/x").regexes(b"/a/x"), [0, 9, 10, 11]);
+        assert_eq!(prefixes.of(b"/b").regexes(b"/b"), [9, 11, 12]);
+        assert_eq!(prefixes.of(b"*").regexes(b"*"), [11]);
+
+        let mut prefixes = Prefixes::default();
+        (0..9).for_each(|number| prefixes.add_regex(b"/a/", number));
+        prefixes.link(|numbers| RegexSet::new(numbers.iter().map(|at| &texts[*at])).ok());
+        assert_eq!(prefixes.of(b"/a/7").regexes(b"/a/7"), [7]);
     }
 }

@@ -18,10 +18,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use message::RequestHead;
-use regex::bytes::RegexSet;
 
 use crate::matcher::{Refusal, is_below};
-use crate::prefixes::{Prefixes, RemainingPrefixes};
+use crate::path_regex::SharedTails;
+use crate::prefixes::{Prefixes, RemainingBeginnings};
+use crate::quick_test::{AskedMethod, QuickTest};
 use crate::{Arrival, HostPattern, Matcher, PathCondition, PathRegex, Pattern, Route, Segment};
 use crate::{path, path_regex};
 
@@ -29,6 +30,8 @@ use crate::{path, path_regex};
 #[derive(Default)]
 pub struct Table {
     entries: Vec<TableRoute>,
+    /// The conditions of each entry. They are not among the entries, because most requests need none of them.
+    matchers: Vec<Matcher>,
     /// The routes of each priority, the highest first.
     ranks: Vec<Rank>,
     /// Methods that routes name in addition to the usual ones, without duplicates.
@@ -36,7 +39,7 @@ pub struct Table {
 }
 
 /// The usual methods, in the order of `Allow`.
-const USUAL: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
+pub(crate) const USUAL: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
 /// A route that was found.
 pub struct RouteMatch<'t> {
@@ -61,7 +64,7 @@ pub struct Conflict {
 }
 
 struct TableRoute {
-    matcher: Matcher,
+    test: QuickTest,
     route: Arc<Route>,
 }
 
@@ -85,10 +88,11 @@ struct Hosts {
 struct Tree {
     /// Patterns, as nodes by index; the first is the root.
     nodes: Vec<Node>,
-    /// Regular expressions, the longest first.
+    /// Regular expressions, in the order in which they are tried.
     regexes: Vec<RegexRoutes>,
-    /// All expressions as one set, if there is more than one.
-    set: Option<RegexSet>,
+    /// The routes of regular expressions, until [`Tree::unite`] puts them in order.
+    expressed: HashMap<(Arc<str>, bool), RegexRoutes>,
+    /// Prefixes, and how regular expressions begin.
     prefixes: Prefixes,
 }
 
@@ -115,28 +119,34 @@ impl Table {
     pub fn build(routes: Vec<(Matcher, Arc<Route>)>) -> Result<Table, Vec<Conflict>> {
         let mut ranks: Vec<Rank> = Vec::new();
         let mut entries: Vec<TableRoute> = Vec::with_capacity(routes.len());
+        let mut matchers: Vec<Matcher> = Vec::with_capacity(routes.len());
         let mut conflicts = Vec::new();
         for (index, (matcher, route)) in routes.into_iter().enumerate() {
             let hosts = hosts(&mut ranks, matcher.priority);
             let list = hosts.tree(matcher.host.as_ref()).list(&matcher.path);
-            let entry_at = |at: &usize| entries.get(*at).map(|e| &e.matcher);
+            let known = |at: &usize| matchers.get(*at);
             if let Some(first) =
-                list.iter().find(|at| entry_at(at).is_some_and(|m| m.clashes(&matcher)))
+                list.iter().find(|at| known(at).is_some_and(|m| m.clashes(&matcher)))
             {
                 conflicts.push(Conflict { first: *first, second: index });
             }
-            let place = list.iter().position(|at| {
-                entry_at(at).is_some_and(|m| m.specificity() < matcher.specificity())
-            });
+            let place = list
+                .iter()
+                .position(|at| known(at).is_some_and(|m| m.specificity() < matcher.specificity()));
             list.insert(place.unwrap_or(list.len()), index);
-            entries.push(TableRoute { matcher, route });
+            entries.push(TableRoute { test: QuickTest::of(&matcher), route });
+            matchers.push(matcher);
         }
+        let mut tails = SharedTails::default();
         for Rank { hosts, .. } in &mut ranks {
-            hosts.all_mut().for_each(Tree::unite);
+            hosts.all_mut().for_each(|tree| tree.unite(&mut tails));
             hosts.below.sort_by_key(|(suffix, _)| Reverse(suffix.len()));
         }
-        let unusual = unusual(&entries);
-        if conflicts.is_empty() { Ok(Table { entries, ranks, unusual }) } else { Err(conflicts) }
+        let unusual = unusual(&matchers);
+        if !conflicts.is_empty() {
+            return Err(conflicts);
+        }
+        Ok(Table { entries, matchers, ranks, unusual })
     }
 
     /// Returns the route of a request, if there is one. `path` is the path as resolved by [`path::resolve`]. A preflight gets the route of
@@ -201,22 +211,23 @@ impl Table {
         let named = self.ranks.iter().any(|rank| rank.hosts.has_conditions());
         let host = if named { head.host_name() } else { Cow::default() };
         let segments: Vec<&[u8]> = path::segments(path).collect();
+        let asked = AskedMethod::of(method);
         self.ranks.iter().flat_map(|rank| rank.hosts.trees(&host)).find_map(|tree| {
             let (parameters, prefixes) = (Vec::new(), tree.prefixes.of(path));
             let mut search =
-                Search { table: self, arrival, method, head, path, parameters, prefixes };
+                Search { table: self, arrival, method, asked, head, path, parameters, prefixes };
             let by_regex = if tree.regexes.is_empty() {
                 None
             } else {
                 search.with_regexes(tree, &segments, path)
             };
-            let (entry, split) = by_regex.or_else(|| search.below(tree, 0, &segments, 0))?;
+            let (at, split) = by_regex.or_else(|| search.below(tree, 0, &segments, 0))?;
             let parameters = search.parameters.into_iter().map(Box::from).collect();
-            let names_method = !entry.matcher.methods.is_empty();
+            let entry = self.entries.get(at)?;
             Some(RouteMatch {
                 route: &entry.route,
-                condition: &entry.matcher.path,
-                names_method,
+                condition: &self.matchers.get(at)?.path,
+                names_method: entry.test.names_method(),
                 parameters,
                 prefix: split.end.min(path.len()),
                 rest: split.rest.min(path.len()),
@@ -232,22 +243,25 @@ impl Table {
         path: &[u8],
     ) -> Vec<(&Arc<Route>, Option<Refusal>)> {
         let found = self.find(arrival, head, path).map(|found| found.route);
-        let is_found = |entry: &&TableRoute| found.is_some_and(|r| Arc::ptr_eq(r, &entry.route));
-        let highest = self.entries.iter().find(is_found).map(|entry| entry.matcher.priority);
-        let met = |entry: &TableRoute| match highest {
-            Some(highest) if highest > entry.matcher.priority => Refusal::LowerPriority,
+        let is_found = |route: &Arc<Route>| found.is_some_and(|found| Arc::ptr_eq(found, route));
+        let mut priorities =
+            self.routes().filter(|(_, route)| is_found(route)).map(|(matcher, _)| matcher.priority);
+        let highest = priorities.next();
+        let met = |matcher: &Matcher| match highest {
+            Some(highest) if highest > matcher.priority => Refusal::LowerPriority,
             Some(_) | None => Refusal::LessSpecific,
         };
-        let why = |entry: &TableRoute| match found {
-            Some(route) if Arc::ptr_eq(route, &entry.route) => None,
-            _ => Some(entry.matcher.refusal(arrival, head, path).unwrap_or_else(|| met(entry))),
+        let why = |matcher: &Matcher| {
+            matcher.refusal(arrival, head, path).unwrap_or_else(|| met(matcher))
         };
-        self.entries.iter().map(|entry| (&entry.route, why(entry))).collect()
+        let all = self.routes();
+        all.map(|(matcher, route)| (route, (!is_found(route)).then(|| why(matcher)))).collect()
     }
 
     /// Returns all routes with their conditions, in the order they were added.
     pub fn routes(&self) -> impl Iterator<Item = (&Matcher, &Arc<Route>)> {
-        self.entries.iter().map(|entry| (&entry.matcher, &entry.route))
+        // Harmless: there is a matcher for each entry.
+        self.matchers.iter().zip(self.entries.iter().map(|entry| &entry.route))
     }
 }
 
@@ -263,10 +277,11 @@ struct Search<'t, 'r> {
     table: &'t Table,
     arrival: Arrival<'r>,
     method: &'r [u8],
+    asked: AskedMethod,
     head: &'r RequestHead,
     path: &'r [u8],
     parameters: Vec<&'r [u8]>,
-    prefixes: RemainingPrefixes<'t, 'r>,
+    prefixes: RemainingBeginnings<'t>,
 }
 
 impl<'t, 'r> Search<'t, 'r> {
@@ -276,15 +291,13 @@ impl<'t, 'r> Search<'t, 'r> {
         tree: &'t Tree,
         segments: &[&'r [u8]],
         path: &'r [u8],
-    ) -> Option<(&'t TableRoute, PathSplit)> {
+    ) -> Option<(usize, PathSplit)> {
         let written = tree.written_out(segments).and_then(|node| self.first(&node.exact));
         if let Some(entry) = written {
             return Some((entry, PathSplit { end: path.len(), rest: path.len() }));
         }
-        let met = tree.set.as_ref().map(|set| set.matches(path));
-        let may = |at: usize| met.as_ref().is_none_or(|met| met.matched(at));
-        let mut all = tree.regexes.iter().enumerate().filter(|(at, _)| may(*at));
-        all.find_map(|(_, expressed)| {
+        self.prefixes.regexes(path).into_iter().find_map(|at| {
+            let expressed = tree.regexes.get(at)?;
             let (captured, end) = expressed.regex.captured(path)?;
             let entry = self.first(&expressed.entries)?;
             self.parameters = captured;
@@ -300,7 +313,7 @@ impl<'t, 'r> Search<'t, 'r> {
         at: usize,
         segments: &[&'r [u8]],
         passed: usize,
-    ) -> Option<(&'t TableRoute, PathSplit)> {
+    ) -> Option<(usize, PathSplit)> {
         let split = PathSplit { end: passed, rest: passed + 1 };
         let node = tree.nodes.get(at)?;
         let Some((segment, others)) = segments.split_first() else {
@@ -331,7 +344,7 @@ impl<'t, 'r> Search<'t, 'r> {
     }
 
     /// Returns the most specific entry among the untried prefixes of the path that are longer than `bytes`.
-    fn by_prefix(&mut self, bytes: usize) -> Option<(&'t TableRoute, PathSplit)> {
+    fn by_prefix(&mut self, bytes: usize) -> Option<(usize, PathSplit)> {
         while let Some((length, entries)) = self.prefixes.longer_than(bytes) {
             if let Some(entry) = self.first(entries) {
                 self.parameters.clear();
@@ -342,17 +355,25 @@ impl<'t, 'r> Search<'t, 'r> {
         None
     }
 
-    fn first(&self, list: &[usize]) -> Option<&'t TableRoute> {
-        // Harmless: the lists hold valid indices of entries.
-        let entries = || list.iter().filter_map(|at| self.table.entries.get(*at));
-        let is_met =
-            |e: &&TableRoute| e.matcher.unmet(self.arrival, self.method, self.head).is_none();
-        let named = (self.method == b"HEAD").then(|| {
-            let names = |e: &&TableRoute| e.matcher.methods.iter().any(|method| method == "HEAD");
-            entries().filter(names).find(is_met)
-        });
+    /// Returns the first entry of a list whose other conditions the request meets.
+    fn first(&self, list: &[usize]) -> Option<usize> {
+        let is_met = |at: &usize| self.is_met(*at);
+        if !self.asked.is_head() {
+            return list.iter().copied().find(is_met);
+        }
         // Harmless: a route that names HEAD comes first, if there is one.
-        named.flatten().or_else(|| entries().find(is_met))
+        let names = |at: &usize| self.table.entries.get(*at).is_some_and(|e| e.test.names_head());
+        let named = list.iter().copied().filter(names).find(is_met);
+        named.or_else(|| list.iter().copied().find(is_met))
+    }
+
+    fn is_met(&self, at: usize) -> bool {
+        // Harmless: the lists hold valid indices of entries.
+        let tested = self.table.entries.get(at).map(|entry| entry.test.met_by(self.asked));
+        let unmet = |matcher: &Matcher| matcher.unmet(self.arrival, self.method, self.head);
+        let others_are_met =
+            || self.table.matchers.get(at).is_some_and(|matcher| unmet(matcher).is_none());
+        tested.is_some_and(|met| met.unwrap_or_else(others_are_met))
     }
 }
 
@@ -422,25 +443,26 @@ impl Tree {
     }
 
     fn expressed(&mut self, regex: &PathRegex) -> &mut Vec<usize> {
-        let order = |regex: &PathRegex| {
-            (Reverse(regex.text().len()), regex.text().to_owned(), regex.is_open())
-        };
-        let place = self.regexes.binary_search_by_key(&order(regex), |known| order(&known.regex));
-        let at = place.unwrap_or_else(|at| {
-            let fresh = RegexRoutes { regex: regex.clone(), entries: Vec::new() };
-            self.regexes.insert(at, fresh);
-            at
-        });
-        #[allow(clippy::indexing_slicing, reason = "the lines above make the index valid")]
-        &mut self.regexes[at].entries
+        let fresh = || RegexRoutes { regex: regex.clone(), entries: Vec::new() };
+        let key = (regex.text().into(), regex.is_open());
+        &mut self.expressed.entry(key).or_insert_with(fresh).entries
     }
 
-    /// Combines several expressions into one search, and links prefixes.
-    fn unite(&mut self) {
-        self.prefixes.link();
-        if self.regexes.len() > 1 {
-            self.set = path_regex::set(self.regexes.iter().map(|expressed| &expressed.regex));
+    /// Puts regular expressions in order, the longest first, and links prefixes.
+    fn unite(&mut self, tails: &mut SharedTails) {
+        let mut all: Vec<_> = std::mem::take(&mut self.expressed).into_iter().collect();
+        let length = |text: &str| Reverse(text.len());
+        all.sort_unstable_by(|(a, _), (b, _)| (length(&a.0), a).cmp(&(length(&b.0), b)));
+        for (at, (_, RegexRoutes { regex, entries })) in all.into_iter().enumerate() {
+            let regex = regex.shared(tails);
+            regex.beginnings().iter().for_each(|text| self.prefixes.add_regex(text, at));
+            self.regexes.push(RegexRoutes { regex, entries });
         }
+        let regexes = &self.regexes;
+        self.prefixes.link(|several| {
+            // Harmless: the numbers are those of the regular expressions.
+            path_regex::set(several.iter().filter_map(|at| Some(&regexes.get(*at)?.regex)))
+        });
     }
 
     /// Returns the node that matches the path with literal segments only.
@@ -483,15 +505,15 @@ impl Default for Tree {
         Tree {
             nodes: vec![Node::default()],
             regexes: Vec::new(),
-            set: None,
+            expressed: HashMap::new(),
             prefixes: Prefixes::default(),
         }
     }
 }
 
-fn unusual(entries: &[TableRoute]) -> Vec<String> {
+fn unusual(matchers: &[Matcher]) -> Vec<String> {
     let mut named = Vec::new();
-    for method in entries.iter().flat_map(|entry| &entry.matcher.methods) {
+    for method in matchers.iter().flat_map(|matcher| &matcher.methods) {
         if !USUAL.contains(&method.as_str()) && !named.contains(method) {
             named.push(method.clone());
         }
