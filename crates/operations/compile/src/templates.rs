@@ -1,24 +1,23 @@
 //! Compiles texts with placeholders, for header lines and fixed replies.
 
-use config::{At, Map, Match, Report, RoutePath, Spanned};
-use plan::{PLACEHOLDERS, PathCondition, PathRegex, Pattern, Template};
+use config::{Map, Match, Report, RoutePath, Spanned};
+use plan::{PLACEHOLDERS, PathRegex, Pattern, Template};
 
 use crate::names;
 
-/// Returns the names of a route's path parameters.
+/// Returns the names of a route's path parameters. It is called often for each route, so it does not compile regular expressions.
 pub(crate) fn parameters(matches: &Match) -> Vec<String> {
-    let want = matches.path.0.first().and_then(|path| match &path.value {
-        // Harmless: an invalid path is reported elsewhere.
-        RoutePath::Pattern(text) => Pattern::parse(text).ok().map(PathCondition::Pattern),
-        // Harmless: an invalid path is reported elsewhere.
-        RoutePath::Regex(text) => PathRegex::parse(&text.value).ok().map(PathCondition::Regex),
-        RoutePath::RegexPrefix(text) => {
+    match matches.path.0.first().map(|path| &path.value) {
+        Some(RoutePath::Pattern(text)) => {
             // Harmless: an invalid path is reported elsewhere.
-            PathRegex::parse_open(&text.value).ok().map(PathCondition::Regex)
+            let pattern = Pattern::parse(text).ok();
+            pattern.iter().flat_map(Pattern::parameters).map(str::to_owned).collect()
         }
-        RoutePath::Prefix(_) => None,
-    });
-    want.iter().flat_map(PathCondition::parameters).map(str::to_owned).collect()
+        Some(RoutePath::Regex(text) | RoutePath::RegexPrefix(text)) => {
+            PathRegex::group_names(&text.value)
+        }
+        Some(RoutePath::Prefix(_)) | None => Vec::new(),
+    }
 }
 
 /// Compiles a text. Complains about unknown placeholders.
