@@ -1,6 +1,6 @@
 //! Compiles texts with placeholders, for header lines and fixed replies.
 
-use config::{Map, Match, Report, RoutePath, Spanned};
+use config::{At, Map, Match, Report, RoutePath, Spanned};
 use plan::{PLACEHOLDERS, PathRegex, Pattern, Template};
 
 use crate::names;
