@@ -105,22 +105,6 @@ impl Postgres {
         said(psql(self.folder.path(), self.port, statements))
     }
 
-    /// Returns the statements that make the tables of a schema with their rows.
-    #[track_caller]
-    #[allow(dead_code, reason = "only the tests of the store use it")]
-    pub(crate) fn dump(&self, schema: &str) -> String {
-        let mut command = Command::new(tool("pg_dump"));
-        command.args(["-U", "tester", "-d", "postgres", "--inserts", "--no-owner", "-n", schema]);
-        command.arg("-h").arg(self.folder.path()).args(["-p", &self.port.to_string()]);
-        let made = said(command.output().expect("pg_dump; scripts/setup.sh installs it"));
-        // Comments and settings depend on the version of the server.
-        let is_kept = |line: &&str| {
-            let others = ["--", "\\", "SET ", "SELECT pg_catalog.set_config"];
-            !line.is_empty() && !others.iter().any(|other| line.starts_with(other))
-        };
-        made.lines().filter(is_kept).map(|line| format!("{line}\n")).collect()
-    }
-
     /// Runs statements in a session that is then kept, possibly in a transaction, until it is dropped.
     #[track_caller]
     #[allow(dead_code, reason = "not all suites use it")]

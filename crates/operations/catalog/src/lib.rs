@@ -38,8 +38,6 @@ mod publishing;
 mod rights;
 mod secrets;
 mod subscription_rows;
-#[cfg(test)]
-mod tests;
 mod try_out;
 mod unsupported;
 mod wsdl_document;
