@@ -461,7 +461,7 @@ fn a_queue_that_starts_paused_runs_once_an_operator_says_so_also_over_a_reload()
     origin.wait_for_requests(1);
     let more = paused.replace("workers: 2", "workers: 2\nplans: { gold: { unlimited: true } }");
     crate::reload::put_ok(&gateway, &more);
-    gateway.wait_for_log("`paused: true` has no effect: an operator has resumed it");
+    gateway.wait_for_log("an operator has resumed this queue, so `paused: true` has no effect");
     put(&gateway, "/", "two");
     origin.wait_for_requests(2);
     assert_eq!(admin(&gateway, "/queues/work").get("paused"), None);

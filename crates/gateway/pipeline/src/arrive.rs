@@ -165,6 +165,7 @@ mod tests {
             http2: false,
             proxy_protocol: false,
             trusted_proxies: trusted.iter().map(|network| network.parse().unwrap()).collect(),
+            pass_untrusted_headers: false,
             paths: PathRules::default(),
             limits: Limits {
                 head_bytes_max: 1,

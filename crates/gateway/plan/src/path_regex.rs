@@ -186,7 +186,8 @@ impl Tail {
             Some(_) => RegexError::TooLarge,
             None => RegexError::Syntax(reason(&error)),
         })?;
-        Ok(Tail { text: hir.to_string(), regex })
+        // What `Hir` prints as an expression is ambiguous: `(?:a+)?` becomes `a+?`.
+        Ok(Tail { text: format!("{hir:?}"), regex })
     }
 }
 
@@ -370,6 +371,8 @@ mod tests {
         assert_eq!(b.captured(b"/b/c/12"), Some((vec![&b"12"[..]], 7)));
         assert_eq!(b.captured(b"/a/12"), None);
         assert!(c.is_met(b"/a/") && !c.is_met(b"/b/"));
+        let (maybe, lazy) = (shared("/a/(?:[0-9]+)?"), shared("/b/[0-9]+?"));
+        assert!(maybe.is_met(b"/a/") && !lazy.is_met(b"/b/") && lazy.is_met(b"/b/1"));
     }
 
     #[test]

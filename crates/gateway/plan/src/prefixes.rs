@@ -87,15 +87,16 @@ impl Prefixes {
     pub(crate) fn link(&mut self, united: impl Fn(&[usize]) -> Option<RegexSet>) {
         let (texts, added): (Vec<Box<[u8]>>, Vec<Added>) =
             std::mem::take(&mut self.added).into_iter().unzip();
-        let beginning = |(added, text): (Added, &Box<[u8]>)| {
+        let beginning = |(added, bytes): (Added, usize)| {
             let Added { entries, regexes } = added;
             let many = regexes.len() > SINGLE_MAX;
             let set = many.then(|| united(&regexes)).flatten().map(Box::new);
             let (entries, regexes) = (entries.into(), regexes.into());
-            Beginning { bytes: text.len(), entries, regexes, set, shorter: None }
+            Beginning { bytes, entries, regexes, set, shorter: None }
         };
         // Harmless: each text has what was added for it.
-        self.beginnings = added.into_iter().zip(&texts).map(beginning).collect();
+        self.beginnings =
+            added.into_iter().zip(texts.iter().map(|text| text.len())).map(beginning).collect();
         let mut open = VecDeque::new();
         if !texts.is_empty() {
             self.add_node(&mut open, 0..texts.len(), 0, None, 0);
@@ -122,7 +123,7 @@ impl Prefixes {
     /// Gives a node its text and its children.
     fn complete(&mut self, open: OpenNode, texts: &[Box<[u8]>], all_open: &mut VecDeque<OpenNode>) {
         let OpenNode { node, mut below, above_bytes, mut longest } = open;
-        let of = texts.get(below.clone()).unwrap_or_default();
+        let of = texts.get(below.start..below.end).unwrap_or_default();
         let (Some(first), Some(last)) = (of.first(), of.last()) else { return };
         // The texts are sorted, so what the first and the last share is in all of them.
         // Harmless: a shared beginning is no longer than the shorter text.
@@ -140,7 +141,7 @@ impl Prefixes {
         while let Some(byte) =
             texts.get(below.start).filter(|_| !below.is_empty()).and_then(|text| text.get(shared))
         {
-            let rest = texts.get(below.clone()).unwrap_or_default();
+            let rest = texts.get(below.start..below.end).unwrap_or_default();
             let same = rest.partition_point(|text| text.get(shared) == Some(byte));
             let child = below.start..below.start + same;
             below.start = child.end;

@@ -1,4 +1,4 @@
-//! The switch by which operators pause deliveries on all nodes: a row that exists while deliveries are paused. Where the configuration
+//! The switch by which operators, or a queue itself, pause deliveries on all nodes: a row that exists while deliveries are paused. Where the configuration
 //! may pause them too, a second row exists after an operator has resumed what it pauses.
 
 use std::sync::Arc;
@@ -46,6 +46,11 @@ impl Switch<'_> {
             self.change(Self::KEY, row(decision == Some(true))),
             self.change(Self::RESUMED, row(decision == Some(false))),
         ]
+    }
+
+    /// Returns the change that forgets that an operator has resumed what the configuration pauses. A pause stays.
+    pub fn forget_resumption(self) -> Change {
+        self.change(Self::RESUMED, None)
     }
 
     fn change(self, key: &[u8], value: Option<Bytes>) -> Change {

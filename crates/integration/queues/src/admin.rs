@@ -190,7 +190,7 @@ impl Queue {
 
     /// Resumes the queue on all nodes, also if the configuration pauses it.
     pub async fn resume(&self) -> Result<(), ActionError> {
-        // Otherwise a `paused: true` that is written next year would have no effect.
+        // Kept only where the configuration pauses the queue: elsewhere it would defeat a `paused: true` that is written later.
         let decision = self.settings.is_paused.then_some(false);
         let changes = self.switch().decide(decision);
         self.entrance.store.change(changes.into(), None).await?;

@@ -37,7 +37,10 @@ impl Process {
                     }
                     (None, Exhausted::Dead) => {
                         if !self.move_dead(&record.bytes).await {
-                            // Another worker or node processes the message again.
+                            // Another worker or node processes the message again. This one must not begin it while it ends.
+                            if let Some(open) = self.cursor.get(message) {
+                                open.is_running = true;
+                            }
                             return;
                         }
                         self.died(attempts, record, failure, &mut changes);

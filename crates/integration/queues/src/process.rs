@@ -274,10 +274,13 @@ impl Process {
         match (decision, is_configured) {
             (Some(false), true) => {
                 let queue = queue.name();
-                tracing::info!(queue, "`paused: true` has no effect: an operator has resumed it");
+                tracing::info!(
+                    queue,
+                    "an operator has resumed this queue, so `paused: true` has no effect"
+                );
             }
             (Some(false), false) => {
-                let changes = queue.switch().decide(None).into();
+                let changes = vec![queue.switch().forget_resumption()];
                 queue.entrance.store.change(changes, self.guard.as_ref()).await?;
             }
             (None, true) => {

@@ -697,7 +697,7 @@ fn parameters_of_a_processor_are_told() {
         ("message.processor.fault.sequence", "r", "of a failed reply only that it failed"),
         ("message.processor.fault.sequence", "outer", "the sequence `caught` in it ends the flow"),
         ("message.processor.fault.sequence", "none", "`none` is not among the artifacts"),
-        ("message.processor.failMessagesStore", "S", ""),
+        ("message.processor.failMessagesStore", "S", unlimited),
         ("cronExpression", "0 0 2 * * ?", "`cronExpression`: a queue does not begin messages at"),
         ("axis2.repo", "x", "`axis2.repo`: the settings of Axis2 as a client are not read"),
         ("pinnedServers", "x", "`pinnedServers`: a queue is processed once in a cluster"),

@@ -151,7 +151,7 @@ metrics! {
     HubDeliveries = Counter "tidegate_hub_deliveries" [Hub, Topic, Outcome], "Attempts to deliver an event to a subscription, by hub, topic and outcome: success, failure (it is retried), dead (it was the last attempt), limited (over the hub's limits) or expired (dropped before it could be sent).";
     HubLag = Gauge "tidegate_hub_lag_events" [Hub, Topic], "Events that the slowest subscription of a topic has not received yet.";
     QueueStored = Counter "tidegate_queue_stored" [Queue], "Messages put into a queue by the step `store`, or as dead messages of another queue.";
-    QueueRuns = Counter "tidegate_queue_runs" [Queue, Outcome], "Attempts to process a message of a queue, by outcome: success, failure (it is retried) or dead (it was the last attempt).";
+    QueueRuns = Counter "tidegate_queue_runs" [Queue, Outcome], "Attempts to process a message of a queue, by outcome: success, failure (it is retried, or the queue pauses) or dead (it was the last attempt).";
     QueueDepth = Gauge "tidegate_queue_depth" [Queue], "Messages of a queue that are not processed yet.";
     QueueAge = Gauge "tidegate_queue_oldest_age_seconds" [Queue], "The age of the oldest message of a queue that is not processed yet.";
     QueueDead = Gauge "tidegate_queue_dead_messages" [Queue], "Messages of a queue that are dead and kept for operators.";

@@ -97,7 +97,7 @@ async fn a_client_that_waits_for_a_100_gets_it_once_and_only_if_it_has_sent_noth
         client.borrow_mut().begin_body(Framing::Length(5), true);
         let sends = async {
             assert_eq!(arrived(&mut peer).await.matches("100 Continue").count(), expected);
-            for byte in "hello"[early.len()..].bytes() {
+            for byte in "hello".bytes().skip(early.len()) {
                 peer.write_all(&[byte]).await.unwrap();
             }
         };

@@ -110,7 +110,7 @@ async fn a_connection_is_used_again_if_its_reply_has_ended_and_both_sides_keep_i
             assert_eq!(count.get(), expected, "{what}");
         }
     };
-    LocalSet::new().run_until(scene).await;
+    Box::pin(LocalSet::new().run_until(scene)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +123,7 @@ async fn a_connection_is_closed_if_its_reply_was_dropped_in_the_middle() {
         }
         assert_eq!(count.get(), 3);
     };
-    LocalSet::new().run_until(scene).await;
+    Box::pin(LocalSet::new().run_until(scene)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,7 +150,7 @@ async fn idle_connections_are_closed_after_their_time() {
         call(&upstream, true).await;
         assert_eq!(count.get(), 2);
     };
-    LocalSet::new().run_until(scene).await;
+    Box::pin(LocalSet::new().run_until(scene)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,5 +167,5 @@ async fn a_removed_upstream_leaves_no_pool_and_no_count() {
         sweep();
         assert_eq!((idle(), POOLS.with_borrow(|pools| pools.contains_key(&serial))), (0, false));
     };
-    LocalSet::new().run_until(scene).await;
+    Box::pin(LocalSet::new().run_until(scene)).await;
 }

@@ -73,7 +73,7 @@ async fn call(settings: UpstreamSettings, methods: &[&str], actions: &[Action]) 
         seen.borrow_mut().push(address.port());
         match actions.borrow_mut().pop_front().expect("one more attempt than expected") {
             Refuses => Err(io::ErrorKind::ConnectionRefused.into()),
-            action => {
+            action @ (Closes | IsSilent | Replies(_)) => {
                 let (ours, theirs) = tokio::io::duplex(1 << 16);
                 kit::spawn(serve(theirs, action));
                 Ok(Box::new(ours))

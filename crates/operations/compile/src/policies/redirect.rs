@@ -30,9 +30,11 @@ impl PolicyKind for Redirect {
     }
 }
 
-/// Removes the placeholders of the request's own host.
-fn without_own_host(host: &str) -> String {
-    host.replace("{host}", "").replace("{hostname}", "")
+/// Removes the placeholders of the request's own host. A path parameter of the same name counts first, and is the client's choice.
+fn without_own_host(host: &str, parameters: &[String]) -> String {
+    let own = ["host", "hostname"].into_iter();
+    let own = own.filter(|own| !parameters.iter().any(|parameter| parameter == own));
+    own.fold(host.to_owned(), |text, own| text.replace(&format!("{{{own}}}"), ""))
 }
 
 fn build(keys: &Redirect, place: &RouteScope<'_, '_>, report: &mut Report) -> Option<plan::Policy> {
@@ -49,10 +51,11 @@ fn build(keys: &Redirect, place: &RouteScope<'_, '_>, report: &mut Report) -> Op
     });
     let host = host.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
     let is_path = to.value.strip_prefix('/').is_some_and(|rest| !rest.starts_with(['/', '\\']));
+    let parameters = templates::parameters(&place.of.matches.value);
     let mismatch = match host {
         None if !is_path => Some("is neither a URL nor a path"),
         Some("") => Some("has no host"),
-        Some(host) if without_own_host(host).contains(['{', '\\', '@']) => {
+        Some(host) if without_own_host(host, &parameters).contains(['{', '\\', '@']) => {
             Some("would let the client choose the host")
         }
         Some(_) | None if *keep_path && to.value.contains(['?', '#']) => {
@@ -68,7 +71,6 @@ fn build(keys: &Redirect, place: &RouteScope<'_, '_>, report: &mut Report) -> Op
         report.error(to.at, what, "write `https://www.example.com/new`, or a path such as `/new`");
     }
     names::header_value(to, report)?;
-    let parameters = templates::parameters(&place.of.matches.value);
     let to = templates::read(to, &parameters, report)?;
     Some(redirect::policy(RedirectSettings {
         status: known?,

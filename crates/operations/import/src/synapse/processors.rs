@@ -369,9 +369,10 @@ impl<'a> Converter<'a> {
         if let Some(flow) = self.out.flows.get_mut(&name) {
             let text = "the reply to a message was not processed: {{ $error.message }}";
             let catch = json!([{ "log": { "level": "error", "message": text } }, { "drop": {} }]);
-            match flow {
-                Json::Object(keys) => drop(keys.insert("catch".to_owned(), catch)),
-                steps => *steps = json!({ "steps": steps.take(), "catch": catch }),
+            if let Json::Object(keys) = flow {
+                keys.insert("catch".to_owned(), catch);
+            } else {
+                *flow = json!({ "steps": flow.take(), "catch": catch });
             }
         }
         steps.push(json!({ "sequence": name }));
