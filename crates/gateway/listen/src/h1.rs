@@ -301,9 +301,8 @@ impl H1 {
                 let bytes = input.get(..parsed.head_len).unwrap_or(input);
                 let host = parsed.host.map_or(&b""[..], |host| host.of(input));
                 let head = request_head(&parsed, Headers::copied(bytes, lines), host);
-                let (framing, expected) = (parsed.framing, parsed.expect_continue);
                 let (len, keep_alive) = (parsed.head_len, parsed.keep_alive);
-                let body = self.body(client, framing, expected, input, len);
+                let body = self.body(client, parsed.framing, parsed.expect_continue, input, len);
                 let request = Request { head, body };
                 Some(Next::Request(Box::new(Arrival { request, keep_alive })))
             }
@@ -557,8 +556,8 @@ impl H1 {
             alarm: &self.alarm,
         };
         let (wire, first_bytes) = self.take_wire();
-        let client = TunnelEnd { wire, first_bytes };
-        let client = tunnel::run(client, tunnel, is_websocket, joining).await;
+        let end = TunnelEnd { wire, first_bytes };
+        let client = tunnel::run(end, tunnel, is_websocket, joining).await;
         let Some(client) = client else { return After::Close };
         self.client.borrow_mut().wire = client;
         After::Linger

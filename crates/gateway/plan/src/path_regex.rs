@@ -76,7 +76,7 @@ impl PathRegex {
 
     /// Returns the names of the groups of a valid expression, in order, without the time that compiling takes.
     pub fn group_names(text: &str) -> Vec<String> {
-        // Harmless: whoever parses the expression complains.
+        // Harmless: a check of the route complains of an invalid expression.
         parsed(text).map(|hir| names(&hir)).unwrap_or_default()
     }
 

@@ -69,7 +69,7 @@ struct OpenNode {
     longest: Option<u32>,
 }
 
-/// So many expressions are tried one after the other. More are combined into a set.
+/// At most this many expressions are tried one after the other. More are combined into a set.
 const SINGLE_MAX: usize = 4;
 
 impl Prefixes {

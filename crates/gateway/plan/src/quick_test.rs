@@ -1,7 +1,9 @@
 //! A test that decides for most requests whether a route's conditions other than host and path are met, by a few bytes beside the route.
 
 use crate::Matcher;
-use crate::table::USUAL;
+
+/// The usual methods, in the order of `Allow`.
+pub(crate) const USUAL: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
 /// What most requests need to know of a matcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use message::RequestHead;
 use crate::matcher::{Refusal, is_below};
 use crate::path_regex::SharedTails;
 use crate::prefixes::{Prefixes, RemainingBeginnings};
-use crate::quick_test::{AskedMethod, QuickTest};
+use crate::quick_test::{AskedMethod, QuickTest, USUAL};
 use crate::{Arrival, HostPattern, Matcher, PathCondition, PathRegex, Pattern, Route, Segment};
 use crate::{path, path_regex};
 
@@ -37,9 +37,6 @@ pub struct Table {
     /// Methods that routes name in addition to the usual ones, without duplicates.
     unusual: Vec<String>,
 }
-
-/// The usual methods, in the order of `Allow`.
-pub(crate) const USUAL: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
 /// A route that was found.
 pub struct RouteMatch<'t> {

@@ -452,7 +452,7 @@ impl Cache {
             Some(_) => [b"; stored", b""],
             None => [b"; stored=?0; detail=", why],
         };
-        // The parts are constants of the program.
+        // Harmless: the parts are constants of the program.
         let _ = head.headers.add_joined("Cache-Status", &[b"tidegate; fwd=", how, stored, why]);
         let Some(entry) = entry else {
             // A failure does not predict whether the next reply can be stored.

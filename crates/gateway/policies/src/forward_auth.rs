@@ -104,7 +104,7 @@ impl ForwardAuthSettings {
         let mut asked = RequestHead::new(Protocol::Http11, b"GET", self.path.as_bytes());
         let lines = head.headers.iter().filter(|(name, _)| self.sends(name));
         for (name, value) in lines {
-            // Both were parsed from a head, so they are valid.
+            // Harmless: both were parsed from a head, so they are valid.
             let _ = std::str::from_utf8(name).map(|name| asked.headers.add_known(name, value));
         }
         add_forwarded_lines(&mut asked.headers, ex, head);

@@ -21,6 +21,7 @@ pub fn decoded(digits: &[u8]) -> Option<Vec<u8>> {
 /// Returns the byte of two digits.
 pub(crate) fn byte([high, low]: [u8; 2]) -> Option<u8> {
     let value = char::from(high).to_digit(16)? * 16 + char::from(low).to_digit(16)?;
+    // Harmless: two digits are at most 255.
     u8::try_from(value).ok()
 }
 

@@ -747,10 +747,25 @@ fn parameters_of_a_processor_are_keys_of_its_queue() {
                 upstream: E
                 path: /service/Echo
                 fault_on: ["3xx", "4xx", "5xx"]
+          r:
+            - log:
+                level: info
+                message: ""
+          caught:
+            - log:
+                level: info
+                message: ""
+            - store:
+                queue: F
+          outer:
+            - sequence: caught
+          one-way:
+            # approximated: property OUT_ONLY, p.xml:1:555: the client gets 202; there it waits, unless `FORCE_SC_ACCEPTED` is set too
+            []
           F:
             - fault:
                 code: server
-                reason: nothing processes these messages
+                reason: "nothing processes these messages"
         queues:
           S:
             flow: P
@@ -773,10 +788,25 @@ fn parameters_of_a_processor_are_keys_of_its_queue() {
                 upstream: E
                 path: /service/Echo
                 fault_on: ["3xx", "401-403", "405-499", "500-502", "504-599"]
+          r:
+            - log:
+                level: info
+                message: ""
+          caught:
+            - log:
+                level: info
+                message: ""
+            - store:
+                queue: F
+          outer:
+            - sequence: caught
+          one-way:
+            # approximated: property OUT_ONLY, p.xml:1:833: the client gets 202; there it waits, unless `FORCE_SC_ACCEPTED` is set too
+            []
           F:
             - fault:
                 code: server
-                reason: nothing processes these messages
+                reason: "nothing processes these messages"
         queues:
           S:
             flow: P
@@ -834,10 +864,21 @@ fn parameters_of_a_processor_are_keys_of_its_queue() {
             - log:
                 level: info
                 message: ""
+          outer:
+            - sequence: caught
+          caught:
+            - log:
+                level: info
+                message: ""
+            - store:
+                queue: F
+          one-way:
+            # approximated: property OUT_ONLY, p.xml:1:854: the client gets 202; there it waits, unless `FORCE_SC_ACCEPTED` is set too
+            []
           F:
             - fault:
                 code: server
-                reason: nothing processes these messages
+                reason: "nothing processes these messages"
         queues:
           S:
             flow: P
@@ -870,10 +911,25 @@ fn parameters_of_a_processor_are_keys_of_its_queue() {
                 upstream: E
                 path: /service/Echo
                 fault_on: ["3xx", "4xx", "5xx"]
+          r:
+            - log:
+                level: info
+                message: ""
+          caught:
+            - log:
+                level: info
+                message: ""
+            - store:
+                queue: F
+          outer:
+            - sequence: caught
+          one-way:
+            # approximated: property OUT_ONLY, p.xml:1:590: the client gets 202; there it waits, unless `FORCE_SC_ACCEPTED` is set too
+            []
           F:
             - fault:
                 code: server
-                reason: nothing processes these messages
+                reason: "nothing processes these messages"
         queues:
           S:
             flow: P
@@ -897,10 +953,21 @@ fn parameters_of_a_processor_are_keys_of_its_queue() {
             - log:
                 level: info
                 message: ""
+          caught:
+            - log:
+                level: info
+                message: ""
+            - store:
+                queue: F
+          outer:
+            - sequence: caught
+          one-way:
+            # approximated: property OUT_ONLY, p.xml:1:608: the client gets 202; there it waits, unless `FORCE_SC_ACCEPTED` is set too
+            []
           F:
             - fault:
                 code: server
-                reason: nothing processes these messages
+                reason: "nothing processes these messages"
         queues:
           S:
             flow: P

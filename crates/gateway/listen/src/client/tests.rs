@@ -16,7 +16,7 @@ fn connected() -> (ClientHandle, DuplexStream) {
 async fn arrived(peer: &mut DuplexStream) -> String {
     let mut bytes = Vec::new();
     let read = async { while peer.read_buf(&mut bytes).await.is_ok_and(|read| read > 0) {} };
-    let _waiting = tokio::time::timeout(Duration::from_millis(1), read).await;
+    let _ = tokio::time::timeout(Duration::from_millis(1), read).await;
     String::from_utf8(bytes).unwrap()
 }
 

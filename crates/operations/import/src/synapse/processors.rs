@@ -80,7 +80,7 @@ impl Processor<'_> {
 
     /// The statuses that are not failures although they are not 200 to 299. As in Synapse, other texts have no effect.
     fn accepted(&self) -> Vec<u16> {
-        // Harmless: without the parameter there are none, and what is no status has no effect.
+        // Harmless: without the parameter there are none, and a text that is not a status has no effect.
         let codes = self.text("non.retry.status.codes").unwrap_or_default();
         // Harmless: as above.
         codes.split(',').filter_map(|code| code.trim().parse().ok()).collect()
@@ -341,7 +341,7 @@ impl<'a> Converter<'a> {
         Ok(steps)
     }
 
-    /// The steps for the reply to a message. In the products of WSO2 a fault in them is no failed attempt, since the message was sent.
+    /// The steps for the reply to a message. In the products of WSO2 a fault in them does not fail the attempt, since the message was sent.
     fn reply_steps(
         &mut self,
         key: &str,

@@ -167,6 +167,9 @@ enum Source {
     Text(String),
 }
 
+/// The reason why `enrich` with a target of the type `key` is refused.
+const NEW_KEY: &str = "a new key in JSON has no counterpart; `payload: { json }` writes it";
+
 pub(super) fn enrich<'a>(
     c: &mut Converter<'a>,
     item: &Element<'a>,
@@ -213,11 +216,7 @@ pub(super) fn enrich<'a>(
             }
             found.expression()
         }
-        "key" => {
-            return Err(
-                "a new key in JSON has no counterpart; `payload: { json }` writes it".to_owned()
-            );
-        }
+        "key" => return Err(NEW_KEY.to_owned()),
         other => return Err(format!("the target `{other}` has no counterpart")),
     };
     let is_json = matches!(&source, Source::Text(text) if text.starts_with(['{', '[']));
