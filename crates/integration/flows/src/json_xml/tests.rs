@@ -49,9 +49,7 @@ fn members_become_elements_attributes_and_text() {
 
 #[test]
 fn what_xml_cannot_represent_is_refused_and_not_dropped() {
-    for text in [r#"{"@a":1,"@a":2}"#, r#"{"@xmlns":"urn:a"}"#] {
-        assert_eq!(xml(text), Err(Kind::RequestInvalid), "{text}");
-    }
+    assert_eq!(xml(r#"{"@xmlns":"urn:a"}"#), Err(Kind::RequestInvalid));
     for text in [r#"{"a":"\u0000"}"#, r#"{"@a":"\u0001"}"#, r##"{"#text":"\uffff"}"##] {
         assert_eq!(xml(text), Err(Kind::Template), "{text}");
     }
