@@ -119,7 +119,7 @@ impl Sink for EventLog {
 
 impl Recall for EventLog {
     type Memory = EventLog;
-    type Whole = EventLog;
+    type DocumentState = EventLog;
     /// The number of the event that the text will be.
     type Gap = usize;
 
