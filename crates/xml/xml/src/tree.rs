@@ -111,7 +111,7 @@ impl Document {
     /// last level has its attributes and its [`Document::markup`], but its content has no nodes.
     ///
     /// The tree is complete if markup cannot be copied, if elements with nodes have more than `declarations_max` namespace declarations, or
-    /// if shortcuts are off ([`crate::shortcuts`]).
+    /// if shortcuts are off ([`crate::shortcuts()`]).
     pub fn parse_levels(
         bytes: &[u8],
         options: &Options,
