@@ -8,7 +8,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 help: ## what can be made
 	@awk -F ' *## ' '/^[a-z0-9-]+:.*##/ { split($$1, n, ":"); printf "  make %-12s %s\n", n[1], $$2 }' $(MAKEFILE_LIST)
 
-# Whoever asks a recipe for help, as by `make reports ARGS=--help`, gets that alone.
+# With ARGS=--help, a recipe prints the help of its script, and installs and builds nothing.
 asked := $(filter -h --help,$(ARGS))
 
 setup: ## install what is missing (Debian); quick when nothing is

@@ -1,6 +1,6 @@
 //! `tidegate import kong`: its configuration serves as Kong would, and its table names every part that differs.
 
-use crate::harness::{Gateway, Origin, Run, tidegate};
+use crate::harness::{Gateway, Origin, Run, import_kong, start_imported, tidegate};
 
 /// Imports files by their names and texts.
 fn imported(files: &[(&str, &str)], more: &[&str]) -> Run {
@@ -576,23 +576,10 @@ services:
 "#,
         origin.url()
     );
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("kong.yaml");
-    std::fs::write(&file, text).unwrap();
+    let (run, folder) = import_kong(&text, &[]);
     let into = folder.path().join("made");
-    let arguments = [
-        "import",
-        "kong",
-        file.to_str().unwrap(),
-        "--into",
-        into.to_str().unwrap(),
-        "--listen",
-        "127.0.0.1:0",
-    ];
-    let run = tidegate(&arguments);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let (gateway, _) = start_imported((run, folder), 0);
     assert!(into.join("definition.xsl").is_file() && into.join("definition-2.xsd").is_file());
-    let gateway = Gateway::start_of(folder, "made/tidegate.yaml");
     let post = |value: &str| {
         let body = format!(
             "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body><old>{value}</old></s:Body></s:Envelope>"

@@ -501,7 +501,7 @@ fn tokens_of_an_issuer_pass_and_others_do_not() {
     assert_eq!(gateway.wire().get("/r").status(), 503);
 }
 
-/// The service says what its replies cost. Kong refuses the reply of a limit that is used up, and requests only if it is told to.
+/// The service says what its replies cost. Kong refuses the reply that uses up a limit, and later requests only if the plugin says so.
 #[test]
 fn replies_are_limited_by_the_costs_that_the_service_tells() {
     let origin = Origin::answering(

@@ -557,7 +557,7 @@ fn messages_are_begun_at_an_interval() {
     (0..3).for_each(|n| put(&gateway, "/", &n.to_string()));
     origin.wait_for_requests(3);
     let times = times.lock().unwrap();
-    // The begin of an attempt is not the moment at which its request arrives.
+    // A request arrives some time after its attempt began.
     assert!(times[2] - times[0] >= Duration::from_millis(1500), "{times:?}");
     assert_eq!(texts(&origin), ["0", "1", "2"]);
 }

@@ -65,9 +65,14 @@ fn replying(reply: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> Origin 
 
 /// A gateway with these keys of `grpc_json`.
 fn start(origin: &Origin, keys: &str) -> Gateway {
+    start_with(origin, &format!("grpc_json: {{ descriptors: shop.pb, {keys} }}"))
+}
+
+/// A gateway with these policies, and the descriptors of the shop.
+fn start_with(origin: &Origin, policies: &str) -> Gateway {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("shop.pb"), shop::set()).unwrap();
-    start_in(folder, origin, &format!("grpc_json: {{ descriptors: shop.pb, {keys} }}"))
+    start_in(folder, origin, policies)
 }
 
 /// A gateway with these policies, whose descriptors are in a folder.
@@ -178,11 +183,9 @@ fn streams_are_translated_for_some_clients() {
     let end = b"0\r\ngrpc-status: 0\r\n\r\n";
     let reply = [HEAD.as_bytes(), &first, &next, end].concat();
     let origin = replying(move |_| reply.clone());
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("shop.pb"), shop::set()).unwrap();
     let policies = "{ api_key: { header: apikey, keys: { alice: sesame } } }, \
         { for: { subjects: [alice], policy: { grpc_json: { descriptors: shop.pb, stream: array } } } }";
-    let gateway = start_in(folder, &origin, policies);
+    let gateway = start_with(&origin, policies);
     let reply = gateway.wire().ask("GET /v1/orders HTTP/1.1\r\nHost: a\r\napikey: sesame\r\n\r\n");
     assert_eq!(json_of(&reply), json!([{ "id": "0" }, { "id": "1" }]));
 }

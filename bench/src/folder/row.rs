@@ -83,6 +83,12 @@ const LITTLE_DEVIATION_MAX: f64 = 0.05;
 const MEAN_ROUNDED: f64 = 0.000_005;
 
 impl Row {
+    /// Returns true if a mark says that the row did not run to its end, or that its figures are not whole.
+    #[must_use]
+    pub fn ended_early(&self) -> bool {
+        self.marks.iter().any(|mark| mark.is_failure())
+    }
+
     /// Returns true if the number of users by Little's law, which is throughput x (mean + pause) in the figures of the tables, differs by
     /// more than 5 % from the actual number, for all users or for those of a label: users waited for the generator, requests were lost,
     /// or the measurement is so short that the last replies, during which fewer and fewer users are left, are a part of it.

@@ -62,7 +62,7 @@ const COLOURS: [RGBColor; 10] = [
 /// Placeholder for the text colour, which a browser chooses by its colour mode.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const GRID: RGBColor = RGBColor(1, 2, 4);
-/// So small that its texts can be read where a telephone shrinks it to its width.
+/// Small, so that its texts stay readable when a telephone shrinks the graph to its width.
 const SIZE: (u32, u32) = (500, 340);
 /// The height of a line of the title, and of one of the key.
 const LINE: u32 = 20;

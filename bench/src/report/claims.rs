@@ -156,7 +156,7 @@ fn ran<'r>(
     is: impl Fn(&Measured) -> bool,
 ) -> Result<&'r Measured, String> {
     let row = rows.iter().find(|row| is(row)).ok_or_else(|| format!("{name} was not run"))?;
-    if row.ended_early() {
+    if row.row.ended_early() {
         return Err(format!("{name} is marked `{}`", row.marks()));
     }
     Ok(row)

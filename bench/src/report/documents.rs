@@ -54,7 +54,7 @@ const TABLES: [Theirs; 8] = [
         text: PLAIN,
         parameters: 3,
         is: |cells, row| {
-            first(
+            all_if(
                 cells.first() == Some(&row.title.as_str())
                     || match row.key.scenario.as_str() {
                         "plain" => is_without(cells),
@@ -90,7 +90,7 @@ const TABLES: [Theirs; 8] = [
         text: CONCURRENT,
         parameters: 4,
         is: |cells, row| {
-            first(cells.get(1).is_some_and(|n| row.key.scenario == format!("scen{n}concurrent")))
+            all_if(cells.get(1).is_some_and(|n| row.key.scenario == format!("scen{n}concurrent")))
         },
         note: NOTE_001,
     },
@@ -100,7 +100,7 @@ const TABLES: [Theirs; 8] = [
         text: ENDURANCE,
         parameters: 4,
         is: |cells, row| {
-            first(cells.get(1).is_some_and(|n| {
+            all_if(cells.get(1).is_some_and(|n| {
                 [format!("scen{n}endurance100"), format!("scen{n}saxonendurance100")]
                     .contains(&row.key.scenario)
             }))
@@ -114,7 +114,7 @@ const TABLES: [Theirs; 8] = [
         parameters: 2,
         is: |cells, row| {
             let (users, bytes) = (row.key.users.to_string(), size(row.key.size));
-            first(cells.first() == Some(&users.as_str()) && cells.get(1) == Some(&bytes.as_str()))
+            all_if(cells.first() == Some(&users.as_str()) && cells.get(1) == Some(&bytes.as_str()))
         },
         note: "",
     },
@@ -129,7 +129,7 @@ const TABLES: [Theirs; 8] = [
                 cells.first().is_some_and(|rate| key.scenario == format!("websocket-{rate}"));
             let bytes = format!("{} bytes", key.size);
             let users = key.users.to_string();
-            first(
+            all_if(
                 rate && cells.get(1) == Some(&bytes.as_str())
                     && cells.get(2) == Some(&users.as_str()),
             )
@@ -147,7 +147,7 @@ const TABLES: [Theirs; 8] = [
                 (key.users.to_string(), key.size.to_string(), key.delay.to_string());
             let of = |place: usize| cells.get(place).copied().unwrap_or("");
             let scenario = row.title.split(" (").next() == Some(of(0));
-            first(scenario && [of(2), of(3), of(4)] == [users.as_str(), &size, &delay])
+            all_if(scenario && [of(2), of(3), of(4)] == [users.as_str(), &size, &delay])
         },
         note: "The document's users were still being started while it measured: throughput x mean gives 75 and 150 of 100 and 200 \
             users. Its rows with 4 backends called 2. Garbage-collection columns are those of a JVM's log.",
@@ -453,7 +453,7 @@ fn figure(column: &str, row: &Measured, label: &Label) -> String {
     }
 }
 
-fn first(is: bool) -> Option<Label> {
+fn all_if(is: bool) -> Option<Label> {
     is.then_some(Label::All)
 }
 
@@ -470,7 +470,7 @@ fn is_001(cells: &[&str], row: &Measured) -> Option<Label> {
         "go-bench-suite" => format!("scengobench{number}"),
         _ => format!("scenhttpbin{number}"),
     };
-    first(row.key.scenario == name)
+    all_if(row.key.scenario == name)
 }
 
 /// Formats a size as in the documents: 50B, 1KiB.

@@ -14,25 +14,27 @@ type Figure = fn(&Statistics) -> Option<f64>;
 /// row of each other scenario. Peers that ran the same rows stand beside ours.
 #[must_use]
 pub fn graphs(results: &Results) -> Vec<Chart> {
-    let rows = results.typical();
+    let mut rows = results.typical();
     let cores = gateway_cores(results);
-    // A point has no place for the mark of a row that ended early. Over time, one sees where such a row ended.
-    let whole: Vec<Measured> = rows.iter().filter(|row| !row.ended_early()).cloned().collect();
-    let mut charts = by_users(&whole);
-    charts.extend(by_gateway(&whole));
-    charts.extend(by_ramp(&whole));
-    charts.extend(by_subscribers(&whole, cores));
+    let mut timelines: Vec<Chart> = Vec::new();
     for row in rows.iter().filter(|row| row.row.document == "003" && row.key.gateway == OURS) {
-        charts.extend(over_time(&with_peers(&rows, row)));
-        charts.extend(shares_over_time(row, cores));
+        timelines.extend(over_time(&with_peers(&rows, row)));
+        timelines.extend(shares_over_time(row, cores));
     }
     for row in largest(&rows) {
         let all = with_peers(&rows, row);
         if all.len() > 1 {
-            charts.extend(over_time(&all));
+            timelines.extend(over_time(&all));
         }
-        charts.extend(shares_over_time(row, cores));
+        timelines.extend(shares_over_time(row, cores));
     }
+    // Graphs over time show where a row ended early. A point of the others cannot show its mark.
+    rows.retain(|row| !row.row.ended_early());
+    let mut charts = by_users(&rows);
+    charts.extend(by_gateway(&rows));
+    charts.extend(by_ramp(&rows));
+    charts.extend(by_subscribers(&rows, cores));
+    charts.extend(timelines);
     charts.retain(|chart| !chart.is_empty());
     charts
 }

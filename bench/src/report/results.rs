@@ -205,12 +205,6 @@ impl Measured {
         names.join(", ")
     }
 
-    /// Returns true if a mark says that the row did not run to its end, or that its figures are not whole.
-    #[must_use]
-    pub fn ended_early(&self) -> bool {
-        self.row.marks.iter().any(|mark| mark.is_failure())
-    }
-
     /// Returns the samples of the gateway's process.
     #[must_use]
     pub fn gateway(&self) -> &[ProcessSample] {

@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_use_between_two_samples_is_counted() {
-        // Threads of this process are those of other tests, and take their CPU time with them when they end.
+        // This process also runs other tests, and the CPU time of a thread is gone when the thread ends.
         let mut busy = std::process::Command::new("sh");
         let mut busy = busy.args(["-c", "while :; do :; done"]).spawn().unwrap();
         let mut meter = Meter::new(vec![busy.id()], &[]);

@@ -330,7 +330,7 @@ fn is_same(one: &Row, other: &Row) -> bool {
 /// Returns true if the row need not run again: it is finished, and nothing ended it early.
 fn is_done(folder: &Folder, key: &RowKey) -> Result<bool> {
     let row = folder.row(key).row()?;
-    Ok(row.is_some_and(|row| !row.marks.iter().any(|mark| mark.is_failure())))
+    Ok(row.is_some_and(|row| !row.ended_early()))
 }
 
 /// Pins this program, which sends the load, to its cores.

@@ -193,7 +193,7 @@ impl RowRun<'_> {
             marks.push(Mark::DiskFull);
         }
         let (workers, gateway_started) = (servers.workers, servers.started);
-        // Load servers report their counts too rarely to be compared with CPU time, and the threads of a gateway that has ended have none.
+        // Load servers report their counts too rarely to be compared with CPU time, and that of a gateway that has ended is gone.
         let is_unknown = self.senders.are_agents() || marks.contains(&Mark::GatewayStopped);
         let cost = if is_unknown { None } else { meter.cost() };
         Ok(Ok(LoadResult { outcome, samples, marks, own, gc_log, workers, gateway_started, cost }))

@@ -210,7 +210,7 @@ pub(crate) fn names_a_dropped_result(after: &str) -> bool {
         && (is_written(value) || Call::last(value).is_some_and(drops))
 }
 
-/// Calls whose result is nothing to hold on to.
+/// Calls whose result need not live until the end of its scope.
 const RESULTS: &[&str] = &[
     "join",
     "kill",
@@ -232,7 +232,7 @@ fn is_written(value: &str) -> bool {
 
 /// Returns true if a text is written to, which does not fail. Files that write to something else do not import this trait.
 fn is_text_written(code: &str, value: &str) -> bool {
-    is_written(value) && (code.contains("fmt::Write") || code.contains("fmt::{self, Write"))
+    is_written(value) && code.contains("fmt::Write")
 }
 
 /// Returns true if nothing is dropped: a guard or a lock that is held, an unused argument, or a result whose error is passed on.

@@ -555,32 +555,31 @@ impl H1 {
             listener: &self.listener,
             alarm: &self.alarm,
         };
-        let (wire, first_bytes) = self.take_wire();
-        let end = TunnelEnd { wire, first_bytes };
-        let client = tunnel::run(end, tunnel, is_websocket, joining).await;
+        let client = tunnel::run(self.take_wire(), tunnel, is_websocket, joining).await;
         let Some(client) = client else { return After::Close };
         self.client.borrow_mut().wire = client;
         After::Linger
     }
 
     async fn shut(&self) {
-        lingering_close::shut(&mut self.take_wire().0).await;
+        lingering_close::shut(&mut self.take_wire().wire).await;
     }
 
     async fn linger(&self) {
-        lingering_close::linger(&mut self.take_wire().0).await;
+        lingering_close::linger(&mut self.take_wire().wire).await;
     }
 
     /// Takes the stream and the bytes read from it. The connection cannot be used afterwards.
-    fn take_wire(&self) -> (Wire, Vec<u8>) {
+    fn take_wire(&self) -> TunnelEnd {
         let mut client = self.client.borrow_mut();
         let gone = Wire::Wrapped(Box::new(tokio::io::empty()));
-        (std::mem::replace(&mut client.wire, gone), std::mem::take(&mut client.buffer))
+        let wire = std::mem::replace(&mut client.wire, gone);
+        TunnelEnd { wire, first_bytes: std::mem::take(&mut client.buffer) }
     }
 
     fn into_http2(self) -> Option<(Wire, Vec<u8>, Connection)> {
-        let (wire, early) = self.take_wire();
-        Some((wire, early, self.connection))
+        let TunnelEnd { wire, first_bytes } = self.take_wire();
+        Some((wire, first_bytes, self.connection))
     }
 
     /// Makes the connection end with a reset, and discards data that the client has not taken.

@@ -104,8 +104,8 @@ fn arrival<'a>(listener: &'a Listener, ex: &'a Exchange) -> Arrival<'a> {
 }
 
 /// The client's address as reported by trusted proxies: from the right of `X-Forwarded-For`, the first address that is not a trusted proxy.
-/// If all addresses are trusted, returns the leftmost one. Returns `None` if there is no address, or if one cannot be parsed before an
-/// untrusted one is found.
+/// If all addresses are trusted, returns the leftmost one. Returns `None` if there are none, or if the search meets one that cannot be
+/// parsed.
 fn client(listener: &Listener, headers: &Headers) -> Option<IpAddr> {
     let lines: Vec<&[u8]> = headers.get_all("x-forwarded-for").collect();
     let named = lines.iter().rev().flat_map(|line| line.rsplit(|b| *b == b','));

@@ -326,7 +326,7 @@ fn a_transform_loses_nothing_that_it_wrote_before_a_fault_or_an_early_end() {
 /// The calls of the steps of a route, in order.
 type Calls = Arc<Mutex<Vec<String>>>;
 
-/// A step that records its call, and answers or fails if it is told to.
+/// A step that records its call. With `answers` it then turns the exchange around, by a reply of this status or a fault of this kind.
 struct Recorded {
     name: &'static str,
     calls: Calls,

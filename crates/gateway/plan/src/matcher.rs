@@ -134,7 +134,7 @@ impl Matcher {
         // Harmless: a request may have no query.
         let query = || head.query().unwrap_or_default();
         let parameter = self.query.iter().find(|(name, want)| {
-            !path::query_pairs(query()).any(|(n, v)| n == name.as_bytes() && want.is_met(&v))
+            !kit::percent::values(query(), name.as_bytes()).any(|value| want.is_met(&value))
         });
         parameter.map(|(name, _)| Refusal::Query(name.clone()))
     }

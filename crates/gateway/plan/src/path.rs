@@ -236,11 +236,6 @@ pub fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.strip_prefix(b"/").into_iter().flat_map(|rest| rest.split(|b| *b == b'/'))
 }
 
-/// Returns the names and values of a query, percent-decoded. A `+` becomes a space.
-pub fn query_pairs(query: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
-    percent::pairs(query).map(|(name, value)| (name, percent::decoded(value, true)))
-}
-
 /// Returns the first 256 bytes of a peer's data as text, for the cause of a fault. Logs escape the text.
 pub fn shown(bytes: &[u8]) -> String {
     // Harmless: the text is only logged.

@@ -229,10 +229,14 @@ fn beginnings(hir: &Hir) -> Vec<Box<[u8]>> {
     texts.into_iter().map(Box::from).collect()
 }
 
+/// Returns the parts of an expression that follow one another.
+pub(crate) fn parts(hir: &Hir) -> &[Hir] {
+    if let HirKind::Concat(parts) = hir.kind() { parts } else { std::slice::from_ref(hir) }
+}
+
 /// Splits an expression into the text at its beginning and the rest.
 fn split(hir: Hir) -> (Box<[u8]>, Hir) {
-    let parts =
-        if let HirKind::Concat(parts) = hir.kind() { parts } else { std::slice::from_ref(&hir) };
+    let parts = parts(&hir);
     // The search is anchored, so `^` at the beginning says nothing more.
     let is_start = |part: &&Hir| matches!(part.kind(), HirKind::Look(Look::Start));
     let parts = parts.get(parts.iter().take_while(is_start).count()..).unwrap_or_default();

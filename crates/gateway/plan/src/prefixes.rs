@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 
 use regex::bytes::RegexSet;
 
@@ -46,7 +47,7 @@ struct Beginning {
     /// Indices of the regular expressions that begin with this text, in the order in which they are tried.
     regexes: Box<[usize]>,
     /// These expressions as one set, if there are many.
-    set: Option<Box<RegexSet>>,
+    set: Option<Arc<RegexSet>>,
     /// The index of the longest other beginning that this one begins with.
     shorter: Option<u32>,
 }
@@ -87,10 +88,16 @@ impl Prefixes {
     pub(crate) fn link(&mut self, united: impl Fn(&[usize]) -> Option<RegexSet>) {
         let (texts, added): (Vec<Box<[u8]>>, Vec<Added>) =
             std::mem::take(&mut self.added).into_iter().unzip();
+        // Several beginnings of the same expressions, such as a text in both cases, share one set.
+        let mut sets: BTreeMap<Vec<usize>, Option<Arc<RegexSet>>> = BTreeMap::new();
         let beginning = |(added, bytes): (Added, usize)| {
             let Added { entries, regexes } = added;
-            let many = regexes.len() > SINGLE_MAX;
-            let set = many.then(|| united(&regexes)).flatten().map(Box::new);
+            let set = if regexes.len() > SINGLE_MAX {
+                let compiled = || united(&regexes).map(Arc::new);
+                sets.entry(regexes.clone()).or_insert_with(compiled).clone()
+            } else {
+                None
+            };
             let (entries, regexes) = (entries.into(), regexes.into());
             Beginning { bytes, entries, regexes, set, shorter: None }
         };
@@ -126,7 +133,7 @@ impl Prefixes {
         let of = texts.get(below.start..below.end).unwrap_or_default();
         let (Some(first), Some(last)) = (of.first(), of.last()) else { return };
         // The texts are sorted, so what the first and the last share is in all of them.
-        // Harmless: a shared beginning is no longer than the shorter text.
+        // Harmless: what two texts share at their beginning cannot be longer than the shorter one.
         let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
         let from = self.texts.len();
         self.texts.extend_from_slice(first.get(above_bytes..shared).unwrap_or_default());

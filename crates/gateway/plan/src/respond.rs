@@ -82,7 +82,7 @@ pub fn triggered(name: String, reply: FixedReply) -> Policy {
 impl OnHead<RequestHead> for TriggeredReply {
     fn on_head(&self, ex: &mut Exchange, head: &mut RequestHead) -> Flow {
         // Harmless: a request may have no query.
-        let mut pairs = crate::path::query_pairs(head.query().unwrap_or_default());
+        let mut pairs = kit::percent::pairs(head.query().unwrap_or_default());
         let is_there = head.headers.contains(&self.name)
             || pairs.any(|(name, _)| name.eq_ignore_ascii_case(self.name.as_bytes()));
         if is_there { Ok(Onward::Turn(self.reply.reply(ex, head)?)) } else { Ok(Onward::Next) }

@@ -87,8 +87,8 @@ struct Tree {
     nodes: Vec<Node>,
     /// Regular expressions, in the order in which they are tried.
     regexes: Vec<RegexRoutes>,
-    /// The routes of regular expressions, until [`Tree::unite`] puts them in order.
-    expressed: HashMap<(Arc<str>, bool), RegexRoutes>,
+    /// Regular expressions in the same order, the longest first, until [`Tree::unite`] numbers them.
+    expressed: BTreeMap<(Reverse<usize>, Arc<str>, bool), RegexRoutes>,
     /// Prefixes, and how regular expressions begin.
     prefixes: Prefixes,
 }
@@ -118,7 +118,11 @@ impl Table {
         let mut entries: Vec<TableRoute> = Vec::with_capacity(routes.len());
         let mut matchers: Vec<Matcher> = Vec::with_capacity(routes.len());
         let mut conflicts = Vec::new();
-        for (index, (matcher, route)) in routes.into_iter().enumerate() {
+        let mut tails = SharedTails::default();
+        for (index, (mut matcher, route)) in routes.into_iter().enumerate() {
+            if let PathCondition::Regex(regex) = &mut matcher.path {
+                *regex = regex.shared(&mut tails);
+            }
             let hosts = hosts(&mut ranks, matcher.priority);
             let list = hosts.tree(matcher.host.as_ref()).list(&matcher.path);
             let known = |at: &usize| matchers.get(*at);
@@ -134,9 +138,8 @@ impl Table {
             entries.push(TableRoute { test: QuickTest::of(&matcher), route });
             matchers.push(matcher);
         }
-        let mut tails = SharedTails::default();
         for Rank { hosts, .. } in &mut ranks {
-            hosts.all_mut().for_each(|tree| tree.unite(&mut tails));
+            hosts.all_mut().for_each(Tree::unite);
             hosts.below.sort_by_key(|(suffix, _)| Reverse(suffix.len()));
         }
         let unusual = unusual(&matchers);
@@ -241,9 +244,8 @@ impl Table {
     ) -> Vec<(&Arc<Route>, Option<Refusal>)> {
         let found = self.find(arrival, head, path).map(|found| found.route);
         let is_found = |route: &Arc<Route>| found.is_some_and(|found| Arc::ptr_eq(found, route));
-        let mut priorities =
-            self.routes().filter(|(_, route)| is_found(route)).map(|(matcher, _)| matcher.priority);
-        let highest = priorities.next();
+        let highest = self.routes().find(|(_, route)| is_found(route));
+        let highest = highest.map(|(matcher, _)| matcher.priority);
         let met = |matcher: &Matcher| match highest {
             Some(highest) if highest > matcher.priority => Refusal::LowerPriority,
             Some(_) | None => Refusal::LessSpecific,
@@ -441,19 +443,15 @@ impl Tree {
 
     fn expressed(&mut self, regex: &PathRegex) -> &mut Vec<usize> {
         let fresh = || RegexRoutes { regex: regex.clone(), entries: Vec::new() };
-        let key = (regex.text().into(), regex.is_open());
+        let key = (Reverse(regex.text().len()), regex.text().into(), regex.is_open());
         &mut self.expressed.entry(key).or_insert_with(fresh).entries
     }
 
-    /// Puts regular expressions in order, the longest first, and links prefixes.
-    fn unite(&mut self, tails: &mut SharedTails) {
-        let mut all: Vec<_> = std::mem::take(&mut self.expressed).into_iter().collect();
-        let length = |text: &str| Reverse(text.len());
-        all.sort_unstable_by(|(a, _), (b, _)| (length(&a.0), a).cmp(&(length(&b.0), b)));
-        for (at, (_, RegexRoutes { regex, entries })) in all.into_iter().enumerate() {
-            let regex = regex.shared(tails);
+    /// Numbers the regular expressions, and links prefixes.
+    fn unite(&mut self) {
+        self.regexes = std::mem::take(&mut self.expressed).into_values().collect();
+        for (at, RegexRoutes { regex, .. }) in self.regexes.iter().enumerate() {
             regex.beginnings().iter().for_each(|text| self.prefixes.add_regex(text, at));
-            self.regexes.push(RegexRoutes { regex, entries });
         }
         let regexes = &self.regexes;
         self.prefixes.link(|several| {
@@ -502,7 +500,7 @@ impl Default for Tree {
         Tree {
             nodes: vec![Node::default()],
             regexes: Vec::new(),
-            expressed: HashMap::new(),
+            expressed: BTreeMap::new(),
             prefixes: Prefixes::default(),
         }
     }

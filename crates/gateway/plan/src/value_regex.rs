@@ -7,7 +7,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 use crate::RegexError;
-use crate::path_regex::{COMPILED_BYTES_MAX, STATES_BYTES_MAX, parsed};
+use crate::path_regex::{COMPILED_BYTES_MAX, STATES_BYTES_MAX, parsed, parts};
 
 /// A regular expression that must match a whole value.
 #[derive(Debug, Clone)]
@@ -57,10 +57,8 @@ impl ValueRegex {
 impl PlainText {
     /// Returns the text that an expression matches, if it matches only one.
     fn of(hir: &Hir) -> Option<PlainText> {
-        let parts =
-            if let HirKind::Concat(parts) = hir.kind() { parts } else { std::slice::from_ref(hir) };
         let (mut text, mut any_case, mut exact) = (Vec::new(), false, false);
-        for part in parts {
+        for part in parts(hir) {
             if let HirKind::Literal(literal) = part.kind() {
                 exact |= literal.0.iter().any(u8::is_ascii_alphabetic);
                 text.extend_from_slice(&literal.0);

@@ -152,9 +152,9 @@ impl OnCall<RequestHead> for Users {
     }
 }
 
-/// The header that always may have the credentials.
+/// The header with the credentials.
 const LINE: &str = "authorization";
-/// The header that may have them if the operator allows it.
+/// A second header for them, if the operator allows it.
 const PROXY_LINE: &str = "proxy-authorization";
 
 fn has_basic(head: &RequestHead, line: &str) -> bool {

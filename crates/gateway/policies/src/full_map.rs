@@ -1,9 +1,9 @@
-//! Room in a map of windows that is full.
+//! Makes room in a full map of windows.
 
 use std::collections::HashMap;
 
-/// Drops what is over by now, or else the eighth that ends first. An eighth is dropped at once, so that many new keys do not each cause a scan
-/// of the whole map.
+/// Drops the windows that have ended. If the map is still full, drops the eighth that ends first, so that many new keys do not each cause a
+/// scan of the whole map.
 pub(crate) fn make_room<K, V, S, T: Ord + Copy>(
     map: &mut HashMap<K, V, S>,
     max: usize,

@@ -89,7 +89,7 @@ impl StoreConnection {
         !self.answers.load(Ordering::Relaxed)
     }
 
-    /// Runs a script whose answer has `count` numbers. Returns `None` if there is no such answer in time.
+    /// Runs a script that returns `count` numbers. Returns `None` if the server does not answer in time, or answers anything else.
     pub(crate) async fn script(
         &self,
         script: &str,

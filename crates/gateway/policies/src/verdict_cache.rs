@@ -2,12 +2,14 @@
 //! not share a cache, so it does not need a lock.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, RandomState};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
+
+use crate::hash::HashedKey;
 
 /// The number of bytes at the end of a text that are hashed. A token ends in its signature, which a client cannot choose. A token with the
 /// same end has the same hash, but the whole text is compared, so it does not get the other's verdict.
@@ -20,7 +22,7 @@ const SPARED_MAX: usize = 256;
 /// evicted. A slot keeps the allocation of its text for the next one, so that entries that come and go do not need new pages.
 pub(crate) struct VerdictCache<V> {
     /// The index of the slot of a text, by its hash.
-    places: HashMap<u64, usize, BuildHasherDefault<PassThroughHasher>>,
+    places: HashMap<u64, usize, BuildHasherDefault<HashedKey>>,
     slots: Vec<Slot<V>>,
     /// The index of the next slot to examine.
     hand: usize,
@@ -172,24 +174,6 @@ impl<V> Slot<V> {
         }
         self.text.reserve_exact(text.len());
         self.text.extend_from_slice(text);
-    }
-}
-
-/// A hasher that returns the key itself, which is already a hash.
-#[derive(Default)]
-struct PassThroughHasher(u64);
-
-impl Hasher for PassThroughHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        debug_assert!(false, "keys are numbers");
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
     }
 }
 

@@ -116,6 +116,19 @@ impl Notes {
 }
 
 impl MessageFormat {
+    /// Returns the SOAP version of a message with attachments: its `type`, or with MTOM its `start-info`, is the content type of that
+    /// version.
+    pub fn of_attachments(content_type: &[u8]) -> Option<MessageFormat> {
+        let names = |name: &[u8]| {
+            content_type.windows(name.len()).any(|part| part.eq_ignore_ascii_case(name))
+        };
+        match (names(b"application/soap+xml"), names(b"text/xml")) {
+            (true, _) => Some(MessageFormat::Soap12),
+            (false, true) => Some(MessageFormat::Soap11),
+            (false, false) => None,
+        }
+    }
+
     /// Returns the format for a request's `Content-Type`. A missing or unknown type means SOAP 1.1.
     pub fn of(content_type: Option<&[u8]>) -> MessageFormat {
         // Harmless: a missing type means SOAP 1.1.

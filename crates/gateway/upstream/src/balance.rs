@@ -43,10 +43,8 @@ pub(crate) struct ChosenKey {
 
 impl TargetPreference {
     pub(crate) fn of(key: Option<ChosenKey>, pinned: Option<Arc<Target>>) -> TargetPreference {
-        match key {
-            Some(ChosenKey { hash, given }) => TargetPreference { key: Some(hash), pinned, given },
-            None => TargetPreference { key: None, pinned, given: None },
-        }
+        let (key, given) = key.map_or((None, None), |key| (Some(key.hash), key.given));
+        TargetPreference { key, pinned, given }
     }
 
     /// Sets the cookies by which later requests of the client go to the target that replied, unless it has them.
@@ -198,7 +196,7 @@ impl Roster {
 }
 
 impl Upstream {
-    /// The fault of a request for which there is no target.
+    /// Returns the fault for a request when no target can take it.
     pub(crate) fn no_target(&self, roster: &Roster) -> Fault {
         let name = &self.settings.name;
         let (kind, why) = match (roster.set.knowledge(), roster.places.as_slice()) {
@@ -227,12 +225,11 @@ impl Upstream {
     ) -> Option<ChosenKey> {
         let Balance::Hash(keys) = &self.settings.balance else { return None };
         keys.iter().find_map(|key| {
-            if let HashKey::Cookie { name, set_path: Some(path) } = key
-                && cookie(head, name).is_none()
-            {
-                return Some(ChosenKey::given(name, path));
+            if let Some(hash) = hash_of(key, head, call) {
+                return Some(ChosenKey { hash, given: None });
             }
-            Some(ChosenKey { hash: hash_of(key, head, call)?, given: None })
+            let HashKey::Cookie { name, set_path: Some(path) } = key else { return None };
+            Some(ChosenKey::given(name, path))
         })
     }
 }
@@ -261,8 +258,7 @@ pub fn hash_of_capture(value: &[u8]) -> u64 {
 }
 
 fn cookie<'a>(head: &'a RequestHead, name: &str) -> Option<&'a [u8]> {
-    sticky::cookies(&head.headers)
-        .find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+    sticky::cookies(&head.headers).find_map(|pair| sticky::value(pair, name))
 }
 
 /// Returns a hash that is the same on every worker and after every restart: `DefaultHasher::new` has fixed keys.
@@ -295,7 +291,7 @@ mod tests {
         fn by_priority(balance: Balance, shares: &[(u16, u32)]) -> Choice {
             let settings = settings(shares.len());
             let Targets::Fixed(targets) = settings.targets.clone() else { unreachable!() };
-            let upstream = Upstream::new(settings, telemetry::Telemetry::new(1).upstream("u"));
+            let upstream = crate::tests::upstream(settings);
             let members = targets.iter().zip(shares).map(|(target, (priority, weight))| Member {
                 target: upstream.target(target, None),
                 weight: *weight,

@@ -76,8 +76,8 @@ pub fn drop_claims(headers: &mut Headers) {
     headers.retain(|name, _| !http1::is_forwarding(name));
 }
 
-/// Drops headers in which the gateway describes the request itself. The pipeline calls this in place of `drop_claims` if the listener lets
-/// the others pass.
+/// Drops only the claims about a request that the gateway itself sends to upstreams. The pipeline calls this instead of `drop_claims` if
+/// the listener passes the other headers of untrusted peers.
 pub fn drop_origin(headers: &mut Headers) {
     headers.retain(|name, _| !http1::states_origin(name));
 }

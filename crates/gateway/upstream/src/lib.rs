@@ -32,6 +32,8 @@ mod sticky;
 mod suspension;
 mod target;
 mod target_set;
+#[cfg(test)]
+mod tests;
 
 pub use address_rule::AddressRule;
 pub use balance::hash_of_capture;

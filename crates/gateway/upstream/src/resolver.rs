@@ -54,7 +54,7 @@ async fn ask_servers(dns: &Dns, host: &str) -> LookupResult {
     LookupResult { families, ttl }
 }
 
-/// How long the addresses of a name are used before it is looked up again.
+/// Returns the time until a name is looked up again: its TTL, within bounds.
 pub(crate) fn pause(dns: &Dns, ttl: Option<Duration>) -> Duration {
     ttl.unwrap_or(dns.refresh).max(TTL_MIN).min(dns.refresh)
 }

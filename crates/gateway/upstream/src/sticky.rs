@@ -61,7 +61,7 @@ impl Pins {
 
     /// The place of the target to which a request is pinned. The gateway's own cookies are removed from the request.
     pub(crate) fn read(&self, headers: &mut Headers, table: &PinTable) -> Option<usize> {
-        let place = |pair| table.find(self.value(pair)?);
+        let place = |pair| table.find(value(pair, &self.cookie)?);
         let pinned = cookies(headers).find_map(place)?;
         let others: Vec<&[u8]> = cookies(headers).filter(|pair| place(pair).is_none()).collect();
         let line = others.join(&b"; "[..]);
@@ -74,29 +74,31 @@ impl Pins {
 
     /// Pins the client to the target that replied. If the target itself sets a cookie of this name, that cookie is kept.
     pub(crate) fn give(&self, headers: &mut Headers, pin: &str) {
-        if headers.get_all("set-cookie").any(|line| self.value(line.trim_ascii()).is_some()) {
+        if is_set(headers, &self.cookie) {
             return;
         }
         let value = [self.cookie.as_bytes(), b"=", pin.as_bytes(), ATTRIBUTES];
         let set = headers.add_joined("Set-Cookie", &value);
         debug_assert!(set.is_ok(), "the name of a cookie is a token");
     }
-
-    /// The text after `NAME=`, if the cookie has this name.
-    fn value<'a>(&self, pair: &'a [u8]) -> Option<&'a [u8]> {
-        pair.strip_prefix(self.cookie.as_bytes())?.strip_prefix(b"=")
-    }
 }
 
 /// Gives the client a cookie, `NAME=VALUE` with its attributes. If the target itself sets a cookie of this name, that cookie is kept.
 pub(crate) fn give(headers: &mut Headers, cookie: &str) {
-    let is_own = |line: &[u8]| {
-        let value = |(name, _): (&str, &str)| line.trim_ascii().strip_prefix(name.as_bytes());
-        cookie.split_once('=').and_then(value).is_some_and(|value| value.starts_with(b"="))
-    };
-    if !headers.get_all("set-cookie").any(is_own) {
+    let name = cookie.split_once('=').map_or(cookie, |(name, _)| name);
+    if !is_set(headers, name) {
         headers.add_known("Set-Cookie", cookie.as_bytes());
     }
+}
+
+/// Returns true if the target itself sets a cookie of this name.
+fn is_set(headers: &Headers, name: &str) -> bool {
+    headers.get_all("set-cookie").any(|line| value(line.trim_ascii(), name).is_some())
+}
+
+/// Returns the text after `NAME=`, if the cookie has this name.
+pub(crate) fn value<'a>(pair: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    pair.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
 }
 
 /// The cookies of a request, as `NAME=VALUE`.

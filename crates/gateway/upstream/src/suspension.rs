@@ -8,8 +8,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
-use crate::settings::Suspend;
 use kit::clock::millis;
+
+use crate::settings::Suspend;
 
 #[derive(Default)]
 pub(crate) struct Suspension {

@@ -377,11 +377,11 @@ impl Drop for InFlight {
 }
 
 fn age_ms(began: Instant) -> u64 {
-    u64::try_from(clock::now().duration_since(began).as_millis()).unwrap_or(u64::MAX)
+    clock::millis(clock::now().duration_since(began))
 }
 
 fn wall_ms() -> u64 {
-    u64::try_from(clock::wall().as_millis()).unwrap_or(u64::MAX)
+    clock::millis(clock::wall())
 }
 
 #[cfg(test)]

@@ -94,12 +94,10 @@ impl TargetSet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Upstream;
     use crate::settings::tests::settings;
 
     fn members(priorities: &[u16]) -> Vec<Member> {
-        let metrics = telemetry::Telemetry::new(1).upstream("u");
-        let targets = Upstream::new(settings(priorities.len()), metrics).targets();
+        let targets = crate::tests::upstream(settings(priorities.len())).targets();
         let members = targets.members().iter().zip(priorities);
         members.map(|(of, priority)| Member { priority: *priority, ..of.clone() }).collect()
     }

@@ -1,5 +1,5 @@
-//! The switch by which operators, or a queue itself, pause deliveries on all nodes: a row that exists while deliveries are paused. Where the configuration
-//! may pause them too, a second row exists after an operator has resumed what it pauses.
+//! The switch that pauses deliveries on all nodes. Operators set it, and so does a queue that pauses itself. It is a row that exists while
+//! deliveries are paused. Where the configuration pauses them, a second row says that an operator has resumed them.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub struct Switch<'a> {
 impl Switch<'_> {
     /// The key of the row.
     pub const KEY: &'static [u8] = b"paused";
-    /// The key of the row that an operator leaves who resumes what the configuration pauses.
+    /// The key of the row that says that an operator has resumed what the configuration pauses.
     const RESUMED: &'static [u8] = b"resumed";
 
     /// Returns true if an operator has paused deliveries.
@@ -35,26 +35,26 @@ impl Switch<'_> {
 
     /// Pauses or resumes deliveries. Attempts in progress are finished.
     pub async fn set(self, is_paused: bool) -> Result<(), Error> {
-        let value = is_paused.then(|| Bytes::from_static(b"1"));
-        self.store.change(vec![self.change(Self::KEY, value)], None).await.map(drop)
+        self.store.change(vec![self.change(Self::KEY, is_paused)], None).await.map(drop)
     }
 
     /// Returns the changes that store a decision, or that leave it to the configuration.
     pub fn decide(self, decision: Option<bool>) -> [Change; 2] {
-        let row = |is_there: bool| is_there.then(|| Bytes::from_static(b"1"));
         [
-            self.change(Self::KEY, row(decision == Some(true))),
-            self.change(Self::RESUMED, row(decision == Some(false))),
+            self.change(Self::KEY, decision == Some(true)),
+            self.change(Self::RESUMED, decision == Some(false)),
         ]
     }
 
     /// Returns the change that forgets that an operator has resumed what the configuration pauses. A pause stays.
     pub fn forget_resumption(self) -> Change {
-        self.change(Self::RESUMED, None)
+        self.change(Self::RESUMED, false)
     }
 
-    fn change(self, key: &[u8], value: Option<Bytes>) -> Change {
+    /// Returns the change that writes a row, or removes it.
+    fn change(self, key: &[u8], is_there: bool) -> Change {
         let (table, key) = (self.table.clone(), key.to_vec());
+        let value = is_there.then(|| Bytes::from_static(b"1"));
         Change { table, key, value, expect: Expect::Anything }
     }
 }

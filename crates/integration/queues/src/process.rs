@@ -246,7 +246,7 @@ impl Process {
         let may_retry = may_start && asks_again.is_none() && self.may_start_one();
         let due = self.cursor.next_due().filter(|_| may_retry);
         let wait = due.map(|due| due.saturating_sub(clock::wall()));
-        // A time in the past has been used.
+        // Once this time has passed, nothing waits for it.
         let next_first = self.next_first.filter(|at| may_retry && *at > clock::now());
         let latest = asks_again.filter(|_| may_start).into_iter().chain(next_first).min();
         timer.set_by(clock::now(), wait.unwrap_or(TICK).min(TICK), latest);

@@ -199,7 +199,8 @@ impl Queue {
         Switch { store: &*self.entrance.store, table: &self.tables.state }
     }
 
-    /// Returns true if the queue is paused: by an operator, by itself, or by the configuration if nobody has resumed it.
+    /// Returns true if the queue is paused. The last decision counts, by an operator or by the queue after a last attempt; without one,
+    /// `paused` of the configuration does.
     pub(crate) async fn is_paused(&self) -> Result<bool, Error> {
         Ok(self.switch().decision().await?.unwrap_or(self.settings.is_paused))
     }

@@ -417,7 +417,7 @@ impl Engine {
 
     /// Writes all appends of a batch at once, and answers them when they are durable.
     fn append(&mut self, appends: Vec<Append>, named: &Result<(), Error>) {
-        let time = u64::try_from(clock::wall().as_millis()).unwrap_or(u64::MAX);
+        let time = clock::millis(clock::wall());
         let (mut ready, mut unnamed) = (Vec::new(), Vec::new());
         for append in appends {
             if self.logs.contains_key(append.log.as_str()) {

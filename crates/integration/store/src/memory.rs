@@ -175,7 +175,7 @@ impl Logs for Memory {
 
 impl LogContent {
     fn append(&mut self, records: Vec<Bytes>) -> RangeInclusive<u64> {
-        let now = Duration::from_millis(clock::wall().as_millis().try_into().unwrap_or(u64::MAX));
+        let now = Duration::from_millis(clock::millis(clock::wall()));
         let time = self.records.back().map_or(now, |last| last.time.max(now));
         let first = self.newest + 1;
         for bytes in records {

@@ -32,7 +32,7 @@ pub fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Returns a time in nanoseconds.
+/// Returns a time in nanoseconds, of which 64 bits hold 584 years. `Duration::as_nanos` would compute with 128 bits.
 pub fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+    time.as_secs().saturating_mul(1_000_000_000).saturating_add(time.subsec_nanos().into())
 }

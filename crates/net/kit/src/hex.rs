@@ -14,8 +14,12 @@ pub fn push(out: &mut String, bytes: &[u8]) {
 
 /// Returns the bytes of digits in either case. Returns `None` for an odd number of digits, or anything else.
 pub fn decoded(digits: &[u8]) -> Option<Vec<u8>> {
-    let (pairs, odd) = digits.as_chunks::<2>();
-    pairs.iter().map(|pair| byte(*pair)).collect::<Option<Vec<u8>>>().filter(|_| odd.is_empty())
+    let (pairs, []) = digits.as_chunks::<2>() else { return None };
+    let mut bytes = Vec::with_capacity(pairs.len());
+    for pair in pairs {
+        bytes.push(byte(*pair)?);
+    }
+    Some(bytes)
 }
 
 /// Returns the byte of two digits.

@@ -115,7 +115,7 @@ const PLANS: &str = "catalog-plans";
 
 /// Milliseconds since the Unix epoch.
 fn now() -> u64 {
-    u64::try_from(kit::clock::wall().as_millis()).unwrap_or(u64::MAX)
+    kit::clock::millis(kit::clock::wall())
 }
 
 impl Catalog {

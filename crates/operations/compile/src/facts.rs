@@ -79,8 +79,8 @@ type Row<'r> = (&'r Spanned<Policy>, &'r Facts<'r>);
 
 /// Warns of event streams on a route with a policy that needs whole replies.
 fn check_streams(place: At, rows: &[Row<'_>], report: &mut Report) {
-    let mut waiting = rows.iter().filter(|(policy, row)| reads_whole_replies(&policy.value, row));
-    if let Some((reader, _)) = waiting.next() {
+    let reader = rows.iter().find(|(policy, row)| reads_whole_replies(&policy.value, row));
+    if let Some((reader, _)) = reader {
         let what = format!(
             "`{}` needs whole replies, so every event stream would be refused with 502",
             reader.value.name()

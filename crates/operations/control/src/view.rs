@@ -3,9 +3,8 @@
 
 mod live;
 
-pub use live::{memory, streams, tail, traffic, traffic_of};
+use std::time::Duration;
 
-use crate::{Bundle, Status};
 use config::{Complaint, Difference, Report, Severity};
 use kit::clock::millis;
 use plan::telemetry::access::{Format, Sink};
@@ -15,10 +14,12 @@ use plan::{
     PathParameters, Plan, Policy, Route, ShownCertificate, ValueCondition,
 };
 use serde_json::{Value, json};
-use std::time::Duration;
-
 use telemetry::trace::{Trace, TracedMessage, TracedPolicy, TracedStep, Tracer};
 use telemetry::{FlowNumbers, RefusedExchange, Telemetry};
+
+pub use live::{memory, streams, tail, traffic, traffic_of};
+
+use crate::{Bundle, Status};
 
 /// The whole plan.
 pub fn plan(plan: &Plan) -> Value {

@@ -3828,7 +3828,7 @@ fn queues_schedules_and_what_is_left() {
         converted     all.xml:15:25  in
         refused       all.xml:15:29  send                      it has no endpoint, and no step before it says where to
         converted     all.xml:15:41  out
-        approximated  all.xml:5:3    messageProcessor forward  a message that waits for another attempt does not hold back others; a processor without a reply sequence stops there at the first reply, unless the message is `OUT_ONLY`; here it goes on
+        approximated  all.xml:5:3    messageProcessor forward  a message that waits for another attempt does not hold back others; without a reply sequence, Synapse's processor stops at the first reply, unless the message is `OUT_ONLY`; here the queue goes on
         refused       all.xml:8:3    messageProcessor nowhere  another processor takes from `S` already
         converted     all.xml:9:25   send
         approximated  all.xml:10:3   task ticks                it runs first after one interval

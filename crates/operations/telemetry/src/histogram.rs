@@ -4,8 +4,11 @@
 //! exactly when the duration is at or under the bound. Microseconds fit 32 bits for 71 minutes. The scan over 32-bit bounds has
 //! no branch, so the compiler turns it into a few vector comparisons.
 
-use crate::count::Counter;
 use std::time::Duration;
+
+use kit::clock::nanos;
+
+use crate::count::Counter;
 
 /// Bounds for waits of clients and upstreams: 50 µs to 60 s, a factor of about 2.2 from one to the next.
 pub(crate) const WAIT_MICROS: [u32; 19] = [
@@ -92,14 +95,6 @@ impl<const BUCKETS: usize> Sum<BUCKETS> {
     pub(crate) fn seconds(&self) -> f64 {
         self.nanos as f64 / 1e9
     }
-}
-
-/// Nanoseconds in 64 bits are 584 years. `Duration::as_nanos` would compute with 128 bits.
-fn nanos(duration: Duration) -> u64 {
-    duration
-        .as_secs()
-        .saturating_mul(1_000_000_000)
-        .saturating_add(u64::from(duration.subsec_nanos()))
 }
 
 /// The bucket of a wait.

@@ -48,8 +48,7 @@ impl ReloadMetrics {
     pub fn succeeded(&self, generation: u64, hash: &str) {
         self.succeeded.add(1);
         self.generation.set(generation);
-        let millis = kit::clock::wall().as_millis();
-        self.succeeded_unix_millis.set(u64::try_from(millis).unwrap_or(u64::MAX));
+        self.succeeded_unix_millis.set(kit::clock::millis(kit::clock::wall()));
         *self.hash.lock().unwrap_or_else(PoisonError::into_inner) = hash.into();
     }
 

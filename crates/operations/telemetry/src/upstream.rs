@@ -231,7 +231,7 @@ impl TargetMetrics {
 
     /// True if the target is suspended. A suspension ends at its time, even without a request.
     pub fn is_suspended(&self) -> bool {
-        u128::from(self.suspended_until.get()) > clock::wall().as_millis()
+        self.suspended_until.get() > clock::millis(clock::wall())
     }
 
     /// The number of suspensions so far.

@@ -217,7 +217,7 @@ impl JavaStylesheet {
     /// does not measure CPU time and passes the elapsed time twice.
     pub(crate) fn ran(&self, time: Duration, busy: Duration) {
         self.trust.record_time(busy);
-        add(&self.shared.counts.busy_micros, kit::clock::micros(time));
+        add(&self.shared.counts.busy_micros, clock::micros(time));
     }
 }
 

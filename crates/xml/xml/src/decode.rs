@@ -297,7 +297,7 @@ impl Decoder {
                 let decoded = allowed(valid_utf8(bytes), encoding == Encoding::Ascii);
                 out.push_str(decoded.text);
                 let partial = bytes.get(bytes.len() - decoded.partial..);
-                // Harmless: what is left of a character is at the end of the bytes.
+                // Harmless: a partial character is at the end of the bytes.
                 self.held.extend_from_slice(partial.unwrap_or_default());
                 decoded.error
             }

@@ -1,4 +1,4 @@
-//! The switch of docs/adr/0025. It is that of a process, so this is the only test here.
+//! Tests the switch of docs/adr/0025. It applies to the whole process, so another test here could see it change.
 
 use xml::{Document, Options};
 

@@ -14,23 +14,12 @@ use xml::Document;
 pub(super) fn message_format(head: &RequestHead) -> Option<MessageFormat> {
     let content_type = head.headers.get("content-type")?;
     if message::media_type(content_type).eq_ignore_ascii_case(b"multipart/related") {
-        return of_attachments(content_type);
+        return MessageFormat::of_attachments(content_type);
     }
     match MessageFormat::of(Some(content_type)) {
         MessageFormat::Soap12 => Some(MessageFormat::Soap12),
         MessageFormat::Soap11 if head.headers.contains("soapaction") => Some(MessageFormat::Soap11),
         MessageFormat::Soap11 | MessageFormat::Json => None,
-    }
-}
-
-/// The SOAP version of a message with attachments: its `type` or `start-info` is the content type of that version.
-fn of_attachments(content_type: &[u8]) -> Option<MessageFormat> {
-    let content_type = content_type.to_ascii_lowercase();
-    let names = |name: &[u8]| content_type.windows(name.len()).any(|part| part == name);
-    match (names(b"application/soap+xml"), names(b"text/xml")) {
-        (true, _) => Some(MessageFormat::Soap12),
-        (false, true) => Some(MessageFormat::Soap11),
-        (false, false) => None,
     }
 }
 

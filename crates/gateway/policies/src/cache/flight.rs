@@ -48,7 +48,7 @@ impl Flight {
 
     /// Returns the time since the start, in the form of `moved`.
     fn age_ms(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
+        clock::millis(self.began.elapsed()).saturating_add(1)
     }
 
     /// Returns the remaining time to wait for the next piece. Before the head of the reply, this is always [`PAUSE_MAX`].

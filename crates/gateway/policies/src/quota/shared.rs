@@ -86,7 +86,7 @@ impl SharedQuotas {
     /// Queries the counts of all waiting streams.
     async fn answer_all(&self) {
         loop {
-            // Harmless: the rest is taken in the next round.
+            // Harmless: the loop takes the rest.
             let asks = self.asks.take(WINDOWS_PER_CALL / super::WINDOWS_MAX);
             if asks.is_empty() {
                 return;

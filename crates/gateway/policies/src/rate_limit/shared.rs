@@ -185,7 +185,7 @@ impl SharedCounts {
     /// Asks the server about all waiting requests.
     async fn answer_all(&self) {
         loop {
-            // Harmless: the rest is taken in the next round.
+            // Harmless: the loop takes the rest.
             let asks = self.asks.take(KEYS_MAX);
             if asks.is_empty() {
                 return;

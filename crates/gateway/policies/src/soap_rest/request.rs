@@ -94,7 +94,7 @@ impl Translate {
     }
 }
 
-/// Sends a client's own SOAP message to the service as it is. Its operation is for a `soap` below to find.
+/// Sends a client's own SOAP message to the service as it is. A later `soap` policy finds its operation.
 fn pass(ex: &mut Exchange, targets: &SoapTargets, format: MessageFormat) {
     let notes = ex.notes();
     notes.message_format = Some(format);
@@ -105,16 +105,14 @@ fn pass(ex: &mut Exchange, targets: &SoapTargets, format: MessageFormat) {
 
 /// Returns the version of a client's own SOAP message, alone or with attachments (SwA, MTOM), by its content type.
 fn soap_format(head: &RequestHead) -> Option<MessageFormat> {
-    const V12: &[u8] = b"application/soap+xml";
     let value = head.headers.get("content-type").filter(|_| head.method() == b"POST")?;
     let media = message::media_type(value);
     let is = |known: &[u8]| media.eq_ignore_ascii_case(known);
-    if is(V12) {
+    if is(b"application/soap+xml") {
         Some(MessageFormat::Soap12)
     } else if is(b"multipart/related") {
-        // The root's type is the parameter `type`, or with MTOM `start-info`.
-        let named = value.windows(V12.len()).any(|part| part.eq_ignore_ascii_case(V12));
-        Some(if named { MessageFormat::Soap12 } else { MessageFormat::Soap11 })
+        // Harmless: a message that names no version is SOAP 1.1.
+        Some(MessageFormat::of_attachments(value).unwrap_or(MessageFormat::Soap11))
     } else {
         is(b"text/xml").then_some(MessageFormat::Soap11)
     }

@@ -1,19 +1,17 @@
 //! When a connection is used again: calls to a target in memory.
 
 use std::cell::Cell;
-use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use fault::Kind;
-use kit::{SharedAlarm, fake};
-use message::{Body, Protocol, Request, RequestHead};
-use policy::Totals;
+use kit::fake;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::task::LocalSet;
 
 use super::*;
+use crate::UpstreamSettings;
 use crate::settings::tests::settings;
-use crate::{HostSent, UpstreamSettings};
+use crate::tests::{send, upstream};
 
 const PLAIN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -44,30 +42,9 @@ fn connections(reply: &'static str) -> Rc<Cell<usize>> {
     count
 }
 
-fn upstream(settings: UpstreamSettings) -> Arc<Upstream> {
-    Upstream::new(settings, telemetry::Telemetry::new(1).upstream("u"))
-}
-
 /// Makes a call. Unless it is read to its end, the reply is dropped in the middle.
 async fn call(upstream: &Arc<Upstream>, to_end: bool) {
-    let totals = Totals::default();
-    let mut call = policy::Call {
-        worker: 0,
-        client: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        subject: None,
-        captured: None,
-        id: None,
-        deadline: None,
-        may_pause: false,
-        alarm: SharedAlarm::default(),
-        totals: &totals,
-        target: None,
-        interim: None,
-        trace: None,
-    };
-    let head = RequestHead::new(Protocol::Http11, b"GET", b"/");
-    let mut request = Request { head, body: Body::Empty };
-    let reply = upstream.send(&mut call, &mut request, &HostSent::Target).await.unwrap();
+    let reply = send(upstream, "GET").await.unwrap();
     if to_end {
         reply.body.gather(1 << 20, Kind::Internal).await.unwrap();
     }

@@ -3,10 +3,8 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
 
 use kit::fake;
-use message::{Protocol as MessageProtocol, RequestHead};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::task::LocalSet;
 
@@ -80,7 +78,7 @@ async fn call(settings: UpstreamSettings, methods: &[&str], actions: &[Action]) 
             }
         }
     });
-    let upstream = Upstream::new(settings, telemetry::Telemetry::new(1).upstream("u"));
+    let upstream = crate::tests::upstream(settings);
     let mut ended = Err(Kind::Internal);
     for method in methods {
         ports.borrow_mut().clear();
@@ -91,25 +89,7 @@ async fn call(settings: UpstreamSettings, methods: &[&str], actions: &[Action]) 
 }
 
 async fn send(upstream: &Arc<Upstream>, method: &str) -> Result<u16, Kind> {
-    let totals = Totals::default();
-    let mut call = policy::Call {
-        worker: 0,
-        client: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        subject: None,
-        captured: None,
-        id: None,
-        deadline: None,
-        may_pause: false,
-        alarm: SharedAlarm::default(),
-        totals: &totals,
-        target: None,
-        interim: None,
-        trace: None,
-    };
-    let head = RequestHead::new(MessageProtocol::Http11, method.as_bytes(), b"/");
-    let mut request = Request { head, body: Body::Empty };
-    let sent = upstream.send(&mut call, &mut request, &HostSent::Target).await;
-    let reply = sent.map_err(|fault| fault.kind)?;
+    let reply = crate::tests::send(upstream, method).await.map_err(|fault| fault.kind)?;
     let status = reply.head.status;
     // Reading the body to its end gives the connection back to the pool.
     reply.body.gather(1 << 16, Kind::Internal).await.unwrap();
@@ -123,8 +103,9 @@ fn three() -> UpstreamSettings {
 
 /// With retries after these failures.
 fn with_retries(attempts: u32, on: Failures) -> UpstreamSettings {
-    let retry = Retry { attempts, elsewhere: false, ..Retry::none(on) };
-    UpstreamSettings { retry: Retry { non_idempotent: false, ..retry }, ..three() }
+    let none = Retry::none(on);
+    let retry = Retry { attempts, elsewhere: false, non_idempotent: false, ..none };
+    UpstreamSettings { retry, ..three() }
 }
 
 fn all_failures() -> Failures {
@@ -350,7 +331,7 @@ fn a_share_of_the_targets_may_be_ejected() {
             max_ejected_percent: percent,
         };
         let settings = UpstreamSettings { outlier: Some(outlier), ..settings(targets) };
-        let upstream = Upstream::new(settings, telemetry::Telemetry::new(1).upstream("u"));
+        let upstream = crate::tests::upstream(settings);
         let set = upstream.targets();
         for member in set.members() {
             upstream.record_outcome(&member.target, false, || replied(500));

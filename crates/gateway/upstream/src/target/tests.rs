@@ -3,13 +3,12 @@
 use kit::fake;
 
 use super::*;
+use crate::Targets;
 use crate::settings::tests::settings;
 use crate::settings::{Failures, Health};
-use crate::{Targets, Upstream};
 
 fn target_of(settings: UpstreamSettings) -> Arc<Target> {
-    let upstream = Upstream::new(settings, telemetry::Telemetry::new(1).upstream("u"));
-    upstream.targets().members()[0].target.clone()
+    crate::tests::upstream(settings).targets().members()[0].target.clone()
 }
 
 fn target() -> Arc<Target> {

@@ -79,8 +79,8 @@ fn build(
     let statuses =
         statuses.map(|(name, status)| (name.value.as_str().into(), status.value.get_u16()));
     // The published description has the route's own address, so SOAP messages are taken there.
-    let published = place.of.services.wsdl.as_ref();
-    let soap = published.map(|_| soap_targets(keys, &api, &target));
+    let is_published = place.of.services.wsdl.is_some();
+    let soap = is_published.then(|| soap_targets(keys, &api, &target));
     let settings = SoapRestSettings {
         api,
         prefix: prefix.into(),

@@ -102,9 +102,9 @@ impl Decode for StatusClass {
 /// Reads a range of statuses, such as `400-403`.
 fn range(text: &str) -> Option<StatusClass> {
     let status = |text: &str| {
-        let is_status = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
         // Harmless: text that is not a status is refused by the caller.
-        text.parse::<u16>().ok().filter(|status| is_status && (100..=599).contains(status))
+        let status = digits::whole::<u16>(text).filter(|_| text.len() == 3);
+        status.filter(|status| (100..=599).contains(status))
     };
     let (first, last) = text.split_once('-')?;
     let (first, last) = (status(first.trim())?, status(last.trim())?);

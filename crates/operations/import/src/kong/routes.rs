@@ -298,7 +298,7 @@ impl Converter<'_> {
         }
     }
 
-    /// The key by which the requests of a service are counted. Services without a name are told apart by their places.
+    /// Returns the key that counts the requests of a service: its name, or its position in the file if it has none.
     fn service_key(&self, service: Option<usize>) -> Option<String> {
         let at = service?;
         let service = self.all.services.get(at)?;

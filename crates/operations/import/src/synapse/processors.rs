@@ -80,9 +80,9 @@ impl Processor<'_> {
 
     /// The statuses that are not failures although they are not 200 to 299. As in Synapse, other texts have no effect.
     fn accepted(&self) -> Vec<u16> {
-        // Harmless: without the parameter there are none, and a text that is not a status has no effect.
+        // Harmless: without the parameter there are none.
         let codes = self.text("non.retry.status.codes").unwrap_or_default();
-        // Harmless: as above.
+        // Harmless: a text that is not a status has no effect, as in Synapse.
         codes.split(',').filter_map(|code| code.trim().parse().ok()).collect()
     }
 }
@@ -125,7 +125,7 @@ impl<'a> Converter<'a> {
                 let reads_reply = processor.text("message.processor.reply.sequence").is_some();
                 let is_one_way = self.artifacts.set.contains("OUT_ONLY");
                 if processor.class == Class::PacedForwarding && !reads_reply && !is_one_way {
-                    self.note("a processor without a reply sequence stops there at the first reply, unless the message is `OUT_ONLY`; here it goes on");
+                    self.note("without a reply sequence, Synapse's processor stops at the first reply, unless the message is `OUT_ONLY`; here the queue goes on");
                 }
                 if reads_reply || processor.accepted().iter().any(|status| *status >= 500) {
                     keys.insert("fault_on".to_owned(), json!([]));
@@ -170,20 +170,20 @@ impl<'a> Converter<'a> {
         if pause > PAUSE_MS {
             retry.insert("max".to_owned(), json!(duration(pause)));
         }
-        let kept = processor.text("message.processor.failMessagesStore");
-        let mut more = None;
-        match kept {
-            _ if most.is_some() && processor.drops() => {
-                more = Some(("dead_letter".to_owned(), json!(false)));
-            }
-            Some(store) if most.is_some() => {
+        let more = match processor.text("message.processor.failMessagesStore") {
+            _ if most.is_none() => None,
+            _ if processor.drops() => Some(("dead_letter".to_owned(), json!(false))),
+            Some(store) => {
                 let to = self.queue(&store);
                 if to == queue {
                     return Err("`message.processor.failMessagesStore`: it is the store that the processor takes from".to_owned());
                 }
-                more = Some(("dead".to_owned(), json!({ "queue": to })));
+                Some(("dead".to_owned(), json!({ "queue": to })))
             }
-            _ => drop(retry.insert("then".to_owned(), json!("pause"))),
+            None => None,
+        };
+        if more.is_none() {
+            retry.insert("then".to_owned(), json!("pause"));
         }
         keys.insert("retry".to_owned(), Json::Object(retry));
         keys.extend(more);

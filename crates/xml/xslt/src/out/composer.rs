@@ -58,29 +58,29 @@ const PREFIX: &str = "ns_1";
 /// Maximum amount of memory kept between results.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
-/// Maximum number of desks kept. Results are rarely nested deeper than this.
+/// Maximum number of results whose memory is kept. Results are rarely nested deeper than this.
 const KEPT_MAX: usize = 4;
 
 thread_local! {
-    #[allow(clippy::vec_box, reason = "a boxed desk moves between the pool and its composer without being copied")]
+    #[allow(clippy::vec_box, reason = "boxed memory moves between the pool and its composer without being copied")]
     static SPARE: RefCell<Vec<Box<ComposerMemory>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl ComposerMemory {
-    /// Takes an empty desk, from the pool if there is one.
+    /// Takes empty memory, from the pool if there is some.
     fn take() -> Box<ComposerMemory> {
-        // Harmless: a thread that is ending has no pool, so a new desk is made.
+        // Harmless: a thread that is ending has no pool, so new memory is made.
         SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten().unwrap_or_default()
     }
 
-    /// Returns the desk to the pool.
+    /// Returns the memory to the pool.
     fn give(mut self: Box<ComposerMemory>) {
         let bytes =
             self.tag.capacity() + self.scope.capacity() + self.open.capacity() * size_of::<Open>();
         if bytes > KEPT_BYTES_MAX {
             return;
         }
-        // Harmless: a desk must be empty before it is returned.
+        // Harmless: memory must be empty before it is returned.
         self.scope.truncate(0);
         self.open.clear();
         // Harmless: if the thread is ending, the memory is simply freed.

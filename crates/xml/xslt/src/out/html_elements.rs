@@ -56,7 +56,7 @@ pub(super) const BOOLEAN_ATTRIBUTES: &[&str] = &[
 ];
 
 impl ContentModel {
-    /// Returns the nature of an HTML element.
+    /// Returns the content model of an HTML element.
     pub(super) fn of(local: &str) -> ContentModel {
         if listed(VOID, local) {
             ContentModel::Void

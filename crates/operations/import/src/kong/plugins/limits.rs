@@ -354,18 +354,15 @@ pub(in super::super) fn counting(
     service: Option<&str>,
 ) -> Json {
     let mut policy = policy.clone();
-    let of_service = is_by_service(&policy);
     let Some(limit) = policy.get_mut("rate_limit").and_then(Json::as_object_mut) else {
         return policy;
     };
-    let of_holder = ["subject", BY_CREDENTIAL].map(|by| json!(by));
-    let of_holder = limit.get("by").is_some_and(|by| of_holder.contains(by));
-    let by = match (of_service, service, holder) {
-        (true, Some(service), _) => Some(format!("cel:{}", json!(service))),
-        (true, None, _) => Some("client".to_owned()),
-        (false, _, Some(holder)) if of_holder => Some(holder.to_owned()),
-        (false, ..) => None,
+    let by = match (limit.get("by").and_then(Json::as_str), service, holder) {
+        (Some(BY_SERVICE), Some(service), _) => format!("cel:{}", json!(service)),
+        (Some(BY_SERVICE), None, _) => "client".to_owned(),
+        (Some("subject" | BY_CREDENTIAL), _, Some(holder)) => holder.to_owned(),
+        (Some(_) | None, ..) => return policy,
     };
-    limit.extend(by.map(|by| ("by".to_owned(), json!(by))));
+    limit.insert("by".to_owned(), json!(by));
     policy
 }

@@ -76,7 +76,7 @@ pub(super) fn mapper<'a>(
     if !reads_xml || !writes_xml {
         c.note(OF_JSON);
     }
-    // The mediator sets both, whatever they were.
+    // The mediator replaces the message type and the content type, whatever they were before.
     let kind = if writes_xml { "application/xml" } else { "" };
     properties::keep(c, KeptProperty::MessageType, Value::Literal(kind.to_owned()), steps);
     c.flow.pending.content_type = None;
@@ -110,9 +110,8 @@ fn text(
     if writes_xml {
         before.push(writer(&schema(c, item, "outputSchema")?)?);
     }
-    let (call, own) = if is_typed {
-        before.push(program.to_owned());
-        (format!("{TYPED}({input})"), program.to_owned())
+    let (call, has_hyphens) = if is_typed {
+        (format!("{TYPED}({input})"), program.contains(HYPHEN))
     } else {
         let (variable, from) = schema(c, item, "inputSchema")?.names()?;
         let (_, to) = schema(c, item, "outputSchema")?.names()?;
@@ -121,11 +120,10 @@ fn text(
             return Err(format!("its mapping has no function `{function}`"));
         }
         before.push(format!("var input{variable} = {input};"));
-        before.push(program.to_owned());
         let own = program.replace(&function, "").replace(&format!("input{variable}"), "");
-        (format!("{function}()"), own)
+        (format!("{function}()"), own.contains(HYPHEN))
     };
-    let has_hyphens = own.contains(HYPHEN);
+    before.push(program.to_owned());
     if has_hyphens && !reads_xml {
         return Err(format!("`{HYPHEN}` of its mapping stands for no member of JSON"));
     }

@@ -142,11 +142,13 @@ impl<'k> Schema<'k> {
         self.check_keys(item, at)?;
         let kind = item.get("type").and_then(Json::as_str).unwrap_or("");
         let mut made = Map::from_iter([("type".to_owned(), json!(kind))]);
+        let is_text = |kind: &str| matches!(kind, "string" | "number" | "integer" | "boolean");
+        let has_elements = item.contains_key("properties");
         match kind {
             "object" => {}
-            "string" | "number" | "integer" | "boolean" if !item.contains_key("properties") => {}
-            "null" if !is_list && !item.contains_key("properties") => {}
-            "string" | "number" | "integer" | "boolean" | "null" => {
+            "null" if !is_list && !has_elements => {}
+            _ if is_text(kind) && !has_elements => {}
+            _ if is_text(kind) || kind == "null" => {
                 return Err(self.at(at, "the type of a text does not go with elements in it"));
             }
             _ => return Err(self.at(at, &format!("the type `{kind}` has no counterpart"))),
@@ -156,7 +158,7 @@ impl<'k> Schema<'k> {
             let text = text.filter(|_| kind == "object").ok_or_else(|| {
                 self.at(&format!("{at}/value"), "it must be the type of an object's text")
             })?;
-            if !matches!(text, "string" | "number" | "integer" | "boolean") {
+            if !is_text(text) {
                 let what = format!("the type `{text}` is not one of a text");
                 return Err(self.at(&format!("{at}/value"), &what));
             }
