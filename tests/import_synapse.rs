@@ -864,7 +864,7 @@ return outputbill;
         ))
     };
     let order = r#"<o:order xmlns:o="urn:m"><o:line id="7">a &lt;b<![CDATA[&c]]></o:line><o:line id="-1"/><unit-price>0.75</unit-price><paid>TRUE</paid><tag>x</tag><tag>y</tag></o:order>"#;
-    let bill = r#"<bill paid="true"><b:total xmlns:b="urn:b">1.5</b:total><row xmlns:b="urn:b" b:id="8">a &lt;b&amp;c</row><row xmlns:b="urn:b" b:id="0"/><tag>x</tag><tag>y</tag></bill>"#;
+    let bill = r#"<bill xmlns:b="urn:b" paid="true"><b:total>1.5</b:total><row b:id="8">a &lt;b&amp;c</row><row b:id="0"/><tag>x</tag><tag>y</tag></bill>"#;
     let envelope = format!(
         "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body>{order}</s:Body></s:Envelope>"
     );

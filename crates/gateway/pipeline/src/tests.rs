@@ -9,12 +9,11 @@ use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 
 use message::{Fill, GatheredBody, Protocol, ReplyHead, RequestHead, Source, Trailers};
-use plan::{Destination, NoDestination, Preflights, Streams};
+use plan::Preflights;
 use policy::{
     BodyTransform, Caller, Decision, Flow, OnBuffered, OnHead, OnPieces, OnStreamed, Onward,
     Policy, Scheme, Step,
 };
-use telemetry::Telemetry;
 
 use super::*;
 
@@ -91,20 +90,9 @@ fn read(body: &mut Body) -> (Vec<String>, Result<(), Kind>) {
 
 fn route(policies: Vec<Policy>) -> Route {
     Route {
-        name: String::new(),
         places: policies.iter().map(|_| Default::default()).collect(),
         policies: policies.into(),
-        preflights: Preflights::default(),
-        destination: Destination::answerer(NoDestination),
-        diversions: Box::default(),
-        split: None,
-        errors: Errors::Problem,
-        secrets: Box::default(),
-        body_bytes_max: None,
-        length_required: false,
-        streams: Streams::USUAL,
-        metrics: Telemetry::new(1).route(""),
-        operations: Box::default(),
+        ..Route::placeholder()
     }
 }
 

@@ -72,10 +72,9 @@ mod tests {
     use message::{Body, Protocol, RequestHead};
     use policy::{Caller, Scheme};
     use serde_json::json;
-    use telemetry::Telemetry;
 
     use super::*;
-    use crate::{Errors, Preflights, Route, Share, Split};
+    use crate::{Route, Share, Split};
 
     /// Answers with a status. An even status comes after a wait.
     struct Status(u16);
@@ -101,20 +100,10 @@ mod tests {
 
     fn route(split: Option<Split>) -> Route {
         Route {
-            name: String::new(),
-            policies: Box::default(),
-            places: Box::default(),
-            preflights: Preflights::default(),
             destination: Destination::answerer(Status(200)),
             diversions: [Status(201), Status(202)].map(Destination::answerer).into(),
             split,
-            errors: Errors::Problem,
-            secrets: Box::default(),
-            body_bytes_max: None,
-            length_required: false,
-            streams: crate::Streams::USUAL,
-            metrics: Telemetry::new(1).route(""),
-            operations: Box::default(),
+            ..Route::placeholder()
         }
     }
 

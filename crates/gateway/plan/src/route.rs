@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use policy::Policy;
 use serde_json::{Value, json};
-use telemetry::{OperationMetrics, RouteMetrics};
+use telemetry::{OperationMetrics, RouteMetrics, Telemetry};
 
-use crate::{Destination, Streams};
+use crate::{Destination, NoDestination, Streams};
 
 /// One route. Its policies run in the order they were written on the request, and in reverse order on the reply.
 pub struct Route {
@@ -118,6 +118,26 @@ impl Split {
 }
 
 impl Route {
+    /// Returns a route without a name, policies or a destination, for a table that is built only to find conflicts, and for tests.
+    pub fn placeholder() -> Route {
+        Route {
+            name: String::new(),
+            policies: Box::default(),
+            places: Box::default(),
+            preflights: Preflights::default(),
+            destination: Destination::answerer(NoDestination),
+            diversions: Box::default(),
+            split: None,
+            errors: Errors::Problem,
+            secrets: Box::default(),
+            body_bytes_max: None,
+            length_required: false,
+            streams: Streams::USUAL,
+            metrics: Telemetry::new(1).route(""),
+            operations: Box::default(),
+        }
+    }
+
     /// Returns the operation with this index, which may be [`policy::UNKNOWN_OPERATION`].
     pub fn operation(&self, index: u32) -> Option<&Operation> {
         // Harmless: an unknown operation is counted as the last.

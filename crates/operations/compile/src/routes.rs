@@ -7,8 +7,8 @@ use config::{At, Config, Map, Match, Report, Route, Spanned, ValueMatch};
 use plan::telemetry::{Telemetry, UNKNOWN_OPERATION};
 use plan::upstreams::Upstream;
 use plan::{
-    Destination, Errors, Matcher, NoDestination, OnReload, PathCondition, Policy, Preflights,
-    PublishedDescription, Slots, Streams, Table, ValueCondition, ValueRegex,
+    Errors, Matcher, OnReload, PathCondition, Policy, Preflights, PublishedDescription, Slots,
+    Streams, Table, ValueCondition, ValueRegex,
 };
 
 use crate::destinations::{Ends, KnownDestinations, UnresolvedDestination};
@@ -74,7 +74,7 @@ pub(crate) fn check<'c>(
         }
     }
     // Conflicts are searched among all routes, even if some of them cannot be built.
-    let placeholder = placeholder();
+    let placeholder = Arc::new(plan::Route::placeholder());
     let routes = drafts.iter().map(|draft| (draft, placeholder.clone()));
     if let Err(conflicts) = table(routes) {
         complain_of_conflicts(&conflicts, report);
@@ -163,26 +163,6 @@ fn operations(draft: &Draft<'_>, telemetry: &Telemetry) -> Box<[plan::Operation]
         metrics: telemetry.operation(&draft.name.value, name),
     };
     names.map(operation).collect()
-}
-
-/// Returns a placeholder route, for a table that is built only to find conflicts.
-fn placeholder() -> Arc<plan::Route> {
-    Arc::new(plan::Route {
-        name: String::new(),
-        policies: Box::default(),
-        places: Box::default(),
-        preflights: Preflights::default(),
-        destination: Destination::answerer(NoDestination),
-        diversions: Box::default(),
-        split: None,
-        errors: Errors::Problem,
-        secrets: Box::default(),
-        body_bytes_max: None,
-        length_required: false,
-        streams: Streams::USUAL,
-        metrics: Telemetry::new(1).route(""),
-        operations: Box::default(),
-    })
 }
 
 /// Two routes that match the same requests.
