@@ -191,14 +191,23 @@ routes:
     given.dedup_by(|one, other| one.0 == other.0);
     assert_eq!(given.len(), 40);
     assert_eq!(get(&gateway, "/own", "").all("set-cookie"), ["user=own"]);
-    let without = "upstreams: { u: { targets: [\"http://h\"], balance: { hash: { by: path, cookie_path: / } } } }\nroutes: { r: { match: { path: / }, upstream: u } }\n";
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gate.yaml");
-    let listen = "listen: { public: { address: \"127.0.0.1:0\" } }\n";
-    std::fs::write(&file, format!("{listen}{without}")).unwrap();
-    let run = tidegate(&["check".as_ref(), file.as_os_str()]);
-    assert_eq!(run.code, Some(1));
-    assert!(run.stderr.contains("`cookie_path` needs a cookie that is hashed"), "{}", run.stderr);
+    for (hash, expected) in [
+        ("by: path", "`cookie_path` needs a cookie that is hashed"),
+        ("by: \"cookie:user\", else: client", "`else` is never used"),
+    ] {
+        let text = format!(
+            "listen: {{ public: {{ address: \"127.0.0.1:0\" }} }}
+upstreams: {{ u: {{ targets: [\"http://h\"], balance: {{ hash: {{ {hash}, cookie_path: / }} }} }} }}
+routes: {{ r: {{ match: {{ path: / }}, upstream: u }} }}
+"
+        );
+        std::fs::write(&file, text).unwrap();
+        let run = tidegate(&["check".as_ref(), file.as_os_str()]);
+        assert_eq!(run.code, Some(1));
+        assert!(run.stderr.contains(expected), "{}", run.stderr);
+    }
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub use budget::{Budget, Limits};
 pub use error::{Error, ErrorKind, Failure, FailureKind};
 pub use expression::{Expression, Language, is_expression, seems_expression};
 pub use jsonpath::Query;
-pub use markup::parse_levels;
+pub use markup::{detached_markup, parse_levels};
 pub use names::{Member, NameKind, Names, Scope, Slot, TEXT, WHOLE_NUMBER};
 pub use tape::{JsonNode, JsonText};
 pub use template::{Kind, Template};

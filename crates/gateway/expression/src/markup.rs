@@ -364,6 +364,12 @@ fn push_in(
     Ok(())
 }
 
+/// Returns the markup of a node for a place outside its document. It declares the namespaces that names use, and those of prefixes at the
+/// start of words in texts and values, such as `xsi:type="xsd:string"`.
+pub fn detached_markup(document: &Document, node: NodeId) -> String {
+    document.to_text(node, &Form::Moved { kept: &used(document, node) })
+}
+
 /// Returns the prefixes that a subtree uses: in names, and at the start of words in texts and values that look like prefixed names.
 fn used(document: &Document, node: NodeId) -> Vec<&str> {
     let mut used = BTreeSet::new();

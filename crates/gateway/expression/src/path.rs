@@ -11,13 +11,14 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 
-use xml::{Document, Form, Kind, NodeId};
+use xml::{Document, Kind, NodeId};
 use xpath::{
     Call, DocId, DocumentSet, DownStart, Evaluation, Expr, Host, Lookup, Name, Node, NodeKind,
     Options, Statics,
 };
 
 use crate::jsonpath::Query;
+use crate::markup::detached_markup;
 use crate::names::resolve;
 use crate::path::scan::Use;
 use crate::query::{apply_query, query_input};
@@ -322,7 +323,7 @@ fn push_own_text(documents: &DocumentSet, node: Node, out: &mut String) {
     let texts = document.children(node.id).filter(|child| document.kind(*child) == Kind::Text);
     let own: String = texts.map(|child| document.value(child)).collect();
     if own.trim().is_empty() {
-        out.push_str(&document.to_text(node.id, &Form::Moved { kept: &[] }));
+        out.push_str(&detached_markup(document, node.id));
     } else {
         out.push_str(&own);
     }

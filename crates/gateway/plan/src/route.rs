@@ -10,30 +10,33 @@ use telemetry::{OperationMetrics, RouteMetrics, Telemetry};
 use crate::{Destination, NoDestination, Streams};
 
 /// One route. Its policies run in the order they were written on the request, and in reverse order on the reply.
+///
+/// The fields that each request reads come first, so that they share cache lines.
+#[repr(C)]
 pub struct Route {
-    pub name: String,
     pub policies: Box<[Policy]>,
-    /// The place of each policy in the configuration, for display to operators.
-    pub places: Box<[Box<str>]>,
-    pub preflights: Preflights,
     /// The destination of an exchange that nothing diverts.
     pub destination: Destination,
-    /// Other destinations, by index, to which a policy or the split may divert an exchange.
-    pub diversions: Box<[Destination]>,
-    /// The shares of the diversions, if the route splits its requests.
-    pub split: Option<Split>,
+    pub metrics: Arc<RouteMetrics>,
+    pub preflights: Preflights,
     /// The form of faults for the client.
     pub errors: Errors,
-    /// Query parameters whose values are credentials: the access log masks them.
-    pub secrets: Box<[String]>,
-    /// The maximum size of a request body. Larger bodies get 413, at once if their length is announced.
-    pub body_bytes_max: Option<u64>,
     /// Whether request bodies must announce their length.
     pub length_required: bool,
+    /// The shares of the diversions, if the route splits its requests.
+    pub split: Option<Split>,
+    /// The maximum size of a request body. Larger bodies get 413, at once if their length is announced.
+    pub body_bytes_max: Option<u64>,
     pub streams: Streams,
-    pub metrics: Arc<RouteMetrics>,
+    pub name: String,
+    /// Other destinations, by index, to which a policy or the split may divert an exchange.
+    pub diversions: Box<[Destination]>,
     /// The operations that policies distinguish. The last one stands for all unknown operations.
     pub operations: Box<[Operation]>,
+    /// The place of each policy in the configuration, for display to operators.
+    pub places: Box<[Box<str>]>,
+    /// Query parameters whose values are credentials: the access log masks them.
+    pub secrets: Box<[String]>,
 }
 
 /// An operation of the service behind a route.

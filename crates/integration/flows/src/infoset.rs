@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use expression::{Nodes, Value};
+use expression::{Nodes, Value, detached_markup};
 use mediation::soap::{SOAP_11, Version};
-use xml::{Document, Form, NodeId};
+use xml::{Document, NodeId};
 
 use crate::json_xml::{Marks, json_as_xml};
 use crate::sender::Sender;
@@ -33,9 +33,9 @@ impl Infoset {
                 let (document, envelope) = (document.clone(), *envelope);
                 return Ok(Infoset { document, envelope, is_made: false });
             }
-            View::Xml { document, .. } => {
-                document.root_element().map_or_else(String::new, |root| markup(document, root))
-            }
+            View::Xml { document, .. } => document
+                .root_element()
+                .map_or_else(String::new, |root| detached_markup(document, root)),
             View::Json(text) => {
                 json_as_xml(text, sender, Marks::All).map_err(|fault| fault.cause)?
             }
@@ -67,7 +67,10 @@ impl Infoset {
     /// Returns the message in an envelope of this SOAP version.
     pub(crate) fn in_version(&self, version: Version) -> String {
         let inside = |node: NodeId| -> String {
-            self.document.children(node).map(|child| markup(&self.document, child)).collect()
+            self.document
+                .children(node)
+                .map(|child| detached_markup(&self.document, child))
+                .collect()
         };
         let header = self.envelope.header.map_or_else(String::new, inside);
         enveloped(version, &header, &inside(self.envelope.body))
@@ -78,7 +81,7 @@ impl Infoset {
 pub(crate) fn unwrapped(document: &Document, envelope: &Envelope) -> String {
     let mut inside = document.children(envelope.body);
     let first = inside.find(|node| document.kind(*node) == xml::Kind::Element);
-    first.map_or_else(String::new, |node| markup(document, node))
+    first.map_or_else(String::new, |node| detached_markup(document, node))
 }
 
 /// Returns an envelope of this SOAP version with the given content of its Header and its Body. An empty Header is left out.
@@ -97,10 +100,6 @@ pub(crate) fn enveloped(version: Version, header: &str, inside: &str) -> String 
     )
 }
 
-fn markup(document: &Document, node: NodeId) -> String {
-    document.to_text(node, &Form::Moved { kept: &[] })
-}
-
 #[cfg(test)]
 mod tests {
     use crate::content::Content;
@@ -113,7 +112,7 @@ mod tests {
             Content::new(text.to_vec().into(), Some(content_type.as_bytes()), Sender::Client);
         let infoset = Infoset::of(content.view().unwrap(), Sender::Client)?;
         let inside = infoset.document.children(infoset.envelope.body);
-        let inside = inside.map(|child| markup(&infoset.document, child)).collect();
+        let inside = inside.map(|child| detached_markup(&infoset.document, child)).collect();
         Ok((inside, infoset.is_made))
     }
 
@@ -149,5 +148,17 @@ mod tests {
         assert_eq!(infoset.in_version(Version::V12), other);
         let document = Document::parse(other.as_bytes(), &xml::Options::default()).unwrap();
         assert_eq!(unwrapped(&document, &Envelope::of(&document).unwrap()), "<a/>");
+    }
+
+    #[test]
+    fn what_moves_declares_the_prefixes_of_its_names_and_values() {
+        let text = "<s:Envelope xmlns:s='http://schemas.xmlsoap.org/soap/envelope/' xmlns:x='urn:x' xmlns:i='urn:i'>\
+            <s:Body xmlns:y='urn:y'><a xmlns:b='urn:b' i:type='x:t'><c>y:z</c><b:d/><b:e/></a></s:Body></s:Envelope>";
+        let moved = "<a xmlns:b=\"urn:b\" xmlns:i=\"urn:i\" xmlns:x=\"urn:x\" xmlns:y=\"urn:y\" i:type=\"x:t\">\
+            <c>y:z</c><b:d/><b:e/></a>";
+        let content = Content::new(text.into(), Some(b"text/xml"), Sender::Client);
+        let infoset = Infoset::of(content.view().unwrap(), Sender::Client).unwrap();
+        assert_eq!(unwrapped(&infoset.document, &infoset.envelope), moved);
+        assert_eq!(infoset.in_version(Version::V12), enveloped(Version::V12, "", moved));
     }
 }

@@ -26,6 +26,10 @@ pub(crate) const QUIET_MAX: Duration = Duration::from_secs(90);
 /// How long the listener waits for a connection that was told to close, before it tells another one.
 const LEAVING: Duration = Duration::from_millis(100);
 
+/// How long connections stay open after a socket is closed or left to another process. A client that connected just before it has sent its
+/// request by then.
+const REQUEST_ARRIVES: Duration = Duration::from_millis(500);
+
 /// How long a busy connection is kept even if new connections wait for a place. Most requests take less.
 pub(crate) const BUSY_MIN: Duration = Duration::from_secs(1);
 
@@ -34,7 +38,10 @@ const HEAD_END: u32 = u32::from_be_bytes(*b"\r\n\r\n");
 
 /// A listener with a limit for open connections.
 pub struct BoundedListener {
-    listener: TcpListener,
+    /// None once it is closed.
+    listener: Option<TcpListener>,
+    /// Ready when the socket is to be closed.
+    closing: Closing,
     tls: CurrentTls,
     places: Arc<Semaphore>,
     open: Vec<OpenConnection>,
@@ -42,6 +49,8 @@ pub struct BoundedListener {
 
 /// The TLS settings for the next connection: those of the plan in service.
 pub type CurrentTls = Box<dyn Fn() -> Option<tls::Server> + Send>;
+
+type Closing = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The other end of a connection.
 #[derive(Clone)]
@@ -80,10 +89,43 @@ struct Phase {
 struct SharedPhase(Arc<Mutex<Phase>>);
 
 impl BoundedListener {
-    /// Limits the open connections of a socket to `max`.
-    pub fn new(listener: TcpListener, max: usize, tls: CurrentTls) -> BoundedListener {
+    /// Limits the open connections of a socket to `max`. Once `stop` is ready, the socket is closed. The returned future is ready a little
+    /// later: then idle connections may be closed too.
+    pub fn new(
+        listener: TcpListener,
+        max: usize,
+        tls: CurrentTls,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> (BoundedListener, impl Future<Output = ()> + Send + 'static) {
+        let (close, closed) = oneshot::channel::<()>();
+        let idle_end = async move {
+            stop.await;
+            // Harmless: without a listener there is nothing to close.
+            let _ = close.send(());
+            sleep(REQUEST_ARRIVES).await;
+        };
+        let closing = Box::pin(async {
+            if closed.await.is_err() {
+                std::future::pending().await
+            }
+        });
         let places = Arc::new(Semaphore::new(max));
-        BoundedListener { listener, tls, places, open: Vec::new() }
+        let listener =
+            BoundedListener { listener: Some(listener), closing, tls, places, open: Vec::new() };
+        (listener, idle_end)
+    }
+
+    /// Accepts a connection. Never returns after the socket was closed.
+    async fn stream(&mut self) -> (TcpStream, SocketAddr) {
+        if let Some(listener) = &mut self.listener {
+            tokio::select! {
+                biased;
+                () = &mut self.closing => self.listener = None,
+                // axum's own accept continues after errors, and pauses when the process has no descriptors left.
+                accepted = Listener::accept(listener) => return accepted,
+            }
+        }
+        std::future::pending().await
     }
 
     async fn place(&mut self) -> Option<OwnedSemaphorePermit> {
@@ -120,8 +162,7 @@ impl Listener for BoundedListener {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (BoundedConnection, SocketAddr) {
-        // axum's own accept continues after errors, and pauses when the process has no descriptors left.
-        let (stream, address) = Listener::accept(&mut self.listener).await;
+        let (stream, address) = self.stream().await;
         let place = self.place().await;
         let phase =
             SharedPhase(Arc::new(Mutex::new(Phase { is_busy: false, since: clock::now() })));
@@ -139,7 +180,10 @@ impl Listener for BoundedListener {
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+        match &self.listener {
+            Some(listener) => listener.local_addr(),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        }
     }
 }
 

@@ -58,7 +58,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let current = control.clone();
     let tls = move || Some(current.plan().admin.as_ref()?.tls.as_ref()?.server.clone());
-    let listener = BoundedListener::new(listener, CONNECTIONS_MAX, Box::new(tls));
+    let (listener, stop) = BoundedListener::new(listener, CONNECTIONS_MAX, Box::new(tls), stop);
     let service = router(control).merge(more).into_make_service_with_connect_info::<Peer>();
     axum::serve(listener, service).with_graceful_shutdown(stop).await
 }
@@ -72,7 +72,7 @@ pub async fn serve_status(
 ) -> io::Result<()> {
     let current = control.clone();
     let tls = move || current.plan().status.as_ref()?.tls.clone();
-    let listener = BoundedListener::new(listener, CONNECTIONS_MAX, Box::new(tls));
+    let (listener, stop) = BoundedListener::new(listener, CONNECTIONS_MAX, Box::new(tls), stop);
     let router = status_router(control);
     axum::serve(listener, router).with_graceful_shutdown(stop).await
 }

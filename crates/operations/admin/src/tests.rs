@@ -338,11 +338,37 @@ async fn stopping_ends_the_server() {
     assert!(TcpStream::connect(api.address).await.is_err());
 }
 
+/// A client that connected before the stop gets a reply to its first request.
+#[tokio::test]
+async fn a_request_on_its_way_is_answered_after_the_stop() {
+    let api = Api::start().await;
+    let mut early = TcpStream::connect(api.address).await.unwrap();
+    // Connections are accepted in their order.
+    assert_eq!(api.ask("GET", "/healthz", "").await.status, 200);
+    api.stop.send(()).unwrap();
+    while TcpStream::connect(api.address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    let request = format!("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", api.address);
+    early.write_all(request.as_bytes()).await.unwrap();
+    let mut reply = String::new();
+    early.read_to_string(&mut reply).await.unwrap();
+    assert!(reply.starts_with("HTTP/1.1 200 "), "{reply}");
+    api.stopped.await.unwrap().unwrap();
+}
+
+/// A listener with one place that is never stopped.
+fn one_place(listener: TcpListener) -> BoundedListener {
+    let (listener, _) =
+        BoundedListener::new(listener, 1, Box::new(|| None), std::future::pending());
+    listener
+}
+
 #[tokio::test]
 async fn connections_beyond_the_limit_wait() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let mut bounded = BoundedListener::new(listener, 1, Box::new(|| None));
+    let mut bounded = one_place(listener);
     let (first, _) =
         (TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap());
     let (held, _) = axum::serve::Listener::accept(&mut bounded).await;
@@ -378,7 +404,7 @@ async fn silent_connections_do_not_keep_new_ones_out() {
 async fn a_busy_connection_keeps_its_place_until_its_request_is_answered() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let mut bounded = BoundedListener::new(listener, 1, Box::new(|| None));
+    let mut bounded = one_place(listener);
     let mut client = TcpStream::connect(address).await.unwrap();
     let (mut held, _) = axum::serve::Listener::accept(&mut bounded).await;
     let request = b"GET / HTTP/1.1\r\n\r\n";

@@ -35,7 +35,7 @@ pub async fn serve(
     let current = catalog.control.clone();
     // Read for each connection, so that a renewed certificate is used.
     let tls = move || current.plan().catalog.as_ref()?.tls.clone();
-    let listener = BoundedListener::new(listener, CONNECTIONS_MAX, Box::new(tls));
+    let (listener, stop) = BoundedListener::new(listener, CONNECTIONS_MAX, Box::new(tls), stop);
     let router = Router::new().fallback(answer).with_state(catalog);
     let service = router.into_make_service_with_connect_info::<Peer>();
     axum::serve(listener, service).with_graceful_shutdown(stop).await

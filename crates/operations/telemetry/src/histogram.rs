@@ -22,6 +22,7 @@ pub(crate) const OWN_MICROS: [u32; 16] =
 
 /// Counts of one worker. `BUCKETS` is the number of bounds plus one for everything above the last.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Histogram<const BUCKETS: usize> {
     nanos: Counter,
     buckets: [Counter; BUCKETS],

@@ -59,18 +59,18 @@ pub struct RouteMetrics {
     pub(crate) reasons: Arc<Reasons>,
 }
 
-/// One worker's counts. The counters come first, so that each record writes only to two cache lines and the buckets.
+/// One worker's counts. In this order, the buckets of usual times share cache lines with sums, so that a usual request writes to four lines.
 #[derive(Debug, Default)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub(crate) struct RouteShard {
     pub(crate) classes: [Counter; CLASSES],
     pub(crate) request_bytes: Counter,
     pub(crate) reply_bytes: Counter,
-    pub(crate) total: WaitHistogram,
     pub(crate) own: OwnHistogram,
-    pub(crate) upstream: WaitHistogram,
+    pub(crate) total: WaitHistogram,
     /// Created on demand, since most routes never have a fault.
     pub(crate) faults: OnceLock<Box<Faults>>,
+    pub(crate) upstream: WaitHistogram,
     /// gRPC calls by status. Most routes have none.
     pub(crate) grpc: OnceLock<Box<CallCounts>>,
     /// Most routes have no mirror.

@@ -1,5 +1,7 @@
 //! Questions to a store that wait for the next call. Those that wait at the same time share a call.
 
+use std::collections::VecDeque;
+use std::iter::from_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, oneshot};
@@ -8,7 +10,7 @@ use super::StoreConnection;
 
 /// The questions that wait. Each has the answer `A`.
 pub(crate) struct QuestionQueue<Q, A> {
-    waiting: Mutex<Vec<WaitingQuestion<Q, A>>>,
+    waiting: Mutex<VecDeque<WaitingQuestion<Q, A>>>,
     /// Notified when a question is added.
     pub(super) bell: Notify,
 }
@@ -37,21 +39,42 @@ impl<Q, A> QuestionQueue<Q, A> {
             if waiting.len() >= WAITING_MAX {
                 return None;
             }
-            waiting.push(WaitingQuestion { question, answer });
+            waiting.push_back(WaitingQuestion { question, answer });
         }
         self.bell.notify_one();
         // Harmless: without an answer, the local counts decide. The deadline covers one call in progress and the next one.
         tokio::time::timeout(2 * connection.store.timeout, answered).await.ok()?.ok()
     }
 
-    /// Takes at most `max` questions, without those that nobody waits for any more.
+    /// Takes the oldest questions, at most `max`. Those that nobody waits for any more are dropped and do not count.
     pub(crate) fn take(&self, max: usize) -> Vec<WaitingQuestion<Q, A>> {
         let mut waiting = self.waiting();
-        let count = waiting.len().min(max);
-        waiting.drain(..count).filter(|ask| !ask.answer.is_closed()).collect()
+        from_fn(|| waiting.pop_front()).filter(|ask| !ask.answer.is_closed()).take(max).collect()
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Vec<WaitingQuestion<Q, A>>> {
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<WaitingQuestion<Q, A>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn abandoned_questions_do_not_delay_others() {
+        let queue = QuestionQueue::<u32, ()>::default();
+        let ask = |question| {
+            let (answer, answered) = oneshot::channel();
+            queue.waiting().push_back(WaitingQuestion { question, answer });
+            answered
+        };
+        drop((ask(1), ask(2)));
+        let _waits = (ask(3), ask(4));
+        let taken =
+            |max| queue.take(max).into_iter().map(|asked| asked.question).collect::<Vec<_>>();
+        assert_eq!(taken(1), [3]);
+        assert_eq!(taken(9), [4]);
+        assert!(taken(9).is_empty());
     }
 }

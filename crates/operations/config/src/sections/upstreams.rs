@@ -368,6 +368,11 @@ impl Decode for Balance {
                 decoder.error(node.at, what, "write `by: \"cookie:NAME\"`, or remove the key");
                 return None;
             }
+            if cookie_path.is_some() && matches!(*by, [HashBy::Cookie(_), _]) {
+                let what = "`else` is never used: with `cookie_path`, each client gets the cookie";
+                decoder.error(node.at, what, "remove `else`, or `cookie_path`");
+                return None;
+            }
             return Some(Self::Hash(BalanceKeys { by, cookie_path }));
         }
         match decoder.word(node, Self::WORDS)? {

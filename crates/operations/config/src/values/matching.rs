@@ -126,7 +126,11 @@ impl Decode for Priority {
     fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
         let help = "write a whole number such as `10`; routes of a higher one are tried first";
         decoder.parse(node, "a priority", help, |text| match text.parse() {
-            Ok(number) if (-PRIORITY_MAX..=PRIORITY_MAX).contains(&number) => Ok(Self(number)),
+            Ok(number)
+                if !text.starts_with('+') && (-PRIORITY_MAX..=PRIORITY_MAX).contains(&number) =>
+            {
+                Ok(Self(number))
+            }
             Ok(_) | Err(_) => Err(format!(
                 "{} is not a whole number from -{PRIORITY_MAX} to {PRIORITY_MAX}",
                 quote(text)

@@ -360,7 +360,8 @@ fn balance(item: &Item, keys: &mut Map<String, Json>, verdict: &mut Verdict) {
 fn hash_keys(item: &Item, by: String, verdict: &mut Verdict) -> Json {
     let fallback = item.text("hash_fallback").unwrap_or("none");
     let otherwise = hash(item, fallback, "hash_fallback", verdict);
-    // Kong gives clients the cookie if they do not have it.
+    // Kong gives clients the cookie if they do not have it, so a fallback of a cookie is never used.
+    let otherwise = otherwise.filter(|_| !by.starts_with("cookie:"));
     let sets = std::iter::once(&by).chain(&otherwise).any(|by| by.starts_with("cookie:"));
     let path = sets.then(|| item.text("hash_on_cookie_path").unwrap_or("/"));
     let mut keys = Map::from_iter([("by".to_owned(), json!(by))]);
