@@ -21,6 +21,8 @@ pub(crate) struct Prefixes {
     /// The texts of all nodes.
     texts: Vec<u8>,
     beginnings: Vec<Beginning>,
+    /// The routes and expressions of all beginnings.
+    numbers: Vec<usize>,
 }
 
 #[derive(Default)]
@@ -42,10 +44,10 @@ struct Node {
 
 struct Beginning {
     bytes: usize,
-    /// Indices of the routes with this prefix, most specific first.
-    entries: Box<[usize]>,
-    /// Indices of the regular expressions that begin with this text, in the order in which they are tried.
-    regexes: Box<[usize]>,
+    /// The range in `numbers` of the indices of the routes with this prefix, most specific first.
+    entries: Range<u32>,
+    /// The range in `numbers` of the indices of the regular expressions that begin with this text, in the order in which they are tried.
+    regexes: Range<u32>,
     /// These expressions as one set, if there are many.
     set: Option<Arc<RegexSet>>,
     /// The index of the longest other beginning that this one begins with.
@@ -90,6 +92,12 @@ impl Prefixes {
             std::mem::take(&mut self.added).into_iter().unzip();
         // Several beginnings of the same expressions, such as a text in both cases, share one set.
         let mut sets: BTreeMap<Vec<usize>, Option<Arc<RegexSet>>> = BTreeMap::new();
+        let mut numbers = Vec::new();
+        let mut add = |more: Vec<usize>| {
+            let from = number(numbers.len());
+            numbers.extend(more);
+            from..number(numbers.len())
+        };
         let beginning = |(added, bytes): (Added, usize)| {
             let Added { entries, regexes } = added;
             let set = if regexes.len() > SINGLE_MAX {
@@ -98,12 +106,13 @@ impl Prefixes {
             } else {
                 None
             };
-            let (entries, regexes) = (entries.into(), regexes.into());
+            let (entries, regexes) = (add(entries), add(regexes));
             Beginning { bytes, entries, regexes, set, shorter: None }
         };
         // Harmless: each text has what was added for it.
         self.beginnings =
             added.into_iter().zip(texts.iter().map(|text| text.len())).map(beginning).collect();
+        self.numbers = numbers;
         let mut open = VecDeque::new();
         if !texts.is_empty() {
             self.add_node(&mut open, 0..texts.len(), 0, None, 0);
@@ -183,6 +192,11 @@ impl Prefixes {
     fn beginning(&self, number: Option<u32>) -> Option<&Beginning> {
         self.beginnings.get(usize::try_from(number?).ok()?)
     }
+
+    fn numbers(&self, range: &Range<u32>) -> &[usize] {
+        // Harmless: all ranges are in the list.
+        self.numbers.get(span(range)).unwrap_or_default()
+    }
 }
 
 impl<'t> RemainingBeginnings<'t> {
@@ -190,7 +204,7 @@ impl<'t> RemainingBeginnings<'t> {
     pub(crate) fn longer_than(&mut self, bytes: usize) -> Option<(usize, &'t [usize])> {
         let longest = self.next.filter(|beginning| beginning.bytes > bytes)?;
         self.next = self.all.beginning(longest.shorter);
-        Some((longest.bytes, &longest.entries))
+        Some((longest.bytes, self.all.numbers(&longest.entries)))
     }
 
     /// Returns the numbers of the regular expressions that may match the path, in the order in which they are tried.
@@ -198,12 +212,13 @@ impl<'t> RemainingBeginnings<'t> {
         let mut found = Vec::new();
         let mut next = self.next;
         while let Some(beginning) = next {
+            let regexes = self.all.numbers(&beginning.regexes);
             match &beginning.set {
-                // Harmless: the set has one expression for each number.
-                Some(set) => found.extend(
-                    set.matches(path).iter().filter_map(|at| beginning.regexes.get(at)).copied(),
-                ),
-                None => found.extend_from_slice(&beginning.regexes),
+                Some(set) => {
+                    // Harmless: the set has one expression for each number.
+                    found.extend(set.matches(path).iter().filter_map(|at| regexes.get(at)).copied())
+                }
+                None => found.extend_from_slice(regexes),
             }
             next = self.all.beginning(beginning.shorter);
         }

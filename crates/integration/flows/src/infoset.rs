@@ -154,7 +154,7 @@ mod tests {
     fn what_moves_declares_the_prefixes_of_its_names_and_values() {
         let text = "<s:Envelope xmlns:s='http://schemas.xmlsoap.org/soap/envelope/' xmlns:x='urn:x' xmlns:i='urn:i'>\
             <s:Body xmlns:y='urn:y'><a xmlns:b='urn:b' i:type='x:t'><c>y:z</c><b:d/><b:e/></a></s:Body></s:Envelope>";
-        let moved = "<a xmlns:b=\"urn:b\" xmlns:i=\"urn:i\" xmlns:x=\"urn:x\" xmlns:y=\"urn:y\" i:type=\"x:t\">\
+        let moved = "<a xmlns:b=\"urn:b\" xmlns:y=\"urn:y\" xmlns:x=\"urn:x\" xmlns:i=\"urn:i\" i:type=\"x:t\">\
             <c>y:z</c><b:d/><b:e/></a>";
         let content = Content::new(text.into(), Some(b"text/xml"), Sender::Client);
         let infoset = Infoset::of(content.view().unwrap(), Sender::Client).unwrap();

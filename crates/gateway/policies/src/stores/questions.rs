@@ -49,6 +49,7 @@ impl<Q, A> QuestionQueue<Q, A> {
     /// Takes the oldest questions, at most `max`. Those that nobody waits for any more are dropped and do not count.
     pub(crate) fn take(&self, max: usize) -> Vec<WaitingQuestion<Q, A>> {
         let mut waiting = self.waiting();
+        // Harmless: further questions wait for the next call.
         from_fn(|| waiting.pop_front()).filter(|ask| !ask.answer.is_closed()).take(max).collect()
     }
 
