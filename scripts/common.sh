@@ -40,3 +40,11 @@ pack() {
   archive=$(packs)/$1.tar.gz
   [ -f "$archive" ] && printf '%s\n' "$archive"
 }
+
+# The tags of releases, here and in the repository that this one is a clone of. A clone of one commit has none itself.
+release_tags() {
+  git tag --list 'v*'
+  if git remote get-url origin >/dev/null 2>&1; then
+    git ls-remote --tags --refs origin 'v*' | sed 's|.*refs/tags/||'
+  fi
+}

@@ -7,6 +7,12 @@
 tag=${1:?release.sh TAG [publish]}
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 [ "$tag" = "v$version" ] || fail "the tag is $tag and the version in Cargo.toml is $version"
+released=$(release_tags)
+# Tests open the stores of this release and of all before it.
+for each in $(printf '%s\n' "$released" "$tag" | sort -uV | sed "/^$tag\$/q"); do
+  git cat-file -e "HEAD:tests/releases/${each#v}/postgres.sql" 2>/dev/null ||
+    fail "tests/releases/${each#v} is not committed: scripts/release-store.sh writes it for $each"
+done
 case "${2:-}" in '' | publish) ;; *) fail "\`$2\` is not an argument: release.sh TAG [publish]" ;; esac
 
 # The image is made as root, since its files belong to other users.

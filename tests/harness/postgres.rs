@@ -105,6 +105,28 @@ impl Postgres {
         said(psql(self.folder.path(), self.port, statements))
     }
 
+    /// Runs the statements in a file.
+    #[track_caller]
+    #[allow(dead_code, reason = "only the tests of the store use it")]
+    pub(crate) fn sql_file(&self, file: &Path) {
+        let mut command = psql_of(self.folder.path(), self.port);
+        said(command.arg("-f").arg(file).output().expect("psql; scripts/setup.sh installs it"));
+    }
+
+    /// Returns the statements that make a schema with its tables and rows, without those that depend on the version of the server.
+    #[track_caller]
+    #[allow(dead_code, reason = "only the tests of the store use it")]
+    pub(crate) fn dump(&self, schema: &str) -> String {
+        let mut command = Command::new(tool("pg_dump"));
+        command.args(["-U", "tester", "-d", "postgres", "--inserts", "--no-owner", "-n", schema]);
+        command.arg("-h").arg(self.folder.path()).args(["-p", &self.port.to_string()]);
+        let text = said(command.output().expect("pg_dump; scripts/setup.sh installs it"));
+        let others = ["--", "\\", "SET ", "SELECT pg_catalog.set_config"];
+        let is_kept = |line: &&str| !others.iter().any(|other| line.starts_with(other));
+        let lines = text.lines().filter(|line| !line.is_empty()).filter(is_kept);
+        lines.map(|line| format!("{line}\n")).collect()
+    }
+
     /// Runs statements in a session that is then kept, possibly in a transaction, until it is dropped.
     #[track_caller]
     #[allow(dead_code, reason = "not all suites use it")]

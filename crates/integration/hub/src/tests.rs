@@ -33,6 +33,8 @@ use crate::settings::{Delivery, HubSettings, Retention};
 use crate::signature::Algorithm;
 use crate::subscription::{Id, Subscription, Terms};
 
+mod releases;
+
 /// The lease of a node. It is short, since tests with sockets wait in real time, but long enough for a busy machine.
 const LEASE: Duration = Duration::from_secs(3);
 const WORKERS: usize = 2;

@@ -25,6 +25,8 @@ use crate::dead::now;
 use crate::queue::{CURSOR, Dead, key};
 use crate::{DeadBounds, Entrance, Exhausted, Order, Queue, QueueSettings};
 
+mod releases;
+
 /// The runs in the order of their start: the node, the text of the message, and whether the run finished.
 type Runs = Arc<Mutex<Vec<(&'static str, String, bool)>>>;
 

@@ -38,6 +38,8 @@ mod publishing;
 mod rights;
 mod secrets;
 mod subscription_rows;
+#[cfg(test)]
+mod tests;
 mod try_out;
 mod unsupported;
 mod wsdl_document;

@@ -14,6 +14,7 @@ mod kill;
 mod linked;
 mod memory;
 mod postgres;
+mod releases;
 #[path = "../../../../../tests/harness/postgres.rs"]
 #[allow(dead_code, reason = "the black-box suite uses more of it")]
 mod server;
