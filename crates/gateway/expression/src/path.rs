@@ -41,7 +41,7 @@ pub(crate) struct Path {
     variables: Vec<Variable>,
     /// The document for `/` and for paths without an explicit start, or `None` if nothing starts there.
     document: Option<Slot>,
-    /// The value that the path starts at, or `None` if it does not start at a variable without members.
+    /// The slot of the variable that the path starts at. `None` if it starts elsewhere, or at a member, as in `$body.a`.
     started: Option<Slot>,
 }
 
@@ -120,7 +120,7 @@ impl Path {
         })
     }
 
-    /// Returns the node that the path starts at, if that is the only node of a variable and the path has no other start, or `None`. The
+    /// If the path starts only at a variable, and the variable holds exactly one node, returns that node. The
     /// document set is then created from the node's document, and no second document has to be added.
     fn start_node(
         &self,

@@ -30,7 +30,7 @@ pub(crate) fn apply_query(
         let Some(root) = json.first() else { return Ok(Value::Nothing) };
         return Ok(Value::Json(query.value(&json.text, root, budget)?));
     }
-    // If a query may select many values, the next query is applied to an array of them.
+    // If the value comes from a query that can select several values, this query is applied to an array of them.
     let mut text = String::new();
     Value::Json(json).write_json(&mut text, budget)?;
     let array = made_json(text, budget)?;

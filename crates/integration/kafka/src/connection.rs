@@ -1,4 +1,4 @@
-//! One connection to a broker: requests are pipelined, and answers arrive in the same order.
+//! One connection to a broker: requests are pipelined, and responses arrive in the same order.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -28,14 +28,14 @@ pub(crate) struct Connection {
     broker: Broker,
 }
 
-/// The callers that wait for answers, in the order of their requests.
+/// The callers that wait for responses, in the order of their requests.
 #[derive(Default)]
 struct PendingRequests {
     queue: VecDeque<(i32, oneshot::Sender<Bytes>)>,
     is_over: bool,
 }
 
-/// The maximum size of an answer, well above that of a batch with the largest event. It also detects a peer that speaks another protocol.
+/// The maximum size of a response, well above that of a batch with the largest event. It also detects a peer that speaks another protocol.
 const ANSWER_BYTES_MAX: u32 = 64 << 20;
 
 /// The client id, which brokers write in their logs.
@@ -65,7 +65,7 @@ impl Connection {
         !self.waiting.borrow().is_over
     }
 
-    /// Sends a request and waits for its answer, at most `wait`. Without an answer, the connection is closed.
+    /// Sends a request and waits for its response, at most `wait`. Without a response, the connection is closed.
     pub(crate) async fn ask<A: ProtocolRequest>(
         &self,
         request: &A,
@@ -75,7 +75,7 @@ impl Connection {
         self.ask_in(request, version, wait).await
     }
 
-    /// Like [`Connection::ask`], in a version that need not be known.
+    /// Like [`Connection::ask`], with a given version. Does not check that the broker supports it.
     pub(crate) async fn ask_in<A: ProtocolRequest>(
         &self,
         request: &A,
@@ -186,13 +186,13 @@ fn framed<A: ProtocolRequest>(request: &A, version: i16, id: i32) -> Option<Byte
     Some(frame)
 }
 
-/// Passes answers to the waiting callers, until the connection ends.
+/// Passes responses to the waiting callers, until the connection ends.
 async fn read(mut stream: ReadHalf<Box<dyn Stream>>, waiting: Rc<RefCell<PendingRequests>>) {
     while let Ok(answer) = frame(&mut stream).await {
         let id = answer.first_chunk::<4>().map(|id| i32::from_be_bytes(*id));
         let next = waiting.borrow_mut().queue.pop_front();
         match next {
-            // A caller that has stopped waiting does not need the answer.
+            // A caller that has stopped waiting does not need the response.
             Some((expected, sender)) if Some(expected) == id => drop(sender.send(answer)),
             _ => break,
         }
@@ -200,7 +200,7 @@ async fn read(mut stream: ReadHalf<Box<dyn Stream>>, waiting: Rc<RefCell<Pending
     waiting.borrow_mut().end();
 }
 
-/// Reads the next answer. Memory grows with the received bytes, not with the announced length.
+/// Reads the next response. Memory grows with the received bytes, not with the announced length.
 async fn frame(stream: &mut ReadHalf<Box<dyn Stream>>) -> io::Result<Bytes> {
     let len = stream.read_u32().await?;
     if len > ANSWER_BYTES_MAX {

@@ -220,7 +220,7 @@ fn draft<'c>(
     report: &mut Report,
 ) -> Draft<'c> {
     let Route { matches, limits, policies, .. } = &route.value;
-    // Harmless: an invalid path got a complaint earlier.
+    // Harmless: `conditions` reports invalid paths.
     let paths = paths::conditions(matches, report).unwrap_or_default();
     // Harmless: `paths` has one item for each path, or is empty after a complaint.
     for (path, condition) in matches.value.path.0.iter().zip(&paths) {
@@ -312,8 +312,8 @@ fn description<'c>(
     draft
 }
 
-/// Returns whether CORS preflight requests reach the route by the method that they ask about, and how many policies of the top of the list
-/// answer them.
+/// Returns whether CORS preflight requests are routed by their `Access-Control-Request-Method`, and how many policies at the top of the
+/// list answer them.
 fn preflights(route: &Route) -> Preflights {
     let rows = policies::of(route);
     let answers = |row: &Facts<'_>| row.access == Access::AnswersPreflights;

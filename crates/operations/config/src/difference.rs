@@ -1,7 +1,7 @@
 //! Computes the differences of two configurations, place by place.
 //!
-//! Owns when two values are equivalent, the paths of places, and which parts of a value may be shown. Defaults are filled in, so that a
-//! default that is written out is not a difference; neither is the order of names.
+//! Decides when two values are equivalent, how the path of a place is written, and which parts of a value may be shown. Defaults
+//! are filled in, so that a default that is written out is not a difference; neither is the order of names.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -45,7 +45,7 @@ pub enum Change {
 pub enum ShownValue {
     /// An operator with access to both texts: everything except secrets.
     Operator,
-    /// A user of the admin API: no values of headers and parameters, and no bodies of messages.
+    /// A user of the admin API: everything except secrets, values of headers and parameters, and message bodies.
     Api,
 }
 
@@ -107,7 +107,7 @@ impl Difference {
     }
 }
 
-/// A value with all defaults, and the node as written, which shows what is secret.
+/// A value with all defaults, and the node as written. The node contains the secrets, which are masked in `json`.
 #[derive(Clone, Copy)]
 struct Side<'a> {
     json: &'a Json,
@@ -317,7 +317,7 @@ fn beside<'t>(text: &'t str, loaded: &LoadedConfig) -> Option<&'t Path> {
     named.then(|| folders.find_map(|folder| path.strip_prefix(folder).ok())).flatten()
 }
 
-/// Returns true if two files have the same bytes, or if neither can be read for the same reason.
+/// Returns true if two files have the same bytes, or if reading both fails with the same kind of error.
 fn same_content(old: &Path, new: &Path) -> bool {
     let opened = |path: &Path| open(path).map_err(|error| error.kind());
     let piece = |file: &Result<File, ErrorKind>| {
@@ -340,7 +340,7 @@ fn same_content(old: &Path, new: &Path) -> bool {
     false
 }
 
-/// Returns true if the same was written, ignoring places and quotes.
+/// Returns true if two nodes have the same content as written. Ignores positions, quotes and the order of keys.
 fn same_text(old: Option<&Node>, new: Option<&Node>) -> bool {
     let (Some(old), Some(new)) = (old, new) else { return old.is_none() && new.is_none() };
     match (&old.value, &new.value) {

@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use crate::Position;
 
-/// How many bytes of the source a character takes.
+/// The encoding of the source, which determines how many bytes a character takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
     Utf8,

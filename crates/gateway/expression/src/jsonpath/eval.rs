@@ -306,7 +306,7 @@ impl<'r> Run<'r> {
             Err(regex::Error::CompiledTooBig(_)) => return Err(pattern_over()),
             Err(_) => None,
         };
-        // In the worst case the engine follows all states for each byte, but usually only one.
+        // For each byte, the engine usually follows one state, and in the worst case all. This estimate lies in between.
         pattern.steps = 1 + translation.steps / 256;
         Ok(pattern)
     }

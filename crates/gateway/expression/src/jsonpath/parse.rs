@@ -1,4 +1,4 @@
-//! The grammar of RFC 9535: one function for each rule. Filters are in `super::filter`.
+//! A recursive-descent parser for RFC 9535. Filters are in `super::filter`.
 
 use crate::jsonpath::cursor::Cursor;
 use crate::jsonpath::{Path, Segment, Selector, filter, strings};

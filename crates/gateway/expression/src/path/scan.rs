@@ -64,7 +64,7 @@ pub(super) fn is_plain_tail(text: &str) -> bool {
             (None, '\'' | '"') => quote = Some(c),
             (None, '[') => depth += 1,
             (None, ']') => depth = depth.saturating_sub(1),
-            // Inside a predicate, a name is relative to its node, but a slash may begin at the document.
+            // Inside a predicate, a name is a relative path, but a `/` that does not follow a step may select the document root.
             (None, '/') if depth > 0 && !is_step_end(before) => return false,
             // `$a/*` is a step, but `$a*b` is a multiplication.
             (None, '*') if depth == 0 && !matches!(before, '/' | ':' | '@') => return false,

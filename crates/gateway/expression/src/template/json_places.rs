@@ -43,7 +43,8 @@ pub(super) fn sites(text: &str, pieces: &[Piece<'_>]) -> Result<Vec<Site>, Error
             return wrong(malformed.at, what);
         }
     };
-    // With a placeholder inside a name, two names may be equal here and differ in a message.
+    // A placeholder in a string may be part of a name. Names that are equal here may then differ in a message, so they are not
+    // checked.
     match read.duplicate_member().filter(|_| !sites.contains(&Site::JsonString)) {
         None => Ok(sites),
         Some(object) => {

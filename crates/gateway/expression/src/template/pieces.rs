@@ -2,7 +2,7 @@
 
 use crate::{Error, ErrorKind, Expression, Language, Names};
 
-/// Maximum number of placeholders; no hand-written template has more.
+/// Half the maximum number of pieces: usually placeholders and texts alternate. No hand-written template has more.
 const PLACEHOLDERS_MAX: usize = 10_000;
 
 /// A piece of a template.

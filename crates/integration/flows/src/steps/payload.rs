@@ -58,7 +58,7 @@ pub struct Payload {
 struct PayloadContent {
     body: PayloadBytes,
     content_type: &'static str,
-    /// True if it is markup, which may have several elements.
+    /// True if it is markup that was evaluated, and may have several elements. False for a file.
     is_xml: bool,
 }
 
@@ -123,7 +123,7 @@ impl PayloadSource {
             PayloadSource::From(expression) => levels.copied(expression),
             PayloadSource::Fixed(..) => Some(0),
         };
-        // If it is an envelope that goes into another one, the content of its Body is used.
+        // Of an envelope that is put into another envelope, only the Body's content is used, so at least these levels are read.
         own.map(|own| own.max(Envelope::CONTENT_LEVELS))
     }
 

@@ -23,9 +23,9 @@ pub(super) const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// commit returns only when it is durable.
 ///
 /// The server keeps the plan of a prepared statement until it analyses the tables. A plan made for small tables reads them
-/// sequentially, and would still do so with a million rows. Each statement has its index, so sequential scans are switched off. If
-/// the server cannot avoid a method that is switched off, its cost estimate becomes so large that it would compile the statement at
-/// each execution, which takes 50 ms. So this compilation (JIT) is switched off too.
+/// sequentially, and would still do so with a million rows. Every statement can use an index, so sequential scans, hash joins and
+/// merge joins are switched off. If the server must use one of them anyway, it adds a large penalty to the estimated cost. That cost would
+/// trigger JIT compilation at each execution, which takes 50 ms, so JIT is switched off too.
 const SETTINGS: &str = "
     set statement_timeout = '30s';
     set idle_in_transaction_session_timeout = '5s';
@@ -37,7 +37,7 @@ const SETTINGS: &str = "
     select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off';
 ";
 
-/// The largest answer: the rows of one read, with their names.
+/// The largest answer: the records of one read, one more record of the largest size, and 16 MiB for names and overhead.
 pub(super) const ANSWER_BYTES_MAX: usize =
     limits::READ_BYTES_MAX + limits::RECORD_BYTES_MAX + (16 << 20);
 

@@ -49,7 +49,7 @@ fn a_torn_last_page_of_the_tables_is_not_damage() {
     let mut simulation = Simulation::new(1);
     simulation.batch();
     simulation.engine = None;
-    // The crash kept a piece of a new page, and lost the file's new size.
+    // The crash left 512 bytes of a new page at the end of the file, and the file's header is old.
     let torn = [simulation.disk.bytes(tables::FILE), vec![7; 512]].concat();
     simulation.disk.put(tables::FILE, &torn);
     simulation.reopen();
@@ -113,7 +113,7 @@ fn the_last_record_is_damaged_by_a_flipped_bit_and_torn_where_sectors_are_missin
         assert_eq!(recovered.damage.is_empty(), !is_damage, "{what}: {recovered:?}");
         assert_eq!(recovered.torn_bytes > 0, !is_damage, "{what}: {recovered:?}");
         assert_eq!(read(&engine), [1], "{what}");
-        // A reader may have had the second record, so its position is not reused.
+        // The position of a damaged record is not reused, since a reader may have received it. That of a torn one is.
         let next = *append(&mut engine).start();
         assert_eq!(next > 2, is_damage, "{what}: {next}");
         drop(engine);

@@ -58,8 +58,8 @@ impl Compiler<'_, '_> {
         Some(Enrich { source: source?, target: target?, variable, is_whole, action })
     }
 
-    /// Returns the variable that holds the target, which is `None` for the message, and whether the target is the whole body or the whole
-    /// variable. The outer `None` means that the target is faulty.
+    /// Returns the number of the variable that contains the target (`None`: the message), and whether the target is all of the body,
+    /// envelope or variable. Returns `None` if the target is invalid.
     fn place(&mut self, target: &ExpressionText) -> Option<(Option<u32>, bool)> {
         let text = target.text.value.trim();
         let Some(rest) = text.strip_prefix('$') else { return Some((None, false)) };

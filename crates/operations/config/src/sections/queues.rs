@@ -40,7 +40,7 @@ keys! {
         /// The name of another queue, which dead messages are put into as they came. Then none is kept here.
         queue: Option<Spanned<String>>,
         /// The maximum number of messages.
-        // A service that fails for a night at one message per second leaves about as many, and an operator can still inspect them.
+        // A service that fails for a day at one message per second leaves about as many, and an operator can still inspect them.
         messages_max: Between<1, 1_000_000> = const { Between::new(100_000) },
         /// The maximum size of all messages, including their heads.
         // As for a topic of a hub.

@@ -1,7 +1,7 @@
 //! Expressions of artifacts as expressions of flows: XPath, JSONPath, and the `${...}` of newer versions.
 //!
-//! Owns the choice of a text's language and the meaning of names. Each result was compiled by the language of flows, so that the
-//! output can be read again.
+//! Owns the choice of a text's language and the meaning of names. Each result is compiled as a flow expression, which
+//! proves that the gateway can read the output.
 
 use expression::{Expression, Language, NameKind, Names, Slot};
 use serde_json::json;
@@ -15,7 +15,7 @@ use super::value::{Value, escaped, header, member, quoted};
 use super::xpath_text::{self, NameResolver, XPathType};
 
 impl<'a> Converter<'a> {
-    /// The value that an element gives by one attribute as a text, or by another as an expression.
+    /// Returns the value of an element from its `expression` attribute, or else from its `literal` attribute.
     pub(super) fn value(
         &mut self,
         element: &Element<'a>,
@@ -31,7 +31,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// A text, in which newer versions may have written an expression: `${...}` or `{...}` as a whole.
+    /// Converts a text. In newer versions, a text that is a single `${...}` or `{...}` is an expression.
     pub(super) fn literal(&mut self, element: &Element<'a>, text: &str) -> Result<Value, String> {
         let whole = text.trim();
         let braced = whole.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
@@ -210,7 +210,7 @@ impl<'a> Converter<'a> {
         Ok(known.to_owned())
     }
 
-    /// The address of a request: its path and query, where the route leaves them as they came.
+    /// Returns the path and query of a request, if the route does not change them.
     fn request_path(&self) -> Result<String, String> {
         let is_request = self.flow.side == Side::Request && !self.flow.in_branch;
         if is_request && self.flow.is_whole {
@@ -244,7 +244,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// The flow's own prefix for the namespace that a prefix has here.
+    /// Returns the flow's prefix for the namespace to which `prefix` is bound at this element. Adds it if needed.
     fn prefix(&mut self, element: &Element<'a>, prefix: &str) -> Result<String, String> {
         let uri = element.namespace(prefix);
         let uri = uri.ok_or_else(|| format!("the prefix `{prefix}` is not declared"))?;
@@ -262,7 +262,7 @@ impl<'a> Converter<'a> {
     }
 }
 
-/// The meaning of names in an XPath at its place.
+/// Resolves the names in the XPath of an element.
 struct XPathNames<'c, 'a> {
     converter: &'c mut Converter<'a>,
     element: Element<'a>,

@@ -83,7 +83,7 @@ pub(super) struct Reader<'a> {
     fault: Option<FaultReader>,
     said: bool,
     bytes_max: usize,
-    /// Whether the message has content that only the schema itself can validate.
+    /// Whether the message has content that the tables cannot check, so the schema validator must.
     unsure: bool,
     /// Remaining budget for matching patterns.
     steps: Steps,

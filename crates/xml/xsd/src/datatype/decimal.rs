@@ -83,7 +83,7 @@ impl<'a> DecimalRef<'a> {
         }
     }
 
-    /// Compares without signs. Digits compare like bytes. Fractions compare like strings, because trailing zeros have been removed.
+    /// Compares absolute values. Digits compare like bytes. Fractions compare like strings, because trailing zeros have been removed.
     fn size_order(&self, other: &DecimalRef<'_>) -> Ordering {
         let whole = self.whole.len().cmp(&other.whole.len());
         whole

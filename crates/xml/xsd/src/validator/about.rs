@@ -29,7 +29,7 @@ impl ErrorDetails {
         }
     }
 
-    /// Returns the details of a text that differs from the fixed one.
+    /// Returns the details of a text that differs from the fixed value.
     #[cold]
     pub(super) fn of_fixed(found: &str, fixed: &str) -> ErrorDetails {
         ErrorDetails {

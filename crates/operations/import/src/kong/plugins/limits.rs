@@ -21,10 +21,10 @@ const WINDOWS: [(&str, u64); 6] = [
 /// The count of one credential. Credentials of different kinds may have the same name.
 const BY_CREDENTIAL: &str = "cel:scheme + ' ' + attributes.credential";
 
-/// The count of a service. Each route puts the name of its service in the place of this text.
+/// Placeholder for the key of a limit by service. `counting` replaces it with the route's service.
 const BY_SERVICE: &str = "cel:'service'";
 
-/// The most windows of one limit.
+/// The maximum number of windows of one limit.
 const WINDOWS_MAX: usize = 4;
 
 pub(super) fn size(config: &Item, made: &mut RouteEffect, verdict: &mut Verdict) {
@@ -125,7 +125,7 @@ impl Converter<'_> {
         verdict: &mut Verdict,
     ) {
         let config = &plugin.config;
-        // Harmless: without limits there is a mistake.
+        // Harmless: missing limits are reported below.
         let limits = config.get("limits").map(Item::entries).unwrap_or_default();
         if limits.is_empty() {
             self.mistakes.add(config.at, "a response-ratelimiting without `limits`");
@@ -177,7 +177,7 @@ impl Converter<'_> {
             self.mistakes
                 .add(config.at, "`limit` and `window_size` must be lists of the same length");
         }
-        // Harmless: lists of different lengths are a mistake.
+        // Harmless: lists of different lengths are reported above.
         let windows: Vec<(u64, u64)> = limits.into_iter().zip(sizes).collect();
         let by = by(plugin, "identifier", verdict);
         let mut keys = self.limit(plugin, &windows, by, verdict);
@@ -341,7 +341,7 @@ fn by(plugin: &PluginInstance, key: &str, verdict: &mut Verdict) -> Json {
     }
 }
 
-/// True if a policy counts by service, so that routes of several services have different ones.
+/// Returns true if a policy counts by service. Such a policy is written separately for each service.
 pub(super) fn is_by_service(policy: &Json) -> bool {
     policy.get("rate_limit").is_some_and(|limit| limit.get("by") == Some(&json!(BY_SERVICE)))
 }

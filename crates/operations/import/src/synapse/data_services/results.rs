@@ -17,8 +17,8 @@ def o($k; $n; f): if has($k) then (.[$k] | f | e($n)) else "" end;
 def a($n): if . == null then "" else " \($n)=\"\(t)\"" end;
 "#;
 
-/// The program for the result of a query. `nested` are the results of its nested queries in order. If there are any, each row is in
-/// `row`, and the rows of the nested queries are beside it by number.
+/// The program for the result of a query. `nested` are the results of its nested queries in order. If there are any, each input object
+/// has the member `row` with the row, and the members `0`, `1` and so on with the rows of the nested queries.
 pub(super) fn program(
     namespace: &str,
     result: &Element<'_>,
@@ -153,7 +153,7 @@ fn element(name: &str, attributes: &str, content: &str) -> String {
     format!("({start}{attributes} + \">\" + {content} + {end})")
 }
 
-/// Returns a name if it is an XML name without a colon.
+/// Returns a name if it is an XML name without a colon and with ASCII characters only.
 fn named(name: &str) -> Result<&str, String> {
     if is_name(name) { Ok(name) } else { Err(format!("`{name}` is not a name of XML")) }
 }
@@ -164,7 +164,7 @@ pub(super) fn is_name(name: &str) -> bool {
     name.starts_with(is_start) && name.chars().all(is_more)
 }
 
-/// A text as jq writes it.
+/// Returns a text as a jq string literal.
 fn quoted(text: &str) -> String {
     Json::String(text.to_owned()).to_string()
 }

@@ -26,10 +26,11 @@ pub(super) enum ConversionResult {
 /// Parts of one owner that are converted in the same way.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// The mediator, the artifact, or the scope.
+    /// The owner: a mediator, an artifact, or a kind of property with its scope, such as `property axis2`.
     of: &'static str,
-    /// The parts, with a space between: `.` is the owner itself, `@name` an attribute, `@name=value` an attribute with that value, `a/b@c`
-    /// an attribute of elements in it. `a/*` is an element with mediators, `a/**` one with anything, `*` any other name.
+    /// The parts, separated by spaces. `.`: the owner itself. `@name`: an attribute. `@name=value`: an attribute with that value.
+    /// `a/b@c`: the attribute `c` of `b` in `a`. `a/*`: the element `a`, which may contain mediators. `a/**`: the element `a`, with any
+    /// content. `*`: any other name.
     names: &'static str,
     conversion: ConversionResult,
 }
