@@ -137,9 +137,9 @@ fn a_variable_that_was_enriched_keeps_its_kind() {
 #[test]
 fn a_target_outside_the_body_is_a_complaint() {
     for (keys, said) in [
-        ("{ source: a, target: $headers.x-a }", "`$headers` is not part of the body"),
-        ("{ source: a, target: $query.q }", "`$query` is not part of the body"),
-        ("{ source: a, target: $request.body }", "`$request` is not part of the body"),
+        ("{ source: a, target: $headers.x-a }", "`enrich` cannot change `$headers`"),
+        ("{ source: a, target: $query.q }", "`enrich` cannot change `$query`"),
+        ("{ source: a, target: $request.body }", "`enrich` cannot change `$request`"),
         ("{ source: a, target: $r.body }", "`$r` holds a reply, which cannot be changed"),
         ("{ source: a, target: $none/b }", "there is no `$none"),
     ] {

@@ -601,7 +601,7 @@ fn what_the_table_does_not_name_is_refused() {
     for (mediator, why) in [
         (
             r#"<log level="custom" colour="red"/>"#,
-            "`@colour` is not known, so that its effect would be lost",
+            "the importer does not know `@colour`, and its effect would be lost",
         ),
         (
             r#"<filter xpath="//a"><then/><otherwise/></filter><nobody/>"#,

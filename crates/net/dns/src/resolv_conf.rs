@@ -55,7 +55,7 @@ fn listed(text: &str) -> Result<Vec<SocketAddr>, Failure> {
     let servers: Vec<SocketAddr> =
         written.iter().map(address).filter_map(Result::ok).take(SERVERS_MAX).collect();
     if servers.is_empty() {
-        Err(Failure::NoServer(format!("{PATH} names no server by its address")))
+        Err(Failure::NoServer(format!("{PATH} contains no valid name server address")))
     } else {
         Ok(servers)
     }

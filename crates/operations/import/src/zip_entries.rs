@@ -30,7 +30,9 @@ pub(crate) fn each(
             || within.starts_with('/')
             || within.split('/').any(|part| part == "..");
         if leaves {
-            return Err(format!("the entry {within:?} leads out of the archive"));
+            return Err(format!(
+                "the entry {within:?} has an absolute path, or contains `..`, a backslash or NUL"
+            ));
         }
         if !entry.is_dir() {
             file(&within, &mut entry)?;

@@ -295,7 +295,10 @@ impl Run<'_> {
     pub(crate) fn bound(&self, bytes: usize) -> Result<(), Fault> {
         if bytes > self.body_bytes_max {
             let max = self.body_bytes_max;
-            Err(Fault::new(Kind::FlowFailed, format!("a step made over {max} bytes")))
+            Err(Fault::new(
+                Kind::FlowFailed,
+                format!("the body that a step produced is larger than {max} bytes"),
+            ))
         } else {
             Ok(())
         }

@@ -80,8 +80,8 @@ impl Compiler<'_, '_> {
                 format!("`set` another variable to `${name}.body`, and change that"),
             ),
             None if config::RESERVED_NAMES.contains(&name) => (
-                format!("`${name}` is not part of the body"),
-                "write a place in `$body`, `$header`, `$envelope` or a variable; the step `header` changes header lines".to_owned(),
+                format!("`enrich` cannot change `${name}`"),
+                "select a part of `$body`, `$header`, `$envelope` or a variable; the step `header` changes header lines".to_owned(),
             ),
             // The name is unknown; compiling the target as an expression reports it.
             None => return None,

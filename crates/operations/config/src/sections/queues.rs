@@ -17,15 +17,15 @@ keys! {
         retry: QueueRetry,
         /// Whether messages whose last attempt has failed are kept, so that the admin API can show them and process them again.
         dead_letter: bool = true,
-        /// Where they go: into another queue, or here, with how many are kept and for how long. Beyond that, the oldest are removed,
-        /// each with a log entry.
+        /// Where dead messages go: to another queue, or they are kept here, within limits on number, size and age. Beyond a limit, the
+        /// oldest are removed, each with a log entry.
         dead: QueueDead,
         /// How many messages are processed at once, with `order: free`. In strict order it is one.
         concurrency: Spanned<Between<1, 100>> = Spanned::unwritten(const { Between::new(1) }),
         /// Whether a message waits until the previous one has been processed.
         // The order of messages is expected to be kept.
         order: QueueOrder = QueueOrder::Strict,
-        /// The least time from the first attempt at a message to that at the next one. Without it there is none.
+        /// The minimum time between the first attempts of two successive messages. If absent, there is no minimum.
         interval: Option<Timeout>,
         /// Whether the queue is paused until an operator resumes it. It takes messages meanwhile. What an operator decides counts from then
         /// on, also after a reload and a restart; removing this key ends the effect of a resumption.

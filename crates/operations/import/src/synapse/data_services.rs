@@ -356,7 +356,9 @@ impl Source<'_> {
             }
             Source::Address(_) => member("query", name),
             Source::Body(_) | Source::Operation | Source::Part if !results::is_name(name) => {
-                Err(format!("the parameter `{name}` is not a name of XML"))
+                Err(format!(
+                    "the parameter `{name}` is not an XML name of ASCII characters without a colon"
+                ))
             }
             Source::Body(_) => {
                 let of = |path: &str| format!("$infoset_body/{path}/*[local-name()='{name}']");

@@ -134,7 +134,7 @@ impl<'a> Converter<'a> {
             "default" | "synapse" | "ctx" | "operation" => self.own(name),
             "transport" | "trp" => {
                 if name.eq_ignore_ascii_case("SOAPAction") && self.artifacts.sets_action {
-                    self.note("it is the action that was set; there it is the header as it came");
+                    self.note("Tidegate uses the action that was set; Synapse uses the header that was received");
                 }
                 header(name)
             }
@@ -150,7 +150,7 @@ impl<'a> Converter<'a> {
                     let variable = self.out.variable(&format!("{template}.{name}"));
                     Ok(format!("${variable}"))
                 }
-                None => Err(format!("`$func:{name}` stands in no template")),
+                None => Err(format!("`$func:{name}` is used outside a template")),
             },
             "system" | "env" | "environment" | "file" | "registry" => Err(format!(
                 "the {scope} property `{name}` is read at run time; write `${{NAME}}` or `${{file:PATH}}` where it is used"
@@ -181,7 +181,8 @@ impl<'a> Converter<'a> {
             Some(ConversionResult::Same | ConversionResult::MayDiffer(_)) | None => {}
         }
         let literal = |text: Option<String>| {
-            let text = text.ok_or_else(|| format!("`{name}` has no value there"))?;
+            let text = text
+                .ok_or_else(|| format!("`{name}` has no value outside an API or proxy service"))?;
             quoted(&text).ok_or_else(|| format!("the text of `{name}` has both kinds of quotes"))
         };
         let known = match name {
@@ -216,7 +217,7 @@ impl<'a> Converter<'a> {
         if is_request && self.flow.is_whole {
             Ok("$request.path".to_owned())
         } else {
-            Err("the address `To` is known only of a request to a proxy, to `main` or to a resource of an API that takes POST".to_owned())
+            Err("`To` is known only in requests to a proxy, `main` or an API resource that accepts POST, and outside branches".to_owned())
         }
     }
 
@@ -225,7 +226,9 @@ impl<'a> Converter<'a> {
         let is_markup =
             self.artifacts.entries.get(name).is_some_and(|it| !it.children().is_empty());
         if is_markup {
-            return Err(format!("the local entry `{name}` is markup, which no expression holds"));
+            return Err(format!(
+                "the local entry `{name}` is XML, which an expression cannot contain"
+            ));
         }
         self.artifacts.resource(name)?.text()
     }

@@ -288,7 +288,7 @@ impl Converter<'_> {
             verdict.refuse("Tidegate has no user name for Redis");
         }
         let Some(host) = nested("host") else {
-            self.mistakes.add(config.at, "counts in Redis need its `host`");
+            self.mistakes.add(config.at, "the Redis store of the counts needs a `host`");
             return;
         };
         let scheme = if nested("ssl") == Some("true") { "rediss" } else { "redis" };

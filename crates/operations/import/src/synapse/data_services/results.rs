@@ -42,7 +42,9 @@ struct Writer<'w, 'a> {
 impl Writer<'_, '_> {
     /// The expression of a whole result over its rows.
     fn result(&mut self, result: &Element<'_>, has_calls: bool) -> Result<String, String> {
-        let element = named(result.attribute("element").ok_or("its result has no element")?)?;
+        let element = named(
+            result.attribute("element").ok_or("its `result` lacks the attribute `element`")?,
+        )?;
         let namespace = result.attribute("defaultNamespace").unwrap_or(self.namespace);
         let start = quoted(&format!("<{element} xmlns=\"{}\">", escaped(namespace)));
         let end = quoted(&format!("</{element}>"));
@@ -58,7 +60,9 @@ impl Writer<'_, '_> {
         match result.attribute("rowName") {
             Some(name) => Ok(element(named(name)?, &attributes, &content)),
             None if attributes.is_empty() => Ok(content),
-            None => Err("attributes without a row have no counterpart".to_owned()),
+            None => {
+                Err("attributes in a `result` without `rowName` have no counterpart".to_owned())
+            }
         }
     }
 
@@ -103,7 +107,8 @@ impl Writer<'_, '_> {
         let is_boolean = part.attribute("xsdType").is_some_and(|kind| kind.ends_with("boolean"));
         let change = if is_boolean { "b" } else { "." };
         if part.is("optional", "true") && !self.by_number {
-            let column = part.attribute("column").ok_or("an element has no column")?;
+            let column =
+                part.attribute("column").ok_or("an element lacks the attribute `column`")?;
             return Ok(format!(
                 "({row}o({}; {name}; {change}))",
                 quoted(&column.to_ascii_lowercase())
@@ -114,7 +119,9 @@ impl Writer<'_, '_> {
 
     /// The expression of a column's value.
     fn column(&self, part: &Element<'_>) -> Result<String, String> {
-        let column = part.attribute("column").ok_or("an element or attribute has no column")?;
+        let column = part
+            .attribute("column")
+            .ok_or("an element or attribute lacks the attribute `column`")?;
         if self.by_number {
             // Harmless: what is not a number is refused in the next line.
             let number = column.parse::<usize>().ok().filter(|number| *number > 0);
@@ -122,7 +129,9 @@ impl Writer<'_, '_> {
             return Ok(format!("n({number})"));
         }
         if column.contains(['[', ']']) {
-            return Err(format!("the column `{column}` is a part of a structure"));
+            return Err(format!(
+                "the column `{column}` is part of a user-defined type (UDT), which is not supported"
+            ));
         }
         Ok(format!("c({})", quoted(&column.to_ascii_lowercase())))
     }
@@ -155,7 +164,11 @@ fn element(name: &str, attributes: &str, content: &str) -> String {
 
 /// Returns a name if it is an XML name without a colon and with ASCII characters only.
 fn named(name: &str) -> Result<&str, String> {
-    if is_name(name) { Ok(name) } else { Err(format!("`{name}` is not a name of XML")) }
+    if is_name(name) {
+        Ok(name)
+    } else {
+        Err(format!("`{name}` is not an XML name of ASCII characters without a colon"))
+    }
 }
 
 pub(super) fn is_name(name: &str) -> bool {

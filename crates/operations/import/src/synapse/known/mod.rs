@@ -71,7 +71,7 @@ pub(super) fn conversion(of: &str, name: &str) -> Option<ConversionResult> {
 pub(super) fn named(of: &str, name: &str, value: &str) -> ConversionResult {
     let exact = conversion(of, &format!("{name}={value}"));
     let conversion = exact.or_else(|| conversion(of, name)).or_else(|| conversion(of, "*"));
-    conversion.unwrap_or(ConversionResult::Refused("no row of the table names it"))
+    conversion.unwrap_or(ConversionResult::Refused("the importer does not know it"))
 }
 
 /// The results for all parts of an element.
@@ -95,7 +95,7 @@ impl Judgement {
             }
             Some(ConversionResult::Refused(why)) if what.is_empty() => why.to_owned(),
             Some(ConversionResult::Refused(why)) => format!("`{what}`: {why}"),
-            None => format!("`{what}` is not known, so that its effect would be lost"),
+            None => format!("the importer does not know `{what}`, and its effect would be lost"),
         };
         self.refused.get_or_insert(why);
     }
@@ -112,7 +112,8 @@ pub(super) fn judge(of: &str, element: &Element<'_>) -> Judgement {
     match conversion(of, ".") {
         None if of.contains('.') => {
             judgement.refused = Some(
-                "this operation of a connector has no counterpart; `call` speaks HTTP".to_owned(),
+                "this connector operation has no counterpart; the step `call` supports only HTTP"
+                    .to_owned(),
             );
         }
         None => judgement.refused = Some(format!("`{of}` has no counterpart")),
@@ -196,7 +197,7 @@ pub fn rows() -> String {
                 ConversionResult::Same => (0, "same".to_owned()),
                 ConversionResult::Differs(how) => (1, format!("approximated: {how}")),
                 ConversionResult::MayDiffer(how) => {
-                    (1, format!("approximated where it matters: {how}"))
+                    (1, format!("approximated in some artifacts, which the import reports: {how}"))
                 }
                 ConversionResult::Refused(why) => (2, format!("refused: {why}")),
             };
@@ -212,7 +213,7 @@ pub fn rows() -> String {
     }
     let [same, approximated, refused] = all;
     let counts = format!(
-        "The tables have {} parts: {same} are the same here, {approximated} are approximated and {refused} are refused.",
+        "The tables have {} parts: {same} have an equivalent in Tidegate, {approximated} are approximated and {refused} are refused.",
         same + approximated + refused
     );
     format!("{counts}\n\n{}\n", tables.trim_end())
