@@ -298,12 +298,19 @@ impl<'r> Run<'r> {
         let mut pattern = FoundPattern { text, whole, regex: None, steps: 0 };
         let Some(translation) = translation else { return Ok(pattern) };
         if iregexp::is_too_long(&pattern.text) {
-            return Err(pattern_over());
+            let max = iregexp::PATTERN_BYTES_MAX as u64;
+            return Err(FailureKind::Limit { name: "bytes of a pattern of the message", max });
         }
         self.charge_pattern(translation.steps)?;
         pattern.regex = match translation.compile() {
             Ok(regex) => Some(regex),
-            Err(regex::Error::CompiledTooBig(_)) => return Err(pattern_over()),
+            Err(regex::Error::CompiledTooBig(_)) => {
+                let max = iregexp::COMPILED_BYTES_MAX as u64;
+                return Err(FailureKind::Limit {
+                    name: "bytes of a compiled pattern of the message",
+                    max,
+                });
+            }
             Err(_) => None,
         };
         // For each byte, the engine usually follows one state, and in the worst case all. This estimate lies in between.

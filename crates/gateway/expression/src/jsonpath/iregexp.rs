@@ -7,10 +7,10 @@ use std::iter::Peekable;
 use std::str::Chars;
 
 /// Maximum length of a pattern. No hand-written one is longer, and it bounds the cost of patterns that come from a message.
-const PATTERN_BYTES_MAX: usize = 4096;
+pub(super) const PATTERN_BYTES_MAX: usize = 4096;
 
 /// Maximum size of a compiled pattern.
-const COMPILED_BYTES_MAX: usize = 1 << 20;
+pub(super) const COMPILED_BYTES_MAX: usize = 1 << 20;
 
 /// Maximum nesting of groups.
 const NESTING_MAX: usize = 32;

@@ -57,19 +57,24 @@ impl<'t> Cursor<'t> {
         let selector = if self.eat("*") {
             Selector::Wildcard
         } else {
-            Selector::Name(self.shorthand()?.into())
+            Selector::Name(self.shorthand(descends)?.into())
         };
         Ok(Some(Segment { descends, selectors: vec![selector] }))
     }
 
-    fn shorthand(&mut self) -> Result<&'t str, Error> {
+    /// Reads a name without quotes. After `..`, which `descends` tells, a `[` may stand in its place.
+    fn shorthand(&mut self, descends: bool) -> Result<&'t str, Error> {
         let rest = self.rest();
         let is_name = |c: char| c == '_' || c.is_ascii_alphanumeric() || !c.is_ascii();
         let len = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
         // Harmless: `len` is a character boundary within the text, so the split cannot fail.
         let (name, _) = rest.split_at_checked(len).unwrap_or_default();
         if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
-            return self.refuse("expected a member's name, `*` or `[`");
+            return self.refuse(if descends {
+                "expected a member's name, `*` or `[`"
+            } else {
+                "expected a member's name or `*`; write `[...]` without a dot before it"
+            });
         }
         self.at += len;
         Ok(name)

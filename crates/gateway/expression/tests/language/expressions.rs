@@ -273,6 +273,7 @@ fn every_language_is_held_to_the_budget() {
     let patterns: Vec<String> = (0..60).map(|at| pattern(20 + at % 2)).collect();
     let patterns = format!("[{}]", patterns.join(","));
     let large = format!("[{}]", pattern(900));
+    let long_pattern = format!(r#"[{{"s":"a","p":"{}"}}]"#, "a".repeat(5_000));
     let same = "body.all(x, body.all(y, x != y || true))";
     for (language, source, message, name) in [
         (Language::Json, "$..[?$..*]", Message::json(&wide), "steps_max"),
@@ -289,6 +290,12 @@ fn every_language_is_held_to_the_budget() {
             "$[?match(@.s, @.p)]",
             Message::json(&large),
             "steps of a pattern of the message",
+        ),
+        (
+            Language::Json,
+            "$[?match(@.s, @.p)]",
+            Message::json(&long_pattern),
+            "bytes of a pattern of the message",
         ),
         (Language::XPath, "//b[//b = 2]", Message::xml(&tree), "steps_max"),
         (Language::Cel, "body.all(a, body.all(b, a == b))", Message::json(&wide), "steps_max"),

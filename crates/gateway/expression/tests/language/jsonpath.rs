@@ -93,6 +93,8 @@ fn what_is_wrong_is_said_with_its_place() {
         ("$ ", 2, "expected a segment"),
         ("$.", 3, "a member's name"),
         ("$.a.1", 5, "a member's name"),
+        ("$.[0]", 3, "a member's name or `*`; write `[...]` without a dot before it"),
+        ("$..1", 4, "a member's name, `*` or `[`"),
         ("$[01]", 3, "leading zeros"),
         ("$[-0]", 3, "leading zeros"),
         ("$[9007199254740992]", 3, "exceeds the limit"),

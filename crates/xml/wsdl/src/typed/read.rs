@@ -204,9 +204,15 @@ impl<'a> Reader<'a> {
         };
         // The name of an rpc message's wrapper is not checked, although Basic Profile 1.1 (R2729) prescribes it.
         let any_name = message.is_some_and(|message| message.is_rpc);
-        if self.said || !(any_name || is_named(element, start.name)) {
+        if self.said {
             return mismatch(format!(
-                "<{}> of {:?} is in the body, where <{}> of {:?} is expected",
+                "the body has a second element, <{}> in the namespace {:?}",
+                start.name.local, start.name.namespace.uri
+            ));
+        }
+        if !(any_name || is_named(element, start.name)) {
+            return mismatch(format!(
+                "the body contains <{}> in the namespace {:?} instead of <{}> in the namespace {:?}",
                 start.name.local, start.name.namespace.uri, element.local, element.uri
             ));
         }

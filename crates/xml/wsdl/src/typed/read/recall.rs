@@ -194,6 +194,27 @@ mod tests {
     }
 
     #[test]
+    fn a_second_element_is_told_from_a_wrong_one() {
+        let api = types();
+        let of = operation(&api, "Order");
+        let first =
+            "<t:Order><t:number>1</t:number><t:rate>1</t:rate><t:paid>true</t:paid></t:Order>";
+        for (body, expected) in [
+            (
+                format!("{first}{first}"),
+                r#"the body has a second element, <Order> in the namespace "urn:types""#,
+            ),
+            (
+                "<t:Other/>".to_owned(),
+                r#"the body contains <Other> in the namespace "urn:types" instead of <Order> in the namespace "urn:types""#,
+            ),
+        ] {
+            let read = reader(&api, of, 1 << 20).read(envelope(&body).as_bytes());
+            assert_eq!(read, Err(ReadError::Mismatch(expected.to_owned())), "{body}");
+        }
+    }
+
+    #[test]
     fn the_size_limit_applies_to_known_replies() {
         let api = types();
         let of = operation(&api, "Order");
