@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use store::nodes::Nodes;
 use store::{Change, Expect, Memory, Tables as _};
 
