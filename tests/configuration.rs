@@ -255,6 +255,21 @@ fn explain_prints_every_default() {
     assert_eq!(again.stdout, said.stdout);
 }
 
+#[test]
+fn explain_prints_which_failed_checks_count() {
+    let text = format!(
+        "{LISTEN}upstreams: {{ u: {{ targets: [\"http://127.0.0.1:1\"], health: {{ path: /, unhealthy_after: {{ status: 3 }}, unhealthy_statuses: [500-599] }} }} }}\n\
+         routes: {{ a: {{ match: {{ path: /a }}, upstream: u }} }}\n"
+    );
+    let files = Files::new(&[("gate.yaml", &text)]);
+    let said = tidegate(&["explain", files.path("gate.yaml").to_str().unwrap()]);
+    assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""));
+    for line in ["connection: 0", "timeout: 0", "status: 3", "unhealthy_statuses: [500-599]"] {
+        let found = said.stdout.lines().any(|told| told.trim().replace('"', "") == line);
+        assert!(found, "no {line} in\n{}", said.stdout);
+    }
+}
+
 const ROUTES: &str = r#"
 upstreams: { orders: { targets: ["http://127.0.0.1:1"] } }
 routes:

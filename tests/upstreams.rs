@@ -581,6 +581,76 @@ fn health_checks_take_a_target_out_and_back_in() {
     );
 }
 
+/// A service whose health has the status of the switch.
+fn with_health(name: &'static str) -> (Origin, Arc<AtomicUsize>) {
+    let status = Arc::new(AtomicUsize::new(200));
+    let switch = status.clone();
+    let origin = Origin::start(move |peer| {
+        while let Some(request) = peer.request() {
+            let health = request.target() == "/health";
+            let status = if health { status.load(Ordering::SeqCst) } else { 200 };
+            let length = name.len();
+            peer.try_send(format!("HTTP/1.1 {status} S\r\nContent-Length: {length}\r\n\r\n{name}"));
+        }
+    });
+    (origin, switch)
+}
+
+#[test]
+fn each_kind_of_failed_check_counts_on_its_own() {
+    let ((a, a_status), (b, _)) = (with_health("a"), with_health("b"));
+    for (after, unhealthy, status, is_out) in [
+        ("{ status: 2 }", "", 500, true),
+        ("{ status: 2 }", "", 404, true),
+        ("{ status: 2 }", ", unhealthy_statuses: [500-599]", 404, false),
+        ("{ status: 2 }", ", unhealthy_statuses: [500-599]", 500, true),
+        ("{ connection: 1 }", "", 500, false),
+    ] {
+        a_status.store(200, Ordering::SeqCst);
+        let upstream = format!(
+            "health: {{ path: /health, interval: 20ms, unhealthy_after: {after}, healthy_after: 1{unhealthy} }}"
+        );
+        let gateway = balancing(&[&a, &b], &upstream);
+        let mut wire = gateway.wire();
+        let mut four = || (0..4).map(|_| wire.ask(GET).text()).collect::<String>();
+        a.forget();
+        a_status.store(status, Ordering::SeqCst);
+        let checks = || a.requests().iter().filter(|one| one.target() == "/health").count();
+        until("it was checked often", || checks() >= 5);
+        let what = format!("{after}{unhealthy}: {status}");
+        if is_out {
+            until(&what, || four() == "bbbb");
+        } else {
+            assert!(four().contains('a'), "{what}");
+        }
+        a_status.store(200, Ordering::SeqCst);
+        until("it is back in", || four().contains('a'));
+    }
+}
+
+#[test]
+fn connections_that_are_refused_count_on_their_own() {
+    let good = Origin::saying("good");
+    let (_socket, closed) = refusing();
+    let targets = [good.url(), closed];
+    for (after, is_out) in [("{ connection: 1 }", true), ("{ status: 1 }", false)] {
+        let upstream = format!(
+            "retry: {{ attempts: 0 }}, health: {{ path: /, interval: 20ms, unhealthy_after: {after} }}"
+        );
+        let gateway = Plain { targets: &targets, upstream: &upstream, ..Plain::default() };
+        let gateway = gateway.start(&good);
+        let checked = || good.requests().len();
+        let before = checked();
+        until("it was checked often", || checked() >= before + 5);
+        let four = || (0..4).filter(|_| gateway.wire().ask(GET).status() == 200).count();
+        if is_out {
+            until("the closed target is out", || four() == 4);
+        } else {
+            assert!(four() < 4, "{after}");
+        }
+    }
+}
+
 #[test]
 fn a_target_that_keeps_failing_is_left_out_for_a_while() {
     let (good, bad) = (Origin::saying("good"), Origin::answering(FAILED));

@@ -70,8 +70,8 @@ pub mod upstreams {
     pub use upstream::{
         Additions, AllowedHost, AllowedUrl, Balance, Breaker, Dns, Endpoints, Failures, HashKey,
         Health, HostSent, Knowledge, Member, Mirror, Outlier, Protocol, Retry, Servers,
-        ServiceName, Sticky, StickySecret, Suspend, TargetSettings, Targets, Timeouts, Upstream,
-        UpstreamSettings,
+        ServiceName, Sticky, StickySecret, Suspend, TargetSettings, Targets, Timeouts,
+        UnhealthyAfter, Upstream, UpstreamSettings,
     };
 
     /// Returns the place in the configuration of the certificate that the gateway presents to an upstream.

@@ -46,7 +46,7 @@ pub use pool::sweep;
 pub use settings::{
     Additions, Balance, Breaker, Dns, Failures, HashKey, Health, HostSent, Outlier, Protocol,
     Retry, ServiceName, Sticky, StickySecret, Suspend, TargetSettings, Targets, Timeouts,
-    UpstreamSettings,
+    UnhealthyAfter, UpstreamSettings,
 };
 pub use target::Target;
 pub use target_set::{Knowledge, Member, TargetSet};

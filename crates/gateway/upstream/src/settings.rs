@@ -371,10 +371,21 @@ pub struct Health {
     pub grpc: Option<String>,
     pub interval: Duration,
     pub timeout: Duration,
-    pub unhealthy_after: u32,
+    pub unhealthy_after: UnhealthyAfter,
     pub healthy_after: u32,
     /// Inclusive ranges of statuses that count as healthy.
     pub statuses: Vec<(u16, u16)>,
+    /// Those that count as unhealthy; `None` for all others. A status of neither kind changes nothing.
+    pub unhealthy_statuses: Option<Vec<(u16, u16)>>,
+}
+
+/// The number of failed checks that makes a target unhealthy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UnhealthyAfter {
+    /// Of all kinds together, in a row.
+    Any(u32),
+    /// Of each kind since the last good check; with 0, that kind never does.
+    Each { connection: u32, timeout: u32, status: u32 },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

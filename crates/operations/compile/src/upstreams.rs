@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use config::{
-    At, Config, OutlierUntil, Report, Retry, RetryOn, TargetAddress, UpstreamAddresses,
-    UpstreamProtocol,
+    At, Config, OutlierUntil, Report, Retry, RetryOn, Spanned, StatusRange, TargetAddress,
+    UpstreamAddresses, UpstreamProtocol,
 };
 use plan::telemetry::Telemetry;
 use plan::upstreams::{self as settled, Upstream, UpstreamSettings};
@@ -268,13 +268,45 @@ fn health(
         let what = format!("`{}` is not a valid request path", path.value.escape_debug());
         report.error(path.at, what, "write a path that begins with `/`, such as `/health`");
     }
+    if let Some(failed) = &health.unhealthy_statuses {
+        unhealthy_statuses(health, failed, report);
+    }
+    let unhealthy_after = match &health.unhealthy_after.value {
+        config::UnhealthyAfter::Any(count) => settled::UnhealthyAfter::Any(count.get()),
+        config::UnhealthyAfter::Each(each) => settled::UnhealthyAfter::Each {
+            connection: each.connection.get(),
+            timeout: each.timeout.get(),
+            status: each.status.get(),
+        },
+    };
     settled::Health {
         path: health.path.as_ref().map(|path| path.value.clone()),
         grpc: health.grpc.as_ref().map(|service| service.value.clone()),
         interval: health.interval.0,
         timeout: health.timeout.0,
-        unhealthy_after: health.unhealthy_after.get(),
+        unhealthy_after,
         healthy_after: health.healthy_after.get(),
         statuses: ranges(&health.statuses),
+        unhealthy_statuses: health.unhealthy_statuses.as_ref().map(|all| ranges(&all.value)),
+    }
+}
+
+/// Complains about statuses of failed checks that no check has, or that are also those of good ones.
+fn unhealthy_statuses(
+    health: &config::Health,
+    failed: &Spanned<Vec<StatusRange>>,
+    report: &mut Report,
+) {
+    if health.path.is_none() {
+        let what = "only a check of a path has a status";
+        report.error(failed.at, what, "add `path`, or remove `unhealthy_statuses`");
+    }
+    let is_good = |one: &StatusRange| {
+        health.statuses.iter().any(|good| good.first <= one.last && one.first <= good.last)
+    };
+    if let Some(StatusRange { first, last }) = failed.value.iter().find(|one| is_good(one)) {
+        let statuses = if first == last { first.to_string() } else { format!("{first}-{last}") };
+        let what = format!("`statuses` has {statuses}, too");
+        report.error(failed.at, what, "list each status once");
     }
 }

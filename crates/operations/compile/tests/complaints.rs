@@ -189,6 +189,28 @@ telemetry: { access_log: { format: "{client} {stats}" } }
 }
 
 #[test]
+fn failed_checks_that_never_count() {
+    check(
+        r#"
+upstreams:
+  a: { targets: ["http://a"], health: { path: /, statuses: [200-399], unhealthy_statuses: [500, 302] } }
+  b: { targets: ["http://b"], health: { unhealthy_statuses: [500] } }
+  c: { targets: ["http://c"], health: { path: /, unhealthy_after: { connection: 1 }, unhealthy_statuses: [500-599] } }
+routes:
+  a: { match: { path: /a }, upstream: a }
+  b: { match: { path: /b }, upstream: b }
+  c: { match: { path: /c }, upstream: c }
+"#,
+        expect![[r#"
+            gate.yaml:4:91: `statuses` has 302, too
+              help: list each status once
+            gate.yaml:5:61: only a check of a path has a status
+              help: add `path`, or remove `unhealthy_statuses`
+        "#]],
+    );
+}
+
+#[test]
 fn words_of_http_that_are_none() {
     check(
         r#"

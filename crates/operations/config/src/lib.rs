@@ -81,9 +81,10 @@ pub use sections::{
     RouteLimits, RouteMirror, RoutePath, RouteServices, RouteShare, RouteStreams, RouteUpstream,
     Saxon, Schedule, ScheduleMessage, SharedControl, Shutdown, Status, StatusTls, Sticky, Store,
     StreamsOnReload, SubscriptionState, Suspend, Target, Telemetry, TimeClaim, TokenAuthentication,
-    TracePropagation, Traces, Upgrade, Upstream, UpstreamAddresses, UpstreamBasic, UpstreamOauth,
-    UpstreamProtocol, UpstreamTimeout, UpstreamTls, UpstreamWsAddressing, UpstreamWsSecurity,
-    Validate, WsAddressingVersion, ready_plans,
+    TracePropagation, Traces, UnhealthyAfter, UnhealthyAfterEach, Upgrade, Upstream,
+    UpstreamAddresses, UpstreamBasic, UpstreamOauth, UpstreamProtocol, UpstreamTimeout,
+    UpstreamTls, UpstreamWsAddressing, UpstreamWsSecurity, Validate, WsAddressingVersion,
+    ready_plans,
 };
 pub use sources::{At, Source, Sources};
 pub use substitute::{open, read_text, reason};

@@ -78,6 +78,36 @@ fn the_line_is_quoted_on_request() {
 }
 
 #[test]
+fn failures_of_health_checks_that_count_for_nothing() {
+    let upstream = |after: &str| {
+        format!(
+            "upstreams: {{ u: {{ targets: [\"http://h\"], health: {{ unhealthy_after: {after} }} }} }}\n"
+        )
+    };
+    check(
+        &upstream("{ connection: 0, status: 0 }"),
+        expect![[r#"
+            gate.yaml:1:69: no failure would make a target unhealthy
+              help: write one of `connection`, `timeout` and `status` above 0
+        "#]],
+    );
+    check(
+        &upstream("{ timeout: 256, status: 1 }"),
+        expect![[r#"
+            gate.yaml:1:80: expected a whole number from 0 to 255, found `256`
+              help: write a whole number from 0 to 255 without quotes
+        "#]],
+    );
+    check(
+        &upstream("0"),
+        expect![[r#"
+            gate.yaml:1:69: expected a whole number from 1 to 100, found `0`
+              help: write a whole number from 1 to 100 without quotes
+        "#]],
+    );
+}
+
+#[test]
 fn keys_that_are_there_twice() {
     check(
         "listen:\n  a: { address: \"[::]:1\" }\n  a: { address: \"[::]:2\" }\nlisten: {}\n",

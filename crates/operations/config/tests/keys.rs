@@ -527,6 +527,24 @@ fn every_key() {
                     "non_idempotent": true,
                     "pause_max": "250ms"
                   },
+                  "health": {
+                    "path": "/",
+                    "interval": "10s",
+                    "timeout": "1s",
+                    "unhealthy_after": {
+                      "connection": 2,
+                      "timeout": 1,
+                      "status": 3
+                    },
+                    "healthy_after": 2,
+                    "statuses": [
+                      "200-399"
+                    ],
+                    "unhealthy_statuses": [
+                      429,
+                      "500-599"
+                    ]
+                  },
                   "breaker": {
                     "connections": 65536,
                     "requests": 65536,

@@ -8,7 +8,9 @@ use std::time::Duration;
 use config::{Complaint, Difference, Report, Severity};
 use kit::clock::millis;
 use plan::telemetry::access::{Format, Sink};
-use plan::upstreams::{Balance, HashKey, Knowledge, Member, Upstream, UpstreamSettings};
+use plan::upstreams::{
+    Balance, HashKey, Knowledge, Member, UnhealthyAfter, Upstream, UpstreamSettings,
+};
 use plan::{
     AccessLogSettings, EmptySegments, EscapedSlash, FlowOutline, Listener, LogSink, Matcher,
     PathParameters, Plan, Policy, Route, ShownCertificate, ValueCondition,
@@ -402,9 +404,10 @@ fn settings(settings: &UpstreamSettings) -> Value {
             "path": health.path,
             "interval_ms": millis(health.interval),
             "timeout_ms": millis(health.timeout),
-            "unhealthy_after": health.unhealthy_after,
+            "unhealthy_after": unhealthy_after(&health.unhealthy_after),
             "healthy_after": health.healthy_after,
             "statuses": health.statuses,
+            "unhealthy_statuses": health.unhealthy_statuses,
         })),
         "outlier": settings.outlier.as_ref().map(|outlier| json!({
             "consecutive_faults": outlier.consecutive_faults,
@@ -461,6 +464,16 @@ fn seen(seen: &TracedMessage) -> Value {
         "bytes": seen.bytes,
         "body": seen.body,
     })
+}
+
+/// A number for failures of all kinds, or one for each kind.
+fn unhealthy_after(after: &UnhealthyAfter) -> Value {
+    match after {
+        UnhealthyAfter::Any(count) => json!(count),
+        UnhealthyAfter::Each { connection, timeout, status } => {
+            json!({ "connection": connection, "timeout": timeout, "status": status })
+        }
+    }
 }
 
 fn balance(balance: &Balance) -> String {

@@ -5,7 +5,7 @@ use kit::fake;
 use super::*;
 use crate::Targets;
 use crate::settings::tests::settings;
-use crate::settings::{Failures, Health};
+use crate::settings::{Failures, Health, UnhealthyAfter};
 
 fn target_of(settings: UpstreamSettings) -> Arc<Target> {
     crate::tests::upstream(settings).targets().members()[0].target.clone()
@@ -108,9 +108,10 @@ fn replies_decide_the_health_of_a_target_without_checks_and_no_other() {
         grpc: None,
         interval: Duration::from_secs(1),
         timeout: Duration::from_secs(1),
-        unhealthy_after: 1,
+        unhealthy_after: UnhealthyAfter::Any(1),
         healthy_after: 1,
         statuses: Vec::new(),
+        unhealthy_statuses: None,
     };
     let plain = target();
     plain.record_failing(|| "it replied 500".to_owned());

@@ -68,7 +68,8 @@ pub use upstream_soap::{UpstreamWsAddressing, UpstreamWsSecurity, WsAddressingVe
 pub use upstream_tls::UpstreamTls;
 pub use upstreams::{
     Balance, Breaker, Dns, Health, Outlier, OutlierUntil, Pool, Retry, Sticky, Suspend, Target,
-    Upstream, UpstreamAddresses, UpstreamProtocol, UpstreamTimeout,
+    UnhealthyAfter, UnhealthyAfterEach, Upstream, UpstreamAddresses, UpstreamProtocol,
+    UpstreamTimeout,
 };
 
 use crate::decode::keys;

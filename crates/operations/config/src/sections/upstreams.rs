@@ -253,14 +253,41 @@ keys! {
         interval: Timeout = Timeout(Duration::from_secs(10)),
         /// How long an answer may take.
         timeout: Timeout = Timeout(Duration::from_secs(1)),
-        /// How many failed checks in a row make a target unhealthy.
+        /// How many failed checks in a row make a target unhealthy: a number for failures of all kinds together, or
+        /// `{ connection: 2, timeout: 1, status: 3 }` to count each kind on its own.
         // A single failure may be a lost packet.
-        unhealthy_after: Between<1, 100> = const { Between::new(2) },
+        unhealthy_after: Spanned<UnhealthyAfter> =
+            Spanned::unwritten(UnhealthyAfter::Any(const { Between::new(2) })),
         /// How many successful checks in a row make it healthy again.
         healthy_after: Between<1, 100> = const { Between::new(2) },
         /// The statuses of a successful check.
         // A redirect to a login page is a sign of life.
         statuses: Vec<StatusRange> = vec![StatusRange { first: 200, last: 399 }],
+        /// The statuses of a failed check. A status that is in neither list changes nothing. If absent, each status that is not in
+        /// `statuses` is a failure.
+        unhealthy_statuses: Option<Spanned<Vec<StatusRange>>>,
+    }
+}
+
+/// How many failed checks make a target unhealthy.
+#[derive(Clone, Debug, PartialEq)]
+pub enum UnhealthyAfter {
+    /// Failures of all kinds, in a row.
+    Any(Between<1, 100>),
+    /// Failures of each kind on their own, since the last successful check.
+    Each(UnhealthyAfterEach),
+}
+
+keys! {
+    /// How many failed checks of each kind make a target unhealthy, counted since the last successful one. With 0, failures of that
+    /// kind never do.
+    pub struct UnhealthyAfterEach {
+        /// Connections that are refused, break, or fail in TLS.
+        connection: Between<0, 255> = const { Between::new(0) },
+        /// Checks without an answer within `timeout`.
+        timeout: Between<0, 255> = const { Between::new(0) },
+        /// Answers that say that the target is not well: by their status, or because they are invalid.
+        status: Between<0, 255> = const { Between::new(0) },
     }
 }
 
@@ -346,6 +373,36 @@ impl Decode for Target {
 
     fn schema(schema: &mut SchemaBuilder) -> Json {
         json!({ "anyOf": [TargetAddress::schema(schema), WeightedTarget::schema(schema)] })
+    }
+}
+
+impl Decode for UnhealthyAfter {
+    fn decode(node: &Node, decoder: &mut Decoder<'_>) -> Option<Self> {
+        let Value::Map(_) = &node.value else {
+            return Some(Self::Any(Between::decode(node, decoder)?));
+        };
+        let each = UnhealthyAfterEach::decode(node, decoder)?;
+        if [each.connection, each.timeout, each.status].iter().all(|count| count.get() == 0) {
+            let what = "no failure would make a target unhealthy";
+            decoder.error(
+                node.at,
+                what,
+                "write one of `connection`, `timeout` and `status` above 0",
+            );
+            return None;
+        }
+        Some(Self::Each(each))
+    }
+
+    fn encode(&self) -> Json {
+        match self {
+            Self::Any(count) => count.encode(),
+            Self::Each(each) => each.encode(),
+        }
+    }
+
+    fn schema(schema: &mut SchemaBuilder) -> Json {
+        json!({ "anyOf": [Between::<1, 100>::schema(schema), UnhealthyAfterEach::schema(schema)] })
     }
 }
 
