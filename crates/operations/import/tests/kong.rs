@@ -307,3 +307,76 @@ routes: [{ name: alone, paths: [/alone] }]
     }
     assert!(!made.table.to_string().contains("approximated "), "{}", made.table);
 }
+
+/// What becomes of the health checks of an upstream, and whether its row says that all is the same.
+#[test]
+fn failed_checks_count_by_their_kind_as_in_kong() {
+    for (unhealthy, passive, is_same, lines) in [
+        (
+            "http_failures: 3",
+            "",
+            true,
+            &["unhealthy_after:\n", "status: 3\n", "unhealthy_statuses: [429, 404, 500,"][..],
+        ),
+        (
+            "http_failures: 3, tcp_failures: 2, timeouts: 1, http_statuses: [500, 302]",
+            "",
+            true,
+            &["connection: 2\n", "timeout: 1\n", "status: 3\n", "unhealthy_statuses: [500]\n"],
+        ),
+        // Kong counts three of each kind, and not of all together.
+        ("http_failures: 3, tcp_failures: 3, timeouts: 3", "", true, &["timeout: 3\n"]),
+        ("http_failures: 1, tcp_failures: 1, timeouts: 1", "", true, &["unhealthy_after: 1\n"]),
+        ("http_failures: 3", "healthy: { successes: 1 }", false, &["status: 3\n"]),
+        ("http_failures: 1", "healthy: { successes: 1 }", true, &["status: 1\n"]),
+        ("http_failures: 0", "", false, &["statuses: [200, 302]\n"]),
+    ] {
+        let text = format!(
+            "_format_version: \"3.0\"\nservices: [{{ name: s, host: u, routes: [{{ name: r, paths: [/r] }}] }}]\nupstreams:\n  - name: u\n    targets: [{{ target: h }}]\n    healthchecks:\n      active: {{ healthy: {{ interval: 5, successes: 2 }}, unhealthy: {{ interval: 5, {unhealthy} }} }}\n      passive: {{ {passive} }}\n"
+        );
+        let made = imported(&text).unwrap();
+        let table = made.table.to_string();
+        let row = table.lines().find(|line| line.contains("upstream u")).unwrap();
+        assert_eq!(row.starts_with("converted"), is_same, "{unhealthy} {passive}: {row}");
+        for line in lines {
+            assert!(made.configuration.contains(line), "{line}: {}", made.configuration);
+        }
+    }
+}
+
+#[test]
+fn an_entry_of_cors_may_have_several_names() {
+    let text = r#"
+_format_version: "3.0"
+services: [{ name: a, url: "http://h", routes: [{ name: r, paths: [/r] }] }]
+plugins:
+  - name: cors
+    protocols: [http]
+    config: { headers: ["Accept, X-A,", X-B], exposed_headers: ["X-C,X-D"] }
+"#;
+    let made = imported(text).unwrap();
+    assert!(made.table.to_string().contains("3 converted, 0 approximated"), "{}", made.table);
+    for line in ["headers: [Accept, X-A, X-B]", "expose: [X-C, X-D]"] {
+        assert!(made.configuration.contains(line), "{line}: {}", made.configuration);
+    }
+}
+
+/// Kong runs a plugin on each request, if its protocols have one over HTTP.
+#[test]
+fn the_protocols_of_a_plugin_tell_requests_from_streams() {
+    for (protocols, is_same) in [
+        ("[http]", true),
+        ("[https]", true),
+        ("[grpc]", true),
+        ("[tcp, https]", true),
+        ("[]", true),
+        ("[tcp, tls]", false),
+    ] {
+        let text = format!(
+            "_format_version: \"3.0\"\nservices: [{{ name: a, url: \"http://h\", routes: [{{ name: r, paths: [/r] }}] }}]\nplugins: [{{ name: cors, protocols: {protocols} }}]\n"
+        );
+        let table = imported(&text).unwrap().table.to_string();
+        let row = table.lines().find(|line| line.contains("plugin cors")).unwrap();
+        assert_eq!(row.starts_with("converted"), is_same, "{protocols}: {row}");
+    }
+}

@@ -24,8 +24,6 @@ pub(super) struct Converter<'a> {
     pub(super) named_pools: Vec<String>,
     /// The names of the members of consumer groups.
     pub(super) members: HashMap<usize, BTreeSet<String>>,
-    /// True if a route is for gRPC.
-    pub(super) has_grpc: bool,
     /// True if an upstream or a plugin uses the groups matched in paths.
     pub(super) names_captures: bool,
     /// The result for each service.
@@ -61,7 +59,6 @@ impl<'a> Converter<'a> {
             ends: Vec::new(),
             listen_metrics: String::new(),
             members: HashMap::new(),
-            has_grpc: has_grpc(all),
             names_captures: names_captures(all),
         }
     }
@@ -122,11 +119,6 @@ impl<'a> Converter<'a> {
         let outcome = verdict.outcome.unwrap_or(Outcome::Converted);
         self.table.add(outcome, what, place, &verdict.notes.join("; "));
     }
-}
-
-fn has_grpc(all: &Entities) -> bool {
-    let mut protocols = all.routes.iter().flat_map(|route| route.item.texts("protocols"));
-    protocols.any(|protocol| protocol.starts_with("grpc"))
 }
 
 /// True if something uses the groups matched in paths, by name.

@@ -195,7 +195,7 @@ impl Converter<'_> {
         people: &Clients,
     ) -> RouteEffect {
         let mut verdict = self.checked(&plugin.item, fields::PLUGIN);
-        self.protocols_of(plugin, &mut verdict);
+        protocols_of(plugin, &mut verdict);
         let row = plugin_fields::row(&plugin.name);
         let mut made =
             RouteEffect { priority: row.map_or(0, |row| row.priority), ..RouteEffect::default() };
@@ -233,16 +233,6 @@ impl Converter<'_> {
         }
         self.row(&self.plugin_title(plugin), &plugin.item, verdict);
         made
-    }
-
-    /// Adds a note if the plugin is restricted to some protocols.
-    fn protocols_of(&self, plugin: &PluginInstance, verdict: &mut Verdict) {
-        let named = plugin.item.texts("protocols");
-        let needed: &[&str] =
-            if self.has_grpc { &["http", "https", "grpc", "grpcs"] } else { &["http", "https"] };
-        if !named.is_empty() && !needed.iter().all(|protocol| named.contains(protocol)) {
-            verdict.nearly("`protocols`: in Tidegate the plugin runs for every protocol");
-        }
     }
 
     fn convert(
@@ -290,5 +280,15 @@ impl Converter<'_> {
             "soap-xml-response-handling" => self.soap(config, soap::Side::Response, made, verdict),
             _ => verdict.refuse("Tidegate does not have this plugin"),
         }
+    }
+}
+
+/// Adds a note if the plugin is for streams of bytes alone. Each protocol over HTTP stands for all of them: Kong compares only whether
+/// requests or streams are meant.
+fn protocols_of(plugin: &PluginInstance, verdict: &mut Verdict) {
+    let named = plugin.item.texts("protocols");
+    let is_http = |name: &&str| ["http", "https", "grpc", "grpcs", "ws", "wss"].contains(name);
+    if !named.is_empty() && !named.iter().any(is_http) {
+        verdict.nearly("`protocols`: in Kong the plugin runs for no request");
     }
 }

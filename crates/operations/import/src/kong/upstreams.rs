@@ -387,11 +387,15 @@ fn hash(item: &Item, on: &str, key: &str, verdict: &mut Verdict) -> Option<Strin
     }
 }
 
-/// The smallest count of failures above 0, and whether all counts are the same.
-fn least(item: &Item) -> Option<(u64, bool)> {
-    let counts = ["http_failures", "tcp_failures", "timeouts"].map(|key| item.whole(key, 0));
-    let least = counts.into_iter().filter(|count| *count > 0).min()?;
-    Some((least, counts.iter().all(|count| *count == least)))
+/// The most failures that Kong counts.
+const FAILURES_MAX: u64 = 255;
+
+/// The statuses of a failed check, unless the file lists others.
+const FAILED: [&str; 8] = ["429", "404", "500", "501", "502", "503", "504", "505"];
+
+/// How many failures of each kind make a target unhealthy: statuses, connections, timeouts. With 0, that kind never does.
+fn failures(item: &Item) -> [u64; 3] {
+    ["http_failures", "tcp_failures", "timeouts"].map(|key| item.whole(key, 0).min(FAILURES_MAX))
 }
 
 fn health(item: &Item, keys: &mut Map<String, Json>, verdict: &mut Verdict) {
@@ -408,9 +412,16 @@ fn health(item: &Item, keys: &mut Map<String, Json>, verdict: &mut Verdict) {
     }
     if let Some(active) = checks.get("active") {
         active_health(active, keys, verdict);
+        let replies = checks.get("passive").and_then(|passive| passive.get("healthy"));
+        let resets = replies.is_some_and(|replies| replies.whole("successes", 0) > 0);
+        let counts = active.get("unhealthy").map_or([0; 3], failures);
+        if resets && keys.contains_key("health") && counts.iter().any(|count| *count > 1) {
+            verdict.nearly("good replies to requests do not reset the count of failed checks");
+        }
     }
     if let Some(unhealthy) = checks.get("passive").and_then(|passive| passive.get("unhealthy"))
-        && let Some((after, _)) = least(unhealthy)
+        // Harmless: a count of 0 is off.
+        && let Some(after) = failures(unhealthy).into_iter().filter(|count| *count > 0).min()
     {
         passive_health(unhealthy, after, keys, verdict);
     }
@@ -474,25 +485,35 @@ fn active_health(active: &Item, keys: &mut Map<String, Json>, verdict: &mut Verd
         verdict.nearly("in Tidegate an ejected target returns when it is healthy; with these counts it stays out in Kong");
     }
     health.insert("healthy_after".to_owned(), json!(successes.clamp(1, 100)));
-    match least(unhealthy) {
-        Some((after, same)) => {
-            if !same {
-                verdict.nearly("Tidegate counts failures of all kinds together");
-            }
-            health.insert("unhealthy_after".to_owned(), json!(after.clamp(1, 100)));
-        }
-        None => verdict.nearly(
+    match failures(unhealthy) {
+        [0, 0, 0] => verdict.nearly(
             "Tidegate ejects a target when its checks fail; with these counts Kong does not",
         ),
+        [1, 1, 1] => drop(health.insert("unhealthy_after".to_owned(), json!(1))),
+        [status, connection, timeout] => {
+            let counts = [("connection", connection), ("timeout", timeout), ("status", status)];
+            let counts = counts.into_iter().filter(|(_, count)| *count > 0);
+            let counts: Map<String, Json> =
+                counts.map(|(kind, count)| (kind.to_owned(), json!(count))).collect();
+            health.insert("unhealthy_after".to_owned(), Json::Object(counts));
+        }
     }
     if health.contains_key("path") {
-        let statuses = healthy.texts("http_statuses");
-        let statuses: Vec<Json> = if statuses.is_empty() {
-            vec![json!(200), json!(302)]
-        } else {
-            statuses.iter().map(|status| json!(status.parse::<u64>().unwrap_or(200))).collect()
-        };
-        health.insert("statuses".to_owned(), Json::Array(statuses));
+        let good = statuses_of(healthy, &["200", "302"]);
+        let mut failed = statuses_of(unhealthy, &FAILED);
+        // Kong looks into the list of good statuses first.
+        failed.retain(|status| !good.contains(status));
+        health.insert("statuses".to_owned(), json!(good));
+        health.insert("unhealthy_statuses".to_owned(), json!(failed));
     }
     keys.insert("health".to_owned(), Json::Object(health));
+}
+
+/// The statuses of a side of health checks, as written or by default. The check of the result refuses an invalid one.
+fn statuses_of(side: &Item, absent: &[&str]) -> Vec<Json> {
+    let written = side.texts("http_statuses");
+    let statuses = if written.is_empty() { absent.to_vec() } else { written };
+    let number =
+        |text: &str| text.parse::<u64>().map_or_else(|_| json!(text), |status| json!(status));
+    statuses.into_iter().map(number).collect()
 }

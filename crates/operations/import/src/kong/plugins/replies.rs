@@ -43,7 +43,11 @@ pub(super) fn cors(
     let methods = if methods.is_empty() { METHODS.to_vec() } else { methods };
     keys.insert("methods".to_owned(), json!(methods));
     for (theirs, ours) in [("headers", "headers"), ("exposed_headers", "expose")] {
+        // Kong sends the entries with commas between them, so an entry may have several names.
         let list = config.texts(theirs);
+        let names = list.iter().flat_map(|entry| entry.split(',')).map(str::trim);
+        // Harmless: an entry without a text between two commas names nothing.
+        let list: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
         if !list.is_empty() {
             keys.insert(ours.to_owned(), json!(list));
         }
