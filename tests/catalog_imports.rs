@@ -296,7 +296,7 @@ fn a_project_that_cannot_be_served_makes_nothing() {
     };
     refuse(b"no archive".to_vec(), "archive");
     refuse(archive(&[("x.txt", "x")]), "api.yaml");
-    refuse(archive(&[("../api.yaml", "data: {}")]), "leads out");
+    refuse(archive(&[("../api.yaml", "data: {}")]), "has an absolute path");
     refuse(zipped(&project(&origin, "NONSENSE", "")), "NONSENSE");
     refuse(zipped(&project(&origin, "PUBLISHED", "  maxTps:\n    production: 7\n")), "maxTps");
     let mutual: Vec<(String, String)> = project(&origin, "PUBLISHED", "")

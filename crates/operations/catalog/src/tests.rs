@@ -50,7 +50,7 @@ fn api() -> Api {
         deployed: 3,
     };
     Api {
-        id: text("api-1"),
+        id: text("cccccccc-0000-4000-8000-000000000001"),
         state: ApiState::Published,
         owner: text("ann"),
         dto,
@@ -64,9 +64,9 @@ fn api() -> Api {
 
 fn application(secret_hash: String) -> Application {
     let key = ApplicationKey {
-        id: text("key-1"),
+        id: text("eeeeeeee-0000-4000-8000-000000000001"),
         kind: KeyKind::Sandbox,
-        consumer_key: text("consumer"),
+        consumer_key: text("eeeeeeee-0000-4000-8000-000000000002"),
         secret_hash,
         grants: vec![text("client_credentials")],
         callback: text("http://a/"),
@@ -74,7 +74,7 @@ fn application(secret_hash: String) -> Application {
         lifetime: Some(600),
     };
     Application {
-        id: text("application-1"),
+        id: text("aaaaaaaa-0000-4000-8000-000000000001"),
         name: text("Shop"),
         owner: text("ann"),
         plan: text("10PerMin"),
@@ -95,16 +95,16 @@ async fn filled() -> Memory {
     objects.add(api()).await.unwrap();
     objects.add(application(secret_hash.clone())).await.unwrap();
     let subscription = Subscription {
-        id: text("subscription-1"),
-        api: text("api-1"),
-        application: text("application-1"),
+        id: text("bbbbbbbb-0000-4000-8000-000000000001"),
+        api: text("cccccccc-0000-4000-8000-000000000001"),
+        application: text("aaaaaaaa-0000-4000-8000-000000000001"),
         plan: text("Gold"),
         state: SubscriptionState::ProdOnlyBlocked,
         created: 7,
     };
     objects.add(subscription).await.unwrap();
     let (level, dto) = (PlanLevel::Subscription, json!({ "policyName": "Gold" }));
-    objects.add(Plan { id: text("plan-1"), level, name: text("Gold"), dto }).await.unwrap();
+    objects.add(Plan { id: text("dddddddd-0000-4000-8000-000000000001"), level, name: text("Gold"), dto }).await.unwrap();
     let (name, owner, grants) = (text("ctl"), text("ann"), vec![text("password")]);
     let client = Client { id: text("client-1"), secret_hash, name, owner, grants };
     objects.add(client).await.unwrap();
@@ -145,7 +145,8 @@ async fn continued<T: Object>(store: &Memory, items: &[Item]) {
     let objects = objects(store);
     objects.load::<T>().await.unwrap();
     let rows = rows(items, &format!("{}/", T::KIND));
-    assert!(!rows.is_empty() && objects.all::<T>().len() == rows.len(), "{}", T::KIND);
+    assert!(!rows.is_empty(), "{}", T::KIND);
+    assert_eq!(objects.all::<T>().len(), rows.len(), "{}", T::KIND);
     for (id, value) in rows {
         kept::assert_kept::<T>(value);
         let read = objects.get::<T>(id).unwrap();
