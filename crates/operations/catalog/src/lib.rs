@@ -1,5 +1,4 @@
-//! The catalog: APIs, applications, subscriptions and tokens, managed by a REST interface in the format of WSO2's API
-//! Manager.
+//! The catalog: APIs, applications, subscriptions and tokens, managed by a REST interface in the format of WSO2's API Manager.
 //!
 //! Owns the objects and their states, the token endpoint, and the effects of a change: the bundle of a deployed API, and the map of
 //! applications that workers read. The gateway answers the requests of APIs with these; they do not pass through the catalog. The catalog

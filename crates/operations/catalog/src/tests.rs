@@ -104,7 +104,15 @@ async fn filled() -> Memory {
     };
     objects.add(subscription).await.unwrap();
     let (level, dto) = (PlanLevel::Subscription, json!({ "policyName": "Gold" }));
-    objects.add(Plan { id: text("dddddddd-0000-4000-8000-000000000001"), level, name: text("Gold"), dto }).await.unwrap();
+    objects
+        .add(Plan {
+            id: text("dddddddd-0000-4000-8000-000000000001"),
+            level,
+            name: text("Gold"),
+            dto,
+        })
+        .await
+        .unwrap();
     let (name, owner, grants) = (text("ctl"), text("ann"), vec![text("password")]);
     let client = Client { id: text("client-1"), secret_hash, name, owner, grants };
     objects.add(client).await.unwrap();
