@@ -121,10 +121,13 @@ impl Probed {
 
     /// What a probe without an answer means.
     fn without_answer(fault: &Fault) -> Probed {
-        let kind = match fault.kind {
-            Kind::ConnectTimeout | Kind::UpstreamTimeout => FailedBy::Timeout,
-            Kind::UpstreamMalformed => FailedBy::Status,
-            _ => FailedBy::Connection,
+        let is_late = matches!(fault.kind, Kind::ConnectTimeout | Kind::UpstreamTimeout);
+        let kind = if is_late {
+            FailedBy::Timeout
+        } else if fault.kind == Kind::UpstreamMalformed {
+            FailedBy::Status
+        } else {
+            FailedBy::Connection
         };
         Probed::failed(kind, fault.to_string())
     }
